@@ -1,0 +1,81 @@
+"""Struct layouts as the guest's compiler decided them, read from DWARF, so that no offset is ever typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+
+
+@dataclass(frozen=True)
+class Field:
+    """A struct member: byte offset, size in bytes, and the number of elements if it is an array (else 0)."""
+
+    offset: int
+    size: int
+    elements: int = 0
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A struct's size in bytes and its members by name."""
+
+    name: str
+    size: int
+    fields: dict[str, Field]
+
+
+def structs(elf: ELFFile) -> dict[str, Struct]:
+    """Every named, complete struct in the file's debug info."""
+    found: dict[str, Struct] = {}
+    if not elf.has_dwarf_info():
+        return found
+    for unit in elf.get_dwarf_info().iter_CUs():
+        for die in unit.get_top_DIE().iter_children():
+            if die.tag == "DW_TAG_structure_type" and "DW_AT_byte_size" in die.attributes and "DW_AT_name" in die.attributes:
+                s = _struct(die)
+                found.setdefault(s.name, s)
+    return found
+
+
+def asm_offsets(path: Path) -> str:
+    """A C header with SIZEOF_struct and OFF_struct_member for every struct in an object file."""
+    with path.open("rb") as f:
+        known = structs(ELFFile(f))
+    lines = ["/* Generated from the C compiler's debug info. */"]
+    for s in sorted(known.values(), key=lambda s: s.name):
+        lines.append(f"#define SIZEOF_{s.name} {s.size}")
+        lines += [f"#define OFF_{s.name}_{name} {f.offset}" for name, f in s.fields.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _struct(die) -> Struct:
+    fields = {}
+    for child in die.iter_children():
+        if child.tag == "DW_TAG_member" and "DW_AT_name" in child.attributes:
+            size, elements = _size(child.get_DIE_from_attribute("DW_AT_type"))
+            name = child.attributes["DW_AT_name"].value.decode()
+            fields[name] = Field(child.attributes["DW_AT_data_member_location"].value, size, elements)
+    return Struct(die.attributes["DW_AT_name"].value.decode(), die.attributes["DW_AT_byte_size"].value, fields)
+
+
+def _size(die) -> tuple[int, int]:
+    """(bytes, elements) of a type, through typedefs and qualifiers."""
+    if "DW_AT_byte_size" in die.attributes:
+        return die.attributes["DW_AT_byte_size"].value, 0
+    if die.tag == "DW_TAG_pointer_type":
+        return 8, 0
+    if die.tag == "DW_TAG_array_type":
+        one, _ = _size(die.get_DIE_from_attribute("DW_AT_type"))
+        count = 1
+        for sub in die.iter_children():
+            if sub.tag == "DW_TAG_subrange_type":
+                if "DW_AT_count" in sub.attributes:
+                    count *= sub.attributes["DW_AT_count"].value
+                else:
+                    count *= sub.attributes["DW_AT_upper_bound"].value + 1
+        return one * count, count
+    if "DW_AT_type" in die.attributes:
+        return _size(die.get_DIE_from_attribute("DW_AT_type"))
+    return 0, 0

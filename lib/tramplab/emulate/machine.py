@@ -1,0 +1,273 @@
+"""One emulated CPU with a lab kernel loaded. The only module that knows Unicorn.
+
+Two rules of this engine are enforced here (see book/method.md): text is only ever written through poke(), which also
+drops the translations of it, and kernel addresses need the virtual TLB.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+import unicorn
+from unicorn import UC_HOOK_CODE, UC_HOOK_MEM_INVALID, UC_HOOK_MEM_READ, UC_HOOK_MEM_WRITE, UcError
+from unicorn.unicorn_py3.unicorn import uclib
+
+from ..errors import GuestFault, StepLimit, TramplabError
+from ..isa import Isa
+from . import decode
+from .image import Image
+from .meter import CMeter, PyMeter, Tally, library
+
+PAGE = 4096
+STACK_SIZE = 4 * PAGE
+MODULE_SIZE = 16 * PAGE
+HEAP_SIZE = 64 * PAGE
+#: Offsets from the ISA's module_base.
+HEAP_OFFSET, STACK_OFFSET = 0x800000, 0xC00000
+DEFAULT_BUDGET = 2_000_000
+MAX_EVENTS = 200_000
+NONE, COUNT, RECORD = "none", "count", "record"
+
+
+@dataclass(frozen=True)
+class RawRun:
+    """One call, before anybody interprets it.
+
+    registers: after the return. tally: per instruction. events: a recording (else empty), see meter.EVENT.
+    """
+
+    registers: dict[str, int]
+    tally: Tally
+    events: np.ndarray
+
+
+class Machine:
+    """An emulated CPU. meter: "none", "count" or "record"; python_meter forces the slow fallback."""
+
+    def __init__(self, image: Image, meter: str = COUNT, python_meter: bool = False) -> None:
+        self.image, self.isa = image, image.isa
+        isa = self.isa
+        arch, mode, model = isa.unicorn
+        self._uc = unicorn.Uc(getattr(unicorn, arch), getattr(unicorn, mode))
+        if model:
+            self._uc.ctl_set_cpu_model(model)
+        self._uc.ctl_set_tlb_mode(unicorn.UC_TLB_VIRTUAL)
+        self._constants = getattr(unicorn, f"{isa.unicorn_prefix}_const")
+        self._ids = {r: self.register_id(r) for r in (*isa.registers, isa.pc)}
+        self._invalid: tuple[int, int] | None = None
+        self.heap, self.stack_top = isa.module_base + HEAP_OFFSET, isa.module_base + STACK_OFFSET + STACK_SIZE
+        self.return_to = image.address("lab_return")
+        self._map()
+        self._uc.hook_add(UC_HOOK_MEM_INVALID, self._on_invalid)
+        self._make_meter(python_meter)
+        self._hooks: list = []
+        self.meter = NONE
+        self.set_meter(meter)
+
+    # memory
+
+    def poke(self, address: int, data: bytes) -> None:
+        """Write text: the bytes, and away with every translation of what was there."""
+        if data:
+            self._write(address, data)
+            self._uc.ctl_remove_cache(address, address + len(data))
+
+    def write(self, address: int, data: bytes) -> None:
+        """Write data; refuses text, which must go through poke()."""
+        if any(base <= address < base + size for base, size in self.text):
+            raise TramplabError(f"{address:#x} is text; it must be written through poke().")
+        self._write(address, data)
+
+    def read(self, address: int, size: int) -> bytes:
+        try:
+            return bytes(self._uc.mem_read(address, size))
+        except UcError:
+            raise TramplabError(f"nothing is mapped at {address:#x} in the {self.isa.name} guest.") from None
+
+    def read_u64(self, address: int) -> int:
+        return int.from_bytes(self.read(address, 8), "little")
+
+    def write_u64(self, address: int, value: int) -> None:
+        self.write(address, (value & (1 << 64) - 1).to_bytes(8, "little"))
+
+    # registers
+
+    def register_id(self, name: str) -> int:
+        """The engine's number of a register (general or special, e.g. GS_BASE)."""
+        prefix = f"UC_{self.isa.unicorn_prefix.upper()}_REG_"
+        return getattr(self._constants, prefix + name.upper())
+
+    def set_register(self, name: str, value: int) -> None:
+        self._uc.reg_write(self.register_id(name), value & (1 << 64) - 1)
+
+    def register(self, name: str) -> int:
+        return self._uc.reg_read(self.register_id(name)) & (1 << 64) - 1
+
+    # running
+
+    def set_meter(self, kind: str) -> None:
+        """Choose what is observed from the next call on."""
+        if kind == self.meter:
+            return
+        for hook in self._hooks:
+            hook()
+        self._hooks = []
+        if kind == COUNT:
+            self._hook(UC_HOOK_CODE, "count")
+        elif kind == RECORD:
+            self._hook(UC_HOOK_CODE, "record")
+            self._hook(UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE, "access")
+        self._uc.ctl_flush_tb()  # translations made before a hook was added do not call it
+        self.meter = kind
+
+    def call(self, address: int, registers: dict[str, int], stack: list[int] = (), budget: int = DEFAULT_BUDGET) -> RawRun:
+        """Call the function at an address and run until it returns to lab_return.
+
+        registers: name -> value, set before the call (the rest keep their values). stack: 8-byte words above the return
+        address. Raises GuestFault or StepLimit; memory keeps what the guest did until then.
+        """
+        sp = registers.get(self.isa.sp, self.stack_top - 64)
+        words = list(stack)
+        sp -= 8 * len(words)
+        sp &= ~15
+        if self.isa.link is None:
+            words.insert(0, self.return_to)
+            sp -= 8
+        self._write(sp, b"".join((w & (1 << 64) - 1).to_bytes(8, "little") for w in words))
+        for name, value in registers.items():
+            self._uc.reg_write(self._ids[name], value & (1 << 64) - 1)
+        if self.isa.link is not None:
+            self._uc.reg_write(self._ids[self.isa.link], self.return_to)
+        self._uc.reg_write(self._ids[self.isa.sp], sp)
+        return self.run(address, self.return_to, budget)
+
+    def run(self, start: int, until: int, budget: int = DEFAULT_BUDGET) -> RawRun:
+        """Run from start until pc == until, with the registers as they are."""
+        self._invalid = None
+        self._meter.begin(start, budget, MAX_EVENTS if self.meter == RECORD else 0)
+        try:
+            self._uc.emu_start(start, until)
+        except UcError as e:
+            raise self._fault(e) from None
+        pc = self.register(self.isa.pc)
+        tally = self._meter.end(pc) if self.meter != NONE else Tally({}, False)
+        if tally.stopped:
+            raise self._endless(pc, until, budget)
+        if pc != until:
+            raise GuestFault(f"the {self.isa.name} guest stopped by itself at {self._place(pc)} ({self._instruction(pc)}).")
+        registers = {r: self._uc.reg_read(i) & (1 << 64) - 1 for r, i in self._ids.items()}
+        return RawRun(registers, tally, self._meter.events() if self.meter == RECORD else np.zeros(0))
+
+    def instruction_at(self, pc: int) -> decode.Instruction:
+        """Decode what memory holds at pc now."""
+        base, size = next(((b, n) for b, n in self.text if b <= pc < b + n), (pc, self.isa.max_insn))
+        return decode.at(self.isa, pc, self.read(pc, min(self.isa.max_insn, base + size - pc)))
+
+    # inside
+
+    def _map(self) -> None:
+        spans: dict[int, int] = {}
+        for s in self.image.segments:
+            perms = unicorn.UC_PROT_READ | (unicorn.UC_PROT_EXEC if s.executable else 0)
+            perms |= unicorn.UC_PROT_WRITE if s.writable else 0
+            for page in range(s.address & -PAGE, s.address + s.size, PAGE):
+                spans[page] = spans.get(page, 0) | perms
+        for page, perms in spans.items():
+            self._uc.mem_map(page, PAGE, perms)
+        for s in self.image.segments:
+            self._write(s.address, s.data)
+        base = self.isa.module_base
+        self._uc.mem_map(base, MODULE_SIZE, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
+        data = unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE
+        self._uc.mem_map(self.heap, HEAP_SIZE, data)
+        self._uc.mem_map(self.stack_top - STACK_SIZE, STACK_SIZE, data)  # both neighbours stay unmapped: guard pages
+        self.text = [(s.address, s.size) for s in self.image.segments if s.executable] + [(base, MODULE_SIZE)]
+
+    def _write(self, address: int, data: bytes) -> None:
+        try:
+            self._uc.mem_write(address, data)
+        except UcError:
+            raise TramplabError(f"nothing is mapped at {address:#x} in the {self.isa.name} guest.") from None
+
+    def _make_meter(self, python: bool) -> None:
+        lib = None if python else library()
+        sp_id = self._ids[self.isa.sp]
+        if lib is None:
+            self._meter = PyMeter(self.text, self._uc.emu_stop, lambda: self._uc.reg_read(sp_id) & (1 << 64) - 1)
+            return
+        stop = ctypes.cast(uclib.uc_emu_stop, ctypes.c_void_p).value
+        read = ctypes.cast(uclib.uc_reg_read, ctypes.c_void_p).value
+        self._meter = CMeter(lib, self.text, stop, read, sp_id)
+
+    def _hook(self, kind: int, which: str) -> None:
+        if isinstance(self._meter, PyMeter):
+            handle = self._uc.hook_add(kind, getattr(self._meter, f"on_{which}"))
+            self._hooks.append(lambda: self._uc.hook_del(handle))
+            return
+        # the binding offers no way to register a C callback, so its library is called as the binding itself does
+        handle = ctypes.c_size_t()
+        status = uclib.uc_hook_add(
+            self._uc._uch,
+            ctypes.byref(handle),
+            kind,
+            getattr(self._meter, f"{which}_hook"),
+            self._meter.state,
+            ctypes.c_uint64(1),
+            ctypes.c_uint64(0),
+        )
+        if status:
+            raise TramplabError(f"the emulator refused the counting hook (error {status}); is unicorn 2.1.4 installed?")
+        self._hooks.append(lambda: uclib.uc_hook_del(self._uc._uch, handle))
+
+    def _on_invalid(self, _uc, kind: int, address: int, _size: int, _value: int, _data) -> bool:
+        self._invalid = (kind, address)
+        return False
+
+    def _place(self, pc: int) -> str:
+        return self.image.where(pc) or f"{pc:#x}"
+
+    def _instruction(self, pc: int) -> str:
+        try:
+            return self.instruction_at(pc).text
+        except TramplabError:
+            return "no instruction there"
+
+    def _fault(self, error: UcError) -> GuestFault:
+        # behind a trap the pc may already be one further; the meter knows the instruction that was issued last
+        pc = self.register(self.isa.pc)
+        fetched = self._invalid is None or self._invalid[0] not in (unicorn.UC_MEM_FETCH_UNMAPPED, unicorn.UC_MEM_FETCH_PROT)
+        if self.meter != NONE and fetched:
+            pc = self._meter.last
+        what = str(error).split("(")[0].strip().lower()
+        if self._invalid:
+            kinds = {unicorn.UC_MEM_READ_UNMAPPED: "read of", unicorn.UC_MEM_WRITE_UNMAPPED: "write to"}
+            kinds[unicorn.UC_MEM_FETCH_UNMAPPED] = "jump to"
+            kinds[unicorn.UC_MEM_WRITE_PROT] = "forbidden write to"
+            address = self._invalid[1] & (1 << 64) - 1
+            what = f"{kinds.get(self._invalid[0], 'forbidden access to')} {address:#x}"
+            low = self.stack_top - STACK_SIZE
+            if low - PAGE <= address < low:
+                what += " (the stack is exhausted)"
+        text = self._instruction(pc)
+        named = [r for r in self._ids if r in decode.registers_in(text, self.isa)]
+        shown = dict.fromkeys([self.isa.pc, self.isa.sp, *([self.isa.link] if self.isa.link else []), *named])
+        values = ", ".join(f"{r}={self.register(r):#x}" for r in shown)
+        return GuestFault(f"guest fault on {self.isa.name}: {what} at {self._place(pc)} ({text}); {values}.")
+
+    def _endless(self, pc: int, until: int, budget: int) -> StepLimit:
+        """Watch a little longer to see which loop it is."""
+        seen: dict[str, None] = {}
+        for _ in range(400):
+            try:
+                self._uc.emu_start(pc, until, count=1)
+            except UcError:
+                break
+            pc = self.register(self.isa.pc)
+            seen.setdefault((self.image.where(pc) or f"{pc:#x}").split("+")[0])
+        loop = " -> ".join(list(seen)[:6]) or self._place(pc)
+        return StepLimit(
+            f"the {self.isa.name} guest did not return within {budget} instructions; it goes round in {loop}. "
+            "Raise the limit if that is meant."
+        )

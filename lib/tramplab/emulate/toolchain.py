@@ -1,0 +1,146 @@
+"""Guest sources to ELF images, by the clang and lld inside the `ziglang` wheel.
+
+An image is named by what went into it (sources, flags, compiler version), so a cache entry never goes stale, and it
+appears under its name in one rename, so two builds at once cannot see half of one.
+
+`python -m ziglang clang` is clang itself, without the caching wrapper of `zig cc`: it takes clang's own flags
+(-march, -fpatchable-function-entry=N,M) and keeps no state of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import TramplabError
+from ..isa import Isa
+from .dwarf import asm_offsets
+
+GUEST = Path(__file__).resolve().parent.parent / "guest"
+
+_COMMON = (
+    "-O2 -g -gdwarf-4 -std=gnu11 -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-pic -fno-common"
+    " -fno-builtin -fno-strict-aliasing -fno-delete-null-pointer-checks -Wall -Wextra -Werror -Wno-unused-parameter"
+).split()
+
+
+@dataclass(frozen=True)
+class GuestConfig:
+    """What distinguishes one build of the lab kernel from another on the same ISA.
+
+    defines: preprocessor names that are set (CONFIG_...). site_flags: how the traced functions get their patch sites.
+    frame_pointer: compile everything with frame pointers.
+    """
+
+    defines: tuple[str, ...]
+    site_flags: tuple[str, ...]
+    frame_pointer: bool
+
+
+@functools.cache
+def zig() -> str:
+    """The path of the compiler binary; raises TramplabError with what to install when the wheel is missing."""
+    spec = importlib.util.find_spec("ziglang")
+    if spec is None or not spec.submodule_search_locations:
+        raise TramplabError("no compiler: the guest is built by the PyPI wheel `ziglang`; run `pip install ziglang==0.17.0`.")
+    folder = Path(next(iter(spec.submodule_search_locations)))
+    for name in ("zig", "zig.exe"):
+        if (folder / name).is_file():
+            return str(folder / name)
+    raise TramplabError(f"the `ziglang` wheel in {folder} has no zig binary; reinstall it with `pip install -I ziglang==0.17.0`.")
+
+
+def cache_dir() -> Path:
+    """Where images are kept: $TRAMPLAB_CACHE, or tramplab/ in the user's cache folder."""
+    base = os.environ.get("TRAMPLAB_CACHE")
+    if base:
+        return Path(base)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tramplab"
+
+
+def run_tool(*arguments: str, cwd: Path | None = None) -> str:
+    """Run one tool of the compiler wheel; its complaint becomes the error."""
+    done = subprocess.run([zig(), *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode:
+        first = next((l for l in done.stderr.splitlines() if "error" in l), done.stderr.strip()[:300] or "no message")
+        raise TramplabError(f"the guest does not build ({arguments[0]}): {first.strip()}")
+    return done.stdout
+
+
+def publish(make, name: str) -> Path:
+    """The cached file `name`; if absent, make(folder) -> file builds it in a folder of its own, then it is renamed."""
+    final = cache_dir() / name
+    if final.is_file():
+        return final
+    final.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=".building-", dir=final.parent))
+    try:
+        os.replace(make(folder), final)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return final
+
+
+def source_files(isa: Isa, guest: Path = GUEST) -> list[Path]:
+    """All files of the guest that can influence an image of this ISA, in a fixed order."""
+    folders = [guest / "include", guest / "core", guest / isa.name]
+    files = [guest / "functions.c", guest / "link.ld"]
+    files += [f for d in folders for f in d.iterdir() if f.suffix in {".c", ".h", ".S", ".inc"}]
+    return sorted(files, key=lambda f: f.relative_to(guest).as_posix())
+
+
+def fingerprint(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> str:
+    """The name of the image these sources, flags and compiler give: 24 hex digits."""
+    h = hashlib.sha256(repr((isa.name, isa.cflags, isa.triple, _bases(isa), config, _COMMON, _version())).encode())
+    for f in source_files(isa, guest):
+        h.update(f.relative_to(guest).as_posix().encode() + b"\0" + f.read_bytes() + b"\0")
+    return h.hexdigest()[:24]
+
+
+def build(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> Path:
+    """Compile and link the lab kernel for one ISA and configuration; returns the ELF file (cached)."""
+    return publish(lambda folder: _build_in(folder, isa, config, guest), f"{isa.name}-{fingerprint(isa, config, guest)}.elf")
+
+
+@functools.cache
+def _version() -> str:
+    return run_tool("clang", "--version").splitlines()[0]
+
+
+def _bases(isa: Isa) -> list[str]:
+    return [f"--defsym=LAB_TEXT_BASE={isa.text_base:#x}", f"--defsym=LAB_FAR_BASE={isa.far_base:#x}"]
+
+
+def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
+    pointer = "-fno-omit-frame-pointer" if config.frame_pointer else "-fomit-frame-pointer"
+    base = ["clang", f"--target={isa.triple}", *_COMMON, *isa.cflags, pointer]
+    base += [f"-D{d}=1" for d in config.defines]
+    base += ["-I", str(guest / "include"), "-I", str(guest / isa.name), "-I", str(folder)]
+    # debug info must not know where the sources lie: the same tree gives the same image everywhere
+    base += [f"-ffile-prefix-map={guest}=guest", f"-ffile-prefix-map={folder}=build", "-fdebug-compilation-dir=guest"]
+    objects = []
+
+    def compile_(source: Path, name: str, flags: Iterable[str] = ()) -> None:
+        run_tool(*base, *flags, "-c", str(source), "-o", str(folder / name), cwd=folder)
+        objects.append(name)
+
+    for source in sorted((guest / "core").glob("*.c")):
+        name = "callbacks.o" if source.stem == "callbacks" else f"core_{source.stem}.o"
+        compile_(source, name)
+    compile_(guest / "functions.c", "functions.o", config.site_flags)
+    # the assembly's constants are what the C compiler just decided; linked, because relocations hide in debug info too
+    run_tool("ld.lld", "--unresolved-symbols=ignore-all", "-e", "0", "core_ftrace.o", "-o", "offsets.elf", cwd=folder)
+    (folder / "asm-offsets.h").write_text(asm_offsets(folder / "offsets.elf"))
+    for source in sorted((guest / isa.name).glob("*.S")):
+        compile_(source, f"asm_{source.stem}.o")
+    run_tool("ld.lld", "-static", "--build-id=none", "--no-relax", "-z", "noexecstack", *_bases(isa), "-T", str(guest / "link.ld"),
+             *objects, "-o", "lab.elf", cwd=folder)
+    return folder / "lab.elf"

@@ -1,0 +1,30 @@
+"""The one family of exceptions a user of the package is meant to see."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TramplabError(Exception):
+    """Something a reader can act on: the message is one clear sentence with what to do."""
+
+
+class GuestFault(TramplabError):
+    """The emulated CPU could not go on; says where, at which instruction and with which registers."""
+
+
+class StepLimit(TramplabError):
+    """A run executed more instructions than it was allowed; says which loop it is in."""
+
+
+def unknown(kind: str, name: object, known: Iterable[object]) -> TramplabError:
+    """An error for a name that does not exist, with the near matches and the full list.
+
+    >>> print(unknown("hook", "opps", ["none", "ops"]))
+    unknown hook 'opps'; did you mean ops? Known: none, ops.
+    """
+    names = [str(k) for k in known]
+    near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
+    return TramplabError(f"unknown {kind} {str(name)!r}{hint} Known: {', '.join(names)}.")

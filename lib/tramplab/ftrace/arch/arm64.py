@@ -1,0 +1,73 @@
+"""arm64: one instruction of text per site, and with CALL_OPS eight bytes of data before the function."""
+
+from __future__ import annotations
+
+from ...emulate.toolchain import GuestConfig
+from ...isa.arm64 import BL, MOV_X9_LR, NOP
+from ..site import Site
+from ..steps import Step, Sync, text, word
+from .common import defines
+
+
+#: What overriding a feature by hand brings with it.
+CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
+    ("call_ops", False): {"site": "mov-bl", "direct": False},
+    ("call_ops", True): {"site": "literal-mov-bl", "args": True, "regs": False},
+    ("args", True): {"regs": False},
+    ("args", False): {"regs": True, "site": "mov-bl", "call_ops": False, "direct": False},
+    ("regs", True): {"args": False, "site": "mov-bl", "call_ops": False, "direct": False},
+    ("regs", False): {"args": True},
+    ("direct", True): {"call_ops": True, "site": "literal-mov-bl", "args": True, "regs": False, "direct_in_ops": True},
+}
+
+
+def config(features) -> GuestConfig:
+    """Two NOPs at the entry; with CALL_OPS two more before it, and functions 8-byte aligned."""
+    literal = features["site"] == "literal-mov-bl"
+    flags = ("-fpatchable-function-entry=4,2", "-falign-functions=8") if literal else ("-fpatchable-function-entry=2",)
+    return GuestConfig(defines(features), flags, bool(features["frame_pointer"]))
+
+
+def site(function: str, entry: int, compiled: int, features) -> Site:
+    """ip is the second instruction of the entry, the one that becomes a BL."""
+    literal = compiled if features["site"] == "literal-mov-bl" else None
+    return Site(function, entry, entry + 4, entry + 8, literal, compiled)
+
+
+def boot(s: Site, features, symbols) -> list[Step]:
+    """The first NOP becomes MOV X9, LR for good; the literal is nobody's."""
+    steps: list[Step] = [text(s.entry, MOV_X9_LR, f"{s.function}: save the caller's return address, for good")]
+    if s.literal is not None:
+        steps.append(text(s.literal, symbols("ftrace_nop_ops").to_bytes(8, "little"), f"{s.function}: no ops yet"))
+    return steps
+
+
+def reaches(s: Site, target: int, features, symbols) -> bool:
+    return BL.reaches(s.ip, target)
+
+
+def call_bytes(s: Site, target: int, features, symbols) -> bytes:
+    """What the site holds while it calls target."""
+    return BL.encode(s.ip, target)
+
+
+def nop_bytes(s: Site, features, symbols) -> bytes:
+    return NOP
+
+
+def write_sites(changes: list[tuple[Site, bytes, str]], features) -> list[Step]:
+    """One aligned instruction each, among those the architecture lets one replace while they may be executed."""
+    steps: list[Step] = []
+    for s, data, why in changes:
+        steps.append(text(s.ip, data, f"{s.function}: {why}"))
+        steps.append(Sync("ic ivau; isb", "the new instruction is visible; other CPUs pick it up in their own time"))
+    return steps
+
+
+def patch_call(address: int, target: int, why: str) -> list[Step]:
+    """Repoint the BL inside a trampoline."""
+    return [text(address, BL.encode(address, target), why), Sync("ic ivau; isb", "the new call is visible")]
+
+
+def write_literal(s: Site, ops: int, why: str) -> Step:
+    return word(s.literal, ops, f"{s.function}: {why}")

@@ -1,0 +1,28 @@
+"""Shared by the per-ISA modules: which configuration names a set of features stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: feature -> the preprocessor name that the guest's sources know it by
+DEFINES = {
+    "args": "CONFIG_DYNAMIC_FTRACE_WITH_ARGS",
+    "regs": "CONFIG_DYNAMIC_FTRACE_WITH_REGS",
+    "call_ops": "CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS",
+    "direct": "CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS",
+    "direct_in_ops": "CONFIG_DIRECT_CALL_IN_OPS",
+    "graph_slot": "CONFIG_FTRACE_GRAPH_SLOT",
+    "frame_pointer": "CONFIG_FRAME_POINTER",
+    "pt_regs_frame": "CONFIG_RISCV_PT_REGS_FRAME",
+    "ibt": "CONFIG_X86_KERNEL_IBT",
+    "trampoline_endbr": "CONFIG_X86_TRAMPOLINE_ENDBR",
+    "call_depth_slots": "CONFIG_X86_CALL_DEPTH_SLOTS",
+    "direct_rebalance": "CONFIG_X86_DIRECT_REBALANCE",
+    "call_dest": "CONFIG_RISCV_FTRACE_CALL_DEST",
+    "shared_epilogue": "CONFIG_X86_SHARED_EPILOGUE",
+}
+
+
+def defines(features: Mapping[str, object]) -> tuple[str, ...]:
+    """The preprocessor names of all features that are on."""
+    return tuple(name for feature, name in DEFINES.items() if features[feature])

@@ -1,0 +1,109 @@
+"""riscv64: sixteen, eight or four bytes of text per site, and with CALL_OPS eight bytes of data before the function."""
+
+from __future__ import annotations
+
+from ...emulate.toolchain import GuestConfig
+from ...isa.riscv64 import CALL_RA, CALL_T0, LD_RA, NOP4, SD_RA, T0, auipc, jalr, split_offset
+from ..site import Site
+from ..steps import Step, Sync, text, word
+from .common import defines
+
+#: What overriding a feature by hand brings with it.
+_ATOMIC = {"site": "literal-auipc-jalr", "args": True, "regs": False, "call_ops": True, "pt_regs_frame": False, "graph_slot": False}
+CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
+    ("call_ops", False): {"site": "auipc-jalr", "direct": False, "call_dest": True},
+    ("call_ops", True): {**_ATOMIC, "call_dest": False},
+    ("args", True): {"regs": False, "pt_regs_frame": False, "graph_slot": False, "site": "detour8"},
+    ("args", False): {"regs": True, "call_ops": False, "site": "detour8"},
+    ("regs", True): {"args": False, "call_ops": False, "site": "detour8"},
+    ("regs", False): {"args": True, "pt_regs_frame": False, "graph_slot": False, "site": "detour8"},
+    ("direct", True): {**_ATOMIC, "direct_in_ops": True},
+}
+
+#: What of a function's first bytes a site of each shape takes, and where rec->ip lies in it.
+_SIZE = {"detour16": 16, "detour8": 8, "auipc-jalr": 8, "literal-auipc-jalr": 8}
+_IP = {"detour16": 0, "detour8": 0, "auipc-jalr": 4, "literal-auipc-jalr": 4}
+_FIXED_AUIPC = ("auipc-jalr", "literal-auipc-jalr")
+_JALR_REACH = (-2048, 2047)
+
+
+def config(features) -> GuestConfig:
+    """The compiler counts compressed NOPs of two bytes."""
+    flags = {
+        "detour16": ("-fpatchable-function-entry=8",),
+        "detour8": ("-fpatchable-function-entry=4",),
+        "auipc-jalr": ("-fpatchable-function-entry=4", "-falign-functions=4"),
+        "literal-auipc-jalr": ("-fpatchable-function-entry=8,4", "-falign-functions=8"),
+    }[features["site"]]
+    names = defines(features) + (("CONFIG_RISCV_DETOUR_16",) if features["site"] == "detour16" else ())
+    return GuestConfig(names, flags, bool(features["frame_pointer"]))
+
+
+def site(function: str, entry: int, compiled: int, features) -> Site:
+    """ip is the first byte of the pair, or with a fixed AUIPC the JALR behind it."""
+    shape = features["site"]
+    literal = compiled if shape == "literal-auipc-jalr" else None
+    return Site(function, entry, entry + _IP[shape], entry + _SIZE[shape], literal, compiled)
+
+
+def boot(s: Site, features, symbols) -> list[Step]:
+    """Compressed NOPs become four-byte ones; a fixed AUIPC is written now and never again."""
+    idle = nop_bytes(s, features, symbols)
+    if features["site"] not in _FIXED_AUIPC:
+        return [text(s.ip, idle, f"{s.function}: compressed NOPs become full ones")]
+    upper, _ = split_offset(symbols("ftrace_caller") - s.entry)
+    steps: list[Step] = [
+        text(s.entry, auipc(T0, upper), f"{s.function}: AUIPC towards ftrace_caller, for good"),
+        text(s.ip, idle, f"{s.function}: compressed NOPs become a full one"),
+    ]
+    if s.literal is not None:
+        steps.append(text(s.literal, symbols("ftrace_nop_ops").to_bytes(8, "little"), f"{s.function}: no ops yet"))
+    return steps
+
+
+def _window(s: Site, symbols) -> int:
+    """The address that the site's fixed AUIPC leaves in t0."""
+    return s.entry + (split_offset(symbols("ftrace_caller") - s.entry)[0] << 12)
+
+
+def reaches(s: Site, target: int, features, symbols) -> bool:
+    """A full pair goes anywhere in the kernel; a fixed AUIPC leaves the 4 KiB around what it was made for."""
+    if features["site"] not in _FIXED_AUIPC:
+        return CALL_T0.reaches(s.entry, target)
+    return _JALR_REACH[0] <= target - _window(s, symbols) <= _JALR_REACH[1]
+
+
+def call_bytes(s: Site, target: int, features, symbols) -> bytes:
+    """What the patched part of the site holds while it calls target."""
+    if features["site"] == "detour16":
+        return SD_RA + CALL_RA.encode(s.entry + 4, target) + LD_RA
+    if features["site"] == "detour8":
+        return CALL_T0.encode(s.entry, target)
+    return jalr(T0, T0, target - _window(s, symbols))
+
+
+def nop_bytes(s: Site, features, symbols) -> bytes:
+    return NOP4 * ((s.body - s.ip) // len(NOP4))
+
+
+def write_sites(changes: list[tuple[Site, bytes, str]], features) -> list[Step]:
+    """A pair changes while every other hart is stopped; a lone aligned JALR while they all run."""
+    if not changes:
+        return []
+    writes: list[Step] = [text(s.ip, data, f"{s.function}: {why}") for s, data, why in changes]
+    if features["site"] in _FIXED_AUIPC:
+        return [*writes, Sync("flush_icache_all", "every hart fetches anew")]
+    return [Sync("stop_machine", "every other hart waits"), *writes, Sync("fence.i", "every hart fetches anew and goes on")]
+
+
+def patch_call(address: int, target: int, why: str) -> list[Step]:
+    """Repoint the AUIPC/JALR pair inside a trampoline."""
+    return [
+        Sync("stop_machine", "every other hart waits"),
+        text(address, CALL_RA.encode(address, target), why),
+        Sync("fence.i", "every hart fetches anew and goes on"),
+    ]
+
+
+def write_literal(s: Site, ops: int, why: str) -> Step:
+    return word(s.literal, ops, f"{s.function}: {why}")

@@ -1,0 +1,159 @@
+"""The facade: a small kernel on one ISA, with functions to call and ops to attach.
+
+>>> from tramplab import Kernel, Ops
+>>> k = Kernel("riscv64", release="v6.16")
+>>> f = k.function("three_args")
+>>> with k.attached(f, Ops()):
+...     run = k.call(f, 1, 2, 3)
+>>> run.value, run.hits
+(34, (1,))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .. import isa as isas
+from ..emulate.image import load
+from ..emulate.machine import DEFAULT_BUDGET, HEAP_SIZE, RECORD, Machine
+from ..emulate.toolchain import GUEST
+from ..errors import TramplabError, unknown
+from . import arch, releases
+from .boot import boot
+from .layout import Heap
+from .ops import Direct, Ops, Registered
+from .run import Run
+from .site import Site
+from .slowpath import SlowPath
+from .steps import Step, Write
+
+LATEST = "v7.2"
+
+
+class Function:
+    """A traced function: its name, patch site and place."""
+
+    def __init__(self, site: Site, size: int) -> None:
+        self.site, self.name = site, site.function
+        self.address, self.size = site.entry, size
+
+    def __repr__(self) -> str:
+        return f"<{self.name} at {self.address:#x}>"
+
+
+class Kernel:
+    """A lab kernel, booted and idle.
+
+    isa: "x86_64", "arm64" or "riscv64". release: a mainline tag; it decides trampolines, patch sites and core paths.
+    overrides: features by name (see data/releases.yml), e.g. call_ops=False; they are shown in str(kernel).
+    meter: "record" (default) sees every access of every call, "count" only counts. guest: the folder of guest sources.
+    Raises TramplabError for an unknown ISA, release or feature.
+    """
+
+    def __init__(self, isa: str, release: str = LATEST, *, meter: str = RECORD, python_meter: bool = False, guest=GUEST, **overrides) -> None:
+        self.isa = isas.get(isa)
+        self.features = releases.features(self.isa, release, overrides)
+        self.image = load(self.isa, arch.of(self.isa).config(self.features), guest)
+        self.machine = Machine(self.image, meter, python_meter)
+        self.heap = Heap(self.machine.heap, HEAP_SIZE)
+        self.slowpath = SlowPath(self.image, self.features, self.heap)
+        boot(self.machine)
+        self.apply(self.slowpath.boot())
+
+    def __str__(self) -> str:
+        return str(self.features)
+
+    # functions
+
+    def function(self, name: str) -> Function:
+        """A traced function by name; raises TramplabError with near matches."""
+        try:
+            site = self.slowpath.records[name].site
+        except KeyError:
+            raise unknown("traced function", name, self.slowpath.records) from None
+        return Function(site, self.image.functions[name].size)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of all traced functions."""
+        return tuple(self.slowpath.records)
+
+    # attaching
+
+    def attach(self, function: Function | None, *requests: Ops | Direct) -> tuple[Registered, ...]:
+        """Register ops one after the other; those without a filter get `function` as theirs (None: all functions).
+
+        If one is refused, the ones before it are taken back.
+        """
+        done: list[Registered] = []
+        try:
+            for r in requests:
+                ops, steps = self.slowpath.register(self._filtered(r, function))
+                done.append(ops)
+                self.apply(steps)
+        except TramplabError:
+            self.detach(*done)
+            raise
+        return tuple(done)
+
+    def detach(self, *ops: Registered) -> None:
+        """Unregister ops, last one first."""
+        for o in reversed(ops):
+            self.apply(self.slowpath.unregister(o))
+
+    @contextmanager
+    def attached(self, function: Function | None, *requests: Ops | Direct) -> Iterator[tuple[Registered, ...]]:
+        """Attach for the length of a `with`."""
+        ops = self.attach(function, *requests)
+        try:
+            yield ops
+        finally:
+            self.detach(*ops)
+
+    def apply(self, steps: list[Step]) -> None:
+        """Perform the writes of a plan, in order; with one CPU there is nobody to wait for."""
+        for s in steps:
+            if isinstance(s, Write):
+                self.machine.poke(s.address, s.data) if self._is_text(s.address) else self.machine.write(s.address, s.data)
+
+    # calling
+
+    def call(
+        self, function: Function | str, *arguments: int, registers: dict[str, int] | None = None, budget: int = DEFAULT_BUDGET
+    ) -> Run:
+        """Call a traced function with integer arguments, as compiled code would, and watch.
+
+        registers: further registers to set at entry. budget: instructions before StepLimit is raised. Raises GuestFault,
+        StepLimit; the kernel stays usable.
+        """
+        f = self.function(function) if isinstance(function, str) else function
+        isa = self.isa
+        in_registers = dict(zip(isa.args, arguments, strict=False))
+        stack = list(arguments[len(isa.args) :])
+        start = {isa.fp: self.machine.stack_top - 32, **(registers or {}), **in_registers}
+        before = {o.index: self._hits(o) for o in self.slowpath.ops}
+        raw = self.machine.call(f.address, start, stack, budget)
+        hits = tuple(self._hits(o) - before[o.index] for o in self.slowpath.ops)
+        return Run(self, f, raw, hits)
+
+    def memory(self, *words: int) -> int:
+        """A fresh stretch of guest memory holding these 8-byte words; returns its address."""
+        address = self.heap.take(8 * len(words))
+        for i, w in enumerate(words):
+            self.machine.write_u64(address + 8 * i, w)
+        return address
+
+    # inside
+
+    def _filtered(self, request: Ops | Direct, function: Function | None) -> Ops | Direct:
+        if request.filter or function is None:
+            return request
+        values = {k: getattr(request, k) for k in request.__dataclass_fields__}
+        return type(request)(**{**values, "filter": (function.name,)})
+
+    def _hits(self, ops: Registered) -> int:
+        return self.machine.read_u64(self.slowpath.memory.hits(ops.index))
+
+    def _is_text(self, address: int) -> bool:
+        return any(base <= address < base + size for base, size in self.machine.text)

@@ -1,0 +1,139 @@
+"""Laying the slow path's objects out in guest memory: ops, hashes, the table of direct calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..emulate.image import Image
+from ..errors import TramplabError
+from .ops import Registered
+from .steps import Write, pointer, word
+
+GOLDEN_RATIO = 0x61C8864680B583EB  # hash_64() of the kernel and of guest/core/hash.h
+ENTRY, MAX_BITS = "ftrace_func_entry", 12
+
+
+class Heap:
+    """Hands out stretches of guest memory, smallest free one first, so that the same requests give the same places."""
+
+    def __init__(self, base: int, size: int) -> None:
+        self._free = [(base, size)]
+        self._taken: dict[int, int] = {}
+
+    def take(self, size: int) -> int:
+        size = (size + 15) & ~15
+        for i, (start, room) in enumerate(self._free):
+            if room >= size:
+                self._free[i : i + 1] = [(start + size, room - size)] if room > size else []
+                self._taken[start] = size
+                return start
+        raise TramplabError("the guest's heap is full: too many ops or functions at once.")
+
+    def give(self, address: int) -> None:
+        self._free.append((address, self._taken.pop(address)))
+        self._free.sort()
+        merged: list[tuple[int, int]] = []
+        for start, room in self._free:
+            if merged and sum(merged[-1]) == start:
+                merged[-1] = (merged[-1][0], merged[-1][1] + room)
+            else:
+                merged.append((start, room))
+        self._free = merged
+
+
+def bucket(address: int, bits: int) -> int:
+    """The bucket of a function in a hash of 1 << bits."""
+    return (address * GOLDEN_RATIO & (1 << 64) - 1) >> (64 - bits) if bits else 0
+
+
+def fields(image: Image, struct: str, values: dict[str, int]) -> bytes:
+    """The bytes of a struct with these members set and the rest zero."""
+    layout = image.struct(struct)
+    out = bytearray(layout.size)
+    for name, value in values.items():
+        f = layout.fields[name]
+        out[f.offset : f.offset + f.size] = (value & (1 << 8 * f.size) - 1).to_bytes(f.size, "little")
+    return bytes(out)
+
+
+def hash_table(image: Image, heap: Heap, entries: dict[int, int]) -> tuple[dict[str, int], bytes, int]:
+    """A ftrace_hash for function address -> direct target (0 if none): its members, and the block they point into.
+
+    The number of buckets is the kernel's choice for a hash of that many entries: the power of two at or below half.
+    """
+    bits = min((len(entries) // 2).bit_length(), MAX_BITS)
+    size = image.struct(ENTRY).size
+    head = 8 << bits
+    base = heap.take(head + size * len(entries))
+    table, rows = [0] * (1 << bits), []
+    for i, (address, direct) in enumerate(sorted(entries.items())):
+        b = bucket(address, bits)
+        rows.append(fields(image, ENTRY, {"next": table[b], "ip": address, "direct": direct}))
+        table[b] = base + head + size * i
+    members = {"size_bits": bits, "buckets": base, "count": len(entries)}
+    return members, b"".join(pointer(p) for p in table) + b"".join(rows), base
+
+
+class OpsMemory:
+    """Where each registered ops' structs are, and the writes that make them."""
+
+    def __init__(self, image: Image, heap: Heap) -> None:
+        self.image, self.heap = image, heap
+        pool = image.structs["ftrace_ops"].size
+        room = image.symbol("lab_ops_pool").size // pool
+        self._free = list(range(room))
+        self._blocks: dict[int, list[int]] = {}
+
+    def claim(self) -> tuple[int, int]:
+        """A free place in the pool: (index, address of the struct ftrace_ops)."""
+        if not self._free:
+            raise TramplabError(f"the guest has room for {self.image.symbol('lab_ops_pool').size // self.image.struct('ftrace_ops').size} ops.")
+        index = self._free.pop(0)
+        return index, self.image.address("lab_ops_pool") + index * self.image.struct("ftrace_ops").size
+
+    def release(self, index: int) -> None:
+        for block in self._blocks.pop(index, ()):
+            self.heap.give(block)
+        self._free.insert(0, index)
+        self._free.sort()
+
+    def hits(self, index: int) -> int:
+        """The address of an ops' own counter."""
+        return self.image.address("lab_ops_hits") + 8 * index
+
+    def writes(self, ops: Registered, next_ops: int, ips: dict[str, int], direct_in_ops: bool) -> list[Write]:
+        """Everything of an ops but its place in the list."""
+        image = self.image
+        hashes = image.address("lab_ops_hash_pool") + ops.index * image.struct("ftrace_ops_hash").size
+        out: list[Write] = []
+        members = {}
+        for member, names in (("filter_hash", ops.filter), ("notrace_hash", ops.notrace)):
+            if names:
+                members[member] = self._hash(ops, names, ips, out)
+        out.append(Write(hashes, fields(image, "ftrace_ops_hash", members), False, "the ops' filter and notrace hashes"))
+        values = {
+            "func": ops.func,
+            "next": next_ops,
+            "flags": ops.flags,
+            "private": self.hits(ops.index),
+            "saved_func": ops.func,
+            "func_hash": hashes,
+            "trampoline": ops.trampoline,
+            "trampoline_size": ops.trampoline_size,
+            "direct_call": ops.direct if direct_in_ops else 0,
+        }
+        out.append(word(self.hits(ops.index), 0, "the ops has seen no call"))
+        out.append(Write(ops.address, fields(image, "ftrace_ops", values), False, "the ops itself"))
+        return out
+
+    def next_field(self, address: int) -> int:
+        """The address of an ops' `next` member."""
+        return address + self.image.struct("ftrace_ops").fields["next"].offset
+
+    def _hash(self, ops: Registered, names: Iterable[str], ips: dict[str, int], out: list[Write]) -> int:
+        members, block, base = hash_table(self.image, self.heap, {ips[n]: 0 for n in names})
+        struct = self.heap.take(self.image.struct("ftrace_hash").size)
+        self._blocks.setdefault(ops.index, []).extend((base, struct))
+        out.append(Write(base, block, False, "buckets and entries of a hash"))
+        out.append(Write(struct, fields(self.image, "ftrace_hash", members), False, "the hash"))
+        return struct

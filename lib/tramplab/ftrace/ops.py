@@ -1,0 +1,116 @@
+"""What a tracer asks for: ops that run a callback, and direct calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..errors import TramplabError, unknown
+
+FL_ENABLED = 1 << 0
+FL_DYNAMIC = 1 << 1
+FL_SAVE_REGS = 1 << 2
+FL_RECURSION = 1 << 4
+FL_RCU = 1 << 12
+FL_IPMODIFY = 1 << 13
+FL_DIRECT = 1 << 17
+
+#: What a trampoline must save for an ops: the registers that carry arguments, or all of them.
+SAVES = ("args", "regs")
+#: Guest functions that can be an ops' callback.
+CALLBACKS = ("lab_callback", "lab_observe", "lab_observe_clobber", "ftrace_stub")
+
+
+@dataclass(frozen=True, eq=False)
+class Ops:
+    """A request for a callback; each instance is one registration's identity.
+
+    save: "args" or "regs" (FTRACE_OPS_FL_SAVE_REGS). filter: names of the functions to trace, empty for those it is
+    attached to. notrace: names that are never traced. recursion, rcu: ask for the assist function's guard and test.
+    dynamic: not in the core kernel's data, as a module's or BPF's ops are. callback: a guest function (CALLBACKS).
+    """
+
+    save: str = "args"
+    filter: tuple[str, ...] = ()
+    notrace: tuple[str, ...] = ()
+    recursion: bool = False
+    rcu: bool = False
+    dynamic: bool = True
+    callback: str = "lab_callback"
+
+    def __post_init__(self) -> None:
+        if self.save not in SAVES:
+            raise unknown("save set", self.save, SAVES)
+        if self.callback not in CALLBACKS:
+            raise unknown("callback", self.callback, CALLBACKS)
+
+    @property
+    def flags(self) -> int:
+        """The FTRACE_OPS_FL_ bits this request stands for."""
+        return (
+            (FL_SAVE_REGS if self.save == "regs" else 0)
+            | (FL_RECURSION if self.recursion else 0)
+            | (FL_RCU if self.rcu else 0)
+            | (FL_DYNAMIC if self.dynamic else 0)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """A direct call: the patch site calls `target` (a guest symbol) itself where it can.
+
+    far takes the stub that lies as far away as the kernel's layout allows; observe the one that records what it saw.
+    """
+
+    far: bool = False
+    observe: bool = False
+    filter: tuple[str, ...] = field(default=())
+
+    @property
+    def target(self) -> str:
+        """The guest symbol of the stub."""
+        return f"lab_direct_{'far' if self.far else 'near'}{'_observe' if self.observe else ''}"
+
+
+@dataclass(eq=False)
+class Registered:
+    """An ops as the slow path holds it.
+
+    index: place in the guest's pool. address: of its struct ftrace_ops. func: of its callback. functions: names that its
+    hashes let through. trampoline: address of its own trampoline, 0 if none. direct: target of its direct call, 0 if none.
+    """
+
+    request: Ops | Direct
+    index: int
+    address: int
+    func: int
+    flags: int
+    filter: tuple[str, ...]
+    notrace: tuple[str, ...]
+    functions: tuple[str, ...]
+    trampoline: int = 0
+    trampoline_size: int = 0
+    direct: int = 0
+
+    def wants(self, function: str) -> bool:
+        """Do this ops' hashes let calls of a function through?"""
+        return function in self.functions
+
+    @property
+    def saves_regs(self) -> bool:
+        return bool(self.flags & FL_SAVE_REGS)
+
+    @property
+    def assisted(self) -> bool:
+        """Is it called through the assist function (ftrace_ops_get_func)?"""
+        return bool(self.flags & (FL_RECURSION | FL_RCU))
+
+
+def selected(request: Ops | Direct, every: tuple[str, ...]) -> tuple[str, ...]:
+    """The functions an ops' filter and notrace lists let through; raises TramplabError for names that do not exist."""
+    notrace = getattr(request, "notrace", ())
+    for name in (*request.filter, *notrace):
+        if name not in every:
+            raise unknown("function", name, every)
+    if isinstance(request, Direct) and not request.filter:
+        raise TramplabError("a direct call is for particular functions: give it a filter.")
+    return tuple(f for f in (request.filter or every) if f not in notrace)

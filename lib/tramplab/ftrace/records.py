@@ -1,0 +1,120 @@
+"""dyn_ftrace records: one per patch site, its flags and how many ops want it.
+
+The rules are those of kernel/trace/ftrace.c (v5.17 to v7.2; flags and counter width per release in data/releases.yml),
+written down as facts in the docstrings and implemented anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import TramplabError
+from .ops import Registered
+from .site import Site
+
+#: Bit numbers in dyn_ftrace.flags. The counter of ops sits below the lowest one that a release has.
+BITS = {
+    "ENABLED": 31,
+    "REGS": 30,
+    "REGS_EN": 29,
+    "TRAMP": 28,
+    "TRAMP_EN": 27,
+    "IPMODIFY": 26,
+    "DISABLED": 25,
+    "DIRECT": 24,
+    "DIRECT_EN": 23,
+    "CALL_OPS": 22,
+    "CALL_OPS_EN": 21,
+    "TOUCHED": 20,
+    "MODIFIED": 19,
+}
+_MASK = {name: 1 << bit for name, bit in BITS.items()}
+IGNORE, MAKE_CALL, MODIFY_CALL, MAKE_NOP = "ignore", "make call", "modify call", "make nop"
+
+
+@dataclass(eq=False)
+class Record:
+    """One patch site's state. flags is the whole word, counter included; counter_bits is the release's."""
+
+    site: Site
+    counter_bits: int
+    flags: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many ops want this function."""
+        return self.flags & ((1 << self.counter_bits) - 1)
+
+    def has(self, name: str) -> bool:
+        return bool(self.flags & _MASK[name])
+
+    def put(self, name: str, on: bool) -> None:
+        if BITS[name] < self.counter_bits:
+            return  # this release has no such flag
+        self.flags = self.flags | _MASK[name] if on else self.flags & ~_MASK[name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The flags that are set, highest bit first."""
+        return tuple(n for n in BITS if BITS[n] >= self.counter_bits and self.has(n))
+
+    def add(self, ops: Registered) -> None:
+        """One more ops wants this function."""
+        if self.count == (1 << self.counter_bits) - 1:
+            raise TramplabError(f"{self.site.function}: the record's counter of {self.counter_bits} bits is full.")
+        if ops.direct and self.has("DIRECT"):
+            raise TramplabError(f"{self.site.function} has a direct call already; a function can have one.")
+        self.flags += 1
+        if ops.direct:
+            self.put("DIRECT", True)
+        self.put("TRAMP", self.count == 1 and bool(ops.trampoline))
+        if ops.saves_regs:
+            self.put("REGS", True)
+        self._update_call_ops(ops)
+
+    def remove(self, ops: Registered, others: list[Registered]) -> None:
+        """One ops less; `others` are the registered ops that still want this function."""
+        self.flags -= 1
+        if ops.direct:
+            self.put("DIRECT", False)
+        if self.has("REGS") and ops.saves_regs and not any(o.saves_regs for o in others):
+            self.put("REGS", False)
+        self.put("TRAMP", self.count == 1 and bool(others[0].trampoline))
+        self._update_call_ops(ops)
+
+    def _update_call_ops(self, ops: Registered) -> None:
+        """Set with one ops left whose callback needs no assist; the ops asked is the one that comes or *goes*."""
+        self.put("CALL_OPS", self.count == 1 and not ops.assisted)
+
+    def settle(self) -> str:
+        """Turn what is wanted into what is enabled (the _EN flags) and say what the patch site needs.
+
+        DIRECT_EN and CALL_OPS_EN hold only while one ops wants the function.
+        """
+        alone = self.count == 1
+        if not self.count:
+            if not self.has("ENABLED"):
+                return IGNORE
+            kept = {n for n in ("DISABLED", "TOUCHED", "MODIFIED") if self.has(n)}
+            self.flags = 0
+            for name in kept:
+                self.put(name, True)
+            return MAKE_NOP
+        wanted = {
+            "REGS_EN": self.has("REGS"),
+            "TRAMP_EN": self.has("TRAMP"),
+            "DIRECT_EN": self.has("DIRECT") and alone,
+            "CALL_OPS_EN": self.has("CALL_OPS") and alone,
+        }
+        present = [n for n in wanted if BITS[n] >= self.counter_bits]
+        changed = any(self.has(n) != wanted[n] for n in present)
+        if self.has("ENABLED") and not changed:
+            return IGNORE
+        was_enabled = self.has("ENABLED")
+        for name in present:
+            self.put(name, wanted[name])
+        self.put("ENABLED", True)
+        self.put("TOUCHED", True)
+        if self.has("DIRECT"):
+            self.put("MODIFIED", True)
+        return MODIFY_CALL if was_enabled else MAKE_CALL

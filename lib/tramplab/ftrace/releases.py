@@ -1,0 +1,137 @@
+"""What each kernel release has on each ISA, from data/releases.yml: facts with their sources."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+import yaml
+
+from ..errors import TramplabError, unknown
+from ..isa import Isa
+from ..paths import data_file
+from . import arch
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value that holds from `since` to `until`, both inclusive tags; None is open. `sure`: read, inferred, recalled."""
+
+    value: object
+    since: str | None
+    until: str | None
+    source: str
+    sure: str
+
+    def contains(self, version: tuple[int, int]) -> bool:
+        return (self.since is None or parse(self.since) <= version) and (self.until is None or version <= parse(self.until))
+
+    def __str__(self) -> str:
+        if self.since and self.until:
+            return f"{self.since} to {self.until}"
+        if self.until:
+            return f"up to {self.until}"
+        return f"since {self.since}" if self.since else "always"
+
+
+@dataclass(frozen=True)
+class Features:
+    """The features of one release on one ISA, and what was overridden by hand."""
+
+    isa: str
+    release: str
+    values: dict[str, object]
+    overridden: dict[str, object]
+
+    def __getitem__(self, name: str) -> object:
+        return self.values.get(name, False)
+
+    def __str__(self) -> str:
+        changed = ", ".join(f"{k}={v}" for k, v in self.overridden.items())
+        return f"{self.isa} {self.release}" + (f" with {changed}" if changed else "")
+
+
+def parse(release: str) -> tuple[int, int]:
+    """A mainline tag as numbers.
+
+    >>> parse("v6.16")
+    (6, 16)
+    """
+    m = re.fullmatch(r"v(\d+)\.(\d+)", release)
+    if not m:
+        raise TramplabError(f"{release!r} is no mainline release; write it like v6.16.")
+    return int(m.group(1)), int(m.group(2))
+
+
+@functools.cache
+def _data() -> dict:
+    return yaml.safe_load(data_file("releases.yml").read_text())
+
+
+def shown() -> tuple[str, ...]:
+    """The releases that the studies show."""
+    return tuple(_data()["shown"])
+
+
+@functools.cache
+def known() -> tuple[str, ...]:
+    """Every release that can be asked for, in order."""
+    d = _data()
+    first, last = parse(d["first"]), parse(d["last"])
+    every = [(major, minor) for major, top in d["majors"].items() for minor in range(top + 1)]
+    return tuple(f"v{a}.{b}" for a, b in sorted(every) if first <= (a, b) <= last)
+
+
+@functools.cache
+def intervals(isa: str, feature: str) -> tuple[Interval, ...]:
+    """When a feature had which value on an ISA; empty if it never had any."""
+    rows = _data()[isa].get(feature) or _data()["common"].get(feature) or []
+    return tuple(Interval(r["value"], r.get("since"), r.get("until"), r["source"], r["sure"]) for r in rows)
+
+
+def feature_names(isa: str) -> tuple[str, ...]:
+    """Every feature that any ISA has: what can be overridden."""
+    names: dict[str, None] = {}
+    for section in ("common", isa, "x86_64", "arm64", "riscv64"):
+        names.update(dict.fromkeys(_data()[section]))
+    return tuple(names)
+
+
+def source(name: str) -> dict[str, str]:
+    """A source by name: text and commit or message."""
+    return _data()["sources"][name]
+
+
+def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
+    """The features of a release on an ISA; raises TramplabError for an unknown release or feature."""
+    if release not in known():
+        raise unknown("release", release, known())
+    own = _data()[isa.name].keys() | _data()["common"].keys()
+    for name in overrides:
+        if name not in feature_names(isa.name):
+            raise unknown("feature", name, feature_names(isa.name))
+        if name not in own:
+            raise TramplabError(f"{name} was never part of {isa.name}, and the lab has not built it there; it has {', '.join(sorted(own))}.")
+    version = parse(release)
+    values = {}
+    for name in feature_names(isa.name):
+        found = next((i for i in intervals(isa.name, name) if i.contains(version)), None)
+        if found:
+            values[name] = found.value
+    changed = {}
+    for name, value in overrides.items():
+        if values.get(name, False) != value:
+            changed |= arch.of(isa).CONSEQUENCES.get((name, value), {}) | {name: value}
+    return Features(isa.name, release, {**values, **changed}, changed)
+
+
+def history(isa: str, feature: str) -> str:
+    """When an ISA had a feature, for an error message.
+
+    >>> history("arm64", "regs")
+    'v5.5 to v6.1'
+    >>> history("arm64", "per_ops_trampoline")
+    'never'
+    """
+    return ", ".join(str(i) for i in intervals(isa, feature)) or "never"

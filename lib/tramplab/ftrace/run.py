@@ -1,0 +1,110 @@
+"""What one call showed: its result, its counts by component, its way through the code."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from ..emulate import counts as _counts
+from ..emulate import trace as _trace
+from ..emulate.counts import Counts, RunCounts
+from ..emulate.machine import RawRun
+from ..errors import TramplabError
+
+if TYPE_CHECKING:
+    from .kernel import Function, Kernel
+
+
+class Run:
+    """One call of a traced function.
+
+    value: the first return register. registers: all of them after the return. hits: calls seen per registered ops, in
+    list order (newest first).
+    """
+
+    def __init__(self, kernel: Kernel, function: Function, raw: RawRun, hits: tuple[int, ...]) -> None:
+        self._kernel, self.function, self._raw, self.hits = kernel, function, raw, hits
+        self.registers = raw.registers
+        self.value = raw.registers[kernel.isa.returns[0]]
+        self.config = str(kernel)
+        self._bodies = sorted((r.site.entry, r.site.body, r.site.function) for r in kernel.slowpath.records.values())
+        # text may change after this call, so what depends on it is taken now
+        self.counts: RunCounts = _counts.count(kernel.machine, raw.tally, self.component_of, self.symbol_of)
+        self._texts = {pc: kernel.machine.instruction_at(pc).text for pc in raw.tally.issued}
+
+    def component_of(self, pc: int) -> str:
+        """site, trampoline, core, callback or function; a site reaches from a function's first byte to its body."""
+        component = self._kernel.image.component_at(pc) or "trampoline"
+        if component == "function" and any(entry <= pc < body for entry, body, _ in self._bodies):
+            return "site"
+        return component
+
+    def symbol_of(self, pc: int) -> str:
+        """The function that an address is in."""
+        where = self._kernel.image.where(pc)
+        if where:
+            return where.split("+")[0]
+        for o in self._kernel.slowpath.ops:
+            if o.trampoline_size and o.trampoline <= pc < o.trampoline + o.trampoline_size:
+                return f"ftrace_trampoline[{o.index}]"
+        return f"{pc:#x}"
+
+    @functools.cached_property
+    def steps(self) -> list[_trace.Step]:
+        """Every instruction in order; needs a kernel that records."""
+        if not len(self._raw.events):
+            raise TramplabError("this run was only counted; make the Kernel with meter='record' to see its steps.")
+        return _trace.steps(self._raw.events)
+
+    @functools.cached_property
+    def frame(self) -> _trace.Frame:
+        """The trampolines' use of the stack, in bytes."""
+        return _trace.frame_of(self.steps, lambda pc: self.component_of(pc) == "trampoline")
+
+    @functools.cached_property
+    def _body(self) -> tuple[int, int]:
+        """Index of the first and the last step in the traced function's own body."""
+        lo, hi = self.function.site.body, self.function.address + self.function.size
+        inside = [i for i, s in enumerate(self.steps) if lo <= s.pc < hi]
+        if not inside:
+            raise TramplabError(f"{self.function.name}'s body did not run.")
+        return inside[0], inside[-1]
+
+    @property
+    def entry(self) -> Counts:
+        """From the function's first byte to its body, without callbacks."""
+        return self._sum(self.steps[: self._body[0]], skip="callback")
+
+    @property
+    def exit(self) -> Counts:
+        """From the body's last instruction until the caller, without callbacks."""
+        return self._sum(self.steps[self._body[1] + 1 :], skip="callback", after=True)
+
+    def disassembly(self, limit: int = 400) -> str:
+        """What was executed, in order, with components and symbols; at most `limit` lines of at most 72 columns."""
+        lines, last = [], None
+        for s in self.steps[:limit]:
+            symbol = self.symbol_of(s.pc)
+            if symbol != last:
+                lines.append(f"{symbol}  [{self.component_of(s.pc)}]")
+                last = symbol
+            lines.append(f"  {s.pc & 0xFFFFFFFF:08x}  {self._texts[s.pc]}"[:72])
+        if len(self.steps) > limit:
+            lines.append(f"  ... {len(self.steps) - limit} more instructions")
+        return "\n".join(lines)
+
+    def _sum(self, part: list[_trace.Step], skip: str, after: bool = False) -> Counts:
+        n = loads = stores = load_bytes = store_bytes = taken = 0
+        sizes = {pc: length for pc, (_, _, length) in self._raw.tally.issued.items()}
+        # a step's branch shows in the step behind it, which for the last one may lie outside the part
+        following = {id(s): nxt for s, nxt in zip(self.steps, [*self.steps[1:], None], strict=True)}
+        for s in part:
+            if self.component_of(s.pc) == skip:
+                continue
+            n += 1
+            for _, size, is_store in s.accesses:
+                stores, store_bytes = (stores + 1, store_bytes + size) if is_store else (stores, store_bytes)
+                loads, load_bytes = (loads, load_bytes) if is_store else (loads + 1, load_bytes + size)
+            nxt = following[id(s)]
+            taken += nxt is None or nxt.pc != s.pc + sizes[s.pc]
+        return Counts(n, loads, stores, load_bytes, store_bytes, taken)

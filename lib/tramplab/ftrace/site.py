@@ -1,0 +1,22 @@
+"""A patch site: where it lies and what its parts are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Site:
+    """One function's patch site; all addresses absolute.
+
+    function: its name. entry: the function's first byte. ip: what the kernel calls rec->ip. body: the first byte after the
+    site. literal: the 8 bytes that hold the callsite's ops, None where there are none. compiled: where the compiler's
+    record points.
+    """
+
+    function: str
+    entry: int
+    ip: int
+    body: int
+    literal: int | None
+    compiled: int

@@ -1,0 +1,103 @@
+/*
+ * The traced functions. Each result depends on every argument, with a weight of its own, so that two swapped or lost
+ * arguments cannot cancel out. They are compiled with the patch site in front; everything else is not.
+ */
+#include "lab.h"
+
+#define W1 3
+#define W2 5
+#define W3 7
+#define W4 11
+#define W5 13
+#define W6 17
+#define W7 19
+#define W8 23
+
+struct lab_pair { long first, second; };
+struct lab_triple { long first, second, third; };
+
+long lab_sink = 1;
+
+long no_args(void)
+{
+	return lab_sink + 41;
+}
+
+long one_arg(long a)
+{
+	return a * W1;
+}
+
+long two_args(long a, long b)
+{
+	return a * W1 + b * W2;
+}
+
+long three_args(long a, long b, long c)
+{
+	return a * W1 + b * W2 + c * W3;
+}
+
+long four_args(long a, long b, long c, long d)
+{
+	return a * W1 + b * W2 + c * W3 + d * W4;
+}
+
+long five_args(long a, long b, long c, long d, long e)
+{
+	return a * W1 + b * W2 + c * W3 + d * W4 + e * W5;
+}
+
+long six_args(long a, long b, long c, long d, long e, long f)
+{
+	return a * W1 + b * W2 + c * W3 + d * W4 + e * W5 + f * W6;
+}
+
+long seven_args(long a, long b, long c, long d, long e, long f, long g)
+{
+	return a * W1 + b * W2 + c * W3 + d * W4 + e * W5 + f * W6 + g * W7;
+}
+
+long eight_args(long a, long b, long c, long d, long e, long f, long g, long h)
+{
+	return a * W1 + b * W2 + c * W3 + d * W4 + e * W5 + f * W6 + g * W7 + h * W8;
+}
+
+/* Reads through one pointer, writes through the other. */
+long pointer_args(const long *from, long *to)
+{
+	*to = *from * W1;
+	return *from + *to;
+}
+
+/* Calls two other traced functions and needs values of its own across the calls. */
+long calls_others(long a, long b, long c)
+{
+	long left = two_args(a, b);
+
+	return left * W4 + three_args(c, left, a);
+}
+
+/* Leaves by a jump: the callee returns to this function's caller. */
+long tail_call(long a, long b)
+{
+	__attribute__((musttail)) return two_args(b, a);
+}
+
+/* Sixteen bytes: returned in two registers. */
+struct lab_pair struct_return(long a, long b)
+{
+	return (struct lab_pair){ a * W1 + b, b * W2 + a };
+}
+
+/* Twenty-four bytes: written through a pointer that the caller passes beside the arguments. */
+struct lab_triple big_struct_return(long a, long b)
+{
+	return (struct lab_triple){ a * W1 + b, b * W2 + a, a - b };
+}
+
+/* A struct by value beside a scalar. */
+long struct_arg(struct lab_pair p, long c)
+{
+	return p.first * W1 + p.second * W2 + c * W3;
+}

@@ -1,0 +1,99 @@
+/* arm64 shapes of the lab kernel: register frames, `current`, per-CPU data. */
+#ifndef LAB_ASM_ARM64_H
+#define LAB_ASM_ARM64_H
+
+/* The exception frame: 336 bytes, of which ftrace fills regs, sp, pc and stackframe. */
+struct pt_regs {
+	unsigned long regs[31], sp, pc, pstate;
+	unsigned long orig_x0;
+	int syscallno, unused;
+	unsigned long sdei_ttbr1, pmr_save;
+	unsigned long stackframe[2];
+	unsigned long lockdep_hardirqs, exit_rcu;
+};
+
+#ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
+/* 112 bytes: what a function takes, plus what is needed to leave it. */
+struct ftrace_regs {
+	unsigned long regs[9];
+	unsigned long direct_tramp;
+	unsigned long fp, lr, sp, pc;
+};
+#define FREGS_X(f, n) ((f)->regs[n])
+#define FREGS_PC(f) ((f)->pc)
+#define FREGS_SP(f) ((f)->sp)
+#else
+struct ftrace_regs {
+	struct pt_regs regs;
+};
+#define FREGS_X(f, n) ((f)->regs.regs[n])
+#define FREGS_PC(f) ((f)->regs.pc)
+#define FREGS_SP(f) ((f)->regs.sp)
+#endif
+
+#define MCOUNT_INSN_SIZE 4
+
+static inline struct task_struct *lab_current(void)
+{
+	struct task_struct *t;
+
+	asm("mrs %0, sp_el0" : "=r"(t));
+	return t;
+}
+
+static inline struct lab_pcpu *lab_this_cpu(void)
+{
+	struct lab_pcpu *p;
+
+	asm volatile("mrs %0, tpidr_el1" : "=r"(p));
+	return p;
+}
+
+#define current lab_current()
+#define this_pcpu lab_this_cpu()
+/* The preempt count lives in the task. */
+#define lab_preempt_count (current->preempt_count)
+
+static inline unsigned long ftrace_regs_get_argument(struct ftrace_regs *f, unsigned int n)
+{
+	return n < 8 ? FREGS_X(f, n) : 0;
+}
+
+static inline unsigned long ftrace_regs_get_instruction_pointer(struct ftrace_regs *f)
+{
+	return FREGS_PC(f);
+}
+
+static inline void ftrace_regs_set_instruction_pointer(struct ftrace_regs *f, unsigned long ip)
+{
+	FREGS_PC(f) = ip;
+}
+
+static inline unsigned long ftrace_regs_get_stack_pointer(struct ftrace_regs *f)
+{
+	return FREGS_SP(f);
+}
+
+static inline unsigned long ftrace_regs_get_return_value(struct ftrace_regs *f)
+{
+	return FREGS_X(f, 0);
+}
+
+#ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
+static inline struct pt_regs *ftrace_get_regs(struct ftrace_regs *f)
+{
+	return 0;
+}
+
+static inline void arch_ftrace_set_direct_caller(struct ftrace_regs *f, unsigned long addr)
+{
+	f->direct_tramp = addr;
+}
+#else
+static inline struct pt_regs *ftrace_get_regs(struct ftrace_regs *f)
+{
+	return &f->regs;
+}
+#endif
+
+#endif

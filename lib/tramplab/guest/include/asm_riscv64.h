@@ -1,0 +1,90 @@
+/* riscv64 shapes of the lab kernel: register frames, `current`, per-CPU data. */
+#ifndef LAB_ASM_RISCV64_H
+#define LAB_ASM_RISCV64_H
+
+/* The exception frame: 36 slots, 288 bytes. */
+struct pt_regs {
+	unsigned long epc, ra, sp, gp, tp, t0, t1, t2, s0, s1;
+	unsigned long a0, a1, a2, a3, a4, a5, a6, a7;
+	unsigned long s2, s3, s4, s5, s6, s7, s8, s9, s10, s11;
+	unsigned long t3, t4, t5, t6;
+	unsigned long status, badaddr, cause, orig_a0;
+};
+
+#if defined(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS)
+/* 112 bytes; one slot stays empty between t1 and a0. */
+struct ftrace_regs {
+	unsigned long epc, ra, sp, s0, t1, unused;
+	unsigned long args[8];
+};
+#elif defined(CONFIG_DYNAMIC_FTRACE_WITH_ARGS)
+/* 104 bytes, rounded up to 112 for the stack's alignment. */
+struct ftrace_regs {
+	unsigned long epc, ra, sp, s0, t1;
+	unsigned long args[8];
+	unsigned long unused;
+};
+#else
+struct ftrace_regs {
+	struct pt_regs regs;
+};
+#endif
+
+#ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
+#define FREGS(f) (f)
+#define FREGS_ARG(f, n) ((f)->args[n])
+#else
+#define FREGS(f) (&(f)->regs)
+#define FREGS_ARG(f, n) ((&(f)->regs.a0)[n])
+#endif
+
+#define MCOUNT_INSN_SIZE 4
+
+register struct task_struct *lab_tp asm("tp");
+
+#define current lab_tp
+/* No per-CPU base register: the task knows its CPU's data. */
+#define this_pcpu (current->pcpu)
+#define lab_preempt_count (current->preempt_count)
+
+static inline unsigned long ftrace_regs_get_argument(struct ftrace_regs *f, unsigned int n)
+{
+	return n < 8 ? FREGS_ARG(f, n) : 0;
+}
+
+static inline unsigned long ftrace_regs_get_instruction_pointer(struct ftrace_regs *f)
+{
+	return FREGS(f)->epc;
+}
+
+static inline void ftrace_regs_set_instruction_pointer(struct ftrace_regs *f, unsigned long ip)
+{
+	FREGS(f)->epc = ip;
+}
+
+static inline unsigned long ftrace_regs_get_stack_pointer(struct ftrace_regs *f)
+{
+	return FREGS(f)->sp;
+}
+
+static inline unsigned long ftrace_regs_get_return_value(struct ftrace_regs *f)
+{
+	return FREGS_ARG(f, 0);
+}
+
+static inline struct pt_regs *ftrace_get_regs(struct ftrace_regs *f)
+{
+#ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
+	return 0;
+#else
+	return &f->regs;
+#endif
+}
+
+/* A non-zero t1 sends ftrace_caller out through that address. */
+static inline void arch_ftrace_set_direct_caller(struct ftrace_regs *f, unsigned long addr)
+{
+	FREGS(f)->t1 = addr;
+}
+
+#endif

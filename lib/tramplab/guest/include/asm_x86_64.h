@@ -1,0 +1,69 @@
+/* x86-64 shapes of the lab kernel: register frame, `current`, per-CPU data. */
+#ifndef LAB_ASM_X86_64_H
+#define LAB_ASM_X86_64_H
+
+/* The exception frame: 21 slots, 168 bytes. */
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx;
+	unsigned long r11, r10, r9, r8, ax, cx, dx, si, di;
+	unsigned long orig_ax, ip, cs, flags, sp, ss;
+};
+
+/* x86 embeds the exception frame; cs == 0 marks one that is only partly filled. */
+struct ftrace_regs {
+	struct pt_regs regs;
+};
+
+#define MCOUNT_INSN_SIZE 5
+
+/* Per-CPU data lies at gs:0; address space 256 is clang's name for gs. */
+#define this_pcpu ((struct lab_pcpu __attribute__((address_space(256))) *)0)
+#define current (this_pcpu->current_task)
+/* The preempt count is per-CPU here, so that it is one instruction away. */
+#define lab_preempt_count (this_pcpu->preempt_count)
+
+static inline unsigned long ftrace_regs_get_argument(struct ftrace_regs *f, unsigned int n)
+{
+	switch (n) {
+	case 0: return f->regs.di;
+	case 1: return f->regs.si;
+	case 2: return f->regs.dx;
+	case 3: return f->regs.cx;
+	case 4: return f->regs.r8;
+	case 5: return f->regs.r9;
+	default: return 0;
+	}
+}
+
+static inline unsigned long ftrace_regs_get_instruction_pointer(struct ftrace_regs *f)
+{
+	return f->regs.ip;
+}
+
+static inline void ftrace_regs_set_instruction_pointer(struct ftrace_regs *f, unsigned long ip)
+{
+	f->regs.ip = ip;
+}
+
+static inline unsigned long ftrace_regs_get_stack_pointer(struct ftrace_regs *f)
+{
+	return f->regs.sp;
+}
+
+static inline unsigned long ftrace_regs_get_return_value(struct ftrace_regs *f)
+{
+	return f->regs.ax;
+}
+
+static inline struct pt_regs *ftrace_get_regs(struct ftrace_regs *f)
+{
+	return f->regs.cs ? &f->regs : 0;
+}
+
+/* A non-zero orig_ax sends ftrace_regs_caller out through that address. */
+static inline void arch_ftrace_set_direct_caller(struct ftrace_regs *f, unsigned long addr)
+{
+	f->regs.orig_ax = addr;
+}
+
+#endif

@@ -1,0 +1,200 @@
+#include "asm.h"
+
+/*
+ * @trampoline ftrace_caller
+ * stands for: ftrace_caller, x86-64, v5.11 to v7.2
+ * saves: rax rcx rdx rsi rdi r8 r9 rbp
+ * frame: 168 bytes, 96 written
+ * frame with CONFIG_FRAME_POINTER: 208 bytes, 136 written
+ * differs: no unwinder annotations; mitigations are as on a booted machine that needs none.
+ *
+ * The frame is a pt_regs of which 12 slots are written; cs = 0 says so to whoever asks for full registers. The
+ * stretch from ftrace_caller to ftrace_caller_end is also the template of the per-ops trampoline, in which
+ * ftrace_caller_op_ptr loads the ops' own address and ftrace_call calls the ops' own function.
+ */
+
+#define FRAME SIZEOF_pt_regs
+#define R(reg) OFF_pt_regs_##reg(%rsp)
+
+#ifdef CONFIG_FRAME_POINTER
+#define FIXUP 40
+#else
+#define FIXUP 0
+#endif
+
+.macro landing_pad
+#ifdef CONFIG_X86_TRAMPOLINE_ENDBR
+	endbr64
+#endif
+.endm
+
+/* The last instruction: up to v6.0 both variants shared their exit, one jump away. */
+.macro leave_trampoline
+#ifdef CONFIG_X86_SHARED_EPILOGUE
+	jmp	ftrace_epilogue
+#else
+	ret
+#endif
+.endm
+
+/* Two frame records: the one the traced function has not made yet, and the trampoline's own. */
+.macro frame_pointer_fixup flags
+#ifdef CONFIG_FRAME_POINTER
+	pushq	%rbp
+	pushq	(16 + \flags)(%rsp)
+	pushq	%rbp
+	movq	%rsp, %rbp
+	pushq	(24 + \flags)(%rsp)
+	pushq	%rbp
+	movq	%rsp, %rbp
+#endif
+.endm
+
+/* What both variants write: the argument registers, rax, rbp, and the frame's ip and sp. */
+.macro save_args flags
+	subq	$FRAME, %rsp
+	movq	%rax, R(ax)
+	movq	%rcx, R(cx)
+	movq	%rdx, R(dx)
+	movq	%rsi, R(si)
+	movq	%rdi, R(di)
+	movq	%r8, R(r8)
+	movq	%r9, R(r9)
+	movq	$0, R(orig_ax)
+#ifdef CONFIG_FRAME_POINTER
+	movq	(FRAME + 32)(%rsp), %rdx
+	movq	%rdx, R(bp)
+#else
+	movq	%rbp, R(bp)
+#endif
+	movq	(FRAME + FIXUP + \flags + 8)(%rsp), %rsi	/* parent ip */
+	movq	(FRAME + FIXUP + \flags)(%rsp), %rdi		/* back into the traced function */
+	movq	%rdi, R(ip)
+	leaq	(FRAME + FIXUP + \flags + 8)(%rsp), %rcx	/* sp as the traced function had it */
+	movq	%rcx, R(sp)
+	subq	$5, %rdi					/* ip: the patch site */
+.endm
+
+.macro restore_args
+	movq	R(bp), %rbp
+	movq	R(r9), %r9
+	movq	R(r8), %r8
+	movq	R(di), %rdi
+	movq	R(si), %rsi
+	movq	R(dx), %rdx
+	movq	R(cx), %rcx
+	movq	R(ax), %rax
+.endm
+
+TRAMPOLINE(ftrace_caller)
+	landing_pad
+#ifdef CONFIG_X86_CALL_DEPTH_SLOTS
+	.nops	12
+#endif
+	frame_pointer_fixup 0
+	save_args 0
+	movq	$0, R(cs)
+LABEL(ftrace_caller_op_ptr)
+	movq	function_trace_op(%rip), %rdx
+	movq	%rsp, %rcx
+#ifdef CONFIG_X86_CALL_DEPTH_SLOTS
+	.nops	12
+#endif
+LABEL(ftrace_call)
+	call	ftrace_stub
+	movq	R(ip), %rax				/* a callback may have changed where to go on */
+	movq	%rax, (FRAME + FIXUP)(%rsp)
+	restore_args
+	addq	$(FRAME + FIXUP), %rsp
+LABEL(ftrace_caller_end)
+	leave_trampoline
+END(ftrace_caller)
+
+/*
+ * @trampoline ftrace_regs_caller
+ * stands for: ftrace_regs_caller, x86-64, v5.11 to v7.2
+ * saves: rax rcx rdx rsi rdi r8 r9 rbp r10 r11 r12 r13 r14 r15 rbx
+ * frame: 176 bytes, 176 written
+ * frame with CONFIG_FRAME_POINTER: 216 bytes, 216 written
+ * differs: no unwinder annotations; mitigations are as on a booted machine that needs none.
+ *
+ * All 21 slots. Every register but r11 comes back from the frame, so a callback may change them; the flags are pushed
+ * first, before any arithmetic. orig_ax, zero unless a callback sets it, is the direct call to leave through.
+ */
+TRAMPOLINE(ftrace_regs_caller)
+	landing_pad
+	pushfq
+#ifdef CONFIG_X86_CALL_DEPTH_SLOTS
+	.nops	12
+#endif
+	frame_pointer_fixup 8
+	save_args 8
+LABEL(ftrace_regs_caller_op_ptr)
+	movq	function_trace_op(%rip), %rdx
+	movq	%r15, R(r15)
+	movq	%r14, R(r14)
+	movq	%r13, R(r13)
+	movq	%r12, R(r12)
+	movq	%r11, R(r11)
+	movq	%r10, R(r10)
+	movq	%rbx, R(bx)
+	movq	(FRAME + FIXUP)(%rsp), %rcx
+	movq	%rcx, R(flags)
+	movq	$0x18, R(ss)
+	movq	$0x10, R(cs)
+	movq	%rsp, %rcx
+#ifdef CONFIG_X86_CALL_DEPTH_SLOTS
+	.nops	12
+#endif
+LABEL(ftrace_regs_call)
+	call	ftrace_stub
+	movq	R(flags), %rax
+	movq	%rax, (FRAME + FIXUP)(%rsp)
+	movq	R(ip), %rax
+	movq	%rax, (FRAME + FIXUP + 8)(%rsp)
+	movq	R(r15), %r15
+	movq	R(r14), %r14
+	movq	R(r13), %r13
+	movq	R(r12), %r12
+	movq	R(r10), %r10
+	movq	R(bx), %rbx
+	movq	R(orig_ax), %rax
+	testq	%rax, %rax
+LABEL(ftrace_regs_caller_jmp)
+	jnz	1f
+	restore_args
+	addq	$(FRAME + FIXUP), %rsp
+	popfq
+LABEL(ftrace_regs_caller_end)
+	leave_trampoline
+
+	/*
+	 * Leave through the direct call: it is entered as if the patch site had called it, so the address goes where
+	 * the flags were pushed and the flags one slot lower, into the slot that popfq then reaches first.
+	 */
+1:	movq	(FRAME + FIXUP)(%rsp), %rcx
+	movq	%rax, (FRAME + FIXUP)(%rsp)
+	movq	%rcx, (FRAME + FIXUP - 8)(%rsp)
+	restore_args
+	addq	$(FRAME + FIXUP - 8), %rsp
+	popfq
+#ifdef CONFIG_X86_DIRECT_REBALANCE
+	call	2f				/* pairs with the ret below on the return stack */
+2:	addq	$8, %rsp
+#endif
+	ret
+END(ftrace_regs_caller)
+
+#ifdef CONFIG_X86_SHARED_EPILOGUE
+TRAMPOLINE(ftrace_epilogue)
+	ret
+END(ftrace_epilogue)
+#endif
+
+/* Both a callback that does nothing and what an idle trampoline calls. */
+FUNCTION(ftrace_stub, .text.core)
+#ifdef CONFIG_X86_KERNEL_IBT
+	endbr64
+#endif
+	ret
+END(ftrace_stub)

@@ -1,0 +1,29 @@
+"""The instruction sets: one record each, found by name.
+
+>>> get("arm64").args[:2]
+('x0', 'x1')
+>>> get("amr64")
+Traceback (most recent call last):
+    ...
+tramplab.errors.TramplabError: unknown ISA 'amr64'; did you mean arm64? Known: x86_64, arm64, riscv64.
+"""
+
+from __future__ import annotations
+
+from ..errors import TramplabError, unknown
+from . import arm64, riscv64, x86_64
+from .record import Branch, Isa, ReturnStack
+
+#: In the order every table and figure shows them.
+ISAS: dict[str, Isa] = {m.ISA.name: m.ISA for m in (x86_64, arm64, riscv64)}
+
+
+def get(name: str) -> Isa:
+    """The record of an ISA; raises TramplabError with the near matches if there is none of that name."""
+    try:
+        return ISAS[name]
+    except KeyError:
+        raise unknown("ISA", name, ISAS) from None
+
+
+__all__ = ["ISAS", "Branch", "Isa", "ReturnStack", "TramplabError", "get"]

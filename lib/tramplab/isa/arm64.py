@@ -1,0 +1,52 @@
+"""arm64 (AArch64), AAPCS64, as the kernel uses it."""
+
+import struct
+
+from .record import Branch, Isa, ReturnStack
+
+
+def _imm26(opcode: int):
+    def encode(pc: int, target: int) -> bytes:
+        return struct.pack("<I", opcode | (((target - pc) >> 2) & 0x3FFFFFF))
+
+    return encode
+
+
+_REACH = (-(1 << 27), (1 << 27) - 4)
+
+#: BL and B with a 26-bit word displacement (Arm ARM, C6.2 BL, B).
+BL = Branch(_imm26(0x94000000), _REACH, 4)
+B = Branch(_imm26(0x14000000), _REACH, 4)
+NOP = struct.pack("<I", 0xD503201F)
+#: What the first of a site's two instructions becomes at boot: the caller's return address moves out of BL's way.
+MOV_X9_LR = struct.pack("<I", 0xAA1E03E9)
+
+ISA = Isa(
+    name="arm64",
+    registers=tuple(f"x{n}" for n in range(31)) + ("sp",),
+    pc="pc",
+    sp="sp",
+    fp="x29",
+    link="x30",
+    site_link="x30",
+    args=tuple(f"x{n}" for n in range(8)),
+    returns=("x0", "x1"),
+    struct_return="x8",
+    callee_saved=tuple(f"x{n}" for n in range(19, 30)),
+    scratch=tuple(f"x{n}" for n in range(8, 18)),
+    fixed=("x18", "sp"),
+    call_pushes=0,
+    nop=NOP,
+    call=BL,
+    max_insn=4,
+    return_stack=ReturnStack(("x30",), "Arm ARM, C6.2: BL, BLR are calls, RET is a return; BR is neither"),
+    text_base=0xFFFF800080000000,
+    module_base=0xFFFF800084000000,
+    far_base=0xFFFF800090000000,
+    triple="aarch64-none-elf",
+    cflags=("-mgeneral-regs-only", "-mno-outline-atomics", "-ffixed-x18"),
+    unicorn=("UC_ARCH_ARM64", "UC_MODE_ARM", None),
+    unicorn_prefix="arm64",
+    capstone=("CS_ARCH_ARM64", "CS_MODE_ARM"),
+    keystone=("KS_ARCH_ARM64", "KS_MODE_LITTLE_ENDIAN"),
+)

@@ -1,0 +1,82 @@
+"""What the lab has to know about an instruction set, as one frozen record per ISA: data, not behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..errors import TramplabError
+
+
+@dataclass(frozen=True)
+class Branch:
+    """An encodable branch: its bytes, and how far it reaches.
+
+    encode(pc, target) -> bytes; reach is the inclusive range of (target - pc) in bytes; size in bytes.
+    """
+
+    encode: Callable[[int, int], bytes]
+    reach: tuple[int, int]
+    size: int
+
+    def reaches(self, pc: int, target: int) -> bool:
+        """Can a branch at pc go to target?"""
+        return self.reach[0] <= target - pc <= self.reach[1]
+
+
+@dataclass(frozen=True)
+class ReturnStack:
+    """Which instructions push and pop the return-address predictor's stack.
+
+    link_registers: registers whose write by a jump pushes (empty where call and ret say so themselves).
+    source: the document the rule is from.
+    """
+
+    link_registers: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class Isa:
+    """One instruction set.
+
+    Register names are the ones used in calling-convention documents; `registers` is every general register including
+    the stack pointer. `link` is None where a call pushes its return address. Sizes are bytes.
+    """
+
+    name: str
+    registers: tuple[str, ...]
+    pc: str
+    sp: str
+    fp: str
+    link: str | None
+    site_link: str | None  # the register through which a patch site hands over its return address
+    args: tuple[str, ...]
+    returns: tuple[str, ...]
+    struct_return: str  # carries the address of a struct too large for the return registers
+    callee_saved: tuple[str, ...]
+    scratch: tuple[str, ...]  # caller-saved and no argument
+    fixed: tuple[str, ...]  # belongs to the kernel or the platform; never random in a test
+    call_pushes: int  # bytes a call instruction pushes
+    nop: bytes
+    call: Branch  # what a patch site or trampoline uses for a near call
+    max_insn: int
+    return_stack: ReturnStack
+    # where the lab kernel lies
+    text_base: int
+    module_base: int
+    far_base: int
+    # how compilers and engines call this ISA
+    triple: str
+    cflags: tuple[str, ...]
+    unicorn: tuple[str, str, str | None]  # names of the UC_ARCH_*, UC_MODE_* and CPU model constants
+    unicorn_prefix: str  # module of register constants, e.g. "x86"
+    unicorn_names: dict[str, str] = field(default_factory=dict)  # register -> engine's name where it differs
+    capstone: tuple[str, str] = ("", "")
+    keystone: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        groups = set(self.args) | set(self.callee_saved) | set(self.scratch) | set(self.fixed) | set(self.returns)
+        unknown = groups - set(self.registers)
+        if unknown:
+            raise TramplabError(f"{self.name}: {sorted(unknown)} are in a role but not in the list of registers")

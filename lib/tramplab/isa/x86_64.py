@@ -1,0 +1,53 @@
+"""x86-64, System V calling convention, as the kernel uses it."""
+
+import struct
+
+from .record import Branch, Isa, ReturnStack
+
+
+def _rel32(opcode: int):
+    def encode(pc: int, target: int) -> bytes:
+        return struct.pack("<Bi", opcode, target - (pc + 5))
+
+    return encode
+
+
+_REL32 = (-(1 << 31) + 5, (1 << 31) + 4)
+
+#: Calls and jumps with a 32-bit displacement (Intel SDM vol. 2, CALL E8, JMP E9).
+CALL = Branch(_rel32(0xE8), _REL32, 5)
+JMP = Branch(_rel32(0xE9), _REL32, 5)
+#: The five-byte NOP the kernel puts at an idle patch site (arch/x86/include/asm/nops.h, BYTES_NOP5).
+NOP5 = bytes.fromhex("0f1f440000")
+INT3 = b"\xcc"
+ENDBR64 = bytes.fromhex("f30f1efa")
+
+ISA = Isa(
+    name="x86_64",
+    registers=tuple("rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".split()),
+    pc="rip",
+    sp="rsp",
+    fp="rbp",
+    link=None,
+    site_link=None,
+    args=("rdi", "rsi", "rdx", "rcx", "r8", "r9"),
+    returns=("rax", "rdx"),
+    struct_return="rdi",
+    callee_saved=("rbx", "rbp", "r12", "r13", "r14", "r15"),
+    scratch=("rax", "r10", "r11"),
+    fixed=("rsp",),
+    call_pushes=8,
+    nop=b"\x90",
+    call=CALL,
+    max_insn=15,
+    return_stack=ReturnStack((), "Intel SDM vol. 1, 6.4: CALL pushes, RET pops"),
+    text_base=0xFFFFFFFF81000000,
+    module_base=0xFFFFFFFFA0000000,
+    far_base=0xFFFFFFFFFE000000,
+    triple="x86_64-none-elf",
+    cflags=("-mcmodel=kernel", "-mno-red-zone", "-mgeneral-regs-only", "-mstack-alignment=8"),
+    unicorn=("UC_ARCH_X86", "UC_MODE_64", None),
+    unicorn_prefix="x86",
+    capstone=("CS_ARCH_X86", "CS_MODE_64"),
+    keystone=("KS_ARCH_X86", "KS_MODE_64"),
+)
