@@ -56,9 +56,9 @@ def count(machine: Machine, tally: Tally, component_of: Callable[[int], str], sy
     symbols: dict[str, list[int]] = {}
     isa = machine.isa
     text = [(base, machine.read(base, size)) for base, size in machine.text if _touches(tally, base, size)]
-    for pc, (times, taken, length) in tally.issued.items():
+    for pc, (times, taken) in tally.issued.items():
         base, data = next((b, d) for b, d in text if b <= pc < b + len(d))
-        a = decode.known_accesses(isa, pc, data[pc - base : pc - base + length])
+        a = decode.known_accesses(isa, pc, data[pc - base : pc - base + isa.max_insn])
         row = (times, times * a.loads, times * a.stores, times * a.load_bytes, times * a.store_bytes, taken)
         for sums in (components.setdefault(component_of(pc), [0] * 6), symbols.setdefault(symbol_of(pc), [0] * 6)):
             for i, n in enumerate(row):

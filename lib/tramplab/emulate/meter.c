@@ -10,7 +10,6 @@ struct range {
 	uint64_t base, size;
 	uint32_t *executed;	/* per byte of text: how often an instruction starting here was issued */
 	uint32_t *taken;	/* per byte of text: how often the next instruction was not the one behind it */
-	uint8_t *length;	/* per byte of text: the instruction's length */
 };
 
 struct event {
@@ -70,7 +69,6 @@ static int count(void *engine, uint64_t address, uint32_t size, struct meter *m)
 		offset = address - r->base;
 	}
 	r->executed[offset]++;
-	r->length[offset] = size;
 	m->last = offset;
 	m->next = address + size;
 	return 1;

@@ -28,7 +28,7 @@ EVENT = np.dtype([("pc", "<u8"), ("address", "<u8"), ("sp", "<u8"), ("size", "<u
 
 
 class _Range(ctypes.Structure):
-    _fields_ = [(n, ctypes.c_uint64) for n in ("base", "size")] + [(n, ctypes.c_void_p) for n in ("executed", "taken", "length")]
+    _fields_ = [(n, ctypes.c_uint64) for n in ("base", "size")] + [(n, ctypes.c_void_p) for n in ("executed", "taken")]
 
 
 class _Meter(ctypes.Structure):
@@ -54,14 +54,14 @@ class _Meter(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Tally:
-    """What one run issued: pc -> (times issued, times left by a taken branch, length in bytes)."""
+    """What one run issued: pc -> (times issued, times left by a taken branch)."""
 
-    issued: dict[int, tuple[int, int, int]]
+    issued: dict[int, tuple[int, int]]
     stopped: bool  # the instruction budget ran out
 
     @property
     def instructions(self) -> int:
-        return sum(n for n, _, _ in self.issued.values())
+        return sum(n for n, _ in self.issued.values())
 
 
 @functools.cache
@@ -93,18 +93,17 @@ class Ranges:
         self.spans = spans
         self.executed = [np.zeros(size, np.uint32) for _, size in spans]
         self.taken = [np.zeros(size, np.uint32) for _, size in spans]
-        self.length = [np.zeros(size, np.uint8) for _, size in spans]
 
     def clear(self) -> None:
         for array in (*self.executed, *self.taken):
             array.fill(0)
 
-    def issued(self) -> dict[int, tuple[int, int, int]]:
+    def issued(self) -> dict[int, tuple[int, int]]:
         out = {}
-        for (base, _), executed, taken, length in zip(self.spans, self.executed, self.taken, self.length, strict=True):
+        for (base, _), executed, taken in zip(self.spans, self.executed, self.taken, strict=True):
             at = np.flatnonzero(executed)
-            rows = zip(at.tolist(), executed[at].tolist(), taken[at].tolist(), length[at].tolist(), strict=True)
-            out.update({base + o: (n, t, size) for o, n, t, size in rows})
+            rows = zip(at.tolist(), executed[at].tolist(), taken[at].tolist(), strict=True)
+            out.update({base + offset: (n, t) for offset, n, t in rows})
         return out
 
     def find(self, address: int) -> int:
@@ -119,8 +118,8 @@ class CMeter:
         self.ranges = Ranges(spans)
         self._c_ranges = (_Range * len(spans))(
             *(
-                _Range(base, size, e.ctypes.data, t.ctypes.data, n.ctypes.data)
-                for (base, size), e, t, n in zip(spans, self.ranges.executed, self.ranges.taken, self.ranges.length, strict=True)
+                _Range(base, size, e.ctypes.data, t.ctypes.data)
+                for (base, size), e, t in zip(spans, self.ranges.executed, self.ranges.taken, strict=True)
             )
         )
         self._events = np.zeros(0, EVENT)
@@ -193,7 +192,6 @@ class PyMeter:
         self._here = here
         self._last = address - r.spans[here][0]
         r.executed[here][self._last] += 1
-        r.length[here][self._last] = size
         return True
 
     def on_record(self, engine, address: int, size: int, data) -> None:

@@ -126,6 +126,19 @@ def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
     return Features(isa.name, release, {**values, **changed}, changed)
 
 
+def table() -> list[dict[str, str]]:
+    """Every fact of releases.yml as a row: isa, feature, value, when, sure, source (its commit, mail or text)."""
+    out = []
+    for isa in ("x86_64", "arm64", "riscv64"):
+        for feature in _data()[isa]:
+            for i in intervals(isa, feature):
+                s = source(i.source)
+                where = s.get("commit") or s.get("message") or s["text"]
+                value = {True: "yes", False: "no"}.get(i.value, i.value)
+                out.append({"isa": isa, "feature": feature, "value": value, "when": str(i), "sure": i.sure, "source": where})
+    return out
+
+
 def history(isa: str, feature: str) -> str:
     """When an ISA had a feature, for an error message.
 

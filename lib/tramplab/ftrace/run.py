@@ -10,6 +10,7 @@ from ..emulate import trace as _trace
 from ..emulate.counts import Counts, RunCounts
 from ..emulate.machine import RawRun
 from ..errors import TramplabError
+from .listing import listing
 
 if TYPE_CHECKING:
     from .kernel import Function, Kernel
@@ -28,9 +29,10 @@ class Run:
         self.value = raw.registers[kernel.isa.returns[0]]
         self.config = str(kernel)
         self._bodies = sorted((r.site.entry, r.site.body, r.site.function) for r in kernel.slowpath.records.values())
+        self._generated = [(f"ftrace_trampoline[{o.index}]", o.trampoline, o.trampoline_size) for o in kernel.slowpath.ops if o.trampoline_size]
         # text may change after this call, so what depends on it is taken now
         self.counts: RunCounts = _counts.count(kernel.machine, raw.tally, self.component_of, self.symbol_of)
-        self._texts = {pc: kernel.machine.instruction_at(pc).text for pc in raw.tally.issued}
+        self._instructions = {pc: kernel.machine.instruction_at(pc) for pc in raw.tally.issued}
 
     def component_of(self, pc: int) -> str:
         """site, trampoline, core, callback or function; a site reaches from a function's first byte to its body."""
@@ -41,13 +43,14 @@ class Run:
 
     def symbol_of(self, pc: int) -> str:
         """The function that an address is in."""
-        where = self._kernel.image.where(pc)
-        if where:
-            return where.split("+")[0]
-        for o in self._kernel.slowpath.ops:
-            if o.trampoline_size and o.trampoline <= pc < o.trampoline + o.trampoline_size:
-                return f"ftrace_trampoline[{o.index}]"
-        return f"{pc:#x}"
+        return (self.name_of(pc) or f"{pc:#x}").split("+")[0]
+
+    def name_of(self, address: int) -> str | None:
+        """symbol+offset of an address, an ops' own trampoline included; None if it has no name."""
+        for name, start, size in self._generated:
+            if start <= address < start + size:
+                return f"{name}+{address - start:#x}" if address > start else name
+        return self._kernel.image.where(address)
 
     @functools.cached_property
     def steps(self) -> list[_trace.Step]:
@@ -81,21 +84,11 @@ class Run:
         return self._sum(self.steps[self._body[1] + 1 :], skip="callback", after=True)
 
     def disassembly(self, limit: int = 400) -> str:
-        """What was executed, in order, with components and symbols; at most `limit` lines of at most 72 columns."""
-        lines, last = [], None
-        for s in self.steps[:limit]:
-            symbol = self.symbol_of(s.pc)
-            if symbol != last:
-                lines.append(f"{symbol}  [{self.component_of(s.pc)}]")
-                last = symbol
-            lines.append(f"  {s.pc & 0xFFFFFFFF:08x}  {self._texts[s.pc]}"[:72])
-        if len(self.steps) > limit:
-            lines.append(f"  ... {len(self.steps) - limit} more instructions")
-        return "\n".join(lines)
+        """What was executed, in order, with symbols, stack depth and accesses; `limit` instructions, 72 columns."""
+        return listing(self.steps, {pc: i.text for pc, i in self._instructions.items()}, self.component_of, self.name_of, limit)
 
     def _sum(self, part: list[_trace.Step], skip: str, after: bool = False) -> Counts:
         n = loads = stores = load_bytes = store_bytes = taken = 0
-        sizes = {pc: length for pc, (_, _, length) in self._raw.tally.issued.items()}
         # a step's branch shows in the step behind it, which for the last one may lie outside the part
         following = {id(s): nxt for s, nxt in zip(self.steps, [*self.steps[1:], None], strict=True)}
         for s in part:
@@ -106,5 +99,5 @@ class Run:
                 stores, store_bytes = (stores + 1, store_bytes + size) if is_store else (stores, store_bytes)
                 loads, load_bytes = (loads, load_bytes) if is_store else (loads + 1, load_bytes + size)
             nxt = following[id(s)]
-            taken += nxt is None or nxt.pc != s.pc + sizes[s.pc]
+            taken += nxt is None or nxt.pc != s.pc + self._instructions[s.pc].size
         return Counts(n, loads, stores, load_bytes, store_bytes, taken)

@@ -45,6 +45,7 @@ ISA = Isa(
     far_base=0xFFFF800090000000,
     triple="aarch64-none-elf",
     cflags=("-mgeneral-regs-only", "-mno-outline-atomics", "-ffixed-x18"),
+    asm_prologue="",
     unicorn=("UC_ARCH_ARM64", "UC_MODE_ARM", None),
     unicorn_prefix="arm64",
     capstone=("CS_ARCH_ARM64", "CS_MODE_ARM"),

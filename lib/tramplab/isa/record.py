@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..errors import TramplabError
 
@@ -69,9 +69,9 @@ class Isa:
     # how compilers and engines call this ISA
     triple: str
     cflags: tuple[str, ...]
+    asm_prologue: str  # directives that make clang read a snippet as Keystone does
     unicorn: tuple[str, str, str | None]  # names of the UC_ARCH_*, UC_MODE_* and CPU model constants
     unicorn_prefix: str  # module of register constants, e.g. "x86"
-    unicorn_names: dict[str, str] = field(default_factory=dict)  # register -> engine's name where it differs
     capstone: tuple[str, str] = ("", "")
     keystone: tuple[str, str] | None = None
 

@@ -72,9 +72,9 @@ ISA = Isa(
     far_base=0xFFFFFFFF90000000,
     triple="riscv64-none-elf",
     cflags=("-march=rv64imac_zicsr_zifencei", "-mabi=lp64", "-mcmodel=medany", "-mno-relax"),
+    asm_prologue=".option norvc",  # compression would be the assembler's choice, not the author's
     unicorn=("UC_ARCH_RISCV", "UC_MODE_RISCV64", None),
     unicorn_prefix="riscv",
-    unicorn_names={},
     capstone=("CS_ARCH_RISCV", "CS_MODE_RISCV64|CS_MODE_RISCVC"),
     keystone=None,
 )

@@ -46,6 +46,7 @@ ISA = Isa(
     far_base=0xFFFFFFFFFE000000,
     triple="x86_64-none-elf",
     cflags=("-mcmodel=kernel", "-mno-red-zone", "-mgeneral-regs-only", "-mstack-alignment=8"),
+    asm_prologue=".intel_syntax noprefix",
     unicorn=("UC_ARCH_X86", "UC_MODE_64", None),
     unicorn_prefix="x86",
     capstone=("CS_ARCH_X86", "CS_MODE_64"),

@@ -6,7 +6,8 @@
  * saves: rax rcx rdx rsi rdi r8 r9 rbp
  * frame: 168 bytes, 96 written
  * frame with CONFIG_FRAME_POINTER: 208 bytes, 136 written
- * differs: no unwinder annotations; mitigations are as on a booted machine that needs none.
+ * differs: no unwinder annotations; mitigations are as on a booted machine that needs none, so a call-depth slot is one
+ *   ten-byte NOP.
  *
  * The frame is a pt_regs of which 12 slots are written; cs = 0 says so to whoever asks for full registers. The
  * stretch from ftrace_caller to ftrace_caller_end is also the template of the per-ops trampoline, in which
@@ -89,7 +90,7 @@
 TRAMPOLINE(ftrace_caller)
 	landing_pad
 #ifdef CONFIG_X86_CALL_DEPTH_SLOTS
-	.nops	12
+	.nops	10
 #endif
 	frame_pointer_fixup 0
 	save_args 0
@@ -98,7 +99,7 @@ LABEL(ftrace_caller_op_ptr)
 	movq	function_trace_op(%rip), %rdx
 	movq	%rsp, %rcx
 #ifdef CONFIG_X86_CALL_DEPTH_SLOTS
-	.nops	12
+	.nops	10
 #endif
 LABEL(ftrace_call)
 	call	ftrace_stub
@@ -125,7 +126,7 @@ TRAMPOLINE(ftrace_regs_caller)
 	landing_pad
 	pushfq
 #ifdef CONFIG_X86_CALL_DEPTH_SLOTS
-	.nops	12
+	.nops	10
 #endif
 	frame_pointer_fixup 8
 	save_args 8
@@ -144,7 +145,7 @@ LABEL(ftrace_regs_caller_op_ptr)
 	movq	$0x10, R(cs)
 	movq	%rsp, %rcx
 #ifdef CONFIG_X86_CALL_DEPTH_SLOTS
-	.nops	12
+	.nops	10
 #endif
 LABEL(ftrace_regs_call)
 	call	ftrace_stub

@@ -1,0 +1,1 @@
+"""How fast the lab is, as ratios: `make bench`."""

@@ -1,0 +1,56 @@
+"""Print the lab's speed as ratios, which hold on any machine better than seconds do."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+
+from tramplab.emulate.machine import COUNT, NONE
+from tramplab.ftrace.kernel import Kernel
+from tramplab.ftrace.measure import measure
+from tramplab.ftrace.ops import Ops
+from tramplab.isa import ISAS
+from tramplab.studies import single_callback
+
+from . import loops
+
+CALLS, PYTHON_CALLS, ROUNDS = 20_000, 500, 10
+
+
+def seconds_per_instruction(isa: str, meters: tuple[str, ...], python_meter: bool, calls: int) -> list[float]:
+    """Per meter, the best of some rounds of one loop of hooked calls, per guest instruction; the meters take turns."""
+    kernel = Kernel(isa, meter=COUNT, python_meter=python_meter)
+    function, loop = kernel.function("three_args"), loops.prepare(kernel)
+    best = [float("inf")] * len(meters)
+    with kernel.attached(function, Ops()):
+        per_call = loops.run(kernel, loop, function.address, 200).tally.instructions / 200
+        for _ in range(ROUNDS):
+            for i, meter in enumerate(meters):
+                kernel.machine.set_meter(meter)
+                loops.run(kernel, loop, function.address, 100)
+                best[i] = min(best[i], timed(lambda: loops.run(kernel, loop, function.address, calls)))
+    return [b / (per_call * calls) for b in best]
+
+
+def timed(action) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    print(f"{'':<10}{'raw M/s':>9}{'counting/raw':>14}{'counting/Python':>17}{'measure ms':>12}")
+    for isa in ISAS:
+        raw, counted = seconds_per_instruction(isa, (NONE, COUNT), False, CALLS)
+        (python,) = seconds_per_instruction(isa, (COUNT,), True, PYTHON_CALLS)
+        measure(isa, "ops")
+        warm = statistics.median(timed(lambda: measure(isa, "ops")) for _ in range(15))
+        print(f"{isa:<10}{1e-6 / raw:>9.0f}{raw / counted:>14.2f}{python / counted:>17.1f}{warm * 1e3:>12.1f}")
+    single_callback.rows()
+    print(f"single_callback study: {timed(single_callback.rows):.2f} s")
+    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""The command line: list, run, trace, measure, update. One line and exit status 2 for whatever a user can put right."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from . import isa as isas
+from . import studies
+from .errors import TramplabError
+from .ftrace import hooks, releases
+from .ftrace.kernel import LATEST
+from .ftrace.measure import FUNCTIONS, measure, run
+from .paths import data_file
+from .publish.show import rows_json
+from .publish.table import text_table
+
+FORMATS = ("text", "csv", "json")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        raise TramplabError(f"{message} (try: {self.prog} --help).")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0, 2 for what the user can put right, 130 when interrupted."""
+    try:
+        args = _parser().parse_args(arguments)
+        args.command(args)
+        sys.stdout.flush()
+        return 0
+    except TramplabError as e:
+        print(f"tramplab: {e}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of a pipe left; what it wanted has been written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("tramplab: interrupted.", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="tramplab", description="Emulated experiments on Linux function tracing: exact counts, no timing.")
+    sub = parser.add_subparsers(dest="name", required=True, metavar="COMMAND", parser_class=_Parser)
+
+    p = sub.add_parser("list", help="ISAs, releases, hooks, functions, studies")
+    p.set_defaults(command=_list)
+
+    p = sub.add_parser("run", help="run a study and print its rows")
+    p.add_argument("study")
+    p.add_argument("--format", default="text", help="text (default), csv or json")
+    p.add_argument("--output", metavar="FILE", help="write to FILE, whole or not at all, instead of standard output")
+    p.set_defaults(command=_run)
+
+    p = sub.add_parser("trace", help="annotated disassembly of one hooked call")
+    _hook_arguments(p)
+    p.set_defaults(command=_trace)
+
+    p = sub.add_parser("measure", help="counts of one hooked call, by component")
+    _hook_arguments(p)
+    p.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    p.set_defaults(command=_measure)
+
+    p = sub.add_parser("update", help="rewrite the golden tables in data/expected/")
+    p.set_defaults(command=_update)
+    return parser
+
+
+def _hook_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("isa", metavar="ISA", help="x86_64, arm64 or riscv64")
+    p.add_argument("hook", metavar="HOOK", help=", ".join(hooks.HOOKS))
+    p.add_argument("--release", default=LATEST, metavar="R", help=f"kernel release (default {LATEST})")
+    p.add_argument("--args", default="1", metavar="N", help="integer arguments of the traced function, 0 to 8 (default 1)")
+    p.add_argument("--callbacks", default="1", metavar="K", help="ops to attach (default 1)")
+
+
+def _number(text: str, what: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise TramplabError(f"{what} is a whole number, not {text!r}.") from None
+
+
+def _chosen(args) -> dict:
+    return {
+        "isa": args.isa,
+        "hook": args.hook,
+        "release": args.release,
+        "args": _number(args.args, "--args"),
+        "callbacks": _number(args.callbacks, "--callbacks"),
+    }
+
+
+def _list(args) -> None:
+    print("ISAs:      " + " ".join(isas.ISAS))
+    print("Releases:  every mainline release from " + releases.known()[0] + " to " + releases.known()[-1])
+    print("           shown in studies: " + " ".join(releases.shown()))
+    print("Hooks:")
+    for h in hooks.HOOKS.values():
+        print(f"  {h.name:<12}{h.title}")
+        for isa in isas.ISAS:
+            print(f"  {'':<12}  {isa}: {releases.history(isa, h.needs)}")
+    print("Functions: " + " ".join(FUNCTIONS[:5]) + "\n           " + " ".join(FUNCTIONS[5:]))
+    print("Studies:")
+    for name, module in studies.STUDIES.items():
+        print(f"  {name:<18}{module.TITLE}")
+
+
+def _run(args) -> None:
+    if args.format not in FORMATS:
+        raise TramplabError(f"unknown format {args.format!r}; choose text, csv or json.")
+    study = studies.get(args.study)
+    frame = study.rows()
+    if args.format == "csv":
+        text = frame.to_csv(index=False, lineterminator="\n")
+    elif args.format == "json":
+        text = rows_json(frame, study.NAME, study.TITLE)
+    else:
+        text = golden_text(study, frame)
+    if args.output:
+        _write_whole(Path(args.output), text)
+    else:
+        sys.stdout.write(text)
+
+
+def _trace(args) -> None:
+    r = run(**_chosen(args))
+    print(f"{args.hook} on {r.config}: {r.function.name} returned {r.value}")
+    print(r.disassembly())
+
+
+def _measure(args) -> None:
+    m = measure(**_chosen(args))
+    if args.json:
+        print(json.dumps(m))
+        return
+    print(f"{m['hook']} on {m['isa']} {m['release']}, {m['args']} arguments, {m['callbacks']} callbacks")
+    fields = list(m["entry"])
+    names = ("insns", "loads", "stores", "load B", "store B", "taken")
+    print(f"{'':<12}" + "".join(f"{n:>10}" for n in names))
+    for name, c in [*m["components"].items(), ("entry", m["entry"]), ("exit", m["exit"])]:
+        print(f"{name:<12}" + "".join(f"{c[f]:>10}" for f in fields))
+    print(f"frame {m['frame_bytes']} bytes, {m['frame_bytes_written']} of them written; deepest stack {m['stack_bytes']} bytes")
+
+
+def golden_text(study, frame) -> str:
+    """A study's golden table: its title and its rows in at most 72 columns."""
+    return f"{study.TITLE}\n\n{text_table(study.golden(frame), split='isa')}"
+
+
+def expected_file(name: str) -> Path:
+    """Where a study's golden table is kept."""
+    return data_file("releases.yml").parent / "expected" / f"{name}.txt"
+
+
+def _update(args) -> None:
+    for study in studies.STUDIES.values():
+        path = expected_file(study.NAME)
+        text = golden_text(study, study.rows())
+        changed = not path.is_file() or path.read_text() != text
+        _write_whole(path, text)
+        print(f"{path.name}: {'rewritten' if changed else 'unchanged'}")
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file under a temporary name and rename it, so that it is never half there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w") as f:
+                f.write(text)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as e:
+        raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

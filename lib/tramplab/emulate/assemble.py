@@ -1,0 +1,61 @@
+"""Assembly text to bytes. The only module that knows Keystone.
+
+Keystone assembles x86-64 and arm64 in-process; riscv64, and every ISA on hosts that Keystone has no wheel for, is
+assembled by clang. Both give the same bytes for everything the project assembles (a test holds them to it).
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+
+from ..errors import TramplabError
+from ..isa import Isa
+from .toolchain import run_tool
+
+try:
+    import keystone
+except ImportError:  # no wheel for this host: clang serves all ISAs
+    keystone = None
+
+
+def assemble(isa: Isa, source: str, address: int = 0) -> bytes:
+    """The bytes of some assembly (Intel syntax on x86-64), as lying at address; raises TramplabError naming the trouble."""
+    if keystone is not None and isa.keystone is not None:
+        return by_keystone(isa, source, address)
+    return by_clang(isa, source, address)
+
+
+def by_keystone(isa: Isa, source: str, address: int = 0) -> bytes:
+    """Assemble with Keystone; ISAs and hosts that it does not know raise TramplabError."""
+    if keystone is None or isa.keystone is None:
+        raise TramplabError(f"Keystone does not assemble {isa.name} here; use by_clang().")
+    try:
+        data, _ = _engine(isa).asm(source, address, as_bytes=True)
+    except keystone.KsError as e:
+        raise TramplabError(f"{isa.name} assembly: {e.message} in {' '.join(source.split())!r}.") from None
+    if not data:
+        raise TramplabError(f"{isa.name} assembly: nothing to assemble in {' '.join(source.split())!r}.")
+    return data
+
+
+@functools.lru_cache(maxsize=256)
+def by_clang(isa: Isa, source: str, address: int = 0) -> bytes:
+    """Assemble with clang and lld, in a temporary folder."""
+    flags = [f for f in isa.cflags if f.startswith(("-march", "-mabi"))]
+    with tempfile.TemporaryDirectory(prefix="tramplab-") as name:
+        folder = Path(name)
+        (folder / "code.s").write_text(f"{isa.asm_prologue}\n.text\n{source}\n")
+        run_tool("clang", f"--target={isa.triple}", *flags, "-c", "code.s", "-o", "code.o", cwd=folder)
+        run_tool("ld.lld", "--oformat=binary", "--no-relax", "-e", "0", f"-Ttext={address:#x}", "code.o", "-o", "code.bin", cwd=folder)
+        data = (folder / "code.bin").read_bytes()
+    if not data:
+        raise TramplabError(f"{isa.name} assembly: nothing to assemble in {' '.join(source.split())!r}.")
+    return data
+
+
+@functools.cache
+def _engine(isa: Isa):
+    arch, mode = isa.keystone
+    return keystone.Ks(getattr(keystone, arch), getattr(keystone, mode))

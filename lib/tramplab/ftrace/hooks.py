@@ -1,0 +1,66 @@
+"""The hooks by name: what `measure` attaches, and which releases had it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..errors import TramplabError, unknown
+from . import releases
+from .ops import Direct, Ops
+
+MAX_CALLBACKS = 120
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A way to hook a function.
+
+    needs: the feature a release must have (see data/releases.yml). counts: whether several callbacks can be attached.
+    requests: number of callbacks -> what to register, in order.
+    """
+
+    name: str
+    title: str
+    needs: str
+    counts: bool
+    requests: Callable[[int], list[Ops | Direct]]
+
+
+_ALL = (
+    Hook("none", "nothing attached", "ops", False, lambda k: []),
+    Hook("ops", "an ftrace_ops that takes the argument registers", "ops", True, lambda k: [Ops() for _ in range(k)]),
+    Hook("ops-regs", "an ftrace_ops that wants all registers", "regs", True, lambda k: [Ops(save="regs") for _ in range(k)]),
+    Hook("direct", "a direct call to a stub near the kernel's text", "direct", False, lambda k: [Direct()]),
+    Hook("direct-far", "a direct call to a stub as far away as the layout allows", "direct", False, lambda k: [Direct(far=True)]),
+    Hook("direct+ops", "a direct call and ftrace_ops on one function", "direct", True, lambda k: [Direct(), *(Ops() for _ in range(k))]),
+)
+HOOKS: dict[str, Hook] = {h.name: h for h in _ALL}
+
+
+def get(name: str) -> Hook:
+    """A hook by name; raises TramplabError with near matches."""
+    try:
+        return HOOKS[name]
+    except KeyError:
+        raise unknown("hook", name, HOOKS) from None
+
+
+def require(hook: Hook, features: releases.Features) -> None:
+    """Raise TramplabError, saying since or until when, if this release (as overridden) does not have the hook."""
+    if not features[hook.needs]:
+        when = releases.history(features.isa, hook.needs)
+        raise TramplabError(f"{features.isa} {features.release} has no {hook.name} hook; {features.isa} has it {when}.")
+
+
+def requests(hook: Hook, callbacks: int) -> list[Ops | Direct]:
+    """What to register for a number of callbacks; raises TramplabError if the hook cannot take that many."""
+    if not 1 <= callbacks <= MAX_CALLBACKS:
+        raise TramplabError(f"{callbacks} callbacks cannot be attached; choose 1 to {MAX_CALLBACKS}.")
+    if callbacks > 1 and not hook.counts:
+        raise TramplabError(f"the {hook.name} hook takes one callback, not {callbacks}; only {_countable()} take more.")
+    return hook.requests(callbacks)
+
+
+def _countable() -> str:
+    return ", ".join(h.name for h in HOOKS.values() if h.counts)

@@ -1,0 +1,50 @@
+"""One measurement: what a hook adds to one call of a function, as a plain dictionary."""
+
+from __future__ import annotations
+
+from ..emulate.counts import COMPONENTS
+from ..errors import TramplabError
+from . import hooks
+from .kernel import LATEST, Kernel
+from .run import Run
+
+#: The traced function for each number of integer arguments.
+FUNCTIONS = ("no_args", "one_arg", "two_args", "three_args", "four_args", "five_args", "six_args", "seven_args", "eight_args")
+
+
+def run(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, **overrides) -> Run:
+    """Boot a kernel, attach the hook, call a function with `args` integer arguments (1, 2, 3, ...) once.
+
+    Raises TramplabError for anything unknown and for hooks that the release never had on the ISA.
+    """
+    if not 0 <= args < len(FUNCTIONS):
+        raise TramplabError(f"there is no traced function with {args} arguments; choose 0 to {len(FUNCTIONS) - 1}.")
+    h = hooks.get(hook)
+    kernel = Kernel(isa, release, **overrides)
+    hooks.require(h, kernel.features)
+    function = kernel.function(FUNCTIONS[args])
+    with kernel.attached(function, *hooks.requests(h, callbacks)):
+        return kernel.call(function, *range(1, args + 1))
+
+
+def measure(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, **overrides) -> dict:
+    """What `tramplab measure` prints; counts are absolute (the unhooked call is the hook "none").
+
+    components: counts by component. entry: from the function's first byte to its body, without the callbacks. exit: from
+    the body's last instruction until the caller. frame_bytes, frame_bytes_written: the trampolines' stack frame and how
+    much of it they write. stack_bytes: how deep the whole call goes below its first stack pointer.
+    """
+    r = run(isa, hook, release, args, callbacks, **overrides)
+    return {
+        "isa": isa,
+        "hook": hook,
+        "release": release,
+        "args": args,
+        "callbacks": callbacks if hook != "none" else 0,
+        "components": {c: r.counts.by_component[c].as_dict() for c in COMPONENTS},
+        "entry": r.entry.as_dict(),
+        "exit": r.exit.as_dict(),
+        "frame_bytes": r.frame.frame,
+        "frame_bytes_written": r.frame.written,
+        "stack_bytes": r.frame.deepest,
+    }

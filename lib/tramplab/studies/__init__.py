@@ -1,0 +1,19 @@
+"""One module per question: functions that return rows. Everything shown in the book is drawn from them."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from ..errors import unknown
+from . import counting, single_callback
+
+#: name -> module with rows() and TITLE
+STUDIES: dict[str, ModuleType] = {m.NAME: m for m in (single_callback, counting)}
+
+
+def get(name: str) -> ModuleType:
+    """A study by name; raises TramplabError with near matches."""
+    try:
+        return STUDIES[name]
+    except KeyError:
+        raise unknown("study", name, STUDIES) from None
