@@ -164,10 +164,11 @@ class SlowPath:
         steps += self.arch.write_sites(changes, self.features)
         if update and func != list_func:
             steps.append(word(self.image.address("function_trace_op"), op, "the ops that the common trampolines pass on"))
-            steps.append(Sync("smp_call_function(ftrace_sync_ipi)", "every CPU sees the ops before the function"))
+            if not self.arch.stops_machine(self.features):
+                steps.append(Sync("ftrace_sync_ipi", "every CPU sees the ops before the function"))
             steps += self._patch_common(func, "the function that fits now")
         self._trace_func = func
-        return steps
+        return self.arch.update_code(steps, self.features) if steps else []
 
     def _site_bytes(self, record: Record, action: str) -> tuple[bytes, str]:
         site, address = record.site, self.image.address
@@ -210,7 +211,7 @@ class SlowPath:
         steps: list[Step] = []
         if "ftrace_call_dest" in self.image.symbols:
             steps.append(word(self.image.address("ftrace_call_dest"), func, why))
-            steps.append(Sync("smp_call_function(ftrace_sync_ipi)", "every CPU sees the new pointer"))
+            steps.append(Sync("ftrace_sync_ipi", "every CPU sees the new pointer"))
         for label in ("ftrace_call", "ftrace_regs_call"):
             if label in self.image.symbols:
                 steps += self.arch.patch_call(self.image.address(label), func, why)

@@ -18,6 +18,9 @@ class Write:
     text: bool
     why: str
 
+    def __str__(self) -> str:
+        return f"write {len(self.data):>3} B at {self.address & 0xFFFFFFFF:08x}    {self.why}"
+
 
 @dataclass(frozen=True)
 class Sync:
@@ -25,6 +28,9 @@ class Sync:
 
     kind: str
     why: str
+
+    def __str__(self) -> str:
+        return f"wait: {self.kind:<20}  {self.why}"
 
 
 Step = Write | Sync

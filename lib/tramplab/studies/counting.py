@@ -41,8 +41,8 @@ EXAMPLES = {
         subs x1, x1, #1
         b.ne again
         str x3, [x2]
-        stp x29, x30, [sp, #-16]!
-        ldp x29, x30, [sp], #16
+        stp x3, x4, [sp, #-16]!
+        ldp x3, x4, [sp], #16
         mov x0, x3
         ret
     """,

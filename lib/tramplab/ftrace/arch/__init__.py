@@ -3,9 +3,13 @@
 config(features)            how the guest is built for a release
 site(entry, compiled, features)   the parts of a patch site
 boot(site, features, symbols)     steps that turn what the compiler left into an idle site
-enable(sites, ...) / disable(...) steps that make sites call a target, or nothing
-reaches(site, target, symbols)    can this site call that target by itself?
-patch_call(address, target)       steps that repoint a call inside a trampoline
+reaches(site, target, ...)        can this site call that target by itself?
+call_bytes, nop_bytes(site, ...)  what a site holds while it calls a target, or nothing
+write_sites(changes, features)    steps that write such bytes to many sites
+write_literal(site, ops, why)     the step that changes a callsite's ops, where there is one
+patch_call(address, target, why)  steps that repoint a call inside a trampoline
+stops_machine(features)           does an update happen with all other CPUs stopped?
+update_code(steps, features)      an update's steps with what goes around them
 """
 
 from __future__ import annotations

@@ -71,3 +71,13 @@ def patch_call(address: int, target: int, why: str) -> list[Step]:
 
 def write_literal(s: Site, ops: int, why: str) -> Step:
     return word(s.literal, ops, f"{s.function}: {why}")
+
+
+def stops_machine(features) -> bool:
+    """Does all of an update happen while every other CPU is stopped?"""
+    return False
+
+
+def update_code(steps: list[Step], features) -> list[Step]:
+    """Nothing around the steps: each of them is safe while the other CPUs run."""
+    return steps

@@ -87,22 +87,25 @@ def nop_bytes(s: Site, features, symbols) -> bytes:
 
 
 def write_sites(changes: list[tuple[Site, bytes, str]], features) -> list[Step]:
-    """A pair changes while every other hart is stopped; a lone aligned JALR while they all run."""
-    if not changes:
-        return []
-    writes: list[Step] = [text(s.ip, data, f"{s.function}: {why}") for s, data, why in changes]
-    if features["site"] in _FIXED_AUIPC:
-        return [*writes, Sync("flush_icache_all", "every hart fetches anew")]
-    return [Sync("stop_machine", "every other hart waits"), *writes, Sync("fence.i", "every hart fetches anew and goes on")]
+    """All sites in turn; how the other harts are kept from them is update_code()'s business."""
+    return [text(s.ip, data, f"{s.function}: {why}") for s, data, why in changes]
 
 
 def patch_call(address: int, target: int, why: str) -> list[Step]:
     """Repoint the AUIPC/JALR pair inside a trampoline."""
-    return [
-        Sync("stop_machine", "every other hart waits"),
-        text(address, CALL_RA.encode(address, target), why),
-        Sync("fence.i", "every hart fetches anew and goes on"),
-    ]
+    return [text(address, CALL_RA.encode(address, target), why)]
+
+
+def stops_machine(features) -> bool:
+    """Does all of an update happen while every other hart is stopped?"""
+    return features["site"] not in _FIXED_AUIPC
+
+
+def update_code(steps: list[Step], features) -> list[Step]:
+    """Pairs change while every other hart is stopped; a lone aligned JALR while they all run."""
+    if stops_machine(features):
+        return [Sync("stop_machine", "every other hart waits"), *steps, Sync("fence.i", "every hart fetches anew and goes on")]
+    return [*steps, Sync("flush_icache_all", "every hart fetches anew")]
 
 
 def write_literal(s: Site, ops: int, why: str) -> Step:

@@ -69,3 +69,13 @@ def patch_call(address: int, target: int, why: str) -> list[Step]:
         text(address, data[:1], f"first byte, {why}"),
         Sync(_SYNC, "every CPU sees the new call"),
     ]
+
+
+def stops_machine(features) -> bool:
+    """Does all of an update happen while every other CPU is stopped?"""
+    return False
+
+
+def update_code(steps: list[Step], features) -> list[Step]:
+    """Nothing around the steps: each of them is safe while the other CPUs run."""
+    return steps

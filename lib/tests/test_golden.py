@@ -1,0 +1,88 @@
+"""The golden tables, determinism of the rows, and the README's experiment."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tramplab import studies
+from tramplab.cli import expected_file, golden_text
+from tramplab.emulate.toolchain import GUEST
+from tramplab.ftrace.kernel import Kernel
+from tramplab.ftrace.ops import Ops
+from tramplab.studies import single_callback
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", studies.STUDIES)
+def test_golden_table(name):
+    """What the study prints is what data/expected holds; `make update` rewrites it when the change is meant."""
+    study = studies.get(name)
+    assert golden_text(study, study.rows()) == expected_file(name).read_text()
+
+
+def test_golden_tables_are_of_studies():
+    """No table outlives its study."""
+    assert {p.stem for p in expected_file("x").parent.glob("*.txt")} == set(studies.STUDIES)
+
+
+def test_lines_fit_a_mail():
+    for name in studies.STUDIES:
+        assert all(len(line) <= 72 for line in expected_file(name).read_text().splitlines())
+
+
+def test_two_processes_give_identical_rows(tmp_path):
+    """The same tree gives the same bytes: different processes, hash seeds and image caches."""
+    outputs = []
+    for seed in ("1", "2"):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "TRAMPLAB_CACHE": str(tmp_path / seed)}
+        command = [sys.executable, "-m", "tramplab.cli", "run", "single_callback", "--format", "json"]
+        outputs.append(subprocess.run(command, env=env, capture_output=True, check=True).stdout)
+    assert outputs[0] == outputs[1] and len(outputs[0]) > 10_000
+    images = [{p.name: p.read_bytes() for p in (tmp_path / seed).glob("*.elf")} for seed in ("1", "2")]
+    assert images[0] == images[1] and len(images[0]) >= 10
+
+
+def test_ten_instructions_counted_by_hand():
+    """The example of the method page against numbers worked out on paper: n words, n - 1 branches back."""
+    rows = studies.get("counting").rows()
+    n = len(studies.counting.WORDS)
+    for isa, loop, loads, stores in (("x86_64", 4, n + 2, 2), ("arm64", 4, n + 2, 3), ("riscv64", 5, n, 1)):
+        part = rows[rows["isa"] == isa]
+        assert len(part) == 10
+        assert part["times"].sum() == 10 + (n - 1) * loop
+        assert (part["loads"].sum(), part["stores"].sum()) == (loads, stores)
+        assert part["branches_taken"].sum() == (n - 1) + 1
+
+
+def test_readme_experiment(tmp_path):
+    """The README's sed line adds one nop, and the trampoline's count goes up by exactly that instruction."""
+    line = re.search(r"sed -i '(s/.*/)' lib/tramplab/guest/(\S+)", (ROOT / "README.md").read_text())
+    guest = tmp_path / "guest"
+    shutil.copytree(GUEST, guest)
+    subprocess.run(["sed", "-i", line.group(1), str(guest / line.group(2))], check=True)
+    for release in ("v6.2", "v6.4", "v7.2"):
+        before, after = (_counts(Kernel("arm64", release, guest=g)) for g in (GUEST, guest))
+        assert after["trampoline"].instructions == before["trampoline"].instructions + 1
+        assert {c: n for c, n in after.items() if c != "trampoline"} == {c: n for c, n in before.items() if c != "trampoline"}
+        assert after["trampoline"].stores == before["trampoline"].stores
+
+
+def _counts(kernel):
+    with kernel.attached(kernel.function("one_arg"), Ops()):
+        return kernel.call("one_arg", 1).counts.by_component
+
+
+def test_added_is_hooked_minus_unhooked():
+    """The derived table against the rows it is from."""
+    rows = single_callback.rows()
+    table = single_callback.added(rows)
+    for _, line in table.iterrows():
+        for release in table.columns[2:]:
+            if line[release] == line[release]:
+                assert line[release] == single_callback.cost(rows, line["isa"], line["hook"], release) > 0
