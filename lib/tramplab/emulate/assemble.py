@@ -47,8 +47,13 @@ def by_clang(isa: Isa, source: str, address: int = 0) -> bytes:
     with tempfile.TemporaryDirectory(prefix="tramplab-") as name:
         folder = Path(name)
         (folder / "code.s").write_text(f"{isa.asm_prologue}\n.text\n{source}\n")
-        run_tool("clang", f"--target={isa.triple}", *flags, "-c", "code.s", "-o", "code.o", cwd=folder)
-        run_tool("ld.lld", "--oformat=binary", "--no-relax", "-e", "0", f"-Ttext={address:#x}", "code.o", "-o", "code.bin", cwd=folder)
+        layout = ("--oformat=binary", "--no-relax", "-e", "0", f"-Ttext={address:#x}", "--image-base=0")
+        try:
+            run_tool("clang", f"--target={isa.triple}", *flags, "-c", "code.s", "-o", "code.o", cwd=folder)
+            run_tool("ld.lld", *layout, "code.o", "-o", "code.bin", cwd=folder)
+        except TramplabError as e:
+            reason = str(e).rsplit("error: ", 1)[-1].rstrip(".")
+            raise TramplabError(f"{isa.name} assembly: {reason} in {' '.join(source.split())!r}.") from None
         data = (folder / "code.bin").read_bytes()
     if not data:
         raise TramplabError(f"{isa.name} assembly: nothing to assemble in {' '.join(source.split())!r}.")

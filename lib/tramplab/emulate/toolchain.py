@@ -71,7 +71,7 @@ def run_tool(*arguments: str, cwd: Path | None = None) -> str:
     done = subprocess.run([zig(), *arguments], cwd=cwd, capture_output=True, text=True, check=False)
     if done.returncode:
         first = next((l for l in done.stderr.splitlines() if "error" in l), done.stderr.strip()[:300] or "no message")
-        raise TramplabError(f"the guest does not build ({arguments[0]}): {first.strip()}")
+        raise TramplabError(f"the guest does not build ({arguments[0]}): {first.strip().rstrip('.')}.")
     return done.stdout
 
 

@@ -1,0 +1,158 @@
+"""The command line: what it prints, and how it fails."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tramplab import cli
+from tramplab.emulate.counts import COMPONENTS
+from tramplab.ftrace import hooks
+from tramplab.isa import ISAS
+
+FIELDS = ["instructions", "loads", "stores", "load_bytes", "store_bytes", "branches_taken"]
+
+
+@pytest.fixture
+def tramplab(capsys):
+    """Run a command in this process; returns (status, stdout, stderr)."""
+
+    def run(*arguments):
+        status = cli.main([str(a) for a in arguments])
+        out = capsys.readouterr()
+        return status, out.out, out.err
+
+    return run
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("hook", ["none", "ops", "direct", "direct-far", "direct+ops"])
+def test_measure_json(tramplab, isa, hook):
+    """The keys, their order and their sums."""
+    status, out, err = tramplab("measure", isa, hook, "--args", 8, "--json")
+    m = json.loads(out)
+    assert (status, err, out.count("\n")) == (0, "", 1)
+    assert list(m) == [
+        "isa", "hook", "release", "args", "callbacks", "components", "entry", "exit",
+        "frame_bytes", "frame_bytes_written", "stack_bytes",
+    ]  # fmt: skip
+    assert list(m["components"]) == list(COMPONENTS)
+    assert all(list(c) == FIELDS for c in (*m["components"].values(), m["entry"], m["exit"]))
+    before_body = [m["components"][c]["instructions"] for c in ("site", "trampoline", "core")]
+    assert m["entry"]["instructions"] + m["exit"]["instructions"] == sum(before_body)
+    assert m["exit"]["instructions"] == 0  # no return hook among these
+    assert m["frame_bytes"] >= m["frame_bytes_written"] >= 0
+    assert m["stack_bytes"] >= m["frame_bytes"]
+    assert (m["frame_bytes"] == 0) == (hook == "none")
+
+
+def test_measure_callbacks(tramplab):
+    """Each further ops adds the same to core and callback, and nothing to site, trampoline and function."""
+    runs = [json.loads(tramplab("measure", "arm64", "ops", "--callbacks", k, "--json")[1])["components"] for k in (2, 3, 4)]
+    steps = [{c: b[c]["instructions"] - a[c]["instructions"] for c in COMPONENTS} for a, b in zip(runs, runs[1:])]
+    assert steps[0] == steps[1]
+    assert steps[0]["callback"] > 0 < steps[0]["core"]
+    assert {steps[0][c] for c in ("site", "trampoline", "function")} == {0}
+
+
+def test_measure_text(tramplab):
+    status, out, _ = tramplab("measure", "riscv64", "ops", "--release", "v6.12")
+    assert status == 0 and "trampoline" in out and "frame 112 bytes, 104 of them written" in out
+    assert all(len(line) <= 72 for line in out.splitlines())
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_trace(tramplab, isa):
+    """Every component of the call appears, in 72 columns, with symbols."""
+    status, out, _ = tramplab("trace", isa, "direct+ops")
+    assert status == 0 and all(len(line) <= 72 for line in out.splitlines())
+    for heading in ("one_arg  [site]", "[trampoline]", "ftrace_ops_list_func  [core]", "call_direct_funcs  [core]",
+                    "lab_callback  [callback]", "lab_direct_near  [trampoline]", "one_arg  [function]"):  # fmt: skip
+        assert heading in out
+
+
+def test_list(tramplab):
+    status, out, _ = tramplab("list")
+    assert status == 0
+    for name in (*ISAS, *hooks.HOOKS, "v5.17", "v7.2", "eight_args", "single_callback"):
+        assert name in out
+
+
+def test_run_formats_hold_the_same_rows(tramplab):
+    as_json = json.loads(tramplab("run", "counting", "--format", "json")[1])
+    as_csv = list(csv.DictReader(io.StringIO(tramplab("run", "counting", "--format", "csv")[1])))
+    assert [{k: str(v) for k, v in row.items()} for row in as_json["rows"]] == as_csv
+    assert as_json["units"] == {"load_bytes": "B", "store_bytes": "B"}
+    assert tramplab("run", "counting")[1] == cli.expected_file("counting").read_text()
+
+
+def test_run_output_is_whole_or_absent(tramplab, tmp_path, monkeypatch):
+    """A file that exists is complete; a failed write leaves the old one and no scraps."""
+    target = tmp_path / "rows.csv"
+    assert tramplab("run", "counting", "--format", "csv", "--output", target)[0] == 0
+    first = target.read_bytes()
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cli.os, "replace", fail)
+    status, _, err = tramplab("run", "counting", "--format", "json", "--output", target)
+    assert status == 2 and "No space left" in err
+    assert target.read_bytes() == first and list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["measure", "riscv", "ops"], ["unknown ISA 'riscv'", "riscv64"]),
+        (["measure", "arm64", "opps"], ["unknown hook 'opps'", "did you mean ops"]),
+        (["measure", "arm64", "ops", "--release", "6.4"], ["unknown release '6.4'", "v6.4"]),
+        (["measure", "arm64", "ops", "--args", "9"], ["9 arguments", "0 to 8"]),
+        (["measure", "arm64", "ops", "--args", "two"], ["--args", "'two'"]),
+        (["measure", "arm64", "ops", "--callbacks", "0"], ["0 callbacks", "1 to"]),
+        (["measure", "arm64", "direct", "--callbacks", "2"], ["one callback", "direct+ops"]),
+        (["measure", "arm64", "ops-regs"], ["v7.2", "v5.5 to v6.1"]),
+        (["measure", "arm64", "direct", "--release", "v6.3"], ["since v6.4"]),
+        (["measure", "riscv64", "direct", "--release", "v6.7"], ["since v6.8"]),
+        (["run", "single_calback"], ["unknown study", "single_callback"]),
+        (["run", "counting", "--format", "xml"], ["'xml'", "csv"]),
+        (["trace", "arm64"], ["HOOK"]),
+        (["frobnicate"], ["frobnicate", "measure"]),
+        ([], ["COMMAND"]),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(tramplab, arguments, words):
+    status, out, err = tramplab(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("tramplab: ") and err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+def test_a_reader_that_leaves_is_no_error():
+    """`tramplab trace ... | head -1` ends quietly."""
+    command = f"{sys.executable} -m tramplab.cli trace arm64 ops | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_interrupt_is_one_line(tmp_path):
+    """Ctrl-C in a long run: one line, status 130, nothing half-written."""
+    target = tmp_path / "rows.csv"
+    command = [sys.executable, "-m", "tramplab.cli", "run", "single_callback", "--output", str(target)]
+    env = {**os.environ, "TRAMPLAB_CACHE": str(tmp_path / "cache")}  # building the images takes long enough to interrupt
+    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    for _ in range(300):
+        if (tmp_path / "cache").exists():
+            break
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and err == "tramplab: interrupted.\n"
+    assert not target.exists() and not list((tmp_path / "cache").glob(".building-*"))
