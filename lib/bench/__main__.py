@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import resource
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 from tramplab.emulate.machine import COUNT, NONE
 from tramplab.ftrace.kernel import Kernel
@@ -39,6 +43,16 @@ def timed(action) -> float:
     return time.perf_counter() - start
 
 
+def book_build() -> float | None:
+    """Seconds for one strict build of the book from empty; None outside a checkout or without Jupyter Book."""
+    root, command = Path(__file__).resolve().parents[2], Path(sys.executable).with_name("jupyter-book")
+    if not (root / "_config.yml").is_file() or not command.is_file():
+        return None
+    with tempfile.TemporaryDirectory() as out:
+        build = [str(command), "build", str(root), "-W", "-n", "--keep-going", "--path-output", out]
+        return timed(lambda: subprocess.run(build, check=True, capture_output=True))
+
+
 def main() -> None:
     print(f"{'':<10}{'raw M/s':>9}{'counting/raw':>14}{'counting/Python':>17}{'measure ms':>12}")
     for isa in ISAS:
@@ -49,6 +63,10 @@ def main() -> None:
         print(f"{isa:<10}{1e-6 / raw:>9.0f}{raw / counted:>14.2f}{python / counted:>17.1f}{warm * 1e3:>12.1f}")
     single_callback.rows()
     print(f"single_callback study: {timed(single_callback.rows):.2f} s")
+    book = book_build()
+    print(f"book build: {book:.0f} s" if book else "book build: not measured (no checkout, or no Jupyter Book)")
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    print(f"peak memory of a child (the book's kernels, the compiler): {children / 1024:.0f} MiB")
     print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
 
 

@@ -17,10 +17,17 @@ from tramplab.studies.counting import EXAMPLES
 HERE = Path(__file__).resolve().parent
 #: Every snippet the project assembles, and single instructions whose encoding two assemblers could choose differently.
 SNIPPETS = [(isa, text) for table in (EXAMPLES, LOOPS) for isa, text in table.items()]
-SNIPPETS += [("x86_64", t) for t in ("nop", "push rbp\nmov rbp, rsp", "sub rsp, 168", "mov rax, qword ptr [rsp + 80]", "ret")]
-SNIPPETS += [("arm64", t) for t in ("mov x9, x30", "stp x29, x30, [sp, #-16]!", "sub sp, sp, #144", "br x17", "here:\ncbnz x17, here")]
+SNIPPETS += [
+    ("x86_64", t) for t in ("nop", "push rbp\nmov rbp, rsp", "sub rsp, 168", "mov rax, qword ptr [rsp + 80]", "ret")
+]
+SNIPPETS += [
+    ("arm64", t)
+    for t in ("mov x9, x30", "stp x29, x30, [sp, #-16]!", "sub sp, sp, #144", "br x17", "here:\ncbnz x17, here")
+]
 
-has_keystone = pytest.mark.skipif(importlib.util.find_spec("keystone") is None, reason="Keystone has no wheel for this host")
+has_keystone = pytest.mark.skipif(
+    importlib.util.find_spec("keystone") is None, reason="Keystone has no wheel for this host"
+)
 
 
 @has_keystone
@@ -64,9 +71,17 @@ def test_suite_without_keystone(tmp_path):
     package = tmp_path / "keystone"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('hidden for a test')\n")
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(HERE.parent), os.environ.get("PYTHONPATH", "")])}
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(HERE.parent), os.environ.get("PYTHONPATH", "")]),
+    }
     env["TRAMPLAB_KEYSTONE_HIDDEN"] = "1"
-    tests = [str(HERE / "test_assemble.py"), str(HERE / "test_golden.py"), "-k", "not keystone_equals and not two_processes"]
+    tests = [
+        str(HERE / "test_assemble.py"),
+        str(HERE / "test_golden.py"),
+        "-k",
+        "not keystone_equals and not two_processes",
+    ]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(command, cwd=HERE.parent, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import pytest
 
 from tramplab import cli
 from tramplab.emulate.counts import COMPONENTS
+from tramplab.emulate.toolchain import GUEST
 from tramplab.ftrace import hooks
+from tramplab.ftrace.kernel import Kernel
 from tramplab.isa import ISAS
 
 FIELDS = ["instructions", "loads", "stores", "load_bytes", "store_bytes", "branches_taken"]
@@ -54,7 +57,9 @@ def test_measure_json(tramplab, isa, hook):
 
 def test_measure_callbacks(tramplab):
     """Each further ops adds the same to core and callback, and nothing to site, trampoline and function."""
-    runs = [json.loads(tramplab("measure", "arm64", "ops", "--callbacks", k, "--json")[1])["components"] for k in (2, 3, 4)]
+    runs = [
+        json.loads(tramplab("measure", "arm64", "ops", "--callbacks", k, "--json")[1])["components"] for k in (2, 3, 4)
+    ]
     steps = [{c: b[c]["instructions"] - a[c]["instructions"] for c in COMPONENTS} for a, b in zip(runs, runs[1:])]
     assert steps[0] == steps[1]
     assert steps[0]["callback"] > 0 < steps[0]["core"]
@@ -135,6 +140,33 @@ def test_bad_input_is_one_line_and_status_2(tramplab, arguments, words):
         assert word in err
 
 
+@pytest.mark.parametrize(
+    ("isa", "file", "instruction", "words"),
+    [
+        ("x86_64", "ftrace_caller.S", "jmp .", ["did not return within", "ftrace_trampoline[0]", "rsp="]),
+        ("x86_64", "ftrace_caller.S", "movq 0, %rax", ["guest fault", "read of 0x0", "mov rax"]),
+        ("arm64", "ftrace_caller_args.S", "b .", ["did not return within", "ftrace_caller+", "x30="]),
+        ("arm64", "ftrace_caller_args.S", "ldr x0, [x12]", ["guest fault", "ftrace_caller+", "ldr x0, [x12]", "x12="]),
+        ("riscv64", "ftrace_caller_args.S", "j .", ["did not return within", "ftrace_caller+", "ra="]),
+        ("riscv64", "ftrace_caller_args.S", "sd zero, 0(zero)", ["guest fault", "write to 0x0", "ftrace_caller+"]),
+    ],
+)
+def test_a_broken_trampoline_is_one_line(tramplab, tmp_path, monkeypatch, isa, file, instruction, words):
+    """What a reader sees who edits a trampoline badly: where it went wrong, not a traceback."""
+    guest = tmp_path / "guest"
+    shutil.copytree(GUEST, guest)
+    source = guest / isa / file
+    first = {"x86_64": "\tsubq\t$FRAME, %rsp", "arm64": "\tmov\tx10, sp", "riscv64": "\taddi\tsp, sp, -FRAME"}[isa]
+    text = source.read_text()
+    assert first in text
+    source.write_text(text.replace(first, f"\t{instruction}\n{first}"))
+    monkeypatch.setitem(Kernel.__init__.__kwdefaults__, "guest", guest)
+    status, out, err = tramplab("measure", isa, "ops")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    for word in words:
+        assert word in err
+
+
 def test_a_reader_that_leaves_is_no_error():
     """`tramplab trace ... | head -1` ends quietly."""
     command = f"{sys.executable} -m tramplab.cli trace arm64 ops | head -1"
@@ -146,7 +178,10 @@ def test_interrupt_is_one_line(tmp_path):
     """Ctrl-C in a long run: one line, status 130, nothing half-written."""
     target = tmp_path / "rows.csv"
     command = [sys.executable, "-m", "tramplab.cli", "run", "single_callback", "--output", str(target)]
-    env = {**os.environ, "TRAMPLAB_CACHE": str(tmp_path / "cache")}  # building the images takes long enough to interrupt
+    env = {
+        **os.environ,
+        "TRAMPLAB_CACHE": str(tmp_path / "cache"),
+    }  # building the images takes long enough to interrupt
     process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
     for _ in range(300):
         if (tmp_path / "cache").exists():

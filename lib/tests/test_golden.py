@@ -69,7 +69,9 @@ def test_readme_experiment(tmp_path):
     for release in ("v6.2", "v6.4", "v7.2"):
         before, after = (_counts(Kernel("arm64", release, guest=g)) for g in (GUEST, guest))
         assert after["trampoline"].instructions == before["trampoline"].instructions + 1
-        assert {c: n for c, n in after.items() if c != "trampoline"} == {c: n for c, n in before.items() if c != "trampoline"}
+        assert {c: n for c, n in after.items() if c != "trampoline"} == {
+            c: n for c, n in before.items() if c != "trampoline"
+        }
         assert after["trampoline"].stores == before["trampoline"].stores
 
 

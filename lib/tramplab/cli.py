@@ -46,7 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="tramplab", description="Emulated experiments on Linux function tracing: exact counts, no timing.")
+    parser = _Parser(
+        prog="tramplab", description="Emulated experiments on Linux function tracing: exact counts, no timing."
+    )
     sub = parser.add_subparsers(dest="name", required=True, metavar="COMMAND", parser_class=_Parser)
 
     p = sub.add_parser("list", help="ISAs, releases, hooks, functions, studies")
@@ -76,7 +78,9 @@ def _hook_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("isa", metavar="ISA", help="x86_64, arm64 or riscv64")
     p.add_argument("hook", metavar="HOOK", help=", ".join(hooks.HOOKS))
     p.add_argument("--release", default=LATEST, metavar="R", help=f"kernel release (default {LATEST})")
-    p.add_argument("--args", default="1", metavar="N", help="integer arguments of the traced function, 0 to 8 (default 1)")
+    p.add_argument(
+        "--args", default="1", metavar="N", help="integer arguments of the traced function, 0 to 8 (default 1)"
+    )
     p.add_argument("--callbacks", default="1", metavar="K", help="ops to attach (default 1)")
 
 
@@ -146,7 +150,9 @@ def _measure(args) -> None:
     print(f"{'':<12}" + "".join(f"{n:>10}" for n in names))
     for name, c in [*m["components"].items(), ("entry", m["entry"]), ("exit", m["exit"])]:
         print(f"{name:<12}" + "".join(f"{c[f]:>10}" for f in fields))
-    print(f"frame {m['frame_bytes']} bytes, {m['frame_bytes_written']} of them written; deepest stack {m['stack_bytes']} bytes")
+    print(
+        f"frame {m['frame_bytes']} bytes, {m['frame_bytes_written']} of them written; deepest stack {m['stack_bytes']} bytes"
+    )
 
 
 def golden_text(study, frame) -> str:

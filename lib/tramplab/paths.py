@@ -13,5 +13,7 @@ def data_file(name: str) -> Path:
     base = os.environ.get("TRAMPLAB_DATA")
     folder = Path(base) if base else Path(__file__).resolve().parents[2] / "data"
     if not (folder / name).is_file():
-        raise TramplabError(f"no data file {folder / name}: work in a checkout of the book, or set TRAMPLAB_DATA to its data/ folder.")
+        raise TramplabError(
+            f"no data file {folder / name}: work in a checkout of the book, or set TRAMPLAB_DATA to its data/ folder."
+        )
     return folder / name

@@ -46,7 +46,9 @@ class RunCounts:
         return sum(self.by_component.values(), Counts())
 
 
-def count(machine: Machine, tally: Tally, component_of: Callable[[int], str], symbol_of: Callable[[int], str]) -> RunCounts:
+def count(
+    machine: Machine, tally: Tally, component_of: Callable[[int], str], symbol_of: Callable[[int], str]
+) -> RunCounts:
     """Weigh a tally with what its instructions do.
 
     component_of and symbol_of name what an address belongs to. Raises TramplabError at an instruction whose accesses are

@@ -33,7 +33,11 @@ def structs(elf: ELFFile) -> dict[str, Struct]:
         return found
     for unit in elf.get_dwarf_info().iter_CUs():
         for die in unit.get_top_DIE().iter_children():
-            if die.tag == "DW_TAG_structure_type" and "DW_AT_byte_size" in die.attributes and "DW_AT_name" in die.attributes:
+            if (
+                die.tag == "DW_TAG_structure_type"
+                and "DW_AT_byte_size" in die.attributes
+                and "DW_AT_name" in die.attributes
+            ):
                 s = _struct(die)
                 found.setdefault(s.name, s)
     return found

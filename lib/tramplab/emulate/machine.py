@@ -15,7 +15,6 @@ from unicorn import UC_HOOK_CODE, UC_HOOK_MEM_INVALID, UC_HOOK_MEM_READ, UC_HOOK
 from unicorn.unicorn_py3.unicorn import uclib
 
 from ..errors import GuestFault, StepLimit, TramplabError
-from ..isa import Isa
 from . import decode
 from .image import Image
 from .meter import CMeter, PyMeter, Tally, library
@@ -57,6 +56,7 @@ class Machine:
         self._constants = getattr(unicorn, f"{isa.unicorn_prefix}_const")
         self._ids = {r: self.register_id(r) for r in (*isa.registers, isa.pc)}
         self._invalid: tuple[int, int] | None = None
+        self.name_of = image.where  # whoever generates code replaces it by one that knows that code too
         self.heap, self.stack_top = isa.module_base + HEAP_OFFSET, isa.module_base + STACK_OFFSET + STACK_SIZE
         self.return_to = image.address("lab_return")
         self._map()
@@ -122,7 +122,9 @@ class Machine:
         self._uc.ctl_flush_tb()  # translations made before a hook was added do not call it
         self.meter = kind
 
-    def call(self, address: int, registers: dict[str, int], stack: list[int] = (), budget: int = DEFAULT_BUDGET) -> RawRun:
+    def call(
+        self, address: int, registers: dict[str, int], stack: list[int] = (), budget: int = DEFAULT_BUDGET
+    ) -> RawRun:
         """Call the function at an address and run until it returns to lab_return.
 
         registers: name -> value, set before the call (the rest keep their values). stack: 8-byte words above the return
@@ -156,7 +158,9 @@ class Machine:
         if tally.stopped:
             raise self._endless(pc, until, budget)
         if pc != until:
-            raise GuestFault(f"the {self.isa.name} guest stopped by itself at {self._place(pc)} ({self._instruction(pc)}).")
+            raise GuestFault(
+                f"the {self.isa.name} guest stopped by itself at {self._place(pc)} ({self._instruction(pc)})."
+            )
         registers = {r: self._uc.reg_read(i) & (1 << 64) - 1 for r, i in self._ids.items()}
         return RawRun(registers, tally, self._meter.events() if self.meter == RECORD else np.zeros(0))
 
@@ -226,7 +230,7 @@ class Machine:
         return False
 
     def _place(self, pc: int) -> str:
-        return self.image.where(pc) or f"{pc:#x}"
+        return self.name_of(pc) or f"{pc:#x}"
 
     def _instruction(self, pc: int) -> str:
         try:
@@ -237,7 +241,10 @@ class Machine:
     def _fault(self, error: UcError) -> GuestFault:
         # behind a trap the pc may already be one further; the meter knows the instruction that was issued last
         pc = self.register(self.isa.pc)
-        fetched = self._invalid is None or self._invalid[0] not in (unicorn.UC_MEM_FETCH_UNMAPPED, unicorn.UC_MEM_FETCH_PROT)
+        fetched = self._invalid is None or self._invalid[0] not in (
+            unicorn.UC_MEM_FETCH_UNMAPPED,
+            unicorn.UC_MEM_FETCH_PROT,
+        )
         if self.meter != NONE and fetched:
             pc = self._meter.last
         what = str(error).split("(")[0].strip().lower()
@@ -250,14 +257,19 @@ class Machine:
             low = self.stack_top - STACK_SIZE
             if low - PAGE <= address < low:
                 what += " (the stack is exhausted)"
+        return GuestFault(f"guest fault on {self.isa.name}: {what} {self._situation(pc)}.")
+
+    def _situation(self, pc: int) -> str:
+        """Where the CPU is: symbol+offset, the instruction, and the registers that matter to it."""
         text = self._instruction(pc)
         named = [r for r in self._ids if r in decode.registers_in(text, self.isa)]
         shown = dict.fromkeys([self.isa.pc, self.isa.sp, *([self.isa.link] if self.isa.link else []), *named])
         values = ", ".join(f"{r}={self.register(r):#x}" for r in shown)
-        return GuestFault(f"guest fault on {self.isa.name}: {what} at {self._place(pc)} ({text}); {values}.")
+        return f"at {self._place(pc)} ({text}); {values}"
 
     def _endless(self, pc: int, until: int, budget: int) -> StepLimit:
         """Watch a little longer to see which loop it is."""
+        stopped = self._situation(pc)
         seen: dict[str, None] = {}
         for _ in range(400):
             try:
@@ -265,9 +277,9 @@ class Machine:
             except UcError:
                 break
             pc = self.register(self.isa.pc)
-            seen.setdefault((self.image.where(pc) or f"{pc:#x}").split("+")[0])
+            seen.setdefault(self._place(pc).split("+")[0])
         loop = " -> ".join(list(seen)[:6]) or self._place(pc)
         return StepLimit(
-            f"the {self.isa.name} guest did not return within {budget} instructions; it goes round in {loop}. "
-            "Raise the limit if that is meant."
+            f"the {self.isa.name} guest did not return within {budget} instructions and goes round in {loop}: "
+            f"stopped {stopped}. Raise the limit if that is meant."
         )

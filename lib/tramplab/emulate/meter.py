@@ -114,7 +114,9 @@ class Ranges:
 class CMeter:
     """The compiled hooks. `spans` are (address, size) of the text to count; max_events bounds a recording."""
 
-    def __init__(self, lib: ctypes.CDLL, spans: list[tuple[int, int]], stop: int, read_register: int, sp_id: int) -> None:
+    def __init__(
+        self, lib: ctypes.CDLL, spans: list[tuple[int, int]], stop: int, read_register: int, sp_id: int
+    ) -> None:
         self.ranges = Ranges(spans)
         self._c_ranges = (_Range * len(spans))(
             *(
@@ -123,7 +125,13 @@ class CMeter:
             )
         )
         self._events = np.zeros(0, EVENT)
-        self._state = _Meter(ranges=ctypes.addressof(self._c_ranges), nr_ranges=len(spans), stop=stop, read_register=read_register, sp_id=sp_id)
+        self._state = _Meter(
+            ranges=ctypes.addressof(self._c_ranges),
+            nr_ranges=len(spans),
+            stop=stop,
+            read_register=read_register,
+            sp_id=sp_id,
+        )
         self.count_hook = ctypes.cast(lib.tramplab_count, ctypes.c_void_p)
         self.record_hook = ctypes.cast(lib.tramplab_record, ctypes.c_void_p)
         self.access_hook = ctypes.cast(lib.tramplab_access, ctypes.c_void_p)
@@ -158,7 +166,9 @@ class CMeter:
 
     def events(self) -> np.ndarray:
         if self._state.lost_events:
-            raise TramplabError(f"the recording is full: {self._state.lost_events} events were lost; record a shorter call.")
+            raise TramplabError(
+                f"the recording is full: {self._state.lost_events} events were lost; record a shorter call."
+            )
         return self._events[: self._state.nr_events].copy()
 
 

@@ -50,12 +50,16 @@ def zig() -> str:
     """The path of the compiler binary; raises TramplabError with what to install when the wheel is missing."""
     spec = importlib.util.find_spec("ziglang")
     if spec is None or not spec.submodule_search_locations:
-        raise TramplabError("no compiler: the guest is built by the PyPI wheel `ziglang`; run `pip install ziglang==0.17.0`.")
+        raise TramplabError(
+            "no compiler: the guest is built by the PyPI wheel `ziglang`; run `pip install ziglang==0.17.0`."
+        )
     folder = Path(next(iter(spec.submodule_search_locations)))
     for name in ("zig", "zig.exe"):
         if (folder / name).is_file():
             return str(folder / name)
-    raise TramplabError(f"the `ziglang` wheel in {folder} has no zig binary; reinstall it with `pip install -I ziglang==0.17.0`.")
+    raise TramplabError(
+        f"the `ziglang` wheel in {folder} has no zig binary; reinstall it with `pip install -I ziglang==0.17.0`."
+    )
 
 
 def cache_dir() -> Path:
@@ -70,7 +74,9 @@ def run_tool(*arguments: str, cwd: Path | None = None) -> str:
     """Run one tool of the compiler wheel; its complaint becomes the error."""
     done = subprocess.run([zig(), *arguments], cwd=cwd, capture_output=True, text=True, check=False)
     if done.returncode:
-        first = next((l for l in done.stderr.splitlines() if "error" in l), done.stderr.strip()[:300] or "no message")
+        first = next(
+            (line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:300] or "no message"
+        )
         raise TramplabError(f"the guest does not build ({arguments[0]}): {first.strip().rstrip('.')}.")
     return done.stdout
 
@@ -107,7 +113,9 @@ def fingerprint(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> str:
 
 def build(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> Path:
     """Compile and link the lab kernel for one ISA and configuration; returns the ELF file (cached)."""
-    return publish(lambda folder: _build_in(folder, isa, config, guest), f"{isa.name}-{fingerprint(isa, config, guest)}.elf")
+    return publish(
+        lambda folder: _build_in(folder, isa, config, guest), f"{isa.name}-{fingerprint(isa, config, guest)}.elf"
+    )
 
 
 @functools.cache
@@ -141,6 +149,19 @@ def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
     (folder / "asm-offsets.h").write_text(asm_offsets(folder / "offsets.elf"))
     for source in sorted((guest / isa.name).glob("*.S")):
         compile_(source, f"asm_{source.stem}.o")
-    run_tool("ld.lld", "-static", "--build-id=none", "--no-relax", "-z", "noexecstack", *_bases(isa), "-T", str(guest / "link.ld"),
-             *objects, "-o", "lab.elf", cwd=folder)
+    run_tool(
+        "ld.lld",
+        "-static",
+        "--build-id=none",
+        "--no-relax",
+        "-z",
+        "noexecstack",
+        *_bases(isa),
+        "-T",
+        str(guest / "link.ld"),
+        *objects,
+        "-o",
+        "lab.elf",
+        cwd=folder,
+    )
     return folder / "lab.elf"

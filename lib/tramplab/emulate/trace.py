@@ -52,7 +52,10 @@ class Frame:
 def frame_of(call: list[Step], is_trampoline) -> Frame:
     """Measure the frame from a recorded call; is_trampoline(pc) tells which instructions are the trampolines'."""
     first = call[0].sp
-    lowest = min(min(s.sp for s in call), min((a for s in call for a, _, w in s.accesses if w and first - 16384 < a < first), default=first))
+    lowest = min(
+        min(s.sp for s in call),
+        min((a for s in call for a, _, w in s.accesses if w and first - 16384 < a < first), default=first),
+    )
     own = [s for s in call if is_trampoline(s.pc)]
     if not own:
         return Frame(0, 0, first - lowest)

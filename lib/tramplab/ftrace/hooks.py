@@ -27,13 +27,23 @@ class Hook:
     requests: Callable[[int], list[Ops | Direct]]
 
 
+def _ops(count: int, save: str = "args") -> list[Ops | Direct]:
+    return [Ops(save=save) for _ in range(count)]
+
+
 _ALL = (
-    Hook("none", "nothing attached", "ops", False, lambda k: []),
-    Hook("ops", "an ftrace_ops that takes the argument registers", "ops", True, lambda k: [Ops() for _ in range(k)]),
-    Hook("ops-regs", "an ftrace_ops that wants all registers", "regs", True, lambda k: [Ops(save="regs") for _ in range(k)]),
-    Hook("direct", "a direct call to a stub near the kernel's text", "direct", False, lambda k: [Direct()]),
-    Hook("direct-far", "a direct call to a stub as far away as the layout allows", "direct", False, lambda k: [Direct(far=True)]),
-    Hook("direct+ops", "a direct call and ftrace_ops on one function", "direct", True, lambda k: [Direct(), *(Ops() for _ in range(k))]),
+    Hook("none", "nothing attached", "ops", False, lambda _: []),
+    Hook("ops", "an ftrace_ops that takes the argument registers", "ops", True, _ops),
+    Hook("ops-regs", "an ftrace_ops that wants all registers", "regs", True, lambda k: _ops(k, "regs")),
+    Hook("direct", "a direct call to a stub near the kernel's text", "direct", False, lambda _: [Direct()]),
+    Hook(
+        "direct-far",
+        "a direct call to a stub as far away as the layout allows",
+        "direct",
+        False,
+        lambda _: [Direct(far=True)],
+    ),
+    Hook("direct+ops", "a direct call and ftrace_ops on one function", "direct", True, lambda k: [Direct(), *_ops(k)]),
 )
 HOOKS: dict[str, Hook] = {h.name: h for h in _ALL}
 

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from .. import isa as isas
@@ -51,13 +51,23 @@ class Kernel:
     Raises TramplabError for an unknown ISA, release or feature.
     """
 
-    def __init__(self, isa: str, release: str = LATEST, *, meter: str = RECORD, python_meter: bool = False, guest=GUEST, **overrides) -> None:
+    def __init__(
+        self,
+        isa: str,
+        release: str = LATEST,
+        *,
+        meter: str = RECORD,
+        python_meter: bool = False,
+        guest=GUEST,
+        **overrides,
+    ) -> None:
         self.isa = isas.get(isa)
         self.features = releases.features(self.isa, release, overrides)
         self.image = load(self.isa, arch.of(self.isa).config(self.features), guest)
         self.machine = Machine(self.image, meter, python_meter)
         self.heap = Heap(self.machine.heap, HEAP_SIZE)
         self.slowpath = SlowPath(self.image, self.features, self.heap)
+        self.machine.name_of = lambda address: self.names()(address)
         boot(self.machine)
         self.apply(self.slowpath.boot())
 
@@ -115,12 +125,18 @@ class Kernel:
         """Perform the writes of a plan, in order; with one CPU there is nobody to wait for."""
         for s in steps:
             if isinstance(s, Write):
-                self.machine.poke(s.address, s.data) if self._is_text(s.address) else self.machine.write(s.address, s.data)
+                self.machine.poke(s.address, s.data) if self._is_text(s.address) else self.machine.write(
+                    s.address, s.data
+                )
 
     # calling
 
     def call(
-        self, function: Function | str, *arguments: int, registers: dict[str, int] | None = None, budget: int = DEFAULT_BUDGET
+        self,
+        function: Function | str,
+        *arguments: int,
+        registers: dict[str, int] | None = None,
+        budget: int = DEFAULT_BUDGET,
     ) -> Run:
         """Call a traced function with integer arguments, as compiled code would, and watch.
 
@@ -136,6 +152,18 @@ class Kernel:
         raw = self.machine.call(f.address, start, stack, budget)
         hits = tuple(self._hits(o) - before[o.index] for o in self.slowpath.ops)
         return Run(self, f, raw, hits)
+
+    def names(self) -> Callable[[int], str | None]:
+        """address -> symbol+offset, the trampolines that exist now included; None where nothing has a name."""
+        generated = [(f"ftrace_trampoline[{o.index}]", o.trampoline, o.trampoline_size) for o in self.slowpath.ops]
+
+        def name(address: int) -> str | None:
+            for symbol, start, size in generated:
+                if start <= address < start + size:
+                    return f"{symbol}+{address - start:#x}" if address > start else symbol
+            return self.image.where(address)
+
+        return name
 
     def memory(self, *words: int) -> int:
         """A fresh stretch of guest memory holding these 8-byte words; returns its address."""

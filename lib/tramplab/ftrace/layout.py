@@ -87,7 +87,9 @@ class OpsMemory:
     def claim(self) -> tuple[int, int]:
         """A free place in the pool: (index, address of the struct ftrace_ops)."""
         if not self._free:
-            raise TramplabError(f"the guest has room for {self.image.symbol('lab_ops_pool').size // self.image.struct('ftrace_ops').size} ops.")
+            raise TramplabError(
+                f"the guest has room for {self.image.symbol('lab_ops_pool').size // self.image.struct('ftrace_ops').size} ops."
+            )
         index = self._free.pop(0)
         return index, self.image.address("lab_ops_pool") + index * self.image.struct("ftrace_ops").size
 
@@ -110,7 +112,9 @@ class OpsMemory:
         for member, names in (("filter_hash", ops.filter), ("notrace_hash", ops.notrace)):
             if names:
                 members[member] = self._hash(ops, names, ips, out)
-        out.append(Write(hashes, fields(image, "ftrace_ops_hash", members), False, "the ops' filter and notrace hashes"))
+        out.append(
+            Write(hashes, fields(image, "ftrace_ops_hash", members), False, "the ops' filter and notrace hashes")
+        )
         values = {
             "func": ops.func,
             "next": next_ops,

@@ -12,7 +12,11 @@ _ADDRESS = re.compile(r"#?0x[0-9a-f]{8,16}\b")
 
 
 def listing(
-    steps: list[Step], texts: dict[int, str], component_of: Callable[[int], str], name_of: Callable[[int], str | None], limit: int
+    steps: list[Step],
+    texts: dict[int, str],
+    component_of: Callable[[int], str],
+    name_of: Callable[[int], str | None],
+    limit: int,
 ) -> str:
     """The steps as lines of at most 72 columns, a heading wherever the code goes on in another function.
 

@@ -9,7 +9,17 @@ from .kernel import LATEST, Kernel
 from .run import Run
 
 #: The traced function for each number of integer arguments.
-FUNCTIONS = ("no_args", "one_arg", "two_args", "three_args", "four_args", "five_args", "six_args", "seven_args", "eight_args")
+FUNCTIONS = (
+    "no_args",
+    "one_arg",
+    "two_args",
+    "three_args",
+    "four_args",
+    "five_args",
+    "six_args",
+    "seven_args",
+    "eight_args",
+)
 
 
 def run(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, **overrides) -> Run:

@@ -45,7 +45,9 @@ class OpsTrampolines:
         call = self.image.address("ftrace_regs_call" if ops.saves_regs else "ftrace_call") - start
         target = self.image.address("ftrace_ops_assist_func") if ops.assisted else ops.func
         if not CALL.reaches(base + call, target):
-            raise TramplabError(f"the callback at {target:#x} is out of a call's reach from the trampoline at {base:#x}.")
+            raise TramplabError(
+                f"the callback at {target:#x} is out of a call's reach from the trampoline at {base:#x}."
+            )
         code[call : call + 5] = CALL.encode(base + call, target)
         if ops.saves_regs:
             jump = self.image.address("ftrace_regs_caller_jmp") - start

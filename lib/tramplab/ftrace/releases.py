@@ -25,7 +25,9 @@ class Interval:
     sure: str
 
     def contains(self, version: tuple[int, int]) -> bool:
-        return (self.since is None or parse(self.since) <= version) and (self.until is None or version <= parse(self.until))
+        return (self.since is None or parse(self.since) <= version) and (
+            self.until is None or version <= parse(self.until)
+        )
 
     def __str__(self) -> str:
         if self.since and self.until:
@@ -112,7 +114,9 @@ def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
         if name not in feature_names(isa.name):
             raise unknown("feature", name, feature_names(isa.name))
         if name not in own:
-            raise TramplabError(f"{name} was never part of {isa.name}, and the lab has not built it there; it has {', '.join(sorted(own))}.")
+            raise TramplabError(
+                f"{name} was never part of {isa.name}, and the lab has not built it there; it has {', '.join(sorted(own))}."
+            )
     version = parse(release)
     values = {}
     for name in feature_names(isa.name):
@@ -135,7 +139,9 @@ def table() -> list[dict[str, str]]:
                 s = source(i.source)
                 where = s.get("commit") or s.get("message") or s["text"]
                 value = {True: "yes", False: "no"}.get(i.value, i.value)
-                out.append({"isa": isa, "feature": feature, "value": value, "when": str(i), "sure": i.sure, "source": where})
+                out.append(
+                    {"isa": isa, "feature": feature, "value": value, "when": str(i), "sure": i.sure, "source": where}
+                )
     return out
 
 

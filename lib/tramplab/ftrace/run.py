@@ -29,8 +29,8 @@ class Run:
         self.value = raw.registers[kernel.isa.returns[0]]
         self.config = str(kernel)
         self._bodies = sorted((r.site.entry, r.site.body, r.site.function) for r in kernel.slowpath.records.values())
-        self._generated = [(f"ftrace_trampoline[{o.index}]", o.trampoline, o.trampoline_size) for o in kernel.slowpath.ops if o.trampoline_size]
         # text may change after this call, so what depends on it is taken now
+        self.name_of = kernel.names()
         self.counts: RunCounts = _counts.count(kernel.machine, raw.tally, self.component_of, self.symbol_of)
         self._instructions = {pc: kernel.machine.instruction_at(pc) for pc in raw.tally.issued}
 
@@ -44,13 +44,6 @@ class Run:
     def symbol_of(self, pc: int) -> str:
         """The function that an address is in."""
         return (self.name_of(pc) or f"{pc:#x}").split("+")[0]
-
-    def name_of(self, address: int) -> str | None:
-        """symbol+offset of an address, an ops' own trampoline included; None if it has no name."""
-        for name, start, size in self._generated:
-            if start <= address < start + size:
-                return f"{name}+{address - start:#x}" if address > start else name
-        return self._kernel.image.where(address)
 
     @functools.cached_property
     def steps(self) -> list[_trace.Step]:
@@ -81,13 +74,15 @@ class Run:
     @property
     def exit(self) -> Counts:
         """From the body's last instruction until the caller, without callbacks."""
-        return self._sum(self.steps[self._body[1] + 1 :], skip="callback", after=True)
+        return self._sum(self.steps[self._body[1] + 1 :], skip="callback")
 
     def disassembly(self, limit: int = 400) -> str:
         """What was executed, in order, with symbols, stack depth and accesses; `limit` instructions, 72 columns."""
-        return listing(self.steps, {pc: i.text for pc, i in self._instructions.items()}, self.component_of, self.name_of, limit)
+        return listing(
+            self.steps, {pc: i.text for pc, i in self._instructions.items()}, self.component_of, self.name_of, limit
+        )
 
-    def _sum(self, part: list[_trace.Step], skip: str, after: bool = False) -> Counts:
+    def _sum(self, part: list[_trace.Step], skip: str) -> Counts:
         n = loads = stores = load_bytes = store_bytes = taken = 0
         # a step's branch shows in the step behind it, which for the last one may lie outside the part
         following = {id(s): nxt for s, nxt in zip(self.steps, [*self.steps[1:], None], strict=True)}

@@ -48,7 +48,9 @@ class SlowPath:
         steps: list[Step] = []
         if self.trampolines:
             steps += self.trampolines.create(ops)
-        steps += self.memory.writes(ops, self._head(), {f: r.site.ip for f, r in self.records.items()}, bool(self.features["direct_in_ops"]))
+        steps += self.memory.writes(
+            ops, self._head(), {f: r.site.ip for f, r in self.records.items()}, bool(self.features["direct_in_ops"])
+        )
         self.ops.insert(0, ops)
         steps += self._direct_table()
         steps.append(word(self.image.address("ftrace_ops_list"), address, "the ops joins the list"))
@@ -99,7 +101,9 @@ class SlowPath:
         functions = sorted(self.image.functions.values(), key=lambda s: s.address)
         compiled = sorted(self.image.patch_sites)
         if len(functions) != len(compiled):
-            raise TramplabError(f"{len(functions)} traced functions but {len(compiled)} patch sites in {self.image.path}.")
+            raise TramplabError(
+                f"{len(functions)} traced functions but {len(compiled)} patch sites in {self.image.path}."
+            )
         return [self.arch.site(f.name, f.address, at, self.features) for f, at in zip(functions, compiled, strict=True)]
 
     def _reaches(self, site: Site, target: int) -> bool:
@@ -125,7 +129,9 @@ class SlowPath:
             direct, func = self.image.address(request.target), self.image.address("call_direct_funcs")
             return Registered(request, index, address, func, flags, request.filter, (), functions, direct=direct)
         func = self.image.address(request.callback)
-        return Registered(request, index, address, func, request.flags | FL_ENABLED, request.filter, request.notrace, functions)
+        return Registered(
+            request, index, address, func, request.flags | FL_ENABLED, request.filter, request.notrace, functions
+        )
 
     def _direct_table(self) -> list[Step]:
         """Releases that look direct targets up in one hash get that hash written anew."""
@@ -141,7 +147,9 @@ class SlowPath:
             members, block, self._direct_block = hash_table(self.image, self._heap, entries)
             steps.append(Write(self._direct_block, block, False, "buckets and entries of the table of direct calls"))
         base, struct = self.image.address("lab_direct_functions"), self.image.struct("ftrace_hash")
-        return steps + [word(base + struct.fields[n].offset, v, f"table of direct calls: {n}") for n, v in members.items()]
+        return steps + [
+            word(base + struct.fields[n].offset, v, f"table of direct calls: {n}") for n, v in members.items()
+        ]
 
     def _update(self, functions: tuple[str, ...]) -> list[Step]:
         """Bring trampolines, literals and sites in line with the records."""
@@ -163,7 +171,9 @@ class SlowPath:
         steps += literals
         steps += self.arch.write_sites(changes, self.features)
         if update and func != list_func:
-            steps.append(word(self.image.address("function_trace_op"), op, "the ops that the common trampolines pass on"))
+            steps.append(
+                word(self.image.address("function_trace_op"), op, "the ops that the common trampolines pass on")
+            )
             if not self.arch.stops_machine(self.features):
                 steps.append(Sync("ftrace_sync_ipi", "every CPU sees the ops before the function"))
             steps += self._patch_common(func, "the function that fits now")

@@ -57,8 +57,8 @@ def stacked_bars(
     """A function from rows to a drawing: a bar per value of `bars`, stacked by `stack`, a panel per `facet`.
 
     `shared=False` gives each panel its own scale; `columns` panels stand side by side where there is room, one on a
-    phone. Order is that of the rows. Every row is one mark; two rows
-    for one mark are refused, since a bar of their sum would show a number that is in no row.
+    phone. Order is that of the rows. Every row is one mark; two rows for one mark are refused, since a bar of their
+    sum would show a number that is in no row.
     """
 
     def draw(frame: pd.DataFrame) -> Drawing:
@@ -96,7 +96,10 @@ def _spec(data: pd.DataFrame, parts: list[str], title: str, shared: bool, width:
     panels = _order(data["panel"])
     columns = min(columns, len(panels))
     bars = {panel: _order(data.loc[data["panel"] == panel, "bar"]) for panel in panels}
-    labels_once = all(bars[panel] == bars[panels[0]] for panel in panels)
+    most = max(bars.values(), key=len)
+    labels_once = all(set(names) <= set(most) for names in bars.values())
+    if labels_once:  # then a bar stands in the same line of every panel, and a panel that lacks it leaves the line empty
+        bars = dict.fromkeys(panels, most)
     labels_width = CHARACTER * data["bar"].str.len().max() + 10
     free = width - labels_width * (1 if labels_once else columns) - TOTAL_LABEL * columns
     charts = []
@@ -114,7 +117,7 @@ def _panel(
     panel: str, bars: list[str], parts: list[str], title: str, axis_title: str | None, labels: bool, legend_columns: int
 ) -> alt.LayerChart:
     """Bars of one panel, with their totals at the ends."""
-    y = alt.Y("bar:N", sort=bars, title=None, axis=alt.Axis(labels=labels))
+    y = alt.Y("bar:N", sort=bars, scale=alt.Scale(domain=bars), title=None, axis=alt.Axis(labels=labels))
     marks = (
         alt.Chart()
         .mark_bar(height=ROW - 5)

@@ -78,7 +78,9 @@ def rows() -> pd.DataFrame:
         run = machine.call(at, arguments)
         for pc, (times, taken) in sorted(run.tally.issued.items()):
             a = known_accesses(isa, pc, machine.read(pc, isa.max_insn))
-            moved = Counts(times, times * a.loads, times * a.stores, times * a.load_bytes, times * a.store_bytes, taken).as_dict()
+            moved = Counts(
+                times, times * a.loads, times * a.stores, times * a.load_bytes, times * a.store_bytes, taken
+            ).as_dict()
             text = machine.instruction_at(pc).text
             out.append({"isa": isa.name, "instruction": text, "times": moved.pop("instructions"), **moved})
     frame = pd.DataFrame(out)

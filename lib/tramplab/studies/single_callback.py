@@ -12,7 +12,16 @@ from ..isa import ISAS
 NAME = "single_callback"
 TITLE = "What one hook adds to a call"
 #: (hook, callbacks) in the order of the figure; a hook with several callbacks is written "ops x2".
-CASES = (("none", 1), ("ops", 1), ("ops-regs", 1), ("ops", 2), ("ops", 10), ("direct", 1), ("direct-far", 1), ("direct+ops", 1))
+CASES = (
+    ("none", 1),
+    ("ops", 1),
+    ("ops-regs", 1),
+    ("ops", 2),
+    ("ops", 10),
+    ("direct", 1),
+    ("direct-far", 1),
+    ("direct+ops", 1),
+)
 ARGS = 3
 UNITS = {"load_bytes": "B", "store_bytes": "B"}
 
@@ -40,7 +49,12 @@ def rows() -> pd.DataFrame:
                 if not features[hooks.get(hook).needs]:
                     continue
                 m = measure(isa.name, hook, release, ARGS, callbacks)
-                head = {"isa": isa.name, "release": release, "hook": label(hook, callbacks), "callbacks": m["callbacks"]}
+                head = {
+                    "isa": isa.name,
+                    "release": release,
+                    "hook": label(hook, callbacks),
+                    "callbacks": m["callbacks"],
+                }
                 out += [{**head, "component": c, **m["components"][c]} for c in COMPONENTS]
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
@@ -57,7 +71,9 @@ def added(frame: pd.DataFrame, value: str = "instructions") -> pd.DataFrame:
     sums[value] -= [base[i, r] for i, r in zip(sums["isa"], sums["release"], strict=True)]
     sums = sums[sums["hook"] != "none"]
     keys = list(dict.fromkeys(zip(sums["isa"], sums["hook"], strict=True)))
-    wide = sums.pivot(index=["isa", "hook"], columns="release", values=value).reindex(index=keys, columns=list(releases.shown()))
+    wide = sums.pivot(index=["isa", "hook"], columns="release", values=value).reindex(
+        index=keys, columns=list(releases.shown())
+    )
     table = wide.reset_index()
     table.columns.name = None
     return table

@@ -25,6 +25,8 @@ _ADDRESS_ONLY = {"lea", "nop", "endbr64", "prefetcht0", "prefetchw"}
 _WRITES = {"mov", "movabs", "pop"}
 _READS = {"cmp", "test", "push", "call", "jmp", "bt", "mul", "div", "idiv"}
 _BOTH = set("add sub and or xor adc sbb inc dec neg not shl shr sar rol ror bts btr btc xadd cmpxchg xchg".split())
+#: Names that touch memory in ways their operands do not show.
+_HIDDEN = ("rep", "ins", "outs", "movs", "stos", "lods", "scas", "enter", "iret", "xsave", "fxsave")
 #: Loads a memory operand that comes second.
 _LOADS = _WRITES | _READS | _BOTH | set("movzx movsx movsxd imul".split())
 
@@ -32,9 +34,8 @@ _LOADS = _WRITES | _READS | _BOTH | set("movzx movsx movsxd imul".split())
 def accesses(mnemonic: str, operands: str) -> Accesses | None:
     """The accesses of one instruction; None if it is in no table."""
     name = mnemonic.removeprefix("lock ")
-    if name.startswith(("rep", "ins", "outs", "movs", "stos", "lods", "scas", "enter", "iret", "xsave", "fxsave")):
-        if name not in _LOADS:
-            return None
+    if name.startswith(_HIDDEN) and name not in _LOADS:
+        return None
     implicit = _STACK.get(name, NOTHING)
     found = _MEMORY.search(operands)
     if found is None:

@@ -9,7 +9,14 @@ from ..steps import Step, Sync, text, word
 from .common import defines
 
 #: What overriding a feature by hand brings with it.
-_ATOMIC = {"site": "literal-auipc-jalr", "args": True, "regs": False, "call_ops": True, "pt_regs_frame": False, "graph_slot": False}
+_ATOMIC = {
+    "site": "literal-auipc-jalr",
+    "args": True,
+    "regs": False,
+    "call_ops": True,
+    "pt_regs_frame": False,
+    "graph_slot": False,
+}
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("call_ops", False): {"site": "auipc-jalr", "direct": False, "call_dest": True},
     ("call_ops", True): {**_ATOMIC, "call_dest": False},
@@ -104,7 +111,11 @@ def stops_machine(features) -> bool:
 def update_code(steps: list[Step], features) -> list[Step]:
     """Pairs change while every other hart is stopped; a lone aligned JALR while they all run."""
     if stops_machine(features):
-        return [Sync("stop_machine", "every other hart waits"), *steps, Sync("fence.i", "every hart fetches anew and goes on")]
+        return [
+            Sync("stop_machine", "every other hart waits"),
+            *steps,
+            Sync("fence.i", "every hart fetches anew and goes on"),
+        ]
     return [*steps, Sync("flush_icache_all", "every hart fetches anew")]
 
 

@@ -7,7 +7,8 @@
  * stands for: ftrace_caller, riscv64, v6.10 to v7.2 (v6.16 on with the callsite's ops)
  * saves: ra s0 a0 a1 a2 a3 a4 a5 a6 a7
  * frame: 112 bytes, 104 written
- * differs: the layout is the one GCC kernels have; clang kernels with the shadow call stack save t2 to t6 too (144 bytes).
+ * differs: the layout is that of GCC kernels (a clang v6.16 saves t2 to t6 too); s0 is saved, as with frame pointers and
+ *   the function graph tracer; t3 carries sp to its slot, where kernels use t4 or a0.
  *
  * Entered with t0 = back into the traced function (epc) and ra = its caller. t1 is saved and restored because it is
  * the way out: not zero on the way back, it is the direct call to leave through. No frame record; s0 is untouched.
