@@ -127,6 +127,7 @@ def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
     for name, value in overrides.items():
         if values.get(name, False) != value:
             changed |= arch.of(isa).CONSEQUENCES.get((name, value), {}) | {name: value}
+    changed = {name: value for name, value in changed.items() if values.get(name, False) != value}
     return Features(isa.name, release, {**values, **changed}, changed)
 
 

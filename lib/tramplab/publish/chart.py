@@ -26,7 +26,7 @@ SPARE_COLOURS = ["#e69f00", "#56b4e9", "#f0e442"]  # for components that are not
 TEXT = "#333333"  # text and axes in a static SVG; on a page they have the colour of the text around them
 
 WIDE, NARROW = 670, 340  # pixels: the text column of the book on a desktop, and on a 390 pixel phone
-ROW, CHARACTER = 18, 5.9  # pixels: one bar with its gap, one character of a label
+ROW, CHARACTER = 18, 5.6  # pixels: one bar with its gap, one character of a label
 TOTAL_LABEL = 34  # pixels right of the longest bar, for its total
 ROWS = alt.NamedData(name="rows")  # specs name their data; the rows are added once, where a chart is drawn
 
@@ -98,15 +98,19 @@ def _spec(data: pd.DataFrame, parts: list[str], title: str, shared: bool, width:
     bars = {panel: _order(data.loc[data["panel"] == panel, "bar"]) for panel in panels}
     most = max(bars.values(), key=len)
     labels_once = all(set(names) <= set(most) for names in bars.values())
-    if labels_once:  # then a bar stands in the same line of every panel, and a panel that lacks it leaves the line empty
+    if (
+        labels_once
+    ):  # then a bar stands in the same line of every panel, and a panel that lacks it leaves the line empty
         bars = dict.fromkeys(panels, most)
-    labels_width = CHARACTER * data["bar"].str.len().max() + 10
+    labels_width = CHARACTER * data["bar"].str.len().max() + 8
     free = width - labels_width * (1 if labels_once else columns) - TOTAL_LABEL * columns
     charts = []
     for number, panel in enumerate(panels):
         labels = number % columns == 0 or not labels_once
         axis_title = title if columns > 1 or number == len(panels) - 1 else None
-        one = _panel(panel, bars[panel], parts, title, axis_title, labels, legend_columns=len(parts) if columns > 1 else 3)
+        one = _panel(
+            panel, bars[panel], parts, title, axis_title, labels, legend_columns=len(parts) if columns > 1 else 3
+        )
         charts.append(one.properties(width=int(free / columns), height=alt.Step(ROW)))
     chart = alt.concat(*charts, data=ROWS, columns=columns, spacing={"row": 12, "column": TOTAL_LABEL})
     chart = chart.resolve_scale(x="shared" if shared else "independent", y="independent")
@@ -131,7 +135,11 @@ def _panel(
                 scale=alt.Scale(domain=parts, range=[colour(part, parts) for part in parts]),
                 legend=alt.Legend(orient="top", columns=legend_columns),
             ),
-            tooltip=[alt.Tooltip("bar:N", title=panel), alt.Tooltip("part:N", title="part"), alt.Tooltip("value:Q", title=title)],
+            tooltip=[
+                alt.Tooltip("bar:N", title=panel),
+                alt.Tooltip("part:N", title="part"),
+                alt.Tooltip("value:Q", title=title),
+            ],
         )
     )
     totals = (
@@ -149,8 +157,15 @@ def _theme() -> dict:
     return {
         "font": "sans-serif",
         "axis": alt.AxisConfig(
-            labelColor="currentColor", titleColor="currentColor", tickColor="currentColor", domainColor="currentColor",
-            gridColor="currentColor", gridOpacity=0.15, labelFontSize=11, titleFontSize=11, titleFontWeight="normal",
+            labelColor="currentColor",
+            titleColor="currentColor",
+            tickColor="currentColor",
+            domainColor="currentColor",
+            gridColor="currentColor",
+            gridOpacity=0.15,
+            labelFontSize=11,
+            titleFontSize=11,
+            titleFontWeight="normal",
             labelLimit=220,
         ),
         "axisX": alt.AxisConfig(tickCount=4, format="d"),

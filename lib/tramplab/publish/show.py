@@ -12,6 +12,7 @@ from tramplab.publish.chart import Drawing
 from tramplab.publish.files import Files
 from tramplab.publish.table import INDENTED_WIDTH, text_table
 
+
 class Shown:
     """A figure as HTML and as text. Jupyter takes whichever fits: a page the HTML, a terminal the table."""
 
@@ -53,7 +54,8 @@ def show(
     if chart:
         parts.append(_chart_html(chart(frame), files, alt))
     parts += [
-        f"<details{'' if chart else ' open'}><summary>Table</summary><pre tabindex=\"0\">{html.escape(text)}</pre></details>",
+        f"<details{'' if chart else ' open'}><summary>Table</summary>",
+        f'<pre tabindex="0">{html.escape(text)}</pre></details>',
         f'<p class="tl-links">Rows: {" · ".join(links)}</p></div>',
     ]
     return Shown("\n".join(parts), text)
@@ -70,7 +72,8 @@ def rows_json(frame: pd.DataFrame, figure_id: str, title: str) -> str:
 def _chart_html(drawing: Drawing, files: Files, alt: str) -> str:
     """A static picture for either width, and the specs from which book.js draws the live chart in its place."""
     wide, narrow = (
-        files.url(suffix, drawing.svg(layout), "image/svg+xml") for layout, suffix in (("wide", ".svg"), ("narrow", "-narrow.svg"))
+        files.url(suffix, drawing.svg(layout), "image/svg+xml")
+        for layout, suffix in (("wide", ".svg"), ("narrow", "-narrow.svg"))
     )
     # Escaped so that no text of the rows can end the script element.
     layouts = {name: {**getattr(drawing, name), "description": alt} for name in ("wide", "narrow")}

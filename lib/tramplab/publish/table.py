@@ -90,7 +90,9 @@ def require_columns(rows: pd.DataFrame, names: list[str]) -> None:
     """Refuse rows that lack a column, naming those there are."""
     missing = [name for name in names if name not in rows.columns]
     if missing:
-        raise TramplabError(f"the rows have no column {', '.join(missing)}; they have {', '.join(map(str, rows.columns))}")
+        raise TramplabError(
+            f"the rows have no column {', '.join(missing)}; they have {', '.join(map(str, rows.columns))}"
+        )
 
 
 def require_unique(rows: pd.DataFrame, keys: list[str]) -> None:
@@ -122,7 +124,7 @@ class _Column:
 def _render(columns: list[_Column], rows: list[int], gap: int) -> str:
     height = max(len(column.header) for column in columns)
     headers = [[""] * (height - len(column.header)) + column.header for column in columns]
-    lines = [[column.line(header[i]) for column, header in zip(columns, headers)] for i in range(height)]
+    lines = [[column.line(header[i]) for column, header in zip(columns, headers, strict=True)] for i in range(height)]
     if any(column.unit for column in columns):
         lines.append([column.line(column.unit) for column in columns])
     lines += [[column.line(column.cells[i]) for column in columns] for i in rows]
@@ -156,7 +158,7 @@ def _columns(frame: pd.DataFrame) -> list[_Column]:
     units = frame.attrs.get("units", {})
     return [
         _Column(name, _unit(name, units), [_cell(value) for value in values], _is_number(values))
-        for name, values in zip(names, data)
+        for name, values in zip(names, data, strict=True)
     ]
 
 

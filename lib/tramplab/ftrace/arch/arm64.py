@@ -12,12 +12,12 @@ from .common import defines
 #: What overriding a feature by hand brings with it.
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("call_ops", False): {"site": "mov-bl", "direct": False},
-    ("call_ops", True): {"site": "literal-mov-bl", "args": True, "regs": False},
+    ("call_ops", True): {"site": "literal-mov-bl", "args": True, "regs": False, "counter_bits": 19},
     ("args", True): {"regs": False},
     ("args", False): {"regs": True, "site": "mov-bl", "call_ops": False, "direct": False},
     ("regs", True): {"args": False, "site": "mov-bl", "call_ops": False, "direct": False},
     ("regs", False): {"args": True},
-    ("direct", True): {"call_ops": True, "site": "literal-mov-bl", "args": True, "regs": False, "direct_in_ops": True},
+    ("direct", True): {"call_ops": True, "site": "literal-mov-bl", "args": True, "regs": False, "direct_in_ops": True, "counter_bits": 19},
 }
 
 

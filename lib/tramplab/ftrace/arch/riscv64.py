@@ -16,6 +16,7 @@ _ATOMIC = {
     "call_ops": True,
     "pt_regs_frame": False,
     "graph_slot": False,
+    "counter_bits": 19,
 }
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("call_ops", False): {"site": "auipc-jalr", "direct": False, "call_dest": True},

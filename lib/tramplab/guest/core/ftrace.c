@@ -47,7 +47,7 @@ void ftrace_ops_list_func(unsigned long ip, unsigned long parent_ip, struct ftra
 			continue;
 		if ((op->flags & FTRACE_OPS_FL_RCU) && !rcu_is_watching())
 			continue;
-		if (ftrace_ops_test(op, ip))
+		if (ftrace_ops_test(op, ip, fregs))
 			op->func(ip, parent_ip, op, fregs);
 	}
 	trace_recursion_leave(bit);

@@ -29,12 +29,19 @@ static inline _Bool lab_hash_empty(struct ftrace_hash *h)
 	return !h || !h->count;
 }
 
-/* Does this ops want calls from ip? In the filter (or no filter), and not in the notrace hash. */
-static inline _Bool ftrace_ops_test(struct ftrace_ops *op, unsigned long ip)
+/*
+ * Does this ops want calls from ip? In the filter (or no filter), and not in the notrace hash. Where there are two kinds
+ * of trampoline, one that asked for registers is not called without them, as may happen while sites change.
+ */
+static inline _Bool ftrace_ops_test(struct ftrace_ops *op, unsigned long ip, struct ftrace_regs *fregs)
 {
 	struct ftrace_hash *filter = op->func_hash->filter_hash;
 	struct ftrace_hash *notrace = op->func_hash->notrace_hash;
 
+#ifdef CONFIG_DYNAMIC_FTRACE_WITH_REGS
+	if (!fregs && (op->flags & FTRACE_OPS_FL_SAVE_REGS))
+		return 0;
+#endif
 	if (!lab_hash_empty(filter) && !lab_hash_find(filter, ip))
 		return 0;
 	return lab_hash_empty(notrace) || !lab_hash_find(notrace, ip);

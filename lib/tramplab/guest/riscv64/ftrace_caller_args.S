@@ -22,6 +22,8 @@
 TRAMPOLINE(ftrace_caller)
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS
 	ld	t2, -16(t0)
+#endif
+#if defined(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS) && defined(CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS)
 	ld	t1, OFF_ftrace_ops_direct_call(t2)
 	bnez	t1, ftrace_caller_direct
 #else
