@@ -5,7 +5,7 @@
 >>> get("amr64")
 Traceback (most recent call last):
     ...
-tramplab.errors.TramplabError: unknown ISA 'amr64'; did you mean arm64? Known: x86_64, arm64, riscv64.
+tramplab.errors.TramplabError: unknown ISA 'amr64'; did you mean arm64 or riscv64? Known: x86_64, arm64, riscv64.
 """
 
 from __future__ import annotations

@@ -1,0 +1,98 @@
+# Tramplab: set up, build, test. `make` or `make help` lists the targets.
+# Needs only make and Python 3.11 or newer with its venv module; everything else goes into .venv.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PORT   ?= 8000
+# -W -n --keep-going: every warning and every unresolved reference is an error, and all of them are listed.
+BUILD  := $(VENV)/bin/jupyter-book build . -W -n --keep-going
+
+.PHONY: help book text test bench fuzz lab serve update lock clean browser
+.DELETE_ON_ERROR:
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
+
+# The stamp is written last, so an interrupted installation is done again.
+$(VENV)/installed: requirements.txt lib/pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Tramplab needs Python 3.11 or newer (make PYTHON=/path/to/python)"; exit 2; }
+	@echo "== installing requirements.txt into $(VENV) (once, about a minute)"
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@# The lock has everything the package needs, and setuptools to build it: nothing more is to be fetched.
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e lib
+	@touch $@
+
+# Built under a temporary name and renamed at the end: a _build/html that exists is a finished one.
+book: $(VENV)/installed  ## build the book into _build/html from empty, executing every page
+	@echo "== building the book: every page is executed now, warnings are errors"
+	rm -rf _build
+	$(BUILD) --path-output _build/unfinished
+	mv _build/unfinished/_build/html _build/html
+	rm -rf _build/unfinished
+	@echo "== done: $(CURDIR)/_build/html/index.html   (or: make serve)"
+
+text: $(VENV)/installed  ## build the book as plain text into _build/text
+	rm -rf _build/text _build/unfinished-text
+	$(BUILD) --builder custom --custom-builder text --path-output _build/unfinished-text
+	mv _build/unfinished-text/_build/text _build/text
+	rm -rf _build/unfinished-text
+	@echo "== done: $(CURDIR)/_build/text/book/index.txt"
+
+# Two workers: a quarter less time than one, measured on two cores. loadgroup keeps the browser tests on one of them,
+# so that the book is built once.
+test: $(VENV)/installed browser  ## run all tests; installs Debian's Chromium when absent and allowed to
+	cd lib && ../$(PY) -m pytest -n 2 --dist loadgroup
+
+bench: $(VENV)/installed  ## print the speed figures as ratios
+	cd lib && ../$(PY) -m bench
+
+# pytest marks every test that uses hypothesis; the profile is in lib/tests/conftest.py.
+fuzz: $(VENV)/installed  ## run the property tests with 10,000 examples each
+	cd lib && ../$(PY) -m pytest -m hypothesis --hypothesis-profile fuzz
+
+# The viewer setting goes into .venv, not into the user's own configuration.
+lab: export JUPYTER_CONFIG_DIR := $(CURDIR)/$(VENV)/etc/jupyter
+lab: $(VENV)/installed  ## open JupyterLab on the chapters; .md pages open as notebooks
+	$(VENV)/bin/jupytext-config set-default-viewer myst markdown
+	$(VENV)/bin/jupyter lab --notebook-dir=book
+
+_build/html/index.html:
+	$(MAKE) book
+
+serve: $(VENV)/installed _build/html/index.html  ## serve _build/html on http://localhost:8000 (PORT=...)
+	@echo "== http://localhost:$(PORT)/   (Ctrl-C ends it)"
+	$(PY) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+
+update: $(VENV)/installed  ## rewrite the golden tables in data/expected
+	cd lib && ../$(PY) -m tramplab.cli update
+
+# Made with the oldest Python supported: what it resolves to installs on the newer ones too.
+# The three markers are what a freeze cannot know; requirements.in and the packages' metadata have them.
+lock: requirements.in  ## resolve requirements.in anew into requirements.txt (with python3.11)
+	rm -rf _build/lock && python3.11 -m venv _build/lock
+	_build/lock/bin/pip install --quiet --upgrade --upgrade-strategy eager -r requirements.in
+	{ echo "# Full lock of requirements.in, made by 'make lock'. Edit requirements.in instead."; \
+	  { _build/lock/bin/pip freeze --all --disable-pip-version-check; echo 'appnope==0.1.4'; } | LC_ALL=C sort -f \
+	  | sed -e '/^pip==/d' \
+	    -e '/^appnope==/s/$$/ ; sys_platform == "darwin"/' \
+	    -e '/^overrides==/s/$$/ ; python_version < "3.12"/' \
+	    -e '/^keystone-engine==/s/$$/ ; platform_machine != "aarch64" and platform_machine != "arm64"/'; \
+	} > requirements.txt.new
+	mv requirements.txt.new requirements.txt
+	rm -rf _build/lock
+
+clean:  ## remove what was built (not .venv)
+	rm -rf _build .pytest_cache lib/.pytest_cache lib/.hypothesis lib/*.egg-info requirements.txt.new
+	find lib book -name __pycache__ -type d -exec rm -rf {} +
+
+# Only Debian: elsewhere the package of this name may be a stub that wants another packager.
+browser:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	grep -qsx 'ID=debian' /etc/os-release && command -v apt-get >/dev/null || exit 0; \
+	if [ "$$(id -u)" = 0 ]; then as_root=; elif sudo -n true 2>/dev/null; then as_root="sudo -n"; else exit 0; fi; \
+	echo "== installing Debian's chromium for the browser tests"; \
+	{ $$as_root apt-get update -qq && $$as_root apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
+	|| echo "== chromium could not be installed; the browser tests will say so"

@@ -1,0 +1,256 @@
+"""The set-up and the rules of the checkout: imports, requirements, make targets, and builds that must fail."""
+
+import ast
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "lib" / "tramplab"
+
+# -- imports: what each part may import, besides itself and what everything rests on
+
+BASE = {"errors", "paths"}
+BELOW = {
+    **dict.fromkeys(BASE, set()),
+    "isa": set(),
+    "emulate": {"isa"},
+    "ftrace": {"isa", "emulate"},
+    "analyse": {"isa", "emulate", "ftrace"},
+    "publish": set(),
+    "studies": {"isa", "emulate", "ftrace", "analyse", "publish"},
+}
+EVERYTHING = set(BELOW) | {"__init__", "cli"}
+BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"cli"}}
+
+ENGINES = {
+    "unicorn": "emulate/machine.py",
+    "capstone": "emulate/decode.py",
+    "keystone": "emulate/assemble.py",
+    "altair": "publish/chart.py",
+}
+
+
+def imports(source: str, package: tuple[str, ...]) -> set[str]:
+    """Dotted names a module imports, anywhere in it. `package` is what its relative imports are relative to."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = [*package[: len(package) - node.level + 1]] if node.level else []
+            base += node.module.split(".") if node.module else []
+            names |= {".".join([*base, alias.name]) for alias in node.names}
+    return names
+
+
+def forbidden(names: set[str], part: str) -> set[str]:
+    """Those of the names that lie above `part`, or beside it."""
+    parts = {name: (name.split(".") + ["__init__"])[1] for name in names if name.split(".")[0] == "tramplab"}
+    known = {name: target if target in EVERYTHING else "__init__" for name, target in parts.items()}
+    return {name for name, target in known.items() if target not in BELOW[part] | BASE | {part}}
+
+
+def modules():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        inside = path.relative_to(PACKAGE)
+        yield inside, inside.parts[0].removesuffix(".py"), imports(path.read_text(), ("tramplab", *inside.parts[:-1]))
+
+
+def test_imports_point_downwards():
+    assert {str(path): bad for path, part, names in modules() if (bad := forbidden(names, part))} == {}
+
+
+def test_each_engine_is_imported_in_one_module():
+    found = {
+        engine: [str(p) for p, _, names in modules() if engine in {n.split(".")[0] for n in names}]
+        for engine in ENGINES
+    }
+    assert found == {engine: [module] for engine, module in ENGINES.items()}
+
+
+@pytest.mark.parametrize(
+    "source, part",
+    [
+        ("from tramplab.ftrace.kernel import Kernel", "publish"),
+        ("def f():\n    import tramplab.studies", "ftrace"),
+        ("from ..publish import table", "emulate"),
+        ("from .. import cli", "studies"),
+        ("from tramplab import Kernel", "publish"),
+    ],
+)
+def test_an_import_that_points_upwards_is_seen(source, part):
+    assert forbidden(imports(source, ("tramplab", part)), part)
+
+
+def test_an_import_that_points_downwards_is_allowed():
+    source = "import os\nfrom tramplab.errors import TramplabError\nfrom ..isa import x\nfrom . import y"
+    assert not forbidden(imports(source, ("tramplab", "emulate")), "emulate")
+
+
+# -- requirements
+
+
+def wanted() -> dict[str, tuple[Requirement, str]]:
+    """Name to requirement and reason, from requirements.in."""
+    lines = (line for line in (ROOT / "requirements.in").read_text().splitlines() if line and not line.startswith("#"))
+    pairs = [(Requirement(spec), reason.strip()) for spec, _, reason in (line.partition("#") for line in lines)]
+    return {canonicalize_name(requirement.name): (requirement, reason) for requirement, reason in pairs}
+
+
+def locked() -> dict[str, Requirement]:
+    lines = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if not line.startswith("#")]
+    bad = [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+( ; [\w.]+ [=!<]+ \"[\w.]+\"( and .*)?)?", line)]
+    assert bad == [], "the lock has only lines of the form name==version, with a marker where needed"
+    return {canonicalize_name(Requirement(line).name): Requirement(line) for line in lines}
+
+
+def test_every_requirement_has_a_reason():
+    assert {name for name, (_, reason) in wanted().items() if len(reason) < 10} == set()
+    assert {n for n, (r, reason) in wanted().items() if "==" in str(r.specifier) and "pinned" not in reason} <= {
+        "keystone-engine"
+    }
+
+
+def test_the_lock_covers_the_requirements_with_the_same_markers():
+    lock = locked()
+    for name, (requirement, _) in wanted().items():
+        (pin,) = lock[name].specifier
+        assert requirement.specifier.contains(pin.version), name
+        assert str(requirement.marker) == str(lock[name].marker), name
+
+
+def test_the_lock_is_complete():
+    """Whatever a locked package needs on this Python is locked, in a version that will do."""
+    lock = {
+        name: requirement
+        for name, requirement in locked().items()
+        if not requirement.marker or requirement.marker.evaluate()
+    }
+    missing = []
+    for name in lock:
+        for line in importlib.metadata.requires(name) or []:
+            need = Requirement(line)
+            if need.marker and not need.marker.evaluate({"extra": ""}):
+                continue
+            pins = (
+                [pin.version for pin in lock[canonicalize_name(need.name)].specifier]
+                if canonicalize_name(need.name) in lock
+                else []
+            )
+            if not pins or not need.specifier.contains(pins[0]):
+                missing.append(f"{name} needs {line}")
+    assert missing == []
+
+
+def test_the_package_asks_only_for_what_is_locked():
+    needs = {canonicalize_name(Requirement(line).name) for line in importlib.metadata.requires("tramplab")}
+    assert needs <= set(wanted())
+
+
+# -- make
+
+
+def test_every_target_is_in_make_help():
+    targets = re.search(r"^\.PHONY:(.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()
+    help_text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    documented = re.findall(r"^make (\w+)\s+\S", help_text, re.M)
+    assert set(targets) - set(documented) == {"browser"}  # a step of `make test`
+
+
+# -- builds of a small book with the settings of this one
+
+FRONT_MATTER = "---\nfile_format: mystnb\nkernelspec: {name: python3, display_name: Python 3}\n---\n"
+GOOD_CELL = "```{code-cell}\nfrom myst_nb import glue\nglue('answer', 42, display=False)\n```\n"
+
+
+def small_book(folder: Path, body: str) -> tuple[list[str], dict[str, str]]:
+    """A book of one page in `folder`; returns the command that builds it as `make book` does, and its environment."""
+    for name in ("Makefile", "_config.yml", "requirements.txt"):
+        shutil.copy(ROOT / name, folder / name)
+    for name in ("_ext", "_static"):
+        shutil.copytree(ROOT / "book" / name, folder / "book" / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "book" / "references.bib", folder / "book" / "references.bib")
+    (folder / "lib").mkdir()
+    shutil.copy(ROOT / "lib" / "pyproject.toml", folder / "lib" / "pyproject.toml")
+    (folder / "_toc.yml").write_text(yaml.safe_dump({"format": "jb-book", "root": "book/index"}))
+    (folder / "book" / "index.md").write_text(FRONT_MATTER + "# Small\n\n" + body)
+    # A user whose own kernel of the same name and IPython start-up file must not matter.
+    home = folder / "home"
+    kernel = home / ".local" / "share" / "jupyter" / "kernels" / "python3" / "kernel.json"
+    start = home / ".ipython" / "profile_default" / "startup" / "00.py"
+    for path in (kernel, start):
+        path.parent.mkdir(parents=True)
+    kernel.write_text(
+        json.dumps({"argv": ["/bin/false", "{connection_file}"], "display_name": "x", "language": "python"})
+    )
+    start.write_text("import sys; print('start-up file', file=sys.stderr)")
+    installed = f"{sys.prefix}/installed"  # -o: the environment this test runs in is taken as it is
+    command = ["make", "book", f"VENV={sys.prefix}", "-o", installed]
+    return command, {**os.environ, "HOME": str(home), "MAKEFLAGS": "", "NO_COLOR": "1"}
+
+
+def build(folder: Path, body: str) -> tuple[bool, str]:
+    """Whether the small book was built, and what the build said."""
+    command, environment = small_book(folder, body)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    built = (folder / "_build" / "html" / "index.html").exists()
+    assert built == (done.returncode == 0), "a failed build left pages, or a good one left none"
+    return built, done.stdout + done.stderr
+
+
+def test_a_good_page_builds_with_this_python(tmp_path):
+    body = (
+        GOOD_CELL + "The answer is {glue:}`answer`.\n\n```{code-cell}\nimport sys\nprint('prefix', sys.prefix)\n```\n"
+    )
+    built, said = build(tmp_path, body)
+    assert built, said
+    page = (tmp_path / "_build" / "html" / "book" / "index.html").read_text()
+    assert ">42<" in page and f"prefix {sys.prefix}" in page
+    assert re.search(r"== done: \S+/_build/html/index.html", said)
+    assert not (tmp_path / "_build" / "html" / "_static" / "vega-bundle.js").exists()  # no chart, no bundle
+
+
+@pytest.mark.parametrize(
+    "body, complaint",
+    [
+        (GOOD_CELL + "{glue:}`question`\n", "question"),
+        ("```{code-cell}\n1 / 0\n```\n", "ZeroDivisionError"),
+        ("```{code-cell}\nimport sys\nprint('careful', file=sys.stderr)\n```\n", "stderr"),
+        ("{numref}`fig-nowhere`\n", "fig-nowhere"),
+        ("{doc}`nowhere`\n", "nowhere"),
+    ],
+    ids=["missing glue key", "raising cell", "stderr in a cell", "missing figure", "missing page"],
+)
+def test_a_bad_page_fails_the_build(tmp_path, body, complaint):
+    built, said = build(tmp_path, body)
+    assert not built and complaint in said
+
+
+def test_an_interrupted_build_leaves_no_pages(tmp_path):
+    command, environment = small_book(
+        tmp_path, "```{code-cell}\nopen('started', 'w').close()\nimport time; time.sleep(60)\n```\n"
+    )
+    with open(tmp_path / "log", "w") as log:
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "book" / "started").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(30) != 0
+    assert (tmp_path / "book" / "started").exists(), (tmp_path / "log").read_text()
+    assert not (tmp_path / "_build" / "html").exists()
