@@ -1,0 +1,43 @@
+// Draws live charts in place of their static pictures. Nothing here is needed to read the page.
+"use strict";
+(() => {
+  const charts = document.querySelectorAll(".tl-chart");
+  if (!charts.length) return;
+  const bundle = new URL("vega-bundle.js", document.currentScript.src);
+  const phone = matchMedia("(max-width: 600px)");
+  const drawn = new Set();
+  let loading = null;
+
+  // 900 kB, so only when a chart is about to be seen. A script element, because fetch() fails on file://.
+  const load = () => loading ??= new Promise((done, failed) => {
+    const script = document.createElement("script");
+    script.src = bundle;
+    script.onload = done;
+    script.onerror = failed;
+    document.head.append(script);
+  });
+
+  const draw = async (chart) => {
+    await load();
+    const { rows, wide, narrow } = JSON.parse(chart.querySelector("script").textContent);
+    const spec = { ...(phone.matches ? narrow : wide), datasets: { rows } };
+    const target = document.createElement("div");
+    await window.tramplabVega(target, spec, {
+      actions: false,
+      renderer: "svg",                      // SVG takes its colours from the page's style sheet
+      loader: { load: () => Promise.reject(new Error("charts load nothing")) },
+    });
+    (chart.querySelector("picture") ?? chart.querySelector(".vega-embed")).replaceWith(target);
+    drawn.add(chart);
+  };
+
+  const near = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      near.unobserve(target);
+      draw(target).catch((error) => console.error(error));   // the static picture stays
+    }
+  }, { rootMargin: "300px" });
+  charts.forEach((chart) => near.observe(chart));
+  phone.addEventListener("change", () => drawn.forEach(draw));
+})();
