@@ -10,6 +10,7 @@ from ..emulate.decode import known_accesses
 from ..emulate.machine import COUNT
 from ..ftrace.kernel import Kernel
 from ..isa import ISAS
+from ..publish.show import Shown, show
 
 NAME = "counting"
 TITLE = "Ten instructions, counted"
@@ -86,6 +87,19 @@ def rows() -> pd.DataFrame:
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
+
+
+def table(frame: pd.DataFrame) -> Shown:
+    """The rows as a figure of the book."""
+    return show(frame, "fig-counting", title="How often does each instruction run?")
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, int]:
+    """What the prose quotes: words in the array, and per ISA the instructions of text and the executed ones."""
+    out = {"words": len(WORDS)}
+    for isa, part in frame.groupby("isa"):
+        out |= {f"static-{isa}": len(part), f"dynamic-{isa}": int(part["times"].sum())}
+    return out
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,9 @@ from ..emulate.counts import COMPONENTS
 from ..ftrace import hooks, releases
 from ..ftrace.measure import measure
 from ..isa import ISAS
+from ..publish.chart import stacked_bars
+from ..publish.show import Shown, show
+from ..publish.table import pivot
 
 NAME = "single_callback"
 TITLE = "What one hook adds to a call"
@@ -90,6 +93,37 @@ def cost(frame: pd.DataFrame, isa: str, hook: str, release: str, value: str = "i
     """What a hook adds to the unhooked call: one number of added()."""
     here = frame[(frame["isa"] == isa) & (frame["release"] == release)]
     return int(here.loc[here["hook"] == hook, value].sum() - here.loc[here["hook"] == "none", value].sum())
+
+
+def parts(frame: pd.DataFrame) -> Shown:
+    """The figure of the last release: one bar per hook, split by component."""
+    return show(
+        newest(frame),
+        "fig-single-callback",
+        title=f"Where do the instructions of one hooked call go? ({releases.shown()[-1]})",
+        alt="Bars per ISA: instructions of one call of a three-argument function, by hook, split into site, trampoline, "
+        "core, callback and function. A second ops on the function makes the bar more than three times as long on every "
+        "ISA; nearly all of the growth is core.",
+        chart=stacked_bars("instructions"),
+        table=pivot("instructions", index=("isa", "hook")),
+    )
+
+
+def by_release(frame: pd.DataFrame) -> Shown:
+    """The figure over time: instructions added by each hook in each release."""
+    return show(frame, "fig-by-release", title="How many instructions does a hook add, release by release?", table=added)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, by name: "newest", and the cost of every hook like "arm64-direct-ops-v6-4"."""
+    table = added(frame)
+    out: dict[str, object] = {"newest": releases.shown()[-1]}
+    for _, line in table.iterrows():
+        for release in releases.shown():
+            if not pd.isna(line[release]):
+                name = "-".join((line["isa"], line["hook"], release))
+                out[name.translate(str.maketrans(" +.", "---"))] = int(line[release])
+    return out
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
