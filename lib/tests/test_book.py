@@ -16,6 +16,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
+import jupytext
+import nbformat
 import pytest
 import yaml
 from playwright.sync_api import sync_playwright
@@ -238,6 +240,16 @@ def test_bundle_is_loaded_only_where_a_chart_is(browser, bases, site):
 
 
 # -- without a browser
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_opens_as_a_notebook(page):
+    """JupyterLab refuses a page whose front matter makes no valid notebook; the book's build does not mind."""
+    text = (ROOT / f"{page}.md").read_text()
+    if "{code-cell}" in text:
+        notebook = jupytext.reads(text, fmt="md:myst")
+        nbformat.validate(notebook)
+        assert {cell.cell_type for cell in notebook.cells} == {"markdown", "code"}
 
 
 class Links(HTMLParser):
