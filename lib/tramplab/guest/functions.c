@@ -13,6 +13,9 @@
 #define W7 19
 #define W8 23
 
+/* Called by other traced functions below; inlined there, nothing nested would be traced. */
+#define NOINLINE __attribute__((noinline))
+
 struct lab_pair { long first, second; };
 struct lab_triple { long first, second, third; };
 
@@ -28,12 +31,12 @@ long one_arg(long a)
 	return a * W1;
 }
 
-long two_args(long a, long b)
+NOINLINE long two_args(long a, long b)
 {
 	return a * W1 + b * W2;
 }
 
-long three_args(long a, long b, long c)
+NOINLINE long three_args(long a, long b, long c)
 {
 	return a * W1 + b * W2 + c * W3;
 }

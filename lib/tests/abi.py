@@ -1,0 +1,499 @@
+"""The calling convention as a check that can be pointed at any lab kernel with any hook attached.
+
+A state is one number. It decides the traced function and its arguments, the value of every general register, the
+stack pointer and the rubbish on the stack. `Hooked.check` plays it and compares with what the convention and the hook
+promise, after the call and (odd numbers) also at the first instruction of the function's body.
+test_abi.py draws the states, test_mutants.py shows that the check notices broken kernels.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tramplab import Direct, GuestFault, Kernel, Ops, TramplabError
+from tramplab.emulate import decode
+from tramplab.emulate.machine import COUNT, NONE, STACK_SIZE
+from tramplab.emulate.toolchain import GUEST
+from tramplab.ftrace import releases
+from tramplab.ftrace.releases import features, parse
+from tramplab.isa import ISAS
+
+MASK = (1 << 64) - 1
+#: What the studies show, and the releases whose trampolines no shown release has.
+RELEASES = tuple(sorted({*releases.shown(), "v6.2", "v6.3", "v6.8"}, key=parse))
+#: More instructions than any call here takes; an endless loop is told from it quickly.
+BUDGET = 50_000
+#: Rubbish this far below the stack pointer, so that a slot nobody wrote is not zero by luck. Calls need less.
+BELOW = 2048
+
+
+# the traced functions, in Python
+
+WEIGHTS = (3, 5, 7, 11, 13, 17, 19, 23)
+
+
+def weigh(*args: int) -> int:
+    """What no_args to eight_args compute, but for no_args' constant."""
+    return sum(a * w for a, w in zip(args, WEIGHTS)) & MASK
+
+
+@dataclass
+class Call:
+    """One call of a traced function and what it must do.
+
+    values: the return registers' contents, in order. words: memory words it must leave, address -> value. nested: the
+    traced functions it calls, with their arguments. jumps: the same for one it leaves to by a jump.
+    """
+
+    name: str
+    args: tuple[int, ...]
+    values: tuple[int, ...]
+    result_at: int | None = None
+    words: dict[int, int] = field(default_factory=dict)
+    nested: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    jumps: tuple[str, tuple[int, ...]] | None = None
+
+
+def _plain(name: str, count: int):
+    def make(word: Callable[[], int], lab: Lab) -> Call:
+        args = tuple(word() for _ in range(count))
+        return Call(name, args, (weigh(*args),))
+
+    return make
+
+
+def _no_args(word, lab) -> Call:
+    sink = word()
+    lab.machine.write_u64(lab.sink, sink)
+    return Call("no_args", (), (sink + 41 & MASK,))
+
+
+def _pointer_args(word, lab) -> Call:
+    source, target = (lab.scratch + 8 * (word() % lab.SCRATCH_WORDS) for _ in range(2))
+    value = word()
+    lab.machine.write_u64(source, value)
+    tripled = value * WEIGHTS[0] & MASK
+    left = tripled if source == target else value
+    return Call("pointer_args", (source, target), (left + tripled & MASK,), words={target: tripled, source: left})
+
+
+def _calls_others(word, lab) -> Call:
+    a, b, c = word(), word(), word()
+    left = weigh(a, b)
+    inner = (c, left, a)
+    nested = (("two_args", (a, b)), ("three_args", inner))
+    return Call("calls_others", (a, b, c), (left * WEIGHTS[3] + weigh(*inner) & MASK,), nested=nested)
+
+
+def _tail_call(word, lab) -> Call:
+    a, b = word(), word()
+    return Call("tail_call", (a, b), (weigh(b, a),), jumps=("two_args", (b, a)))
+
+
+def _struct_return(word, lab) -> Call:
+    a, b = word(), word()
+    return Call("struct_return", (a, b), (a * 3 + b & MASK, b * 5 + a & MASK))
+
+
+def _big_struct_return(word, lab) -> Call:
+    a, b = word(), word()
+    at = lab.scratch + 8 * (word() % (lab.SCRATCH_WORDS - 2))
+    words = {at: a * 3 + b & MASK, at + 8: b * 5 + a & MASK, at + 16: a - b & MASK}
+    # x86-64 also returns the pointer; the other two conventions leave the register undefined
+    return Call("big_struct_return", (a, b), (at,) if lab.isa.name == "x86_64" else (), result_at=at, words=words)
+
+
+_MAKERS: dict[str, Callable[[Callable[[], int], Lab], Call]] = {
+    "no_args": _no_args,
+    **{
+        f"{n}_arg{'s' if i else ''}": _plain(f"{n}_arg{'s' if i else ''}", i + 1)
+        for i, n in enumerate("one two three four five six seven eight".split())
+    },
+    "pointer_args": _pointer_args,
+    "calls_others": _calls_others,
+    "tail_call": _tail_call,
+    "struct_return": _struct_return,
+    "big_struct_return": _big_struct_return,
+    "struct_arg": _plain("struct_arg", 3),  # a struct of two words and a scalar travel as three words
+}
+#: Every function the states call.
+FUNCTIONS = tuple(_MAKERS)
+
+
+# the hooks
+
+_HALF = FUNCTIONS[::2]
+
+
+def observing(**changes) -> Ops:
+    """An ops on all functions whose callback records what it sees and then spoils every register it may."""
+    return Ops(**{"callback": "lab_observe_clobber", "filter": FUNCTIONS, **changes})
+
+
+def _direct(**changes) -> Direct:
+    return Direct(observe=True, filter=FUNCTIONS, **changes)
+
+
+#: hook -> its requests, in the order they are attached.
+HOOKS: dict[str, Callable[[], tuple[Ops | Direct, ...]]] = {
+    "none": lambda: (),
+    "ops": lambda: (observing(),),
+    "ops-regs": lambda: (observing(save="regs"),),
+    "ops-x2": lambda: (observing(), observing()),
+    "ops-x10": lambda: tuple(observing() for _ in range(10)),
+    "ops-everywhere": lambda: (observing(filter=()),),
+    "ops-mixed": lambda: (
+        observing(),
+        observing(filter=_HALF),
+        observing(notrace=_HALF),
+        observing(filter=("four_args",)),
+    ),
+    "ops-guarded": lambda: (observing(recursion=True, rcu=True),),
+    "ops-static": lambda: (observing(dynamic=False),),
+    "ops-static-guarded": lambda: (observing(dynamic=False, recursion=True),),
+    "ops-static-regs": lambda: (observing(dynamic=False, save="regs"),),
+    "ops+ops-regs": lambda: (observing(), observing(save="regs")),
+    "direct": lambda: (_direct(),),
+    "direct-far": lambda: (_direct(far=True),),
+    "direct+ops": lambda: (_direct(), observing()),
+}
+
+#: When an ISA had a trampoline that saves all registers, and direct calls (FACTS 2 and 3.2): first and last release.
+EVER = {
+    "regs": {"x86_64": ("v5.17", "v7.2"), "arm64": ("v5.17", "v6.1"), "riscv64": ("v5.17", "v6.9")},
+    "direct": {"x86_64": ("v5.17", "v7.2"), "arm64": ("v6.4", "v7.2"), "riscv64": ("v6.8", "v7.2")},
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A kernel to test: ISA, release, and what is overridden."""
+
+    isa: str
+    release: str
+    overrides: tuple[tuple[str, object], ...] = ()
+
+    def __str__(self) -> str:
+        return "-".join([self.isa, self.release, *(f"{k}={v}" for k, v in self.overrides)])
+
+    def had(self, feature: str) -> bool:
+        """Did it have "regs" or "direct"?"""
+        first, last = EVER[feature][self.isa]
+        if feature == "direct" and {("direct", False), ("call_ops", False)} & set(self.overrides):
+            return False  # the ISAs that have call_ops build direct calls on it
+        return parse(first) <= parse(self.release) <= parse(last)
+
+    def allows(self, hook: str) -> bool:
+        """Can the hook be attached there?"""
+        requests = HOOKS[hook]()
+        regs = any(isinstance(r, Ops) and r.save == "regs" for r in requests)
+        direct = any(isinstance(r, Direct) for r in requests)
+        return (self.had("regs") or not regs) and (self.had("direct") or not direct)
+
+    @property
+    def passed(self) -> frozenset[str]:
+        """What ftrace_caller's frame tells a callback: "registers", and among them "sp".
+
+        riscv64 before v6.8 passes a pointer to something else, v6.8 and v6.9 a pt_regs without sp (FACTS 3.2).
+        """
+        if self.isa == "riscv64" and parse(self.release) <= parse("v6.9"):
+            return frozenset({"registers"} if parse(self.release) >= parse("v6.8") else ())
+        return frozenset({"registers", "sp"})
+
+
+#: Every ISA in every release, and the trampolines that only an unusual configuration has.
+PLACES = (
+    *(Place(isa, release) for isa in ISAS for release in RELEASES),
+    Place("x86_64", "v6.1", (("frame_pointer", True),)),
+    Place("x86_64", "v6.12", (("frame_pointer", True),)),
+    Place("riscv64", "v6.16", (("call_ops", False),)),
+    Place("riscv64", "v6.16", (("direct", False),)),
+)
+
+
+def distinct() -> dict[Place, tuple[str, ...]]:
+    """The first place of each different kernel -> the names of all places that have this kernel.
+
+    The same features give the same guest and the same bookkeeping. What FACTS promise must be the same too, so that a
+    release cannot hide behind another one by a mistake in its features.
+    """
+    groups: dict[tuple, list[Place]] = {}
+    for place in PLACES:
+        values = features(ISAS[place.isa], place.release, dict(place.overrides)).values
+        expected = place.had("regs"), place.had("direct"), place.passed
+        groups.setdefault((place.isa, expected, *sorted(values.items())), []).append(place)
+    return {group[0]: tuple(map(str, group)) for group in groups.values()}
+
+
+# playing states
+
+#: Scratch registers that ftrace_regs_caller restores, arm64's none.
+_TEMPORARIES_KEPT = {"x86_64": {"r10"}, "riscv64": {"t2", "t3", "t4", "t5", "t6"}}
+#: Values that every fourth register or argument has, together with some of the lab's addresses.
+_USUAL = (0, 1, MASK, 1 << 63, (1 << 63) - 1, 0x80000000, 0xFFFFFFFF, 1 << 47, 0xFFF, 8)
+
+
+class State:
+    """One drawn state; its text is what a failing test shows."""
+
+    def __init__(self, seed: int, call: Call, registers: dict[str, int], sp: int) -> None:
+        self.seed, self.call, self.registers, self.sp = seed, call, registers, sp
+
+    def __str__(self) -> str:
+        lines = [f"state {self.seed}: {self.call.name}({', '.join(hex(a) for a in self.call.args)}), sp={self.sp:#x}"]
+        row = [f"{r}={v:#x}" for r, v in self.registers.items()]
+        return "\n".join(lines + ["  " + " ".join(row[i : i + 4]) for i in range(0, len(row), 4)])
+
+
+class Lab:
+    """One lab kernel to play states on; `with lab.hooked(...)` attaches a hook for many of them."""
+
+    SCRATCH_WORDS = 16
+
+    def __init__(self, place: Place, guest: Path = GUEST) -> None:
+        self.place = place
+        self.kernel = Kernel(place.isa, place.release, meter=COUNT, guest=guest, **dict(place.overrides))
+        self.isa, self.machine = ISAS[place.isa], self.kernel.machine
+        self.sink = self.kernel.image.address("lab_sink")
+        self.scratch = self.kernel.memory(*[0] * self.SCRATCH_WORDS)
+        self.functions = {n: self.kernel.function(n) for n in FUNCTIONS}
+
+    @contextmanager
+    def hooked(self, hook: str) -> Iterator[Hooked]:
+        """Attach a hook's requests to every function; raises TramplabError where the release never had it."""
+        with self.kernel.attached(None, *HOOKS[hook]()) as registered:
+            yield Hooked(self, hook, registered)
+
+
+class Hooked:
+    """A lab with a hook attached."""
+
+    def __init__(self, lab: Lab, hook: str, registered: tuple) -> None:
+        self.lab, self.hook = lab, hook
+        self.isa, self.machine, self.kernel = lab.isa, lab.machine, lab.kernel
+        isa, image = self.isa, self.kernel.image
+        self.site_shape = self.kernel.features["site"]
+        # the list's order is the callbacks': the newest ops comes first
+        self.ops = [r for r in reversed(registered) if isinstance(r.request, Ops)]
+        self.direct = any(isinstance(r.request, Direct) for r in registered)
+        self._text = {f.name: self.machine.read(f.address, f.site.body + 4 - f.address) for f in lab.functions.values()}
+        self._random = tuple(r for r in isa.registers if r not in isa.fixed and r != isa.link)
+        self._fixed = {r: self.machine.register(r) for r in isa.fixed if r != isa.sp}
+        m = self.machine
+        self._usual = (*_USUAL, m.return_to, m.stack_top, isa.text_base, isa.module_base, lab.scratch)
+        self._returns_to = self._addresses_behind_calls("calls_others")
+        layout = image.struct("lab_observation")
+        self._observed, self._count = image.address("lab_observed"), image.address("lab_observed_count")
+        self._words = layout.size // 8
+        self._fields = {n: f.offset // 8 for n, f in layout.fields.items()}
+        task, pcpu = image.struct("task_struct").fields, image.struct("lab_pcpu").fields
+        self._balanced = (
+            (image.address("init_task") + task["trace_recursion"].offset, 8, "the recursion guard"),
+            (image.address("init_task") + task["preempt_count"].offset, 4, "the task's preempt count"),
+            (image.address("lab_boot_pcpu") + pcpu["preempt_count"].offset, 4, "the CPU's preempt count"),
+        )
+
+    def warm_up(self) -> None:
+        """Play every function once with a limit on instructions, then without one, which is twice as fast.
+
+        Which way a call goes does not depend on the state, so an endless loop shows here, as StepLimit. Whatever else is
+        wrong will show again.
+        """
+        self.machine.set_meter(COUNT)
+        for name in FUNCTIONS:
+            with suppress(AssertionError, GuestFault):
+                self.check(1, name)
+        self.machine.set_meter(NONE)
+
+    def check(self, seed: int, name: str | None = None) -> None:
+        """Play a state (of a given function, or one that the seed chooses).
+
+        AssertionError if anything is not as promised; GuestFault or StepLimit if it does not come to its end. Either
+        has the state as a note.
+        """
+        state = self.draw(seed, name)
+        try:
+            self._play(state)
+        except (AssertionError, TramplabError) as e:
+            e.add_note(f"{self.kernel}, {self.hook}, {state}")
+            raise
+
+    def draw(self, seed: int, name: str | None = None) -> State:
+        """The state that a seed stands for; writes the memory that its function reads."""
+        rng = random.Random(seed)
+        usual, bits = self._usual, rng.getrandbits
+
+        def word() -> int:
+            value = bits(66)
+            return usual[value % len(usual)] if value >> 64 == 0 else value & MASK
+
+        call = _MAKERS[name or rng.choice(FUNCTIONS)](word, self.lab)
+        registers = {r: word() for r in self._random}
+        isa = self.isa
+        names, args = list(isa.args), list(call.args)
+        if call.result_at is not None:
+            registers[isa.struct_return] = call.result_at
+            if isa.struct_return in names:
+                names.remove(isa.struct_return)
+        registers.update(zip(names, args))
+        # the stack: rubbish everywhere but above the caller's frame record, then arguments and return address
+        words = args[len(names) :]
+        sp = self.machine.stack_top - 64 - 16 * (bits(6)) - 8 * len(words) & ~15
+        if isa.link is None:
+            words.insert(0, self.machine.return_to)
+            sp -= 8
+        else:
+            registers[isa.link] = self.machine.return_to
+        rubbish = rng.randbytes(self.machine.stack_top - 32 - (sp - BELOW))
+        on_stack = struct.pack(f"<{len(words)}Q", *words)
+        self.machine.write(sp - BELOW, rubbish[:BELOW] + on_stack + rubbish[BELOW + len(on_stack) :])
+        return State(seed, call, registers, sp)
+
+    # what must hold
+
+    def _play(self, state: State) -> None:
+        m, isa, call = self.machine, self.isa, state.call
+        f = self.lab.functions[call.name]
+        entry = {**state.registers, isa.sp: state.sp}
+        for register, value in entry.items():
+            m.set_register(register, value)
+        m.write_u64(self._count, 0)
+        above = m.read(state.sp, m.stack_top - state.sp)
+
+        start = f.address
+        if state.seed & 1:
+            # halt at the body to look; what the engine translated for one end of a run must not serve another
+            m.poke(f.address, self._text[call.name])
+            seen = m.run(f.address, f.site.body, BUDGET).registers
+            self._same(entry, seen, self._passed, "at the body")
+            m.poke(f.address, self._text[call.name])
+            start = f.site.body
+        seen = m.run(start, m.return_to, BUDGET).registers
+        self._same(entry, seen, isa.callee_saved, "after the call")
+        self._same(self._fixed, seen, tuple(self._fixed), "after the call")
+        off = seen[isa.sp] - state.sp - isa.call_pushes
+        assert not off, f"the stack is off by {off} bytes"
+        for register, value in zip(isa.returns, call.values):
+            assert seen[register] == value, f"{call.name} returned {seen[register]:#x} in {register}, not {value:#x}"
+        for address, value in call.words.items():
+            left = m.read_u64(address)
+            assert left == value, f"{call.name} left {left:#x} at {address:#x}, not {value:#x}"
+        assert m.read(state.sp, len(above)) == above, "the caller's part of the stack changed"
+        for address, size, what in self._balanced:
+            assert not any(m.read(address, size)), f"{what} is not back at zero"
+        self._compare(self._expected(state), self.observations())
+
+    @functools.cached_property
+    def _passed(self) -> tuple[str, ...]:
+        """The registers that must reach the body: arguments, everything callee-saved, the stack and the way back.
+
+        On x86-64 a variadic function finds the number of vector arguments in rax: ftrace's trampolines keep it, a
+        direct call's stub does not. Two ISAs' ftrace_regs_caller also brings temporaries back.
+        """
+        isa = self.isa
+        names = {*isa.args, isa.struct_return, *isa.callee_saved, isa.sp} | ({isa.link} if isa.link else set())
+        if isa.name == "x86_64" and not self.direct:
+            names.add("rax")
+        if any(self._saves_regs(o) for o in self.ops):
+            names |= _TEMPORARIES_KEPT.get(isa.name, set())
+        return tuple(r for r in isa.registers if r in names)
+
+    def _same(self, wanted: dict[str, int], seen: dict[str, int], names: tuple[str, ...], when: str) -> None:
+        wrong = [r for r in names if seen[r] != wanted[r]]
+        assert not wrong, f"{when}: " + ", ".join(f"{r} is {seen[r]:#x}, not {wanted[r]:#x}" for r in wrong)
+
+    # what the callbacks must have seen
+
+    def _expected(self, state: State) -> list[dict[str, object]]:
+        """One row per callback in order; a field that is not in a row is not promised."""
+        call, isa = state.call, self.isa
+        registers = [state.registers[r] for r in isa.args]
+        rows = self._entered(call.name, registers, self.machine.return_to, state.sp)
+        for (name, args), parent in zip(call.nested, self._returns_to):  # two, or none
+            rows += self._entered(name, list(args), parent, None)
+        if call.jumps:
+            name, args = call.jumps
+            rows += self._entered(name, list(args), self.machine.return_to, state.sp)
+        return rows
+
+    def _entered(self, name: str, args: list[int], parent: int, sp: int | None) -> list[dict[str, object]]:
+        site = self.lab.functions[name].site
+        requests = [(o, o.request.filter or FUNCTIONS, o.request.notrace) for o in self.ops]
+        wanting = [o for o, traced, untraced in requests if name in traced and name not in untraced]
+        rows = []
+        for o in wanting:
+            row: dict[str, object] = {"ip": site.ip, "parent_ip": parent, "op": o.address}
+            passed = {"registers", "sp"} if self._through_regs_caller(wanting) else self.lab.place.passed
+            if "registers" in passed:
+                # the 16-byte site is entered again at its last instruction, which reloads ra; the others behind it
+                row["fregs_ip"] = site.body - 4 if self.site_shape == "detour16" else site.body
+                row["args"] = args
+                full = self._full_registers(wanting)
+                if full is not None:
+                    row["full_regs"] = full
+            if "sp" in passed and sp is not None:
+                row["fregs_sp"] = sp
+            rows.append(row)
+        if self.direct:
+            rows.append({"ip": 0, "parent_ip": 0, "op": 0, "args": args[:6]})
+        return rows
+
+    def _saves_regs(self, ops) -> bool:
+        return ops.request.save == "regs"
+
+    def _through_regs_caller(self, wanting) -> bool:
+        """Does one of a function's ops ask for all registers? A direct call beside others does where that exists."""
+        regs = any(self._saves_regs(o) for o in wanting)
+        return regs or (self.direct and self.lab.place.had("regs"))
+
+    def _full_registers(self, wanting) -> bool | None:
+        """What ftrace_get_regs() answers; None where it cannot tell a partly filled pt_regs from a full one."""
+        if not self.lab.place.had("regs"):
+            return False  # ftrace_regs has no pt_regs in it
+        if self._through_regs_caller(wanting):
+            return True
+        return False if self.isa.name == "x86_64" else None
+
+    def observations(self) -> list[tuple[int, ...]]:
+        """What the callbacks of the last call wrote down, as words of struct lab_observation."""
+        n = self.machine.read_u64(self._count)
+        words = struct.unpack(f"<{n * self._words}Q", self.machine.read(self._observed, 8 * n * self._words))
+        return [words[i : i + self._words] for i in range(0, len(words), self._words)]
+
+    def _compare(self, expected: list[dict[str, object]], observed: list[tuple[int, ...]]) -> None:
+        assert len(observed) == len(expected), f"{len(observed)} callbacks ran, not {len(expected)}"
+        for i, (row, words) in enumerate(zip(expected, observed)):
+            for name, value in row.items():
+                at = self._fields[name]
+                if name == "args":
+                    seen = list(words[at : at + len(value)])
+                    assert seen == value, f"callback {i} saw arguments {_hex(seen)}, not {_hex(value)}"
+                else:
+                    assert words[at] == value, f"callback {i} saw {name} {words[at]:#x}, not {value:#x}"
+
+    def _addresses_behind_calls(self, name: str) -> tuple[int, ...]:
+        """Where the calls in a function's code return to."""
+        f = self.lab.functions[name]
+        body = self.machine.read(f.site.body, f.address + f.size - f.site.body)
+        code = decode.all_of(self.isa, f.site.body, body)
+        found = tuple(i.address + i.size for i in code if i.mnemonic in ("call", "bl", "jalr"))
+        if len(found) != 2:
+            raise RuntimeError(f"{name} has {len(found)} calls, not 2: did the compiler inline what it calls?")
+        return found
+
+
+def _hex(values: list[int]) -> str:
+    return ", ".join(map(hex, values))
+
+
+def play(lab: Lab, hook: str, seeds: range) -> None:
+    """Play some states with a limit on instructions; raises as Hooked.check does at the first that is wrong."""
+    with lab.hooked(hook) as hooked:
+        for seed in seeds:
+            hooked.check(seed)

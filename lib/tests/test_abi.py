@@ -1,0 +1,84 @@
+"""The calling convention survives every hook, whatever is in the registers.
+
+For every ISA, release and hook, random states (abi.py says what is drawn and what is promised): callee-saved registers,
+arguments, results, stack, guard and preempt count, and what the callbacks were told. 200 states per combination;
+`make fuzz` asks for other, and more, of them.
+"""
+
+import functools
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import abi
+from tramplab import TramplabError
+from tramplab.isa import ISAS
+
+# the states are the same in every case, so a kernel that several releases share is played once, under all their names
+NAMES = abi.distinct()
+CASES = [(place, hook) for place in NAMES for hook in abi.HOOKS if place.allows(hook)]
+
+# a smaller number is no simpler state, so there is nothing to shrink
+states = settings(phases=(Phase.explicit, Phase.generate))
+
+
+@functools.lru_cache(maxsize=1)
+def lab(place: abi.Place) -> abi.Lab:
+    return abi.Lab(place)
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda c: f"{'='.join(NAMES[c[0]])}-{c[1]}")
+def hooked(request):
+    """A kernel with the hook attached, once for all its states."""
+    place, hook = request.param
+    with lab(place).hooked(hook) as h:
+        h.warm_up()
+        yield h
+
+
+@states
+@given(st.integers(0, (1 << 64) - 1))
+def test_a_hooked_call_keeps_the_calling_convention(hooked, seed):
+    """Registers, arguments, result, stack and what callbacks see are as without the hook, or as it promises."""
+    hooked.check(seed)
+
+
+@pytest.mark.parametrize("place", abi.PLACES, ids=str)
+def test_every_place_is_played(place):
+    """A place whose states are not played itself has image, features and booted text of one whose states are."""
+    (played,) = (p for p, names in NAMES.items() if str(place) in names)
+    one, other = abi.Lab(place).kernel, abi.Lab(played).kernel
+    assert one.image is other.image and one.features.values == other.features.values
+    for span in one.machine.text:
+        assert one.machine.read(*span) == other.machine.read(*span)
+
+
+@pytest.mark.parametrize("place", abi.PLACES, ids=str)
+def test_a_release_refuses_exactly_the_hooks_it_never_had(place):
+    """Asking for a missing hook is a TramplabError and leaves nothing behind; every other hook can be attached."""
+    here = lab(place)
+    spans = [(s.address, s.size) for s in here.kernel.image.segments if s.executable]
+    text = [here.machine.read(*span) for span in spans]
+    refused = set()
+    for hook in abi.HOOKS:
+        try:
+            with here.hooked(hook):
+                pass
+        except TramplabError:
+            refused.add(hook)
+        assert not here.kernel.slowpath.ops
+        assert [here.machine.read(*span) for span in spans] == text
+    regs = {hook for hook in abi.HOOKS if hook.endswith("regs")}
+    direct = {hook for hook in abi.HOOKS if hook.startswith("direct")}
+    assert refused == (set() if place.had("regs") else regs) | (set() if place.had("direct") else direct)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_nested_calls_really_happen(isa):
+    """calls_others calls two traced functions and tail_call jumps to one; else nothing nested would be tested."""
+    here = lab(abi.Place(isa, abi.RELEASES[-1]))
+    with here.hooked("ops") as h:
+        for name, entered in (("calls_others", 3), ("tail_call", 2)):
+            h.check(1, name)
+            assert len(h.observations()) == entered
