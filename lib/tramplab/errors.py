@@ -18,8 +18,10 @@ class StepLimit(TramplabError):
     """A run executed more instructions than it was allowed; says which loop it is in."""
 
 
-def unknown(kind: str, name: object, known: Iterable[object]) -> TramplabError:
-    """An error for a name that does not exist, with the near matches and the full list.
+def unknown(kind: str, name: object, known: Iterable[object], listed: Iterable[object] | None = None) -> TramplabError:
+    """An error for a name that does not exist, with the near matches among `known` and the full list.
+
+    listed: what to list where all that is known would be too long.
 
     >>> print(unknown("hook", "opps", ["none", "ops"]))
     unknown hook 'opps'; did you mean ops? Known: none, ops.
@@ -27,4 +29,5 @@ def unknown(kind: str, name: object, known: Iterable[object]) -> TramplabError:
     names = [str(k) for k in known]
     near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(near)}?" if near else "."
-    return TramplabError(f"unknown {kind} {str(name)!r}{hint} Known: {', '.join(names)}.")
+    shown = names if listed is None else [str(k) for k in listed]
+    return TramplabError(f"unknown {kind} {str(name)!r}{hint} Known: {', '.join(shown)}.")

@@ -7,7 +7,6 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from ..errors import TramplabError, unknown
@@ -65,7 +64,8 @@ class Image:
         try:
             return self.symbols[name]
         except KeyError:
-            raise unknown(f"symbol in the {self.isa.name} guest", name, sorted(self.functions)) from None
+            kind = f"symbol in the {self.isa.name} guest"
+            raise unknown(kind, name, sorted(self.symbols), sorted(self.functions)) from None
 
     def address(self, name: str) -> int:
         return self.symbol(name).address
@@ -121,8 +121,9 @@ def read(path: Path, isa: Isa, config: GuestConfig) -> Image:
             return _parse(ELFFile(f), path, isa, config)
     except FileNotFoundError:
         raise TramplabError(f"there is no guest image {path}; run the command again to build it.") from None
-    except (ELFError, KeyError, ValueError, IndexError, AttributeError, OSError, TypeError) as e:
-        raise TramplabError(f"the guest image {path} is damaged ({e}); delete it and run the command again.") from None
+    except Exception as e:  # what the ELF reader trips over in a damaged file is not to be foreseen
+        why = " ".join([type(e).__name__, *str(e).split()])
+        raise TramplabError(f"the guest image {path} is damaged ({why}); delete it and run the command again.") from None
 
 
 def _parse(elf: ELFFile, path: Path, isa: Isa, config: GuestConfig) -> Image:

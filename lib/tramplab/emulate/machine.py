@@ -14,8 +14,8 @@ import unicorn
 from unicorn import UC_HOOK_CODE, UC_HOOK_MEM_INVALID, UC_HOOK_MEM_READ, UC_HOOK_MEM_WRITE, UcError
 from unicorn.unicorn_py3.unicorn import uclib
 
-from ..errors import GuestFault, StepLimit, TramplabError
-from . import decode
+from ..errors import TramplabError, unknown
+from . import decode, trouble
 from .image import Image
 from .meter import CMeter, PyMeter, Tally, library
 
@@ -27,7 +27,7 @@ HEAP_SIZE = 64 * PAGE
 HEAP_OFFSET, STACK_OFFSET = 0x800000, 0xC00000
 DEFAULT_BUDGET = 2_000_000
 MAX_EVENTS = 200_000
-NONE, COUNT, RECORD = "none", "count", "record"
+NONE, COUNT, RECORD = METERS = ("none", "count", "record")
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,15 @@ class RawRun:
     registers: dict[str, int]
     tally: Tally
     events: np.ndarray
+
+
+_ACCESSES = {
+    unicorn.UC_MEM_READ_UNMAPPED: "read of",
+    unicorn.UC_MEM_WRITE_UNMAPPED: "write to",
+    unicorn.UC_MEM_WRITE_PROT: "forbidden write to",
+    unicorn.UC_MEM_FETCH_UNMAPPED: "jump to",
+    unicorn.UC_MEM_FETCH_PROT: "jump to",
+}
 
 
 class _Batch:
@@ -73,9 +82,11 @@ class Machine:
         self._constants = getattr(unicorn, f"{isa.unicorn_prefix}_const")
         self._ids = {r: self.register_id(r) for r in (*isa.registers, isa.pc)}
         self._batch = _Batch(list(self._ids.values()))
-        self._invalid: tuple[int, int] | None = None
+        self._invalid: tuple[str, int] | None = None
         self.name_of = image.where  # whoever generates code replaces it by one that knows that code too
         self.heap, self.stack_top = isa.module_base + HEAP_OFFSET, isa.module_base + STACK_OFFSET + STACK_SIZE
+        low = self.stack_top - STACK_SIZE
+        self.stack_guard = (low - PAGE, low)
         self.return_to = image.address("lab_return")
         self._map()
         self._uc.hook_add(UC_HOOK_MEM_INVALID, self._on_invalid)
@@ -126,7 +137,9 @@ class Machine:
     # running
 
     def set_meter(self, kind: str) -> None:
-        """Choose what is observed from the next call on."""
+        """Choose what is observed from the next call on: "none", "count" or "record"."""
+        if kind not in METERS:
+            raise unknown("meter", kind, METERS)
         if kind == self.meter:
             return
         for hook in self._hooks:
@@ -157,6 +170,8 @@ class Machine:
             sp -= 8
         self._write(sp, b"".join((w & (1 << 64) - 1).to_bytes(8, "little") for w in words))
         for name, value in registers.items():
+            if name not in self._ids:
+                raise unknown(f"{self.isa.name} register", name, self._ids)
             self._uc.reg_write(self._ids[name], value & (1 << 64) - 1)
         if self.isa.link is not None:
             self._uc.reg_write(self._ids[self.isa.link], self.return_to)
@@ -170,17 +185,40 @@ class Machine:
         try:
             self._uc.emu_start(start, until)
         except UcError as e:
-            raise self._fault(e) from None
+            # a translation of nothing has no size, so dropping it by address would miss it
+            self._uc.ctl_flush_tb()
+            raise trouble.fault(self, str(e)) from None
         pc = self.register(self.isa.pc)
         tally = self._meter.end(pc) if self.meter != NONE else Tally({}, False)
         if tally.stopped:
-            raise self._endless(pc, until, budget)
+            raise trouble.endless(self, until, budget)
         if pc != until:
-            raise GuestFault(
-                f"the {self.isa.name} guest stopped by itself at {self._place(pc)} ({self._instruction(pc)})."
-            )
+            raise trouble.halted(self)
         registers = dict(zip(self._ids, self._batch.read(self._uc), strict=True))
         return RawRun(registers, tally, self._meter.events() if self.meter == RECORD else np.zeros(0))
+
+    def step(self, until: int) -> bool:
+        """Go on by one instruction from where the CPU is; False if it cannot. Needs a meter, whose budget ends it.
+
+        The engine's own count is of no use: it does not end code that was translated, and chained to itself, before.
+        """
+        pc = self.register(self.isa.pc)
+        self._meter.begin(pc, 1, 0)
+        try:
+            self._uc.emu_start(pc, until)
+        except UcError:
+            return False
+        return True
+
+    @property
+    def last_issued(self) -> int | None:
+        """The address of the last instruction issued in this run; None if none was, or nothing is metered."""
+        return self._meter.last if self.meter != NONE else None
+
+    @property
+    def invalid_access(self) -> tuple[str, int] | None:
+        """What kind of access ended the last run ("read of", "jump to", ...) and its address; None if none did."""
+        return self._invalid
 
     def instruction_at(self, pc: int) -> decode.Instruction:
         """Decode what memory holds at pc now."""
@@ -244,60 +282,5 @@ class Machine:
         self._hooks.append(lambda: uclib.uc_hook_del(self._uc._uch, handle))
 
     def _on_invalid(self, _uc, kind: int, address: int, _size: int, _value: int, _data) -> bool:
-        self._invalid = (kind, address)
+        self._invalid = (_ACCESSES.get(kind, "forbidden access to"), address & (1 << 64) - 1)
         return False
-
-    def _place(self, pc: int) -> str:
-        return self.name_of(pc) or f"{pc:#x}"
-
-    def _instruction(self, pc: int) -> str:
-        try:
-            return self.instruction_at(pc).text
-        except TramplabError:
-            return "no instruction there"
-
-    def _fault(self, error: UcError) -> GuestFault:
-        # behind a trap the pc may already be one further; the meter knows the instruction that was issued last
-        pc = self.register(self.isa.pc)
-        fetched = self._invalid is None or self._invalid[0] not in (
-            unicorn.UC_MEM_FETCH_UNMAPPED,
-            unicorn.UC_MEM_FETCH_PROT,
-        )
-        if self.meter != NONE and fetched:
-            pc = self._meter.last
-        what = str(error).split("(")[0].strip().lower()
-        if self._invalid:
-            kinds = {unicorn.UC_MEM_READ_UNMAPPED: "read of", unicorn.UC_MEM_WRITE_UNMAPPED: "write to"}
-            kinds[unicorn.UC_MEM_FETCH_UNMAPPED] = "jump to"
-            kinds[unicorn.UC_MEM_WRITE_PROT] = "forbidden write to"
-            address = self._invalid[1] & (1 << 64) - 1
-            what = f"{kinds.get(self._invalid[0], 'forbidden access to')} {address:#x}"
-            low = self.stack_top - STACK_SIZE
-            if low - PAGE <= address < low:
-                what += " (the stack is exhausted)"
-        return GuestFault(f"guest fault on {self.isa.name}: {what} {self._situation(pc)}.")
-
-    def _situation(self, pc: int) -> str:
-        """Where the CPU is: symbol+offset, the instruction, and the registers that matter to it."""
-        text = self._instruction(pc)
-        named = [r for r in self._ids if r in decode.registers_in(text, self.isa)]
-        shown = dict.fromkeys([self.isa.pc, self.isa.sp, *([self.isa.link] if self.isa.link else []), *named])
-        values = ", ".join(f"{r}={self.register(r):#x}" for r in shown)
-        return f"at {self._place(pc)} ({text}); {values}"
-
-    def _endless(self, pc: int, until: int, budget: int) -> StepLimit:
-        """Watch a little longer to see which loop it is."""
-        stopped = self._situation(pc)
-        seen: dict[str, None] = {}
-        for _ in range(400):
-            try:
-                self._uc.emu_start(pc, until, count=1)
-            except UcError:
-                break
-            pc = self.register(self.isa.pc)
-            seen.setdefault(self._place(pc).split("+")[0])
-        loop = " -> ".join(list(seen)[:6]) or self._place(pc)
-        return StepLimit(
-            f"the {self.isa.name} guest did not return within {budget} instructions and goes round in {loop}: "
-            f"stopped {stopped}. Raise the limit if that is meant."
-        )

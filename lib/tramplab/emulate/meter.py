@@ -75,8 +75,7 @@ def library() -> ctypes.CDLL | None:
     def make(folder: Path) -> Path:
         out = folder / name
         flags = ["-O2", "-shared", "-fPIC", "-nostdlib", "-fno-sanitize=undefined"]
-        os.environ.setdefault("ZIG_LOCAL_CACHE_DIR", str(folder / "zig"))
-        run_tool("cc", *flags, str(SOURCE), "-o", str(out), cwd=folder)
+        run_tool("cc", *flags, str(SOURCE), "-o", str(out), cwd=folder, env={"ZIG_LOCAL_CACHE_DIR": str(folder / "zig")})
         return out
 
     try:
@@ -148,6 +147,7 @@ class CMeter:
         first = max(self.ranges.find(start), 0)
         s.here = ctypes.addressof(self._c_ranges) + first * ctypes.sizeof(_Range)
         s.next, s.last, s.budget, s.outside, s.stopped = start, 0, budget, 0, 0
+        self._budget = budget
         s.events, s.nr_events, s.max_events, s.lost_events = self._events.ctypes.data, 0, max_events, 0
 
     def end(self, pc: int) -> Tally:
@@ -159,8 +159,10 @@ class CMeter:
         return Tally(self.ranges.issued(), bool(s.stopped))
 
     @property
-    def last(self) -> int:
-        """The address of the last instruction issued."""
+    def last(self) -> int | None:
+        """The address of the last instruction issued; None if none was."""
+        if self._state.budget == self._budget:
+            return None
         here = (self._state.here - ctypes.addressof(self._c_ranges)) // ctypes.sizeof(_Range)
         return self.ranges.spans[here][0] + self._state.last
 
@@ -182,7 +184,8 @@ class PyMeter:
     def begin(self, start: int, budget: int, max_events: int) -> None:
         self.ranges.clear()
         self._here, self._last, self._next = max(self.ranges.find(start), 0), 0, start
-        self._budget, self._stopped, self._pc = budget, False, 0
+        self._budget = self._whole_budget = budget
+        self._stopped, self._pc = False, 0
         self._events: list[tuple[int, int, int, int, int]] = []
         self._max_events, self._lost = max_events, 0
 
@@ -218,8 +221,10 @@ class PyMeter:
         return Tally(self.ranges.issued(), self._stopped)
 
     @property
-    def last(self) -> int:
-        """The address of the last instruction issued."""
+    def last(self) -> int | None:
+        """The address of the last instruction issued; None if none was."""
+        if self._budget == self._whole_budget:
+            return None
         return self.ranges.spans[self._here][0] + self._last
 
     def events(self) -> np.ndarray:

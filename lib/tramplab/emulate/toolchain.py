@@ -13,6 +13,7 @@ import functools
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -70,13 +71,15 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tramplab"
 
 
-def run_tool(*arguments: str, cwd: Path | None = None) -> str:
-    """Run one tool of the compiler wheel; its complaint becomes the error."""
-    done = subprocess.run([zig(), *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    """Run one tool of the compiler wheel, with these variables added to its environment; its complaint is the error."""
+    environment = {**os.environ, **(env or {})}
+    done = subprocess.run(
+        [zig(), *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
-        first = next(
-            (line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:300] or "no message"
-        )
+        lines = done.stderr.splitlines() or ["no message"]
+        first = next((line for line in lines if re.search(r"(^|: )(fatal )?error: ", line)), lines[0])
         raise TramplabError(f"the guest does not build ({arguments[0]}): {first.strip().rstrip('.')}.")
     return done.stdout
 

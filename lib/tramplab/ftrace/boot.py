@@ -13,8 +13,10 @@ _BASES = {
 
 
 def boot(machine: Machine) -> None:
-    """Set the base registers, link task and per-CPU data, and let RCU watch."""
+    """Set the base registers, link task and per-CPU data, and let RCU watch. Doing it again puts all of that back."""
     image = machine.image
+    for symbol in ("init_task", "lab_boot_pcpu"):
+        machine.write(image.address(symbol), bytes(image.symbol(symbol).size))
     for register, symbol in _BASES[machine.isa.name]:
         machine.set_register(register, image.address(symbol))
     task, pcpu = image.address("init_task"), image.address("lab_boot_pcpu")

@@ -60,7 +60,7 @@ def require(hook: Hook, features: releases.Features) -> None:
     """Raise TramplabError, saying since or until when, if this release (as overridden) does not have the hook."""
     if not features[hook.needs]:
         when = releases.history(features.isa, hook.needs)
-        raise TramplabError(f"{features.isa} {features.release} has no {hook.name} hook; {features.isa} has it {when}.")
+        raise TramplabError(f"{features} has no {hook.name} hook; {features.isa} has it {when}.")
 
 
 def requests(hook: Hook, callbacks: int) -> list[Ops | Direct]:

@@ -149,7 +149,11 @@ class Kernel:
         stack = list(arguments[len(isa.args) :])
         start = {isa.fp: self.machine.stack_top - 32, **(registers or {}), **in_registers}
         before = {o.index: self._hits(o) for o in self.slowpath.ops}
-        raw = self.machine.call(f.address, start, stack, budget)
+        try:
+            raw = self.machine.call(f.address, start, stack, budget)
+        except TramplabError:
+            boot(self.machine)  # the call may have ended with a guard held or preemption off
+            raise
         hits = tuple(self._hits(o) - before[o.index] for o in self.slowpath.ops)
         return Run(self, f, raw, hits)
 

@@ -136,8 +136,10 @@ class OpsMemory:
 
     def _hash(self, ops: Registered, names: Iterable[str], ips: dict[str, int], out: list[Write]) -> int:
         members, block, base = hash_table(self.image, self.heap, {ips[n]: 0 for n in names})
+        owned = self._blocks.setdefault(ops.index, [])
+        owned.append(base)
         struct = self.heap.take(self.image.struct("ftrace_hash").size)
-        self._blocks.setdefault(ops.index, []).extend((base, struct))
+        owned.append(struct)
         out.append(Write(base, block, False, "buckets and entries of a hash"))
         out.append(Write(struct, fields(self.image, "ftrace_hash", members), False, "the hash"))
         return struct

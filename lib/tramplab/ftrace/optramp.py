@@ -38,6 +38,7 @@ class OpsTrampolines:
         size = len(code) + len(_RET)
         literal = (size + 7) & ~7
         base = self._heap.take(literal + 8)
+        ops.trampoline, ops.trampoline_size = base, size
         start = self.image.address(name)
 
         load = self.image.address(f"{name}_op_ptr") - start
@@ -53,7 +54,6 @@ class OpsTrampolines:
             jump = self.image.address("ftrace_regs_caller_jmp") - start
             code[jump : jump + 2] = _NOP2
 
-        ops.trampoline, ops.trampoline_size = base, size
         whole = bytes(code) + _RET + b"\xcc" * (literal - size) + pointer(ops.address)
         return [text(base, whole, f"a copy of {name} for this ops alone")]
 

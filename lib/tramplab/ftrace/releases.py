@@ -125,10 +125,20 @@ def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
             values[name] = found.value
     changed = {}
     for name, value in overrides.items():
+        if value not in _values(isa, name):
+            raise unknown(f"value of {name} on {isa.name}", value, sorted(map(str, _values(isa, name))))
         if values.get(name, False) != value:
             changed |= arch.of(isa).CONSEQUENCES.get((name, value), {}) | {name: value}
     changed = {name: value for name, value in changed.items() if values.get(name, False) != value}
     return Features(isa.name, release, {**values, **changed}, changed)
+
+
+def _values(isa: Isa, feature: str) -> set[object]:
+    """What a feature can be overridden with: values that some release has, or that another override brings along."""
+    values = {i.value for i in intervals(isa.name, feature)}
+    for changes in arch.of(isa).CONSEQUENCES.values():
+        values |= {changes[feature]} if feature in changes else set()
+    return values | {True, False} if all(isinstance(v, bool) for v in values) else values
 
 
 def table() -> list[dict[str, str]]:
@@ -151,7 +161,24 @@ def history(isa: str, feature: str) -> str:
 
     >>> history("arm64", "regs")
     'v5.5 to v6.1'
+    >>> history("riscv64", "direct")
+    'since v6.8'
     >>> history("arm64", "per_ops_trampoline")
     'never'
     """
-    return ", ".join(str(i) for i in intervals(isa, feature)) or "never"
+    merged: list[Interval] = []
+    for i in intervals(isa, feature):
+        last = merged[-1] if merged else None
+        if not i.value:
+            continue
+        if last and i.since and last.until and _follows(last.until, i.since):
+            merged[-1] = Interval(True, last.since, i.until, i.source, i.sure)
+        else:
+            merged.append(i)
+    return ", ".join(map(str, merged)) or "never"
+
+
+def _follows(earlier: str, later: str) -> bool:
+    """Is `later` the release right after `earlier`?"""
+    order = known()
+    return earlier in order and order[order.index(earlier) + 1 :][:1] == (later,)

@@ -45,21 +45,23 @@ class SlowPath:
         self._check(request, functions)
         index, address = self.memory.claim()
         ops = self._make(request, index, address, functions)
-        steps: list[Step] = []
-        if self.trampolines:
-            steps += self.trampolines.create(ops)
-        steps += self.memory.writes(
-            ops, self._head(), {f: r.site.ip for f, r in self.records.items()}, bool(self.features["direct_in_ops"])
-        )
-        self.ops.insert(0, ops)
-        steps += self._direct_table()
+        try:
+            steps = self._allocate(ops)
+            self.ops.insert(0, ops)
+            steps += self._direct_table()
+        except TramplabError:
+            self.ops = [o for o in self.ops if o is not ops]
+            self._release(ops)
+            raise
         steps.append(word(self.image.address("ftrace_ops_list"), address, "the ops joins the list"))
         for f in functions:
             self.records[f].add(ops)
         return ops, steps + self._update(functions)
 
     def unregister(self, ops: Registered) -> list[Step]:
-        """Take an ops away again."""
+        """Take an ops away again; raises TramplabError if it is not registered."""
+        if ops not in self.ops:
+            raise TramplabError(f"that ops (for {', '.join(ops.functions)}) is not registered, or not any more.")
         at = self.ops.index(ops)
         after = self.ops[at + 1].address if at + 1 < len(self.ops) else self.image.address("ftrace_list_end")
         self.ops.remove(ops)
@@ -70,9 +72,7 @@ class SlowPath:
         steps += self._update(ops.functions)
         steps += self._direct_table()
         steps.append(Sync("synchronize_rcu_tasks", "nobody is still in the ops or its trampoline"))
-        if self.trampolines:
-            self.trampolines.free(ops)
-        self.memory.release(ops.index)
+        self._release(ops)
         return steps
 
     # answers
@@ -113,15 +113,15 @@ class SlowPath:
         return self.ops[0].address if self.ops else self.image.address("ftrace_list_end")
 
     def _check(self, request: Ops | Direct, functions: tuple[str, ...]) -> None:
-        isa, release = self.image.isa.name, self.features.release
+        isa = self.image.isa.name
         if isinstance(request, Direct):
             if not self.features["direct"]:
-                raise TramplabError(f"{isa} has no direct calls in {release}: {history(isa, 'direct')}.")
+                raise TramplabError(f"{self.features} has no direct calls; {isa} has them {history(isa, 'direct')}.")
             for f in functions:
                 if self.records[f].has("DIRECT"):
                     raise TramplabError(f"{f} has a direct call already; a function can have one.")
         elif request.save == "regs" and not self.features["regs"]:
-            raise TramplabError(f"{isa} has no ftrace_regs_caller in {release}: {history(isa, 'regs')}.")
+            raise TramplabError(f"{self.features} has no ftrace_regs_caller; {isa} has it {history(isa, 'regs')}.")
 
     def _make(self, request: Ops | Direct, index: int, address: int, functions: tuple[str, ...]) -> Registered:
         if isinstance(request, Direct):
@@ -133,19 +133,31 @@ class SlowPath:
             request, index, address, func, request.flags | FL_ENABLED, request.filter, request.notrace, functions
         )
 
+    def _allocate(self, ops: Registered) -> list[Step]:
+        """Make everything that an ops owns: its trampoline, hashes and struct."""
+        steps = self.trampolines.create(ops) if self.trampolines else []
+        ips = {f: r.site.ip for f, r in self.records.items()}
+        return steps + self.memory.writes(ops, self._head(), ips, bool(self.features["direct_in_ops"]))
+
+    def _release(self, ops: Registered) -> None:
+        """Give back what an ops owns."""
+        if self.trampolines:
+            self.trampolines.free(ops)
+        self.memory.release(ops.index)
+
     def _direct_table(self) -> list[Step]:
         """Releases that look direct targets up in one hash get that hash written anew."""
         if self.features["direct_in_ops"] or not self.features["direct"]:
             return []
         entries = {self.records[f].site.ip: o.direct for o in self.ops if o.direct for f in o.functions}
-        if self._direct_block is not None:
-            self._heap.give(self._direct_block)
-            self._direct_block = None
-        members = {"size_bits": 0, "buckets": 0, "count": 0}
+        members, base = {"size_bits": 0, "buckets": 0, "count": 0}, None
         steps: list[Step] = []
         if entries:
-            members, block, self._direct_block = hash_table(self.image, self._heap, entries)
-            steps.append(Write(self._direct_block, block, False, "buckets and entries of the table of direct calls"))
+            members, block, base = hash_table(self.image, self._heap, entries)
+            steps.append(Write(base, block, False, "buckets and entries of the table of direct calls"))
+        if self._direct_block is not None:  # the new table is there before the old one goes
+            self._heap.give(self._direct_block)
+        self._direct_block = base
         base, struct = self.image.address("lab_direct_functions"), self.image.struct("ftrace_hash")
         return steps + [
             word(base + struct.fields[n].offset, v, f"table of direct calls: {n}") for n, v in members.items()

@@ -10,6 +10,7 @@ _SINGLE_STORES = set("str stur sttr stlr stllr stlur".split())
 _EXCLUSIVE_STORES = set("stxr stlxr".split())
 _PAIR_LOADS, _PAIR_STORES = {"ldp", "ldnp"}, {"stp", "stnp"}
 _SUFFIX = {"b": 1, "h": 2, "sb": 1, "sh": 2, "sw": 4, "": 0}
+_GENERAL = ("x", "w", "fp", "lr")
 #: Look like memory accesses or mention an address, and access nothing.
 _NOTHING = {"prfm", "prfum", "adr", "adrp"}
 
@@ -20,6 +21,8 @@ def accesses(mnemonic: str, operands: str) -> Accesses | None:
     if mnemonic in _NOTHING:
         return NOTHING
     size = 8 if first.startswith("x") or first in {"fp", "lr", "sp"} else 4
+    if "[" in operands and not first.startswith(_GENERAL):
+        return None  # vector registers have sizes of their own
     if mnemonic in _PAIR_LOADS:
         return load(size, 2)
     if mnemonic in _PAIR_STORES:

@@ -9,7 +9,11 @@ from ..steps import Step, Sync, text
 from .common import defines
 
 #: What overriding a feature by hand brings with it.
-CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {("direct", False): {"direct_in_ops": False}}
+CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
+    ("direct", False): {"direct_in_ops": False},
+    # a direct call that shares its function leaves through ftrace_regs_caller
+    ("regs", False): {"direct": False, "direct_in_ops": False},
+}
 
 _SYNC = "text_poke_sync"  # smp_text_poke_sync_each_cpu() since v6.16
 
