@@ -130,9 +130,7 @@ ISAS = {isa.name: isa for isa in (X86_64, ARM64, RISCV64)}
 every_isa = pytest.mark.parametrize("isa", ISAS.values(), ids=str)
 
 
-def engine(
-    isa: Isa, code: bytes, *, model: int | None = None, virtual_tlb: bool = True
-) -> unicorn.Uc:
+def engine(isa: Isa, code: bytes, *, model: int | None = None, virtual_tlb: bool = True) -> unicorn.Uc:
     """An instance with `code` at the start of text, `seven` at ROUTINE, and a page of data."""
     uc = unicorn.Uc(isa.arch, isa.mode)
     if model is not None:
@@ -249,9 +247,7 @@ def test_trap(name: str, code: str, trap: int | str, pc: int) -> None:
     assert uc.reg_read(isa.pc) - isa.text - len(isa.nop) == pc
     # With nobody listening the run still ends with an error, never silently.
     unheard = run(engine(isa, program), isa, program)
-    assert unheard == (
-        uc_const.UC_ERR_INSN_INVALID if trap == INVALID else uc_const.UC_ERR_EXCEPTION
-    )
+    assert unheard == (uc_const.UC_ERR_INSN_INVALID if trap == INVALID else uc_const.UC_ERR_EXCEPTION)
 
 
 def test_hlt_stops_silently() -> None:

@@ -174,9 +174,7 @@ def test_count_of_rep(length: int) -> None:
 
 
 @every_isa
-@pytest.mark.parametrize(
-    "kind", [uc_const.UC_HOOK_CODE, uc_const.UC_HOOK_BLOCK], ids=["CODE", "BLOCK"]
-)
+@pytest.mark.parametrize("kind", [uc_const.UC_HOOK_CODE, uc_const.UC_HOOK_BLOCK], ids=["CODE", "BLOCK"])
 def test_late_hook_is_not_called(isa: Isa, kind: int) -> None:
     """A meter is attached to a fresh instance, or flushes first: blocks that have already run do
     not call it (only the one before the end address does: it is translated anew in every run)."""

@@ -316,9 +316,7 @@ BASES = [  # isa, how the host sets `current`, guest code that loads from it + 0
 
 
 @pytest.mark.parametrize("isa, set_base, code", BASES)
-def test_current_is_set_from_outside(
-    isa: Isa, set_base: Callable[[unicorn.Uc, int], None], code: str
-) -> None:
+def test_current_is_set_from_outside(isa: Isa, set_base: Callable[[unicorn.Uc, int], None], code: str) -> None:
     """`current` lives in gs, sp_el0 and tp: the machine sets it before a call, the guest reads
     it, a context carries it, and the stack pointer is not touched by it."""
     program = bytes.fromhex(code)

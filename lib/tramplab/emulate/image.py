@@ -123,7 +123,9 @@ def read(path: Path, isa: Isa, config: GuestConfig) -> Image:
         raise TramplabError(f"there is no guest image {path}; run the command again to build it.") from None
     except Exception as e:  # what the ELF reader trips over in a damaged file is not to be foreseen
         why = " ".join([type(e).__name__, *str(e).split()])
-        raise TramplabError(f"the guest image {path} is damaged ({why}); delete it and run the command again.") from None
+        raise TramplabError(
+            f"the guest image {path} is damaged ({why}); delete it and run the command again."
+        ) from None
 
 
 def _parse(elf: ELFFile, path: Path, isa: Isa, config: GuestConfig) -> Image:

@@ -75,7 +75,9 @@ def library() -> ctypes.CDLL | None:
     def make(folder: Path) -> Path:
         out = folder / name
         flags = ["-O2", "-shared", "-fPIC", "-nostdlib", "-fno-sanitize=undefined"]
-        run_tool("cc", *flags, str(SOURCE), "-o", str(out), cwd=folder, env={"ZIG_LOCAL_CACHE_DIR": str(folder / "zig")})
+        run_tool(
+            "cc", *flags, str(SOURCE), "-o", str(out), cwd=folder, env={"ZIG_LOCAL_CACHE_DIR": str(folder / "zig")}
+        )
         return out
 
     try:

@@ -74,9 +74,7 @@ def cache_dir() -> Path:
 def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
     """Run one tool of the compiler wheel, with these variables added to its environment; its complaint is the error."""
     environment = {**os.environ, **(env or {})}
-    done = subprocess.run(
-        [zig(), *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([zig(), *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         lines = done.stderr.splitlines() or ["no message"]
         first = next((line for line in lines if re.search(r"(^|: )(fatal )?error: ", line)), lines[0])

@@ -113,4 +113,4 @@ def selected(request: Ops | Direct, every: tuple[str, ...]) -> tuple[str, ...]:
             raise unknown("function", name, every)
     if isinstance(request, Direct) and not request.filter:
         raise TramplabError("a direct call is for particular functions: give it a filter.")
-    return tuple(f for f in (request.filter or every) if f not in notrace)
+    return tuple(f for f in dict.fromkeys(request.filter or every) if f not in notrace)

@@ -34,10 +34,15 @@ IGNORE, MAKE_CALL, MODIFY_CALL, MAKE_NOP = "ignore", "make call", "modify call",
 
 @dataclass(eq=False)
 class Record:
-    """One patch site's state. flags is the whole word, counter included; counter_bits is the release's."""
+    """One patch site's state.
+
+    flags: the whole word, counter included. counter_bits: the release's. call_ops: whether this kernel is built with
+    CALL_OPS; without, its flag is never set.
+    """
 
     site: Site
     counter_bits: int
+    call_ops: bool
     flags: int = 0
 
     @property
@@ -58,12 +63,16 @@ class Record:
         """The flags that are set, highest bit first."""
         return tuple(n for n in BITS if BITS[n] >= self.counter_bits and self.has(n))
 
-    def add(self, ops: Registered) -> None:
-        """One more ops wants this function."""
+    def check(self, direct: bool) -> None:
+        """Raise TramplabError if one more ops cannot be counted, or a second direct call is asked for."""
         if self.count == (1 << self.counter_bits) - 1:
             raise TramplabError(f"{self.site.function}: the record's counter of {self.counter_bits} bits is full.")
-        if ops.direct and self.has("DIRECT"):
+        if direct and self.has("DIRECT"):
             raise TramplabError(f"{self.site.function} has a direct call already; a function can have one.")
+
+    def add(self, ops: Registered) -> None:
+        """One more ops wants this function."""
+        self.check(bool(ops.direct))
         self.flags += 1
         if ops.direct:
             self.put("DIRECT", True)
@@ -84,7 +93,7 @@ class Record:
 
     def _update_call_ops(self, ops: Registered) -> None:
         """Set with one ops left whose callback needs no assist; the ops asked is the one that comes or *goes*."""
-        self.put("CALL_OPS", self.count == 1 and not ops.assisted)
+        self.put("CALL_OPS", self.call_ops and self.count == 1 and not ops.assisted)
 
     def settle(self) -> str:
         """Turn what is wanted into what is enabled (the _EN flags) and say what the patch site needs.

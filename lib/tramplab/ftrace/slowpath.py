@@ -24,7 +24,9 @@ class SlowPath:
     def __init__(self, image: Image, features: Features, heap: Heap) -> None:
         self.image, self.features = image, features
         self.arch = arch.of(image.isa)
-        self.records = {s.function: Record(s, features["counter_bits"]) for s in self._sites()}
+        self.records = {
+            s.function: Record(s, features["counter_bits"], bool(features["call_ops"])) for s in self._sites()
+        }
         self.ops: list[Registered] = []  # newest first, as on ftrace_ops_list
         self.memory = OpsMemory(image, heap)
         self.trampolines = OpsTrampolines(image) if features["per_ops_trampoline"] else None
@@ -117,11 +119,11 @@ class SlowPath:
         if isinstance(request, Direct):
             if not self.features["direct"]:
                 raise TramplabError(f"{self.features} has no direct calls; {isa} has them {history(isa, 'direct')}.")
-            for f in functions:
-                if self.records[f].has("DIRECT"):
-                    raise TramplabError(f"{f} has a direct call already; a function can have one.")
         elif request.save == "regs" and not self.features["regs"]:
             raise TramplabError(f"{self.features} has no ftrace_regs_caller; {isa} has it {history(isa, 'regs')}.")
+
+        for f in functions:
+            self.records[f].check(isinstance(request, Direct))
 
     def _make(self, request: Ops | Direct, index: int, address: int, functions: tuple[str, ...]) -> Registered:
         if isinstance(request, Direct):

@@ -111,7 +111,9 @@ def parts(frame: pd.DataFrame) -> Shown:
 
 def by_release(frame: pd.DataFrame) -> Shown:
     """The figure over time: instructions added by each hook in each release."""
-    return show(frame, "fig-by-release", title="How many instructions does a hook add, release by release?", table=added)
+    return show(
+        frame, "fig-by-release", title="How many instructions does a hook add, release by release?", table=added
+    )
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:

@@ -26,7 +26,22 @@ _WRITES = {"mov", "movabs", "pop"}
 _READS = {"cmp", "test", "push", "call", "jmp", "bt", "mul", "div", "idiv"}
 _BOTH = set("add sub and or xor adc sbb inc dec neg not shl shr sar rol ror bts btr btc xadd cmpxchg xchg".split())
 #: Names that touch memory in ways their operands do not show.
-_HIDDEN = ("rep", "ins", "outs", "movs", "stos", "lods", "scas", "enter", "iret", "xsave", "fxsave", "xlat", "retf", "cmps")
+_HIDDEN = (
+    "rep",
+    "ins",
+    "outs",
+    "movs",
+    "stos",
+    "lods",
+    "scas",
+    "enter",
+    "iret",
+    "xsave",
+    "fxsave",
+    "xlat",
+    "retf",
+    "cmps",
+)
 #: Loads a memory operand that comes second.
 _LOADS = _WRITES | _READS | _BOTH | set("movzx movsx movsxd imul".split())
 

@@ -17,7 +17,14 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("args", False): {"regs": True, "site": "mov-bl", "call_ops": False, "direct": False},
     ("regs", True): {"args": False, "site": "mov-bl", "call_ops": False, "direct": False},
     ("regs", False): {"args": True},
-    ("direct", True): {"call_ops": True, "site": "literal-mov-bl", "args": True, "regs": False, "direct_in_ops": True, "counter_bits": 19},
+    ("direct", True): {
+        "call_ops": True,
+        "site": "literal-mov-bl",
+        "args": True,
+        "regs": False,
+        "direct_in_ops": True,
+        "counter_bits": 19,
+    },
 }
 
 

@@ -77,7 +77,7 @@ def _window(s: Site, symbols) -> int:
 def reaches(s: Site, target: int, features, symbols) -> bool:
     """A full pair goes anywhere in the kernel; a fixed AUIPC leaves the 4 KiB around what it was made for."""
     if features["site"] not in _FIXED_AUIPC:
-        return CALL_T0.reaches(s.entry, target)
+        return CALL_T0.reaches(s.entry + (4 if features["site"] == "detour16" else 0), target)
     return _JALR_REACH[0] <= target - _window(s, symbols) <= _JALR_REACH[1]
 
 

@@ -1,0 +1,322 @@
+"""The table of releases: complete, free of contradictions, right where it can be checked; and overriding it by hand."""
+
+import itertools
+
+import pytest
+import yaml
+
+from tramplab import Direct, Kernel, Ops
+from tramplab import isa as isas
+from tramplab.errors import TramplabError
+from tramplab.ftrace import arch, releases
+from tramplab.paths import data_file
+
+ISAS = ("x86_64", "arm64", "riscv64")
+TABLE = yaml.safe_load(data_file("releases.yml").read_text())
+FEATURES = [(section, feature) for section in ("common", *ISAS) for feature in TABLE[section]]
+every_feature = pytest.mark.parametrize(("section", "feature"), FEATURES, ids=[f"{s}-{f}" for s, f in FEATURES])
+every_isa = pytest.mark.parametrize("isa", ISAS)
+
+
+def features(isa: str, release: str, **overrides) -> releases.Features:
+    return releases.features(isas.get(isa), release, overrides)
+
+
+def refusal(isa: str, release: str, **overrides) -> str:
+    with pytest.raises(TramplabError) as e:
+        features(isa, release, **overrides)
+    return str(e.value)
+
+
+def span(row: dict) -> tuple[tuple[int, int], tuple[int, int]]:
+    """First and last release of an interval, both inclusive."""
+    return (
+        releases.parse(row["since"]) if "since" in row else (0, 0),
+        releases.parse(row["until"]) if "until" in row else (99, 99),
+    )
+
+
+# --- The table itself
+
+
+@every_feature
+def test_interval_is_complete(section, feature):
+    """Each interval says its value, whence it is known and how well, is not turned around, and touches a release that
+    can be asked for (else it would be a typing mistake that nothing shows)."""
+    for row in TABLE[section][feature]:
+        assert {"value", "source", "sure"} <= set(row) <= {"value", "since", "until", "source", "sure"}
+        assert row["source"] in TABLE["sources"]
+        assert row["sure"] in {"read", "inferred", "recalled"}
+        first, last = span(row)
+        assert first <= last
+        assert any(first <= releases.parse(r) <= last for r in releases.known())
+
+
+@every_feature
+def test_intervals_do_not_overlap(section, feature):
+    """A release has at most one value of a feature, and the intervals stand in order."""
+    for before, after in itertools.pairwise(TABLE[section][feature]):
+        assert span(before)[1] < span(after)[0]
+
+
+def test_every_source_is_used_and_says_where():
+    """No source is left over, and each has a text and where needed a commit or message to look up."""
+    used = {row["source"] for section, feature in FEATURES for row in TABLE[section][feature]}
+    assert set(TABLE["sources"]) == used
+    for name, source in TABLE["sources"].items():
+        assert source["text"] and set(source) <= {"text", "commit", "message"}
+        assert releases.source(name) == source
+
+
+def test_shown_and_known():
+    """Known releases run without a gap from first to last; the shown ones are among them, oldest first."""
+    known = releases.known()
+    assert (known[0], known[-1]) == (TABLE["first"], TABLE["last"])
+    assert list(known) == sorted(set(known), key=releases.parse)
+    for a, b in itertools.pairwise(map(releases.parse, known)):
+        assert b in {(a[0], a[1] + 1), (a[0] + 1, 0)}
+    assert set(releases.shown()) <= set(known)
+    assert list(releases.shown()) == sorted(releases.shown(), key=releases.parse)
+
+
+# --- What a release has
+
+#: (ISA, feature, value): the releases that have it, from the histories of the merges.
+HISTORY = [
+    ("x86_64", "direct_in_ops", True, "v6.4", "v6.19"),
+    ("x86_64", "ibt", True, "v6.2", "v7.2"),
+    ("x86_64", "trampoline_endbr", True, "v6.2", "v6.14"),
+    ("x86_64", "per_ops_trampoline", True, "v5.17", "v7.2"),
+    ("x86_64", "direct", True, "v5.17", "v7.2"),
+    ("x86_64", "regs", True, "v5.17", "v7.2"),
+    ("x86_64", "args", True, "v5.17", "v7.2"),
+    ("x86_64", "counter_bits", 23, "v5.17", "v6.2"),
+    ("x86_64", "counter_bits", 21, "v6.3", "v6.3"),
+    ("riscv64", "counter_bits", 19, "v6.4", "v7.2"),
+    ("arm64", "site", "mov-bl", "v5.17", "v6.2"),
+    ("arm64", "site", "literal-mov-bl", "v6.3", "v7.2"),
+    ("arm64", "regs", True, "v5.17", "v6.1"),
+    ("arm64", "args", True, "v6.2", "v7.2"),
+    ("arm64", "call_ops", True, "v6.3", "v7.2"),
+    ("arm64", "direct", True, "v6.4", "v7.2"),
+    ("riscv64", "site", "detour16", "v5.17", "v6.2"),
+    ("riscv64", "site", "detour8", "v6.3", "v6.15"),
+    ("riscv64", "site", "literal-auipc-jalr", "v6.16", "v7.2"),
+    ("riscv64", "regs", True, "v5.17", "v6.9"),
+    ("riscv64", "args", True, "v6.10", "v7.2"),
+    ("riscv64", "call_ops", True, "v6.16", "v7.2"),
+    ("riscv64", "direct", True, "v6.8", "v7.2"),
+    ("riscv64", "pt_regs_frame", True, "v6.8", "v6.9"),
+]
+
+
+@pytest.mark.parametrize(
+    ("isa", "feature", "value", "first", "last"), HISTORY, ids=[f"{h[0]}-{h[1]}-{h[2]}" for h in HISTORY]
+)
+def test_history(isa, feature, value, first, last):
+    """A feature has its value in exactly the releases that had it upstream: not one before, not one after."""
+    having = [r for r in releases.known() if features(isa, r)[feature] == value]
+    assert (having[0], having[-1]) == (first, last)
+    assert having == [r for r in releases.known() if releases.parse(first) <= releases.parse(r) <= releases.parse(last)]
+
+
+@pytest.mark.parametrize(
+    ("isa", "feature"), [("x86_64", "call_ops"), ("arm64", "per_ops_trampoline"), ("riscv64", "per_ops_trampoline")]
+)
+def test_never(isa, feature):
+    """What an ISA never had, no release has."""
+    assert not any(features(isa, r)[feature] for r in releases.known())
+    assert releases.history(isa, feature) == "never"
+
+
+@pytest.mark.parametrize(
+    ("isa", "feature", "when"),
+    [
+        ("arm64", "regs", "v5.5 to v6.1"),
+        ("arm64", "direct", "since v6.4"),
+        ("riscv64", "direct", "since v6.8"),
+        ("riscv64", "regs", "v5.12 to v6.9"),
+        ("x86_64", "direct_in_ops", "v6.4 to v6.19"),
+        ("x86_64", "regs", "always"),
+    ],
+)
+def test_history_in_words(isa, feature, when):
+    """The words of error messages: one span where the feature was there without a break, whatever the sources."""
+    assert releases.history(isa, feature) == when
+
+
+@every_isa
+def test_features_agree_with_each_other(isa):
+    """Facts of different rows that depend on one another hold together in every release."""
+    for r in releases.known():
+        f = features(isa, r)
+        assert f["ops"] and f["site"]
+        assert f["args"] or f["regs"], r  # some ftrace_caller exists
+        if isa != "x86_64":
+            assert not (f["args"] and f["regs"]), r  # args came in regs' place
+        assert bool(f["call_ops"]) == str(f["site"]).startswith("literal"), r
+        assert not f["pt_regs_frame"] or f["regs"], r
+        assert not f["trampoline_endbr"] or f["ibt"], r
+        # the lowest flag that exists lies right above the counter
+        assert f["counter_bits"] == (23 if releases.parse(r) < (6, 3) else 21 if r == "v6.3" else 19)
+
+
+def builds() -> list:
+    """One release for every guest that the table can ask for."""
+    found = {}
+    for isa, r in itertools.product(ISAS, releases.known()):
+        f = features(isa, r)
+        found.setdefault((isa, arch.of(isas.get(isa)).config(f), bool(f["direct"]), bool(f["regs"])), (isa, r))
+    return list(found.values())
+
+
+@pytest.mark.parametrize(("isa", "release"), builds())
+def test_every_build_boots_and_traces(isa, release):
+    """Whatever the table gives for any known release is a guest that builds and runs its hooks."""
+    k = Kernel(isa, release, meter="count")
+    f = k.function("three_args")
+    hooks = [Ops(), *([Ops(save="regs")] if k.features["regs"] else [])]
+    with k.attached(f, *hooks):
+        run = k.call(f, 1, 2, 3)
+    assert (run.value, run.hits) == (34, (1,) * len(hooks))
+    assert str(k) == f"{isa} {release}"
+    assert k.call(f, 1, 2, 3).counts.by_component["callback"].instructions == 0
+
+
+# --- Overriding
+
+
+def site_bytes(k: Kernel, name: str, size: int) -> bytes:
+    return k.machine.read(k.function(name).address, size)
+
+
+def traced(k: Kernel, *requests) -> tuple[int, tuple[int, ...]]:
+    """Result and hits of one call of three_args(1, 2, 3), and a sanity check that nothing stays attached."""
+    f = k.function("three_args")
+    with k.attached(f, *requests):
+        run = k.call(f, 1, 2, 3)
+    assert k.call(f, 1, 2, 3).hits == ()
+    return run.value, run.hits
+
+
+def test_arm64_without_call_ops():
+    """v6.16 with CALL_OPS off is the two-instruction site without a literal, a call patched inside ftrace_caller, and
+    no direct calls, as the kernel's configuration has it; the rest of v6.16 stays."""
+    k, plain = Kernel("arm64", "v6.16", call_ops=False), Kernel("arm64", "v6.16")
+    assert k.features["site"] == "mov-bl" and not k.features["direct"] and k.features["args"] and not k.features["regs"]
+    assert site_bytes(k, "three_args", 8).hex() == "e9031eaa1f2003d5"
+    assert k.slowpath.records["three_args"].site.literal is None
+    assert "ftrace_call" in k.image.symbols and "ftrace_call" not in plain.image.symbols
+    assert traced(k, Ops()) == (34, (1,)) and traced(k, Ops(), Ops()) == (34, (1, 1))
+    # one ops of a module goes through the list function; with CALL_OPS it does not
+    with k.attached(k.function("three_args"), Ops()):
+        assert k.call("three_args", 1, 2, 3).counts.by_component["core"].instructions > 0
+    with plain.attached(plain.function("three_args"), Ops()):
+        assert plain.call("three_args", 1, 2, 3).counts.by_component["core"].instructions == 0
+    with pytest.raises(TramplabError, match="direct"):
+        k.attach(k.function("three_args"), Direct())
+
+
+def test_riscv64_without_call_ops():
+    """v6.16 with CALL_OPS off keeps the fixed AUIPC, has no literal, and calls through ftrace_call_dest in memory."""
+    k = Kernel("riscv64", "v6.16", call_ops=False)
+    assert k.features["site"] == "auipc-jalr" and not k.features["direct"]
+    for name in k.functions:
+        first, second = (int.from_bytes(site_bytes(k, name, 8)[i : i + 4], "little") for i in (0, 4))
+        assert first & 0xFFF == 0x297 and second == 0x13
+        assert k.slowpath.records[name].site.literal is None
+        assert k.function(name).address % 4 == 0
+    dest = k.image.address("ftrace_call_dest")
+    assert k.machine.read_u64(dest) == k.image.address("ftrace_stub")
+    with k.attached(k.function("three_args"), Ops()):
+        assert k.machine.read_u64(dest) == k.image.address("ftrace_ops_list_func")
+    with k.attached(k.function("three_args"), Ops(dynamic=False)) as (ops,):
+        assert k.machine.read_u64(dest) == k.image.address("lab_callback")
+        assert k.machine.read_u64(k.image.address("function_trace_op")) == ops.address
+    assert k.machine.read_u64(dest) == k.image.address("ftrace_stub")
+    assert traced(k, Ops()) == (34, (1,)) and traced(k, Ops(), Ops(dynamic=False)) == (34, (1, 1))
+    with pytest.raises(TramplabError, match="direct"):
+        k.attach(k.function("three_args"), Direct())
+
+
+#: Overrides of every kind: forwards and backwards in history, on each ISA.
+OVERRIDES = [
+    ("x86_64", "v6.12", {"frame_pointer": True}),
+    ("x86_64", "v6.12", {"per_ops_trampoline": False}),
+    ("x86_64", "v6.12", {"ibt": False, "trampoline_endbr": False}),
+    ("arm64", "v6.16", {"call_ops": False}),
+    ("arm64", "v6.1", {"call_ops": True}),
+    ("arm64", "v6.16", {"regs": True}),
+    ("arm64", "v6.1", {"direct": True}),
+    ("riscv64", "v6.16", {"call_ops": False}),
+    ("riscv64", "v6.12", {"call_ops": True}),
+    ("riscv64", "v6.12", {"regs": True}),
+    ("riscv64", "v6.1", {"args": True}),
+]
+
+
+@pytest.mark.parametrize(
+    ("isa", "release", "overrides"), OVERRIDES, ids=[f"{i}-{r}-{'-'.join(o)}" for i, r, o in OVERRIDES]
+)
+def test_override_works_and_is_shown(isa, release, overrides):
+    """An overridden kernel builds, its ops run, and it says what was asked for wherever it is shown."""
+    k = Kernel(isa, release, meter="count", **overrides)
+    assert str(k).startswith(f"{isa} {release} with ")
+    for name, value in overrides.items():
+        assert k.features[name] == value and f"{name}={value}" in str(k)
+    # everything that came along is shown too: nothing differs from upstream silently
+    upstream = features(isa, release)
+    differing = {n for n in {*k.features.values, *upstream.values} if k.features[n] != upstream[n]}
+    assert differing == {n for n, v in k.features.overridden.items() if v != upstream[n]}
+    assert traced(k, Ops()) == (34, (1,)) and traced(k, Ops(), Ops()) == (34, (1, 1))
+    if k.features["direct"]:
+        assert traced(k, Direct(), Ops())[0] == 34
+    assert k.call("three_args", 1, 2, 3).config == str(k)
+
+
+@every_isa
+def test_upstream_value_is_no_override(isa):
+    """Asking for what the release has anyway changes nothing and is not shown."""
+    for release in releases.shown():
+        plain = features(isa, release)
+        asked = features(isa, release, regs=bool(plain["regs"]), direct=bool(plain["direct"]))
+        assert str(asked) == f"{isa} {release}" and asked.values == plain.values
+
+
+@pytest.mark.parametrize(
+    ("isa", "overrides"),
+    [
+        ("x86_64", {"call_ops": True}),
+        ("arm64", {"per_ops_trampoline": True}),
+        ("riscv64", {"ibt": True}),
+        ("arm64", {"pt_regs_frame": True}),
+    ],
+    ids=["x86_64-call_ops", "arm64-per_ops", "riscv64-ibt", "arm64-pt_regs_frame"],
+)
+def test_override_of_what_was_never_built(isa, overrides):
+    """A feature that another ISA has cannot be switched on here: the lab has no code for it, and says what it has."""
+    (name,) = overrides
+    message = refusal(isa, "v6.16", **overrides)
+    assert name in message and isa in message and "never" in message
+    listed = message.split("it has ")[1].rstrip(".").split(", ")
+    assert set(listed) == set(TABLE[isa]) | set(TABLE["common"])
+
+
+def test_without_regs_caller_x86_has_no_direct_exit():
+    """On x86-64 a shared direct call leaves through ftrace_regs_caller; without that one it must not get lost."""
+    k = Kernel("x86_64", "v6.12", regs=False, meter="count")
+    f, hits = k.function("one_arg"), k.image.address("lab_direct_hits")
+    if not k.features["direct"]:
+        with pytest.raises(TramplabError, match="direct"):
+            k.attach(f, Direct())
+        return
+    with k.attached(f, Direct(), Ops()):
+        assert k.call(f, 1).value == 3
+        assert k.machine.read_u64(hits) == 1
+
+
+@pytest.mark.parametrize("isa", ["arm64", "riscv64"])
+def test_unknown_site_shape(isa):
+    """A value no release has is refused where it is asked for, not met later as a missing key or ignored."""
+    message = refusal(isa, "v6.16", site="mov-lb")
+    assert "mov-lb" in message and "site" in message and str(features(isa, "v6.16")["site"]) in message
