@@ -115,7 +115,7 @@ class Model:
         return [t for t in self.tracers if function in t.functions]
 
     def has_trampoline(self, t: Tracer) -> bool:
-        return self.facts.own_trampolines
+        return self.facts.own_trampolines or bool(t.direct)  # a direct call names the common one as its own
 
     def make(self, request: Ops | Direct) -> Tracer:
         every = frozenset(self.entries)
@@ -448,7 +448,7 @@ class Subject:
                 assert entries == ({ips[f] for f in names} if names else None)
             in_ops = self.facts.version >= (6, 4) and (self.facts.isa != "x86_64" or self.facts.version <= (6, 19))
             assert o["direct_call"] == (address(t.direct) if t.direct and in_ops else 0)
-            if self.facts.own_trampolines:
+            if self.facts.own_trampolines or t.direct:
                 self.check_trampoline(o, t)
             else:
                 assert o["trampoline"] == 0
@@ -460,7 +460,8 @@ class Subject:
         common one; a direct call has none of its own."""
         k, address = self.k, self.k.image.address
         if t.direct:
-            assert (o["trampoline"], o["trampoline_size"]) == (address("ftrace_regs_caller"), 0)
+            common = "ftrace_regs_caller" if self.facts.regs else "ftrace_caller"
+            assert (o["trampoline"], o["trampoline_size"]) == (address(common), 0)
             return
         name, label = (
             ("ftrace_regs_caller", "ftrace_regs_call") if t.flags & FL_SAVE_REGS else ("ftrace_caller", "ftrace_call")

@@ -316,7 +316,28 @@ def test_without_regs_caller_x86_has_no_direct_exit():
 
 
 @pytest.mark.parametrize("isa", ["arm64", "riscv64"])
-def test_unknown_site_shape(isa):
-    """A value no release has is refused where it is asked for, not met later as a missing key or ignored."""
-    message = refusal(isa, "v6.16", site="mov-lb")
-    assert "mov-lb" in message and "site" in message and str(features(isa, "v6.16")["site"]) in message
+def test_a_site_cannot_be_chosen_by_itself(isa):
+    """Its shape follows from what the kernel has; another one under the same trampoline would crash or go unseen."""
+    for shape in ("mov-lb", "mov-bl", "detour8"):
+        message = refusal(isa, "v6.16", site=shape)
+        assert shape in message and "call_ops" in message and str(features(isa, "v6.16")["site"]) in message
+
+
+@pytest.mark.parametrize(
+    ("isa", "overrides"),
+    [
+        ("arm64", {"call_ops": False, "direct": True}),
+        ("arm64", {"regs": True, "args": True}),
+        ("riscv64", {"call_ops": True, "regs": True}),
+        ("x86_64", {"regs": False, "direct": True}),
+    ],
+)
+def test_contradicting_overrides_are_refused(isa, overrides):
+    """Neither of two overrides that exclude each other is dropped silently."""
+    message = refusal(isa, "v6.1", **overrides) if isa == "riscv64" else refusal(isa, "v6.16", **overrides)
+    assert "contradict" in message and all(f"{n}={v}" in message for n, v in overrides.items())
+
+
+def test_value_of_no_release():
+    """A value no release has is refused where it is asked for."""
+    assert "'maybe'" in refusal("arm64", "v6.16", call_ops="maybe")

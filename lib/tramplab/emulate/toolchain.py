@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from ..errors import TramplabError
 from ..isa import Isa
 from .dwarf import asm_offsets
 
+_BUILDING = ".building-"
 GUEST = Path(__file__).resolve().parent.parent / "guest"
 
 _COMMON = (
@@ -88,7 +90,10 @@ def publish(make, name: str) -> Path:
     if final.is_file():
         return final
     final.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=".building-", dir=final.parent))
+    for left in final.parent.glob(f"{_BUILDING}*"):  # of a build that was killed; none takes an hour
+        if time.time() - left.stat().st_mtime > 3600:
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=final.parent))
     try:
         os.replace(make(folder), final)
     finally:

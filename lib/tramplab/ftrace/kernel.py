@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 from .. import isa as isas
 from ..emulate.image import load
-from ..emulate.machine import DEFAULT_BUDGET, HEAP_SIZE, RECORD, Machine
+from ..emulate.machine import DEFAULT_BUDGET, HEAP_SIZE, NONE, RECORD, Machine
 from ..emulate.toolchain import GUEST
 from ..errors import TramplabError, unknown
 from . import arch, releases
@@ -62,6 +62,10 @@ class Kernel:
         **overrides,
     ) -> None:
         self.isa = isas.get(isa)
+        if meter == NONE:
+            raise TramplabError(
+                "a kernel needs the meter count or record: without one an endless loop would never end."
+            )
         self.features = releases.features(self.isa, release, overrides)
         self.image = load(self.isa, arch.of(self.isa).config(self.features), guest)
         self.machine = Machine(self.image, meter, python_meter)

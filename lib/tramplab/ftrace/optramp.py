@@ -31,7 +31,6 @@ class OpsTrampolines:
     def create(self, ops: Registered) -> list[Step]:
         """The steps that make an ops' trampoline; a direct call keeps to the common one, which has its exit."""
         if ops.direct:
-            ops.trampoline, ops.trampoline_size = self.image.address("ftrace_regs_caller"), 0
             return []
         name = "ftrace_regs_caller" if ops.saves_regs else "ftrace_caller"
         code = bytearray(self._template(name))

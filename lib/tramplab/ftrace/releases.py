@@ -14,6 +14,10 @@ from ..paths import data_file
 from . import arch
 
 
+#: Features that follow from others and are wrong by themselves.
+DERIVED = ("site", "counter_bits", "ops")
+
+
 @dataclass(frozen=True)
 class Interval:
     """A value that holds from `since` to `until`, both inclusive tags; None is open. `sure`: read, inferred, recalled."""
@@ -123,12 +127,22 @@ def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
         found = next((i for i in intervals(isa.name, name) if i.contains(version)), None)
         if found:
             values[name] = found.value
-    changed = {}
+    changed: dict[str, object] = {}
     for name, value in overrides.items():
+        if name in DERIVED:
+            raise TramplabError(
+                f"{name}={value} cannot be set by itself: {values.get(name)} follows from the release and from call_ops, "
+                "args, regs and direct; override those."
+            )
         if value not in _values(isa, name):
             raise unknown(f"value of {name} on {isa.name}", value, sorted(map(str, _values(isa, name))))
         if values.get(name, False) != value:
-            changed |= arch.of(isa).CONSEQUENCES.get((name, value), {}) | {name: value}
+            follows = arch.of(isa).CONSEQUENCES.get((name, value), {})
+            against = [n for n in follows if n in overrides and overrides[n] != follows[n]]
+            if against:
+                both = f"{name}={value} and {against[0]}={overrides[against[0]]}"
+                raise TramplabError(f"{both} contradict each other on {isa.name}; leave one out.")
+            changed |= follows | {name: value}
     changed = {name: value for name, value in changed.items() if values.get(name, False) != value}
     return Features(isa.name, release, {**values, **changed}, changed)
 

@@ -129,7 +129,10 @@ class SlowPath:
         if isinstance(request, Direct):
             flags = FL_ENABLED | FL_DIRECT | (FL_SAVE_REGS if self.features["regs"] else 0) | FL_DYNAMIC
             direct, func = self.image.address(request.target), self.image.address("call_direct_funcs")
-            return Registered(request, index, address, func, flags, request.filter, (), functions, direct=direct)
+            common = self.image.address("ftrace_regs_caller" if self.features["regs"] else "ftrace_caller")
+            return Registered(
+                request, index, address, func, flags, request.filter, (), functions, trampoline=common, direct=direct
+            )
         func = self.image.address(request.callback)
         return Registered(
             request, index, address, func, request.flags | FL_ENABLED, request.filter, request.notrace, functions
