@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tramplab import Direct, GuestFault, Kernel, Ops, TramplabError
 from tramplab.emulate import decode
-from tramplab.emulate.machine import COUNT, NONE, STACK_SIZE
+from tramplab.emulate.machine import COUNT, NONE
 from tramplab.emulate.toolchain import GUEST
 from tramplab.ftrace import releases
 from tramplab.ftrace.releases import features, parse

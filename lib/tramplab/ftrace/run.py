@@ -69,12 +69,12 @@ class Run:
     @property
     def entry(self) -> Counts:
         """From the function's first byte to its body, without callbacks."""
-        return self._sum(self.steps[: self._body[0]], skip="callback")
+        return self._sum(0, self._body[0])
 
     @property
     def exit(self) -> Counts:
         """From the body's last instruction until the caller, without callbacks."""
-        return self._sum(self.steps[self._body[1] + 1 :], skip="callback")
+        return self._sum(self._body[1] + 1, len(self.steps))
 
     def disassembly(self, limit: int = 400) -> str:
         """What was executed, in order, with symbols, stack depth and accesses; `limit` instructions, 72 columns."""
@@ -82,17 +82,16 @@ class Run:
             self.steps, {pc: i.text for pc, i in self._instructions.items()}, self.component_of, self.name_of, limit
         )
 
-    def _sum(self, part: list[_trace.Step], skip: str) -> Counts:
-        n = loads = stores = load_bytes = store_bytes = taken = 0
-        # a step's branch shows in the step behind it, which for the last one may lie outside the part
-        following = {id(s): nxt for s, nxt in zip(self.steps, [*self.steps[1:], None], strict=True)}
-        for s in part:
-            if self.component_of(s.pc) == skip:
+    def _sum(self, start: int, stop: int) -> Counts:
+        """The counts of steps[start:stop], callbacks left out."""
+        total = Counts()
+        for i in range(start, stop):
+            s = self.steps[i]
+            if self.component_of(s.pc) == "callback":
                 continue
-            n += 1
-            for _, size, is_store in s.accesses:
-                stores, store_bytes = (stores + 1, store_bytes + size) if is_store else (stores, store_bytes)
-                loads, load_bytes = (loads, load_bytes) if is_store else (loads + 1, load_bytes + size)
-            nxt = following[id(s)]
-            taken += nxt is None or nxt.pc != s.pc + self._instructions[s.pc].size
-        return Counts(n, loads, stores, load_bytes, store_bytes, taken)
+            loads = [size for _, size, is_store in s.accesses if not is_store]
+            stores = [size for _, size, is_store in s.accesses if is_store]
+            behind = s.pc + self._instructions[s.pc].size
+            taken = i + 1 == len(self.steps) or self.steps[i + 1].pc != behind
+            total += Counts(1, len(loads), len(stores), sum(loads), sum(stores), int(taken))
+        return total
