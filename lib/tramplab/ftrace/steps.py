@@ -30,7 +30,7 @@ class Sync:
     why: str
 
     def __str__(self) -> str:
-        return f"wait: {self.kind:<20}  {self.why}"
+        return f"{f'wait: {self.kind}':<26} {self.why}"
 
 
 Step = Write | Sync
