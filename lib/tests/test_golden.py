@@ -1,5 +1,6 @@
 """The golden tables, determinism of the rows, and the README's experiment."""
 
+import itertools
 import os
 import re
 import shutil
@@ -13,7 +14,9 @@ from tramplab import studies
 from tramplab.cli import expected_file, golden_text
 from tramplab.emulate.toolchain import GUEST
 from tramplab.ftrace.kernel import Kernel
+from tramplab.ftrace.measure import measure
 from tramplab.ftrace.ops import Ops
+from tramplab.isa import ISAS
 from tramplab.studies import single_callback
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,3 +91,17 @@ def test_added_is_hooked_minus_unhooked():
         for release in table.columns[2:]:
             if line[release] == line[release]:
                 assert line[release] == single_callback.cost(rows, line["isa"], line["hook"], release) > 0
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_each_further_ops_adds_the_same(isa):
+    """The page calls the cost from two ops on a straight line, and quotes its slope from two points of it."""
+    totals = [
+        sum(
+            c["instructions"]
+            for c in measure(isa, "ops", args=single_callback.ARGS, callbacks=k)["components"].values()
+        )
+        for k in range(2, 11)
+    ]
+    slopes = {b - a for a, b in itertools.pairwise(totals)}
+    assert slopes == {single_callback.numbers(single_callback.rows())[f"{isa}-further"]}

@@ -117,7 +117,10 @@ def by_release(frame: pd.DataFrame) -> Shown:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by name: "newest", and the cost of every hook like "arm64-direct-ops-v6-4"."""
+    """What the prose quotes, by name.
+
+    "newest"; the cost of every hook, like "arm64-direct-ops-v6-4"; what each further ops adds, like "arm64-further".
+    """
     table = added(frame)
     out: dict[str, object] = {"newest": releases.shown()[-1]}
     for _, line in table.iterrows():
@@ -125,6 +128,10 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
             if not pd.isna(line[release]):
                 name = "-".join((line["isa"], line["hook"], release))
                 out[name.translate(str.maketrans(" +.", "---"))] = int(line[release])
+    for isa in ISAS:
+        ten, two = (cost(frame, isa, label("ops", n), releases.shown()[-1]) for n in (10, 2))
+        each, rest = divmod(ten - two, 10 - 2)
+        out[f"{isa}-further"] = each if not rest else round((ten - two) / (10 - 2), 1)
     return out
 
 
