@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import isa as isas
 from . import studies
-from .errors import TramplabError
+from .errors import TramplabError, unknown
 from .ftrace import hooks, releases
 from .ftrace.kernel import LATEST
 from .ftrace.measure import FUNCTIONS, measure, run
@@ -118,7 +118,7 @@ def _list(args) -> None:
 
 def _run(args) -> None:
     if args.format not in FORMATS:
-        raise TramplabError(f"unknown format {args.format!r}; choose text, csv or json.")
+        raise unknown("format", args.format, FORMATS)
     study = studies.get(args.study)
     frame = study.rows()
     if args.format == "csv":

@@ -107,9 +107,13 @@ class Machine:
 
     def write(self, address: int, data: bytes) -> None:
         """Write data; refuses text, which must go through poke()."""
-        if any(base <= address < base + size for base, size in self.text):
+        if self.is_text(address):
             raise TramplabError(f"{address:#x} is text; it must be written through poke().")
         self._write(address, data)
+
+    def is_text(self, address: int) -> bool:
+        """Does an address lie in executable memory?"""
+        return any(base <= address < base + size for base, size in self.text)
 
     def read(self, address: int, size: int) -> bytes:
         try:

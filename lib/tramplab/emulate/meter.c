@@ -23,7 +23,6 @@ struct meter {
 	uint64_t next;		/* where execution goes on if no branch is taken */
 	uint64_t last;		/* offset of the last instruction in `here` */
 	uint64_t budget;	/* instructions left before the run is stopped */
-	uint64_t outside;	/* instructions issued outside all ranges */
 	struct range *ranges;
 	uint64_t nr_ranges;
 	void (*stop)(void *engine);
@@ -61,7 +60,6 @@ static int count(void *engine, uint64_t address, uint32_t size, struct meter *m)
 		struct range *other = find(m, address);
 
 		if (!other) {
-			m->outside++;
 			m->next = address + size;
 			return 1;
 		}

@@ -37,7 +37,6 @@ class _Meter(ctypes.Structure):
         ("next", ctypes.c_uint64),
         ("last", ctypes.c_uint64),
         ("budget", ctypes.c_uint64),
-        ("outside", ctypes.c_uint64),
         ("ranges", ctypes.c_void_p),
         ("nr_ranges", ctypes.c_uint64),
         ("stop", ctypes.c_void_p),
@@ -148,7 +147,7 @@ class CMeter:
         s = self._state
         first = max(self.ranges.find(start), 0)
         s.here = ctypes.addressof(self._c_ranges) + first * ctypes.sizeof(_Range)
-        s.next, s.last, s.budget, s.outside, s.stopped = start, 0, budget, 0, 0
+        s.next, s.last, s.budget, s.stopped = start, 0, budget, 0
         self._budget = budget
         s.events, s.nr_events, s.max_events, s.lost_events = self._events.ctypes.data, 0, max_events, 0
 
@@ -156,8 +155,7 @@ class CMeter:
         """Close the run that left the CPU at pc: the last branch is only visible from there."""
         s = self._state
         if not s.stopped and s.next != pc:
-            here = (s.here - ctypes.addressof(self._c_ranges)) // ctypes.sizeof(_Range)
-            self.ranges.taken[here][s.last] += 1
+            self.ranges.taken[self._here][s.last] += 1
         return Tally(self.ranges.issued(), bool(s.stopped))
 
     @property
@@ -165,8 +163,12 @@ class CMeter:
         """The address of the last instruction issued; None if none was."""
         if self._state.budget == self._budget:
             return None
-        here = (self._state.here - ctypes.addressof(self._c_ranges)) // ctypes.sizeof(_Range)
-        return self.ranges.spans[here][0] + self._state.last
+        return self.ranges.spans[self._here][0] + self._state.last
+
+    @property
+    def _here(self) -> int:
+        """The index of the stretch that the last instruction was in."""
+        return (self._state.here - ctypes.addressof(self._c_ranges)) // ctypes.sizeof(_Range)
 
     def events(self) -> np.ndarray:
         if self._state.lost_events:

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -129,9 +130,8 @@ class Kernel:
         """Perform the writes of a plan, in order; with one CPU there is nobody to wait for."""
         for s in steps:
             if isinstance(s, Write):
-                self.machine.poke(s.address, s.data) if self._is_text(s.address) else self.machine.write(
-                    s.address, s.data
-                )
+                store = self.machine.poke if self.machine.is_text(s.address) else self.machine.write
+                store(s.address, s.data)
 
     # calling
 
@@ -185,11 +185,7 @@ class Kernel:
     def _filtered(self, request: Ops | Direct, function: Function | None) -> Ops | Direct:
         if request.filter or function is None:
             return request
-        values = {k: getattr(request, k) for k in request.__dataclass_fields__}
-        return type(request)(**{**values, "filter": (function.name,)})
+        return dataclasses.replace(request, filter=(function.name,))
 
     def _hits(self, ops: Registered) -> int:
         return self.machine.read_u64(self.slowpath.memory.hits(ops.index))
-
-    def _is_text(self, address: int) -> bool:
-        return any(base <= address < base + size for base, size in self.machine.text)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 
 from ..emulate.image import Image
+from ..emulate.machine import MODULE_SIZE
 from ..errors import TramplabError
 from ..isa.x86_64 import CALL
 from .layout import Heap
@@ -18,7 +19,6 @@ from .steps import Step, pointer, text
 
 _RET, _NOP2 = b"\xc3", b"\x66\x90"
 _LOAD_OPS_SIZE = 7  # movq disp32(%rip), %rdx
-AREA_SIZE = 16 * 4096
 
 
 class OpsTrampolines:
@@ -26,7 +26,7 @@ class OpsTrampolines:
 
     def __init__(self, image: Image) -> None:
         self.image = image
-        self._heap = Heap(image.isa.module_base, AREA_SIZE)
+        self._heap = Heap(image.isa.module_base, MODULE_SIZE)
 
     def create(self, ops: Registered) -> list[Step]:
         """The steps that make an ops' trampoline; a direct call keeps to the common one, which has its exit."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import yaml
 
 from ..errors import TramplabError, unknown
-from ..isa import Isa
+from ..isa import ISAS, Isa
 from ..paths import data_file
 from . import arch
 
@@ -99,7 +99,7 @@ def intervals(isa: str, feature: str) -> tuple[Interval, ...]:
 def feature_names(isa: str) -> tuple[str, ...]:
     """Every feature that any ISA has: what can be overridden."""
     names: dict[str, None] = {}
-    for section in ("common", isa, "x86_64", "arm64", "riscv64"):
+    for section in ("common", isa, *ISAS):
         names.update(dict.fromkeys(_data()[section]))
     return tuple(names)
 
@@ -158,7 +158,7 @@ def _values(isa: Isa, feature: str) -> set[object]:
 def table() -> list[dict[str, str]]:
     """Every fact of releases.yml as a row: isa, feature, value, when, sure, source (its commit, mail or text)."""
     out = []
-    for isa in ("x86_64", "arm64", "riscv64"):
+    for isa in ISAS:
         for feature in _data()[isa]:
             for i in intervals(isa, feature):
                 s = source(i.source)
