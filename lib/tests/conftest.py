@@ -4,6 +4,8 @@ from collections import Counter
 
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["browser"]
+
 # The same examples in every run, so that a red test is red for everybody; `make fuzz` looks for new ones.
 settings.register_profile("tramplab", max_examples=200, deadline=None, derandomize=True)
 settings.register_profile("fuzz", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
