@@ -1,5 +1,6 @@
 """The book's own Sphinx extension: how pages are executed, files beside them, plain text."""
 
+import book_cite
 import book_files
 import book_kernels
 import book_text
@@ -11,4 +12,5 @@ def setup(app):
     book_kernels.setup(app)
     book_files.setup(app)
     book_text.setup(app)
+    book_cite.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

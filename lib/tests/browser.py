@@ -109,12 +109,12 @@ class Visit:
 
     outside: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    charts: list[tuple[int, int]] = field(default_factory=list)  # bars expected, bars drawn
+    charts: list[tuple[int, int]] = field(default_factory=list)  # marks expected, marks drawn
     overflow: int = 0  # pixels by which the page is wider than the window
 
     def problems(self) -> list[str]:
         found = [f"request to {url}" for url in self.outside] + self.errors
-        found += [f"chart with {drawn} bars of {expected}" for expected, drawn in self.charts if drawn != expected]
+        found += [f"chart with {drawn} marks of {expected}" for expected, drawn in self.charts if drawn != expected]
         return found + ([f"scrolls sideways by {self.overflow} pixels"] if self.overflow > 0 else [])
 
 
@@ -153,9 +153,10 @@ def visit(
             try:
                 chart.wait_for_selector("svg", timeout=patience)
             except Exception:
-                pass  # reported below as a chart with 0 bars
-            drawn = len(chart.query_selector_all('svg [aria-roledescription="bar"]'))
-            seen.charts.append((int(chart.get_attribute("data-bars")), drawn))
+                pass  # reported below as a chart with 0 marks
+            role = chart.get_attribute("data-role")
+            drawn = len(chart.query_selector_all(f'svg [aria-roledescription="{role}"]'))
+            seen.charts.append((int(chart.get_attribute("data-marks")), drawn))
     seen.overflow = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     if look:
         look(tab)

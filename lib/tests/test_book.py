@@ -41,7 +41,7 @@ def test_a_chart_that_is_not_drawn_is_reported(browser, site, tmp_path):
     shutil.copytree(site, tmp_path / "site")
     (tmp_path / "site" / "_static" / "vega-bundle.js").write_text("window.tramplabVega = async () => {};")
     seen = visit(browser, (tmp_path / "site").as_uri(), pages_with_chart(site)[0], patience=500)
-    assert seen.charts and seen.problems() == [f"chart with 0 bars of {expected}" for expected, _ in seen.charts]
+    assert seen.charts and seen.problems() == [f"chart with 0 marks of {expected}" for expected, _ in seen.charts]
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])

@@ -1,4 +1,4 @@
-"""The command line: list, run, trace, measure, update. One line and exit status 2 for whatever a user can put right."""
+"""The command line: list, run, trace, measure, cite, update. One line and exit status 2 for whatever a user can put right."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from .errors import TramplabError, unknown
 from .ftrace import hooks, releases
 from .ftrace.kernel import LATEST
 from .ftrace.measure import FUNCTIONS, measure, run
-from .paths import data_file
-from .publish.show import rows_json
+from .paths import checkout, data_file
+from .publish import cite, pages, permalinks
+from .publish.show import rows_json, show
 from .publish.table import text_table
 
 FORMATS = ("text", "csv", "json")
@@ -69,7 +70,12 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     p.set_defaults(command=_measure)
 
-    p = sub.add_parser("update", help="rewrite the golden tables in data/expected/")
+    p = sub.add_parser("cite", help="a block for a mail that cites a chapter, section or figure")
+    p.add_argument("id", metavar="ID", help="what stands behind the # of its address")
+    p.add_argument("--bibtex", action="store_true", help="the BibTeX entry of its chapter instead")
+    p.set_defaults(command=_cite)
+
+    p = sub.add_parser("update", help="rewrite the golden tables in data/expected/, add new permalinks")
     p.set_defaults(command=_update)
     return parser
 
@@ -155,6 +161,18 @@ def _measure(args) -> None:
     )
 
 
+def _cite(args) -> None:
+    link = permalinks.get(args.id)
+    study = studies.with_figure(link.id)
+    if args.bibtex:
+        text = cite.bibtex(link.id)
+    elif study:
+        text = show(study, link.id).citation
+    else:
+        text = cite.place(link.id)
+    sys.stdout.write(text)
+
+
 def golden_text(study, frame) -> str:
     """A study's golden table: its title and its rows in at most 72 columns."""
     return f"{study.TITLE}\n\n{text_table(study.golden(frame), split='isa')}"
@@ -167,11 +185,16 @@ def expected_file(name: str) -> Path:
 
 def _update(args) -> None:
     for study in studies.STUDIES.values():
-        path = expected_file(study.NAME)
-        text = golden_text(study, study.rows())
-        changed = not path.is_file() or path.read_text() != text
-        _write_whole(path, text)
-        print(f"{path.name}: {'rewritten' if changed else 'unchanged'}")
+        _rewrite(expected_file(study.NAME), golden_text(study, study.rows()))
+    path = checkout() / "data" / permalinks.FILE
+    old = path.read_text("utf-8") if path.is_file() else ""
+    _rewrite(path, permalinks.updated(old, pages.addresses(checkout() / "book")))
+
+
+def _rewrite(path: Path, text: str) -> None:
+    changed = not path.is_file() or path.read_text("utf-8") != text
+    _write_whole(path, text)
+    print(f"{path.name}: {'rewritten' if changed else 'unchanged'}")
 
 
 def _write_whole(path: Path, text: str) -> None:

@@ -17,3 +17,8 @@ def data_file(name: str) -> Path:
             f"no data file {folder / name}: work in a checkout of the book, or set TRAMPLAB_DATA to its data/ folder."
         )
     return folder / name
+
+
+def checkout() -> Path:
+    """The folder that holds data/, book/ and CITATION.cff; raises TramplabError where there is none."""
+    return data_file("releases.yml").parent.parent

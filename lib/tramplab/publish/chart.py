@@ -38,6 +38,7 @@ class Drawing:
     rows: list[dict]
     wide: dict
     narrow: dict
+    role: str = "bar"  # what assistive technology calls a mark; every row is one
 
     def svg(self, layout: str = "wide") -> str:
         """A static SVG with plain colours."""

@@ -1,23 +1,30 @@
-"""What a cell hands to the page: chart, text table and links to the rows, all from one frame."""
+"""What a cell hands to the page: question, chart, table, files and citation of a figure, all from one frame."""
+
+from __future__ import annotations
 
 import html
+import inspect
 import json
-import re
-from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 
-from tramplab.errors import TramplabError
+from tramplab.publish import cite
 from tramplab.publish.chart import Drawing
+from tramplab.publish.figure import Figure, find
 from tramplab.publish.files import Files
 from tramplab.publish.table import INDENTED_WIDTH, text_table
 
 
 class Shown:
-    """A figure as HTML and as text. Jupyter takes whichever fits: a page the HTML, a terminal the table."""
+    """A figure as HTML and as text. Jupyter takes whichever fits: a page the HTML, a terminal the table.
 
-    def __init__(self, html_text: str, text: str):
-        self.html, self.text = html_text, text
+    citation: the block for a review mail.
+    """
+
+    def __init__(self, html_text: str, text: str, citation: str):
+        self.html, self.text, self.citation = html_text, text, citation
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
         return {"text/html": self.html, "text/plain": self.text}
@@ -26,39 +33,34 @@ class Shown:
         return self.text
 
 
-def show(
-    frame: pd.DataFrame,
-    figure_id: str,
-    *,
-    title: str,
-    alt: str = "",
-    chart: Callable[[pd.DataFrame], Drawing] | None = None,
-    table: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
-) -> Shown:
-    """Show the rows of an experiment under a stable id such as `fig-single-callback`.
+def show(study: ModuleType, figure_id: str, rows: pd.DataFrame | None = None) -> Shown:
+    """Show a figure of a study, from rows that the study made earlier, or from a run made now.
 
-    `chart` and `table` are functions of the rows (`chart.stacked_bars(...)`, `table.pivot(...)`), so neither can
-    show anything else. Without `table` the rows themselves are printed. `alt` says in words what the chart shows.
+    >>> from tramplab.studies import counting
+    >>> print(show(counting, "fig-counting").text.splitlines()[0])
+    How often does each instruction run?
+
+    Raises TramplabError, with near matches, if the study declares no such figure.
     """
-    if not re.fullmatch(r"fig-[a-z0-9]+(-[a-z0-9]+)*", figure_id):
-        raise TramplabError(f"a figure id is fig- and lower-case words joined by hyphens, not {figure_id!r}")
-    if chart and not alt:
-        raise TramplabError(f"{figure_id}: a chart needs alt=, a sentence for readers who cannot see it")
-    text = title + "\n\n" + text_table(table(frame) if table else frame, INDENTED_WIDTH, split="isa")
+    figure = find(study, figure_id)
+    frame = figure.rows(study.rows() if rows is None else rows)
+    table = text_table(figure.table(frame), INDENTED_WIDTH, split="isa")
+    body = figure.body(frame) if figure.body else None
+    text = f"{figure.question}\n\n{table}" + (f"\n{body.text.rstrip()}\n" if body else "")
+    citation = _citation(figure, table)
     files = Files(figure_id)
-    links = (
-        files.link(".csv", "CSV", frame.to_csv(index=False, lineterminator="\n"), "text/csv"),
-        files.link(".json", "JSON", rows_json(frame, figure_id, title), "application/json"),
-    )
-    parts = [f'<div class="tl-figure"><p class="tl-title">{html.escape(title)}</p>']
-    if chart:
-        parts.append(_chart_html(chart(frame), files, alt))
+    parts = [f'<div class="tl-figure"><p class="tl-title">{html.escape(figure.question)}</p>']
+    if figure.chart:
+        parts.append(_chart_html(figure.chart(frame), files, figure.alt))
+    if body:
+        parts.append(body.html)
     parts += [
-        f"<details{'' if chart else ' open'}><summary>Table</summary>",
-        f'<pre tabindex="0">{html.escape(text)}</pre></details>',
-        f'<p class="tl-links">Rows: {" · ".join(links)}</p></div>',
+        f"<details{'' if figure.chart or body else ' open'}><summary>Table</summary>",
+        f'<pre tabindex="0" aria-label="{html.escape(figure.question)}">{html.escape(table)}</pre></details>',
+        cite.box(citation, figure_id),
+        f'<p class="tl-links">{_links(study, figure, frame, text, files)}</p></div>',
     ]
-    return Shown("\n".join(parts), text)
+    return Shown("\n".join(parts), text, citation)
 
 
 def rows_json(frame: pd.DataFrame, figure_id: str, title: str) -> str:
@@ -67,6 +69,26 @@ def rows_json(frame: pd.DataFrame, figure_id: str, title: str) -> str:
     head = {"id": figure_id, "title": title, "units": frame.attrs.get("units", {})}
     lines = ",\n".join(json.dumps(row) for row in rows)
     return json.dumps(head)[:-1] + f', "rows": [\n{lines}\n]}}\n'
+
+
+def _citation(figure: Figure, table: str) -> str:
+    lines = table.count("\n")
+    body = table if lines <= cite.LONGEST_TABLE else f"(a table of {lines} lines: see the link)"
+    return cite.citation(figure.id, figure.question, body, figure.limits)
+
+
+def _links(study: ModuleType, figure: Figure, frame: pd.DataFrame, text: str, files: Files) -> str:
+    """The same rows in other forms, and the code they are from."""
+    rows = (
+        files.link(".txt", "text", text, "text/plain"),
+        files.link(".csv", "CSV", frame.to_csv(index=False, lineterminator="\n"), "text/csv"),
+        files.link(".json", "JSON", rows_json(frame, figure.id, figure.question), "application/json"),
+    )
+    path, line = Path(inspect.getsourcefile(study)), inspect.getsourcelines(study.rows)[1]
+    code = Files(path.stem).link(
+        ".py.txt", f"{path.parent.name}/{path.name}, line {line}", path.read_text("utf-8"), "text/plain"
+    )
+    return f"Rows: {' · '.join(rows)} · Experiment: {code}"
 
 
 def _chart_html(drawing: Drawing, files: Files, alt: str) -> str:
@@ -79,7 +101,7 @@ def _chart_html(drawing: Drawing, files: Files, alt: str) -> str:
     layouts = {name: {**getattr(drawing, name), "description": alt} for name in ("wide", "narrow")}
     spec = json.dumps({"rows": drawing.rows, **layouts}).replace("<", "\\u003c")
     return (
-        f'<div class="tl-chart" data-bars="{len(drawing.rows)}"><picture>'
+        f'<div class="tl-chart" data-marks="{len(drawing.rows)}" data-role="{drawing.role}"><picture>'
         f'<source media="(max-width: 600px)" srcset="{narrow}"><img src="{wide}" alt="{html.escape(alt)}"></picture>'
         f'<script type="application/json">{spec}</script></div>'
     )

@@ -7,7 +7,7 @@ from types import ModuleType
 from ..errors import unknown
 from . import counting, single_callback
 
-#: name -> module with rows() and TITLE
+#: name -> module with NAME, TITLE, FIGURES, rows(), golden() and numbers()
 STUDIES: dict[str, ModuleType] = {m.NAME: m for m in (single_callback, counting)}
 
 
@@ -17,3 +17,8 @@ def get(name: str) -> ModuleType:
         return STUDIES[name]
     except KeyError:
         raise unknown("study", name, STUDIES) from None
+
+
+def with_figure(figure_id: str) -> ModuleType | None:
+    """The study that declares a figure; None if none does."""
+    return next((m for m in STUDIES.values() if any(f.id == figure_id for f in m.FIGURES)), None)

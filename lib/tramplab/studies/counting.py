@@ -10,7 +10,7 @@ from ..emulate.decode import known_accesses
 from ..emulate.machine import COUNT
 from ..ftrace.kernel import Kernel
 from ..isa import ISAS
-from ..publish.show import Shown, show
+from ..publish.figure import Figure
 
 NAME = "counting"
 TITLE = "Ten instructions, counted"
@@ -18,6 +18,7 @@ TITLE = "Ten instructions, counted"
 WORDS = (5, 7, 9)
 OFFSET = 0x8000
 UNITS = {"load_bytes": "B", "store_bytes": "B"}
+FIGURES = (Figure("fig-counting", "How often does each instruction run?"),)
 
 #: Sum the words of an array (first argument, length second), store the sum (third), and return it.
 EXAMPLES = {
@@ -87,11 +88,6 @@ def rows() -> pd.DataFrame:
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
-
-
-def table(frame: pd.DataFrame) -> Shown:
-    """The rows as a figure of the book."""
-    return show(frame, "fig-counting", title="How often does each instruction run?")
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:

@@ -9,7 +9,7 @@ from ..ftrace import hooks, releases
 from ..ftrace.measure import measure
 from ..isa import ISAS
 from ..publish.chart import stacked_bars
-from ..publish.show import Shown, show
+from ..publish.figure import Figure
 from ..publish.table import pivot
 
 NAME = "single_callback"
@@ -95,27 +95,6 @@ def cost(frame: pd.DataFrame, isa: str, hook: str, release: str, value: str = "i
     return int(here.loc[here["hook"] == hook, value].sum() - here.loc[here["hook"] == "none", value].sum())
 
 
-def parts(frame: pd.DataFrame) -> Shown:
-    """The figure of the last release: one bar per hook, split by component."""
-    return show(
-        newest(frame),
-        "fig-single-callback",
-        title=f"Where do the instructions of one hooked call go? ({releases.shown()[-1]})",
-        alt="Bars per ISA: instructions of one call of a three-argument function, by hook, split into site, trampoline, "
-        "core, callback and function. A second ops on the function makes the bar more than three times as long on every "
-        "ISA; nearly all of the growth is core.",
-        chart=stacked_bars("instructions"),
-        table=pivot("instructions", index=("isa", "hook")),
-    )
-
-
-def by_release(frame: pd.DataFrame) -> Shown:
-    """The figure over time: instructions added by each hook in each release."""
-    return show(
-        frame, "fig-by-release", title="How many instructions does a hook add, release by release?", table=added
-    )
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, by name.
 
@@ -138,3 +117,24 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: instructions added, by release."""
     return added(frame)
+
+
+FIGURES = (
+    Figure(
+        "fig-single-callback",
+        f"Where do the instructions of one hooked call go? ({releases.shown()[-1]})",
+        rows=newest,
+        chart=stacked_bars("instructions"),
+        table=pivot("instructions", index=("isa", "hook")),
+        alt="Bars per ISA: instructions of one call of a three-argument function, by hook, split into site, trampoline, "
+        "core, callback and function. A second ops on the function makes the bar more than three times as long on every "
+        "ISA; nearly all of the growth is core.",
+        limits="Emulated counts of instructions in one call of a three-argument function; no timing.",
+    ),
+    Figure(
+        "fig-by-release",
+        "How many instructions does a hook add, release by release?",
+        table=added,
+        limits="Emulated counts, no timing. A dash: that release never had the hook on that ISA.",
+    ),
+)

@@ -1,0 +1,19 @@
+"""At the end of every page: how to cite it, in a mail and in a bibliography."""
+
+from pathlib import Path
+
+from tramplab.publish import cite, permalinks
+
+
+def setup(app):
+    app.connect("html-page-context", add_citation)
+
+
+def add_citation(app, pagename, templatename, context, doctree):
+    """A box with both forms; only in the book that has a list of permalinks, and only on pages that are listed."""
+    if doctree is None or not (Path(app.srcdir) / "data" / permalinks.FILE).is_file():
+        return
+    ids = [link.id for link in permalinks.read().values() if link.page == pagename]
+    if ids:
+        text, entry = cite.place(ids[0]), cite.bibtex(ids[0])
+        context["body"] += cite.box(f"{text}\n{entry}", ids[0], "Cite this page: mail, BibTeX")

@@ -1,0 +1,59 @@
+"""What a study declares of a figure: its id, its question, and how rows become a chart and a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Protocol
+
+import pandas as pd
+
+from tramplab.errors import TramplabError, unknown
+from tramplab.publish.chart import Drawing
+from tramplab.publish.cite import LIMITS
+
+
+class Body(Protocol):
+    """Something shown in place of a chart: HTML for a page, text for a terminal."""
+
+    html: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A citable figure of a study.
+
+    id: fig- and lower-case words. question: the title; what the figure answers. rows, table: functions of the study's
+    rows: which of them the figure shows, and in what shape they are printed. chart: rows -> drawing. body: shown in
+    place of a chart, for what no chart can show. alt: a sentence for readers who cannot see the chart. limits: what a
+    citation must say of the numbers.
+    """
+
+    id: str
+    question: str
+    rows: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
+    table: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
+    chart: Callable[[pd.DataFrame], Drawing] | None = None
+    body: Callable[[pd.DataFrame], Body] | None = None
+    alt: str = ""
+    limits: str = LIMITS
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"fig-[a-z0-9]+(-[a-z0-9]+)*", self.id):
+            raise TramplabError(f"a figure id is fig- and lower-case words joined by hyphens, not {self.id!r}.")
+        if self.chart and not self.alt:
+            raise TramplabError(f"{self.id}: a chart needs alt=, a sentence for readers who cannot see it.")
+        if self.chart and self.body:
+            raise TramplabError(f"{self.id}: a figure has a chart or a body, not both.")
+
+
+def find(study: ModuleType, figure_id: str) -> Figure:
+    """A figure of a study by id; raises TramplabError with near matches."""
+    figures = {figure.id: figure for figure in getattr(study, "FIGURES", ())}
+    try:
+        return figures[figure_id]
+    except KeyError:
+        raise unknown(f"figure of the study {getattr(study, 'NAME', study.__name__)}", figure_id, figures) from None
