@@ -140,6 +140,10 @@ class Machine:
     def register(self, name: str) -> int:
         return self._uc.reg_read(self.register_id(name)) & (1 << 64) - 1
 
+    def registers(self) -> dict[str, int]:
+        """All general registers and the program counter, as they are now."""
+        return dict(zip(self._ids, self._batch.read(self._uc), strict=True))
+
     # running
 
     def set_meter(self, kind: str) -> None:
@@ -167,6 +171,11 @@ class Machine:
         registers: name -> value, set before the call (the rest keep their values). stack: 8-byte words above the return
         address. Raises GuestFault or StepLimit; memory keeps what the guest did until then.
         """
+        self.enter(registers, stack)
+        return self.run(address, self.return_to, budget)
+
+    def enter(self, registers: dict[str, int], stack: list[int] = ()) -> None:
+        """Set registers and stack as a caller does who is to be returned to at lab_return; see call."""
         sp = registers.get(self.isa.sp, self.stack_top - 64)
         words = list(stack)
         sp -= 8 * len(words)
@@ -182,7 +191,6 @@ class Machine:
         if self.isa.link is not None:
             self._uc.reg_write(self._ids[self.isa.link], self.return_to)
         self._uc.reg_write(self._ids[self.isa.sp], sp)
-        return self.run(address, self.return_to, budget)
 
     def run(self, start: int, until: int, budget: int = DEFAULT_BUDGET) -> RawRun:
         """Run from start until pc == until, with the registers as they are."""
@@ -200,21 +208,24 @@ class Machine:
             raise trouble.endless(self, until, budget)
         if pc != until:
             raise trouble.halted(self)
-        registers = dict(zip(self._ids, self._batch.read(self._uc), strict=True))
-        return RawRun(registers, tally, self._meter.events() if self.meter == RECORD else np.zeros(0))
+        return RawRun(self.registers(), tally, self.events())
 
-    def step(self, until: int) -> bool:
-        """Go on by one instruction from where the CPU is; False if it cannot. Needs a meter, whose budget ends it.
+    def step(self, until: int, pc: int | None = None) -> bool:
+        """Go on by one instruction, from pc or from where the CPU is; False if it cannot. Needs a meter, whose budget ends it.
 
         The engine's own count is of no use: it does not end code that was translated, and chained to itself, before.
         """
-        pc = self.register(self.isa.pc)
-        self._meter.begin(pc, 1, 0)
+        pc = self.register(self.isa.pc) if pc is None else pc
+        self._meter.begin(pc, 1, MAX_EVENTS if self.meter == RECORD else 0)
         try:
             self._uc.emu_start(pc, until)
         except UcError:
             return False
         return True
+
+    def events(self) -> np.ndarray:
+        """What the last run or step recorded, see meter.EVENT; nothing without the meter "record"."""
+        return self._meter.events() if self.meter == RECORD else np.zeros(0)
 
     @property
     def last_issued(self) -> int | None:

@@ -148,10 +148,7 @@ class Kernel:
         StepLimit; the kernel stays usable.
         """
         f = self.function(function) if isinstance(function, str) else function
-        isa = self.isa
-        in_registers = dict(zip(isa.args, arguments, strict=False))
-        stack = list(arguments[len(isa.args) :])
-        start = {isa.fp: self.machine.stack_top - 32, **(registers or {}), **in_registers}
+        start, stack = self.passed(arguments, registers or {})
         before = {o.index: self._hits(o) for o in self.slowpath.ops}
         try:
             raw = self.machine.call(f.address, start, stack, budget)
@@ -160,6 +157,12 @@ class Kernel:
             raise
         hits = tuple(self._hits(o) - before[o.index] for o in self.slowpath.ops)
         return Run(self, f, raw, hits)
+
+    def passed(self, arguments: tuple[int, ...], registers: dict[str, int]) -> tuple[dict[str, int], list[int]]:
+        """How a caller passes integer arguments: registers with their values, these among them, and words on the stack."""
+        isa = self.isa
+        start = {isa.fp: self.machine.stack_top - 32, **registers, **dict(zip(isa.args, arguments, strict=False))}
+        return start, list(arguments[len(isa.args) :])
 
     def names(self) -> Callable[[int], str | None]:
         """address -> symbol+offset, the trampolines that exist now included; None where nothing has a name."""
