@@ -13,7 +13,7 @@ def add_citation(app, pagename, templatename, context, doctree):
     """A box with both forms; only in the book that has a list of permalinks, and only on pages that are listed."""
     if doctree is None or not (Path(app.srcdir) / "data" / permalinks.FILE).is_file():
         return
-    ids = [link.id for link in permalinks.read().values() if link.page == pagename]
-    if ids:
-        text, entry = cite.place(ids[0]), cite.bibtex(ids[0])
-        context["body"] += cite.box(f"{text}\n{entry}", ids[0], "Cite this page: mail, BibTeX")
+    chapter = permalinks.chapter(pagename)
+    if chapter:
+        text, entry = cite.place(chapter.id), cite.bibtex(chapter.id)
+        context["body"] += cite.box(f"{text}\n{entry}", chapter.id, "Cite this page: mail, BibTeX")

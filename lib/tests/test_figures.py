@@ -199,11 +199,11 @@ def test_the_edition_is_the_tag_or_the_commit(tmp_path, monkeypatch):
         git("init")
         git("add", ".")
         git("commit", "-m", "one")
-        assert re.fullmatch(r"[0-9a-f]{12}", current().commit) and current().name == current().commit[:8]
+        assert re.fullmatch(r"[0-9a-f]{12}", current().commit) and current().name == current().commit[:7]
         git("tag", f"v{current().version}")
         assert current().name == current().version
         (tmp_path / "CITATION.cff").write_text(cff + "\n")
-        assert current().commit.endswith("-dirty") and current().name == current().commit[:8] + "+"
+        assert current().commit.endswith("-dirty") and current().name == current().commit[:7] + "+"
         monkeypatch.setenv("TRAMPLAB_URL", "https://example.org/x/")
         assert current().url("a.html") == f"https://example.org/x/e/{current().name}/a.html"
         (tmp_path / "CITATION.cff").write_text("title: x\n")

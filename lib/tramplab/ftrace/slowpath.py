@@ -184,7 +184,7 @@ class SlowPath:
         update = func != self._trace_func
         steps: list[Step] = []
         if update:
-            steps += self._patch_common(list_func, "the list function serves everybody while sites change")
+            steps += self._patch_common(list_func, "all is served by the list function meanwhile")
         steps += literals
         steps += self.arch.write_sites(changes, self.features)
         if update and func != list_func:

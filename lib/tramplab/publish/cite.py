@@ -40,14 +40,14 @@ def wrapped(text: str) -> str:
 def place(name: str) -> str:
     """The citation of a chapter or section, which has no numbers of its own."""
     link = permalinks.get(name)
-    title, chapter = heading(link.page, name), heading(link.page)
+    title, chapter = heading(link.page, link.target.partition("#")[2]), heading(link.page)
     return citation(name, title if title == chapter else f"{chapter}: {title}")
 
 
 def bibtex(name: str) -> str:
     """The BibTeX entry of the chapter that an id is in; of the book itself for its front page."""
     now, link = edition.current(), permalinks.get(name)
-    chapter = next(p.id for p in permalinks.read().values() if p.page == link.page)
+    chapter = permalinks.chapter(link.page).id
     title = heading(link.page)
     whole = title == now.title.partition(":")[0]
     fields = {

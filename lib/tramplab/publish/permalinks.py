@@ -63,6 +63,12 @@ def get(name: str) -> Permalink:
         raise unknown("citable id", name, read()) from None
 
 
+def chapter(page: str, links: dict[str, Permalink] | None = None) -> Permalink | None:
+    """The permalink of a page such as book/method as a whole: its first, which is that of its heading; None without one."""
+    own = (p for p in (read() if links is None else links).values() if p.page == page and p.target.endswith(f"#{p.id}"))
+    return next(own, None)
+
+
 def link(name: str) -> str:
     """The short, frozen address of an id: a page of one line that leads to the place."""
     return edition.current().url(f"p/{get(name).id}.html")
@@ -70,8 +76,8 @@ def link(name: str) -> str:
 
 def updated(text: str, addresses: list[str]) -> str:
     """The file's text with the addresses that it lacks added at the end; nothing else changes."""
-    known = {link.target for link in parse(text).values()} | {link.address for link in parse(text).values()}
-    new = [address for address in addresses if address not in known]
+    known = parse(text)
+    new = [address for address in addresses if known.get(address.partition("#")[2], Permalink("", "", "")).target != address]
     text = (text or HEAD) + "".join(f"{address}\n" for address in dict.fromkeys(new))
     parse(text)  # an id that is used twice is refused here
     return text

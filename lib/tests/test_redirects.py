@@ -1,0 +1,197 @@
+"""Permalinks in the built book: short links, what moved, and the checks that none is lost."""
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+from browser import DESKTOP, ROOT, Links, serve, visit
+from test_setup import small_book
+
+from tramplab.errors import TramplabError
+from tramplab.publish import permalinks
+from tramplab.publish.site import read_edition
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+import moved
+from book_permalinks import moved_from, places
+
+# -- what the list means
+
+
+def test_what_moved_twice_is_followed_to_the_end():
+    links = permalinks.parse("book/a.html#one -> book/b.html#one\nbook/b.html#two -> book/c.html#two\n")
+    assert places(links) == {"one": "book/b.html#one", "two": "book/c.html#two"}
+    links = permalinks.parse("book/a.html#one -> book/b.html#two\nbook/b.html#two -> book/c.html#two\n")
+    assert places(links) == {"one": "book/c.html#two", "two": "book/c.html#two"}
+    assert moved_from(links) == {"book/a": {"one": "c.html#two"}, "book/b": {"two": "c.html#two"}}
+
+
+def test_a_circle_is_refused():
+    with pytest.raises(TramplabError, match=r"book/a.html#one leads in a circle"):
+        places(permalinks.parse("book/a.html#one -> book/b.html#two\nbook/b.html#two -> book/a.html#one\n"))
+
+
+def test_links_are_relative():
+    assert moved.relative("book/a.html#one", "p/one.html") == "../book/a.html#one"
+    assert moved.relative("book/a.html#one", "book/b.html") == "a.html#one"
+    assert moved.relative("book/a.html#one", "book/a.html") == "#one"
+    assert moved.relative("a.html#one", "b.html") == "a.html#one"
+
+
+# -- a small book from which things have moved
+
+LIST = """\
+book/index.html#small
+book/index.html#former -> book/new.html#here
+book/index.html#twice -> book/old.html#only
+book/gone.html#first -> book/new.html#here
+book/gone.html#second -> book/index.html#small
+book/old.html#only -> book/new.html#new
+book/new.html#new
+book/new.html#here
+"""
+NEW = "(new)=\n# New\n\n" + "Text.\n\n" * 60 + "(here)=\n## Here\n\n" + "Text.\n\n" * 60
+
+
+def moved_book(folder, listed=LIST, index="", new=NEW):
+    """Build it as `make book` does; whether it was built, and what was said."""
+    command, environment = small_book(folder, index)
+    page = folder / "book" / "index.md"
+    page.write_text(page.read_text().replace("# Small", "(small)=\n# Small"))
+    (folder / "book" / "new.md").write_text(new)
+    toc = {"format": "jb-book", "root": "book/index", "chapters": [{"file": "book/new"}]}
+    (folder / "_toc.yml").write_text(yaml.safe_dump(toc))
+    (folder / "data").mkdir()
+    (folder / "data" / permalinks.FILE).write_text(listed)
+    (folder / "data" / "releases.yml").write_text("")
+    (folder / "CITATION.cff").write_text((ROOT / "CITATION.cff").read_text())
+    environment |= {"TRAMPLAB_DATA": str(folder / "data"), "TRAMPLAB_URL": "https://example.org/x"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    return done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("moved")
+    built, said = moved_book(folder)
+    assert built, said
+    return folder / "_build" / "html"
+
+
+@pytest.fixture(scope="module")
+def addresses(small):
+    """The book opened as files, and served below another address."""
+    address, end = serve(small.parent)
+    yield {"file": small.as_uri(), "http": f"{address}/html"}
+    end()
+
+
+def arrives(browser, base, address, javascript) -> str:
+    """Where a reader who follows an address ends, relative to the base."""
+    context = browser.new_context(java_script_enabled=javascript)
+    try:
+        tab = context.new_page()
+        tab.goto(f"{base}/{address}", wait_until="load")
+        tab.wait_for_timeout(400)
+        tab.wait_for_load_state("load")
+        return tab.url.removeprefix(f"{base}/")
+    finally:
+        context.close()
+
+
+@pytest.mark.parametrize("transport", ["file", "http"])
+@pytest.mark.parametrize("javascript", [True, False], ids=["scripts", "no scripts"])
+def test_short_links_lead_on(browser, addresses, transport, javascript):
+    now = {name: arrives(browser, addresses[transport], f"p/{name}.html", javascript) for name in ("here", "twice")}
+    assert now == {"here": "book/new.html#here", "twice": "book/new.html#new"}
+
+
+@pytest.mark.parametrize("transport", ["file", "http"])
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("book/index.html#former", "book/new.html#here"),
+        ("book/index.html#twice", "book/new.html#new"),
+        ("book/index.html#small", "book/index.html#small"),
+        ("book/gone.html#first", "book/new.html#here"),
+        ("book/gone.html#second", "book/index.html#small"),
+        ("book/gone.html", "book/gone.html"),  # two ways: the reader chooses
+        ("book/old.html#only", "book/new.html#new"),
+    ],
+)
+def test_moved_addresses_lead_on(browser, addresses, transport, old, new):
+    assert arrives(browser, addresses[transport], old, javascript=True) == new
+
+
+def test_a_moved_anchor_leads_on_from_the_open_page(browser, addresses):
+    def look(tab):
+        tab.evaluate("location.hash = '#former'")
+        tab.wait_for_url("**/new.html#here")
+
+    visit(browser, addresses["file"], "book/index", look=look)
+
+
+def test_moved_addresses_work_without_scripts(browser, addresses):
+    """One way: the page leads on. Several, or a page that is still there: the old anchor is shown with its link."""
+
+    def look(tab):
+        tab.goto(f"{addresses['file']}/{wanted[len(reached)]}")
+        item = tab.query_selector(":target")
+        box = item.bounding_box()
+        assert box["y"] >= 0 and box["y"] < DESKTOP[1]
+        item.query_selector("a").click()
+        tab.wait_for_load_state("load")
+        reached.append(tab.url.removeprefix(addresses["file"] + "/"))
+
+    assert arrives(browser, addresses["file"], "book/old.html#only", javascript=False) == "book/new.html#new"
+    wanted = ("book/index.html#former", "book/gone.html#first", "book/gone.html#second")
+    reached: list[str] = []
+    for _ in wanted:
+        visit(browser, addresses["file"], "book/new", javascript=False, look=look)
+    assert reached == ["book/new.html#here", "book/new.html#here", "book/index.html#small"]
+
+
+@pytest.mark.xdist_group("book")  # with the other tests of this book, so that it is built once
+def test_pages_from_which_nothing_moved_say_nothing(small):
+    assert "tl-moved" in (small / "book" / "index.html").read_text()
+    assert "tl-moved" not in (small / "book" / "new.html").read_text()
+
+
+@pytest.mark.xdist_group("book")  # with the other tests of this book, so that it is built once
+def test_short_links_name_the_frozen_page(small):
+    page = (small / "p" / "former.html").read_text()
+    assert '<link rel="canonical" href="https://example.org/x/e/0.1/book/new.html#here">' in page
+    assert Links(page).links[-1] == "../book/new.html#here"
+
+
+def test_every_way_to_lose_a_permalink_fails_the_build(tmp_path):
+    listed = LIST + "book/lost.html#lost\nbook/new.html#cut\nbook/new.html#stays -> book/index.html#small\n"
+    listed = listed.replace("\nbook/new.html#here\n", "\n")
+    new = NEW + "## Bare\n\n(stays)=\n## Stays\n\n### Deep\n\n#### Deeper\n"
+    claim = '<div class="tl-claim holds" id="v1">A claim.</div>\n'
+    built, said = moved_book(tmp_path, listed, index=claim, new=new)
+    assert not built
+    said = " ".join(said.split())
+    for complaint in (
+        "permalinks.txt lists book/lost.html#lost, but there is no page book/lost.",
+        "permalinks.txt lists book/new.html#cut, but the page book/new has no anchor cut.",
+        "permalinks.txt does not list book/new.html#here: run `make update`",
+        "permalinks.txt does not list book/index.html#v1: run `make update`",
+        "permalinks.txt says that stays moved, but it is still here",
+        "the section 'Bare' has no label: write (some-name)= above it",
+        "the section 'Deep' has no label",
+    ):
+        assert complaint in said
+    assert "'Deeper'" not in said and said.count("WARNING") == 7
+
+
+# -- the book
+
+
+def test_every_permalink_of_the_book_has_a_short_page(browser, bases, site):
+    links = permalinks.read()
+    assert {path.stem for path in (site / "p").iterdir()} == set(links)
+    name = next(name for name in links if name.startswith("fig-"))
+    assert arrives(browser, bases["file"], f"p/{name}.html", javascript=False) == places(links)[name]
+    assert f'href="{read_edition(site).url(places(links)[name])}"' in (site / "p" / f"{name}.html").read_text("utf-8")
