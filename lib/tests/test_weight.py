@@ -1,0 +1,287 @@
+"""What a page costs its reader: bytes to load, and the time until the first chart is drawn.
+
+The pages get their small size from book/_ext/book_weight.py, which leaves out most of the theme; what it leaves out must
+not be missed.
+"""
+
+import base64
+import gzip
+import random
+import shutil
+import statistics
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import sphinx_design
+import tinycss2
+from browser import DESKTOP, PAGES, PHONE, ROOT, pages_with_chart, serve, visit
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+import book_icons
+import book_styles
+import book_weight
+
+PAGE_LIMIT, BUNDLE_LIMIT = 150_000, 320_000  # bytes, gzipped: all that a page asks for but the bundle, and the bundle
+CHART_LIMIT = 1.5  # seconds from opening a page to its first chart
+BUNDLE = "_static/vega-bundle.js"
+
+
+def weigh(browser, site: Path, page: str) -> dict[str, int]:
+    """Gzipped size of every file that a page asks for while it is read from top to bottom."""
+    asked = set()
+    context = browser.new_context(viewport={"width": DESKTOP[0], "height": DESKTOP[1]})
+    context.on("request", lambda request: asked.add(request.url))
+    tab = context.new_page()
+    tab.goto(f"{site.as_uri()}/{page}.html", wait_until="load")
+    for chart in tab.query_selector_all(".tl-chart"):
+        chart.scroll_into_view_if_needed()
+        chart.wait_for_selector("svg", timeout=8000)
+    context.close()
+    files = {Path(unquote(urlsplit(url).path)) for url in asked if url.startswith("file:")}
+    return {path.relative_to(site).as_posix(): len(gzip.compress(path.read_bytes())) for path in files}
+
+
+def too_heavy(sizes: dict[str, int]) -> list[str]:
+    """What is over a limit."""
+    bundle = sizes.get(BUNDLE, 0)
+    rest = sum(sizes.values()) - bundle
+    largest = sorted(sizes.items(), key=lambda item: -item[1])[:5]
+    found = [f"{rest} bytes without the bundle; the largest are {largest}"] if rest > PAGE_LIMIT else []
+    return found + ([f"the bundle has {bundle} bytes"] if bundle > BUNDLE_LIMIT else [])
+
+
+@pytest.mark.parametrize("page", [*PAGES, "search"])
+def test_page_is_light(browser, site, page):
+    sizes = weigh(browser, site, page)
+    assert len(sizes) > 10, "a page has style sheets and scripts"
+    assert too_heavy(sizes) == []
+
+
+def test_a_heavy_page_and_a_heavy_bundle_are_reported(browser, site, tmp_path):
+    folder = tmp_path / "site"
+    shutil.copytree(site, folder)
+    page = pages_with_chart(site)[0]
+    noise = f"// {base64.b64encode(random.Random(1).randbytes(PAGE_LIMIT)).decode()}\n"  # does not compress below 3/4
+    (folder / "_static" / "large.js").write_text(noise)
+    with (folder / BUNDLE).open("a") as bundle:
+        bundle.write(noise)
+    path = folder / f"{page}.html"
+    path.write_text(path.read_text("utf-8").replace("</head>", '<script src="../_static/large.js"></script></head>', 1))
+    first, second = too_heavy(weigh(browser, folder, page))
+    assert "without the bundle" in first and "large.js" in first and "the bundle has" in second
+
+
+# -- the first chart
+
+NOTE_FIRST_CHART = """
+new MutationObserver((_, observer) => {
+  if (document.querySelector(".tl-chart svg")) {
+    window.firstChart = performance.now();   // since the page was asked for
+    observer.disconnect();
+  }
+}).observe(document, { childList: true, subtree: true });
+"""
+
+
+def seconds_to_chart(browser, address: str) -> float:
+    """From opening a page to its first chart. `address` names the chart's figure, as a citation does."""
+    context = browser.new_context(viewport={"width": DESKTOP[0], "height": DESKTOP[1]})
+    tab = context.new_page()
+    tab.add_init_script(NOTE_FIRST_CHART)
+    tab.goto(address)
+    tab.wait_for_function("window.firstChart", timeout=10_000)
+    time = tab.evaluate("window.firstChart")
+    context.close()
+    return time / 1000
+
+
+def median_to_chart(browser, base: str, site: Path, page: str) -> float:
+    """The median of three, since other work may run on the machine."""
+    name = (site / f"{page}.html").read_text("utf-8").split("<figure ", 1)[1].split('id="', 1)[1].split('"', 1)[0]
+    return statistics.median(seconds_to_chart(browser, f"{base}/{page}.html#{name}") for _ in range(3))
+
+
+def test_first_chart_is_drawn_in_time(browser, bases, site):
+    times = {page: median_to_chart(browser, bases["http"], site, page) for page in pages_with_chart(site)}
+    assert times and {page: time for page, time in times.items() if time > CHART_LIMIT} == {}
+
+
+def test_a_slow_chart_is_reported(browser, site, tmp_path):
+    shutil.copytree(site, tmp_path / "site")
+    bundle = tmp_path / "site" / BUNDLE
+    wait = f"{{ const end = performance.now() + {CHART_LIMIT * 1000}; while (performance.now() < end); }}\n"
+    bundle.write_text(wait + bundle.read_text("utf-8"), "utf-8")
+    address, end = serve(tmp_path / "site")
+    try:
+        assert median_to_chart(browser, address, site, pages_with_chart(site)[0]) > CHART_LIMIT
+    finally:
+        end()
+
+
+# -- what was left out is not missed
+
+THEME = book_icons.SCRIPT.parents[1]
+WHOLE = {
+    "styles/pydata-sphinx-theme.css": THEME / "styles" / "pydata-sphinx-theme.css",
+    "sphinx-design.min.css": Path(sphinx_design.__file__).parent / "static" / "sphinx-design.min.css",
+}
+# Selectors of rules that one sheet has and the other has not, and that would apply to something on the page.
+MISSED = """([whole, reduced]) => {
+  const selectors = (text) => {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(text);
+    const walk = (rules) => [...rules].flatMap((rule) => rule.selectorText ?? walk(rule.cssRules ?? []));
+    return new Set(walk(sheet.cssRules));
+  };
+  const kept = selectors(reduced);
+  return [...selectors(whole)].filter((selector) => {
+    // without what depends on the moment; :is() passes over what cannot be asked for
+    const plain = selector.replace(/::[\\w-]+|:(before|after|hover|focus[\\w-]*|active|visited|checked|disabled)/g, "");
+    return !kept.has(selector) && document.querySelector(`:is(${plain || "*"})`);
+  });
+}"""
+
+
+def missed(tab, site: Path) -> list[str]:
+    found = []
+    for name, whole in WHOLE.items():
+        texts = [path.read_text("utf-8") for path in (whole, site / "_static" / name)]
+        found += tab.evaluate(MISSED, texts)
+    return [selector for selector in found if ".fa-" not in selector]  # icons: tested below
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("page", [*PAGES, "search"])
+def test_no_rule_is_missed(browser, bases, site, page, size):
+    def look(tab):
+        if page in PAGES:
+            tab.click(".dropdown-download-buttons > button")
+        tab.hover(".theme-switch-button")
+        tab.wait_for_selector(".tooltip")
+        found.append(missed(tab, site))
+        tab.keyboard.press("Escape")
+        tab.click(".theme-switch-button")
+        tab.click(".primary-toggle")
+        found.append(missed(tab, site))
+
+    found: list[list[str]] = []
+    visit(browser, bases["file"], page, size, look=look)
+    assert found == [[], []]
+
+
+def test_a_missed_rule_is_reported(browser, bases, site, tmp_path):
+    shutil.copytree(site, tmp_path / "site")
+    sheet = tmp_path / "site" / "_static" / "styles" / "pydata-sphinx-theme.css"
+    rules = sheet.read_text("utf-8").splitlines(keepends=True)
+    sheet.write_text("".join(rule for rule in rules if not rule.startswith(".bd-sidebar-primary{")), "utf-8")
+    found = []
+    visit(browser, bases["file"], PAGES[0], look=lambda tab: found.extend(missed(tab, tmp_path / "site")))
+    assert found == [".bd-sidebar-primary"]
+
+
+def test_search_and_copying_work_without_the_scripts_left_out(browser, bases):
+    """From a page, through the search dialog, to the results; and the copy button of a code cell."""
+
+    def look(tab):
+        tab.keyboard.press("Control+k")
+        tab.fill("#pst-search-dialog input", "trampoline")
+        tab.keyboard.press("Enter")
+        tab.wait_for_selector("ul.search li a", timeout=5000)
+        hits.append(len(tab.query_selector_all("ul.search li a")))
+
+    def copy(tab):
+        tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        tab.hover("div.highlight")
+        tab.click("button.copybtn >> nth=0")
+        tab.wait_for_selector("button.copybtn.success")
+        hits.append(tab.evaluate("navigator.clipboard.readText()"))
+
+    hits: list = []
+    page = next(page for page in PAGES if "{code-cell}" in (ROOT / f"{page}.md").read_text())
+    visit(browser, bases["http"], page, look=look)
+    visit(browser, bases["http"], page, look=copy)
+    found, copied = hits
+    assert found >= 1 and copied.splitlines()[0] in (ROOT / f"{page}.md").read_text().splitlines()
+
+
+# -- without a browser
+
+
+@pytest.fixture(scope="module")
+def icons():
+    return book_icons.Icons(book_icons.SCRIPT.read_text("utf-8"), [WHOLE["styles/pydata-sphinx-theme.css"].read_text()])
+
+
+def test_icons_of_the_pages_are_pictures(site):
+    for page in [*PAGES, "search"]:
+        text = (site / f"{page}.html").read_text("utf-8")
+        assert text.count('<svg class="svg-inline--fa') >= 6  # three of the theme switch alone
+        assert 'class="fa' not in text
+
+
+def test_an_icon_element_becomes_a_picture_with_its_other_classes_and_its_title(icons):
+    made = icons.pictures('<i class="theme-switch fa-solid fa-sun fa-lg" data-mode="light" title="Light"></i>')
+    assert made.startswith('<svg class="svg-inline--fa theme-switch fa-sun fa-lg" data-mode="light" aria-hidden="true"')
+    assert "<title>Light</title><path " in made and not icons.unknown
+
+
+@pytest.mark.parametrize("classes", ["fa-solid fa-nonsense", "fas", "far fa-circle"])
+def test_an_icon_without_outline_is_reported(classes):
+    icons = book_icons.Icons(book_icons.SCRIPT.read_text("utf-8"), [])
+    element = f'<span class="{classes}"></span>'
+    assert icons.pictures(element) == element and icons.unknown == {classes}
+
+
+def test_other_elements_are_left_alone(icons):
+    page = '<span class="fast"></span><i class="x-fa-y"></i><i class="fa-solid">text</i><span id="fa-sun"></span>'
+    assert icons.pictures(page) == page and not icons.unknown
+
+
+def declarations(icons, css: str) -> str:
+    return book_styles.reduced(css, {"note"}, icons.block)
+
+
+def test_an_icon_in_the_style_sheet_becomes_a_mask(icons):
+    made = declarations(
+        icons, ".note::after{color:red;content:var(--pst-icon-admonition-note);font:var(--fa-font-solid)}"
+    )
+    assert 'content:"";' in made and "mask:url(" in made and "color:red" in made and "font" not in made
+
+
+@pytest.mark.parametrize("content", ['"#"', '"\\2014"', "var(--unknown)", "counter(x)"])
+def test_other_content_stays(icons, content):
+    assert content in declarations(icons, f".note::after{{content:{content}}}").replace("—", "\\2014")
+
+
+@pytest.mark.parametrize(
+    "css, kept",
+    [
+        (".used{a:b}", True),
+        (".used .other{a:b}", False),
+        (".other,.used:hover{a:b}", True),
+        ("p:not(.other){a:b}", True),
+        ("#used>p.other{a:b}", False),
+        ("@media print{.used{a:b}.other{a:b}}", True),
+        ("@media print{.other{a:b}}", False),
+        ("/*! MIT licence */", True),
+        ("/* remark */", False),
+        ("@keyframes other{to{a:b}}", True),
+        ("@font-face{font-family:other}", False),
+    ],
+)
+def test_rules_that_can_apply_are_kept(css, kept):
+    made = book_styles.reduced(css, {"used"}, lambda rule: tinycss2.serialize(rule.content))
+    assert bool(made) == kept and ("other{a:b}" not in made or "keyframes" in made)
+
+
+def test_scripts_are_taken_out_by_name():
+    page = (
+        '<script src="../_static/a.js?v=1"></script>\n<script defer="defer" src="b.js"></script><script>a.js</script>'
+    )
+    assert book_weight.without_scripts(page, ("a",)) == page.partition("\n")[2]
+    assert book_weight.without_scripts(page, ("b", "c")) == page.replace(
+        '<script defer="defer" src="b.js"></script>', ""
+    )
