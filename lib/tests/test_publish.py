@@ -1,11 +1,4 @@
-"""Tables, charts and figures made from rows."""
-
-import base64
-import json
-import re
-import subprocess
-import sys
-import xml.etree.ElementTree as ET
+"""Tables made from rows."""
 
 import pandas as pd
 import pytest
@@ -13,9 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tramplab.errors import TramplabError
-from tramplab.publish import chart, files
-from tramplab.publish.chart import stacked_bars
-from tramplab.publish.show import show
 from tramplab.publish.table import pivot, text_table
 
 ISAS = ("x86_64", "arm64", "riscv64")
@@ -35,10 +25,6 @@ def example_rows(hooks=("none", "ops", "direct+ops")) -> pd.DataFrame:
     frame = pd.DataFrame(rows)
     frame.attrs["units"] = {"load_bytes": "B", "store_bytes": "B"}
     return frame
-
-
-def bars_in(svg: str) -> list[ET.Element]:
-    return [e for e in ET.fromstring(svg).iter() if e.get("aria-roledescription") == "bar"]
 
 
 # -- tables
@@ -113,77 +99,3 @@ def test_no_line_is_ever_too_long(columns, width):
         return
     assert all(len(line) <= width and line == line.rstrip() for line in text.splitlines())
     assert [int(n) for n in text.split("\n")[-2].split()] == list(frame.iloc[-1])
-
-
-# -- charts
-
-
-def test_every_row_is_one_mark_in_both_layouts():
-    rows = example_rows()
-    drawing = stacked_bars("instructions")(rows)
-    assert len(drawing.rows) == len(rows)
-    for layout in ("wide", "narrow"):
-        marks = bars_in(drawing.svg(layout))
-        assert len(marks) == len(rows)
-        # what the accessible label of a mark says is what the row says
-        values = sorted(int(re.search(r"instructions: (\d+)", mark.get("aria-label"))[1]) for mark in marks)
-        assert values == sorted(rows["instructions"])
-
-
-def test_colours_are_the_declared_ones_in_the_static_picture_and_variables_on_a_page():
-    drawing = stacked_bars("instructions")(example_rows())
-    assert {mark.get("fill") for mark in bars_in(drawing.svg())} == set(chart.COLOURS.values())
-    assert "var(" not in drawing.svg() and "currentColor" not in drawing.svg()
-    for name, value in chart.COLOURS.items():
-        assert f"var(--tl-{name}, {value})" in json.dumps(drawing.wide)
-
-
-def test_unknown_components_get_other_colours():
-    parts = ["site", "fix-up", "retry"]
-    colours = [chart.colour(part, parts) for part in parts]
-    assert len(set(colours)) == 3 and not set(colours[1:]) & set(chart.COLOURS.values())
-
-
-def test_pictures_have_about_the_width_they_are_laid_out_for():
-    drawing = stacked_bars("instructions")(example_rows())
-    for layout, width in (("wide", chart.WIDE), ("narrow", chart.NARROW)):
-        assert 0.85 < float(ET.fromstring(drawing.svg(layout)).get("width")) / width < 1.05
-
-
-def test_scales_are_shared_or_independent():
-    rows = example_rows()
-    assert stacked_bars("instructions")(rows).wide["resolve"]["scale"]["x"] == "shared"
-    assert stacked_bars("instructions", shared=False)(rows).wide["resolve"]["scale"]["x"] == "independent"
-
-
-def test_a_bar_stands_in_the_same_line_of_every_panel():
-    rows = example_rows()
-    lacking = rows[(rows["isa"] != "arm64") | (rows["hook"] != "ops")]
-    drawing = stacked_bars("instructions")(lacking)
-    domains = [
-        layer["encoding"]["y"]["scale"]["domain"] for panel in drawing.wide["concat"] for layer in panel["layer"]
-    ]
-    assert domains == [["none", "ops", "direct+ops"]] * 6
-    assert len(bars_in(drawing.svg())) == len(lacking)
-
-
-def test_chart_refuses_to_merge_rows():
-    rows = pd.concat([example_rows(), example_rows().assign(release="v6.1")], ignore_index=True)
-    with pytest.raises(TramplabError, match="several rows for hook=none"):
-        stacked_bars("instructions")(rows)
-    assert len(stacked_bars("instructions", bars=("release", "hook"))(rows).rows) == len(rows)
-
-
-def test_a_chart_is_the_same_bytes_in_every_process(tmp_path):
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from test_publish import *\n"
-        "for n in range(int(sys.argv[2])): stacked_bars('loads')(example_rows())\n"  # charts made before leave no trace
-        "d = stacked_bars('instructions')(example_rows())\n"
-        "print(json.dumps([d.wide, d.narrow]), d.svg(), d.svg('narrow'))"
-    )
-    folder = __file__.rpartition("/")[0]
-    texts = {
-        subprocess.run([sys.executable, "-c", code, folder, n], capture_output=True, check=True).stdout for n in "02"
-    }
-    assert len(texts) == 1 and len(texts.pop()) > 10_000

@@ -1,0 +1,202 @@
+"""Example charts of every kind, and what their SVGs show: marks, texts and where they are."""
+
+import functools
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+import pytest
+
+from tramplab.publish import chart
+from tramplab.publish.chart import heat_map, lines, stacked_bars, state_strip, waterfall
+
+ISAS = ("x86_64", "arm64", "riscv64")
+LAYOUTS = ("wide", "narrow")
+
+# -- rows in the form of the studies; the numbers mean nothing
+
+
+def bar_rows() -> pd.DataFrame:
+    hooks, parts = ("none", "ops", "direct+ops"), ("site", "trampoline", "core", "callback", "function")
+    return pd.DataFrame(
+        {"isa": isa, "release": "v6.16", "hook": hook, "component": part, "instructions": (i + 1) * (j + 2)}
+        for isa in ISAS
+        for i, hook in enumerate(hooks)
+        for j, part in enumerate(parts)
+    )
+
+
+def line_rows() -> pd.DataFrame:
+    costs = {
+        "ops": (40, 12),
+        "ops-regs": (60, 12),
+        "direct": (9, 0),
+        "fprobe entry+exit": (90, 30),
+        "kprobe": (300, 90),
+    }
+    frame = pd.DataFrame(
+        {"isa": isa, "hook": hook, "callbacks": n, "instructions": first + (each + k) * n}
+        for k, isa in enumerate(ISAS)
+        for hook, (first, each) in costs.items()
+        for n in (1, 2, 4, 8, 16, 32)
+        if not (hook == "direct" and n > 8)
+    )
+    frame.attrs["units"] = {"instructions": "per call"}
+    return frame
+
+
+def heat_rows() -> pd.DataFrame:
+    """Without arm64's "direct" and the first releases of riscv64; one row has no number."""
+    hooks, releases = ("ops", "direct", "direct+ops", "fprobe exit shadow"), ("v5.15", "v6.1", "v6.4", "v6.12", "v6.16")
+    frame = pd.DataFrame(
+        {"isa": isa, "hook": hook, "release": release, "loads": 40.0 * i + 17 * j + 5 * k}
+        for k, isa in enumerate(ISAS)
+        for i, hook in enumerate(hooks)
+        for j, release in enumerate(releases)
+        if not (isa == "arm64" and hook == "direct") and not (isa == "riscv64" and j < 2)
+    )
+    frame.loc[0, "loads"] = float("nan")
+    return frame
+
+
+STEPS = ("1: boot", "2: a", "3: a + other", "4: a", "5: boot")
+LIFE = {
+    "target": ("nothing", "ftrace_trampoline[0]", "ftrace_caller", "ftrace_caller", "nothing"),
+    "callee": ("nothing", "lab_callback", "ftrace_ops_list_func", "lab_callback", "nothing"),
+    "bytes at the site": ("nop", "call", "call", "call", "nop"),
+    "count": ("0", "1", "2", "1", "0"),
+}
+
+
+def strip_rows() -> pd.DataFrame:
+    return pd.DataFrame(
+        {"isa": isa, "step": step, "lane": lane, "state": states[i]}
+        for isa in ISAS
+        for lane, states in LIFE.items()
+        for i, step in enumerate(STEPS)
+    )
+
+
+def change_rows() -> pd.DataFrame:
+    steps = {
+        "ops in v6.1": 190,
+        "call_ops literal": -23,
+        "no change": 0,
+        "registers of a longer name": -9.5,
+        "guard": 30,
+    }
+    return pd.DataFrame(
+        {"isa": isa, "change": step, "instructions": value + k}
+        for k, isa in enumerate(ISAS)
+        for step, value in steps.items()
+        if not (isa == "arm64" and step == "no change")
+    )
+
+
+EXAMPLES = {
+    "bars": lambda: stacked_bars("instructions")(bar_rows()),
+    "lines": lambda: lines("instructions", over="callbacks", series="hook")(line_rows()),
+    "lines, log": lambda: lines("instructions", over="callbacks", shared=False, log="xy")(line_rows()),
+    "heat": lambda: heat_map("loads", rows="hook", columns="release")(heat_rows()),
+    "heat, rows": lambda: heat_map("loads", per_row=True)(heat_rows()),
+    "strip": lambda: state_strip(quiet=("nothing", "0"))(strip_rows()),
+    "waterfall": lambda: waterfall("instructions", step="change")(change_rows()),
+}
+# By role: what a mark is called by, and what its value is called.
+NAMED = {
+    "bar": (("panel", "bar", "part"), "instructions"),
+    "point": (("panel", "series", "over"), "instructions (per call)"),
+    "cell": (("panel", "row", "column"), "loads"),
+    "state": (("panel", "step", "lane"), "state"),
+    "step": (("panel", "step"), "instructions"),
+}
+
+
+@functools.cache
+def example(kind: str) -> chart.Drawing:
+    return EXAMPLES[kind]()
+
+
+@functools.cache
+def picture(kind: str, layout: str = "wide") -> str:
+    return example(kind).svg(layout)
+
+
+every_kind = pytest.mark.parametrize("kind", EXAMPLES)
+both_layouts = pytest.mark.parametrize("layout", LAYOUTS)
+
+# -- reading an SVG
+
+
+@dataclass
+class Seen:
+    """An element of an SVG and where its origin is, in pixels from the top left."""
+
+    element: ET.Element
+    x: float
+    y: float
+    upright: bool = False  # turned by 90 degrees
+
+    def get(self, name: str) -> str:
+        return self.element.get(name, "")
+
+    @property
+    def text(self) -> str:
+        return self.element.text or ""
+
+    def rectangle(self) -> tuple[float, float, float, float]:
+        """Left, top, right, bottom of a path that draws a rectangle."""
+        x, y, width, height = map(float, re.match(r"M(.+?),(.+?)h(.+?)v(.+?)h", self.get("d")).groups())
+        return self.x + x, self.y + y, self.x + x + width, self.y + y + height
+
+
+def elements(svg: str) -> list[Seen]:
+    """Everything visible in the SVG, in drawing order."""
+
+    def walk(element: ET.Element, x: float, y: float) -> Iterator[Seen]:
+        upright = False
+        for name, numbers in re.findall(r"(\w+)\(([^)]+)\)", element.get("transform", "")):
+            if name == "rotate":
+                assert numbers == "270"
+                upright = True
+            else:
+                dx, dy = map(float, numbers.split(","))
+                x, y = (x + dy, y - dx) if upright else (x + dx, y + dy)
+        if element.get("opacity") != "0":
+            yield Seen(element, x, y, upright)
+        for child in element:
+            yield from walk(child, x, y)
+
+    return list(walk(ET.fromstring(svg), 0, 0))
+
+
+def marks(svg: str, role: str) -> list[Seen]:
+    return [seen for seen in elements(svg) if seen.get("aria-roledescription") == role]
+
+
+def texts(svg: str) -> list[Seen]:
+    """All lines of text; those of one text element each where they are."""
+    found = []
+    for seen in elements(svg):
+        if seen.element.tag.endswith("}text"):
+            parts = list(seen.element)
+            for n, part in enumerate(parts):
+                found.append(Seen(part, seen.x, seen.y + n * float(parts[1].get("dy")), seen.upright))
+                part.attrib = {**seen.element.attrib, **part.attrib}
+            found += [seen] if not parts else []
+    return found
+
+
+def box(text: Seen, character: float = 6.0) -> tuple[float, float, float, float]:
+    """About what a text covers, in a font wider than most."""
+    width = character * len(text.text)
+    left = {"start": 0, "middle": -width / 2, "end": -width}[text.get("text-anchor")]
+    if text.upright:
+        return text.x - 9, text.y - left - width, text.x, text.y - left
+    return text.x + left, text.y - 9, text.x + left + width, text.y
+
+
+def overlap(a: tuple, b: tuple) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

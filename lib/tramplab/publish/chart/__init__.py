@@ -1,0 +1,37 @@
+"""Rows as a chart: one theme and a handful of kinds, each a panel per ISA. The only package that imports Altair.
+
+A kind is a function of the columns to show and returns a function from rows to a Drawing. A drawing has two layouts of
+the same marks, one for a page and one for a phone. Every row is exactly one mark; labels, connecting lines and totals
+are decoration, which a screen reader passes over.
+"""
+
+import sys
+
+# jsonschema, on which Altair rests, imports rfc3987_syntax where that is installed (JupyterLab brings it), and building its
+# grammars takes longer than all the rest. No chart needs them, so here it is not found.
+if "rfc3987_syntax" not in sys.modules:
+    sys.modules["rfc3987_syntax"] = None
+    import altair  # noqa: F401
+
+    del sys.modules["rfc3987_syntax"]
+
+from tramplab.publish.chart.bars import stacked_bars
+from tramplab.publish.chart.drawing import Drawing
+from tramplab.publish.chart.heat import heat_map
+from tramplab.publish.chart.lines import lines
+from tramplab.publish.chart.strip import state_strip
+from tramplab.publish.chart.theme import COLOURS, NARROW, WIDE, colour
+from tramplab.publish.chart.waterfall import waterfall
+
+__all__ = [
+    "COLOURS",
+    "NARROW",
+    "WIDE",
+    "Drawing",
+    "colour",
+    "heat_map",
+    "lines",
+    "stacked_bars",
+    "state_strip",
+    "waterfall",
+]
