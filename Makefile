@@ -9,7 +9,7 @@ PORT   ?= 8000
 # -W -n --keep-going: every warning and every unresolved reference is an error, and all of them are listed.
 BUILD  := $(VENV)/bin/jupyter-book build . -W -n --keep-going
 
-.PHONY: help book text test bench fuzz lab serve update lock clean browser
+.PHONY: help book text site test bench fuzz lab serve update lock clean browser
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -41,6 +41,11 @@ text: $(VENV)/installed  ## build the book as plain text into _build/text
 	rm -rf _build/unfinished-text
 	@echo "== done: $(CURDIR)/_build/text/book/index.txt"
 
+# `make book` empties _build, so a folder that is to keep older editions is given as SITE=... and lies elsewhere.
+SITE ?= _build/site
+site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a web server in SITE=... (_build/site)
+	$(PY) -m tramplab.publish.site _build/html $(SITE)
+
 # Two workers: a quarter less time than one, measured on two cores. loadgroup keeps the browser tests on one of them,
 # so that the book is built once.
 test: $(VENV)/installed browser  ## run all tests; installs Debian's Chromium when absent and allowed to
@@ -55,9 +60,9 @@ fuzz: $(VENV)/installed  ## run the property tests with 10,000 examples each
 
 # The viewer setting goes into .venv, not into the user's own configuration.
 lab: export JUPYTER_CONFIG_DIR := $(CURDIR)/$(VENV)/etc/jupyter
-lab: $(VENV)/installed  ## open JupyterLab on the chapters; .md pages open as notebooks
+lab: $(VENV)/installed  ## open JupyterLab on the chapters: .md pages open as notebooks, as do the built .ipynb
 	$(VENV)/bin/jupytext-config set-default-viewer myst markdown
-	$(VENV)/bin/jupyter lab --notebook-dir=book
+	$(VENV)/bin/jupyter lab --notebook-dir=. --LabApp.default_url=/lab/tree/book
 
 _build/html/index.html:
 	$(MAKE) book

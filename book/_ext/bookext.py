@@ -1,9 +1,15 @@
-"""The book's own Sphinx extension: how pages are executed, files beside them, plain text."""
+"""The book's own Sphinx extension: how pages are executed, files beside them, other forms, permalinks, citations."""
 
+import book_access
 import book_cite
+import book_edition
 import book_files
+import book_forms
 import book_kernels
+import book_notebooks
+import book_permalinks
 import book_text
+import book_weight
 
 
 def setup(app):
@@ -11,6 +17,12 @@ def setup(app):
     app.add_config_value("comments_config", {}, "")
     book_kernels.setup(app)
     book_files.setup(app)
+    book_permalinks.setup(app)
     book_text.setup(app)
+    book_notebooks.setup(app)
+    book_forms.setup(app)
     book_cite.setup(app)
+    book_edition.setup(app)
+    book_access.setup(app)
+    book_weight.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -128,3 +128,41 @@ def test_figures_have_their_files_and_a_table_in_the_page(site):
             for suffix in (".csv", ".json"):
                 assert (site / page).parent.joinpath(address + suffix).stat().st_size > 50
         assert text.count("<summary>Table</summary>") >= len(figures)
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("transport", ["http", "file"])
+def test_every_citation_can_be_copied(browser, bases, transport, size):
+    """The button puts the text into the clipboard, to the byte; read back by pasting, which works on file:// too."""
+    copied = []
+
+    def look(tab):
+        for box in tab.query_selector_all("details.tl-cite"):
+            box.query_selector("summary").click()
+            box.query_selector("button.copybtn").click()
+            tab.evaluate("document.body.append(document.createElement('textarea'))")
+            field = tab.query_selector("body > textarea")
+            field.focus()
+            tab.keyboard.press("Control+V")
+            wanted = box.query_selector("pre").evaluate("pre => pre.firstChild.textContent")
+            assert field.input_value().rstrip("\n") == wanted.rstrip("\n")
+            copied.append(wanted)
+            field.evaluate("field => field.remove()")
+
+    for page in PAGES:
+        assert visit(browser, bases[transport], page, size, look=look).problems() == []
+    assert any("Emulated counts" in text for text in copied) and any(text.count("@incollection") for text in copied)
+
+
+def test_citations_are_in_the_page_without_javascript(browser, bases, site):
+    seen = []
+
+    def look(tab):
+        for box in tab.query_selector_all("details.tl-cite"):
+            box.query_selector("summary").click()
+            assert box.query_selector("pre").is_visible()
+            seen.append(box.query_selector("pre").inner_text())
+
+    for page in pages_with_chart(site):
+        visit(browser, bases["file"], page, javascript=False, look=look)
+    assert seen and all("Link: " in text for text in seen)

@@ -1,4 +1,4 @@
-"""The command line: list, run, trace, measure, cite, update. One line and exit status 2 for whatever a user can put right."""
+"""The command line: list, run, trace, measure, claims, cite, update. One line and exit status 2 for whatever a user can put right."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .ftrace import hooks, releases
 from .ftrace.kernel import LATEST
 from .ftrace.measure import FUNCTIONS, measure, run
 from .paths import checkout, data_file
-from .publish import cite, pages, permalinks
+from .publish import cite, claims, ledger, pages, permalinks
 from .publish.show import rows_json, show
 from .publish.table import text_table
 
@@ -70,7 +70,12 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     p.set_defaults(command=_measure)
 
-    p = sub.add_parser("cite", help="a block for a mail that cites a chapter, section or figure")
+    p = sub.add_parser("claims", help="what was claimed in the threads, judged by running")
+    p.add_argument("id", metavar="ID", nargs="?", help="one claim, e.g. s5 (default: all)")
+    p.add_argument("--json", action="store_true", help="JSON instead of text")
+    p.set_defaults(command=_claims)
+
+    p = sub.add_parser("cite", help="a block for a mail that cites a chapter, section, figure or claim")
     p.add_argument("id", metavar="ID", help="what stands behind the # of its address")
     p.add_argument("--bibtex", action="store_true", help="the BibTeX entry of its chapter instead")
     p.set_defaults(command=_cite)
@@ -161,6 +166,10 @@ def _measure(args) -> None:
     )
 
 
+def _claims(args) -> None:
+    sys.stdout.write((ledger.as_json if args.json else ledger.as_text)(args.id))
+
+
 def _cite(args) -> None:
     link = permalinks.get(args.id)
     study = studies.with_figure(link.id)
@@ -168,6 +177,8 @@ def _cite(args) -> None:
         text = cite.bibtex(link.id)
     elif study:
         text = show(study, link.id).citation
+    elif link.id in claims.read():
+        text = ledger.citation(link.id)
     else:
         text = cite.place(link.id)
     sys.stdout.write(text)
@@ -188,7 +199,7 @@ def _update(args) -> None:
         _rewrite(expected_file(study.NAME), golden_text(study, study.rows()))
     path = checkout() / "data" / permalinks.FILE
     old = path.read_text("utf-8") if path.is_file() else ""
-    _rewrite(path, permalinks.updated(old, pages.addresses(checkout() / "book")))
+    _rewrite(path, permalinks.updated(old, [*pages.addresses(checkout() / "book"), *claims.addresses()]))
 
 
 def _rewrite(path: Path, text: str) -> None:

@@ -77,7 +77,11 @@ def link(name: str) -> str:
 def updated(text: str, addresses: list[str]) -> str:
     """The file's text with the addresses that it lacks added at the end; nothing else changes."""
     known = parse(text)
-    new = [address for address in addresses if known.get(address.partition("#")[2], Permalink("", "", "")).target != address]
+    new = [
+        address
+        for address in addresses
+        if known.get(address.partition("#")[2], Permalink("", "", "")).target != address
+    ]
     text = (text or HEAD) + "".join(f"{address}\n" for address in dict.fromkeys(new))
     parse(text)  # an id that is used twice is refused here
     return text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ..emulate.counts import COMPONENTS
+from ..emulate.counts import COMPONENTS, Counts
 from ..ftrace import hooks, releases
 from ..ftrace.measure import measure
 from ..isa import ISAS
-from ..publish.chart import stacked_bars
+from ..publish.chart import heat_map, stacked_bars
 from ..publish.figure import Figure
 from ..publish.table import pivot
 
@@ -64,20 +64,26 @@ def rows() -> pd.DataFrame:
     return frame
 
 
+def costs(frame: pd.DataFrame) -> pd.DataFrame:
+    """What each hook adds to the unhooked call, summed over components: columns isa, hook, release, then the counts."""
+    keys, values = ["isa", "hook", "release"], [name for name in frame.columns if name in Counts().as_dict()]
+    sums = frame.groupby(keys, sort=False)[values].sum()
+    base = sums.xs("none", level="hook")
+    out = sums.drop(index="none", level="hook").reset_index()
+    out[values] -= base.loc[list(zip(out["isa"], out["release"], strict=True))].to_numpy()
+    out.attrs["units"] = UNITS
+    return out
+
+
 def added(frame: pd.DataFrame, value: str = "instructions") -> pd.DataFrame:
-    """The cost over the unhooked call, summed over components: columns isa, hook, then one per release.
+    """One column of costs() as a table: columns isa, hook, then one per release.
 
     Releases that never had the hook are empty.
     """
-    sums = frame.groupby(["isa", "hook", "release"], sort=False)[value].sum().reset_index()
-    base = sums[sums["hook"] == "none"].set_index(["isa", "release"])[value]
-    sums[value] -= [base[i, r] for i, r in zip(sums["isa"], sums["release"], strict=True)]
-    sums = sums[sums["hook"] != "none"]
-    keys = list(dict.fromkeys(zip(sums["isa"], sums["hook"], strict=True)))
-    wide = sums.pivot(index=["isa", "hook"], columns="release", values=value).reindex(
-        index=keys, columns=list(releases.shown())
-    )
-    table = wide.reset_index()
+    long = costs(frame)
+    keys = list(dict.fromkeys(zip(long["isa"], long["hook"], strict=True)))
+    wide = long.pivot(index=["isa", "hook"], columns="release", values=value)
+    table = wide.reindex(index=keys, columns=list(releases.shown())).reset_index()
     table.columns.name = None
     return table
 
@@ -98,7 +104,7 @@ def cost(frame: pd.DataFrame, isa: str, hook: str, release: str, value: str = "i
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, by name.
 
-    "newest"; the cost of every hook, like "arm64-direct-ops-v6-4"; what each further ops adds, like "arm64-further".
+    "newest", and the cost of every hook, like "arm64-direct-ops-v6-4".
     """
     table = added(frame)
     out: dict[str, object] = {"newest": releases.shown()[-1]}
@@ -107,10 +113,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
             if not pd.isna(line[release]):
                 name = "-".join((line["isa"], line["hook"], release))
                 out[name.translate(str.maketrans(" +.", "---"))] = int(line[release])
-    for isa in ISAS:
-        ten, two = (cost(frame, isa, label("ops", n), releases.shown()[-1]) for n in (10, 2))
-        each, rest = divmod(ten - two, 10 - 2)
-        out[f"{isa}-further"] = each if not rest else round((ten - two) / (10 - 2), 1)
     return out
 
 
@@ -126,15 +128,17 @@ FIGURES = (
         rows=newest,
         chart=stacked_bars("instructions"),
         table=pivot("instructions", index=("isa", "hook")),
-        alt="Bars per ISA: instructions of one call of a three-argument function, by hook, split into site, trampoline, "
-        "core, callback and function. A second ops on the function makes the bar more than three times as long on every "
-        "ISA; nearly all of the growth is core.",
+        alt="Bars per ISA: instructions of one call of a three-argument function, one bar per hook, split into site, "
+        "trampoline, core, callback and function. The table below has every number.",
         limits="Emulated counts of instructions in one call of a three-argument function; no timing.",
     ),
     Figure(
         "fig-by-release",
         "How many instructions does a hook add, release by release?",
+        chart=lambda frame: heat_map("instructions", rows="hook", columns="release", per_row=True)(costs(frame)),
         table=added,
+        alt="A panel per ISA: instructions that each hook adds in each release, printed in cells; within a row a darker cell "
+        "is a larger number. The table below has the same numbers.",
         limits="Emulated counts, no timing. A dash: that release never had the hook on that ISA.",
     ),
 )

@@ -1,0 +1,114 @@
+"""The text of the pages: no measurement is typed, code fits a terminal, and every section can be cited.
+
+What a run or a publication gives is glued into a sentence from the rows or from data/published.csv, so a number that stands
+in the source beside a unit was typed by hand.
+"""
+
+import re
+import pytest
+
+from tramplab.paths import checkout
+from tramplab.publish import claims, pages, permalinks
+
+PAGES = sorted((checkout() / "book").glob("*.md"))
+WORDS = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundred|thousand"
+UNITS = r"instructions?|insns?|bytes?|[KMG]i?B|kB|B|cycles?|ns|[µu]s|ms|nanoseconds?|microseconds?|%|per ?cent"
+TYPED = re.compile(
+    rf"(?<![\w.-])(?:\d[\d.,]*|(?:{WORDS}))(?:\s+(?:more|fewer|further|added))?\s*(?:{UNITS})(?![\w-])", re.I
+)
+CODE_WIDTH = 69  # the text form indents code by three
+SECTION = re.compile(r"^#{1,6} ")
+LABEL = re.compile(r"^\(([a-z0-9-]+)\)=$")
+
+
+def words_of(text: str) -> list[tuple[int, str]]:
+    """The lines of a page that are prose: outside code, with captions, without roles and inline code."""
+    found, before, metadata = [], "", False
+    for number, line, inside in pages.prose(text):
+        if inside and line == "---":
+            metadata = before.startswith("```{code-cell}")
+        elif not inside or (metadata and not re.match(r"^\s*(mystnb|figure|name|caption|tags):", line)):
+            found.append((number, re.sub(r"\{[\w:-]+\}`[^`]*`|`[^`]*`", "x", line)))
+        before = line
+    return found
+
+
+def typed(text: str) -> list[str]:
+    """Measurements in the prose of a page, each with its line; also such that a line break divides."""
+    lines = words_of(text)
+    whole = "\n".join(line for _, line in lines)
+    return [
+        f"line {lines[whole.count(chr(10), 0, match.start())][0]}: {' '.join(match[0].split())}"
+        for match in TYPED.finditer(whole)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_no_measurement_is_typed(page):
+    assert typed(page.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "It adds 45 instructions.",
+        "some 1,024 B of",
+        "takes 3.5 ns",
+        "12% less",
+        "ten instructions",
+        "7\nbytes",
+        "5 more loads, 8 bytes",
+    ],
+)
+def test_a_typed_measurement_is_found(line):
+    text = f"---\nfile_format: mystnb\n---\n# Page\n\n```\n99 bytes\n```\n{line}\n"
+    (found,) = typed(text)
+    assert found.startswith("line 9: ")
+
+
+def test_a_typed_measurement_in_a_caption_is_found():
+    text = "# Page\n\n```{code-cell} ipython3\n---\nmystnb:\n  figure:\n    name: fig-x\n    caption: |\n      Of 45 bytes.\n---\nx\n```\n"
+    assert typed(text) == ["line 9: 45 bytes"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "It adds {glue:text}`n` instructions.",
+        "an 8-byte site",
+        "in `5 bytes`",
+        "three integer arguments",
+        "v6.4, byte by byte",
+    ],
+)
+def test_what_is_not_a_typed_measurement_passes(line):
+    assert typed(f"# Page\n\n{line}\n") == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_code_fits_a_terminal(page):
+    fenced = [line for _, line, inside in pages.prose(page.read_text("utf-8")) if inside]
+    assert [
+        line for line in fenced if len(line) > CODE_WIDTH and "caption" not in line and not line.startswith("      ")
+    ] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_every_section_can_be_cited(page):
+    """An explicit label stands in front of every heading, and the label is in the list of permalinks."""
+    lines = [(number, line) for number, line, inside in pages.prose(page.read_text("utf-8")) if not inside]
+    before = ""
+    for number, line in lines:
+        if SECTION.match(line):
+            label = LABEL.match(before)
+            assert label, f"{page.name}, line {number}: no (label)= in front of the heading"
+            assert permalinks.get(label[1]).page == f"book/{page.stem}"
+        before = line or before
+
+
+def test_permalinks_are_what_the_book_declares():
+    """`make update` was run, and nothing that was ever citable went away without a new place."""
+    text = (checkout() / "data" / permalinks.FILE).read_text("utf-8")
+    declared = [*pages.addresses(checkout() / "book"), *claims.addresses()]
+    assert permalinks.updated(text, declared) == text
+    assert {link.target for link in permalinks.read().values()} == set(declared)
