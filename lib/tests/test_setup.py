@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,13 +135,14 @@ def test_the_lock_covers_the_requirements_with_the_same_markers():
         assert str(requirement.marker) == str(lock[name].marker), name
 
 
+def installed() -> dict[str, Requirement]:
+    """What the lock installs on this Python."""
+    return {name: r for name, r in locked().items() if not r.marker or r.marker.evaluate()}
+
+
 def test_the_lock_is_complete():
     """Whatever a locked package needs on this Python is locked, in a version that will do."""
-    lock = {
-        name: requirement
-        for name, requirement in locked().items()
-        if not requirement.marker or requirement.marker.evaluate()
-    }
+    lock = installed()
     missing = []
     for name in lock:
         for line in importlib.metadata.requires(name) or []:
@@ -155,6 +157,12 @@ def test_the_lock_is_complete():
             if not pins or not need.specifier.contains(pins[0]):
                 missing.append(f"{name} needs {line}")
     assert missing == []
+
+
+def test_every_locked_package_runs_on_the_oldest_python():
+    """The lock may be made with a later 3.11 than a distribution has."""
+    needs = {name: importlib.metadata.metadata(name).get("Requires-Python") for name in installed()}
+    assert {name: need for name, need in needs.items() if need and "3.11.0" not in SpecifierSet(need)} == {}
 
 
 def test_the_package_asks_only_for_what_is_locked():
