@@ -21,6 +21,16 @@ ROOT = Path(__file__).resolve().parents[2]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(chapter["file"] for part in TOC["parts"] for chapter in part["chapters"])]
 DESKTOP, PHONE = (1280, 900), (390, 844)
+# How a page is read: from where, on what, in which theme. Every two of these meet in one of the four.
+READERS = pytest.mark.parametrize(
+    "transport, size, scheme",
+    [("http", DESKTOP, "light"), ("http", PHONE, "dark"), ("file", DESKTOP, "dark"), ("file", PHONE, "light")],
+    ids=["http-desktop-light", "http-phone-dark", "file-desktop-dark", "file-phone-light"],
+)
+# For what does not depend on where a page is from, and takes long.
+SCREENS = pytest.mark.parametrize(
+    "size, scheme", [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop-light", "phone-dark"]
+)
 CHROMIUM_FLAGS = [
     "--headless",
     "--no-sandbox",  # containers have no user namespaces

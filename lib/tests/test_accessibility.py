@@ -4,10 +4,7 @@ import shutil
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser import DESKTOP, PAGES, PHONE, pages_with_chart, visit
-
-SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
+from browser import PAGES, PHONE, SCREENS, pages_with_chart, visit
 
 
 def violations(tab) -> list[str]:
@@ -28,18 +25,16 @@ def unfolded(tab) -> list[str]:
     return violations(tab)
 
 
-@SIZES
-@SCHEMES
+@SCREENS
 @pytest.mark.parametrize("page", [*PAGES, "search", "genindex"])
-def test_page(browser, bases, page, scheme, size):
+def test_page(browser, bases, page, size, scheme):
     found = []
     visit(browser, bases["file"], page, size, scheme, look=lambda tab: found.append(unfolded(tab)))
     assert found == [[]]
 
 
-@SIZES
-@SCHEMES
-def test_menus_and_dialogs(browser, bases, site, scheme, size):
+@SCREENS
+def test_menus_and_dialogs(browser, bases, site, size, scheme):
     def look(tab):
         openers = [".dropdown-download-buttons > button"]
         openers += [".primary-toggle", ".secondary-toggle"] if size is PHONE else []
@@ -64,7 +59,7 @@ def test_menus_and_dialogs(browser, bases, site, scheme, size):
     assert len(found) == (5 if size is PHONE else 2) and {name: bad for name, bad in found if bad} == {}
 
 
-@SCHEMES
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_search_results_and_the_words_marked_in_them(browser, bases, scheme):
     def look(tab):
         tab.fill("main input[name=q]", "trampoline")

@@ -7,13 +7,11 @@ from urllib.parse import unquote, urldefrag
 import jupytext
 import nbformat
 import pytest
-from browser import DESKTOP, PAGES, PHONE, ROOT, Links, pages_with_chart, serve, visit
+from browser import DESKTOP, PAGES, PHONE, READERS, ROOT, Links, pages_with_chart, serve, visit
 
 
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("transport", ["http", "file"])
+@READERS
 def test_page(browser, bases, transport, size, scheme, page):
     assert visit(browser, bases[transport], page, size, scheme).problems() == []
 
@@ -130,8 +128,7 @@ def test_figures_have_their_files_and_a_table_in_the_page(site):
         assert text.count("<summary>Table</summary>") >= len(figures)
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("transport", ["http", "file"])
+@pytest.mark.parametrize("transport, size", [("http", DESKTOP), ("file", PHONE)], ids=["http-desktop", "file-phone"])
 def test_every_citation_can_be_copied(browser, bases, transport, size):
     """The button puts the text into the clipboard, to the byte; read back by pasting, which works on file:// too."""
     copied = []

@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from browser import DESKTOP, PHONE, visit
+from browser import PHONE, READERS, visit
 
 from tramplab.errors import TramplabError
 from tramplab.publish.stepper import Note, stepper, walk_text
@@ -106,9 +106,7 @@ def expected(walks, positions) -> list[str]:
     return [w["code"][w["steps"][n][0]][2] for w, n in zip(walks, positions, strict=True)]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("transport", ["http", "file"])
+@READERS
 def test_by_keyboard(browser, bases, walks, transport, size, scheme):
     marks = [w["milestones"] for w in walks]
 

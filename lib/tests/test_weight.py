@@ -152,8 +152,7 @@ def missed(tab, site: Path) -> list[str]:
     return [selector for selector in found if ".fa-" not in selector]  # icons: tested below
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("page", [*PAGES, "search"])
+@pytest.mark.parametrize("page, size", [*((page, DESKTOP) for page in [*PAGES, "search"]), (PAGES[0], PHONE)])
 def test_no_rule_is_missed(browser, bases, site, page, size):
     def look(tab):
         if page in PAGES:
