@@ -1,83 +1,164 @@
 """A call step by step: the steps are the call's own, replaying them gives its end, and its milestones are where they are said."""
 
+import itertools
+
 import pytest
 
-from tramplab.emulate.counts import COMPONENTS
+from tramplab.emulate.counts import COMPONENTS, Counts
 from tramplab.emulate.walk import walk as machine_walk
 from tramplab.errors import GuestFault, TramplabError
 from tramplab.ftrace import hooks, releases
 from tramplab.ftrace.kernel import Kernel
 from tramplab.ftrace.ops import Ops
-from tramplab.ftrace.walk import MILESTONES, TOP, walk
+from tramplab.ftrace.walk import MILESTONES, milestones, walk
+from tramplab.ftrace.wording import Wording
 from tramplab.isa import ISAS
 from tramplab.studies import first_callback
 
 CASES = [
     (isa, release, hook, count)
     for isa in ISAS
-    for release in ("v5.17", "v7.2")
+    for release in ("v5.17", "v6.4", "v7.2")
     for hook, count in (("none", 1), ("ops", 1), ("ops", 2), ("ops-regs", 1), ("direct", 1), ("direct+ops", 1))
     if releases.features(ISAS[isa], release, {})[hooks.get(hook).needs]
 ]
+ARGUMENTS = tuple(range(1, 9))
 
 
 @pytest.fixture(params=CASES, ids=lambda case: "-".join(map(str, case)))
-def walked(request):
-    """A kernel with a hook attached, the counted call of a function with eight arguments, and its walk."""
+def hooked(request):
+    """A kernel with a hook attached, and a function of eight arguments."""
     isa, release, hook, count = request.param
     kernel = Kernel(isa, release)
     function = kernel.function("eight_args")
     with kernel.attached(function, *hooks.requests(hooks.get(hook), count)):
-        yield kernel, hook, kernel.call(function, *range(1, 9)), walk(kernel, function, *range(1, 9))
+        yield kernel, function, hook
 
 
-def test_the_walk_is_the_call(walked):
-    """The same instructions by component as the counted call, whatever the registers were."""
-    _, _, run, w = walked
-    components = [w["symbols"][w["code"][place][0]][1] for place, _, _ in w["steps"]]
-    assert {c: components.count(c) for c in COMPONENTS} == {
-        c: run.counts.by_component[c].instructions for c in COMPONENTS
-    }
-    assert w["call"].endswith(f" = {run.value}")
-    listed = [
-        line.split(None, 1)[0] for line in run.disassembly().splitlines()[1:] if line.endswith("]") and "  [" in line
-    ]
-    headings = [w["symbols"][w["code"][place][0]][0] for place, _, _ in w["steps"]]
-    assert [h for i, h in enumerate(headings) if i == 0 or h != headings[i - 1]] == listed
+def component(w: dict, step: int) -> str:
+    return w["symbols"][w["code"][w["steps"][step][0]][0]][1]
 
 
-def test_replaying_the_changes_gives_the_end_of_the_call(walked):
-    kernel, _, run, w = walked
-    registers, memory = dict(item.split("=", 1) for item in w["start"]), {}
-    for _, changed, written in w["steps"]:
-        registers |= dict(item.split("=", 1) for item in changed)
-        memory |= dict(item.split("=", 1) for item in written)
+def test_replaying_the_moments_gives_the_machines_state(hooked):
+    kernel, function, hook = hooked
+    registers, moments = machine_walk(kernel.machine, function.address, *kernel.passed(ARGUMENTS, {}))
+    memory: dict[int, int] = {}
+    for m in moments:
+        for address, size, value in m.loads:
+            known = [memory.get(address + n) for n in range(size)]
+            if value is not None and None not in known:
+                assert bytes(known) == value.to_bytes(size, "little"), f"a load at {m.pc:#x} of what was not stored"
+        registers |= m.changed
+        for address, size, value in m.stores:
+            memory |= {address + n: byte for n, byte in enumerate(value.to_bytes(size, "little"))}
     end = kernel.machine.registers()
-    assert registers[kernel.isa.returns[0]] == str(run.value)
-    assert len(registers) == len(end) - 1  # all but the program counter
-    stack = end[kernel.isa.sp] - kernel.isa.call_pushes
-    for place, value in memory.items():
-        if place.startswith(TOP) and ":" not in place and value.lstrip("-").isdigit():
-            assert kernel.machine.read_u64(stack + int(place[1:] or 0)) == int(value) % (1 << 64)
+    assert {**registers, kernel.isa.pc: end[kernel.isa.pc]} == end
+    assert bool(memory) == (hook != "none") and {a: kernel.machine.read(a, 1)[0] for a in memory} == memory
 
 
-def test_milestones_are_in_order_and_where_they_are_said_to_be(walked):
-    _, hook, _, w = walked
+def test_the_walk_is_the_call(hooked):
+    """The same instructions and accesses by component as the counted call, whatever the registers were."""
+    kernel, function, _ = hooked
+    w, run = walk(kernel, function, *ARGUMENTS), kernel.call(function, *ARGUMENTS)
+    found = dict.fromkeys(COMPONENTS, Counts())
+    for step, (_, _, stores, loads) in enumerate(w["steps"]):
+        found[component(w, step)] += Counts(1, len(loads), len(stores))
+    counted = {
+        c: (
+            run.counts.by_component[c].instructions,
+            run.counts.by_component[c].loads,
+            run.counts.by_component[c].stores,
+        )
+        for c in COMPONENTS
+    }
+    assert {c: (n.instructions, n.loads, n.stores) for c, n in found.items()} == counted
+    assert w["call"].endswith(f" = {run.value}")
+
+
+def test_replaying_the_words_gives_the_end_of_the_call(hooked):
+    """What the caller may rely on is back, told by the values' names alone."""
+    kernel, function, _ = hooked
+    w = walk(kernel, function, *ARGUMENTS)
+    registers = dict(w["registers"])
+    for _, changed, _, _ in w["steps"]:
+        registers |= changed
+    isa = kernel.isa
+    value = kernel.call(function, *ARGUMENTS).value
+    assert registers[isa.returns[0]] == (str(value) if value < 10 else hex(value))
+    assert registers[isa.sp] == ("S" if not isa.call_pushes else f"S+{isa.call_pushes:#x}")
+    for name in set(isa.callee_saved) - {isa.fp}:
+        assert registers[name] == w["registers"][name] == f"{name}@0"
+
+
+def test_memory_at_the_start_is_told_where_the_call_reads_before_it_writes(hooked):
+    kernel, function, _ = hooked
+    w = walk(kernel, function, *ARGUMENTS)
+    first: dict[str, str] = {}
+    for _, _, stores, loads in w["steps"]:
+        for place in loads:
+            first.setdefault(place, "both" if place in stores else "read")
+        for place in stores:
+            first.setdefault(place, "written")
+    assert set(w["memory"]) == {place for place, how in first.items() if how == "read"}
+
+
+def test_no_two_places_of_a_walk_overlap(hooked):
+    """A store tells the value of its own place only."""
+    kernel, function, _ = hooked
+    _, moments = machine_walk(kernel.machine, function.address, *kernel.passed(ARGUMENTS, {}))
+    places = sorted({(a, n) for m in moments for a, n, _ in (*m.stores, *m.loads)})
+    assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(places))
+
+
+def test_milestones_are_in_order_and_where_they_are_said_to_be(hooked):
+    kernel, function, hook = hooked
+    w = walk(kernel, function, *ARGUMENTS)
     marks = w["milestones"]
     assert list(marks) == [name for name in MILESTONES if name in marks]
     assert list(marks.values()) == sorted(set(marks.values()))
     assert set(MILESTONES) - set(marks) == (set() if hook != "none" else {"save", "callback", "restore"})
-
-    def component(step):
-        return w["symbols"][w["code"][w["steps"][step][0]][0]][1]
-
     expected = {"site": "site", "save": "trampoline", "callback": "callback", "restore": "trampoline"}
     for name, step in marks.items():
-        assert component(step) == expected.get(name, "function")
+        assert component(w, step) == expected.get(name, "function")
     assert marks["return"] == len(w["steps"]) - 1
     if hook != "none":
-        after = range(marks["restore"], len(w["steps"]))
-        assert "callback" not in {component(step) for step in after} and component(marks["callback"] - 1) != "callback"
+        after = {component(w, step) for step in range(marks["restore"], len(w["steps"]))}
+        assert after <= {"site", "trampoline", "function"} and component(w, marks["callback"] - 1) != "callback"
+
+
+def test_a_hook_inside_the_body_is_the_bodys():
+    kernel = Kernel("arm64")
+    outer, inner = kernel.function("calls_others"), kernel.function("two_args")
+    with kernel.attached(inner, Ops()):
+        run = kernel.call(outer, 1, 2, 3)
+    assert run.hits == (1,) and list(milestones(run)) == ["site", "body", "return"]
+
+
+@pytest.mark.parametrize(
+    "isa, fields",
+    [
+        ("x86_64", {"di": "1", "si": "2", "dx": "3", "cs": "0", "ip": "three_args+0x9", "sp": "S"}),
+        (
+            "arm64",
+            {"regs[0]": "1", "regs[1]": "2", "regs[2]": "3", "direct_tramp": "0", "pc": "three_args+0x8", "sp": "S"},
+        ),
+        ("riscv64", {"args[0]": "1", "args[1]": "2", "args[2]": "3", "t1": "0", "epc": "three_args+0x8", "sp": "S"}),
+    ],
+)
+def test_the_words_of_the_frame_have_the_names_that_the_callback_knows_them_by(isa, fields):
+    (w,) = (w for w in first_callback.walks() if w["isa"] == isa)
+    stored = {}
+    for _, _, stores, _ in w["steps"][: w["milestones"]["callback"]]:
+        stored |= {w["fields"][place]: value for place, value in stores.items() if place in w["fields"]}
+    assert {name: stored[name] for name in fields} == fields
+
+
+def test_a_frame_that_is_no_ftrace_regs_has_no_names():
+    """riscv64 up to v6.7 hands the callback a pointer to something else."""
+    kernel = Kernel("riscv64", "v6.4")
+    function = kernel.function("one_arg")
+    with kernel.attached(function, Ops()):
+        assert walk(kernel, function, 1)["fields"] == {}
 
 
 def test_values_have_names_only_where_the_call_meets_them():
@@ -86,15 +167,37 @@ def test_values_have_names_only_where_the_call_meets_them():
     function = kernel.function("one_arg")
     with kernel.attached(function, Ops()):
         w = walk(kernel, function, 1)
-    (first,) = w["steps"][0][1]
-    assert w["code"][0][2].startswith("auipc") and first.startswith("t0=0x")
-    assert w["steps"][1][1] == ["t0=one_arg+0x8"]
+    assert w["code"][0][2].startswith("auipc") and w["steps"][0][1]["t0"].startswith("0x")
+    assert w["steps"][1][1] == {"t0": "one_arg+0x8"}
+    assert "one_arg-0x8" in w["memory"], "the ops pointer beside the function has a name"
+
+
+def test_how_values_and_instructions_are_written():
+    names = {0x4000: "f", 0x4008: "f+0x8", 0x4010: "f+0x10"}
+    say = Wording(0x90000, {77: "x8"}, {0x5000: "f-0x8"}, {0x4008}, names.get, lambda a: 0x4000 <= a < 0x5000)
+    values = (0x90000, 0x8FF00, 0x90008, 77, 9, 10, 2**64 - 16, 0x4000, 0x4008, 0x4010, 0x5000, 0x123456)
+    assert list(map(say.value, values)) == (
+        ["S", "S-0x100", "S+0x8", "x8@0", "9", "0xa", "-0x10", "f", "f+0x8", "0x4010", "f-0x8", "0x123456"]
+    )
+    assert (say.place(0x8FFF8, 8), say.place(0x8FFF8, 4)) == ("S-0x8", "S-0x8:4")
+    texts = {
+        "beqz t1, 8": "beqz t1, f+0x8",
+        "c.j -0x10": "c.j 0x3ff0",
+        "blr x4": "blr x4",
+        "bl #0x0000000000004008": "bl f+0x8",
+        "mov rdx, qword ptr [rip + 0x57]": "mov rdx, [rip+0x57]",
+        "inc qword ptr [rax]": "inc qword [rax]",
+        "inc dword ptr gs:[rip + 8]": "inc dword gs:[rip+8]",
+        "mov qword ptr gs:[8], rax": "mov gs:[8], rax",
+        "cmp rax, qword ptr [rdi - 8]": "cmp rax, [rdi-8]",
+    }
+    assert {text: say.instruction(text, 0x4000) for text in texts} == texts
 
 
 def test_a_call_that_cannot_be_walked_says_why():
     kernel = Kernel("arm64", meter="count")
     with pytest.raises(TramplabError, match="meter='record'"):
-        machine_walk(kernel.machine, kernel.function("no_args").address, {})
+        walk(kernel, kernel.function("no_args"))
     kernel = Kernel("arm64")
     with pytest.raises(GuestFault, match="guest fault on arm64"):
         machine_walk(kernel.machine, 0x1000, {})
@@ -104,7 +207,9 @@ def test_a_call_that_cannot_be_walked_says_why():
         kernel.attached(function, *(Ops() for _ in range(120))),
         pytest.raises(TramplabError, match="more than 5000 instr"),
     ):
-        machine_walk(kernel.machine, function.address, {})
+        walk(kernel, function)
+    with kernel.attached(function, Ops(), Ops()):  # the guard that the broken call held is not held any more
+        assert kernel.call(function).hits == (1, 1)
 
 
 def test_a_kernel_walked_through_is_as_before():
@@ -120,4 +225,6 @@ def test_the_study_counts_what_the_stepper_shows():
     rows = first_callback.rows()
     for w in first_callback.walks():
         part = rows[rows["isa"] == w["isa"]]
-        assert part["instructions"].sum() == len(w["steps"]) and list(part["from"]) == list(w["milestones"])
+        assert list(part["from"]) == list(w["milestones"])
+        totals = [len(w["steps"]), sum(len(s[3]) for s in w["steps"]), sum(len(s[2]) for s in w["steps"])]
+        assert [part[column].sum() for column in ("instructions", "loads", "stores")] == totals

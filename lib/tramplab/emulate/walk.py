@@ -1,4 +1,4 @@
-"""One call, watched from outside after every instruction: which registers changed, and what was written to memory."""
+"""One call, watched from outside after every instruction: registers that changed, memory that was read and written."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from .meter import INSTRUCTION, STORE
 
 LONGEST = 5_000  # steps: a walk is for reading
 
+#: An access: address, size in bytes, value (None for a load of what the same instruction then overwrote).
+Access = tuple[int, int, int | None]
+
 
 @dataclass(frozen=True)
 class Moment:
-    """One instruction: its address, the registers it changed, and its stores as (address, size, value)."""
+    """One instruction: its address, the registers it changed with their new values, its stores, and its loads."""
 
     pc: int
     changed: dict[str, int]
-    stores: tuple[tuple[int, int, int], ...]
+    stores: tuple[Access, ...]
+    loads: tuple[Access, ...]
 
 
 def walk(
@@ -41,18 +45,21 @@ def walk(
             raise trouble.fault(machine, "the walk ended")
         after = machine.registers()
         changed = {name: value for name, value in after.items() if name != pc_name and value != before[name]}
-        moments.append(Moment(before[pc_name], changed, _stores(machine)))
+        moments.append(Moment(before[pc_name], changed, *_accesses(machine)))
         before = after
     return start, moments
 
 
-def _stores(machine: Machine) -> tuple[tuple[int, int, int], ...]:
-    """What the instruction just stepped over left in memory; what the next one would do is not in the recording."""
-    events = machine.events().tolist()
-    issued = [i for i, event in enumerate(events) if event[4] == INSTRUCTION]
-    own = events[: issued[1]] if len(issued) > 1 else events
-    found = []
+def _accesses(machine: Machine) -> tuple[tuple[Access, ...], tuple[Access, ...]]:
+    """Stores and loads of the instruction just stepped over."""
+    own = [event for event in machine.events().tolist() if event[4] != INSTRUCTION]
+    overwritten = {a + n for _, a, _, size, kind in own if kind == STORE for n in range(size)}
+    stores, loads = [], []
     for _, address, _, size, kind in own:
+        value = int.from_bytes(machine.read(address, size), "little")
         if kind == STORE:
-            found.append((address, size, int.from_bytes(machine.read(address, size), "little")))
-    return tuple(found)
+            stores.append((address, size, value))
+        else:
+            kept = overwritten.isdisjoint(range(address, address + size))
+            loads.append((address, size, value if kept else None))
+    return tuple(stores), tuple(loads)

@@ -1,65 +1,75 @@
-"""A call to read step by step, as plain data: code with symbols, what every step changed, and where on its way it is."""
+"""A call to read step by step, as plain data: code with symbols, what every step read and changed, and its milestones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..emulate import walk as _walk
-from ..emulate.walk import Moment
+from ..emulate.walk import Access, Moment
 from ..errors import TramplabError
+from .boot import boot
 from .kernel import Function, Kernel
-from .listing import named
 from .run import Run
+from .wording import Wording
 
 #: What every hooked call passes, in this order; a call that lacks a part of a hook lacks its milestone.
 MILESTONES = ("site", "save", "callback", "restore", "body", "return")
-#: The stack pointer at the function's first byte: addresses on the stack are told from there.
-TOP = "S"
-_NEAR = 1 << 14  # bytes around that place that are the stack's
-_SMALL = 1 << 12  # numbers below are shown in decimal
+_MARK = 0x5EED_0000_0000_0000  # what registers hold that the caller gives no value, plus their number
 
 
 def walk(kernel: Kernel, function: Function, *arguments: int) -> dict:
-    """One call of a function in the kernel as it is, with all registers that the caller may choose at 0.
+    """One call of a function in the kernel as it is.
 
-    Returns a dictionary for JSON: isa, sp (its name), config, call (with its result), symbols ([name, component]), code ([index of
-    symbol, offset, instruction]), start (registers, as "name=value"), steps ([index of code, registers changed,
-    memory written], both as "name=value"), milestones (name -> step). Values are symbols, places on the stack ("S-16":
-    16 bytes below the stack pointer at the function's first byte), or numbers.
+    Every register that the caller may choose and that carries no argument holds a value of its own, so that what is
+    saved and restored can be told apart. Returns a dictionary for JSON, with values as wording.py writes them:
 
-    Raises GuestFault, StepLimit, and TramplabError if the walk goes another way than the call that was only recorded.
+    isa, sp (its name), config, call (with its result); symbols: [name, component]; code: [index of symbol, offset in
+    it, instruction]; registers, memory: what they held at the start, memory only where the call reads it before it
+    writes there; fields: what the words of the trampoline's register frame are; steps: [index of code, registers
+    changed, memory written, places read]; milestones: name -> step.
+
+    Raises GuestFault, StepLimit, and TramplabError if a second call does not run the same instructions.
     """
     isa = kernel.isa
-    chosen = set(isa.registers) - {*isa.fixed, isa.sp, isa.link}
-    registers = dict.fromkeys((name for name in isa.registers if name in chosen), 0)
-    run = kernel.call(function, *arguments, registers=registers)
-    start, moments = _walk.walk(kernel.machine, function.address, *kernel.passed(arguments, registers))
+    free = [r for r in isa.registers if r not in {*isa.fixed, isa.sp, isa.fp, isa.link, *isa.args[: len(arguments)]}]
+    marks = {r: _MARK + n for n, r in enumerate(free)}
+    try:
+        start, moments = _walk.walk(kernel.machine, function.address, *kernel.passed(arguments, marks))
+    except TramplabError:
+        boot(kernel.machine)  # the call may have ended with a guard held or preemption off
+        raise
+    run = kernel.call(function, *arguments, registers=marks)
     if [m.pc for m in moments] != [s.pc for s in run.steps]:
         raise TramplabError(
             f"two calls of {function.name} did not run the same instructions; its state changed between."
         )
-    instructions = {m.pc: kernel.machine.instruction_at(m.pc) for m in moments}
-    met = {*instructions, *(pc + i.size for pc, i in instructions.items()), kernel.machine.return_to}
-    say = _speaker(run, start[isa.sp], met, kernel.machine.is_text)
+    say = _wording(kernel, run, moments, start[isa.sp], {value: r for r, value in marks.items()})
     symbols: dict[tuple[str, str], int] = {}
     code: dict[int, list] = {}
-    for m in moments:
-        if m.pc not in code:
-            symbol, _, offset = (run.name_of(m.pc) or f"{m.pc:#x}").partition("+")
-            index = symbols.setdefault((symbol, run.component_of(m.pc)), len(symbols))
-            text = named(instructions[m.pc].text, run.name_of)
-            code[m.pc] = [index, int(offset or "0", 16), text]
+    for pc in dict.fromkeys(m.pc for m in moments):
+        symbol, _, offset = (run.name_of(pc) or f"{pc:#x}").partition("+")
+        index = symbols.setdefault((symbol, run.component_of(pc)), len(symbols))
+        code[pc] = [index, int(offset or "0", 16), say.instruction(kernel.machine.instruction_at(pc).text, pc)]
     places = {pc: i for i, pc in enumerate(code)}
+    marks_at = milestones(run)
     return {
         "isa": isa.name,
         "sp": isa.sp,
         "config": run.config,
-        "call": f"{function.name}({', '.join(map(str, arguments))}) = {say(run.value)}",
+        "call": f"{function.name}({', '.join(map(str, arguments))}) = {run.value}",
         "symbols": [list(symbol) for symbol in symbols],
         "code": list(code.values()),
-        "start": [f"{name}={say(value)}" for name, value in start.items() if name != isa.pc],
-        "steps": [[places[m.pc], *_changes(m, say)] for m in moments],
-        "milestones": milestones(run),
+        "registers": {name: say.value(value) for name, value in start.items() if name != isa.pc},
+        "memory": _told(_read_first(moments), say),
+        "fields": _fields(kernel, say, start, moments[: marks_at.get("callback", 0)]),
+        "steps": [
+            [
+                places[m.pc],
+                {name: say.value(value) for name, value in m.changed.items()},
+                _told(m.stores, say),
+                [say.place(address, size) for address, size, _ in m.loads],
+            ]
+            for m in moments
+        ],
+        "milestones": marks_at,
     }
 
 
@@ -68,16 +78,18 @@ def milestones(run: Run) -> dict[str, int]:
 
     site: the function's first byte. save: the first trampoline instruction. callback: the first of a callback. restore:
     the first trampoline instruction after the last callback. body: the first of the function's own body. return: the
-    instruction that returns to the caller.
+    instruction that returns to the caller. What the body itself calls is the body's.
     """
     parts = [run.component_of(s.pc) for s in run.steps]
-    last = max((i for i, part in enumerate(parts) if part == "callback"), default=len(parts))
+    body = parts.index("function") if "function" in parts else len(parts) - 1
+    before = parts[:body]
+    last = max((i for i, part in enumerate(before) if part in ("core", "callback")), default=body)
     found = {
         "site": 0,
-        "save": _first(parts, "trampoline", 0),
-        "callback": _first(parts, "callback", 0),
-        "restore": _first(parts, "trampoline", last),
-        "body": _first(parts, "function", 0),
+        "save": _first(before, "trampoline", 0),
+        "callback": _first(before, "callback", 0),
+        "restore": _first(before, "trampoline", last),
+        "body": body,
         "return": len(parts) - 1,
     }
     return {name: step for name, step in found.items() if step is not None}
@@ -87,27 +99,53 @@ def _first(parts: list[str], wanted: str, start: int) -> int | None:
     return next((i for i in range(start, len(parts)) if parts[i] == wanted), None)
 
 
-def _changes(m: Moment, say: Callable[[int], str]) -> tuple[list[str], list[str]]:
-    registers = [f"{name}={say(value)}" for name, value in m.changed.items()]
-    memory = [f"{say(a)}{'' if size == 8 else f':{size}'}={say(value)}" for a, size, value in m.stores]
-    return registers, memory
+def _told(accesses: tuple[Access, ...], say: Wording) -> dict[str, str]:
+    return {say.place(address, size): say.value(value) for address, size, value in accesses}
 
 
-def _speaker(run: Run, top: int, met: set[int], is_text: Callable[[int], bool]) -> Callable[[int], str]:
-    """How values are written: S-16, a symbol, or a number, which is decimal where it is small.
+def _read_first(moments: list[Moment]) -> tuple[Access, ...]:
+    """What memory held at the start, as far as the call finds out: its loads from where it has not stored yet."""
+    found: dict[tuple[int, int], Access] = {}
+    written: set[int] = set()
+    for m in moments:
+        for address, size, value in m.loads:
+            if value is not None and written.isdisjoint(range(address, address + size)):
+                found.setdefault((address, size), (address, size, value))
+        written |= {address + n for address, size, _ in m.stores for n in range(size)}
+    return tuple(found.values())
 
-    An address of code has a name if the call meets it or a symbol begins there; others are on the way to one, like
-    what an AUIPC leaves, and the symbol that happens to lie there would mislead.
-    """
 
-    def say(value: int) -> str:
-        if abs(value - top) < _NEAR:
-            return f"{TOP}{value - top:+d}" if value != top else TOP
-        signed = value - (value >> 63 << 64)
-        if abs(signed) < _SMALL:
-            return str(signed)
-        name = run.name_of(value)
-        accidental = name and "+" in name and is_text(value) and value not in met
-        return name if name and not accidental else f"{value:#x}"
+def _wording(kernel: Kernel, run: Run, moments: list[Moment], top: int, old: dict[int, str]) -> Wording:
+    """Names for everything the call can meet, the ops pointers beside functions and behind trampolines included."""
+    names = {
+        r.site.literal: f"{r.site.function}-{r.site.entry - r.site.literal:#x}"
+        for r in kernel.slowpath.records.values()
+        if r.site.literal is not None
+    }
+    for ops in kernel.slowpath.ops:
+        literal = (ops.trampoline + ops.trampoline_size + 7) & ~7
+        names |= {literal: f"ftrace_trampoline[{ops.index}]+{literal - ops.trampoline:#x}"} if ops.trampoline else {}
+    met = {m.pc for m in moments} | {kernel.machine.return_to}
+    met |= {m.pc + kernel.machine.instruction_at(m.pc).size for m in moments}
+    return Wording(top, old, names, met, run.name_of, kernel.machine.is_text)
 
-    return say
+
+def _fields(kernel: Kernel, say: Wording, start: dict[str, int], before: list[Moment]) -> dict[str, str]:
+    """Place -> member of the registers that the first callback is handed, where these are an ftrace_regs on the stack."""
+    registers = dict(start)
+    for m in before:
+        registers |= m.changed
+    base = registers[kernel.isa.args[3]]
+    if not kernel.features["args"] or not registers[kernel.isa.sp] <= base < start[kernel.isa.sp]:
+        return {}
+    structs = kernel.image.structs
+    layout = structs["ftrace_regs"]
+    whole = layout.fields.get("regs")
+    if whole and not whole.elements:  # an ftrace_regs that is a pt_regs
+        layout = structs["pt_regs"]
+    fields = {}
+    for name, field in layout.fields.items():
+        for n in range(max(field.elements, 1)):
+            label = f"{name}[{n}]" if field.elements else name
+            fields[say.place(base + field.offset + 8 * n, 8)] = label
+    return fields

@@ -7,28 +7,16 @@ from __future__ import annotations
 
 import html
 import json
-import textwrap
 from dataclasses import dataclass
 
 from tramplab.errors import TramplabError, unknown
-from tramplab.publish.table import INDENTED_WIDTH
+from tramplab.publish.walk_data import pack
+from tramplab.publish.walk_text import LEGEND, walk_text
 
 MOST = 3  # walks side by side
-INSTRUCTION = 33  # columns of an instruction's text, where the text form has room
 
-
-@dataclass(frozen=True)
-class Note:
-    """What the author says of one step.
-
-    isa: whose walk. milestone: where to look from. instruction: how the instruction's text begins; the first such from
-    the milestone on is meant, the milestone's own step where it is empty.
-    """
-
-    isa: str
-    milestone: str
-    instruction: str
-    text: str
+#: The author's notes: isa ("" for all walks) -> where -> text; see stepper().
+Notes = dict[str, dict[tuple[str, int | str], str]]
 
 
 @dataclass(frozen=True)
@@ -39,90 +27,99 @@ class Stepper:
     text: str
 
 
-def stepper(walks: list[dict], notes: list[Note] = ()) -> Stepper:
+def stepper(walks: list[dict], notes: Notes) -> Stepper:
     """Walks side by side with the author's notes.
 
-    Raises TramplabError for more than three walks, two of one ISA, and a note that is about no step.
+    A note is pinned to (milestone, at): so many steps behind the milestone; or the first step from there on whose
+    instruction begins with the text `at`, or lies there ("lab_callback", "three_args+0x4"). A note for all walks is
+    pinned by number, since they have no instruction in common.
+
+    Raises TramplabError for more than three walks, two of one ISA, milestones in different orders, a note that is about
+    no step, and two that are about the same.
     """
     names = [walk["isa"] for walk in walks]
     if not 1 <= len(walks) <= MOST or len(set(names)) != len(names):
         raise TramplabError(f"a stepper shows one to {MOST} walks of different ISAs, not {', '.join(names) or 'none'}.")
-    pinned: dict[str, dict[int, list[str]]] = {name: {} for name in names}
-    for note in notes:
-        if note.isa not in pinned:
-            raise unknown("walk for a note", note.isa, pinned)
-        walk = next(w for w in walks if w["isa"] == note.isa)
-        pinned[note.isa].setdefault(step_of(walk, note), []).append(note.text)
-    data = {"walks": [{**walk, "notes": sorted(pinned[walk["isa"]].items())} for walk in walks]}
-    texts = {walk["isa"]: walk_text(walk, pinned[walk["isa"]]) for walk in walks}
+    stretches = segments(walks)
+    own: dict[str, dict[int, str]] = {name: {} for name in names}
+    for isa, texts in notes.items():
+        if isa and isa not in own:
+            raise unknown("walk for a note", isa, own)
+        for (milestone, at), text in texts.items() if isa else ():
+            step = step_of(walks[names.index(isa)], milestone, at)
+            if step in own[isa]:
+                raise TramplabError(f"two notes are about one step on {isa}: {own[isa][step]!r} and {text!r}; join them.")
+            own[isa][step] = text
+    common = _for_all(notes.get("", {}), dict(stretches))
+    data = {
+        "segments": stretches,
+        "notes": [[*where, text] for where, text in common.items()],
+        "walks": [{**pack(walk), "notes": sorted(own[walk["isa"]].items())} for walk in walks],
+    }
     # "<" is escaped so that no text can end the script element
     script = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-    whole = "\n".join(
-        f"<details><summary>The whole call on {html.escape(name)}, as text</summary>"
-        f'<pre tabindex="0" aria-label="The whole call on {html.escape(name)}">{html.escape(text)}</pre></details>'
-        for name, text in texts.items()
-    )
+    texts = {walk["isa"]: walk_text(walk, own[walk["isa"]], common) for walk in walks}
+    whole = "\n".join(_text_html(name, text) for name, text in texts.items())
     return Stepper(
-        f'<tl-steps><script type="application/json">{script}</script>\n{whole}</tl-steps>', "\n".join(texts.values())
+        f'<tl-steps><script type="application/json">{script}</script>\n{whole}</tl-steps>',
+        "\n".join([LEGEND, *texts.values()]),
     )
 
 
-def step_of(walk: dict, note: Note) -> int:
-    """The step a note is about; raises TramplabError if there is none."""
-    if note.milestone not in walk["milestones"]:
-        raise unknown(f"milestone of the walk on {walk['isa']}", note.milestone, walk["milestones"])
-    start = walk["milestones"][note.milestone]
+def segments(walks: list[dict]) -> list[tuple[str, int]]:
+    """The milestones of all walks in order, and how many steps the longest walk takes from each to its next one.
+
+    Raises TramplabError if two walks pass milestones in different orders.
+    """
+    order: list[str] = []
+    for walk in walks:
+        at = 0
+        for name in walk["milestones"]:
+            if name not in order:
+                order.insert(at, name)
+            elif order.index(name) < at:
+                raise TramplabError(f"the walk on {walk['isa']} passes {name} earlier than another walk does.")
+            at = order.index(name) + 1
+    lengths: dict[str, int] = dict.fromkeys(order, 0)
+    for walk in walks:
+        marks = list(walk["milestones"].items())
+        for (name, start), end in zip(marks, [*(step for _, step in marks[1:]), len(walk["steps"])], strict=True):
+            lengths[name] = max(lengths[name], end - start)
+    return list(lengths.items())
+
+
+def step_of(walk: dict, milestone: str, at: int | str) -> int:
+    """The step of a walk that a note is about; raises TramplabError if there is none."""
+    if milestone not in walk["milestones"]:
+        raise unknown(f"milestone of the walk on {walk['isa']}", milestone, walk["milestones"])
+    start = walk["milestones"][milestone]
     for number in range(start, len(walk["steps"])):
-        if walk["code"][walk["steps"][number][0]][2].startswith(note.instruction):
+        if number - start == at if isinstance(at, int) else _begins(walk, number, at):
             return number
-    raise TramplabError(
-        f"a note is about no step: from {note.milestone} on, no instruction on {walk['isa']} begins with "
-        f"{note.instruction!r}."
-    )
+    wanted = f"step {at}" if isinstance(at, int) else f"instruction that begins with, or lies at, {at!r}"
+    raise TramplabError(f"a note is about no step: from {milestone} on, {walk['isa']} has no {wanted}.")
 
 
-def walk_text(walk: dict, notes: dict[int, list[str]]) -> str:
-    """One walk as text of at most 66 columns: every step with what it changed, under the symbols it was in."""
-    lines = [f"{walk['config']}: {walk['call']}"]
-    at = {step: name for name, step in walk["milestones"].items()}
-    last = None
-    for number, (place, registers, memory) in enumerate(walk["steps"]):
-        index, _, text = walk["code"][place]
-        if index != last:
-            symbol, component = walk["symbols"][index]
-            lines.append(f"{symbol}  [{component}]")
-            last = index
-        if number in at:
-            lines.append(f"-- {at[number]}")
-        changes = [*registers, *(f"[{change.replace('=', ']=', 1)}" for change in memory)]
-        lines += _row(f"{number:>4}  {text}", changes)
-        for note in notes.get(number, []):
-            lines += _fill(f"      # {note}", 8).splitlines()
-    return "\n".join(lines) + "\n"
+def _begins(walk: dict, number: int, wanted: str) -> bool:
+    symbol, offset, text = walk["code"][walk["steps"][number][0]]
+    where = walk["symbols"][symbol][0] + (f"+{offset:#x}" if offset else "")
+    return text.startswith(wanted) or where == wanted
 
 
-def _row(head: str, changes: list[str]) -> list[str]:
-    """A step's instruction, and behind it what it changed; on lines of its own where there is no room behind it."""
-    column = 7 + INSTRUCTION
-    if max(map(len, changes), default=0) > INDENTED_WIDTH - column:
-        column = 10
-    if not changes:
-        return [head]
-    if len(head) < column:
-        return _fill(f"{head:<{column}}" + " ".join(changes), column).splitlines()
-    return [head, *_fill(" " * column + " ".join(changes), column).splitlines()]
+def _for_all(notes: dict[tuple[str, int | str], str], widths: dict[str, int]) -> dict[tuple[str, int], str]:
+    """Notes for all walks, checked."""
+    for milestone, at in notes:
+        if milestone not in widths:
+            raise unknown("milestone for a note", milestone, widths)
+        if not isinstance(at, int) or not 0 <= at < widths[milestone]:
+            raise TramplabError(
+                f"a note for all walks is about no step: {milestone} has {widths[milestone]}, counted from 0, and no {at!r}."
+            )
+    return dict(notes)
 
 
-def _fill(text: str, indent: int) -> str:
-    """A line broken at spaces; the first part, which is aligned, keeps its blanks."""
-    start = len(text) - len(text.lstrip())
-    return textwrap.fill(
-        text.lstrip(),
-        INDENTED_WIDTH,
-        initial_indent=text[:start],
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-        replace_whitespace=False,
-    )
+def _text_html(name: str, text: str) -> str:
+    """One walk as text, open for readers without JavaScript; the script closes it."""
+    title = f"The whole call on {html.escape(name)}, as text"
+    body = html.escape(f"{LEGEND}\n{text}")
+    return f'<details open><summary>{title}</summary><pre tabindex="0" aria-label="{title}">{body}</pre></details>'

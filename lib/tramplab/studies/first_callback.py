@@ -10,129 +10,107 @@ from ..ftrace.ops import Ops
 from ..ftrace.walk import walk
 from ..isa import ISAS
 from ..publish.figure import Figure
-from ..publish.stepper import Note, Stepper, stepper
+from ..publish.stepper import Notes, Stepper, stepper
 
 NAME = "first_callback"
 TITLE = "One callback, step by step"
 FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
 UNITS: dict[str, str] = {}
 
-NOTES = [
-    Note(
-        "x86_64",
-        "site",
-        "call",
-        "A NOP until now. The call pushes the address behind it, from which the callback's ip is made.",
-    ),
-    Note(
-        "x86_64",
-        "save",
-        "",
-        "This trampoline was made for this one ops. It begins with the slot for call-depth accounting, a NOP on this CPU.",
-    ),
-    Note(
-        "x86_64",
-        "save",
-        "mov qword ptr [rsp + 0x50], rax",
-        "rax and what carries arguments goes into a frame laid out as a pt_regs, most of which stays unwritten.",
-    ),
-    Note(
-        "x86_64",
-        "save",
-        "mov rsi",
-        "Two return addresses are on the stack: into the traced function, and above it into its caller, the parent ip.",
-    ),
-    Note(
-        "x86_64",
-        "save",
-        "sub rdi",
-        "The ip handed over is that of the site: the return address less the length of the call.",
-    ),
-    Note(
-        "x86_64",
-        "save",
-        "mov rdx, qword ptr [rip",
-        "The ops pointer lies behind this trampoline's own code: no search, no list.",
-    ),
-    Note(
-        "x86_64",
-        "restore",
-        "mov qword ptr [rsp + 0xa8]",
-        "The ip goes back to where the return address was; a callback may have changed it.",
-    ),
-    Note(
-        "x86_64",
-        "restore",
-        "ret",
-        "Returns behind the site. The call there pushed this address, so the CPU's return stack predicts it.",
-    ),
-    Note(
-        "arm64",
-        "site",
-        "",
-        "Written once at boot: BL is about to overwrite x30, so the caller's return address moves to x9.",
-    ),
-    Note("arm64", "site", "bl", "The one instruction that patching changes; a NOP until now."),
-    Note(
-        "arm64",
-        "save",
-        "ldur",
-        "CALL_OPS: the ops pointer lies beside the function, before its first byte, and is found from the link.",
-    ),
-    Note("arm64", "save", "cbnz", "Does this ops have a direct call? Asked before anything is saved."),
-    Note(
-        "arm64",
-        "save",
-        "stp x0, x1",
-        "x0 to x8 go into the ftrace_regs: arguments and the place of a returned struct, no more.",
-    ),
-    Note(
-        "arm64",
-        "save",
-        "stp x29, x9, [sp, #0x80]",
-        "Two frame records for an unwinder: this one returns into the caller, the one below it into the traced function.",
-    ),
-    Note(
-        "arm64",
-        "save",
-        "ldr x4, [x2]",
-        "The callback is read from the ops. No list is walked, though the trampoline is everybody's.",
-    ),
-    Note(
-        "arm64",
-        "restore",
-        "ldr x30",
-        "The caller's return address goes back to where the function's own code expects it.",
-    ),
-    Note(
-        "arm64",
-        "restore",
-        "ret x9",
-        "Through x9, since x30 is taken. The site's BL pushed this address, so the CPU's return stack predicts it.",
-    ),
-    Note(
-        "riscv64",
-        "site",
-        "",
-        "Written once at boot: the upper part of the way to the trampoline. Only the next instruction is ever patched.",
-    ),
-    Note("riscv64", "site", "jalr", "Links through t0, so that ra still holds the caller's return address."),
-    Note(
-        "riscv64",
-        "save",
-        "ld t2",
-        "CALL_OPS: the ops pointer lies beside the function, before its first byte, and is found from the link.",
-    ),
-    Note("riscv64", "save", "beqz", "Does this ops have a direct call? Asked before anything is saved."),
-    Note("riscv64", "save", "c.sdsp a0", "a0 to a7 go into the ftrace_regs, with ip, ra, sp, s0 and t1."),
-    Note("riscv64", "save", "c.jalr", "Through ra, which was saved above."),
-    Note(
-        "riscv64",
-        "restore",
-        "c.jr t0",
-        "t0 is a link register, too: the site's JALR pushed this address, and this jump counts as the return.",
-    ),
-]
+_OWN_OPS = "CALL_OPS: the eight bytes before three_args point to the ops, so one trampoline can serve every function."
+_DIRECT = "Has this ops a direct call? If so, leave through it now, with nothing saved."
+_FROM_OPS = "The function to call comes from the ops. The trampoline is everybody's, yet no list is walked."
+
+#: What is said of which step; see publish/stepper.py.
+NOTES: Notes = {
+    "": {
+        ("site", 0): "A caller passes 1, 2 and 3. Watch where they go.",
+        (
+            "callback",
+            0,
+        ): "Its arguments are ip, parent_ip, ops and fregs. It adds one to the counter that the ops points to.",
+        (
+            "body",
+            0,
+        ): "The function's own code. Stack pointer, return address and arguments are what they were at its first byte.",
+        ("return", 0): "Straight to the caller: of the trampoline nothing is left to do.",
+    },
+    "x86_64": {
+        ("site", "call"): "Five bytes, a NOP while nobody traces. The CALL pushes where to go on in three_args.",
+        (
+            "save",
+            0,
+        ): "The ops' own trampoline, a copy of ftrace_caller. First a slot for call-depth accounting, idle here.",
+        (
+            "save",
+            "sub rsp",
+        ): "The frame is a pt_regs of which much stays unwritten: the words below that never get a value.",
+        (
+            "save",
+            "mov [rsp+0x60], rdx",
+        ): "The arguments. Not saved: r10 and r11, dead at a function's first byte, and what the callback preserves.",
+        ("save", "mov rsi,"): "parent_ip: the caller's return address, where the call of three_args pushed it.",
+        ("save", "sub rdi,"): "ip: the address of the site, the return address less the length of the CALL.",
+        ("save", "mov qword [rsp+0x88]"): "cs = 0 says that this is no full pt_regs.",
+        ("save", "mov rdx, [rip"): "The ops. Its address lies behind the trampoline's own code: nothing is looked up.",
+        ("save", "call"): "A direct call of the ops' own function. No list is walked.",
+        ("restore", 0): "The frame's ip becomes the return address: a callback may have set another one.",
+        (
+            "restore",
+            "ret",
+        ): "To behind the site. The CALL there pushed this address, so the CPU's return stack predicts it.",
+    },
+    "arm64": {
+        (
+            "site",
+            0,
+        ): "Written at boot, for good: the BL will overwrite x30, so the caller's return address moves to x9.",
+        ("site", "bl"): "The one instruction that is patched, a NOP while nobody traces.",
+        ("save", "ldur x11"): _OWN_OPS,
+        ("save", "ldr x17"): _DIRECT,
+        (
+            "save",
+            "stp x0, x1",
+        ): "x0 to x7, and x8, where a returned struct would go. Not saved: temporaries, and what the "
+        "callback preserves.",
+        (
+            "save",
+            "stp x29, x9, [sp, #0x80]",
+        ): "A frame record for three_args, which has none yet: it returns to the caller.",
+        ("save", "stp x29, x30, [sp, #0x70]"): "And the trampoline's own, into three_args. An unwinder finds both.",
+        ("save", "sub x0"): "ip: the address of the BL.",
+        ("save", "ldr x4"): _FROM_OPS,
+        ("restore", "ldp x8"): "x17 gets direct_tramp: not zero, it is a direct call that a callback wants made.",
+        ("restore", "ldr x30"): "The caller's return address goes back to where the function expects it.",
+        (
+            "restore",
+            "ret x9",
+        ): "Through x9, since x30 is taken. The BL pushed this address, so the return stack predicts it.",
+    },
+    "riscv64": {
+        ("site", 0): "Written at boot, for good: AUIPC, the upper part of the distance to ftrace_caller.",
+        (
+            "site",
+            "jalr",
+        ): "The one instruction that is patched. It links through t0, so ra keeps the caller's return address.",
+        ("save", "ld t2"): _OWN_OPS,
+        ("save", "ld t1, 0x40"): _DIRECT,
+        ("save", "c.sdsp t0"): "epc: where to go on. The frame is an ftrace_regs; there is no frame record.",
+        ("save", "addi t3"): "Any temporary will do to store the stack pointer; kernels take t4 or a0.",
+        (
+            "save",
+            "c.sdsp a0",
+        ): "a0 to a7, whatever the function takes. Not saved: temporaries, and what the callback preserves.",
+        ("save", "addi a0"): "ip: the address of the JALR.",
+        ("save", "ld t1, 0(t2)"): _FROM_OPS,
+        ("save", "c.jalr"): "Links through ra, which is in the frame by now.",
+        ("restore", "c.ldsp t1"): "Not zero, t1 would be a direct call that a callback wants made.",
+        (
+            "restore",
+            "c.jr t0",
+        ): "t0 is a link register, too: the JALR pushed this address on the return stack, this jump pops it.",
+    },
+}
 
 
 def walks() -> list[dict]:
@@ -147,10 +125,10 @@ def walks() -> list[dict]:
 
 
 def rows() -> pd.DataFrame:
-    """One row per ISA and stretch between milestones: its instructions, the registers they changed, and their stores.
+    """One row per ISA and stretch between milestones: its instructions, and the memory accesses they make.
 
-    Columns: isa, from (a milestone), instructions, changed (registers that got another value, each time counted),
-    stores. A stretch reaches up to the next milestone, the last one to the end of the call.
+    Columns: isa, from (a milestone), instructions, loads, stores. A stretch reaches up to the next milestone, the last
+    one to the end of the call.
     """
     out = []
     for w in walks():
@@ -158,8 +136,8 @@ def rows() -> pd.DataFrame:
         ends = [step for _, step in marks[1:]] + [len(w["steps"])]
         for (name, start), end in zip(marks, ends, strict=True):
             part = w["steps"][start:end]
-            changed, stores = sum(len(r) for _, r, _ in part), sum(len(m) for _, _, m in part)
-            out.append({"isa": w["isa"], "from": name, "instructions": len(part), "changed": changed, "stores": stores})
+            stores, loads = (sum(len(step[which]) for step in part) for which in (2, 3))
+            out.append({"isa": w["isa"], "from": name, "instructions": len(part), "loads": loads, "stores": stores})
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
