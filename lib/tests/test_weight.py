@@ -97,15 +97,15 @@ def seconds_to_chart(browser, address: str) -> float:
     return time / 1000
 
 
-def fastest_to_chart(browser, base: str, site: Path, page: str) -> float:
-    """The fastest of five: other work on the machine can only add to it."""
+def fast_enough(browser, base: str, site: Path, page: str, tries: int = 5) -> bool:
+    """Is the first chart there in time at least once? Other work on the machine can only add to a time."""
     name = (site / f"{page}.html").read_text("utf-8").split("<figure ", 1)[1].split('id="', 1)[1].split('"', 1)[0]
-    return min(seconds_to_chart(browser, f"{base}/{page}.html#{name}") for _ in range(5))
+    return any(seconds_to_chart(browser, f"{base}/{page}.html#{name}") <= CHART_LIMIT for _ in range(tries))
 
 
 def test_first_chart_is_drawn_in_time(browser, bases, site):
-    times = {page: fastest_to_chart(browser, bases["http"], site, page) for page in pages_with_chart(site)}
-    assert times and {page: time for page, time in times.items() if time > CHART_LIMIT} == {}
+    pages = pages_with_chart(site)
+    assert pages and [page for page in pages if not fast_enough(browser, bases["http"], site, page)] == []
 
 
 def test_a_slow_chart_is_reported(browser, site, tmp_path):
@@ -115,7 +115,7 @@ def test_a_slow_chart_is_reported(browser, site, tmp_path):
     bundle.write_text(wait + bundle.read_text("utf-8"), "utf-8")
     address, end = serve(tmp_path / "site")
     try:
-        assert fastest_to_chart(browser, address, site, pages_with_chart(site)[0]) > CHART_LIMIT
+        assert not fast_enough(browser, address, site, pages_with_chart(site)[0], tries=1)
     finally:
         end()
 
