@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tramplab.publish import chart
-from tramplab.publish.chart import heat_map, lines, stacked_bars, state_strip, waterfall
+from tramplab.publish.chart import heat_map, lines, scatter, stacked_bars, state_strip, waterfall
 
 ISAS = ("x86_64", "arm64", "riscv64")
 LAYOUTS = ("wide", "narrow")
@@ -95,12 +95,27 @@ def change_rows() -> pd.DataFrame:
     )
 
 
+def pair_rows() -> pd.DataFrame:
+    """Bands of all sizes, one of them none at all."""
+    frame = pd.DataFrame(
+        {"isa": isa, "case": f"{hook} {n}", "core": core, "measured": n + 0.5, "predicted": (n + 0.25) * (k + 1)}
+        for isa in ISAS
+        for k, core in enumerate(("Cortex-A72", "a core with a longer name"))
+        for hook in ("ops", "direct")
+        for n in ((1, 2, 40) if hook == "ops" else (3, 11))
+    )
+    frame["least"], frame["most"] = frame["predicted"] * 0.8, frame["predicted"] * [1 + n % 3 / 4 for n in range(30)]
+    frame.attrs["units"] = {"measured": "ns", "predicted": "cycles"}
+    return frame
+
+
 EXAMPLES = {
     "bars": lambda: stacked_bars("instructions")(bar_rows()),
     "lines": lambda: lines("instructions", over="callbacks", series="hook")(line_rows()),
     "lines, log": lambda: lines("instructions", over="callbacks", shared=False, log="xy")(line_rows()),
     "heat": lambda: heat_map("loads", rows="hook", columns="release")(heat_rows()),
     "heat, rows": lambda: heat_map("loads", per_row=True)(heat_rows()),
+    "pairs": lambda: scatter("predicted", "measured", "case", "core", "least", "most")(pair_rows()),
     "strip": lambda: state_strip(quiet=("nothing", "0"))(strip_rows()),
     "waterfall": lambda: waterfall("instructions", step="change")(change_rows()),
 }
@@ -108,6 +123,7 @@ EXAMPLES = {
 NAMED = {
     "bar": (("panel", "bar", "part"), "instructions"),
     "point": (("panel", "series", "over"), "instructions (per call)"),
+    "pair": (("panel", "series", "name", "against"), "predicted (cycles)"),
     "cell": (("panel", "row", "column"), "loads"),
     "state": (("panel", "step", "lane"), "state"),
     "step": (("panel", "step"), "instructions"),

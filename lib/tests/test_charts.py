@@ -34,6 +34,7 @@ from charts import (
     line_rows,
     marks,
     overlap,
+    pair_rows,
     picture,
     strip_rows,
     texts,
@@ -43,7 +44,7 @@ from hypothesis import strategies as st
 
 from tramplab.errors import TramplabError
 from tramplab.publish import chart, vega
-from tramplab.publish.chart import heat_map, lines, stacked_bars, state_strip, theme, waterfall
+from tramplab.publish.chart import heat_map, lines, scatter, stacked_bars, state_strip, theme, waterfall
 from tramplab.publish.chart.text import longest_piece, number, signed, spread, wrap
 
 # -- every kind
@@ -182,6 +183,13 @@ def twice(frame: pd.DataFrame) -> pd.DataFrame:
         (lines("loads", over="n"), heat_rows().assign(n=range(47)), "not every row has a number in loads"),
         (lines("instructions", "callbacks", log="y"), line_rows().assign(instructions=0), "shows no 0; .* leave y out"),
         (lines("instructions", "callbacks", ("hook", "callbacks")), line_rows(), "28 lines cannot be told apart"),
+        (scatter("predicted", "measured", "core", "predicted"), pair_rows(), "series cannot be told apart"),
+        (scatter("predicted", "measured", "case", "core"), pair_rows().assign(measured=0), "shows no 0"),
+        (
+            scatter("predicted", "measured", "case", "core", "predicted", "least"),
+            pair_rows(),
+            "the band of ops 1 does not hold its predicted",
+        ),
         (waterfall("instructions", "change", end="guard"), change_rows(), "a step has the name of the sum, 'guard'"),
     ],
 )
@@ -198,6 +206,8 @@ def test_what_does_not_fit_is_refused():
         state_strip(step="n")(frame)
     with pytest.raises(TramplabError, match="log is"):
         lines("loads", "n", log="z")
+    with pytest.raises(TramplabError, match="a band has two ends"):
+        scatter("loads", "n", "isa", "hook", low="loads")
 
 
 # -- stacked bars
@@ -281,6 +291,29 @@ def test_points_are_where_their_numbers_are(kind, scale, axis, field):
         (low, start), (high, end) = min(pairs), max(pairs)
         assert low < high and abs(end - start) > 60
         assert all(abs(start + (n - low) / (high - low) * (end - start) - pixel) < 0.6 for n, pixel in pairs)
+
+
+@both_layouts
+def test_pairs_of_equal_numbers_lie_on_the_diagonal_and_bands_hold_their_points(layout):
+    rows = pair_rows()
+    rows["predicted"] = rows["measured"] * rows["core"].map({"Cortex-A72": 1, "a core with a longer name": 2})
+    svg = scatter("predicted", "measured", "case", "core")(rows).svg(layout)
+    for isa in ISAS:
+        points = [p for p in marks(svg, "pair") if p.get("aria-label").startswith(isa)]
+        equal = {round(p.x + p.y, 1) for p in points if "Cortex" in p.get("aria-label")}
+        double = {round(p.x + p.y, 1) for p in points if "Cortex" not in p.get("aria-label")}
+        assert max(equal) - min(equal) < 0.3 and max(double) - min(double) < 0.3
+        assert min(equal) - max(double) > 5  # what is predicted too large is above the line
+    ends = [seen for seen in elements(picture("pairs", layout)) if seen.element.tag.endswith("}line")]
+    bands = [
+        (e.x, e.y, e.y + float(e.get("y2"))) for e in ends if e.get("x2") == "0" and e.get("stroke-width") == "1.5"
+    ]
+    points = marks(picture("pairs", layout), "pair")
+    assert len(points) == 30
+    for p in points:
+        assert any(abs(x - p.x) < 0.1 and min(a, b) - 0.1 <= p.y <= max(a, b) + 0.1 for x, a, b in bands), p.get(
+            "aria-label"
+        )
 
 
 def test_one_scale_for_all_panels_or_one_each():

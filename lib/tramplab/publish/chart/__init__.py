@@ -19,6 +19,7 @@ from tramplab.publish.chart.bars import stacked_bars
 from tramplab.publish.chart.drawing import Drawing
 from tramplab.publish.chart.heat import heat_map
 from tramplab.publish.chart.lines import lines
+from tramplab.publish.chart.scatter import scatter
 from tramplab.publish.chart.strip import state_strip
 from tramplab.publish.chart.theme import COLOURS, NARROW, WIDE, colour
 from tramplab.publish.chart.waterfall import waterfall
@@ -31,6 +32,7 @@ __all__ = [
     "colour",
     "heat_map",
     "lines",
+    "scatter",
     "stacked_bars",
     "state_strip",
     "waterfall",
