@@ -180,7 +180,8 @@ LABEL(ftrace_regs_caller_end)
 	addq	$(FRAME + FIXUP - 8), %rsp
 	popfq
 #ifdef CONFIG_X86_DIRECT_REBALANCE
-	call	2f				/* pairs with the ret below on the return stack */
+	call	2f				/* pairs with the ret below on the return stack; */
+	int3					/* a call to the very next instruction would push nothing there */
 2:	addq	$8, %rsp
 #endif
 	ret
