@@ -124,13 +124,34 @@ def build(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> Path:
     )
 
 
+def program(isa: Isa, sources: Path, base: int) -> Path:
+    """A static program without a libc, from a folder's *.c and its <isa>.S; linked at base (cached)."""
+    files = sorted(f for f in sources.iterdir() if f.suffix in {".c", ".h"} or f.name == f"{isa.name}.S")
+    flags = [f"--target={isa.triple}", *_COMMON, *isa.cflags, "-fpie", f"-ffile-prefix-map={sources}={sources.name}"]
+    h = hashlib.sha256(repr((flags[:-1], base, _version())).encode())
+    for f in files:
+        h.update(f.name.encode() + b"\0" + f.read_bytes() + b"\0")
+
+    def make(folder: Path) -> Path:
+        units = [f for f in files if f.suffix != ".h"]
+        for unit in units:
+            run_tool("clang", *flags, "-c", str(unit), "-o", f"{unit.name}.o", cwd=folder)
+        objects = [f"{unit.name}.o" for unit in units]
+        link = ("-static", "--build-id=none", "--no-relax", "-z", "noexecstack", f"--image-base={base:#x}")
+        run_tool("ld.lld", *link, *objects, "-o", "program.elf", cwd=folder)
+        return folder / "program.elf"
+
+    return publish(make, f"{isa.name}-{h.hexdigest()[:24]}.program")
+
+
 @functools.cache
 def _version() -> str:
     return run_tool("clang", "--version").splitlines()[0]
 
 
 def _bases(isa: Isa) -> list[str]:
-    return [f"--defsym=LAB_TEXT_BASE={isa.text_base:#x}", f"--defsym=LAB_FAR_BASE={isa.far_base:#x}"]
+    places = {"LAB_TEXT_BASE": isa.text_base, "LAB_FAR_BASE": isa.far_base, "LAB_PAGE": isa.page}
+    return [f"--defsym={name}={value:#x}" for name, value in places.items()]
 
 
 def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:

@@ -20,6 +20,7 @@ from ..emulate.image import load
 from ..emulate.machine import DEFAULT_BUDGET, HEAP_SIZE, NONE, RECORD, Machine
 from ..emulate.toolchain import GUEST
 from ..errors import TramplabError, unknown
+from ..isa import Isa
 from . import arch, releases
 from .boot import boot
 from .layout import Heap
@@ -54,7 +55,7 @@ class Kernel:
 
     def __init__(
         self,
-        isa: str,
+        isa: str | Isa,
         release: str = LATEST,
         *,
         meter: str = RECORD,

@@ -12,18 +12,20 @@ from __future__ import annotations
 
 from ..errors import TramplabError, unknown
 from . import arm64, riscv64, x86_64
-from .record import Branch, Isa, ReturnStack
+from .record import Branch, Isa, ReturnStack, UserSpace
 
 #: In the order every table and figure shows them.
 ISAS: dict[str, Isa] = {m.ISA.name: m.ISA for m in (x86_64, arm64, riscv64)}
 
 
-def get(name: str) -> Isa:
-    """The record of an ISA; raises TramplabError with the near matches if there is none of that name."""
+def get(name: str | Isa) -> Isa:
+    """The record of an ISA by name; a record is returned as it is. Raises TramplabError with the near matches."""
+    if isinstance(name, Isa):
+        return name
     try:
         return ISAS[name]
     except KeyError:
         raise unknown("ISA", name, ISAS) from None
 
 
-__all__ = ["ISAS", "Branch", "Isa", "ReturnStack", "TramplabError", "get"]
+__all__ = ["ISAS", "Branch", "Isa", "ReturnStack", "TramplabError", "UserSpace", "get"]

@@ -2,7 +2,7 @@
 
 import struct
 
-from .record import Branch, Isa, ReturnStack
+from .record import Branch, Isa, ReturnStack, UserSpace
 
 
 def _imm26(opcode: int):
@@ -20,6 +20,8 @@ B = Branch(_imm26(0x14000000), _REACH, 4)
 NOP = struct.pack("<I", 0xD503201F)
 #: What the first of a site's two instructions becomes at boot: the caller's return address moves out of BL's way.
 MOV_X9_LR = struct.pack("<I", 0xAA1E03E9)
+
+_CFLAGS = ("-mgeneral-regs-only", "-mno-outline-atomics", "-ffixed-x18")
 
 ISA = Isa(
     name="arm64",
@@ -44,10 +46,19 @@ ISA = Isa(
     module_base=0xFFFF800084000000,
     far_base=0xFFFF800090000000,
     triple="aarch64-none-elf",
-    cflags=("-mgeneral-regs-only", "-mno-outline-atomics", "-ffixed-x18"),
+    cflags=_CFLAGS,
     asm_prologue="",
     unicorn=("UC_ARCH_ARM64", "UC_MODE_ARM", None),
     unicorn_prefix="arm64",
     capstone=("CS_ARCH_ARM64", "CS_MODE_ARM"),
     keystone=("KS_ARCH_ARM64", "KS_MODE_LITTLE_ENDIAN"),
+    user_space=UserSpace(
+        shift=0xFFFF800000000000,
+        cflags=_CFLAGS,
+        bases=(("tpidr_el0", "init_task"), ("x18", "lab_boot_pcpu")),
+        differs=(
+            "current is read from TPIDR_EL0, the kernel's from SP_EL0",
+            "the per-CPU base is a MOV from x18, the kernel's an MRS from TPIDR_EL1",
+        ),
+    ),
 )

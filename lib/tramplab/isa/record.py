@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import TramplabError
 
@@ -34,6 +35,21 @@ class ReturnStack:
 
     link_registers: tuple[str, ...]
     source: str
+
+
+@dataclass(frozen=True)
+class UserSpace:
+    """How the lab kernel is built as part of an ordinary process, and in what it then differs.
+
+    shift: bytes that every address lies lower than in the kernel, so that all distances stay. cflags: instead of the
+    kernel's. bases: (register, symbol whose address it holds) where a kernel's own base register is out of reach. differs:
+    what runs differently, for the reader; one instruction always stands for one.
+    """
+
+    shift: int
+    cflags: tuple[str, ...]
+    bases: tuple[tuple[str, str], ...]
+    differs: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +90,21 @@ class Isa:
     unicorn_prefix: str  # module of register constants, e.g. "x86"
     capstone: tuple[str, str] = ("", "")
     keystone: tuple[str, str] | None = None
+    user_space: UserSpace | None = None
+    page: int = 4096  # text and data of an image share no page of this size
 
     def __post_init__(self) -> None:
         groups = set(self.args) | set(self.callee_saved) | set(self.scratch) | set(self.fixed) | set(self.returns)
         unknown = groups - set(self.registers)
         if unknown:
             raise TramplabError(f"{self.name}: {sorted(unknown)} are in a role but not in the list of registers")
+
+    @functools.cached_property
+    def in_user_space(self) -> Isa:
+        """This ISA for a lab kernel that is built as part of a process; always the same record."""
+        there = self.user_space
+        if there is None:
+            raise TramplabError(f"the lab kernel cannot be built as part of a process on {self.name}.")
+        bases = {name: getattr(self, name) - there.shift for name in ("text_base", "module_base", "far_base")}
+        # a kernel's pages are up to 64 KiB, and mmap knows nothing smaller
+        return replace(self, cflags=(*there.cflags, "-DCONFIG_LAB_USER=1"), user_space=None, page=1 << 16, **bases)

@@ -2,7 +2,7 @@
 
 import struct
 
-from .record import Branch, Isa, ReturnStack
+from .record import Branch, Isa, ReturnStack, UserSpace
 
 T0, RA = 5, 1
 
@@ -46,6 +46,8 @@ C_NOP = struct.pack("<H", 0x0001)
 SD_RA = struct.pack("<I", 0xFE113C23)
 LD_RA = struct.pack("<I", 0xFF813083)
 
+_CFLAGS = ("-march=rv64imac_zicsr_zifencei", "-mabi=lp64", "-mcmodel=medany", "-mno-relax")
+
 ISA = Isa(
     name="riscv64",
     registers=tuple(
@@ -71,10 +73,11 @@ ISA = Isa(
     module_base=0xFFFFFFFF84000000,
     far_base=0xFFFFFFFF90000000,
     triple="riscv64-none-elf",
-    cflags=("-march=rv64imac_zicsr_zifencei", "-mabi=lp64", "-mcmodel=medany", "-mno-relax"),
+    cflags=_CFLAGS,
     asm_prologue=".option norvc",  # compression would be the assembler's choice, not the author's
     unicorn=("UC_ARCH_RISCV", "UC_MODE_RISCV64", None),
     unicorn_prefix="riscv",
     capstone=("CS_ARCH_RISCV", "CS_MODE_RISCV64|CS_MODE_RISCVC"),
     keystone=None,
+    user_space=UserSpace(shift=0xFFFFFFFF00000000, cflags=_CFLAGS, bases=(), differs=()),
 )

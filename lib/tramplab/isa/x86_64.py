@@ -2,7 +2,7 @@
 
 import struct
 
-from .record import Branch, Isa, ReturnStack
+from .record import Branch, Isa, ReturnStack, UserSpace
 
 
 def _rel32(opcode: int):
@@ -21,6 +21,8 @@ JMP = Branch(_rel32(0xE9), _REL32, 5)
 NOP5 = bytes.fromhex("0f1f440000")
 INT3 = b"\xcc"
 ENDBR64 = bytes.fromhex("f30f1efa")
+
+_CFLAGS = ("-mno-red-zone", "-mgeneral-regs-only", "-mstack-alignment=8")
 
 ISA = Isa(
     name="x86_64",
@@ -45,10 +47,16 @@ ISA = Isa(
     module_base=0xFFFFFFFFA0000000,
     far_base=0xFFFFFFFFFE000000,
     triple="x86_64-none-elf",
-    cflags=("-mcmodel=kernel", "-mno-red-zone", "-mgeneral-regs-only", "-mstack-alignment=8"),
+    cflags=("-mcmodel=kernel", *_CFLAGS),
     asm_prologue=".intel_syntax noprefix",
     unicorn=("UC_ARCH_X86", "UC_MODE_64", None),
     unicorn_prefix="x86",
     capstone=("CS_ARCH_X86", "CS_MODE_64"),
     keystone=("KS_ARCH_X86", "KS_MODE_64"),
+    user_space=UserSpace(
+        shift=0xFFFFFFFF80000000,
+        cflags=("-mcmodel=small", *_CFLAGS),
+        bases=(),
+        differs=(),
+    ),
 )

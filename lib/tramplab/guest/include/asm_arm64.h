@@ -33,11 +33,20 @@ struct ftrace_regs {
 
 #define MCOUNT_INSN_SIZE 4
 
+/* A process may not read either of the kernel's registers; one instruction stands for one. */
+#ifdef CONFIG_LAB_USER
+#define LAB_READ_CURRENT "mrs %0, tpidr_el0"
+#define LAB_READ_THIS_CPU "mov %0, x18"
+#else
+#define LAB_READ_CURRENT "mrs %0, sp_el0"
+#define LAB_READ_THIS_CPU "mrs %0, tpidr_el1"
+#endif
+
 static inline struct task_struct *lab_current(void)
 {
 	struct task_struct *t;
 
-	asm("mrs %0, sp_el0" : "=r"(t));
+	asm(LAB_READ_CURRENT : "=r"(t));
 	return t;
 }
 
@@ -45,7 +54,7 @@ static inline struct lab_pcpu *lab_this_cpu(void)
 {
 	struct lab_pcpu *p;
 
-	asm volatile("mrs %0, tpidr_el1" : "=r"(p));
+	asm volatile(LAB_READ_THIS_CPU : "=r"(p));
 	return p;
 }
 

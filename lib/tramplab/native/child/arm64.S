@@ -1,0 +1,32 @@
+	.text
+	.globl	_start
+_start:	mov	x29, #0
+	mov	x30, #0
+	bl	child
+	brk	#0
+
+	.globl	sys
+sys:	mov	x8, x0
+	mov	x0, x1
+	mov	x1, x2
+	mov	x2, x3
+	mov	x3, x4
+	mov	x4, x5
+	mov	x5, x6
+	svc	#0
+	ret
+
+	.globl	enter
+enter:	stp	x29, x30, [sp, #-16]!
+	mov	x29, sp
+	mov	x9, x0
+	mov	x0, x1
+	ldp	x10, x18, [x2]
+	msr	tpidr_el0, x10
+	ldr	x11, [x2, #16]
+	mov	sp, x11
+	blr	x9
+	mov	sp, x29
+	ldp	x29, x30, [sp], #16
+	ret
+	.section .note.GNU-stack, "", %progbits

@@ -1,0 +1,120 @@
+"""The machine in front of the reader: its ISA, and what makes its times worth more or less."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+from .. import isa as isas
+from ..errors import TramplabError
+from ..isa import Isa
+from ..paths import checkout
+
+#: What the kernel calls the ISAs (uname -m).
+MACHINES = {"x86_64": "x86_64", "aarch64": "arm64", "riscv64": "riscv64"}
+_CPU = Path("/sys/devices/system/cpu")
+
+
+def isa() -> Isa:
+    """The host's ISA; raises TramplabError where nothing can run natively."""
+    system, machine = platform.system(), platform.machine()
+    if system != "Linux":
+        raise TramplabError(
+            f"native runs need Linux, not {system or 'this system'}; counts and estimates work everywhere."
+        )
+    if machine not in MACHINES:
+        raise TramplabError(
+            f"the lab has no native run for {machine or 'this machine'}, only for {', '.join(MACHINES)} (64-bit Linux)."
+        )
+    return isas.get(MACHINES[machine])
+
+
+def last_cpu() -> int:
+    """The CPU to stay on: the last one this process may use, as interrupts are mostly the first one's."""
+    return max(os.sched_getaffinity(0))
+
+
+def facts(cpu: int) -> dict[str, object]:
+    """Provenance: where, when and under which circumstances times are taken."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": _commit(),
+        "isa": isa().name,
+        "cpu": cpu_model(Path("/proc/cpuinfo").read_text(errors="replace")),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "virtualised": virtualised(),
+        "governor": _read(_CPU / f"cpu{cpu}/cpufreq/scaling_governor") or "unknown",
+        "smt": {"0": "off", "1": "on"}.get(_read(_CPU / "smt/active"), "unknown"),
+        "cpus": os.cpu_count(),
+        "pinned to": cpu,
+        "load": round(os.getloadavg()[0], 2),
+    }
+
+
+def warnings(facts: dict[str, object]) -> list[str]:
+    """What a reader of the times should know, one sentence each."""
+    out = []
+    if facts["virtualised"] != "no":
+        out.append(
+            f"virtual machine ({facts['virtualised']}): its host may take the CPU away, share its core or change the "
+            "clock at any time."
+        )
+    if facts["governor"] not in ("performance", "unknown"):
+        out.append(f"the CPU's frequency governor is {facts['governor']}: the clock may change during the run.")
+    if facts["governor"] == "unknown":
+        out.append("the CPU's frequency governor is not to be seen: the clock may change during the run.")
+    if facts["smt"] == "on":
+        out.append("SMT is on: whatever runs on the sibling takes its share of the core.")
+    if facts["load"] > 0.5 * (facts["cpus"] or 1):
+        out.append(f"the load was {facts['load']} on {facts['cpus']} CPUs when the run began: others were at work.")
+    return out
+
+
+def cpu_model(cpuinfo: str) -> str:
+    """What /proc/cpuinfo calls the CPU, whatever the ISA words it like.
+
+    >>> cpu_model("processor : 0\\nCPU implementer : 0x41\\nCPU part : 0xd08\\n")
+    'CPU implementer 0x41, CPU part 0xd08'
+    """
+    found = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.+)$", cpuinfo, re.M))
+    if "model name" in found:
+        numbers = [f"{k.removeprefix('cpu ')} {found[k]}" for k in ("cpu family", "model", "stepping") if k in found]
+        return ", ".join([found["model name"].strip(), *numbers])
+    board = _read(Path("/proc/device-tree/model")).rstrip("\0")
+    names = ("uarch", "mvendorid", "marchid", "CPU implementer", "CPU variant", "CPU part")
+    return ", ".join([*([board] if board else []), *(f"{n} {found[n]}" for n in names if n in found)]) or "unknown"
+
+
+def virtualised() -> str:
+    """ "no", or by what as far as the system says."""
+    product = " ".join(filter(None, (_read(Path(f"/sys/class/dmi/id/{n}")) for n in ("sys_vendor", "product_name"))))
+    guest = re.search(r"^flags\s*:.*\bhypervisor\b", Path("/proc/cpuinfo").read_text(errors="replace"), re.M)
+    told = _read(Path("/sys/hypervisor/type")) or _read(Path("/proc/device-tree/hypervisor/compatible")).rstrip("\0")
+    known = re.search(r"QEMU|KVM|VMware|VirtualBox|Xen|Virtual Machine|Amazon EC2|Google Compute", product)
+    if guest or told or known:
+        return told or product or "hypervisor not named"
+    return "no"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _commit() -> str:
+    """The checkout's commit, with a + where tracked files differ from it; "unknown" outside git."""
+
+    def say(*arguments: str) -> str:
+        command = ["git", "-C", str(checkout()), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return say("rev-parse", "HEAD")[:12] + ("+" if say("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError, TramplabError):
+        return "unknown"

@@ -1,0 +1,89 @@
+"""Native times as rows, with the circumstances they were taken under; saved as JSON and read again."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ..errors import TramplabError
+
+#: What holds for native times on every ISA and does not hold for a kernel.
+LIMITS = (
+    "one thread calls the function again and again: caches and predictors are warm, and calls overlap as far as the core "
+    "lets them",
+    "it runs in user mode: no entry into the kernel, no interrupts off, no mitigations of the kernel's own",
+    "nobody else runs the text while it is patched",
+)
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one native run gave.
+
+    rows: one dictionary per hook, the unhooked call first:
+      hook, ns_min, ns_q1, ns_median, ns_q3   nanoseconds per call over all batches, with the loop around it
+      ns_over                                 ns_min less the unhooked call's
+      cycles_over                             the same in core cycles, by the clock that the additions showed
+      ratio_direct                            ns_over as a multiple of the direct call's; None if that was not timed
+      instructions, cycles, branch_misses     hardware counters per call, with the loop; only where they are permitted. They
+                                              are of batches of their own, 20 a hook: the core's predictors may be in another
+                                              state than in the fastest of the timed ones, so compare by cycles_over
+    warnings: what makes these times worth less. failures: hooks that did not run, and why. provenance: where and when.
+    """
+
+    rows: tuple[dict[str, object], ...]
+    warnings: tuple[str, ...]
+    failures: tuple[str, ...]
+    provenance: dict[str, object]
+
+    def row(self, hook: str) -> dict[str, object]:
+        """The row of a hook; raises TramplabError if there is none."""
+        for r in self.rows:
+            if r["hook"] == hook:
+                return r
+        raise TramplabError(f"this result has no {hook}; it has {', '.join(str(r['hook']) for r in self.rows)}.")
+
+    def as_json(self) -> str:
+        """One JSON object, readable by eye."""
+        return json.dumps({"format": _FORMAT, **asdict(self)}, indent=1) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, whole or not at all; raises TramplabError where that is not possible."""
+        path = Path(path)
+        try:
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            try:
+                with os.fdopen(handle, "w") as f:
+                    f.write(self.as_json())
+                os.chmod(temporary, 0o644)
+                os.replace(temporary, path)
+            except BaseException:
+                os.unlink(temporary)
+                raise
+        except OSError as e:
+            raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
+
+
+def load(path: str | Path) -> Result:
+    """Read a saved result; raises TramplabError for a file that is none."""
+    try:
+        saved = json.loads(Path(path).read_text())
+    except OSError as e:
+        raise TramplabError(f"cannot read {path}: {e.strerror}.") from None
+    except ValueError:
+        raise TramplabError(f"{path} is no native result: it is not JSON.") from None
+    if not isinstance(saved, dict) or saved.get("format") != _FORMAT:
+        raise TramplabError(f"{path} is no native result of this edition; make one with `tramplab native --save FILE`.")
+    try:
+        rows = tuple(dict(r) for r in saved["rows"])
+        if not rows or any(not {"hook", "ns_min", "ns_over"} <= r.keys() for r in rows):
+            raise KeyError("rows")
+        return Result(rows, tuple(saved["warnings"]), tuple(saved["failures"]), dict(saved["provenance"]))
+    except (KeyError, TypeError, ValueError):
+        raise TramplabError(
+            f"{path} is a damaged native result; make it again with `tramplab native --save FILE`."
+        ) from None

@@ -1,0 +1,124 @@
+"""The words that the child is told and answers in, one line each; numbers are hexadecimal.
+
+To it     pin CPU · limit MS · base TASK CPU STACK · loops REPEAT CHAIN · map ADDRESS SIZE TEXT · put ADDRESS BYTES ·
+          counter TYPE CONFIG · hook NAME, then its patch ADDRESS BEFORE AFTER and watch ADDRESS ·
+          check · time CALLS WARM ROUNDS
+From it   pinned ERRNO · counter ERRNO · check VALUE SEEN... NAME · total CALLS SEEN... NAME · time NS... NAME ·
+          count CALLS WANTED COUNTED COUNTS... NAME · done; or, and then it ends,
+          refused WHAT ADDRESS ERRNO · died SIGNAL PC ADDRESS NAME
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .states import Region, Subject
+
+#: (name, type, config) of the counters that are asked for (perf_event_open(2)).
+COUNTERS = (("instructions", 0, 1), ("cycles", 0, 0), ("branch-misses", 0, 5))
+#: The child's name for its own batch of dependent additions, of 64 each, and how many of them are in one batch.
+CHAIN, CHAIN_ADDITIONS = "-", 1000 * 64
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the child is to do: CPU to stay on (None: any), ms until a batch counts as hanging, batches.
+
+    rounds: batches per hook, 0 to check only. calls, warm: timed calls in a batch, and calls before it. counters: see
+    COUNTERS.
+    """
+
+    cpu: int | None = None
+    limit_ms: int = 5000
+    rounds: int = 0
+    calls: int = 2000
+    warm: int = 500
+    counters: tuple[tuple[str, int, int], ...] = ()
+
+
+@dataclass
+class Answers:
+    """What the child answered, numbers by hook name (count: of every batch).
+
+    pinned: errno, None if not asked. counters: errno per counter asked for. died: (signal, pc, address, hook). refused:
+    (what, address, errno). done: did it come to its end?
+    """
+
+    pinned: int | None = None
+    counters: list[int] = field(default_factory=list)
+    check: dict[str, list[int]] = field(default_factory=dict)
+    total: dict[str, list[int]] = field(default_factory=dict)
+    time: dict[str, list[int]] = field(default_factory=dict)
+    count: dict[str, list[list[int]]] = field(default_factory=dict)
+    died: tuple[int, int, int, str] | None = None
+    refused: tuple[str, int, int] | None = None
+    done: bool = False
+
+
+def script(subject: Subject, plan: Plan) -> str:
+    """The child's whole input."""
+    return "\n".join(_lines(subject, plan)) + "\n"
+
+
+def _lines(subject: Subject, plan: Plan) -> Iterator[str]:
+    if plan.cpu is not None:
+        yield f"pin {plan.cpu:x}"
+    yield f"limit {plan.limit_ms:x}"
+    yield f"base {subject.task:x} {subject.cpu:x} {subject.stack:x}"
+    yield f"loops {subject.repeat:x} {subject.chain:x}"
+    for address, size, text in _maps(subject.regions, subject.isa.in_user_space.page):
+        yield f"map {address:x} {size:x} {text:x}"
+    for r in subject.regions:
+        for filled in re.finditer(rb"[^\0](?:.{0,64}[^\0])*", r.data, re.DOTALL):  # the rest is zero already
+            yield f"put {r.address + filled.start():x} {filled.group().hex()}"
+    for _, kind, config in plan.counters:
+        yield f"counter {kind:x} {config:x}"
+    for s in subject.states:
+        yield f"hook {s.name}"
+        for address, before, after in s.patches:
+            yield f"patch {address:x} {before.hex()} {after.hex()}"
+        for address in s.watched:
+            yield f"watch {address:x}"
+    yield "check"
+    if plan.rounds:
+        yield f"time {plan.calls:x} {plan.warm:x} {plan.rounds:x}"
+
+
+def _maps(regions: tuple[Region, ...], page: int) -> list[tuple[int, int, bool]]:
+    """The pages of some regions as few maps: (address, size, is it text)."""
+    pages = {}
+    for r in regions:
+        pages |= dict.fromkeys(range(r.address & -page, r.address + len(r.data), page), r.text)
+    maps: list[tuple[int, int, bool]] = []
+    for at, text in sorted(pages.items()):
+        if maps and sum(maps[-1][:2]) == at and maps[-1][2] == text:
+            maps[-1] = (maps[-1][0], maps[-1][1] + page, text)
+        else:
+            maps.append((at, page, text))
+    return maps
+
+
+def answers(text: str) -> Answers:
+    """Read what the child wrote; a line that is cut short is where it ended."""
+    out = Answers()
+    for line in text.splitlines(keepends=True):
+        if not line.endswith("\n"):
+            break
+        word, *rest = line.split()
+        if word == "pinned":
+            out.pinned = int(rest[0], 16)
+        elif word == "counter":
+            out.counters.append(int(rest[0], 16))
+        elif word == "died":
+            out.died = (*(int(n, 16) for n in rest[:3]), rest[3])
+        elif word == "refused":
+            out.refused = (rest[0], *(int(n, 16) for n in rest[1:]))
+        elif word == "done":
+            out.done = True
+        elif word == "count":
+            out.count.setdefault(rest[-1], []).append([int(n, 16) for n in rest[:-1]])
+        else:
+            getattr(out, word)[rest[-1]] = [int(n, 16) for n in rest[:-1]]
+    return out

@@ -1,0 +1,161 @@
+"""What a native run needs of the lab kernel: what memory holds, and which bytes of it each hook changes.
+
+Everything is made by the code that emulated runs use. A kernel is booted for user space in the emulator, the hook is
+attached there, and what then differs from the idle kernel is the hook, as bytes; the emulated call of that very kernel is
+what the native call must agree with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..emulate.machine import COUNT, HEAP_SIZE, MODULE_SIZE, STACK_SIZE
+from ..errors import TramplabError
+from ..ftrace import hooks, shapes
+from ..ftrace.kernel import Function, Kernel
+from ..ftrace.measure import FUNCTIONS
+from ..isa import Isa
+
+#: Calls go through the loop in the guest, which passes the arguments that travel in registers everywhere.
+MAX_ARGS = 6
+#: Unchanged bytes between two changed ones that are not worth another patch.
+GAP = 16
+BASELINE = "none"
+
+Attach = Callable[[Kernel, Function], AbstractContextManager]
+
+
+@dataclass(frozen=True)
+class Region:
+    """A stretch of the guest's memory: its address, whether it is text, and what the idle kernel has there."""
+
+    address: int
+    text: bool
+    data: bytes
+
+
+@dataclass(frozen=True)
+class State:
+    """The kernel with one hook attached.
+
+    name: the hook's. patches: (address, bytes of the idle kernel, bytes with the
+    hook). watched: addresses of the words that callbacks count in. value, seen: what the emulated call returned, and what
+    it added to those words. where: address -> symbol+offset.
+    """
+
+    name: str
+    patches: tuple[tuple[int, bytes, bytes], ...]
+    watched: tuple[int, ...]
+    value: int
+    seen: tuple[int, ...]
+    where: Callable[[int], str | None]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An idle kernel in user space and the states to run it in; the first state is the baseline, with nothing attached."""
+
+    isa: Isa
+    release: str
+    function: str
+    regions: tuple[Region, ...]
+    states: tuple[State, ...]
+    task: int
+    cpu: int
+    stack: int
+    repeat: int
+    chain: int
+
+
+def boot(isa: Isa, release: str, **overrides) -> Kernel:
+    """A lab kernel that is built for a process, booted in the emulator."""
+    kernel = Kernel(isa.in_user_space, release, meter=COUNT, **overrides)
+    for register, symbol in isa.user_space.bases:
+        kernel.machine.set_register(register, kernel.image.address(symbol))
+    return kernel
+
+
+def subject(isa: Isa, release: str, variants: dict[str, Attach], args: int) -> Subject:
+    """Boot, attach and call in the emulator, once per variant; a baseline is put first.
+
+    Each variant gets a kernel of its own, so what it changes does not depend on the others. Raises TramplabError for what
+    the release cannot do.
+    """
+    if not 0 <= args <= MAX_ARGS:
+        raise TramplabError(f"a native call passes 0 to {MAX_ARGS} arguments, not {args}.")
+    idle = boot(isa, release)
+    regions = tuple(_regions(idle))
+    every = {BASELINE: hook(BASELINE), **variants}
+    states = tuple(_state(boot(isa, release), regions, name, attach, args) for name, attach in every.items())
+    image, machine = idle.image, idle.machine
+    return Subject(
+        isa,
+        release,
+        FUNCTIONS[args],
+        regions,
+        states,
+        task=image.address("init_task"),
+        cpu=image.address("lab_boot_pcpu"),
+        stack=machine.stack_top - 64,
+        repeat=image.address("lab_repeat"),
+        chain=image.address("lab_chain"),
+    )
+
+
+def hook(spec: str) -> Attach:
+    """A hook by name, or NAME:K for K callbacks; raises TramplabError for an unknown one."""
+    name, _, count = spec.partition(":")
+    if not re.fullmatch(r"[0-9]{0,4}", count):
+        raise TramplabError(f"a hook is written NAME or NAME:CALLBACKS, e.g. ops:10, not {spec!r}.")
+    chosen = hooks.get(name)
+    requests = hooks.requests(chosen, int(count or 1))
+
+    @contextmanager
+    def attach(kernel: Kernel, function: Function) -> Iterator[None]:
+        hooks.require(chosen, kernel.features)
+        with kernel.attached(function, *requests):
+            yield
+
+    return attach
+
+
+def shape(chosen: shapes.Shape) -> Attach:
+    """A trampoline of a given shape."""
+    return lambda kernel, function: shapes.attached(kernel, function, chosen)
+
+
+def _state(kernel: Kernel, regions: tuple[Region, ...], name: str, attach: Attach, args: int) -> State:
+    function = kernel.function(FUNCTIONS[args])
+    kernel.apply(kernel.slowpath.arch.patch_call(kernel.image.address("lab_repeat_call"), function.address, "the loop"))
+    with attach(kernel, function):
+        read = kernel.machine.read
+        patches = [p for r in regions for p in _differences(r, read(r.address, len(r.data)))]
+        watched = [kernel.image.address(s) for s in ("lab_direct_hits", "lab_observed_count")]
+        watched += [kernel.slowpath.memory.hits(o.index) for o in kernel.slowpath.ops]
+        value = kernel.call(function, *range(1, args + 1)).value
+        seen = tuple(kernel.machine.read_u64(w) for w in watched)
+        return State(name, tuple(patches), tuple(watched), value, seen, kernel.names())
+
+
+def _regions(kernel: Kernel) -> Iterator[Region]:
+    """All memory of an idle kernel."""
+    machine = kernel.machine
+    spans = [(s.address, s.size, s.executable) for s in kernel.image.segments]
+    spans += [(kernel.isa.module_base, MODULE_SIZE, True), (machine.heap, HEAP_SIZE, False)]
+    spans += [(machine.stack_top - STACK_SIZE, STACK_SIZE, False)]
+    for address, size, text in spans:
+        yield Region(address, text, machine.read(address, size))
+
+
+def _differences(region: Region, now: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """Where a region's bytes are others than at first: (address, bytes then, bytes now), short gaps included."""
+    changed = np.flatnonzero(np.frombuffer(region.data, np.uint8) != np.frombuffer(now, np.uint8))
+    for run in np.split(changed, np.flatnonzero(np.diff(changed) > GAP) + 1):
+        if len(run):
+            start, end = int(run[0]), int(run[-1]) + 1
+            yield region.address + start, region.data[start:end], now[start:end]
