@@ -43,7 +43,7 @@ def test_measure_json(tramplab, isa, hook):
     assert (status, err, out.count("\n")) == (0, "", 1)
     assert list(m) == [
         "isa", "hook", "release", "args", "callbacks", "components", "entry", "exit",
-        "frame_bytes", "frame_bytes_written", "stack_bytes",
+        "frame_bytes", "frame_bytes_written", "stack_bytes", "return_mispredicts",
     ]  # fmt: skip
     assert list(m["components"]) == list(COMPONENTS)
     assert all(list(c) == FIELDS for c in (*m["components"].values(), m["entry"], m["exit"]))
@@ -53,6 +53,7 @@ def test_measure_json(tramplab, isa, hook):
     assert m["frame_bytes"] >= m["frame_bytes_written"] >= 0
     assert m["stack_bytes"] >= m["frame_bytes"]
     assert (m["frame_bytes"] == 0) == (hook == "none")
+    assert list(m["return_mispredicts"]) == ["own", "outer", "callers", "entries"]
 
 
 def test_measure_callbacks(tramplab):
@@ -69,6 +70,7 @@ def test_measure_callbacks(tramplab):
 def test_measure_text(tramplab):
     status, out, _ = tramplab("measure", "riscv64", "ops", "--release", "v6.12")
     assert status == 0 and "trampoline" in out and "frame 112 bytes, 104 of them written" in out
+    assert "mispredicted returns, 16 entries: 0 in the call, 0 of its 8 callers'" in out
     assert all(len(line) <= 72 for line in out.splitlines())
 
 
@@ -122,6 +124,8 @@ def test_run_output_is_whole_or_absent(tramplab, tmp_path, monkeypatch):
         (["measure", "arm64", "ops", "--args", "two"], ["--args", "'two'"]),
         (["measure", "arm64", "ops", "--callbacks", "0"], ["0 callbacks", "1 to"]),
         (["measure", "arm64", "direct", "--callbacks", "2"], ["one callback", "direct+ops"]),
+        (["measure", "arm64", "ops", "--core", "cortex-a27"], ["unknown core 'cortex-a27'", "did you mean cortex-a72"]),
+        (["measure", "arm64", "ops", "--core", "zen3"], ["zen3 is a core for x86_64, not arm64", "cortex-a72"]),
         (["measure", "arm64", "ops-regs"], ["v7.2", "v5.5 to v6.1"]),
         (["measure", "arm64", "direct", "--release", "v6.3"], ["since v6.4"]),
         (["measure", "riscv64", "direct", "--release", "v6.7"], ["since v6.8"]),

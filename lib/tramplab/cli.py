@@ -1,4 +1,4 @@
-"""The command line: list, run, trace, measure, claims, cite, update. One line and exit status 2 for whatever a user can put right."""
+"""The command line. One line and exit status 2 for whatever a user can put right."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from pathlib import Path
 
 from . import isa as isas
 from . import studies
+from .analyse import cores
+from .analyse.measure import measure
 from .errors import TramplabError, unknown
 from .ftrace import hooks, releases
 from .ftrace.kernel import LATEST
-from .ftrace.measure import FUNCTIONS, measure, run
+from .ftrace.measure import FUNCTIONS, run
+from .native import command as native
 from .paths import checkout, data_file
 from .publish import cite, claims, ledger, pages, permalinks
 from .publish.show import rows_json, show
@@ -48,7 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="tramplab", description="Emulated experiments on Linux function tracing: exact counts, no timing."
+        prog="tramplab",
+        description="Emulated experiments on Linux function tracing: exact counts, estimated cycles, native times.",
     )
     sub = parser.add_subparsers(dest="name", required=True, metavar="COMMAND", parser_class=_Parser)
 
@@ -67,8 +71,11 @@ def _parser() -> argparse.ArgumentParser:
 
     p = sub.add_parser("measure", help="counts of one hooked call, by component")
     _hook_arguments(p)
+    p.add_argument("--core", metavar="NAME", help="also estimate cycles on a model of a core, e.g. zen3 or cortex-a72")
     p.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     p.set_defaults(command=_measure)
+
+    native.add(sub)
 
     p = sub.add_parser("claims", help="what was claimed in the threads, judged by running")
     p.add_argument("id", metavar="ID", nargs="?", help="one claim, e.g. s5 (default: all)")
@@ -116,6 +123,7 @@ def _list(args) -> None:
     print("ISAs:      " + " ".join(isas.ISAS))
     print("Releases:  every mainline release from " + releases.known()[0] + " to " + releases.known()[-1])
     print("           shown in studies: " + " ".join(releases.shown()))
+    print("Cores:     " + " ".join(cores.cores()))
     print("Hooks:")
     for h in hooks.HOOKS.values():
         print(f"  {h.name:<12}{h.title}")
@@ -124,7 +132,7 @@ def _list(args) -> None:
     print("Functions: " + " ".join(FUNCTIONS[:5]) + "\n           " + " ".join(FUNCTIONS[5:]))
     print("Studies:")
     for name, module in studies.STUDIES.items():
-        print(f"  {name:<18}{module.TITLE}")
+        print(f"  {name:<20}{module.TITLE}")
 
 
 def _run(args) -> None:
@@ -137,7 +145,7 @@ def _run(args) -> None:
     elif args.format == "json":
         text = rows_json(frame, study.NAME, study.TITLE)
     else:
-        text = golden_text(study, frame)
+        text = study_text(study, frame)
     if args.output:
         _write_whole(Path(args.output), text)
     else:
@@ -151,7 +159,7 @@ def _trace(args) -> None:
 
 
 def _measure(args) -> None:
-    m = measure(**_chosen(args))
+    m = measure(**_chosen(args), core=args.core)
     if args.json:
         print(json.dumps(m))
         return
@@ -164,6 +172,23 @@ def _measure(args) -> None:
     print(
         f"frame {m['frame_bytes']} bytes, {m['frame_bytes_written']} of them written; deepest stack {m['stack_bytes']} bytes"
     )
+    r = m["return_mispredicts"]
+    print(
+        f"mispredicted returns, {r['entries']} entries: {r['own']} in the call, {r['outer']} of its {r['callers']} callers'"
+    )
+    if "estimate" in m:
+        _print_estimate(m["estimate"])
+
+
+def _print_estimate(e: dict) -> None:
+    """The band, and the parameters of the core that make it."""
+    print(f"estimate, {e['core']} model: {e['low']:.0f}-{e['high']:.0f} {e['unit']} over the unhooked call")
+    if e["parameters"]:
+        print(f"{'what makes the band':<24}{'value':>6}{'range':>8}{'cycles':>10}  known from")
+    for p in e["parameters"]:
+        ends = sorted((p["at_low"], p["at_high"]))
+        span, effect = f"{p['low']}-{p['high']}", f"{ends[0]:.0f}-{ends[1]:.0f}"
+        print(f"{p['name']:<24}{p['value']:>6}{span:>8}{effect:>10}  {p['kind']}")
 
 
 def _claims(args) -> None:
@@ -184,9 +209,10 @@ def _cite(args) -> None:
     sys.stdout.write(text)
 
 
-def golden_text(study, frame) -> str:
-    """A study's golden table: its title and its rows in at most 72 columns."""
-    return f"{study.TITLE}\n\n{text_table(study.golden(frame), split='isa')}"
+def study_text(study, frame) -> str:
+    """A study's title and rows in at most 72 columns: its golden table, or where it has none that of its first figure."""
+    table = study.golden if hasattr(study, "golden") else study.FIGURES[0].table
+    return f"{study.TITLE}\n\n{text_table(table(frame), split='isa')}"
 
 
 def expected_file(name: str) -> Path:
@@ -195,8 +221,8 @@ def expected_file(name: str) -> Path:
 
 
 def _update(args) -> None:
-    for study in studies.STUDIES.values():
-        _rewrite(expected_file(study.NAME), golden_text(study, study.rows()))
+    for study in studies.GOLDEN.values():
+        _rewrite(expected_file(study.NAME), study_text(study, study.rows()))
     path = checkout() / "data" / permalinks.FILE
     old = path.read_text("utf-8") if path.is_file() else ""
     _rewrite(path, permalinks.updated(old, [*pages.addresses(checkout() / "book"), *claims.addresses()]))

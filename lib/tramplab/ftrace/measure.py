@@ -38,13 +38,17 @@ def run(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: in
 
 
 def measure(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, **overrides) -> dict:
-    """What `tramplab measure` prints; counts are absolute (the unhooked call is the hook "none").
+    """Run once and return the counts as a dictionary, see counted()."""
+    return counted(run(isa, hook, release, args, callbacks, **overrides), isa, hook, release, args, callbacks)
+
+
+def counted(r: Run, isa: str, hook: str, release: str, args: int, callbacks: int) -> dict:
+    """The counts of a run that was made so; they are absolute (the unhooked call is the hook "none").
 
     components: counts by component. entry: from the function's first byte to its body, without the callbacks. exit: from
     the body's last instruction until the caller. frame_bytes, frame_bytes_written: the trampolines' stack frame and how
     much of it they write. stack_bytes: how deep the whole call goes below its first stack pointer.
     """
-    r = run(isa, hook, release, args, callbacks, **overrides)
     return {
         "isa": isa,
         "hook": hook,

@@ -20,19 +20,19 @@ class Run:
     """One call of a traced function.
 
     value: the first return register. registers: all of them after the return. hits: calls seen per registered ops, in
-    list order (newest first).
+    list order (newest first). instructions: what was executed, by address.
     """
 
     def __init__(self, kernel: Kernel, function: Function, raw: RawRun, hits: tuple[int, ...]) -> None:
         self._kernel, self.function, self._raw, self.hits = kernel, function, raw, hits
-        self.registers = raw.registers
+        self.isa, self.registers = kernel.isa, raw.registers
         self.value = raw.registers[kernel.isa.returns[0]]
         self.config = str(kernel)
         self._bodies = sorted((r.site.entry, r.site.body, r.site.function) for r in kernel.slowpath.records.values())
         # text may change after this call, so what depends on it is taken now
         self.name_of = kernel.names()
         self.counts: RunCounts = _counts.count(kernel.machine, raw.tally, self.component_of, self.symbol_of)
-        self._instructions = {pc: kernel.machine.instruction_at(pc) for pc in raw.tally.issued}
+        self.instructions = {pc: kernel.machine.instruction_at(pc) for pc in raw.tally.issued}
 
     def component_of(self, pc: int) -> str:
         """site, trampoline, core, callback or function; a site reaches from a function's first byte to its body."""
@@ -79,7 +79,7 @@ class Run:
     def disassembly(self, limit: int = 400) -> str:
         """What was executed, in order, with symbols, stack depth and accesses; `limit` instructions, 72 columns."""
         return listing(
-            self.steps, {pc: i.text for pc, i in self._instructions.items()}, self.component_of, self.name_of, limit
+            self.steps, {pc: i.text for pc, i in self.instructions.items()}, self.component_of, self.name_of, limit
         )
 
     def _sum(self, start: int, stop: int) -> Counts:
@@ -91,7 +91,7 @@ class Run:
                 continue
             loads = [size for _, size, is_store in s.accesses if not is_store]
             stores = [size for _, size, is_store in s.accesses if is_store]
-            behind = s.pc + self._instructions[s.pc].size
+            behind = s.pc + self.instructions[s.pc].size
             taken = i + 1 == len(self.steps) or self.steps[i + 1].pc != behind
             total += Counts(1, len(loads), len(stores), sum(loads), sum(stores), int(taken))
         return total

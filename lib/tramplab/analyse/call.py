@@ -1,0 +1,47 @@
+"""A recorded call as the analyses take it: what ran, in order, and what each instruction is."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..emulate.decode import Instruction
+from ..emulate.trace import Step
+from ..ftrace.run import Run
+from ..isa import Isa
+
+#: A run's call is made once, so that what is worked out of it can be kept.
+_CALLS: weakref.WeakKeyDictionary[Run, Call] = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call, from the traced function's first instruction to its return.
+
+    instructions: by address, every address in steps among them. returns_to: where execution is after the last step.
+    name_of: address -> symbol+offset, None where nothing has a name.
+    """
+
+    isa: Isa
+    steps: list[Step]
+    instructions: dict[int, Instruction]
+    returns_to: int
+    name_of: Callable[[int], str | None]
+
+    @classmethod
+    def of(cls, run: Run | Call) -> Call:
+        """The call of a run; raises TramplabError for one that was only counted."""
+        if isinstance(run, Call):
+            return run
+        if run not in _CALLS:
+            _CALLS[run] = cls(run.isa, run.steps, run.instructions, run.registers[run.isa.pc], run.name_of)
+        return _CALLS[run]
+
+    def destinations(self) -> list[int]:
+        """Per step, the address of the instruction executed next."""
+        return [*(s.pc for s in self.steps[1:]), self.returns_to]
+
+    def where(self, address: int) -> str:
+        """symbol+offset of an address, or the bare address."""
+        return self.name_of(address) or f"{address:#x}"

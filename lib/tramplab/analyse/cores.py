@@ -1,0 +1,187 @@
+"""The cores an estimate can be made for: data/cores/*.yml, every parameter with its range and source.
+
+>>> core = get("cortex-a72")
+>>> core.isa, core.in_order, core["load"].value
+('arm64', False, 4)
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+import yaml
+
+from ..errors import TramplabError, unknown
+from ..paths import data_file
+
+#: How well a parameter is known.
+KINDS = ("manual", "compiler model", "measured", "assumption")
+
+#: What each parameter means; cycles where nothing else is said.
+MEANINGS = {
+    "width": "slots per cycle: what the front end hands on (a slot is an instruction, but for the slots_ parameters)",
+    "fetch": "slots per cycle that get into the queue before them, up to a taken branch",
+    "window": "instructions between the oldest unfinished one and the youngest (the reorder buffer)",
+    "store_buffer": "stores between the oldest that is not in the cache yet and the youngest",
+    "stores_per_cycle": "stores per cycle that go from the store buffer to the cache",
+    "load": "from the address to the loaded value, in the first-level cache",
+    "late_stage": "cycles later at which an ALU or branch gets a second chance to run if its operands were not there",
+    "loads_wait": "1 if a load waits until the addresses of all older stores are known",
+    "forward": "from a store's data to the value of a load of bytes that it wrote",
+    "forward_renamed": "the same where the load is of exactly the store's bytes and the core links the two by renaming",
+    "forward_failed": "the same where a load needs bytes of more than one store, or of a store and of memory",
+    "multiply": "latency of a multiplication",
+    "divide": "latency of a division",
+    "atomic": "latency of an atomic read-modify-write, or of one half of a pair of exclusives",
+    "barrier": "from the last older instruction to the first younger one",
+    "read": "latency of reading a system register",
+    "taken_bubble": "cycles without slots behind a direct branch that is taken and predicted",
+    "call_bubble": "the same behind a call, a return or an indirect branch",
+    "mispredict": "from the resolution of a mispredicted return to the first slot of the right path",
+    "return_stack": "entries of the return stack",
+    "return_stack_checked": "1 if an empty return stack is noticed, 0 if it goes round to what it held before",
+    "moves_free": "1 if copies of registers are made by renaming, without a unit and without latency",
+    "slots_call": "slots of a call",
+    "slots_return": "slots of a return",
+    "slots_update": "slots of an instruction that reads, changes and writes memory",
+    "push_flags": "cycles for which PUSHF keeps the front end",
+    "pop_flags": "cycles for which POPF keeps the front end",
+    "stack_sync": "slots for using rsp by name after pushes, pops, calls or returns",
+    "fused_compare": "1 if a compare and the conditional jump behind it take one slot",
+    "slots_pair": "slots of a load or store of two registers",
+    "pair_load": "cycles for which a load of two registers keeps its port",
+    "pair_store": "cycles for which a store of two registers keeps its port",
+    "slots_writeback": "further slots of an access that also moves its base register",
+}
+_ALL = set(
+    "width load forward forward_failed multiply divide atomic barrier read taken_bubble call_bubble mispredict"
+    " return_stack return_stack_checked slots_call slots_return".split()
+)
+_IN_ORDER = {"late_stage"}
+_OUT_OF_ORDER = {"fetch", "window", "store_buffer", "stores_per_cycle", "moves_free", "loads_wait"}
+_OF_ISA = {
+    "x86_64": {"slots_update", "push_flags", "pop_flags", "stack_sync", "fused_compare"},
+    "arm64": {"slots_pair", "pair_load", "pair_store", "slots_writeback"},
+    "riscv64": set(),
+}
+_OPTIONAL = {"forward_renamed"}
+#: What needs a port; store_data only where a store needs a second one for its data.
+_USES = ("alu", "multiply", "divide", "branch", "load", "store")
+_OPTIONAL_USES = ("store_data",)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One number about a core: what is used, the range it may have, how it is known, from which of the core's sources.
+
+    An assumption without a source has a note that gives the reason.
+    """
+
+    name: str
+    value: int
+    low: int
+    high: int
+    kind: str
+    sources: tuple[str, ...]
+    note: str = ""
+
+    @property
+    def uncertain(self) -> bool:
+        return self.low != self.high
+
+
+@dataclass(frozen=True, eq=False)
+class Core:
+    """One core.
+
+    clock_ghz: of the usual board or part. mca: its name for llvm-mca, None if that does not know it. cpus: pattern
+    of what native.host.cpu_model() calls such CPUs. ports: by name. uses:
+    what is done -> the ports that can do it. sources: what the parameters' sources stand for, {"text": ..., "url": ...}.
+    """
+
+    name: str
+    title: str
+    isa: str
+    in_order: bool
+    clock_ghz: float
+    mca: str | None
+    cpus: str
+    ports: tuple[str, ...]
+    uses: dict[str, tuple[str, ...]]
+    ports_sources: tuple[str, ...]
+    sources: dict[str, dict[str, str]]
+    parameters: dict[str, Parameter]
+
+    def __getitem__(self, name: str) -> Parameter:
+        return self.parameters[name]
+
+    @property
+    def values(self) -> dict[str, int]:
+        """Every parameter's value."""
+        return {name: p.value for name, p in self.parameters.items()}
+
+
+@functools.cache
+def cores() -> dict[str, Core]:
+    """Every core there is a file for, by name; raises TramplabError for a file that is not as it should be."""
+    folder = data_file("releases.yml").parent / "cores"
+    found = [_read(path.stem, yaml.safe_load(path.read_text("utf-8"))) for path in sorted(folder.glob("*.yml"))]
+    return {c.name: c for c in found}
+
+
+def get(name: str, isa: str | None = None) -> Core:
+    """A core by name; raises TramplabError with near matches, or if it is not one of the ISA."""
+    try:
+        core = cores()[name]
+    except KeyError:
+        raise unknown("core", name, cores()) from None
+    if isa not in (None, core.isa):
+        fitting = ", ".join(c.name for c in cores().values() if c.isa == isa)
+        raise TramplabError(f"{name} is a core for {core.isa}, not {isa}; choose one of {fitting}.")
+    return core
+
+
+def of_cpu(model: str) -> Core | None:
+    """The core of a CPU, by what /proc/cpuinfo says of it (see native.host.cpu_model); None for one that is not modelled.
+
+    >>> of_cpu("AMD EPYC 7763 64-Core Processor, family 25, model 1, stepping 1").name
+    'zen3'
+    """
+    return next((c for c in cores().values() if re.search(c.cpus, model)), None)
+
+
+def _read(name: str, facts: dict) -> Core:
+    wanted = _ALL | _OF_ISA[facts["isa"]] | (_IN_ORDER if facts["in_order"] else _OUT_OF_ORDER)
+    if wrong := sorted(wanted ^ (set(facts["parameters"]) - _OPTIONAL)):
+        raise TramplabError(f"data/cores/{name}.yml: {', '.join(wrong)} must be given, or must not.")
+    parameters = {n: Parameter(n, **{**p, "sources": tuple(p["sources"])}) for n, p in facts["parameters"].items()}
+    for p in parameters.values():
+        known = (
+            p.kind in KINDS
+            and set(p.sources) <= set(facts["sources"])
+            and (p.sources or (p.kind == "assumption" and p.note))
+        )
+        if not p.low <= p.value <= p.high or not known:
+            raise TramplabError(
+                f"data/cores/{name}.yml: {p.name} needs low <= value <= high, a kind of {', '.join(KINDS)}, and known sources."
+            )
+    ports, uses = tuple(facts["ports"]), {use: tuple(p) for use, p in facts["uses"].items()}
+    named = {p for group in uses.values() for p in group}
+    if not set(_USES) <= set(uses) <= {*_USES, *_OPTIONAL_USES} or named != set(ports):
+        raise TramplabError(f"data/cores/{name}.yml: the ports of {', '.join(_USES)} must be given, and all be used.")
+    return Core(
+        name,
+        facts["title"],
+        facts["isa"],
+        facts["in_order"],
+        facts["clock_ghz"],
+        facts["mca"],
+        facts["cpus"],
+        ports,
+        uses,
+        tuple(facts["ports_source"]),
+        facts["sources"],
+        parameters,
+    )

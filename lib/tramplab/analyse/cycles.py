@@ -1,0 +1,114 @@
+"""What a hook costs on a core, in cycles: an estimate with its band.
+
+The estimate is the difference of two steady states of pipeline.py, hooked and unhooked, with every parameter at its value.
+The band comes from the parameters that are not known for sure: each is set to its low and to its high end while the others
+keep their values; the changes downwards and those upwards are added up separately, as the root of the sum of squares,
+because nothing makes the parameters wrong together. What the model leaves out is not in the band.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ..errors import TramplabError
+from ..ftrace.run import Run
+from . import pipeline
+from .call import Call
+from .cores import Core, cores, get
+from .lower import LoweredProgram, lower
+from .program import program
+
+__all__ = ["Estimate", "Sensitivity", "cores", "estimate", "get", "per_call", "relative"]
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """What one uncertain parameter does to an estimate: the estimate with it at its low and at its high end."""
+
+    parameter: str
+    at_low: float
+    at_high: float
+
+    @property
+    def spread(self) -> float:
+        """Cycles between the two."""
+        return abs(self.at_high - self.at_low)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Cycles on a core: the middle, the band around it, and the parameters that make it, the widest first."""
+
+    low: float
+    mid: float
+    high: float
+    core: Core
+    sensitivities: tuple[Sensitivity, ...]
+    unit: str = "cycles"
+
+    def __str__(self) -> str:
+        return f"{self.low:.0f}-{self.high:.0f} {self.unit}"
+
+
+def estimate(hooked: Run | Call, unhooked: Run | Call, core: Core) -> Estimate:
+    """What the hook adds to one call; raises TramplabError if the core is of another ISA."""
+    with_hook, without = Call.of(hooked), Call.of(unhooked)
+    return _band(core, lambda *change: _cycles(with_hook, core, *change) - _cycles(without, core, *change))
+
+
+def per_call(run: Run | Call, core: Core) -> Estimate:
+    """The whole call, with the loop that makes it over and over."""
+    call = Call.of(run)
+    return _band(core, lambda *change: _cycles(call, core, *change))
+
+
+def relative(dearer: tuple[Run | Call, Run | Call], cheaper: tuple[Run | Call, Run | Call], core: Core) -> Estimate:
+    """How many times as much one hook adds as another; each is a hooked call and the same call unhooked.
+
+    The band is that of the ratio: a parameter is changed in both at once. Raises TramplabError if the second adds nothing.
+    """
+    pairs = [tuple(Call.of(run) for run in pair) for pair in (dearer, cheaper)]
+
+    def ratio(*change) -> float:
+        above, below = (_cycles(hooked, core, *change) - _cycles(idle, core, *change) for hooked, idle in pairs)
+        if below <= 0:
+            raise TramplabError(f"the second hook adds nothing on {core.name}, so nothing is a multiple of it.")
+        return above / below
+
+    return replace(_band(core, ratio), unit="times")
+
+
+def _band(core: Core, at: Callable[..., float]) -> Estimate:
+    """Vary the uncertain parameters one at a time; at(name, value) is the estimate with one of them changed."""
+    mid = at()
+    varied = [
+        Sensitivity(p.name, at(p.name, p.low), at(p.name, p.high)) for p in core.parameters.values() if p.uncertain
+    ]
+    moving = sorted((s for s in varied if s.at_low != mid or s.at_high != mid), key=lambda s: -s.spread)
+    down = math.hypot(*(max(0.0, mid - s.at_low, mid - s.at_high) for s in moving))
+    up = math.hypot(*(max(0.0, s.at_low - mid, s.at_high - mid) for s in moving))
+    return Estimate(mid - down, mid, mid + up, core, tuple(moving))
+
+
+@functools.lru_cache(maxsize=8192)
+def _cycles(call: Call, core: Core, parameter: str | None = None, value: int | None = None) -> float:
+    """Cycles per repetition of a call, with all parameters at their values but perhaps one."""
+    if parameter is None:
+        return pipeline.cycles(_lowered(call, core), call, core.in_order)
+    unchanged = _lowered(call, core)
+    values = {**core.values, parameter: value}
+    if parameter in pipeline.PARAMETERS:
+        return pipeline.cycles(replace(unchanged, values=values), call, core.in_order)
+    if parameter not in unchanged.parameters:
+        return _cycles(call, core)
+    return pipeline.cycles(lower(program(call), core, values), call, core.in_order)
+
+
+@functools.lru_cache(maxsize=256)
+def _lowered(call: Call, core: Core) -> LoweredProgram:
+    if core.isa != call.isa.name:
+        raise TramplabError(f"{core.name} is a core for {core.isa}; this call ran on {call.isa.name}.")
+    return lower(program(call), core, core.values)

@@ -1,0 +1,170 @@
+"""A program with a core's numbers filled in: slots, ports and latencies instead of names, ready to be timed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from . import operations as op
+from .cores import Core
+from .operations import Operation
+from .program import Item, Program, Source
+
+#: What an operation does with a port; the others need none besides those of their accesses.
+_USES = {
+    op.MOVE: "alu",
+    op.CONSTANT: "alu",
+    op.ALU: "alu",
+    op.READ: "alu",
+    op.MULTIPLY: "multiply",
+    op.DIVIDE: "divide",
+    op.BRANCH: "branch",
+}
+_LATENCIES = {op.MULTIPLY: "multiply", op.DIVIDE: "divide", op.ATOMIC: "atomic", op.READ: "read"}
+_KEEPS = {op.PUSH_FLAGS: "push_flags", op.POP_FLAGS: "pop_flags"}
+#: An in-order core with a late stage runs these there if their operands were not there earlier.
+_CAN_BE_LATE = {op.NONE, op.MOVE, op.CONSTANT, op.ALU, op.BRANCH}
+
+
+class Load(NamedTuple):
+    """A load: the stores its bytes are from (see program.Source), cycles from their data, cycles from the address."""
+
+    stores: tuple[int, ...]
+    forward: int
+    latency: int
+
+
+class Lowered(NamedTuple):
+    """One item. Registers are numbers, ports sets of bits of which one is needed (0: none).
+
+    bubble: cycles without slots behind a taken branch, -1 if it is none. keeps: cycles for which the front end stands still.
+    load_cycles, store_cycles: how often a port is needed for its accesses. barrier: cycles from everything older to it.
+    """
+
+    step: int | None
+    slots: int
+    bubble: int
+    keeps: int
+    address: tuple[int, ...]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    bumps: tuple[int, ...]
+    ports: int
+    latency: int
+    loads: tuple[Load, ...]
+    load_cycles: int
+    stores: int
+    store_cycles: int
+    barrier: int
+    atomic: bool
+    can_be_late: bool
+
+
+@dataclass(frozen=True)
+class LoweredProgram:
+    """Everything the pipeline needs to know of a program on a core.
+
+    values: the core's parameters. accesses: the ports of loads, stores, store data and the additions that move a base
+    register. registers: how many there are. stores: how many a repetition makes. parameters: the names of those that were
+    filled in; the others mean nothing to this program, but for those that the pipeline itself looks up.
+    """
+
+    items: list[Lowered]
+    values: dict[str, int]
+    accesses: dict[str, int]
+    registers: int
+    stores: int
+    parameters: frozenset[str]
+
+
+def lower(program: Program, core: Core, values: dict[str, int]) -> LoweredProgram:
+    """Fill in a core's parameters, with the values given for them."""
+    return _Lowering(program, core, values).result()
+
+
+class _Lowering:
+    def __init__(self, program: Program, core: Core, values: dict[str, int]) -> None:
+        self.program, self.values = program, values
+        self.looked_up: set[str] = set()
+        bits = {port: 1 << n for n, port in enumerate(core.ports)}
+        self.ports = {use: sum(bits[p] for p in ports) for use, ports in core.uses.items()}
+        self.registers: dict[str, int] = {}
+
+    def result(self) -> LoweredProgram:
+        sp = self.program.call.isa.sp
+        previous, items = Operation(), []
+        for item in self.program.items:
+            fused = self._has("fused_compare") and item.operation.conditional and previous.compares
+            items.append(self._item(item, fused, sp))
+            previous = item.operation
+        accesses = {use: self.ports[use] for use in ("load", "store", "store_data", "alu") if use in self.ports}
+        return LoweredProgram(
+            items, self.values, accesses, len(self.registers), self.program.stores, frozenset(self.looked_up)
+        )
+
+    def _item(self, item: Item, fused: bool, sp: str) -> Lowered:
+        o, v = item.operation, self._value
+        free = fused or (o.unit == op.MOVE and self._has("moves_free"))
+        far = o.call or o.returns or o.indirect
+        atomic = o.unit == op.ATOMIC
+        return Lowered(
+            step=item.step,
+            slots=0 if fused else self._slots(item),
+            bubble=v("call_bubble" if far else "taken_bubble") if item.taken else -1,
+            keeps=v(_KEEPS[o.unit]) if o.unit in _KEEPS else 0,
+            address=self._numbers((*o.address, sp) if o.stack else o.address),
+            reads=self._numbers(o.reads),
+            writes=self._numbers(o.writes),
+            bumps=self._numbers(o.bumps),
+            ports=0 if free or o.unit not in _USES else self.ports[_USES[o.unit]],
+            latency=0 if free else self._latency(o.unit),
+            loads=tuple(self._load(source, atomic) for source in item.loads),
+            load_cycles=min(len(item.loads), 1) if atomic else self._port_cycles("pair_load", len(item.loads)),
+            stores=item.stores,
+            store_cycles=0 if atomic else self._port_cycles("pair_store", item.stores),
+            barrier=v("barrier") if o.unit == op.BARRIER else 0,
+            atomic=atomic,
+            can_be_late=o.unit in _CAN_BE_LATE,
+        )
+
+    def _latency(self, unit: str) -> int:
+        if unit in _LATENCIES:
+            return self._value(_LATENCIES[unit])
+        return 0 if unit in (op.NONE, op.BARRIER) else 1
+
+    def _port_cycles(self, of_a_pair: str, accesses: int) -> int:
+        return self._value(of_a_pair) if accesses == 2 else accesses
+
+    def _slots(self, item: Item) -> int:
+        o, v = item.operation, self._value
+        if o.call:
+            slots = v("slots_call")
+        elif o.returns:
+            slots = v("slots_return")
+        elif len(item.loads) == 2 or item.stores == 2:
+            slots = v("slots_pair")
+        elif item.loads and item.stores and o.unit != op.ATOMIC:
+            slots = v("slots_update")
+        else:
+            slots = 1
+        return slots + (v("slots_writeback") if o.bumps else 0) + (v("stack_sync") if item.unsynced else 0)
+
+    def _load(self, source: Source, atomic: bool) -> Load:
+        v = self._value
+        if atomic:
+            return Load(source.stores, 0, 0)  # `atomic` is all it takes
+        if not source.whole:
+            return Load(source.stores, v("forward_failed"), v("load"))
+        if source.exact and "forward_renamed" in self.values:
+            return Load(source.stores, v("forward_renamed"), min(v("load"), v("forward_renamed")))
+        return Load(source.stores, v("forward"), v("load"))
+
+    def _has(self, name: str) -> bool:
+        return name in self.values and bool(self._value(name))
+
+    def _value(self, name: str) -> int:
+        self.looked_up.add(name)
+        return self.values[name]
+
+    def _numbers(self, registers: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple(self.registers.setdefault(r, len(self.registers)) for r in registers)

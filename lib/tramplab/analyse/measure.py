@@ -1,0 +1,62 @@
+"""One measurement with all that is known of a call: its counts, its mispredicted returns and, for a core, its cycles."""
+
+from __future__ import annotations
+
+from ..ftrace.kernel import LATEST
+from ..ftrace.measure import counted, run
+from . import cores, cycles, returnstack
+from .cycles import Estimate
+
+
+def measure(
+    isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, core: str | None = None, **overrides
+) -> dict:
+    """What `tramplab measure` prints: the counts (see ftrace.measure.counted), and
+
+    return_mispredicts: returns that a return stack gets wrong, in the call (own) and among its callers (outer), with the
+    number of callers and of entries, see returnstack. estimate, with a core: cycles, see as_dict.
+    """
+    chosen = cores.get(core, isa) if core else None
+    r = run(isa, hook, release, args, callbacks, **overrides)
+    stack = (
+        {"entries": chosen["return_stack"].value, "checked": bool(chosen["return_stack_checked"].value)}
+        if chosen
+        else {}
+    )
+    replayed = returnstack.replay(r, **stack)
+    found = counted(r, isa, hook, release, args, callbacks)
+    found["return_mispredicts"] = {
+        "own": replayed.own,
+        "outer": replayed.outer,
+        "callers": replayed.callers,
+        "entries": replayed.entries,
+    }
+    if chosen:
+        unhooked = r if hook == "none" else run(isa, "none", release, args, **overrides)
+        found["estimate"] = as_dict(cycles.estimate(r, unhooked, chosen))
+    return found
+
+
+def as_dict(e: Estimate) -> dict:
+    """An estimate as plain data: cycles over the unhooked call, with the band, and per uncertain parameter that matters its
+    value and range, how it is known, and the estimate at both ends, those that matter most first."""
+    moved = [(e.core[s.parameter], s) for s in e.sensitivities]
+    return {
+        "core": e.core.name,
+        "unit": e.unit,
+        "low": round(e.low, 1),
+        "mid": round(e.mid, 1),
+        "high": round(e.high, 1),
+        "parameters": [
+            {
+                "name": p.name,
+                "value": p.value,
+                "low": p.low,
+                "high": p.high,
+                "kind": p.kind,
+                "at_low": round(s.at_low, 1),
+                "at_high": round(s.at_high, 1),
+            }
+            for p, s in moved
+        ],
+    }

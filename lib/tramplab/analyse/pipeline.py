@@ -1,0 +1,243 @@
+"""A small model of a core: how many cycles one repetition of a call takes when it is made over and over.
+
+What is modelled. Instructions are fetched and then given slots in program order; a taken branch ends what is fetched in
+its cycle, and a mispredicted return (see returnstack.py) ends fetching until it is resolved and `mispredict` cycles have
+passed. Out of order, an instruction waits for its operands and for a free port, and for room in the window and in the
+store buffer; in order, everything younger waits with it. A load whose bytes an earlier store wrote has them `forward`
+cycles after the store's data, or from the cache, whichever is later.
+
+What is not. All branches but returns are predicted; every access hits the first-level cache; no limits on schedulers, on
+retiring, on fetching across lines, on what waits between fetching and the slots. Ports serve what is older first. As on
+real cores that is not always the best order, so a faster part can now and then make a call a cycle slower.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator
+
+from .call import Call
+from .lower import LoweredProgram
+from .returnstack import steady
+
+#: Repetitions at most; fewer where the last ones took the same times: four alike, or two groups of four.
+REPETITIONS = 40
+_ALIKE = ((1, 4), (4, 2))
+#: The parameters that are looked up here; the others are in the lowered program.
+PARAMETERS = frozenset(
+    "width fetch window store_buffer stores_per_cycle loads_wait late_stage mispredict return_stack "
+    "return_stack_checked".split()
+)
+
+
+def cycles(program: LoweredProgram, call: Call, in_order: bool) -> float:
+    """Cycles per repetition of a lowered call in the steady state.
+
+    Looked at are all clocks of the model and not only its end: the slowest chain of instructions may start early and take
+    many repetitions until it is the one that everything waits for.
+    """
+    v = program.values
+    missed = steady(call, v["return_stack"], bool(v["return_stack_checked"]))
+    history: list[list[int]] = []
+    for clocks in itertools.islice((_in_order if in_order else _out_of_order)(program, missed), REPETITIONS):
+        history.append(clocks)
+        for group, times in _ALIKE:
+            ends = history[-1 - group * times :: group]
+            took = [_passed(before, after) for before, after in itertools.pairwise(ends)]
+            if len(ends) == times + 1 and all(t == took[0] for t in took):
+                return max(took[0]) / group
+    half = REPETITIONS // 2
+    return max(_passed(history[half - 1], history[-1])) / (REPETITIONS - half)
+
+
+def _passed(before: list[int], after: list[int]) -> list[int]:
+    return [b - a for a, b in zip(before, after, strict=True)]
+
+
+class _Ports:
+    """What is done in each cycle, and whether the ports are enough for one thing more."""
+
+    def __init__(self) -> None:
+        self._busy: dict[int, tuple[int, ...]] = {}
+
+    def take(self, ports: int, cycle: int) -> int:
+        """Take one of the ports for one cycle, the first in which one can be had; returns that cycle."""
+        busy = self._busy
+        while (taken := _with(busy.get(cycle, ()), ports)) is None:
+            cycle += 1
+        busy[cycle] = taken
+        return cycle
+
+
+@functools.cache
+def _with(taken: tuple[int, ...], ports: int) -> tuple[int, ...] | None:
+    """What a cycle has, and one thing more; None if no assignment gives each of them a port of its own."""
+    wanted = tuple(sorted((*taken, ports)))
+    holders: dict[int, int] = {}  # port -> which of those wanted has it
+    return wanted if all(_place(wanted, which, holders, set()) for which in range(len(wanted))) else None
+
+
+def _place(wanted: tuple[int, ...], which: int, holders: dict[int, int], tried: set[int]) -> bool:
+    """Give one of those wanted a port, and its holder another one if need be."""
+    for port in range(wanted[which].bit_length()):
+        if wanted[which] >> port & 1 and port not in tried:
+            tried.add(port)
+            if port not in holders or _place(wanted, holders[port], holders, tried):
+                holders[port] = which
+                return True
+    return False
+
+
+class _FrontEnd:
+    """Fetches instructions and hands out slots, with a queue in between: taken branches stop only the fetching."""
+
+    def __init__(self, fetch: int, width: int) -> None:
+        self._fetch, self._width = fetch, width
+        self.fetched, self._left = 0, fetch  # the cycle fetching is in, and what it can still fetch there
+        self.cycle, self._room = 0, width  # the cycle of the last slot, and the slots left there
+
+    def fetch(self, slots: int) -> int:
+        """Fetch an instruction of so many slots; returns the first cycle in which it can have one."""
+        self.fetched, self._left = _spend(slots, self.fetched, self._left, self._fetch)
+        return max(self.fetched, self.cycle if self._room else self.cycle + 1)
+
+    def hand_out(self, slots: int, earliest: int) -> int:
+        """Give the fetched instruction its slots, not before a cycle; returns the cycle of the last of them."""
+        if earliest > self.cycle:
+            self.cycle, self._room = earliest, self._width
+        self.cycle, self._room = _spend(slots, self.cycle, self._room, self._width)
+        return self.cycle
+
+    def turn(self, bubble: int) -> None:
+        """Fetch elsewhere, after a taken branch."""
+        self.fetched, self._left = self.fetched + 1 + bubble, self._fetch
+
+    def restart(self, cycle: int) -> None:
+        """Fetch nothing before a later cycle."""
+        self.fetched, self._left = max(cycle, self.fetched + 1), self._fetch
+
+    def stall(self, cycles: int) -> None:
+        """Hand out nothing for some cycles."""
+        self.cycle, self._room = self.cycle + cycles, self._width
+
+
+def _spend(amount: int, cycle: int, left: int, per_cycle: int) -> tuple[int, int]:
+    """Spend from what is left in a cycle and from the following ones; returns the last of them and what is left there."""
+    if amount <= left:
+        return cycle, left - amount
+    short = amount - left
+    return cycle - (-short // per_cycle), -short % per_cycle
+
+
+def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> Iterator[list[int]]:
+    """Per repetition, all clocks at its end; missed: per repetition, the steps whose return is mispredicted."""
+    v, use = program.values, program.accesses
+    window, buffer, per_cycle = v["window"], v["store_buffer"], v["stores_per_cycle"]
+    front, take = _FrontEnd(v["fetch"], v["width"]), _Ports().take
+    ready = [0] * program.registers  # from when on a register's value can be used
+    done = [0] * window  # per instruction: it and everything older is finished
+    drained = [0] * max(buffer, per_cycle)  # per store: it is in the cache
+    written = [0] * program.stores  # per store of a repetition: its data is there
+    addresses_known = atomic_done = 0
+    for misses in missed:
+        before, written = written, []
+        for i in program.items:
+            earliest = max(front.fetch(i.slots), done[-window])
+            if i.stores and drained[i.stores - buffer - 1] > earliest:
+                earliest = drained[i.stores - buffer - 1]
+            if i.barrier:
+                earliest = max(earliest, done[-1] + i.barrier)
+            cycle = front.hand_out(i.slots, earliest)
+
+            at = value = cycle + 1
+            for register in i.address:
+                if ready[register] > at:
+                    at = ready[register]
+            if i.loads:
+                issue = max(at, addresses_known) if v["loads_wait"] else at
+                for _ in range(i.load_cycles):
+                    issue = take(use["load"], issue)
+                for stores, forward, latency in i.loads:
+                    value = max(value, issue + latency)
+                    for store in stores:
+                        value = max(value, (written[store] if store >= 0 else before[~store]) + forward)
+            for register in i.reads:
+                if ready[register] > value:
+                    value = ready[register]
+            if i.atomic:
+                value = atomic_done = max(value, atomic_done) + i.latency
+            elif i.ports:
+                value = take(i.ports, value) + i.latency
+
+            for register in i.writes:
+                ready[register] = value
+            for register in i.bumps:
+                ready[register] = take(use["alu"], at) + 1
+            finished = max(done[-1], value)
+            if i.stores:
+                for _ in range(i.store_cycles):
+                    at = take(use["store"], at)
+                addresses_known = max(addresses_known, at + 1)
+                there = take(use["store_data"], value) if "store_data" in use else value
+                finished = max(finished, at + 1, there + 1)
+                for _ in range(i.stores):
+                    written.append(value)
+                    drained.append(max(finished, drained[-per_cycle] + 1))
+            done.append(finished)
+
+            if i.step in misses:
+                front.restart(value + v["mispredict"])
+            elif i.bubble >= 0:
+                front.turn(i.bubble)
+            if i.keeps:
+                front.stall(i.keeps)
+        yield [front.cycle, front.fetched, done[-1], drained[-1], addresses_known, atomic_done, *ready, *written]
+
+
+def _in_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> Iterator[list[int]]:
+    """Per repetition, all clocks at its end; missed as above.
+
+    A core with a late stage runs what lacks its operands `late_stage` cycles later, in the same pipe, so that nothing
+    waits: a value has a cycle from which on the early stage (and every address) can have it, and one for the late stage.
+    """
+    v, use = program.values, program.accesses
+    late = v["late_stage"]
+    front, take = _FrontEnd(v["width"], v["width"]), _Ports().take
+    ready, ready_late = [0] * program.registers, [0] * program.registers
+    written = [0] * program.stores
+    finished = 0
+    for misses in missed:
+        before, written = written, []
+        for i in program.items:
+            operands = ready_late if i.can_be_late else ready
+            earliest = finished + i.barrier if i.barrier else 0
+            for register in i.address:
+                earliest = max(earliest, ready[register])
+            for register in i.reads:
+                earliest = max(earliest, operands[register])
+            issue = max(earliest, front.fetch(i.slots))
+            for ports, times in ((i.ports, 1), (use["load"], i.load_cycles), (use["store"], i.store_cycles)):
+                for _ in range(times if ports else 0):
+                    issue = take(ports, issue)
+            front.hand_out(i.slots, issue)
+
+            delay = late if i.can_be_late and any(ready[r] > issue for r in i.reads) else 0
+            value = issue + delay + i.latency
+            for stores, forward, latency in i.loads:
+                value = max(value, issue + latency + i.latency)
+                for store in stores:
+                    value = max(value, (written[store] if store >= 0 else before[~store]) + forward)
+            written += [value] * i.stores
+            for register in i.writes:
+                ready[register] = value
+                ready_late[register] = value - (late if i.loads or delay else 0)
+            for register in i.bumps:
+                ready[register] = ready_late[register] = issue + 1
+            finished = max(finished, value)
+
+            if i.step in misses:
+                front.restart(value + v["mispredict"])
+            elif i.bubble >= 0:
+                front.restart(issue + 1 + i.bubble)
+        yield [front.cycle, finished, *ready, *ready_late, *written]
