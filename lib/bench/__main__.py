@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import resource
 import statistics
 import subprocess
@@ -10,12 +11,19 @@ import tempfile
 import time
 from pathlib import Path
 
-from tramplab.emulate.machine import COUNT, NONE
+from tramplab import native
+from tramplab.analyse import cycles, pipeline
+from tramplab.analyse.call import Call
+from tramplab.analyse.lower import lower
+from tramplab.analyse.program import program
+from tramplab.emulate.machine import COUNT, NONE, RECORD
+from tramplab.errors import TramplabError
 from tramplab.ftrace.kernel import Kernel
 from tramplab.ftrace.measure import measure
 from tramplab.ftrace.ops import Ops
 from tramplab.isa import ISAS
-from tramplab.studies import single_callback
+from tramplab.publish.table import text_table
+from tramplab.studies import native_shapes, single_callback
 
 from . import loops
 
@@ -53,6 +61,32 @@ def book_build() -> float | None:
         return timed(lambda: subprocess.run(build, check=True, capture_output=True))
 
 
+def model_speed(name: str) -> float:
+    """Instructions per second that go through the model of a core, for a call of ten ops."""
+    core = cycles.get(name)
+    kernel = Kernel(core.isa, meter=RECORD)
+    function = kernel.function("three_args")
+    with kernel.attached(function, *(Ops() for _ in range(10))):
+        call = Call.of(kernel.call(function, 1, 2, 3))
+    repetition, rounds = program(call), 50
+    clocks = pipeline.clocks(lower(repetition, core, core.values), call, core.in_order)
+    return rounds * len(repetition.items) / timed(lambda: list(itertools.islice(clocks, rounds)))
+
+
+def native_figures() -> None:
+    """How long the native run takes, and how well instruction counts and estimates tell its times."""
+    try:
+        print(f"native run of all hooks: {timed(native.measure):.1f} s")
+        result = native.time_shapes()
+    except TramplabError as e:
+        print(f"native run: {e}")
+        return
+    print(f"shapes timed on {result.provenance['cpu']}: rank correlation, and median error after one scale factor")
+    print(text_table(native_shapes.ranks(native_shapes.rows(result))), end="")
+    for warning in result.warnings:
+        print(f"warning: {warning}")
+
+
 def main() -> None:
     print(f"{'':<10}{'raw M/s':>9}{'counting/raw':>14}{'counting/Python':>17}{'measure ms':>12}")
     for isa in ISAS:
@@ -61,6 +95,9 @@ def main() -> None:
         measure(isa, "ops")
         warm = statistics.median(timed(lambda: measure(isa, "ops")) for _ in range(15))
         print(f"{isa:<10}{1e-6 / raw:>9.0f}{raw / counted:>14.2f}{python / counted:>17.1f}{warm * 1e3:>12.1f}")
+    speeds = ", ".join(f"{name} {model_speed(name) / 1e3:.0f}" for name in ("zen3", "cortex-a72", "sifive-u74"))
+    print(f"models of cores, thousand instructions/s: {speeds}")
+    native_figures()
     single_callback.rows()
     print(f"single_callback study: {timed(single_callback.rows):.2f} s")
     book = book_build()

@@ -37,11 +37,9 @@ def cycles(program: LoweredProgram, call: Call, in_order: bool) -> float:
     Looked at are all clocks of the model and not only its end: the slowest chain of instructions may start early and take
     many repetitions until it is the one that everything waits for.
     """
-    v = program.values
-    missed = steady(call, v["return_stack"], bool(v["return_stack_checked"]))
     history: list[list[int]] = []
-    for clocks in itertools.islice((_in_order if in_order else _out_of_order)(program, missed), REPETITIONS):
-        history.append(clocks)
+    for now in itertools.islice(clocks(program, call, in_order), REPETITIONS):
+        history.append(now)
         for group, times in _ALIKE:
             ends = history[-1 - group * times :: group]
             took = [_passed(before, after) for before, after in itertools.pairwise(ends)]
@@ -49,6 +47,13 @@ def cycles(program: LoweredProgram, call: Call, in_order: bool) -> float:
                 return max(took[0]) / group
     half = REPETITIONS // 2
     return max(_passed(history[half - 1], history[-1])) / (REPETITIONS - half)
+
+
+def clocks(program: LoweredProgram, call: Call, in_order: bool) -> Iterator[list[int]]:
+    """All clocks of the model after each repetition, without end."""
+    v = program.values
+    missed = steady(call, v["return_stack"], bool(v["return_stack_checked"]))
+    return (_in_order if in_order else _out_of_order)(program, missed)
 
 
 def _passed(before: list[int], after: list[int]) -> list[int]:

@@ -48,7 +48,9 @@ def stepper(walks: list[dict], notes: Notes) -> Stepper:
         for (milestone, at), text in texts.items() if isa else ():
             step = step_of(walks[names.index(isa)], milestone, at)
             if step in own[isa]:
-                raise TramplabError(f"two notes are about one step on {isa}: {own[isa][step]!r} and {text!r}; join them.")
+                raise TramplabError(
+                    f"two notes are about one step on {isa}: {own[isa][step]!r} and {text!r}; join them."
+                )
             own[isa][step] = text
     common = _for_all(notes.get("", {}), dict(stretches))
     data = {

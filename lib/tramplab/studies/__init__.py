@@ -5,10 +5,38 @@ from __future__ import annotations
 from types import ModuleType
 
 from ..errors import unknown
-from . import backing_out, callbacks, counting, first_callback, single_callback, switching  # noqa: F401 (a claim's judge)
+from . import (
+    backing_out,  # noqa: F401 (a claim's judge)
+    callbacks,
+    counting,
+    first_callback,
+    native_hooks,
+    native_shapes,
+    published_call_ops,
+    published_pairs,
+    return_stack,
+    single_callback,
+    switching,
+)
 
-#: name -> module with NAME, TITLE, FIGURES, rows(), golden() and numbers()
-STUDIES: dict[str, ModuleType] = {m.NAME: m for m in (single_callback, first_callback, callbacks, switching, counting)}
+#: name -> module with NAME, TITLE, FIGURES, rows() and numbers(), and golden() where the rows are the same on every machine
+STUDIES: dict[str, ModuleType] = {
+    m.NAME: m
+    for m in (
+        single_callback,
+        first_callback,
+        callbacks,
+        switching,
+        counting,
+        return_stack,
+        published_call_ops,
+        published_pairs,
+        native_shapes,
+        native_hooks,
+    )
+}
+#: Those whose rows are the same on every machine.
+GOLDEN = {name: m for name, m in STUDIES.items() if hasattr(m, "golden")}
 
 
 def get(name: str) -> ModuleType:

@@ -105,7 +105,7 @@ def _marks(
     y = alt.Y("value:Q", scale=scale, title=None, axis=side)
     colours = alt.Scale(domain=names, range=[SERIES[i][0] for i in range(len(names))])
     shapes = alt.Scale(domain=names, range=[SERIES[i][2] for i in range(len(names))])
-    legend = alt.Legend(orient="top", columns=min(len(names), legend_columns), symbolType=alt.Undefined)
+    legend = alt.Legend(orient="top", columns=min(len(names), legend_columns), symbolOpacity=1)
     base = alt.Chart().transform_filter(panels.only(panel)).encode(x=x)
     colour = alt.Color("series:N", scale=colours, legend=legend, title=None)
     bands = base.mark_rule(strokeWidth=1.5, opacity=0.55, aria=False)

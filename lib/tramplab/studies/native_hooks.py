@@ -1,0 +1,124 @@
+"""What do the lab's hooks cost on a real CPU, and what was estimated?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ..analyse import cycles
+from ..analyse.cores import cores, of_cpu
+from ..analyse.returnstack import settled
+from ..emulate.machine import RECORD
+from ..ftrace import hooks
+from ..ftrace.kernel import Kernel
+from ..native import Result
+from ..native.kept import HOOKS, saved, shown
+from ..publish.figure import Figure
+
+NAME = "native_hooks"
+TITLE = "The hooks on a real CPU"
+FUNCTIONS = ("no_args", "one_arg", "two_args", "three_args", "four_args", "five_args", "six_args")
+UNITS = {"ns": "added", "cycles": "added", "low": "cycles", "high": "cycles"}
+HERE = "here"
+
+
+def results() -> dict[str, Result]:
+    """What is compared: this machine's times (or, where it has none, the first saved ones), then all saved ones."""
+    own, why = shown(HOOKS)
+    return {**({} if why else {HERE: own}), **saved(HOOKS)}
+
+
+def rows(timed: dict[str, Result] | None = None) -> pd.DataFrame:
+    """One row per machine and hook, with the machine's own core; one per core of its ISA if it has none that is modelled.
+
+    Columns: isa, machine ("here", or the name of a file in data/native/), hook, ns (over the unhooked call), ratio (to the
+    direct call), cycles (the same by the clock the machine showed), core, estimate, low, high (cycles), missed
+    (mispredicted returns, from the replay), counted (mispredicted branches by the CPU, None where it may not be asked).
+    """
+    out = []
+    for machine, result in (timed or results()).items():
+        facts = result.provenance
+        isa, release, count = str(facts["isa"]), str(facts["release"]), int(facts["arguments"])
+        kernel = Kernel(isa, release, meter=RECORD)
+        function, arguments = kernel.function(FUNCTIONS[count]), tuple(range(1, count + 1))
+        base = kernel.call(function, *arguments)
+        own = of_cpu(str(facts["cpu"]))
+        modelled = [own] if own else [c for c in cores().values() if c.isa == isa]
+        for row in result.rows[1:]:
+            name, _, callbacks = str(row["hook"]).partition(":")
+            with kernel.attached(function, *hooks.requests(hooks.get(name), int(callbacks or 1))):
+                run = kernel.call(function, *arguments)
+            for core in modelled:
+                e = cycles.estimate(run, base, core)
+                out.append(
+                    {
+                        "isa": isa,
+                        "machine": machine,
+                        "hook": row["hook"],
+                        "ns": round(row["ns_over"], 2),
+                        "ratio": row["ratio_direct"] and round(row["ratio_direct"], 2),
+                        "cycles": round(row["cycles_over"], 1),
+                        "core": core.name,
+                        "estimate": round(e.mid, 1),
+                        "low": round(e.low, 1),
+                        "high": round(e.high, 1),
+                        "missed": settled(run, core["return_stack"].value),
+                        "counted": row.get("branch_misses"),
+                    }
+                )
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A part per machine and core: what was timed, the band, and mispredictions as replayed and as counted."""
+    out = pd.DataFrame(
+        {
+            "isa": frame["isa"] + ", " + frame["machine"] + ", model of " + frame["core"],
+            "hook": frame["hook"],
+            "ns": frame["ns"].map("{:.2f}".format),
+            "ratio": frame["ratio"].map(lambda r: "-" if pd.isna(r) else f"{r:.2f}"),
+            "cycles": frame["cycles"].map("{:.1f}".format),
+            "from": frame["low"].map("{:.0f}".format),
+            "to": frame["high"].map("{:.0f}".format),
+            "missed": frame["missed"],
+            "counted": frame["counted"].map(lambda n: "-" if pd.isna(n) else f"{n:.2f}"),
+        }
+    )
+    out.attrs["units"] = {
+        "ns": "added",
+        "cycles": "added",
+        "from": "estimate",
+        "to": "estimate",
+        "missed": "a call",
+        "counted": "a call",
+    }
+    return out
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes of the first machine: "ops-ns", "ops-ratio", "ops-cycles", "ops-band" for each hook, and
+    how many of how many measured cycles lie within their bands."""
+    first = frame[frame["machine"] == frame["machine"].iloc[0]]
+    out: dict[str, object] = {}
+    for r in first.drop_duplicates("hook").to_dict("records"):
+        out |= {f"{r['hook']}-{k}": f"{r[k]:g}" for k in ("ns", "ratio", "cycles")}
+        out[f"{r['hook']}-band"] = f"{r['low']:.0f} to {r['high']:.0f}"
+    core = first[first["core"] == first["core"].iloc[0]]
+    out |= {
+        "hooks": len(core),
+        "within": int(core["cycles"].between(core["low"], core["high"]).sum()),
+        "core": core["core"].iloc[0],
+    }
+    return out
+
+
+FIGURES = (
+    Figure(
+        "fig-native-hooks",
+        "What does each hook add to a call on a real CPU, and what was estimated?",
+        table=table,
+        limits="Native times, warm, in user mode, less the unhooked call; bands are estimates in cycles for the cores named. "
+        "They differ on every machine and are in no golden table.",
+    ),
+)
