@@ -129,11 +129,20 @@ class Visit:
 
 
 def visit(
-    browser, base: str, page: str, size=DESKTOP, scheme="light", javascript=True, look=None, patience=8000
+    browser,
+    base: str,
+    page: str,
+    size=DESKTOP,
+    scheme="light",
+    javascript=True,
+    look=None,
+    patience=8000,
+    charts=True,
 ) -> Visit:
     """Open a page, scroll to every chart, and report. Requests that leave the site are noted and stopped.
 
-    `patience` is how many milliseconds a chart may take; `look` gets the open page at the end.
+    `patience` is how many milliseconds a chart may take; `look` gets the open page at the end. Without `charts` none is
+    scrolled to, which is most of the time a page takes.
     """
     seen = Visit()
     context = browser.new_context(
@@ -157,7 +166,7 @@ def visit(
     )
     tab.on("pageerror", lambda error: seen.errors.append(f"script: {error}"))
     tab.goto(f"{base}/{page}.html", wait_until="load")
-    if javascript:
+    if javascript and charts:
         for chart in tab.query_selector_all(".tl-chart"):
             chart.scroll_into_view_if_needed()
             try:

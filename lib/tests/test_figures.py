@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import functools
 import json
 import re
 import sys
@@ -127,8 +128,17 @@ def test_every_figure_of_every_study_has_an_id_of_its_own_and_is_in_a_page():
 # -- citations
 
 
+@pytest.fixture(scope="module")
+def run_once():
+    """Every study is run at most once for all citations."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in studies.STUDIES.values():
+            patch.setattr(module, "rows", functools.cache(module.rows))
+        yield
+
+
 @pytest.mark.parametrize("name", permalinks.read())
-def test_a_citation_stands_without_its_link_and_fits_a_mail(name, capsys):
+def test_a_citation_stands_without_its_link_and_fits_a_mail(name, capsys, run_once):
     from tramplab.cli import main
 
     assert main(["cite", name]) == 0
