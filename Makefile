@@ -9,7 +9,7 @@ PORT   ?= 8000
 # -W -n --keep-going: every warning and every unresolved reference is an error, and all of them are listed.
 BUILD  := $(VENV)/bin/jupyter-book build . -W -n --keep-going
 
-.PHONY: help book text site test bench fuzz lab serve update lock clean browser
+.PHONY: help book text site test bench fuzz lab serve update lock clean browser qemu
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -48,7 +48,7 @@ site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a 
 
 # Two workers: a quarter less time than one, measured on two cores. loadgroup keeps the browser tests on one of them,
 # so that the book is built once.
-test: $(VENV)/installed browser  ## run all tests; installs Debian's Chromium when absent and allowed to
+test: $(VENV)/installed browser qemu  ## run all tests; installs Debian's Chromium and qemu-user when absent and allowed to
 	cd lib && ../$(PY) -m pytest -n 2 --dist loadgroup
 
 bench: $(VENV)/installed  ## print the speed figures as ratios
@@ -93,11 +93,20 @@ clean:  ## remove what was built (not .venv)
 	rm -rf _build .pytest_cache lib/.pytest_cache lib/.hypothesis lib/*.egg-info requirements.txt.new
 	find lib book -name __pycache__ -type d -exec rm -rf {} +
 
-# Only Debian: elsewhere the package of this name may be a stub that wants another packager.
-browser:
-	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+# $(call debian,PROGRAMS,PACKAGE,TESTS): install a package for some tests where none of its programs is there. Only on Debian:
+# elsewhere the package of this name may be a stub that wants another packager.
+define debian
+	@for name in $(1); do command -v $$name >/dev/null && exit 0; done; \
 	grep -qsx 'ID=debian' /etc/os-release && command -v apt-get >/dev/null || exit 0; \
 	if [ "$$(id -u)" = 0 ]; then as_root=; elif sudo -n true 2>/dev/null; then as_root="sudo -n"; else exit 0; fi; \
-	echo "== installing Debian's chromium for the browser tests"; \
-	{ $$as_root apt-get update -qq && $$as_root apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
-	|| echo "== chromium could not be installed; the browser tests will say so"
+	echo "== installing Debian's $(2) for the $(3) tests"; \
+	{ $$as_root apt-get update -qq && $$as_root apt-get install -qq -y --no-install-recommends $(2) >/dev/null; } \
+	|| echo "== $(2) could not be installed; the $(3) tests will say so"
+endef
+
+browser:
+	$(call debian,chromium chromium-browser google-chrome,chromium,browser)
+
+# Runs the native child of the ISAs that this host is not.
+qemu:
+	$(call debian,qemu-riscv64 qemu-aarch64,qemu-user,native)

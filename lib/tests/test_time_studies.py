@@ -89,6 +89,14 @@ def test_a_model_that_is_right_but_for_a_factor_has_no_error(shaped):
     assert (part["low"] <= part["estimated"]).all() and (part["estimated"] <= part["high"]).all()
 
 
+def test_a_shape_without_a_time_is_left_out(shaped):
+    _, times, frame, _ = shaped
+    isa, first, second = frame["isa"].iloc[0], *list(times)[:2]
+    fewer = native_shapes.rows(result(isa, {s: t for s, t in times.items() if s != first} | {second: 0.0}))
+    all_of_them, left = (set("shape-" + f["shape"] + "-" + f["way"]) for f in (frame, fewer))
+    assert all_of_them == set(times) and left == set(times) - {first, second}
+
+
 def test_misses_are_compared_with_the_counters_where_there_are_any(shaped):
     _, _, frame, uncounted = shaped
     assert set(frame[frame["way"] == "balanced"]["missed"]) == {0}

@@ -36,6 +36,8 @@ BALANCED, UNBALANCED = "balanced", "unbalanced"
 def rows(result: Result | None = None) -> pd.DataFrame:
     """One row per shape and core of the ISA that was timed: this machine's, unless another result is given.
 
+    A shape that did not run, or took no longer than the unhooked call, has none.
+
     Columns: isa, core, shape, way ("balanced", "unbalanced"), measured (ns over the unhooked call), instructions, cycles
     (estimate), with the one factor per core that makes half of all estimates too high: estimated, low, high (ns); missed
     (mispredicted returns, from the replay), counted (mispredicted branches, by the CPU; None where it may not be asked)
@@ -45,7 +47,8 @@ def rows(result: Result | None = None) -> pd.DataFrame:
     isa = str(result.provenance["isa"])
     base, runs = _runs(isa)
     own = of_cpu(str(result.provenance["cpu"]))
-    measured = {str(s): float(result.row(str(s))["ns_over"]) for s in runs}
+    measured = {str(row["hook"]): float(row["ns_over"]) for row in result.rows}
+    runs = {s: run for s, run in runs.items() if measured.get(str(s), 0) > 0}
     out = []
     for core in (c for c in cores().values() if c.isa == isa):
         estimates = {s: cycles.estimate(run, base, core) for s, run in runs.items()}
