@@ -8,10 +8,12 @@ from ..errors import unknown
 from . import (
     backing_out,  # noqa: F401 (a claim's judge)
     callbacks,
+    choosing,
     counting,
     first_callback,
     native_hooks,
     native_shapes,
+    observing,  # noqa: F401 (a claim's judge)
     published_call_ops,
     published_pairs,
     return_stack,
@@ -26,6 +28,7 @@ STUDIES: dict[str, ModuleType] = {
         single_callback,
         first_callback,
         callbacks,
+        choosing,
         switching,
         counting,
         return_stack,

@@ -1,0 +1,100 @@
+"""Which trampoline is picked, and whether callbacks notice: the runs behind claims s1 and s3, and that they can fail."""
+
+import pytest
+
+from tramplab.ftrace import releases
+from tramplab.isa import ISAS
+from tramplab.publish.claims import DEPENDS, FAILS, HOLDS
+from tramplab.studies import choosing, observing
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    return choosing.rows()
+
+
+@pytest.fixture(scope="module")
+def observed():
+    return observing.rows()
+
+
+def test_every_state_is_met_on_every_isa_and_release(chosen):
+    for isa in ISAS:
+        for release in releases.shown():
+            regs = releases.features(ISAS[isa], release, {})["regs"]
+            part = chosen[(chosen["isa"] == isa) & (chosen["release"] == release)]
+            met = set(zip(part["callbacks"], part["regs"], strict=True))
+            wanted = {("none", "no"), ("one", "no"), ("more", "no")}
+            assert met == wanted | ({("one", "yes"), ("more", "yes")} if regs else set())
+            assert part["states"].sum() == choosing.STEPS + 1 and part["states"].min() >= 2
+
+
+def test_the_table_of_x86(chosen):
+    newest = chosen[(chosen["isa"] == "x86_64") & (chosen["release"] == releases.shown()[-1])]
+    picked = {(r.callbacks, r.regs): r.trampolines for r in newest.itertuples()}
+    assert picked == {
+        ("none", "no"): choosing.NOTHING,
+        ("one", "no"): choosing.OWN,
+        ("one", "yes"): choosing.OWN,
+        ("more", "no"): "ftrace_caller",
+        ("more", "yes"): "ftrace_regs_caller",
+    }
+
+
+def test_a_third_variable_would_be_seen(chosen):
+    assert choosing.two_variables(chosen).kind == HOLDS
+    two = chosen.copy()
+    two.loc[two["isa"] == "arm64", "trampolines"] = "ftrace_caller or ftrace_regs_caller"
+    verdict = choosing.two_variables(two)
+    assert (verdict.kind, verdict.on) == (DEPENDS, "the ISA")
+    assert choosing.two_variables(chosen.assign(trampolines="a or b")).kind == FAILS
+
+
+def test_walks_are_the_same_every_time():
+    first, second = ([(len(a), ran) for a, ran in choosing.walk("riscv64", "v6.4")] for _ in range(2))
+    assert first == second and {n for n, _ in first} == set(range(choosing.MOST + 1))
+
+
+def test_every_kind_of_switch_happens(observed):
+    for (isa, release, observer), part in observed.groupby(["isa", "release", "observer"]):
+        features = releases.features(ISAS[isa], release, {})
+        names = [name for name, (_, needs) in observing.OTHERS.items() if not needs or features[needs]]
+        assert set(part["change"]) == {sign + name for sign in "+-" for name in names}, (isa, release, observer)
+        assert part["attached"].str.split().str.len().max() == observing.MOST
+
+
+def test_only_x86_shows_a_plain_callback_who_else_is_there(observed):
+    shown = observed[observed["differs"] != ""]
+    assert (
+        set(shown["isa"]) == {"x86_64"}
+        and set(shown["observer"]) == {"plain"}
+        and set(shown["differs"]) == {"full_regs"}
+    )
+    alone = observed[(observed["isa"] == "x86_64") & ~observed["attached"].str.contains("regs|direct")]
+    assert len(alone) > 20 and set(alone["differs"]) == {""}
+
+
+def test_what_a_callback_would_notice_changes_the_verdict(observed):
+    verdict = observing.invisible(observed)
+    assert (verdict.kind, verdict.on) == (DEPENDS, "the ISA") and verdict.numbers["calls missed or doubled"] == 0
+    assert observing.invisible(observed.assign(differs="")).kind == HOLDS
+    assert observing.invisible(observed.assign(differs="", seen=2)).kind == FAILS
+    assert observing.invisible(observed.assign(differs="", right=False)).kind == FAILS
+    missed = observed.assign(differs="")
+    missed.loc[missed["release"] == "v6.4", "seen"] = 0
+    assert observing.invisible(missed).on == "the release"
+
+
+def test_the_observer_sees_the_call():
+    """What it writes down is this call's: the arguments, and the function's own addresses."""
+    from tramplab.ftrace.kernel import Kernel
+    from tramplab.ftrace.ops import Ops
+
+    for isa in ISAS:
+        kernel = Kernel(isa)
+        function = kernel.function(observing.FUNCTION)
+        kernel.attach(function, Ops(callback="lab_observe"))
+        seen, times, _ = observing._call(kernel)
+        words = dict(zip(observing._FIELDS, seen, strict=True))
+        assert times == 1 and [words[f"arg{n}"] for n in range(3)] == [11, 22, 33]
+        assert function.address <= words["ip"] < function.site.body and words["parent_ip"] == kernel.machine.return_to

@@ -1,0 +1,134 @@
+"""What decides which trampoline a function gets? Random registering and unregistering, and the table that falls out."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections.abc import Iterator
+
+import pandas as pd
+
+from ..emulate.machine import COUNT
+from ..ftrace import releases
+from ..ftrace.kernel import Kernel
+from ..ftrace.ops import Ops, Registered
+from ..isa import ISAS
+from ..publish.figure import Figure
+from ..publish.verdict import Verdict, across, judges
+
+NAME = "choosing"
+TITLE = "The trampoline of a function, by its callbacks"
+FUNCTION = "three_args"
+STEPS, MOST, SEED = 80, 4, 2021
+UNITS: dict[str, str] = {}
+#: What a verdict can depend on: column -> its name in a sentence.
+BY = {"isa": "the ISA", "release": "the release"}
+NOTHING, OWN = "nothing", "its own copy"
+_COMMON, _GENERATED = ("ftrace_caller", "ftrace_regs_caller"), "ftrace_trampoline["
+
+
+def rows() -> pd.DataFrame:
+    """One row per ISA, release, and state that the two variables tell apart.
+
+    Columns: isa, release, callbacks (none, one, more), regs (does one of them want all registers?), trampolines (every one
+    that a call ran in such a state; its own copy is a trampoline made for a single ops), states (how often the sequence
+    came through one).
+    """
+    return _rows().copy()
+
+
+@functools.cache
+def _rows() -> pd.DataFrame:
+    out = []
+    for isa, release in itertools.product(ISAS, releases.shown()):
+        seen: dict[tuple[str, str], list[str]] = {}
+        for attached, ran in walk(isa, release):
+            regs = any(o.saves_regs for o in attached)
+            count = ("none", "one", "more")[min(len(attached), 2)]
+            seen.setdefault((count, "yes" if regs else "no"), []).append(ran)
+        for (count, regs), targets in sorted(seen.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0][1])):
+            found = " or ".join(sorted(set(targets)))
+            head = {"isa": isa, "release": release, "callbacks": count, "regs": regs}
+            out.append({**head, "trampolines": found, "states": len(targets)})
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+_ORDER = ("none", "one", "more")
+
+
+def walk(isa: str, release: str) -> Iterator[tuple[list[Registered], str]]:
+    """Register and unregister plain ops, and ops that want all registers, at random; the same sequence every time.
+
+    Yields, before and after each step, what is attached and which trampoline a call of the function then runs.
+    """
+    kernel, chance = Kernel(isa, release, meter=COUNT), random.Random(SEED)
+    function = kernel.function(FUNCTION)
+    saves = ("args", "regs") if kernel.features["regs"] else ("args",)
+    attached: list[Registered] = []
+    yield [], _ran(kernel)
+    for _ in range(STEPS):
+        if attached and (len(attached) == MOST or chance.random() < 0.5):
+            kernel.detach(attached.pop(chance.randrange(len(attached))))
+        else:
+            attached += kernel.attach(function, Ops(save=chance.choice(saves)))
+        yield list(attached), _ran(kernel)
+
+
+def _ran(kernel: Kernel) -> str:
+    """The trampoline that a call goes through, by what was executed."""
+    symbols = kernel.call(FUNCTION, 1, 2, 3).counts.by_symbol
+    found = [s for s in symbols if s in _COMMON or s.startswith(_GENERATED)]
+    return " and ".join(OWN if s.startswith(_GENERATED) else s for s in sorted(found)) or NOTHING
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """One line per ISA, state and trampoline, with the releases in which it is so."""
+    keys = ["isa", "callbacks", "regs", "trampolines"]
+    spans = frame.groupby(keys, sort=False)["release"].agg(
+        lambda r: r.iloc[0] if len(r) == 1 else f"{r.iloc[0]}-{r.iloc[-1]}"
+    )
+    return spans.reset_index()
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: how many states there were in all, and how many steps each sequence has."""
+    return {"states": int(frame["states"].sum()), "steps": STEPS}
+
+
+@judges("s1")
+def two_variables(frame: pd.DataFrame | None = None) -> Verdict:
+    """In every state that the two variables tell apart, calls run one and the same trampoline."""
+    frame = rows() if frame is None else frame
+    one = ~frame["trampolines"].str.contains(" or ")
+    cases = frame.assign(truth=one).groupby(list(BY), as_index=False, sort=False)["truth"].all()
+    kind, on = across(cases, BY)
+    newest = frame[frame["release"] == releases.shown()[-1]]
+    tables = []
+    for isa, part in newest.groupby("isa", sort=False):
+        ways = dict.fromkeys(part[part["callbacks"] != "none"]["trampolines"])
+        tables.append(f"{', '.join(ways)} on {isa.replace('x86_64', 'x86-64')}")
+    because = (
+        f"In {frame['states'].sum()} states of random sequences, {int(one.sum())} of {len(one)} combinations of the two have one "
+        f"trampoline. What there is to choose from in {releases.shown()[-1]}: {'; '.join(tables)}."
+    )
+    found = {"states": int(frame["states"].sum()), "combinations": len(one), "with one trampoline": int(one.sum())}
+    return Verdict(kind, because, found, on)
+
+
+FIGURES = (
+    Figure(
+        "fig-choosing",
+        "Which trampoline does a function get, and what decides it?",
+        table=table,
+        limits="The trampoline that a call ran after every step of random sequences of plain ops and of ops that want all registers, "
+        "without further flags and without direct calls.",
+    ),
+)
