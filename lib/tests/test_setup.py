@@ -181,6 +181,26 @@ def test_every_target_is_in_make_help():
     assert set(targets) - set(documented) == {"browser", "qemu"}  # steps of `make test`
 
 
+# -- documentation
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "data/README.md"])
+def test_files_that_are_named_exist(name):
+    """Every path in backticks, from the root, the package, its tests or the file's own folder; * stands for anything."""
+    text = (ROOT / name).read_text()
+    named = [n for n in re.findall(r"`([\w./*-]+)`", text) if re.search(r"/\w|\w\.(py|md|yml|csv|txt|S|cff)$", n)]
+    folders = (ROOT, PACKAGE, ROOT / "lib" / "tests", (ROOT / name).parent)
+    made = r"_build/|/e/|book/<|.*index\.html|\.ci/|NAME"
+    absent = [n for n in named if not re.match(made, n) and not any(list(f.glob(n.strip("/"))) for f in folders)]
+    assert len(named) > 4 and absent == []
+
+
+def test_the_examples_to_imitate_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for example, file in (("arm64-call-ops", "data/releases.yml"), ("s5", "data/claims.yml")):
+        assert f"`{example}` in `{file}`" in text and re.search(rf"\b{example}\b", (ROOT / file).read_text())
+
+
 # -- builds of a small book with the settings of this one
 
 FRONT_MATTER = "---\nfile_format: mystnb\nkernelspec: {name: python3, display_name: Python 3}\n---\n"
