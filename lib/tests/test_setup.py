@@ -188,7 +188,7 @@ def test_every_target_is_in_make_help():
 def test_files_that_are_named_exist(name):
     """Every path in backticks, from the root, the package, its tests or the file's own folder; * stands for anything."""
     text = (ROOT / name).read_text()
-    named = [n for n in re.findall(r"`([\w./*-]+)`", text) if re.search(r"/\w|\w\.(py|md|yml|csv|txt|S|cff)$", n)]
+    named = [n for n in re.findall(r"`([\w./*-]+)`", text) if re.search(r"/[\w*]|\w\.(py|md|yml|csv|txt|S|cff)$", n)]
     folders = (ROOT, PACKAGE, ROOT / "lib" / "tests", (ROOT / name).parent)
     made = r"_build/|/e/|book/<|.*index\.html|\.ci/|NAME"
     absent = [n for n in named if not re.match(made, n) and not any(list(f.glob(n.strip("/"))) for f in folders)]
