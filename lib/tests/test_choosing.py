@@ -1,11 +1,11 @@
-"""Which trampoline is picked, and whether callbacks notice: the runs behind claims s1 and s3, and that they can fail."""
+"""Which trampoline is picked, whether callbacks notice, which registers are alive: the runs behind claims s1, s3 and v4."""
 
 import pytest
 
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.publish.claims import DEPENDS, FAILS, HOLDS
-from tramplab.studies import choosing, observing
+from tramplab.studies import choosing, dead_registers, observing
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +98,38 @@ def test_the_observer_sees_the_call():
         words = dict(zip(observing._FIELDS, seen, strict=True))
         assert times == 1 and [words[f"arg{n}"] for n in range(3)] == [11, 22, 33]
         assert function.address <= words["ip"] < function.site.body and words["parent_ip"] == kernel.machine.return_to
+
+
+# -- registers at the first instruction
+
+
+@pytest.fixture(scope="module")
+def poisoned():
+    return dead_registers.rows()
+
+
+def test_every_register_of_every_function_is_poisoned_once(poisoned):
+    for name, isa in ISAS.items():
+        part = poisoned[poisoned["isa"] == name]
+        chosen = set(isa.registers) - {*isa.fixed, isa.sp, isa.link}
+        assert set(part["register"]) == chosen and len(part) == len(chosen) * part["function"].nunique()
+        assert part["function"].nunique() == 10 and not part.duplicated(["function", "register"]).any()
+
+
+def test_a_poisoned_argument_always_shows(poisoned):
+    """So the check sees what it looks for; beyond those in registers, no register carries one."""
+    shows = poisoned[poisoned["effect"] != "none"]
+    assert (
+        len(shows) > 100 and set(shows["role"]) == {"argument"} and dead_registers.numbers(poisoned)["unnoticed"] == 0
+    )
+
+
+def test_a_register_that_is_alive_changes_the_verdict(poisoned):
+    assert dead_registers.dead_at_the_first_instruction(poisoned).kind == HOLDS
+    alive = poisoned.copy()
+    alive.loc[(alive["isa"] == "riscv64") & (alive["role"] == "other argument"), "effect"] = "other result"
+    verdict = dead_registers.dead_at_the_first_instruction(alive)
+    assert (verdict.kind, verdict.on) == (DEPENDS, "the ISA") and verdict.numbers["results changed"] > 10
+    # what is not claimed to be dead decides nothing
+    other = poisoned.assign(effect=poisoned["effect"].mask(poisoned["role"] == "preserved", "fault"))
+    assert dead_registers.dead_at_the_first_instruction(other).kind == HOLDS

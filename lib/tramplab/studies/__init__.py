@@ -10,6 +10,7 @@ from . import (
     callbacks,
     choosing,
     counting,
+    dead_registers,
     first_callback,
     native_hooks,
     native_shapes,
@@ -27,6 +28,7 @@ STUDIES: dict[str, ModuleType] = {
     for m in (
         single_callback,
         first_callback,
+        dead_registers,
         callbacks,
         choosing,
         switching,
