@@ -1,11 +1,11 @@
-"""Which trampoline is picked, whether callbacks notice, which registers are alive: the runs behind claims s1, s3 and v4."""
+"""Which trampoline is picked, whether callbacks notice, which registers are alive: the runs behind claims s1, s3, v2 and v4."""
 
 import pytest
 
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.publish.claims import DEPENDS, FAILS, HOLDS
-from tramplab.studies import choosing, dead_registers, observing
+from tramplab.studies import choosing, dead_registers, dropped_saves, observing
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +133,45 @@ def test_a_register_that_is_alive_changes_the_verdict(poisoned):
     # what is not claimed to be dead decides nothing
     other = poisoned.assign(effect=poisoned["effect"].mask(poisoned["role"] == "preserved", "fault"))
     assert dead_registers.dead_at_the_first_instruction(other).kind == HOLDS
+
+
+# -- restores taken out
+
+
+@pytest.fixture(scope="module")
+def dropped():
+    return dropped_saves.rows()
+
+
+def test_every_argument_register_has_its_restore_taken_out(dropped):
+    for name, isa in ISAS.items():
+        part = dropped[
+            (dropped["isa"] == name) & (dropped["callback"] == "counts") & (dropped["function"] == "eight_args")
+        ]
+        assert {r for restore in part["restore"] for r in restore.split()} == set(isa.args)
+        assert not part.duplicated("restore").any()
+
+
+def test_what_a_function_does_not_take_may_go(dropped):
+    idle = dropped[~dropped["carries"]]
+    assert len(idle) > 50 and idle["right"].all()
+
+
+def test_a_restore_that_is_not_needed_changes_the_verdict(dropped):
+    assert dropped_saves.arguments_must_be_saved(dropped).kind == HOLDS
+    spared = dropped.assign(right=dropped["right"] | (dropped["isa"] == "arm64"))
+    verdict = dropped_saves.arguments_must_be_saved(spared)
+    assert (verdict.kind, verdict.on) == (DEPENDS, "the ISA")
+    lucky = dropped[dropped["carries"] & (dropped["callback"] == "counts") & dropped["right"]]
+    assert {r for restore in lucky["restore"] for r in restore.split()} >= {"r8", "r9", "x6", "a7"}
+
+
+def test_text_is_as_before():
+    """The trampoline is whole again after its instructions were taken out one by one."""
+    from tramplab.ftrace.kernel import Kernel
+
+    for isa in ISAS:
+        kernel = Kernel(isa)
+        before = [kernel.machine.read(s.address, s.size) for s in kernel.image.segments if s.executable]
+        dropped_saves._drop(kernel, kernel.function("eight_args"), "lab_observe_clobber")
+        assert [kernel.machine.read(s.address, s.size) for s in kernel.image.segments if s.executable] == before
