@@ -21,6 +21,7 @@ from . import (
     return_stack,
     single_callback,
     switching,
+    unwinding,
 )
 
 #: name -> module with NAME, TITLE, FIGURES, rows() and numbers(), and golden() where the rows are the same on every machine
@@ -36,6 +37,7 @@ STUDIES: dict[str, ModuleType] = {
         switching,
         counting,
         return_stack,
+        unwinding,
         published_call_ops,
         published_pairs,
         native_shapes,

@@ -1,0 +1,189 @@
+"""Two unwinders, tried at every instruction boundary of a call: what an interrupt there would make of the stack.
+
+The plain one knows the program counter and follows frame records from the frame pointer on. A function that has not made
+its record yet, or makes none, is seen through its program counter only, and its caller is lost. The second one also
+takes the return address from where a call leaves it, in the link register or at the top of the stack, where the program
+counter is a function's first instruction. It does not know when that address moves: at the second instruction it is
+the plain one. A reliable unwinder would have to know, for every instruction; that is what tables of unwind data are for.
+
+Neither ever reads outside the stack. A chain that leaves it, goes down or round, or returns to where no code is ends with
+an error in its result; none is raised.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from ..emulate import trouble
+from ..emulate.machine import STACK_SIZE, Machine
+from ..errors import TramplabError
+from ..ftrace.kernel import Function, Kernel
+from ..ftrace.run import Run
+from ..isa import Isa
+from .call import Call
+from .returnstack import events
+
+WORD = 8
+
+
+@dataclass(frozen=True)
+class Record:
+    """Where the words of a frame record lie, in bytes from what the frame pointer holds: that of the caller's record, and
+    the return address."""
+
+    previous: int
+    returns: int
+
+
+#: x86-64: what PUSH RBP finds below the return address. arm64: AAPCS64, the frame pointer. riscv64: the psABI's frame
+#: pointer convention; s0 holds the stack pointer as it was at the function's entry, the record is below.
+RECORDS = {"x86_64": Record(0, 8), "arm64": Record(0, 8), "riscv64": Record(-16, -8)}
+
+OUTSIDE, DOWN, CROOKED, NO_CODE = (
+    "leaves the stack",
+    "goes down or round",
+    "is not aligned",
+    "returns to no code",
+)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What an unwinder found: the program counter and return addresses, innermost first; error: what became of a frame
+    pointer that could not be followed, "" if the chain ended as it should."""
+
+    addresses: tuple[int, ...]
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The moment before one instruction: what the plain unwinder finds, what the second one finds, and the return addresses
+    that are truly in use, innermost first."""
+
+    pc: int
+    plain: Chain
+    at_entry: Chain
+    truth: tuple[int, ...]
+
+
+#: What of the two a chain has: both with nothing between them, one, none; or both, but not one behind the other.
+BOTH, FUNCTION, CALLER, NEITHER, APART = FOUND = ("both", "function only", "caller only", "neither", "apart")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """found: what a chain has of the traced function and its caller, one of FOUND. wrong: what in it is not so, or ""."""
+
+    found: str
+    wrong: str
+
+
+def unwind(
+    isa: Isa,
+    registers: dict[str, int],
+    read: Callable[[int], int | None],
+    is_text: Callable[[int], bool],
+    entry: bool = False,
+) -> Chain:
+    """Follow frame records from these registers. read: address -> word, None outside the stack. entry: the program counter
+    is a function's first instruction, so its return address is where a call leaves it."""
+    found = [registers[isa.pc]]
+    if entry:
+        back = registers[isa.link] if isa.link else read(registers[isa.sp])
+        if back is None:
+            return Chain(tuple(found), OUTSIDE)
+        found.append(back)
+    record, pointer, lowest = RECORDS[isa.name], registers[isa.fp], registers[isa.sp]
+    while pointer:
+        base = pointer + min(record.previous, record.returns)
+        previous, back = read(pointer + record.previous), read(pointer + record.returns)
+        if previous is None or back is None:
+            return Chain(tuple(found), OUTSIDE)
+        if pointer % WORD:
+            return Chain(tuple(found), CROOKED)
+        if base < lowest:
+            return Chain(tuple(found), DOWN)
+        if not back:  # the outermost record
+            break
+        if not is_text(back):
+            return Chain(tuple(found), NO_CODE)
+        found.append(back)
+        pointer, lowest = previous, base + 2 * WORD
+    return Chain(tuple(found))
+
+
+def watch(kernel: Kernel, caller: Function, function: Function, *arguments: int) -> tuple[Run, list[Boundary]]:
+    """Call `caller`, which calls `function` once: the run, and every instruction boundary of that inner call, from the
+    function's first instruction to its return. Raises TramplabError if it makes no such call, GuestFault, StepLimit."""
+    run = kernel.call(caller, *arguments)
+    call = Call.of(run)
+    seen = list(itertools.islice(_stepped(kernel, caller, arguments), len(call.steps) + 1))
+    if [pc for pc, _, _ in seen] != [s.pc for s in call.steps]:
+        raise TramplabError(f"two calls of {caller.name} did not run the same instructions; its state changed between.")
+    truth = live(call)
+    first = next((n for n, s in enumerate(call.steps) if s.pc == function.address), None)
+    if first is None:
+        raise TramplabError(f"{caller.name} did not call {function.name}; choose one of the functions it calls.")
+    behind = truth[first][0]
+    last = next(n for n in range(first, len(seen) + 1) if n == len(seen) or seen[n][0] == behind)
+    return run, [Boundary(pc, *chains, truth[n]) for n, (pc, *chains) in enumerate(seen[:last]) if n >= first]
+
+
+def live(call: Call) -> list[tuple[int, ...]]:
+    """Before each step, the return addresses in use, innermost first, told by calls and returns and not by the stack.
+
+    The outermost stands there twice: the lab's caller has a record that says it is called from where it returns to. A
+    return to an address that no call has left is a jump.
+    """
+    happened = {e.step: e for e in events(call)}
+    stack, out = [call.returns_to] * 2, []
+    for step in range(len(call.steps)):
+        out.append(tuple(reversed(stack)))
+        if step not in happened:
+            continue
+        e = happened[step]
+        if e.link.pops and e.went in stack:
+            while stack.pop() != e.went:
+                pass
+        if e.link.pushes:
+            stack.append(e.behind)
+    return out
+
+
+def judge(
+    chain: Chain, truth: Iterable[int], function: str, caller: str, name_of: Callable[[int], str | None]
+) -> Verdict:
+    """Compare a chain with the truth. It may leave out return addresses; one that is not in use, or stands in the wrong
+    order, is wrong, and so is a chain that ends with an error."""
+    names = [(name_of(address) or "").split("+")[0] for address in chain.addresses]
+    left = iter(truth)
+    stray = next((a for a in chain.addresses[1:] if a not in left), None)
+    wrong = chain.error or (f"{name_of(stray) or hex(stray)} is no caller" if stray is not None else "")
+    if (function, caller) in itertools.pairwise(names):
+        return Verdict(BOTH, wrong)
+    has = {(True, True): APART, (True, False): FUNCTION, (False, True): CALLER, (False, False): NEITHER}
+    return Verdict(has[function in names, caller in names], wrong)
+
+
+def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> Iterator[tuple[int, Chain, Chain]]:
+    """The call, an instruction at a time: before each its address and what both unwinders find."""
+    machine, isa, name_of = kernel.machine, kernel.isa, kernel.names()
+    machine.enter(*kernel.passed(arguments, {}))
+    pc = function.address
+    while pc != machine.return_to:
+        registers = {**machine.registers(), isa.pc: pc}
+        plain = unwind(isa, registers, _stack(machine), machine.is_text)
+        first = "+" not in (name_of(pc) or "+")
+        yield pc, plain, unwind(isa, registers, _stack(machine), machine.is_text, entry=True) if first else plain
+        if not machine.step(machine.return_to, pc):
+            raise trouble.fault(machine, "the walk ended")
+        pc = machine.register(isa.pc)
+
+
+def _stack(machine: Machine) -> Callable[[int], int | None]:
+    """Reads words of the stack, and nothing else."""
+    low, high = machine.stack_top - STACK_SIZE, machine.stack_top
+    return lambda address: machine.read_u64(address) if low <= address <= high - WORD else None
