@@ -1,69 +1,34 @@
-"""The native run: the same guest, the same answers, and one clear sentence for whatever goes wrong in the child.
+"""The native run: the same guest, the same answers, times as rows, and the words and bytes in between.
 
 On the host's own ISA it runs as it is; on the others under an emulator of user programs, where nothing is timed.
 """
 
 import dataclasses
 import itertools
-import json
-import os
 import platform
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hosts import HOST, error, every_isa, host_isa, runner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tramplab import Kernel, Ops, TramplabError, native
+from tramplab import Kernel, Ops, native
 from tramplab import isa as isas
 from tramplab.emulate import toolchain
-from tramplab.ftrace import shapes
 from tramplab.ftrace.measure import FUNCTIONS
 from tramplab.ftrace.shapes import Shape
 from tramplab.isa import ISAS
-from tramplab.native import command, host, run, script, states, timing
+from tramplab.native import run, script, states, timing
 from tramplab.native.result import Result
 from tramplab.native.script import Answers, Plan
 from tramplab.native.states import Region
 
-try:
-    HOST = host.isa().name
-except TramplabError:
-    HOST = None
-QEMU = {"x86_64": "qemu-x86_64", "arm64": "qemu-aarch64", "riscv64": "qemu-riscv64"}
 SHAPES = (Shape(2, 0, True), Shape(3, 3, True, observe=True), Shape(14, 2, False, observe=True))
-
-
-def runner(isa: str) -> tuple[str, ...]:
-    """What runs a program of an ISA here; the test is skipped where nothing does."""
-    if isa == HOST:
-        return ()
-    if platform.system() != "Linux" or not shutil.which(QEMU[isa]):
-        pytest.skip(f"no {QEMU[isa]} (Debian: qemu-user), so nothing runs {isa} programs here")
-    return (QEMU[isa],)
-
-
-def host_isa():
-    """The host's ISA; the test is skipped where the lab has no native run."""
-    if HOST is None:
-        pytest.skip("the lab has no native run for this system")
-    return isas.get(HOST)
-
-
-def error(call) -> str:
-    """The message of the TramplabError that a call raises: always one line."""
-    with pytest.raises(TramplabError) as e:
-        call()
-    assert "\n" not in str(e.value)
-    return str(e.value)
 
 
 def guarded(kernel, function):
@@ -71,11 +36,7 @@ def guarded(kernel, function):
     return kernel.attached(function, Ops(recursion=True, rcu=True))
 
 
-every_isa = pytest.mark.parametrize("isa", ISAS)
-
-
 # --- The same guest
-
 
 #: arm64's reads of the per-CPU base, which is in another kind of register there.
 _BASE = re.compile(r"mrs x\d+, tpidr_el1|mov x\d+, x18")
@@ -295,305 +256,6 @@ def test_counts_are_those_of_the_quickest_batch():
     assert counts == {} and "perf_event_paranoid" in why[0]
     counts, why = timing._counts(Answers(counters=[0, 0, 0], count={"ops": [[10, 900, 450, 500, 300, 20]]}))
     assert counts == {} and "part of the time" in why[0]
-
-
-# --- What goes wrong in the child
-
-#: Code that is no instruction, that reads address zero, and that jumps to itself.
-BAD = {
-    "x86_64": {"SIGILL": "0f0b", "SIGSEGV": "488b042500000000", "hang": "ebfe"},
-    "arm64": {"SIGILL": "00000000", "SIGSEGV": "090080d2200140f9", "hang": "00000014"},
-    "riscv64": {"SIGILL": "00000000", "SIGSEGV": "03350000", "hang": "6f000000"},
-}
-
-
-def spoilt(isa: str, what: str, hooks=("ops", "direct", "ops:2"), bad="direct"):
-    """A subject in which one hook's traced function begins with a bad instruction; and where."""
-    record = isas.get(isa)
-    subject = states.subject(record, "v7.2", {h: states.hook(h) for h in hooks}, 1)
-    at = states.boot(record, "v7.2").function("one_arg").site.body
-    code = bytes.fromhex(BAD[isa][what])
-    text = next(r for r in subject.regions if r.address <= at < r.address + len(r.data))
-    before = text.data[at - text.address :][: len(code)]
-
-    def spoil(s):
-        return dataclasses.replace(s, patches=(*s.patches, (at, before, code))) if s.name == bad else s
-
-    return dataclasses.replace(subject, states=tuple(map(spoil, subject.states)))
-
-
-@every_isa
-@pytest.mark.parametrize("what", ["SIGILL", "SIGSEGV", "hang"])
-def test_a_hook_that_dies_is_one_sentence_and_the_others_still_run(isa, what):
-    out = run.run(spoilt(isa, what), Plan(limit_ms=600), runner(isa))
-    (why,) = out.failures
-    assert "\n" not in why and why.startswith("direct ") and "one_arg+0x" in why
-    assert ("hangs" if what == "hang" else what) in why
-    assert list(out.answers.check) == ["none", "ops", "ops:2"] and out.answers.done
-
-
-def test_a_hook_that_dies_while_it_is_timed():
-    """The others are timed in a new child."""
-    isa = host_isa()
-    subject = spoilt(isa.name, "SIGILL", ("ops", "direct"))
-    out = run.run(subject, Plan(rounds=3, calls=10, warm=5))
-    assert len(out.failures) == 1 and list(out.answers.time) == ["none", "ops", "-"]
-    assert all(len(v) == 3 for v in out.answers.time.values())
-
-
-def test_without_a_baseline_there_is_nothing():
-    isa = host_isa()
-    assert "none crashed natively: SIGILL" in error(
-        lambda: run.run(spoilt(isa.name, "SIGILL", ("ops",), "none"), Plan())
-    )
-
-
-def test_a_failed_hook_is_the_commands_error_after_its_table(monkeypatch, capsys, tmp_path):
-    """What ran is printed and saved all the same."""
-    fake = Result(({**ROW, "hook": "none"},), ("careful",), ("direct crashed natively: SIGILL at x.",), {"cpu": "a"})
-    monkeypatch.setattr(command, "measure", lambda *_, **__: fake)
-    file = tmp_path / "r.json"
-    assert error(lambda: main("native", "--save", str(file))) == "direct crashed natively: SIGILL at x."
-    assert "careful" in capsys.readouterr().out and native.load(file).failures == fake.failures
-
-
-def test_memory_that_may_not_be_executed_is_one_sentence():
-    """A kernel that refuses mprotect(PROT_EXEC) for memory that was writable (PR_SET_MDWE, Linux 6.3)."""
-    isa = host_isa()
-    refuse = "ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) and sys.exit(77)"
-    hardened = f"import ctypes, os, sys; {refuse}; os.execv(sys.argv[1], sys.argv[1:])"
-    subject = states.subject(isa, "v7.2", {}, 1)
-    message = error(lambda: run.run(subject, Plan(), (sys.executable, "-c", hardened)))
-    if "status 77" in message:
-        pytest.skip("this kernel cannot refuse executable memory (PR_SET_MDWE needs Linux 6.3)")
-    assert message.startswith(
-        "this system does not let a process execute memory that it has written (Permission denied at 0x"
-    )
-
-
-def test_memory_that_cannot_be_mapped_is_one_sentence():
-    """Where something lies already: here, the child itself."""
-    isa = host_isa()
-    subject = states.subject(isa, "v7.2", {}, 1)
-    taken = dataclasses.replace(subject, regions=(*subject.regions, Region(run.CHILD_BASE, False, bytes(8))))
-    assert error(lambda: run.run(taken, Plan())).startswith(
-        f"the lab kernel cannot be mapped at {run.CHILD_BASE:#x} (File exists)"
-    )
-
-
-def test_a_refused_cpu_is_a_warning():
-    host_isa()
-    result = native.measure(["direct"], rounds=1, cpu=8000)
-    assert result.provenance["pinned to"] is None and len(result.rows) == 2
-    assert any(w.startswith("the run could not be kept on CPU 8000 (") for w in result.warnings)
-
-
-def test_too_much_for_the_child_is_one_sentence():
-    isa = host_isa()
-    subject = states.subject(isa, "v7.2", {}, 1)
-    many = tuple(dataclasses.replace(subject.states[0], name=f"n{i}") for i in range(300))
-    assert "ask for fewer hooks" in error(lambda: run.run(dataclasses.replace(subject, states=many), Plan()))
-
-
-@pytest.mark.parametrize(
-    "words, said",
-    [
-        (("/nowhere/qemu",), "/nowhere/qemu cannot be started (No such file or directory)"),
-        (("sh", "-c", "kill -9 $$"), "ended without an answer (by SIGKILL)"),
-        (("sh", "-c", "echo oh no >&2; exit 5"), "ended without an answer (status 5): oh no"),
-    ],
-)
-def test_a_child_that_does_not_start_is_one_sentence(words, said):
-    isa = host_isa()
-    assert said in error(lambda: run.run(states.subject(isa, "v7.2", {}, 1), Plan(), words))
-
-
-def test_a_child_that_is_deaf_is_ended(monkeypatch):
-    isa = host_isa()
-    monkeypatch.setattr(run, "PATIENCE", 0.2)
-    assert "did not end within 0.2 s" in error(
-        lambda: run.run(states.subject(isa, "v7.2", {}, 1), Plan(), ("sh", "-c", "exec sleep 9"))
-    )
-
-
-def test_no_child_outlives_its_parent(tmp_path):
-    """Here, one that hangs for good and has an hour to do so."""
-    isa = host_isa()
-    words = tmp_path / "words"
-    words.write_text(script.script(spoilt(isa.name, "hang", ("ops",), "none"), Plan(limit_ms=3_600_000)))
-    popen = "p = subprocess.Popen(sys.argv[1], stdin=open(sys.argv[2]))"
-    start = f"import subprocess, sys; {popen}; print(p.pid, flush=True); p.wait()"
-    parent = subprocess.Popen([sys.executable, "-c", start, run.child(isa), words], stdout=subprocess.PIPE)
-    with parent:
-        child = Path("/proc") / parent.stdout.readline().decode().strip()
-        deadline = time.monotonic() + 10
-        while not ticks(child) and time.monotonic() < deadline:  # until it is in the loop
-            time.sleep(0.01)
-        assert ticks(child)
-        parent.kill()
-        parent.wait()
-        while running(child) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        outlived = running(child)
-        if outlived:
-            os.kill(int(child.name), signal.SIGKILL)
-        assert not outlived
-
-
-def ticks(process: Path) -> int:
-    """How long a process has run, in the kernel's ticks."""
-    return int((process / "stat").read_text().rsplit(")", 1)[1].split()[11])
-
-
-def running(process: Path) -> bool:
-    """A dead one that nobody has asked about yet does not run."""
-    try:
-        return (process / "stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-# --- Bad input
-
-
-@pytest.mark.parametrize(
-    "call, said",
-    [
-        (lambda: native.measure(["opps"]), "unknown hook 'opps'; did you mean ops"),
-        (lambda: native.measure(["ops:x"]), "not 'ops:x'"),
-        (lambda: native.measure(["ops:0"]), "0 callbacks cannot be attached"),
-        (lambda: native.measure(["direct:2"]), "takes one callback, not 2"),
-        (lambda: native.measure(release="v9.9"), "unknown release"),
-        (lambda: native.measure(rounds=0), "1 to 20000 rounds, not 0"),
-        (lambda: native.measure(args=7), "0 to 6 arguments, not 7"),
-    ],
-)
-def test_bad_input_is_one_sentence(call, said):
-    host_isa()
-    assert said in error(call)
-
-
-@pytest.mark.parametrize(
-    "system, machine, said",
-    [
-        ("Darwin", "arm64", "native runs need Linux, not Darwin"),
-        ("Windows", "AMD64", "native runs need Linux, not Windows"),
-        ("Linux", "armv7l", "no native run for armv7l"),
-        ("Linux", "i686", "no native run for i686"),
-    ],
-)
-def test_a_host_without_native_support_is_one_sentence(monkeypatch, system, machine, said):
-    monkeypatch.setattr(platform, "system", lambda: system)
-    monkeypatch.setattr(platform, "machine", lambda: machine)
-    assert said in error(native.measure)
-
-
-@pytest.mark.parametrize("machine, isa", [("x86_64", "x86_64"), ("aarch64", "arm64"), ("riscv64", "riscv64")])
-def test_the_hosts_isa(monkeypatch, machine, isa):
-    monkeypatch.setattr(platform, "system", lambda: "Linux")
-    monkeypatch.setattr(platform, "machine", lambda: machine)
-    assert host.isa().name == isa
-
-
-# --- The circumstances
-
-
-@pytest.mark.parametrize(
-    "cpuinfo, model",
-    [
-        ("processor\t: 0\nmodel name\t: A CPU\ncpu family\t: 25\nmodel\t\t: 1\n", "A CPU, family 25, model 1"),
-        ("processor\t: 0\nhart\t\t: 1\nuarch\t\t: sifive,u74-mc\n", "uarch sifive,u74-mc"),
-        ("nothing\n", "unknown"),
-    ],
-)
-def test_cpu_models(monkeypatch, cpuinfo, model):
-    monkeypatch.setattr(host, "_read", lambda _: "")
-    assert host.cpu_model(cpuinfo) == model
-
-
-def test_every_circumstance_has_its_warning():
-    quiet = {"virtualised": "no", "governor": "performance", "smt": "off", "load": 0.1, "cpus": 2}
-    assert host.warnings(quiet) == []
-    for change, word in (
-        ({"virtualised": "KVM"}, "(KVM)"),
-        ({"governor": "powersave"}, "powersave"),
-        ({"governor": "unknown"}, "not to be seen"),
-        ({"smt": "on"}, "sibling"),
-        ({"load": 1.5}, "load was 1.5"),
-    ):
-        (said,) = host.warnings({**quiet, **change})
-        assert word in said
-
-
-# --- Saved results
-
-ROW = {"hook": "ops", "ns_min": 1.5, "ns_q1": 2, "ns_median": 2, "ns_q3": 3, "ns_over": 0.5, "ratio_direct": None}
-
-
-def test_a_saved_result_comes_back(tmp_path):
-    result = Result((ROW,), ("a warning",), ("a failure",), {"cpu": "x", "pinned to": None})
-    result.save(tmp_path / "r.json")
-    assert native.load(tmp_path / "r.json") == result and [p.name for p in tmp_path.iterdir()] == ["r.json"]
-
-
-@pytest.mark.parametrize(
-    "text, said",
-    [
-        (None, "cannot read"),
-        ("{", "is not JSON"),
-        ("[]", "is no native result of this edition"),
-        ('{"format": 0}', "is no native result of this edition"),
-        ('{"format": 1}', "damaged"),
-        ('{"format": 1, "rows": [], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
-        ('{"format": 1, "rows": [{"hook": "a"}], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
-        ('{"format": 1, "rows": 3, "warnings": [], "failures": [], "provenance": {}}', "damaged"),
-    ],
-)
-def test_a_file_that_is_no_result_is_one_sentence(tmp_path, text, said):
-    file = tmp_path / "r.json"
-    if text is not None:
-        file.write_text(text)
-    assert said in error(lambda: native.load(file))
-
-
-def test_a_result_that_cannot_be_saved_is_one_sentence(tmp_path):
-    assert "cannot write" in error(lambda: Result((ROW,), (), (), {}).save(tmp_path / "nowhere" / "r.json"))
-
-
-# --- The command
-
-
-def main(*words: str) -> None:
-    import argparse
-
-    parser = argparse.ArgumentParser()
-    command.add(parser.add_subparsers())
-    args = parser.parse_args(words)
-    args.command(args)
-
-
-def test_the_command_prints_a_narrow_table(capsys):
-    host_isa()
-    main("native", "direct", "direct+ops:10", "--rounds", "2")
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 72
-    assert [line.split()[0] for line in lines[2:5]] == ["none", "direct", "direct+ops:10"]
-    assert lines[3].split()[-1] == "1.00" and any(line.startswith("cpu: ") for line in lines)
-
-
-def test_the_command_saves_and_prints_json(capsys, tmp_path):
-    host_isa()
-    main("native", "--shapes", "--rounds", "1", "--json", "--save", str(tmp_path / "r.json"))
-    printed = json.loads(capsys.readouterr().out)
-    assert printed == json.loads((tmp_path / "r.json").read_text()) and len(printed["rows"]) == 1 + len(shapes.GRID)
-    assert printed["provenance"]["command"].startswith("tramplab ")
-
-
-@pytest.mark.parametrize(
-    "words, said", [(("--rounds", "many"), "--rounds is a whole number"), (("ops", "--shapes"), "leave the hooks out")]
-)
-def test_the_commands_bad_input(words, said):
-    assert said in error(lambda: main("native", *words))
 
 
 # --- The bytes in between
