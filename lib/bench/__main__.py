@@ -83,8 +83,7 @@ def native_figures() -> None:
         return
     print(f"shapes timed on {result.provenance['cpu']}: rank correlation, and median error after one scale factor")
     print(text_table(native_shapes.ranks(native_shapes.rows(result))), end="")
-    for warning in result.warnings:
-        print(f"warning: {warning}")
+    print(result.cautions())
 
 
 def main() -> None:

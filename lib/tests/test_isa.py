@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tramplab import Kernel, Ops
+from tramplab.emulate import decode
 from tramplab.emulate.toolchain import run_tool
 from tramplab.errors import TramplabError
 from tramplab.isa import ISAS, arm64, get, riscv64, x86_64
@@ -108,7 +109,7 @@ def test_records_are_data():
     for name, isa in ISAS.items():
         assert get(name) is isa and isa.name == name
         with pytest.raises(dataclasses.FrozenInstanceError):
-            isa.nop = b""
+            isa.nops = {}
 
 
 # --- Encoders
@@ -182,7 +183,7 @@ SITE_CODE = [
     (x86_64.ISA, x86_64.NOP5, "0f1f440000", "nopl 8(%rax,%rax)"),
     (x86_64.ISA, x86_64.INT3, "cc", "int3"),
     (x86_64.ISA, x86_64.ENDBR64, "f30f1efa", "endbr64"),
-    (x86_64.ISA, x86_64.ISA.nop, "90", "nop"),
+    (x86_64.ISA, x86_64.ISA.nops[1], "90", "nop"),
     (arm64.ISA, arm64.MOV_X9_LR, "e9031eaa", "mov x9, x30"),
     (arm64.ISA, arm64.NOP, "1f2003d5", "nop"),
     (riscv64.ISA, riscv64.NOP4, "13000000", ".option norvc\nnop"),
@@ -260,3 +261,10 @@ def test_literal_before_an_aligned_function(isa, release):
         address = k.function(n).address
         assert address % 8 == 0
         assert k.machine.read_u64(address - 8) == k.image.address("ftrace_nop_ops")
+
+
+@every_isa
+def test_every_nop_is_one_instruction_of_its_size(isa):
+    for size, code in isa.nops.items():
+        i = decode.at(isa, isa.text_base, code)
+        assert len(code) == size == i.size and i.mnemonic.removeprefix("c.") == "nop"

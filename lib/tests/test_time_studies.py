@@ -101,8 +101,25 @@ def test_misses_are_compared_with_the_counters_where_there_are_any(shaped):
     _, _, frame, uncounted = shaped
     assert set(frame[frame["way"] == "balanced"]["missed"]) == {0}
     assert set(frame[frame["way"] == "unbalanced"]["missed"]) == {1}
-    assert native_shapes.numbers(frame)["missed-off"] == 0.75
-    assert native_shapes.numbers(uncounted)["missed-off"] is None
+    assert native_shapes.numbers(frame)["missed"] == "differs from the replay by at most 0.750 per call"
+    assert native_shapes.numbers(uncounted)["missed"] == "cannot be read here"
+
+
+@pytest.mark.parametrize(
+    "virtualised, why, kind",
+    [
+        ("no", "", "no virtual machine, the one that built this page"),
+        ("KVM", "", "a virtual machine, the one that built this page"),
+        ("KVM", "native runs need Linux.", "a virtual machine; saved, as native runs need Linux"),
+    ],
+)
+def test_the_page_says_whose_times_they_are(monkeypatch, virtualised, why, kind):
+    facts = {"cpu": "made up", "date": "2026-11-21 08:50 UTC", "virtualised": virtualised}
+    timed = Result(({"hook": "none"},), ("one " * 30, "two"), (), facts)
+    monkeypatch.setattr(native_shapes, "shown", lambda kind: (timed, why))
+    assert native_shapes.circumstances() == {"cpu": "made up", "date": "2026-11-21", "kind": kind}
+    lines = native_shapes.cautions().splitlines()
+    assert len(lines) == 3 and lines[2] == "warning: two" and max(map(len, lines)) <= 68
 
 
 def test_shapes_are_drawn_and_printed(shaped):

@@ -6,19 +6,18 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 from . import isa as isas
 from . import studies
 from .analyse import cores
 from .analyse.measure import measure
-from .errors import TramplabError, unknown
+from .errors import TramplabError, unknown, whole_number
 from .ftrace import hooks, releases
 from .ftrace.kernel import LATEST
 from .ftrace.measure import FUNCTIONS, run
 from .native import command as native
-from .paths import checkout, data_file
+from .paths import checkout, data_file, write_whole
 from .publish import cite, claims, ledger, pages, permalinks
 from .publish.show import rows_json, show
 from .publish.table import text_table
@@ -102,20 +101,13 @@ def _hook_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--callbacks", default="1", metavar="K", help="ops to attach (default 1)")
 
 
-def _number(text: str, what: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise TramplabError(f"{what} is a whole number, not {text!r}.") from None
-
-
 def _chosen(args) -> dict:
     return {
         "isa": args.isa,
         "hook": args.hook,
         "release": args.release,
-        "args": _number(args.args, "--args"),
-        "callbacks": _number(args.callbacks, "--callbacks"),
+        "args": whole_number(args.args, "--args"),
+        "callbacks": whole_number(args.callbacks, "--callbacks"),
     }
 
 
@@ -147,7 +139,7 @@ def _run(args) -> None:
     else:
         text = study_text(study, frame)
     if args.output:
-        _write_whole(Path(args.output), text)
+        _write(Path(args.output), text)
     else:
         sys.stdout.write(text)
 
@@ -230,25 +222,17 @@ def _update(args) -> None:
 
 def _rewrite(path: Path, text: str) -> None:
     changed = not path.is_file() or path.read_text("utf-8") != text
-    _write_whole(path, text)
+    _write(path, text)
     print(f"{path.name}: {'rewritten' if changed else 'unchanged'}")
 
 
-def _write_whole(path: Path, text: str) -> None:
-    """Write a file under a temporary name and rename it, so that it is never half there."""
+def _write(path: Path, text: str) -> None:
+    """Write a file whole, in a folder that is made if need be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w") as f:
-                f.write(text)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
     except OSError as e:
         raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
+    write_whole(path, text)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Where the repository's data lies: beside the package in a checkout, or where $TRAMPLAB_DATA says."""
+"""Where the repository's data lies (beside the package in a checkout, or where $TRAMPLAB_DATA says), and writing files whole."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 from .errors import TramplabError
@@ -22,3 +23,19 @@ def data_file(name: str) -> Path:
 def checkout() -> Path:
     """The folder that holds data/, book/ and CITATION.cff; raises TramplabError where there is none."""
     return data_file("releases.yml").parent.parent
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file under a temporary name and rename it, so that it is never half there; TramplabError where that fails."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w") as f:
+                f.write(text)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as e:
+        raise TramplabError(f"cannot write {path}: {e.strerror}.") from None

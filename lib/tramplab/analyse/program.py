@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..emulate.decode import Instruction
 from ..emulate.trace import Step
 from ..errors import TramplabError
 from ..isa import Isa
@@ -67,7 +68,7 @@ class Program:
 def program(call: Call) -> Program:
     """Prepare a call; raises TramplabError at an instruction that is in no table."""
     isa = call.isa
-    known = {pc: _operation(isa, pc, i.mnemonic, i.operands) for pc, i in call.instructions.items()}
+    known = {pc: operation_of(isa, i) for pc, i in call.instructions.items()}
     pushed = ((call.steps[0].sp, isa.call_pushes, True),) if isa.call_pushes else ()
     before = [Operation(CONSTANT, writes=(register,)) for register in isa.args]
     steps = [*(Step(0, 0, ()) for _ in before), Step(0, 0, pushed), *call.steps]
@@ -97,11 +98,12 @@ def program(call: Call) -> Program:
     return Program(call, tuple(_synced(items, isa)), stores)
 
 
-def _operation(isa: Isa, pc: int, mnemonic: str, operands: str) -> Operation:
-    found = _TABLES[isa.name](mnemonic, operands)
+def operation_of(isa: Isa, i: Instruction) -> Operation:
+    """What an instruction is to a pipeline; raises TramplabError if it is in no table."""
+    found = _TABLES[isa.name](i.mnemonic, i.operands)
     if found is None:
         raise TramplabError(
-            f"cannot estimate {f'{mnemonic} {operands}'.strip()!r} at {pc:#x}: it is in no table of "
+            f"cannot estimate {f'{i.mnemonic} {i.operands}'.strip()!r} at {i.address:#x}: it is in no table of "
             f"{Operation.__module__}.{isa.name}; add it there."
         )
     return found

@@ -16,11 +16,12 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ..emulate import trouble
 from ..emulate.machine import STACK_SIZE, Machine
+from ..emulate.walk import stepping
 from ..errors import TramplabError
 from ..ftrace.kernel import Function, Kernel
 from ..ftrace.run import Run
+from ..ftrace.walk import require_same
 from ..isa import Isa
 from .call import Call
 from .returnstack import events
@@ -121,8 +122,7 @@ def watch(kernel: Kernel, caller: Function, function: Function, *arguments: int)
     run = kernel.call(caller, *arguments)
     call = Call.of(run)
     seen = list(itertools.islice(_stepped(kernel, caller, arguments), len(call.steps) + 1))
-    if [pc for pc, _, _ in seen] != [s.pc for s in call.steps]:
-        raise TramplabError(f"two calls of {caller.name} did not run the same instructions; its state changed between.")
+    require_same(caller, [pc for pc, _, _ in seen], run)
     truth = live(call)
     first = next((n for n, s in enumerate(call.steps) if s.pc == function.address), None)
     if first is None:
@@ -171,16 +171,13 @@ def judge(
 def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> Iterator[tuple[int, Chain, Chain]]:
     """The call, an instruction at a time: before each its address and what both unwinders find."""
     machine, isa, name_of = kernel.machine, kernel.isa, kernel.names()
-    machine.enter(*kernel.passed(arguments, {}))
-    pc = function.address
-    while pc != machine.return_to:
-        registers = {**machine.registers(), isa.pc: pc}
+    for registers in stepping(machine, function.address, *kernel.passed(arguments, {})):
+        pc = registers[isa.pc]
+        if pc == machine.return_to:
+            return
         plain = unwind(isa, registers, _stack(machine), machine.is_text)
         first = "+" not in (name_of(pc) or "+")
         yield pc, plain, unwind(isa, registers, _stack(machine), machine.is_text, entry=True) if first else plain
-        if not machine.step(machine.return_to, pc):
-            raise trouble.fault(machine, "the walk ended")
-        pc = machine.register(isa.pc)
 
 
 def _stack(machine: Machine) -> Callable[[int], int | None]:

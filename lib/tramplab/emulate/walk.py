@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..errors import TramplabError
@@ -34,20 +35,35 @@ def walk(
     """
     if machine.meter != RECORD:
         raise TramplabError("to walk through a call, make the Kernel with meter='record'.")
-    machine.enter(registers, stack)
+    states = stepping(machine, address, registers, stack)
+    start = before = next(states)
     pc_name = machine.isa.pc
-    start = before = {**machine.registers(), pc_name: address}
     moments: list[Moment] = []
-    while before[pc_name] != machine.return_to:
+    for after in states:
         if len(moments) == LONGEST:
             raise TramplabError(f"the call has more than {LONGEST} instructions; walk through a shorter one.")
-        if not machine.step(machine.return_to, before[pc_name]):
-            raise trouble.fault(machine, "the walk ended")
-        after = machine.registers()
         changed = {name: value for name, value in after.items() if name != pc_name and value != before[name]}
         moments.append(Moment(before[pc_name], changed, *_accesses(machine)))
         before = after
     return start, moments
+
+
+def stepping(
+    machine: Machine, address: int, registers: dict[str, int], stack: list[int] = ()
+) -> Iterator[dict[str, int]]:
+    """Call a function as Machine.call does, an instruction at a time: the registers before each, and those at the end.
+
+    Needs a meter. Raises GuestFault.
+    """
+    machine.enter(registers, stack)
+    pc_name = machine.isa.pc
+    now = {**machine.registers(), pc_name: address}
+    yield now
+    while now[pc_name] != machine.return_to:
+        if not machine.step(machine.return_to, now[pc_name]):
+            raise trouble.fault(machine, "the walk ended")
+        now = machine.registers()
+        yield now
 
 
 def _accesses(machine: Machine) -> tuple[tuple[Access, ...], tuple[Access, ...]]:

@@ -72,5 +72,14 @@ def requests(hook: Hook, callbacks: int) -> list[Ops | Direct]:
     return hook.requests(callbacks)
 
 
+def label(hook: str, callbacks: int) -> str:
+    """A hook with a number of callbacks, as rows name it.
+
+    >>> label("ops", 10)
+    'ops x10'
+    """
+    return hook if callbacks == 1 else f"{hook} x{callbacks}"
+
+
 def _countable() -> str:
     return ", ".join(h.name for h in HOOKS.values() if h.counts)

@@ -37,10 +37,7 @@ def walk(kernel: Kernel, function: Function, *arguments: int) -> dict:
         boot(kernel.machine)  # the call may have ended with a guard held or preemption off
         raise
     run = kernel.call(function, *arguments, registers=marks)
-    if [m.pc for m in moments] != [s.pc for s in run.steps]:
-        raise TramplabError(
-            f"two calls of {function.name} did not run the same instructions; its state changed between."
-        )
+    require_same(function, [m.pc for m in moments], run)
     say = _wording(kernel, run, moments, start[isa.sp], {value: r for r, value in marks.items()})
     symbols: dict[tuple[str, str], int] = {}
     code: dict[int, list] = {}
@@ -71,6 +68,14 @@ def walk(kernel: Kernel, function: Function, *arguments: int) -> dict:
         ],
         "milestones": marks_at,
     }
+
+
+def require_same(function: Function, stepped: list[int], run: Run) -> None:
+    """Raise TramplabError unless a call made step by step ran the instructions of a recorded one."""
+    if stepped != [s.pc for s in run.steps]:
+        raise TramplabError(
+            f"two calls of {function.name} did not run the same instructions; its state changed between."
+        )
 
 
 def milestones(run: Run) -> dict[str, int]:

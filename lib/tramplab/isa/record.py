@@ -74,7 +74,7 @@ class Isa:
     scratch: tuple[str, ...]  # caller-saved and no argument
     fixed: tuple[str, ...]  # belongs to the kernel or the platform; never random in a test
     call_pushes: int  # bytes a call instruction pushes
-    nop: bytes
+    nops: dict[int, bytes]  # one instruction that does nothing, by size
     call: Branch  # what a patch site or trampoline uses for a near call
     max_insn: int
     return_stack: ReturnStack

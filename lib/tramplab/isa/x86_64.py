@@ -17,8 +17,13 @@ _REL32 = (-(1 << 31) + 5, (1 << 31) + 4)
 #: Calls and jumps with a 32-bit displacement (Intel SDM vol. 2, CALL E8, JMP E9).
 CALL = Branch(_rel32(0xE8), _REL32, 5)
 JMP = Branch(_rel32(0xE9), _REL32, 5)
-#: The five-byte NOP the kernel puts at an idle patch site (arch/x86/include/asm/nops.h, BYTES_NOP5).
-NOP5 = bytes.fromhex("0f1f440000")
+#: One NOP of each size (Intel SDM, NOP: recommended multi-byte sequences).
+NOPS = {
+    len(code) // 2: bytes.fromhex(code)
+    for code in "90 6690 0f1f00 0f1f4000 0f1f440000 660f1f440000 0f1f8000000000 0f1f840000000000".split()
+}
+#: The one the kernel puts at an idle patch site (arch/x86/include/asm/nops.h, BYTES_NOP5).
+NOP5 = NOPS[5]
 INT3 = b"\xcc"
 ENDBR64 = bytes.fromhex("f30f1efa")
 
@@ -39,7 +44,7 @@ ISA = Isa(
     scratch=("rax", "r10", "r11"),
     fixed=("rsp",),
     call_pushes=8,
-    nop=b"\x90",
+    nops=NOPS,
     call=CALL,
     max_insn=15,
     return_stack=ReturnStack((), "Intel SDM vol. 1, 6.4: CALL pushes, RET pops"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 
-from ..errors import TramplabError
+from ..errors import TramplabError, whole_number
 from ..ftrace import hooks
 from ..ftrace.kernel import LATEST
 from .result import Result
@@ -42,7 +42,10 @@ def add(sub) -> None:
 
 def native(args) -> None:
     """Run it; what ran is printed and saved even where a hook failed, which is the error at the end."""
-    rounds, count = _number(args.rounds, "--rounds"), _number(args.args or ("2" if args.shapes else "1"), "--args")
+    rounds, count = (
+        whole_number(args.rounds, "--rounds"),
+        whole_number(args.args or ("2" if args.shapes else "1"), "--args"),
+    )
     if args.shapes and args.hook:
         raise TramplabError("--shapes times its own trampolines: leave the hooks out.")
     result = (
@@ -66,14 +69,5 @@ def as_text(result: Result) -> str:
     for name, r in zip(names, result.rows, strict=True):
         out.append(f"{name:<{wide}}" + "".join(f"{'-':>8}" if r[k] is None else f"{r[k]:{f}}" for _, k, f in _COLUMNS))
     facts = ", ".join(f"{k}: {result.provenance[k]}" for k in _SHOWN if k in result.provenance)
-    out += ["", *textwrap.wrap(facts, WIDTH)]
-    for w in result.warnings:
-        out += textwrap.wrap(f"warning: {w}", WIDTH, subsequent_indent="  ")
+    out += ["", *textwrap.wrap(facts, WIDTH), *filter(None, [result.cautions(WIDTH)])]
     return "\n".join(out) + "\n"
-
-
-def _number(text: str, what: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise TramplabError(f"{what} is a whole number, not {text!r}.") from None

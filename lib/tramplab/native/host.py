@@ -21,16 +21,16 @@ _CPU = Path("/sys/devices/system/cpu")
 
 def isa() -> Isa:
     """The host's ISA; raises TramplabError where nothing can run natively."""
-    system, machine = platform.system(), platform.machine()
+    system, name = platform.system(), platform.machine()
     if system != "Linux":
         raise TramplabError(
             f"native runs need Linux, not {system or 'this system'}; counts and estimates work everywhere."
         )
-    if machine not in MACHINES:
+    if name not in MACHINES:
         raise TramplabError(
-            f"the lab has no native run for {machine or 'this machine'}, only for {', '.join(MACHINES)} (64-bit Linux)."
+            f"the lab has no native run for {name or 'this machine'}, only for {', '.join(MACHINES)} (64-bit Linux)."
         )
-    return isas.get(MACHINES[machine])
+    return isas.get(MACHINES[name])
 
 
 def last_cpu() -> int:
@@ -38,15 +38,22 @@ def last_cpu() -> int:
     return max(os.sched_getaffinity(0))
 
 
+def machine() -> dict[str, str]:
+    """What tells one machine from another, as far as times go."""
+    return {
+        "isa": isa().name,
+        "cpu": cpu_model(Path("/proc/cpuinfo").read_text(errors="replace")),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "virtualised": virtualised(),
+    }
+
+
 def facts(cpu: int) -> dict[str, object]:
     """Provenance: where, when and under which circumstances times are taken."""
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": _commit(),
-        "isa": isa().name,
-        "cpu": cpu_model(Path("/proc/cpuinfo").read_text(errors="replace")),
-        "kernel": f"{platform.system()} {platform.release()}",
-        "virtualised": virtualised(),
+        **machine(),
         "governor": _read(_CPU / f"cpu{cpu}/cpufreq/scaling_governor") or "unknown",
         "smt": {"0": "off", "1": "on"}.get(_read(_CPU / "smt/active"), "unknown"),
         "cpus": os.cpu_count(),

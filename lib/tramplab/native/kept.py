@@ -59,6 +59,5 @@ def _state() -> str:
     h = hashlib.sha256()
     for path in sorted(p for part in _PARTS for p in (_PACKAGE / part).rglob("*") if p.suffix not in (".pyc", "")):
         h.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    facts = host.facts(host.last_cpu())
-    h.update(repr([facts[k] for k in ("isa", "cpu", "kernel", "virtualised")]).encode())
+    h.update(repr(list(host.machine().values())).encode())
     return h.hexdigest()[:16]

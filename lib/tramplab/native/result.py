@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
+import textwrap
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..errors import TramplabError
+from ..paths import write_whole
 
 #: What holds for native times on every ISA and does not hold for a kernel.
 LIMITS = (
@@ -47,25 +47,17 @@ class Result:
                 return r
         raise TramplabError(f"this result has no {hook}; it has {', '.join(str(r['hook']) for r in self.rows)}.")
 
+    def cautions(self, width: int = 72) -> str:
+        """The warnings, a paragraph each, in lines of so many columns."""
+        return "\n".join(textwrap.fill(f"warning: {w}", width, subsequent_indent="  ") for w in self.warnings)
+
     def as_json(self) -> str:
         """One JSON object, readable by eye."""
         return json.dumps({"format": _FORMAT, **asdict(self)}, indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
         """Write it to a file, whole or not at all; raises TramplabError where that is not possible."""
-        path = Path(path)
-        try:
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-            try:
-                with os.fdopen(handle, "w") as f:
-                    f.write(self.as_json())
-                os.chmod(temporary, 0o644)
-                os.replace(temporary, path)
-            except BaseException:
-                os.unlink(temporary)
-                raise
-        except OSError as e:
-            raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
+        write_whole(Path(path), self.as_json())
 
 
 def load(path: str | Path) -> Result:

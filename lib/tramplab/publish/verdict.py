@@ -122,10 +122,16 @@ def problems() -> list[str]:
     return [j.problem for j in all_judged() if j.problem] + strays
 
 
-def across(cases: pd.DataFrame, by: dict[str, str], truth: str = "truth") -> tuple[str, str]:
-    """Kind and `on` of a verdict from one row per case and a column that says whether the claim is true there.
+#: What a verdict can depend on: column -> its name in a sentence.
+BY_ISA = {"isa": "the ISA"}
+BY_RELEASE = {**BY_ISA, "release": "the release"}
 
-    by: column -> its name in a sentence. The first column whose value alone decides is what the verdict depends on.
+
+def across(rows: pd.DataFrame, by: dict[str, str], truth: str = "truth") -> tuple[str, str]:
+    """Kind and `on` of a verdict from rows with a column that says whether the claim is true there.
+
+    by: column -> its name in a sentence. Rows that are alike in all of these are one case, in which the claim is true if it is
+    in every row. The first column whose value alone decides is what the verdict depends on.
 
     >>> rows = pd.DataFrame({"isa": ["x86_64", "x86_64", "arm64"], "release": ["v1", "v2", "v2"]})
     >>> across(rows.assign(truth=[True, True, False]), {"isa": "the ISA", "release": "the release"})
@@ -134,10 +140,13 @@ def across(cases: pd.DataFrame, by: dict[str, str], truth: str = "truth") -> tup
     ('depends', 'the release')
     >>> across(rows.assign(truth=[False, True, False]), {"isa": "the ISA", "release": "the release"})
     ('depends', 'the ISA and the release')
+    >>> across(rows.assign(truth=[True, True, False], release="v2"), {"isa": "the ISA", "release": "the release"})
+    ('depends', 'the ISA')
     """
-    require_columns(cases, [*by, truth])
-    if not len(cases):
+    require_columns(rows, [*by, truth])
+    if not len(rows):
         raise TramplabError("there is no case to judge: the rows are empty.")
+    cases = rows.groupby(list(by), as_index=False, sort=False)[truth].all()
     if cases[truth].nunique() == 1:
         return (HOLDS if cases[truth].all() else FAILS), ""
     alone = [name for column, name in by.items() if (cases.groupby(column)[truth].nunique() == 1).all()]

@@ -21,7 +21,8 @@ REQUESTS = {
     "g": lambda: Ops(recursion=True),
     "d": Direct,
 }
-_NEEDS = {"r": "regs", "s": "regs", "d": "direct"}
+#: The feature that a letter needs.
+NEEDS = {"r": "regs", "s": "regs", "d": "direct"}
 
 
 class Subject:
@@ -42,7 +43,7 @@ class Subject:
 
     def can(self, letters: str) -> bool:
         """Does this release have all that these letters need?"""
-        return all(self.kernel.features[_NEEDS[letter]] for letter in letters if letter in _NEEDS)
+        return all(self.kernel.features[NEEDS[letter]] for letter in letters if letter in NEEDS)
 
     @property
     def letters(self) -> str:

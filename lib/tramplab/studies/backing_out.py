@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 import pandas as pd
 
 from ..ftrace import releases
 from ..isa import ISAS
-from ..publish.verdict import Verdict, across, judges
+from ..publish.verdict import BY_RELEASE, Verdict, across, judges
 from . import switching
 from .attached import Subject
+from .once import once
 
 #: What is attached: letters of attached.REQUESTS, at most so many at once.
 LETTERS, DEPTH = "agrd", 3
-BY = {**switching.BY, "call_ops": "CALL_OPS"}
+BY = {**BY_RELEASE, "call_ops": "CALL_OPS"}
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per ISA, release and sequence of up to three ops, the last of which is removed again.
 
@@ -25,11 +26,6 @@ def rows() -> pd.DataFrame:
     is as it was before the last one came: site, literal (the ops pointer), text (all other code); and idle: whether all
     code is as booted when the others are removed too, first one first. What a release never had is left out.
     """
-    return _rows().copy()
-
-
-@functools.cache
-def _rows() -> pd.DataFrame:
     out = []
     for isa, release in itertools.product(ISAS, releases.shown()):
         subject = Subject(isa, release)
@@ -73,8 +69,7 @@ def backs_out_exactly(frame: pd.DataFrame | None = None, calls: pd.DataFrame | N
     frame = rows() if frame is None else frame
     calls = switching.rows() if calls is None else calls
     exact = frame[["site", "literal", "text", "idle"]].all(axis="columns")
-    cases = frame.assign(truth=exact).groupby(list(BY), as_index=False, sort=False)["truth"].all()
-    kind, on = across(cases, BY)
+    kind, on = across(frame.assign(truth=exact), BY)
 
     because = [
         f"Of {len(frame)} removals on all ISAs and releases shown, "

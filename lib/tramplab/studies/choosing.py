@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import random
 from collections.abc import Iterator
@@ -15,19 +14,19 @@ from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Ops, Registered
 from ..isa import ISAS
 from ..publish.figure import Figure
-from ..publish.verdict import Verdict, across, judges
+from ..publish.verdict import BY_RELEASE, Verdict, across, judges
+from .once import once
 
 NAME = "choosing"
 TITLE = "The trampoline of a function, by its callbacks"
 FUNCTION = "three_args"
 STEPS, MOST, SEED = 80, 4, 2021
 UNITS: dict[str, str] = {}
-#: What a verdict can depend on: column -> its name in a sentence.
-BY = {"isa": "the ISA", "release": "the release"}
 NOTHING, OWN = "nothing", "its own copy"
 _COMMON, _GENERATED = ("ftrace_caller", "ftrace_regs_caller"), "ftrace_trampoline["
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per ISA, release, and state that the two variables tell apart.
 
@@ -35,11 +34,6 @@ def rows() -> pd.DataFrame:
     that a call ran in such a state; its own copy is a trampoline made for a single ops), states (how often the sequence
     came through one).
     """
-    return _rows().copy()
-
-
-@functools.cache
-def _rows() -> pd.DataFrame:
     out = []
     for isa, release in itertools.product(ISAS, releases.shown()):
         seen: dict[tuple[str, str], list[str]] = {}
@@ -108,8 +102,7 @@ def two_variables(frame: pd.DataFrame | None = None) -> Verdict:
     """In every state that the two variables tell apart, calls run one and the same trampoline."""
     frame = rows() if frame is None else frame
     one = ~frame["trampolines"].str.contains(" or ")
-    cases = frame.assign(truth=one).groupby(list(BY), as_index=False, sort=False)["truth"].all()
-    kind, on = across(cases, BY)
+    kind, on = across(frame.assign(truth=one), BY_RELEASE)
     newest = frame[frame["release"] == releases.shown()[-1]]
     tables = []
     for isa, part in newest.groupby("isa", sort=False):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,12 +13,12 @@ from ..ftrace.kernel import Kernel
 from ..ftrace.measure import FUNCTIONS
 from ..isa import ISAS, Isa
 from ..publish.figure import Figure
-from ..publish.verdict import Verdict, across, judges
+from ..publish.verdict import BY_ISA, Verdict, across, judges
+from .once import once
 
 NAME = "dead_registers"
 TITLE = "Registers poisoned at a function's first instruction"
 UNITS: dict[str, str] = {}
-BY = {"isa": "the ISA"}
 #: What goes into a register: no result depends on it by accident, and it is no address.
 POISON = 0x5BAD_0000_0000_0BAD
 #: Roles of which the claim says that they are dead.
@@ -37,6 +36,7 @@ class Subject:
     carries: tuple[str, ...]
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per ISA, function and register.
 
@@ -44,11 +44,6 @@ def rows() -> pd.DataFrame:
     could carry one; "return"; "scratch": others a callee may change; "preserved": those it may not; "frame pointer"),
     effect of a poison in it on what the call returns and writes ("none", "other result", "fault").
     """
-    return _rows().copy()
-
-
-@functools.cache
-def _rows() -> pd.DataFrame:
     out = []
     for isa in ISAS.values():
         kernel = Kernel(isa.name, meter=COUNT)
@@ -138,8 +133,7 @@ def dead_at_the_first_instruction(frame: pd.DataFrame | None = None) -> Verdict:
     """No result changes with a poison in an argument register that carries nothing, or in a return register."""
     frame = rows() if frame is None else frame
     claimed = frame[frame["role"].isin(CLAIMED)]
-    dead = claimed.assign(truth=claimed["effect"] == "none").groupby("isa", as_index=False, sort=False)["truth"].all()
-    kind, on = across(dead, BY)
+    kind, on = across(claimed.assign(truth=claimed["effect"] == "none"), BY_ISA)
     n = numbers(frame)
     shown = frame[(frame["effect"] != "none") & frame["role"].isin(("argument",))]
     besides = {

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-from types import ModuleType
-
 import pandas as pd
 
-from ..analyse.operations import NONE, arm64, riscv64, x86_64
+from ..analyse.operations import NONE
+from ..analyse.program import operation_of
 from ..emulate.decode import Instruction
 from ..emulate.machine import RECORD
 from ..errors import GuestFault, StepLimit
@@ -17,23 +15,17 @@ from ..ftrace.ops import Ops
 from ..ftrace.run import Run
 from ..isa import ISAS, Isa
 from ..publish.figure import Figure
-from ..publish.verdict import Verdict, across, judges
+from ..publish.verdict import BY_ISA, Verdict, across, judges
+from .once import once
 
 NAME = "dropped_saves"
 TITLE = "One restore of the trampoline taken out"
 UNITS: dict[str, str] = {}
-BY = {"isa": "the ISA"}
-_OPERATIONS: dict[str, ModuleType] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
 #: The lab's own, which adds one to a counter; and one that spoils every register that a callee may change.
 CALLBACKS = {"counts": "lab_callback", "clobbers": "lab_observe_clobber"}
-#: What an instruction is overwritten with, by ISA and size in bytes; x86-64 repeats its one.
-_NOPS = {
-    "x86_64": {1: b"\x90"},
-    "arm64": {4: ISAS["arm64"].nop},
-    "riscv64": {4: ISAS["riscv64"].nop, 2: b"\x01\x00"},
-}
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per ISA, callback, restore taken out, and function called.
 
@@ -41,11 +33,6 @@ def rows() -> pd.DataFrame:
     between), function, carries (does one of them carry an argument of the function?), right (is the result the unhooked
     call's?).
     """
-    return _rows().copy()
-
-
-@functools.cache
-def _rows() -> pd.DataFrame:
     out = []
     for isa in ISAS.values():
         for what, callback in CALLBACKS.items():
@@ -69,7 +56,7 @@ def _drop(kernel: Kernel, function: Function, callback: str) -> list[dict[str, o
         for i in _way_out(run):
             if reloads := restored(isa, i):
                 original = kernel.machine.read(i.address, i.size)
-                kernel.machine.poke(i.address, nops(isa, i.size))
+                kernel.machine.poke(i.address, isa.nops[i.size])
                 ok = _value(kernel, function, arguments) == right
                 kernel.machine.poke(i.address, original)
                 carries = any(r in isa.args[:count] for r in reloads)
@@ -96,16 +83,10 @@ def _value(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> in
 
 def restored(isa: Isa, i: Instruction) -> tuple[str, ...]:
     """The argument registers that an instruction loads from the stack; none if it is no such load."""
-    o = _OPERATIONS[isa.name].operation(i.mnemonic, i.operands)
-    if o is None or o.unit != NONE or isa.sp not in o.address:
+    o = operation_of(isa, i)
+    if o.unit != NONE or isa.sp not in o.address:
         return ()
     return tuple(r for r in o.writes if r in isa.args)
-
-
-def nops(isa: Isa, size: int) -> bytes:
-    """Instructions of so many bytes that do nothing."""
-    known = _NOPS[isa.name]
-    return known[size] if size in known else known[1] * size
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -143,8 +124,7 @@ def arguments_must_be_saved(frame: pd.DataFrame | None = None) -> Verdict:
     """Under a callback that spoils what it may, every restore that a function needs is needed; under a tiny one it may not be."""
     frame = rows() if frame is None else frame
     needed = frame[frame["carries"] & (frame["callback"] == "clobbers")]
-    cases = needed.assign(truth=~needed["right"]).groupby("isa", as_index=False, sort=False)["truth"].all()
-    kind, on = across(cases, BY)
+    kind, on = across(needed.assign(truth=~needed["right"]), BY_ISA)
     n = numbers(frame)
     because = (
         f"Each restore of the ops trampoline was taken out under each function that takes the register, {n['dropped']} times per "

@@ -7,16 +7,13 @@ import pandas as pd
 from ..analyse import cycles
 from ..analyse.cores import cores, of_cpu
 from ..analyse.returnstack import settled
-from ..emulate.machine import RECORD
-from ..ftrace import hooks
-from ..ftrace.kernel import Kernel
+from ..ftrace.measure import run
 from ..native import Result
 from ..native.kept import HOOKS, saved, shown
 from ..publish.figure import Figure
 
 NAME = "native_hooks"
 TITLE = "The hooks on a real CPU"
-FUNCTIONS = ("no_args", "one_arg", "two_args", "three_args", "four_args", "five_args", "six_args")
 UNITS = {"ns": "added", "cycles": "added", "low": "cycles", "high": "cycles"}
 HERE = "here"
 
@@ -38,17 +35,14 @@ def rows(timed: dict[str, Result] | None = None) -> pd.DataFrame:
     for machine, result in (timed or results()).items():
         facts = result.provenance
         isa, release, count = str(facts["isa"]), str(facts["release"]), int(facts["arguments"])
-        kernel = Kernel(isa, release, meter=RECORD)
-        function, arguments = kernel.function(FUNCTIONS[count]), tuple(range(1, count + 1))
-        base = kernel.call(function, *arguments)
+        base = run(isa, "none", release, count)
         own = of_cpu(str(facts["cpu"]))
         modelled = [own] if own else [c for c in cores().values() if c.isa == isa]
         for row in result.rows[1:]:
             name, _, callbacks = str(row["hook"]).partition(":")
-            with kernel.attached(function, *hooks.requests(hooks.get(name), int(callbacks or 1))):
-                run = kernel.call(function, *arguments)
+            hooked = run(isa, name, release, count, int(callbacks or 1))
             for core in modelled:
-                e = cycles.estimate(run, base, core)
+                e = cycles.estimate(hooked, base, core)
                 out.append(
                     {
                         "isa": isa,
@@ -61,7 +55,7 @@ def rows(timed: dict[str, Result] | None = None) -> pd.DataFrame:
                         "estimate": round(e.mid, 1),
                         "low": round(e.low, 1),
                         "high": round(e.high, 1),
-                        "missed": settled(run, core["return_stack"].value),
+                        "missed": settled(hooked, core["return_stack"].value),
                         "counted": row.get("branch_misses"),
                     }
                 )

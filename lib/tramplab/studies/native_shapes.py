@@ -117,8 +117,8 @@ def ranks(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: "zen3-rank", "zen3-error" and "zen3-balanced-rank" per core, the same of "instructions", "own"
     (the core that is the CPU's own, else the one whose estimates rank best; and its numbers), how many shapes there are,
-    and "missed-off": by how much per call the replay's mispredicted returns and the CPU's mispredicted branches differ at
-    most, None where the CPU may not be asked."""
+    and "missed": by how much per call the replay's mispredicted returns and the CPU's mispredicted branches differ at most,
+    or that the CPU may not be asked."""
     table = ranks(frame)
     out: dict[str, object] = {"shapes": len(frame) // frame["core"].nunique()}
     for r in table.to_dict("records"):
@@ -129,8 +129,25 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     )
     own = frame.attrs.get("own") or modelled["estimator"].iloc[0]
     out |= {"own": own, **{f"own-{k}": out[f"{own}-{k}"] for k in ("rank", "error", "balanced-rank")}}
-    out["missed-off"] = (frame["missed"] - frame["counted"]).abs().max() if frame["counted"].notna().all() else None
+    out["missed"] = "cannot be read here"
+    if frame["counted"].notna().all():
+        off = (frame["missed"] - frame["counted"]).abs().max()
+        out["missed"] = f"differs from the replay by at most {off:.3f} per call"
     return out
+
+
+def circumstances() -> dict[str, object]:
+    """What the prose quotes of the machine that was timed: "cpu", "date", and "kind" (virtual or not, and whose it is)."""
+    result, why = shown(SHAPES)
+    facts = result.provenance
+    kind = "no virtual machine" if facts["virtualised"] == "no" else "a virtual machine"
+    whose = f"; saved, as {why.rstrip('.')}" if why else ", the one that built this page"
+    return {"cpu": facts["cpu"], "date": str(facts["date"])[:10], "kind": kind + whose}
+
+
+def cautions() -> str:
+    """What makes these times worth less, in lines that fit a page's text form."""
+    return shown(SHAPES)[0].cautions(width=68)
 
 
 _LIMITS = (

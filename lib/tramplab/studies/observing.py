@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import random
 import struct
@@ -12,26 +11,23 @@ import pandas as pd
 from ..emulate.machine import COUNT
 from ..ftrace import releases
 from ..ftrace.kernel import Kernel
-from ..ftrace.ops import Direct, Ops, Registered
+from ..ftrace.ops import Ops, Registered
 from ..isa import ISAS
-from ..publish.verdict import Verdict, across, judges
+from ..publish.verdict import BY_RELEASE, Verdict, across, judges
+from .attached import NEEDS, REQUESTS
+from .once import once
 
 NAME = "observing"
 FUNCTION = "three_args"
 STEPS, MOST, SEED = 40, 4, 2021
-BY = {"isa": "the ISA", "release": "the release"}
-#: What comes and goes beside the observer; a feature is needed for the one named so.
-OTHERS = {
-    "plain": (lambda: Ops(), ""),
-    "guarded": (lambda: Ops(recursion=True), ""),
-    "regs": (lambda: Ops(save="regs"), "regs"),
-    "direct": (lambda: Direct(), "direct"),
-}
+#: What comes and goes beside the observer -> its letter in attached.REQUESTS.
+OTHERS = {"plain": "a", "guarded": "g", "regs": "r", "direct": "d"}
 #: What the guest's observer writes down of a call (struct lab_observation in guest/core/callbacks.c).
 _FIELDS = ("ip", "parent_ip", "op", "fregs_ip", "fregs_sp", "full_regs", *(f"arg{n}" for n in range(8)))
 _WITHOUT_REGISTERS = _FIELDS[:3]
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per ISA, release, observer and switch: an ops observes, and another is registered or unregistered beside it.
 
@@ -40,11 +36,6 @@ def rows() -> pd.DataFrame:
     right (is the result the unhooked call's?), differs (what it saw otherwise than before the first switch, names of
     _FIELDS with blanks between; only what it may read: without WITH_ARGS a plain callback is handed no registers).
     """
-    return _rows().copy()
-
-
-@functools.cache
-def _rows() -> pd.DataFrame:
     out = []
     for isa, release, observer in itertools.product(ISAS, releases.shown(), ("plain", "regs")):
         features = releases.features(ISAS[isa], release, {})
@@ -61,7 +52,7 @@ def _watch(isa: str, release: str, observer: str, readable: tuple[str, ...]) -> 
     result = kernel.call(function, 11, 22, 33).value
     kernel.attach(function, Ops(callback="lab_observe", save="regs" if observer == "regs" else "args"))
     first, _, _ = _call(kernel)
-    names = [name for name, (_, needs) in OTHERS.items() if not needs or kernel.features[needs]]
+    names = [name for name, letter in OTHERS.items() if letter not in NEEDS or kernel.features[NEEDS[letter]]]
     attached: list[tuple[str, Registered]] = []
     out = []
     for n in range(STEPS):
@@ -73,7 +64,7 @@ def _watch(isa: str, release: str, observer: str, readable: tuple[str, ...]) -> 
         else:
             # a function can have one direct call
             name = chance.choice([x for x in names if x != "direct" or x not in there])
-            attached.append((name, *kernel.attach(function, OTHERS[name][0]())))
+            attached.append((name, *kernel.attach(function, REQUESTS[OTHERS[name]]())))
             change = f"+{name}"
         seen, times, value = _call(kernel)
         differs = [f for f, a, b in zip(_FIELDS, first, seen, strict=True) if a != b and f in readable]
@@ -107,8 +98,7 @@ def invisible(frame: pd.DataFrame | None = None) -> Verdict:
     """After every switch the observer runs once per call, sees what it saw before, and the function's result is right."""
     frame = rows() if frame is None else frame
     same = (frame["seen"] == 1) & frame["right"] & (frame["differs"] == "")
-    cases = frame.assign(truth=same).groupby(list(BY), as_index=False, sort=False)["truth"].all()
-    kind, on = across(cases, BY)
+    kind, on = across(frame.assign(truth=same), BY_RELEASE)
     n = numbers(frame)
     because = (
         f"Of {n['switches']} switches on all ISAs and releases shown, {n['not-once']} made the observing callback miss a call or "

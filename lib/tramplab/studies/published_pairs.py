@@ -10,10 +10,10 @@ import pandas as pd
 
 from ..analyse import cycles
 from ..analyse.cores import get as core
-from ..emulate.machine import RECORD
 from ..errors import TramplabError
-from ..ftrace import hooks, shapes
+from ..ftrace import shapes
 from ..ftrace.kernel import Kernel
+from ..ftrace.measure import FUNCTIONS, run
 from ..ftrace.run import Run
 from ..publish import published
 from ..publish.chart import scatter
@@ -21,7 +21,6 @@ from ..publish.figure import Figure
 
 NAME = "published_pairs"
 TITLE = "Two hooks of one published table, and the lab's nearest to them"
-FUNCTION = "one_arg"
 UNITS: dict[str, str] = {}
 
 #: Something the lab can call: ISA, release, and what is attached, a hook or a shape.
@@ -52,9 +51,9 @@ class Pair:
         return self.dearer() / self.cheaper()
 
 
-def _time(name: str, base: str) -> Callable[[], float]:
-    """Nanoseconds that a hook adds: of its time, or the inverse of its rate, less the base's."""
-    return lambda: published.get(name).ns - published.get(base).ns
+def _time(table: str, name: str, base: str = "base") -> Callable[[], float]:
+    """Nanoseconds that a hook adds: of its time, or the inverse of its rate, less the base's; ids begin with `table`."""
+    return lambda: published.get(table + name).ns - published.get(table + base).ns
 
 
 def _loss(name: str) -> Callable[[], float]:
@@ -69,101 +68,73 @@ def _loss(name: str) -> Callable[[], float]:
     return added
 
 
-_FLORENT, _XU, _JMP = "arm64-rpi4-florent-trig-", "arm64-pi4-xu-trig-", "x86-jmp-"
-_DIRECT_ARM64: Lab = ("arm64", "v6.4", "direct")
-_BPF = "fprobe, and a BPF program's entry and exit"
-_COUNT = "kernel-count"
+_XU, _FLORENT, _2019 = "arm64-pi4-xu-trig-", "arm64-rpi4-florent-trig-", "x86-2019-task_rename-no-"
+_BEFORE, _AFTER = "x86-jmp-before-", "x86-jmp-after-"
+_BPF, _OWN_CALL = "fprobe, and a BPF program's entry and exit", "a trampoline that calls the function itself"
+_DIRECT: Lab = ("arm64", "v6.4", "direct")
+_JUMP_AND_RETURN: tuple[Lab, Lab] = tuple(("x86_64", "v7.2", shapes.Shape(5, 3, way)) for way in (False, True))
+
+_arm64 = functools.partial(Pair, isa="arm64", cores=("cortex-a72",), missing=_BPF)
+_x86 = functools.partial(Pair, isa="x86_64", cores=("skylake", "zen3", "zen5"))
+_nowhere = functools.partial(Pair, isa="x86_64", cores=(), labs=None)
 
 PAIRS = (
-    Pair(
-        "arm64",
-        "Xu",
-        "fprobe / direct",
-        _time(f"{_XU}fentry-indirect", f"{_XU}base"),
-        _time(f"{_XU}fentry-direct", f"{_XU}base"),
-        (("arm64", "v6.2", "ops"), _DIRECT_ARM64),
-        ("cortex-a72",),
-        _BPF,
+    _arm64(
+        run="Xu",
+        what="fprobe / direct",
+        dearer=_time(_XU, "fentry-indirect"),
+        cheaper=_time(_XU, "fentry-direct"),
+        labs=(("arm64", "v6.2", "ops"), _DIRECT),
     ),
-    Pair(
-        "arm64",
-        "Florent",
-        "fprobe+CALL_OPS/direct",
-        _time(f"{_FLORENT}fentry-indirect", f"{_FLORENT}base"),
-        _time(f"{_FLORENT}fentry-direct", f"{_FLORENT}base"),
-        (("arm64", "v6.4", "ops"), _DIRECT_ARM64),
-        ("cortex-a72",),
-        _BPF,
+    _arm64(
+        run="Florent",
+        what="fprobe+CALL_OPS/direct",
+        dearer=_time(_FLORENT, "fentry-indirect"),
+        cheaper=_time(_FLORENT, "fentry-direct"),
+        labs=(("arm64", "v6.4", "ops"), _DIRECT),
     ),
-    Pair(
-        "arm64",
-        "RFC",
-        "fprobe, slow / direct",
-        _loss("arm64-rfc-fprobe-no-optimisation"),
-        _loss("arm64-rfc-direct-calls"),
-        (("arm64", "v6.1", "ops-regs"), _DIRECT_ARM64),
-        ("cortex-a72",),
-        _BPF,
+    _arm64(
+        run="RFC",
+        what="fprobe, slow / direct",
+        dearer=_loss("arm64-rfc-fprobe-no-optimisation"),
+        cheaper=_loss("arm64-rfc-direct-calls"),
+        labs=(("arm64", "v6.1", "ops-regs"), _DIRECT),
     ),
-    Pair(
-        "arm64",
-        "RFC",
-        "fprobe, fast / direct",
-        _loss("arm64-rfc-fprobe-all-optimisations"),
-        _loss("arm64-rfc-direct-calls"),
-        (("arm64", "v6.4", "ops"), _DIRECT_ARM64),
-        ("cortex-a72",),
-        _BPF,
+    _arm64(
+        run="RFC",
+        what="fprobe, fast / direct",
+        dearer=_loss("arm64-rfc-fprobe-all-optimisations"),
+        cheaper=_loss("arm64-rfc-direct-calls"),
+        labs=(("arm64", "v6.4", "ops"), _DIRECT),
     ),
-    Pair(
-        "x86_64",
-        "2025",
-        "kprobe-multi / fentry",
-        _time(f"{_JMP}before-kprobe-multi", f"{_JMP}before-{_COUNT}"),
-        _time(f"{_JMP}before-fentry", f"{_JMP}before-{_COUNT}"),
-        (("x86_64", "v6.18", "ops"), ("x86_64", "v6.18", "direct")),
-        ("skylake", "zen3", "zen5"),
-        _BPF,
+    _x86(
+        run="2025",
+        what="kprobe-multi / fentry",
+        dearer=_time(_BEFORE, "kprobe-multi", "kernel-count"),
+        cheaper=_time(_BEFORE, "fentry", "kernel-count"),
+        labs=(("x86_64", "v6.18", "ops"), ("x86_64", "v6.18", "direct")),
+        missing=_BPF,
     ),
-    Pair(
-        "x86_64",
-        "2025",
-        "fexit, call / jump",
-        _time(f"{_JMP}before-fexit", f"{_JMP}before-{_COUNT}"),
-        _time(f"{_JMP}after-fexit", f"{_JMP}after-{_COUNT}"),
-        (("x86_64", "v7.2", shapes.Shape(5, 3, False)), ("x86_64", "v7.2", shapes.Shape(5, 3, True))),
-        ("skylake", "zen3", "zen5"),
-        "a trampoline that calls the function itself",
+    *(
+        _x86(
+            run="2025",
+            what=f"{title}, call / jump",
+            dearer=_time(_BEFORE, name, "kernel-count"),
+            cheaper=_time(_AFTER, name, "kernel-count"),
+            labs=_JUMP_AND_RETURN,
+            missing=_OWN_CALL,
+        )
+        for title, name in (("fexit", "fexit"), ("fmod_ret", "fmodret"))
     ),
-    Pair(
-        "x86_64",
-        "2025",
-        "fmod_ret, call / jump",
-        _time(f"{_JMP}before-fmodret", f"{_JMP}before-{_COUNT}"),
-        _time(f"{_JMP}after-fmodret", f"{_JMP}after-{_COUNT}"),
-        (("x86_64", "v7.2", shapes.Shape(5, 3, False)), ("x86_64", "v7.2", shapes.Shape(5, 3, True))),
-        ("skylake", "zen3", "zen5"),
-        "a trampoline that calls the function itself",
-    ),
-    Pair(
-        "x86_64",
-        "2019",
-        "fexit / fentry",
-        _time("x86-2019-task_rename-no-fexit", "x86-2019-task_rename-no-base"),
-        _time("x86-2019-task_rename-no-fentry", "x86-2019-task_rename-no-base"),
-        None,
-        (),
-        "fexit",
-    ),
-    Pair(
-        "x86_64",
-        "2019",
-        "kprobe / fentry",
-        _time("x86-2019-task_rename-no-kprobe", "x86-2019-task_rename-no-base"),
-        _time("x86-2019-task_rename-no-fentry", "x86-2019-task_rename-no-base"),
-        None,
-        (),
-        "kprobe",
+    *(
+        _nowhere(
+            run="2019",
+            what=f"{name} / fentry",
+            dearer=_time(_2019, name),
+            cheaper=_time(_2019, "fentry"),
+            missing=name,
+        )
+        for name in ("fexit", "kprobe")
     ),
 )
 
@@ -197,13 +168,12 @@ def rows() -> pd.DataFrame:
 def _runs(lab: Lab) -> tuple[Run, Run]:
     """A hooked call and the same call before."""
     isa, release, attached = lab
-    kernel = Kernel(isa, release, meter=RECORD)
-    function = kernel.function(FUNCTION)
-    unhooked = kernel.call(function, 1)
-    if isinstance(attached, shapes.Shape):
-        with shapes.attached(kernel, function, attached):
-            return kernel.call(function, 1), unhooked
-    with kernel.attached(function, *hooks.get(attached).requests(1)):
+    unhooked = run(isa, "none", release)
+    if isinstance(attached, str):
+        return run(isa, attached, release), unhooked
+    kernel = Kernel(isa, release)
+    function = kernel.function(FUNCTIONS[1])
+    with shapes.attached(kernel, function, attached):
         return kernel.call(function, 1), unhooked
 
 

@@ -36,7 +36,7 @@ def rows() -> pd.DataFrame:
                     continue
                 for callbacks in (1, 2) if hook.counts else (1,):
                     with kernel.attached(function, *hooks.requests(hook, callbacks)):
-                        name = f"{hook.name} x{callbacks}" if callbacks > 1 else hook.name
+                        name = hooks.label(hook.name, callbacks)
                         out.append(_row(isa, release, name, kernel.call(function, *ARGUMENTS)))
             if release == releases.shown()[-1]:
                 for name, shape in SHAPES.items():

@@ -29,15 +29,6 @@ ARGS = 3
 UNITS = {"load_bytes": "B", "store_bytes": "B"}
 
 
-def label(hook: str, callbacks: int) -> str:
-    """A case as rows name it.
-
-    >>> label("ops", 10)
-    'ops x10'
-    """
-    return hook if callbacks == 1 else f"{hook} x{callbacks}"
-
-
 def rows() -> pd.DataFrame:
     """One row per ISA, release, hook and component: the counts of one call of a three-argument function.
 
@@ -55,7 +46,7 @@ def rows() -> pd.DataFrame:
                 head = {
                     "isa": isa.name,
                     "release": release,
-                    "hook": label(hook, callbacks),
+                    "hook": hooks.label(hook, callbacks),
                     "callbacks": m["callbacks"],
                 }
                 out += [{**head, "component": c, **m["components"][c]} for c in COMPONENTS]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from ..ftrace import releases
 from ..isa import ISAS
 from ..publish.chart import state_strip
 from ..publish.figure import Figure
-from ..publish.verdict import Verdict, across, judges
+from ..publish.verdict import BY_RELEASE, Verdict, across, judges
 from .attached import Subject
+from .once import once
 
 NAME = "switching"
 TITLE = "One function while ops come and go"
@@ -31,10 +31,9 @@ SEQUENCES = {
 }
 UNITS = dict.fromkeys((*COMPONENTS, "total"), "insns")
 LIST = "ftrace_ops_list_func"
-#: What a verdict can depend on: column -> its name in a sentence.
-BY = {"isa": "the ISA", "release": "the release"}
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per ISA, release, sequence and step: the state of the patch site, and what one call of the function did.
 
@@ -45,11 +44,6 @@ def rows() -> pd.DataFrame:
     result that of the unhooked call?), instructions by component and in total. A sequence that needs what a release never
     had is left out.
     """
-    return _rows().copy()
-
-
-@functools.cache
-def _rows() -> pd.DataFrame:
     out = []
     for isa, release in itertools.product(ISAS, releases.shown()):
         for name, states in SEQUENCES.items():
@@ -190,7 +184,7 @@ def per_isa(found: list[Play], value: Callable[[Play], str]) -> str:
 def decide(frame: pd.DataFrame, sequence: str, true_of: Callable[[Play], bool]) -> tuple[str, str]:
     """Kind and `on` of a verdict that is decided by a condition on each play of a sequence."""
     cases = [{"isa": p.isa, "release": p.release, "truth": true_of(p)} for p in plays(frame, sequence)]
-    return across(pd.DataFrame(cases, columns=["isa", "release", "truth"]), BY)
+    return across(pd.DataFrame(cases, columns=["isa", "release", "truth"]), BY_RELEASE)
 
 
 @judges("s2")

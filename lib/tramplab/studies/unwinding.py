@@ -14,7 +14,6 @@ from ..ftrace import hooks, releases
 from ..ftrace.kernel import Kernel
 from ..ftrace.steps import text
 from ..isa import ISAS
-from ..isa.arm64 import NOP
 from ..publish.chart import stacked_bars
 from ..publish.figure import Figure
 from ..publish.table import pivot
@@ -32,9 +31,6 @@ ONE = "one of them"
 _CALL = ["isa", "hook", "records"]
 UNITS: dict[str, str] = {}
 
-#: What takes the place of an instruction that sets the frame pointer: one NOP of the same size.
-_NOPS = {"x86_64": bytes.fromhex("0f1f00"), "arm64": NOP}
-
 
 def rows() -> pd.DataFrame:
     """One row per ISA, release, who makes records, hook, unwinder and stretch of the call.
@@ -50,7 +46,7 @@ def rows() -> pd.DataFrame:
                 for name, callbacks in HOOKS:
                     hook = hooks.get(name)
                     if kernel.features[hook.needs]:
-                        label = f"{name} x{callbacks}" if callbacks > 1 else name
+                        label = hooks.label(name, callbacks)
                         keys = {"isa": isa, "release": release, "records": records, "hook": label}
                         out += [keys | stretch for stretch in _stretches(kernel, records, hook, callbacks)]
     frame = pd.DataFrame(out)
@@ -93,7 +89,7 @@ def fixup(kernel: Kernel) -> list[Instruction]:
 def without_fixup(kernel: Kernel) -> Iterator[None]:
     """Trampolines that leave the frame pointer alone, for the length of a `with`: its moves are NOPs, all else stays."""
     moves = fixup(kernel)
-    kernel.apply([text(i.address, _NOPS[kernel.isa.name], "no record here") for i in moves])
+    kernel.apply([text(i.address, kernel.isa.nops[i.size], "no record here") for i in moves])
     try:
         yield
     finally:

@@ -97,9 +97,8 @@ def _marks(
 ) -> list[alt.Chart]:
     """The bands of one panel, and a point for every row."""
     scale = axis.scale(padding=EDGE)
-    # the smallest, the largest and round numbers between them are printed, as far as they do not touch
-    across = axis.apart(axis.ticks() if isinstance(axis.ticks(), list) else [], LEAST)
-    values = across or alt.Undefined
+    wanted = axis.ticks()
+    values = axis.apart(wanted, LEAST) if isinstance(wanted, list) else wanted  # those whose labels do not touch
     x = alt.X("against:Q", scale=scale, title=titles[0], axis=alt.Axis(values=values, grid=True, labelExpr=PLAIN))
     side = alt.Axis(values=values, grid=True, labelExpr=PLAIN, **panels.side(True, ticks))
     y = alt.Y("value:Q", scale=scale, title=None, axis=side)
