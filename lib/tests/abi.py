@@ -296,6 +296,15 @@ class Hooked:
         self._balanced = (
             (image.address("init_task") + task["trace_recursion"].offset, 8, "the recursion guard"),
             (image.address("init_task") + task["preempt_count"].offset, 4, "the task's preempt count"),
+            (image.address("init_task") + task["rcu_read_lock_nesting"].offset, 4, "the count of RCU read sides"),
+            (
+                image.address("init_task") + task["migration_disabled"].offset,
+                4,
+                "the task's count of migration disabled",
+            ),
+            (image.address("init_task") + task["bpf_ctx"].offset, 8, "the context of BPF programs"),
+            (image.address("lab_boot_pcpu") + pcpu["nr_pinned"].offset, 4, "the CPU's count of pinned tasks"),
+            (image.address("lab_boot_pcpu") + pcpu["counts"].offset, pcpu["counts"].size, "a count of BPF entries"),
             (image.address("lab_boot_pcpu") + pcpu["preempt_count"].offset, 4, "the CPU's preempt count"),
         )
 
@@ -371,7 +380,7 @@ class Hooked:
             # halt at the body to look; what the engine translated for one end of a run must not serve another
             m.poke(f.address, self._text[call.name])
             seen = m.run(f.address, f.site.body, BUDGET).registers
-            self._same(entry, seen, self._passed, "at the body")
+            self._same(entry, seen, self._kept(call), "at the body")
             m.poke(f.address, self._text[call.name])
             start = f.site.body
         seen = m.run(start, m.return_to, BUDGET).registers
@@ -403,6 +412,10 @@ class Hooked:
         if any(self._saves_regs(o) for o in self.ops):
             names |= _TEMPORARIES_KEPT.get(isa.name, set())
         return tuple(r for r in isa.registers if r in names)
+
+    def _kept(self, call: Call) -> tuple[str, ...]:
+        """The registers that must reach the body of a call's function as they were."""
+        return self._passed
 
     def _same(self, wanted: dict[str, int], seen: dict[str, int], names: tuple[str, ...], when: str) -> None:
         wrong = [r for r in names if seen[r] != wanted[r]]

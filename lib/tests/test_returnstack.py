@@ -222,13 +222,16 @@ def test_shapes(isa, balanced):
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_hooks(isa):
-    """Every hook of the latest release leaves the return stack as it was; only x86's exit to a direct call misses once."""
+    """Every hook of the latest release leaves the return stack as it was, but for x86's exit to a direct call, and BPF
+    trampolines that call the function themselves, of which x86-64's is jumped to for that reason."""
+    wrong = {("x86_64", "direct+ops"): (1, 0)}
+    wrong |= {(i, h): (n, CALLERS) for i, n in (("arm64", 2), ("riscv64", 1)) for h in ("bpf-fexit", "bpf-fmodret")}
     for hook in hooks.HOOKS.values():
         try:
             r = replay(run(isa, hook.name))
         except TramplabError:  # not in this release
             continue
-        assert (r.own, r.outer) == ((1, 0) if (isa, hook.name) == ("x86_64", "direct+ops") else (0, 0)), hook.name
+        assert (r.own, r.outer) == wrong.get((isa, hook.name), (0, 0)), hook.name
 
 
 def test_the_exit_to_a_direct_call_before_it_was_balanced():

@@ -53,7 +53,7 @@ MEANINGS = {
     "slots_pair": "slots of a load or store of two registers",
     "pair_load": "cycles for which a load of two registers keeps its port",
     "pair_store": "cycles for which a store of two registers keeps its port",
-    "slots_writeback": "further slots of an access that also moves its base register",
+    "slots_writeback": "further slots of an access that also moves its base register (of x86-64: LEAVE)",
 }
 _ALL = set(
     "width load forward forward_failed multiply divide atomic barrier read taken_bubble call_bubble mispredict"
@@ -62,7 +62,7 @@ _ALL = set(
 _IN_ORDER = {"late_stage"}
 _OUT_OF_ORDER = {"fetch", "window", "store_buffer", "stores_per_cycle", "moves_free", "loads_wait"}
 _OF_ISA = {
-    "x86_64": {"slots_update", "push_flags", "pop_flags", "stack_sync", "fused_compare"},
+    "x86_64": {"slots_update", "slots_writeback", "push_flags", "pop_flags", "stack_sync", "fused_compare"},
     "arm64": {"slots_pair", "pair_load", "pair_store", "slots_writeback"},
     "riscv64": set(),
 }

@@ -1,4 +1,4 @@
-"""Struct layouts as the guest's compiler decided them, read from DWARF, so that no offset is ever typed."""
+"""Struct layouts and function prototypes as the guest's compiler decided them, read from DWARF, so that none is ever typed."""
 
 from __future__ import annotations
 
@@ -26,6 +26,23 @@ class Struct:
     fields: dict[str, Field]
 
 
+@dataclass(frozen=True)
+class Value:
+    """What a function takes or returns: its size in bytes (0: nothing), and whether it is a struct, by value."""
+
+    size: int
+    struct: bool = False
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """A function's parameters, in order, and its result, as its source declares them."""
+
+    name: str
+    parameters: tuple[Value, ...]
+    result: Value = Value(8)
+
+
 def structs(elf: ELFFile) -> dict[str, Struct]:
     """Every named, complete struct in the file's debug info."""
     found: dict[str, Struct] = {}
@@ -40,6 +57,20 @@ def structs(elf: ELFFile) -> dict[str, Struct]:
             ):
                 s = _struct(die)
                 found.setdefault(s.name, s)
+    return found
+
+
+def prototypes(elf: ELFFile) -> dict[str, Prototype]:
+    """Every function defined in the file that debug info knows."""
+    found: dict[str, Prototype] = {}
+    if not elf.has_dwarf_info():
+        return found
+    for unit in elf.get_dwarf_info().iter_CUs():
+        for die in unit.get_top_DIE().iter_children():
+            if die.tag == "DW_TAG_subprogram" and "DW_AT_name" in die.attributes and "DW_AT_low_pc" in die.attributes:
+                name = die.attributes["DW_AT_name"].value.decode()
+                taken = tuple(_value(c) for c in die.iter_children() if c.tag == "DW_TAG_formal_parameter")
+                found[name] = Prototype(name, taken, _value(die))
     return found
 
 
@@ -62,6 +93,17 @@ def _struct(die) -> Struct:
             name = child.attributes["DW_AT_name"].value.decode()
             fields[name] = Field(child.attributes["DW_AT_data_member_location"].value, size, elements)
     return Struct(die.attributes["DW_AT_name"].value.decode(), die.attributes["DW_AT_byte_size"].value, fields)
+
+
+def _value(die) -> Value:
+    """What the type of a DIE makes of a parameter or result."""
+    if "DW_AT_type" not in die.attributes:
+        return Value(0)
+    of = die.get_DIE_from_attribute("DW_AT_type")
+    size = _size(of)[0]
+    while of.tag in ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type") and "DW_AT_type" in of.attributes:
+        of = of.get_DIE_from_attribute("DW_AT_type")
+    return Value(size, of.tag in ("DW_TAG_structure_type", "DW_TAG_union_type"))
 
 
 def _size(die) -> tuple[int, int]:

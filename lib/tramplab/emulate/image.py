@@ -11,7 +11,7 @@ from elftools.elf.elffile import ELFFile
 
 from ..errors import TramplabError, unknown
 from ..isa import Isa
-from .dwarf import Struct, structs
+from .dwarf import Prototype, Struct, prototypes, structs
 from .toolchain import GUEST, GuestConfig, build
 
 #: Component of the code in each output section of link.ld.
@@ -56,6 +56,7 @@ class Image:
     segments: tuple[Segment, ...]
     symbols: dict[str, Symbol]
     structs: dict[str, Struct]
+    prototypes: dict[str, Prototype]
     code: tuple[tuple[int, int, str], ...]  # (start, end, component), sorted
     patch_sites: tuple[int, ...]  # as the compiler recorded them
 
@@ -152,4 +153,4 @@ def _parse(elf: ELFFile, path: Path, isa: Isa, config: GuestConfig) -> Image:
     sites = tuple(int.from_bytes(raw[i : i + 8], "little") for i in range(0, len(raw), 8))
     if not segments or not code:
         raise ValueError("no code in it")
-    return Image(isa, config, path, tuple(segments), symbols, structs(elf), tuple(sorted(code)), sites)
+    return Image(isa, config, path, tuple(segments), symbols, structs(elf), prototypes(elf), tuple(sorted(code)), sites)

@@ -168,8 +168,9 @@ def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
         objects.append(name)
 
     for source in sorted((guest / "core").glob("*.c")):
-        name = "callbacks.o" if source.stem == "callbacks" else f"core_{source.stem}.o"
-        compile_(source, name)
+        # by its name link.ld tells what is called, which counts as `callback`, from what calls it
+        consumer = source.stem.endswith("callbacks")
+        compile_(source, f"{'' if consumer else 'core_'}{source.stem}.o")
     compile_(guest / "functions.c", "functions.o", config.site_flags)
     # the assembly's constants are what the C compiler just decided; linked, because relocations hide in debug info too
     run_tool("ld.lld", "--unresolved-symbols=ignore-all", "-e", "0", "core_ftrace.o", "-o", "offsets.elf", cwd=folder)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..errors import TramplabError, unknown
 from . import releases
+from .bpf.request import MOST_PROGRAMS, Bpf
 from .ops import Direct, Ops
 
 MAX_CALLBACKS = 120
@@ -16,8 +17,8 @@ MAX_CALLBACKS = 120
 class Hook:
     """A way to hook a function.
 
-    needs: the feature a release must have (see data/releases.yml). counts: whether several callbacks can be attached.
-    requests: number of callbacks -> what to register, in order.
+    needs: the feature a release must have (see data/releases.yml). counts: whether several callbacks can be attached, and
+    most: how many. requests: number of callbacks -> what to register, in order.
     """
 
     name: str
@@ -25,10 +26,17 @@ class Hook:
     needs: str
     counts: bool
     requests: Callable[[int], list[Ops | Direct]]
+    most: int = MAX_CALLBACKS
 
 
 def _ops(count: int, save: str = "args") -> list[Ops | Direct]:
     return [Ops(save=save) for _ in range(count)]
+
+
+def _programs(kind: str, what: str) -> Hook:
+    """BPF programs of a kind, in one trampoline made for the function."""
+    title = f"{kind} programs, {what}"
+    return Hook(f"bpf-{kind.replace('_', '')}", title, "direct", True, lambda k: [Bpf(**{kind: k})], MOST_PROGRAMS)
 
 
 _ALL = (
@@ -44,6 +52,9 @@ _ALL = (
         lambda _: [Direct(far=True)],
     ),
     Hook("direct+ops", "a direct call and ftrace_ops on one function", "direct", True, lambda k: [Direct(), *_ops(k)]),
+    _programs("fentry", "before the function"),
+    _programs("fexit", "behind the function, which the trampoline calls"),
+    _programs("fmod_ret", "that can keep the function from running"),
 )
 HOOKS: dict[str, Hook] = {h.name: h for h in _ALL}
 
@@ -65,8 +76,8 @@ def require(hook: Hook, features: releases.Features) -> None:
 
 def requests(hook: Hook, callbacks: int) -> list[Ops | Direct]:
     """What to register for a number of callbacks; raises TramplabError if the hook cannot take that many."""
-    if not 1 <= callbacks <= MAX_CALLBACKS:
-        raise TramplabError(f"{callbacks} callbacks cannot be attached; choose 1 to {MAX_CALLBACKS}.")
+    if not 1 <= callbacks <= hook.most:
+        raise TramplabError(f"{callbacks} callbacks cannot be attached by {hook.name}; choose 1 to {hook.most}.")
     if callbacks > 1 and not hook.counts:
         raise TramplabError(f"the {hook.name} hook takes one callback, not {callbacks}; only {_countable()} take more.")
     return hook.requests(callbacks)

@@ -168,6 +168,7 @@ class Kernel:
     def names(self) -> Callable[[int], str | None]:
         """address -> symbol+offset, the trampolines that exist now included; None where nothing has a name."""
         generated = [(f"ftrace_trampoline[{o.index}]", o.trampoline, o.trampoline_size) for o in self.slowpath.ops]
+        generated += [(f"bpf_trampoline[{o.index}]", o.entry, o.direct_size) for o in self.slowpath.ops]
 
         def name(address: int) -> str | None:
             for symbol, start, size in generated:

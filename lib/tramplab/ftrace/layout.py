@@ -17,6 +17,7 @@ class Heap:
     """Hands out stretches of guest memory, smallest free one first, so that the same requests give the same places."""
 
     def __init__(self, base: int, size: int) -> None:
+        self.lowest = base
         self._free = [(base, size)]
         self._taken: dict[int, int] = {}
 
@@ -27,7 +28,9 @@ class Heap:
                 self._free[i : i + 1] = [(start + size, room - size)] if room > size else []
                 self._taken[start] = size
                 return start
-        raise TramplabError("the guest's heap is full: too many ops or functions at once.")
+        raise TramplabError(
+            "the guest's memory for what is made at run time is full: too many ops, functions or trampolines at once."
+        )
 
     def give(self, address: int) -> None:
         self._free.append((address, self._taken.pop(address)))

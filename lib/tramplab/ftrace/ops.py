@@ -76,7 +76,8 @@ class Registered:
     """An ops as the slow path holds it.
 
     index: place in the guest's pool. address: of its struct ftrace_ops. func: of its callback. functions: names that its
-    hashes let through. trampoline: address of its own trampoline, 0 if none. direct: target of its direct call, 0 if none.
+    hashes let through. trampoline: address of its own trampoline, 0 if none. direct: target of its direct call, 0 if none;
+    direct_size: its bytes, if it was made for this ops.
     """
 
     request: Ops | Direct
@@ -90,6 +91,12 @@ class Registered:
     trampoline: int = 0
     trampoline_size: int = 0
     direct: int = 0
+    direct_size: int = 0
+
+    @property
+    def entry(self) -> int:
+        """Where its direct call goes: x86-64 since v6.19 marks one that is to be jumped to by an odd address."""
+        return self.direct & ~1 if self.direct_size else self.direct
 
     def wants(self, function: str) -> bool:
         """Do this ops' hashes let calls of a function through?"""

@@ -10,11 +10,10 @@ from __future__ import annotations
 import struct
 
 from ..emulate.image import Image
-from ..emulate.machine import MODULE_SIZE
 from ..errors import TramplabError
 from ..isa.x86_64 import CALL
 from .layout import Heap
-from .ops import Registered
+from .ops import Direct, Registered
 from .steps import Step, pointer, text
 
 _RET, _NOP2 = b"\xc3", b"\x66\x90"
@@ -24,13 +23,13 @@ _LOAD_OPS_SIZE = 7  # movq disp32(%rip), %rdx
 class OpsTrampolines:
     """Makes and frees them in the module area; remembers which lie where."""
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, module_area: Heap) -> None:
         self.image = image
-        self._heap = Heap(image.isa.module_base, MODULE_SIZE)
+        self._heap = module_area
 
     def create(self, ops: Registered) -> list[Step]:
         """The steps that make an ops' trampoline; a direct call keeps to the common one, which has its exit."""
-        if ops.direct:
+        if isinstance(ops.request, Direct):
             return []
         name = "ftrace_regs_caller" if ops.saves_regs else "ftrace_caller"
         code = bytearray(self._template(name))

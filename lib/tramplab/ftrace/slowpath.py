@@ -7,8 +7,10 @@ while sites change, each site is patched, and last the common trampolines get th
 from __future__ import annotations
 
 from ..emulate.image import Image
+from ..emulate.machine import MODULE_SIZE
 from ..errors import TramplabError
 from . import arch
+from .bpf import Bpf, BpfTrampolines
 from .layout import Heap, OpsMemory, hash_table
 from .ops import FL_DIRECT, FL_DYNAMIC, FL_ENABLED, FL_RCU, FL_SAVE_REGS, Direct, Ops, Registered, selected
 from .optramp import OpsTrampolines
@@ -29,7 +31,9 @@ class SlowPath:
         }
         self.ops: list[Registered] = []  # newest first, as on ftrace_ops_list
         self.memory = OpsMemory(image, heap)
-        self.trampolines = OpsTrampolines(image) if features["per_ops_trampoline"] else None
+        area = Heap(image.isa.module_base, MODULE_SIZE)
+        self.trampolines = OpsTrampolines(image, area) if features["per_ops_trampoline"] else None
+        self.bpf = BpfTrampolines(image, features, area, heap)
         self._heap = heap
         self._direct_block: int | None = None
         self._trace_func = image.address("ftrace_stub")
@@ -119,6 +123,8 @@ class SlowPath:
         if isinstance(request, Direct):
             if not self.features["direct"]:
                 raise TramplabError(f"{self.features} has no direct calls; {isa} has them {history(isa, 'direct')}.")
+            if isinstance(request, Bpf):
+                self.bpf.check(functions)
         elif request.save == "regs" and not self.features["regs"]:
             raise TramplabError(f"{self.features} has no ftrace_regs_caller; {isa} has it {history(isa, 'regs')}.")
 
@@ -128,7 +134,8 @@ class SlowPath:
     def _make(self, request: Ops | Direct, index: int, address: int, functions: tuple[str, ...]) -> Registered:
         if isinstance(request, Direct):
             flags = FL_ENABLED | FL_DIRECT | (FL_SAVE_REGS if self.features["regs"] else 0) | FL_DYNAMIC
-            direct, func = self.image.address(request.target), self.image.address("call_direct_funcs")
+            func = self.image.address("call_direct_funcs")
+            direct = 0 if isinstance(request, Bpf) else self.image.address(request.target)
             common = self.image.address("ftrace_regs_caller" if self.features["regs"] else "ftrace_caller")
             return Registered(
                 request, index, address, func, flags, request.filter, (), functions, trampoline=common, direct=direct
@@ -141,11 +148,14 @@ class SlowPath:
     def _allocate(self, ops: Registered) -> list[Step]:
         """Make everything that an ops owns: its trampoline, hashes and struct."""
         steps = self.trampolines.create(ops) if self.trampolines else []
+        if isinstance(ops.request, Bpf):
+            steps += self.bpf.create(ops, self.records[ops.functions[0]].site)
         ips = {f: r.site.ip for f, r in self.records.items()}
         return steps + self.memory.writes(ops, self._head(), ips, bool(self.features["direct_in_ops"]))
 
     def _release(self, ops: Registered) -> None:
         """Give back what an ops owns."""
+        self.bpf.free(ops)
         if self.trampolines:
             self.trampolines.free(ops)
         self.memory.release(ops.index)

@@ -2,7 +2,7 @@
 
 import struct
 
-from .record import Branch, Isa, ReturnStack, UserSpace
+from .record import LAST, Branch, Isa, ReturnStack, UserSpace
 
 
 def _imm26(opcode: int):
@@ -34,6 +34,7 @@ ISA = Isa(
     args=tuple(f"x{n}" for n in range(8)),
     returns=("x0", "x1"),
     struct_return="x8",
+    struct_spills=LAST,
     callee_saved=tuple(f"x{n}" for n in range(19, 30)),
     scratch=tuple(f"x{n}" for n in range(8, 18)),
     fixed=("x18", "sp"),

@@ -9,6 +9,10 @@ from dataclasses import dataclass, replace
 from ..errors import TramplabError
 
 
+#: On the stack, and later arguments may have the registers; on the stack, and so is all that follows; half and half.
+WHOLE, LAST, SPLIT = STRUCT_SPILLS = ("whole", "last", "split")
+
+
 @dataclass(frozen=True)
 class Branch:
     """An encodable branch: its bytes, and how far it reaches.
@@ -70,6 +74,7 @@ class Isa:
     args: tuple[str, ...]
     returns: tuple[str, ...]
     struct_return: str  # carries the address of a struct too large for the return registers
+    struct_spills: str  # how a struct of two words that too few registers are left for is passed, see WHOLE
     callee_saved: tuple[str, ...]
     scratch: tuple[str, ...]  # caller-saved and no argument
     fixed: tuple[str, ...]  # belongs to the kernel or the platform; never random in a test

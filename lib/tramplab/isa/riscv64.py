@@ -2,7 +2,7 @@
 
 import struct
 
-from .record import Branch, Isa, ReturnStack, UserSpace
+from .record import SPLIT, Branch, Isa, ReturnStack, UserSpace
 
 T0, RA = 5, 1
 
@@ -61,6 +61,7 @@ ISA = Isa(
     args=tuple(f"a{n}" for n in range(8)),
     returns=("a0", "a1"),
     struct_return="a0",
+    struct_spills=SPLIT,
     callee_saved=tuple(f"s{n}" for n in range(12)),
     scratch=tuple(f"t{n}" for n in range(7)),
     fixed=("sp", "gp", "tp"),

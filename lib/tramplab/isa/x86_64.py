@@ -2,7 +2,7 @@
 
 import struct
 
-from .record import Branch, Isa, ReturnStack, UserSpace
+from .record import WHOLE, Branch, Isa, ReturnStack, UserSpace
 
 
 def _rel32(opcode: int):
@@ -40,6 +40,7 @@ ISA = Isa(
     args=("rdi", "rsi", "rdx", "rcx", "r8", "r9"),
     returns=("rax", "rdx"),
     struct_return="rdi",
+    struct_spills=WHOLE,
     callee_saved=("rbx", "rbp", "r12", "r13", "r14", "r15"),
     scratch=("rax", "r10", "r11"),
     fixed=("rsp",),

@@ -72,9 +72,10 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many hooked calls there are, and in how many and which a return is mispredicted; the shared
-    direct call of x86-64 in the last release shown that shifts the stack, and in the next one; and of the trampoline
-    that jumps back, "arm64-own" and "arm64-outer"."""
+    """What the prose quotes: how many hooked calls there are, and in how many a return is mispredicted; the shared direct call
+    ("shared") and the fexit program ("fexit") of x86-64 in the last release shown that shifts the stack ("shared-old-own"),
+    and in the next one ("shared-new-own"); the fexit program elsewhere ("arm64-fexit-own"); and of the trampoline that
+    jumps back, "arm64-own" and "arm64-outer"."""
     real = frame[~frame["hook"].isin([*SHAPES, "none"])]
     wrong = real[(real["own"] > 0) | (real["outer"] > 0)]
     out: dict[str, object] = {
@@ -83,10 +84,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         "callers": CALLERS,
         "newest": releases.shown()[-1],
     }
-    out["wrong-hooks"] = ", ".join(dict.fromkeys(f"{r.hook.split()[0]} on {r.isa}" for r in wrong.itertuples()))
-    shared = real[(real["isa"] == "x86_64") & (real["hook"] == "direct+ops")]
-    for when, r in (("old", shared[shared["outer"] > 0].iloc[-1]), ("new", shared[shared["outer"] == 0].iloc[0])):
-        out |= {f"shared-{when}-release": r["release"], f"shared-{when}-own": int(r["own"])}
+    for name, hook in (("shared", "direct+ops"), ("fexit", "bpf-fexit")):
+        mine = real[(real["isa"] == "x86_64") & (real["hook"] == hook)]
+        for when, r in (("old", mine[mine["outer"] > 0].iloc[-1]), ("new", mine[mine["outer"] == 0].iloc[0])):
+            out |= {f"{name}-{when}-release": r["release"], f"{name}-{when}-own": int(r["own"])}
+    newest = real[(real["hook"] == "bpf-fexit") & (real["release"] == releases.shown()[-1])]
+    out |= {f"{r.isa}-fexit-own": r.own for r in newest.itertuples()}
     for r in frame[frame["hook"] == "jump back"].itertuples():
         out[f"{r.isa}-own"], out[f"{r.isa}-outer"], out[f"{r.isa}-first"] = r.own, r.outer, r.first
     return out

@@ -17,6 +17,7 @@ DEFINES = {
     "ibt": "CONFIG_X86_KERNEL_IBT",
     "trampoline_endbr": "CONFIG_X86_TRAMPOLINE_ENDBR",
     "call_depth_slots": "CONFIG_X86_CALL_DEPTH_SLOTS",
+    "direct_jmp": "CONFIG_DYNAMIC_FTRACE_WITH_JMP",
     "direct_rebalance": "CONFIG_X86_DIRECT_REBALANCE",
     "call_dest": "CONFIG_RISCV_FTRACE_CALL_DEST",
     "shared_epilogue": "CONFIG_X86_SHARED_EPILOGUE",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from ...emulate.toolchain import GuestConfig
-from ...isa.x86_64 import CALL, INT3, NOP5
+from ...isa.x86_64 import CALL, INT3, JMP, NOP5
 from ..site import Site
 from ..steps import Step, Sync, text
 from .common import defines
 
 #: What overriding a feature by hand brings with it.
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
-    ("direct", False): {"direct_in_ops": False},
+    ("direct", False): {"direct_in_ops": False, "direct_jmp": False},
     # a direct call that shares its function leaves through ftrace_regs_caller
-    ("regs", False): {"direct": False, "direct_in_ops": False},
+    ("regs", False): {"direct": False, "direct_in_ops": False, "direct_jmp": False},
 }
 
 _SYNC = "text_poke_sync"  # smp_text_poke_sync_each_cpu() since v6.16
@@ -41,8 +41,8 @@ def reaches(s: Site, target: int, features, symbols) -> bool:
 
 
 def call_bytes(s: Site, target: int, features, symbols) -> bytes:
-    """What the site holds while it calls target."""
-    return CALL.encode(s.ip, target)
+    """What the site holds while it calls target; an odd target (v6.19 on) is jumped to."""
+    return JMP.encode(s.ip, target & ~1) if target & 1 else CALL.encode(s.ip, target)
 
 
 def nop_bytes(s: Site, features, symbols) -> bytes:

@@ -45,6 +45,8 @@ register struct task_struct *lab_tp asm("tp");
 #define current lab_tp
 /* No per-CPU base register: the task knows its CPU's data. */
 #define this_pcpu (current->pcpu)
+/* A counter of this CPU, by its offset in struct lab_pcpu. */
+#define lab_pcpu_int(offset) ((int *)((char *)this_pcpu + (offset)))
 #define lab_preempt_count (current->preempt_count)
 
 static inline unsigned long ftrace_regs_get_argument(struct ftrace_regs *f, unsigned int n)

@@ -9,10 +9,12 @@
 #define LAB_H
 
 #define LAB_NR_OPS 128
+#define LAB_NR_COUNTS 255
 
 struct ftrace_regs;
 struct ftrace_ops;
 struct lab_pcpu;
+struct bpf_tramp_run_ctx;
 
 typedef void (*ftrace_func_t)(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op,
 			      struct ftrace_regs *fregs);
@@ -64,12 +66,18 @@ struct task_struct {
 	int cpu;
 	unsigned long trace_recursion;
 	struct lab_pcpu *pcpu;
+	struct bpf_tramp_run_ctx *bpf_ctx;
+	int rcu_read_lock_nesting;
+	int migration_disabled;
 };
 
+/* counts: what the kernel would allocate from per-CPU memory: counters of BPF programs and of trampoline images. */
 struct lab_pcpu {
 	struct task_struct *current_task;
 	int preempt_count;
 	int rcu_watching;
+	int nr_pinned;
+	int counts[LAB_NR_COUNTS];
 };
 
 #if defined(__x86_64__)

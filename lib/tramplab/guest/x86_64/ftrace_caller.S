@@ -173,7 +173,20 @@ LABEL(ftrace_regs_caller_end)
 	 * Leave through the direct call: it is entered as if the patch site had called it, so the address goes where
 	 * the flags were pushed and the flags one slot lower, into the slot that popfq then reaches first.
 	 */
-1:	movq	(FRAME + FIXUP)(%rsp), %rcx
+1:
+#ifdef CONFIG_DYNAMIC_FTRACE_WITH_JMP
+	/* An odd address is that of a trampoline which is jumped to: it takes the place of the way back into the function. */
+	testb	$1, %al
+	jz	3f
+	andq	$-2, %rax
+	movq	%rax, (FRAME + FIXUP + 8)(%rsp)
+	restore_args
+	addq	$(FRAME + FIXUP), %rsp
+	popfq
+	ret
+3:
+#endif
+	movq	(FRAME + FIXUP)(%rsp), %rcx
 	movq	%rax, (FRAME + FIXUP)(%rsp)
 	movq	%rcx, (FRAME + FIXUP - 8)(%rsp)
 	restore_args

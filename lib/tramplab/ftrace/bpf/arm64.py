@@ -1,0 +1,154 @@
+"""arm64: two frame records, the caller's and the traced function's, and under them, upwards from sp: stack arguments for the
+function, the programs' context, the number of arguments, the arguments, the result, x19 and x20.
+
+Calls go through x10, because programs and kernel text need not lie in a BL's reach. The function is entered by RET x10 with
+x30 made by hand, and not by BLR: that pops the return address which the patch site's BL pushed, and pushes nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .code import Address, Item, Jump, Text, require_reach
+from .shape import Plan
+
+FIRST, SECOND, THIRD = "x0", "x1", "x2"
+_JUMPS = {"x0 is zero": 0xB4000000, "x10 is not zero": 0xB500000A}  # cbz x0, cbnz x10
+_BLR_X10 = struct.pack("<I", 0xD63F0140)
+_RECORD = 16
+
+
+def call(pc: int, target: int) -> bytes:
+    """The address into x10, and BLR x10."""
+    return address("x10", pc, target) + _BLR_X10
+
+
+def address(register: str, pc: int, value: int) -> bytes:
+    """Three instructions: MOVN or MOVZ for the low half word, by what the highest holds, then MOVK for the next two."""
+    number, value = int(register[1:]), value & (1 << 64) - 1
+    high, parts = value >> 48, [value >> s & 0xFFFF for s in (0, 16, 32)]
+    if high not in (0, 0xFFFF):
+        raise ValueError(f"{value:#x} is neither a kernel's nor a process' address")
+    first = 0xD2800000 | parts[0] << 5 if not high else 0x92800000 | (parts[0] ^ 0xFFFF) << 5
+    keep = [0xF2800000 | shift << 21 | part << 5 for shift, part in ((1, parts[1]), (2, parts[2]))]
+    return b"".join(struct.pack("<I", word | number) for word in (first, *keep))
+
+
+def jump(condition: str, pc: int, target: int) -> bytes:
+    """CBZ or CBNZ (Arm ARM, C6.2)."""
+    offset = target - pc
+    require_reach("jump", -(1 << 20) <= offset < 1 << 20, pc, target)
+    return struct.pack("<I", _JUMPS[condition] | (offset >> 2 & 0x7FFFF) << 5)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Bytes above sp; the two records lie above size."""
+
+    run_ctx: int
+    count: int
+    context: int
+    result: int
+    kept: int
+    size: int
+
+
+def frame(plan: Plan) -> Frame:
+    """The layout for a plan."""
+    guarded = bool(plan.guards)
+    run_ctx = 8 * plan.stacked * plan.calls_function
+    count = run_ctx + plan.run_ctx * guarded
+    context = count + 8 * guarded
+    result = context + 8 * len(plan.words)
+    kept = result + 8 * plan.calls_function
+    return Frame(run_ctx, count, context, result, kept, kept + 16 * guarded + 15 & ~15)
+
+
+def enter(plan: Plan, f: Frame) -> Iterator[Item]:
+    """Make the records and the frame, and fill the array."""
+    yield Text("stp x29, x9, [sp, #-16]!\nmov x29, sp\nstp x29, x30, [sp, #-16]!\nmov x29, sp")
+    yield Text(f"sub sp, sp, #{f.size}")
+    if plan.guards:
+        yield Text(f"mov x10, #{len(plan.words)}\nstr x10, [sp, #{f.count}]")
+    for i, place in enumerate(plan.words):
+        at = f"[sp, #{f.context + 8 * i}]"
+        if isinstance(place, int):
+            yield Text(f"ldr x10, [x29, #{2 * _RECORD + 8 * place}]\nstr x10, {at}")
+        else:
+            yield Text(f"str {place}, {at}")
+    if plan.guards:
+        yield Text(f"str x19, [sp, #{f.kept}]\nstr x20, [sp, #{f.kept + 8}]")
+
+
+def _arguments(plan: Plan, f: Frame) -> Iterator[Item]:
+    for i, place in enumerate(plan.words):
+        if isinstance(place, str):
+            yield Text(f"ldr {place}, [sp, #{f.context + 8 * i}]")
+
+
+def cookie(plan: Plan, f: Frame, value: int) -> Iterator[Item]:
+    at = f"[sp, #{f.run_ctx + plan.cookie_at}]"
+    yield Text(f"mov x10, #{value}\nstr x10, {at}" if value else f"str xzr, {at}")
+
+
+def prog(struct: int, first: bool) -> Iterator[Item]:
+    """x19 holds the program from its start to its end."""
+    if first:
+        yield Address("x19", struct)
+    yield Text("mov x0, x19")
+
+
+def run_ctx(f: Frame, register: str) -> Item:
+    return Text(f"add {register}, sp, #{f.run_ctx}")
+
+
+def started(skip: str) -> Iterator[Item]:
+    """Keep the time, which x20 holds until the program's end; zero forbids the program."""
+    yield Text("mov x20, x0")
+    yield Jump("x0 is zero", skip)
+
+
+def start_time() -> Item:
+    return Text("mov x1, x20")
+
+
+def context(f: Frame) -> Item:
+    return Text(f"add x0, sp, #{f.context}")
+
+
+def keep_result(f: Frame) -> Item:
+    return Text(f"str x0, [sp, #{f.result}]")
+
+
+def clear_result(f: Frame) -> Item:
+    return Text(f"str xzr, [sp, #{f.result}]")
+
+
+def unless_zero(f: Frame, label: str) -> Iterator[Item]:
+    yield Text(f"ldr x10, [sp, #{f.result}]")
+    yield Jump("x10 is not zero", label)
+
+
+def call_function(plan: Plan, f: Frame) -> Iterator[Item]:
+    """The function with its arguments, then room for a jump past the fexit programs."""
+    yield from _arguments(plan, f)
+    for i, place in enumerate(plan.words):
+        if isinstance(place, int):
+            yield Text(f"ldr x10, [sp, #{f.context + 8 * i}]\nstr x10, [sp, #{8 * place}]")
+    yield Text(f"ldr x10, [sp, #{f.size + 8}]\nadr x30, #8\nret x10")
+    yield keep_result(f)
+    yield Text("nop")
+
+
+def leave(plan: Plan, f: Frame) -> Iterator[Item]:
+    """To the function, or to its caller if it has run."""
+    if not plan.calls_function:
+        yield from _arguments(plan, f)
+    if plan.guards:
+        yield Text(f"ldr x19, [sp, #{f.kept}]\nldr x20, [sp, #{f.kept + 8}]")
+    if plan.calls_function:
+        yield Text(f"ldr x0, [sp, #{f.result}]")
+    yield Text("mov sp, x29\nldp x29, x30, [sp], #16\nldp x29, x9, [sp], #16")
+    yield Text("mov x30, x9\nret x9" if plan.calls_function else "mov x10, x30\nmov x30, x9\nret x10")

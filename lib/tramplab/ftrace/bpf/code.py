@@ -1,0 +1,99 @@
+"""Code put together from pieces: assembly that may lie anywhere, and calls, addresses and jumps that depend on where."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import ModuleType
+
+from ...emulate.assemble import assemble
+from ...errors import TramplabError
+from ...isa import Isa
+
+
+@dataclass(frozen=True)
+class Text:
+    """Assembly, one instruction a line, that does not depend on its address."""
+
+    source: str
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Bytes, for what an assembler does not know."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of an absolute address."""
+
+    target: int
+
+
+@dataclass(frozen=True)
+class Address:
+    """An absolute address into a register."""
+
+    register: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A conditional jump to a label further on; condition as the ISA's module names it."""
+
+    condition: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Label:
+    """A place for jumps."""
+
+    name: str
+
+
+Item = Text | Raw | Call | Address | Jump | Label
+
+
+def lay_out(isa: Isa, own: ModuleType, items: Iterable[Item], base: int) -> bytes:
+    """The bytes of all items, one behind the other, as lying at base.
+
+    own: the ISA's module, with call(pc, target), address(register, pc, value) and jump(condition, pc, target), each of
+    one size whatever the distance. Raises TramplabError for a target out of reach.
+    """
+    items = list(items)
+    sizes = [len(_bytes(isa, own, item, base, {}, base)) for item in items]
+    starts = [base + sum(sizes[:i]) for i in range(len(items))]
+    labels = {item.name: at for item, at in zip(items, starts, strict=True) if isinstance(item, Label)}
+    return b"".join(_bytes(isa, own, item, at, labels, at) for item, at in zip(items, starts, strict=True))
+
+
+def _bytes(isa: Isa, own: ModuleType, item: Item, pc: int, labels: dict[str, int], unknown: int) -> bytes:
+    """One item at pc; a label that is not in `labels` yet is taken to lie at `unknown`."""
+    match item:
+        case Text(source):
+            return _assembled(isa, source)
+        case Raw(data):
+            return data
+        case Call(target):
+            return own.call(pc, target)
+        case Address(register, value):
+            return own.address(register, pc, value)
+        case Jump(condition, label):
+            return own.jump(condition, pc, labels.get(label, unknown))
+    return b""
+
+
+@functools.cache
+def _assembled(isa: Isa, source: str) -> bytes:
+    return assemble(isa, source)
+
+
+def require_reach(what: str, reaches: bool, pc: int, target: int) -> None:
+    """Raise TramplabError if a branch of the trampoline does not reach."""
+    if not reaches:
+        raise TramplabError(f"the {what} at {pc:#x} of a BPF trampoline does not reach {target:#x}.")

@@ -1,0 +1,54 @@
+"""What is asked for: so many programs of each kind on one function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import TramplabError
+from ..ops import Direct
+
+#: BPF_MAX_TRAMP_LINKS
+MOST_PROGRAMS = 38
+
+
+@dataclass(frozen=True, eq=False)
+class Bpf(Direct):
+    """BPF programs on one function, by a trampoline made for it.
+
+    fentry, fexit, fmod_ret: how many programs of each kind; they run in this order: fentry, fmod_ret, the function, fexit.
+    Their cookies are 1, 2, 3, ... in that order. observe: programs that write down what they see and then spoil every
+    register they may, instead of counting. guarded: with the enter and exit functions around each program, as the kernel has
+    them; without, the program is called bare, as in the proposal of 2019. An fmod_ret program returns an
+    entry of the guest's lab_bpf_verdicts (an observing one that of its cookie, else the first), 0 unless set; not 0, it keeps
+    the function from running and becomes its result.
+    """
+
+    fentry: int = 0
+    fexit: int = 0
+    fmod_ret: int = 0
+    guarded: bool = True
+
+    def __post_init__(self) -> None:
+        if min(self.fentry, self.fexit, self.fmod_ret) < 0 or not self.programs:
+            raise TramplabError("a BPF trampoline needs at least one program: give fentry, fexit or fmod_ret a number.")
+        if self.programs > MOST_PROGRAMS:
+            raise TramplabError(
+                f"{self.programs} programs are too many for one trampoline; a function can have {MOST_PROGRAMS}."
+            )
+        if self.far:
+            raise TramplabError("a BPF trampoline lies where the module area has room; far cannot be asked for.")
+
+    @property
+    def programs(self) -> int:
+        """How many in all."""
+        return self.fentry + self.fexit + self.fmod_ret
+
+    @property
+    def calls_function(self) -> bool:
+        """Does its trampoline call the function, rather than go on to it?"""
+        return bool(self.fexit or self.fmod_ret)
+
+    @property
+    def target(self) -> str:
+        """What the program's code is called in the guest."""
+        return "lab_bpf_observe_clobber" if self.observe else "lab_bpf_count"

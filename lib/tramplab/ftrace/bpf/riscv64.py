@@ -1,0 +1,143 @@
+"""riscv64: a 16-byte frame of the traced function with ra and s0, then the trampoline's own with t0 and s0, the result, the
+arguments, their number, s1, the programs' context and the stack arguments for the function; s0 points above it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...isa.riscv64 import CALL_RA, auipc, split_offset
+from .code import Address, Call, Item, Jump, Text, require_reach
+from .shape import Plan
+
+FIRST, SECOND, THIRD = "a0", "a1", "a2"
+_A0 = 10
+_BRANCHES = {"a0 is zero": (0, 10), "t1 is not zero": (1, 6)}  # funct3 of BEQ and BNE, and rs1; rs2 is x0
+_OUTER = 16
+
+
+def call(pc: int, target: int) -> bytes:
+    """AUIPC and JALR through ra."""
+    require_reach("call", CALL_RA.reaches(pc, target), pc, target)
+    return CALL_RA.encode(pc, target)
+
+
+def address(register: str, pc: int, value: int) -> bytes:
+    """AUIPC and ADDI into a0."""
+    require_reach("address", CALL_RA.reaches(pc, value), pc, value)
+    upper, low = split_offset(value - pc)
+    return auipc(_A0, upper) + struct.pack("<I", (low & 0xFFF) << 20 | _A0 << 15 | _A0 << 7 | 0x13)
+
+
+def jump(condition: str, pc: int, target: int) -> bytes:
+    """BEQ or BNE with zero (unprivileged ISA, 2.5); its 4 KiB span a whole trampoline."""
+    funct3, rs1 = _BRANCHES[condition]
+    offset = target - pc
+    require_reach("jump", -(1 << 12) <= offset < 1 << 12, pc, target)
+    high = (offset >> 12 & 1) << 31 | (offset >> 5 & 0x3F) << 25
+    low = (offset >> 1 & 0xF) << 8 | (offset >> 11 & 1) << 7
+    return struct.pack("<I", high | rs1 << 15 | funct3 << 12 | low | 0x63)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Bytes below s0; size: of the frame under the traced function's."""
+
+    result: int
+    context: int
+    count: int
+    s1: int
+    run_ctx: int
+    size: int
+
+
+def frame(plan: Plan) -> Frame:
+    """The layout for a plan."""
+    result = 16 + 8 * plan.calls_function
+    context = result + 8 * len(plan.words)
+    run_ctx = context + (16 + plan.run_ctx if plan.guards else 0)
+    stacked = 8 * plan.stacked * plan.calls_function
+    return Frame(result, context, context + 8, context + 16, run_ctx, run_ctx + stacked + 15 & ~15)
+
+
+def enter(plan: Plan, f: Frame) -> Iterator[Item]:
+    """Make both frames and fill the array."""
+    yield Text("addi sp, sp, -16\nsd ra, 8(sp)\nsd s0, 0(sp)\naddi s0, sp, 16")
+    yield Text(f"addi sp, sp, -{f.size}\nsd t0, {f.size - 8}(sp)\nsd s0, {f.size - 16}(sp)\naddi s0, sp, {f.size}")
+    if plan.guards:
+        yield Text(f"sd s1, -{f.s1}(s0)\nli t1, {len(plan.words)}\nsd t1, -{f.count}(s0)")
+    for i, place in enumerate(plan.words):
+        at = f"{8 * i - f.context}(s0)"
+        yield Text(f"ld t1, {_OUTER + 8 * place}(s0)\nsd t1, {at}" if isinstance(place, int) else f"sd {place}, {at}")
+
+
+def _arguments(plan: Plan, f: Frame) -> Iterator[Item]:
+    for i, place in enumerate(plan.words):
+        if isinstance(place, str):
+            yield Text(f"ld {place}, {8 * i - f.context}(s0)")
+
+
+def cookie(plan: Plan, f: Frame, value: int) -> Iterator[Item]:
+    at = f"{plan.cookie_at - f.run_ctx}(s0)"
+    yield Text(f"li t1, {value}\nsd t1, {at}" if value else f"sd zero, {at}")
+
+
+def prog(struct: int, first: bool) -> Iterator[Item]:
+    yield Address("a0", struct)
+
+
+def run_ctx(f: Frame, register: str) -> Item:
+    return Text(f"addi {register}, s0, -{f.run_ctx}")
+
+
+def started(skip: str) -> Iterator[Item]:
+    """Keep the time, which s1 holds until the program's end; zero forbids the program."""
+    yield Text("mv s1, a0")
+    yield Jump("a0 is zero", skip)
+
+
+def start_time() -> Item:
+    return Text("mv a1, s1")
+
+
+def context(f: Frame) -> Item:
+    return Text(f"addi a0, s0, -{f.context}")
+
+
+def keep_result(f: Frame) -> Item:
+    return Text(f"sd a0, -{f.result}(s0)")
+
+
+def clear_result(f: Frame) -> Item:
+    return Text(f"sd zero, -{f.result}(s0)")
+
+
+def unless_zero(f: Frame, label: str) -> Iterator[Item]:
+    yield Text(f"ld t1, -{f.result}(s0)")
+    yield Jump("t1 is not zero", label)
+
+
+def call_function(plan: Plan, f: Frame) -> Iterator[Item]:
+    """The function with its arguments, then room for a jump past the fexit programs."""
+    yield from _arguments(plan, f)
+    for i, place in enumerate(plan.words):
+        if isinstance(place, int):
+            yield Text(f"ld t1, {8 * i - f.context}(s0)\nsd t1, {8 * place}(sp)")
+    yield Call(plan.body)
+    yield keep_result(f)
+    yield Text("nop\nnop")
+
+
+def leave(plan: Plan, f: Frame) -> Iterator[Item]:
+    """To the function, or to its caller if it has run."""
+    if plan.calls_function:
+        yield Text(f"ld a0, -{f.result}(s0)")
+    else:
+        yield from _arguments(plan, f)
+    if plan.guards:
+        yield Text(f"ld s1, -{f.s1}(s0)")
+    yield Text(f"ld t0, {f.size - 8}(sp)\nld s0, {f.size - 16}(sp)\naddi sp, sp, {f.size}")
+    yield Text("ld ra, 8(sp)\nld s0, 0(sp)\naddi sp, sp, 16")
+    yield Text("ret" if plan.calls_function else "jr t0")

@@ -1,0 +1,116 @@
+"""The order of things in a BPF trampoline, the same on every ISA; what each of them takes is the ISA's module's.
+
+Stands for __arch_prepare_bpf_trampoline() of x86-64, arm64 and riscv64: save the arguments as an array, run the fentry
+programs on it; if there are fmod_ret or fexit programs, run the fmod_ret ones, then the function itself, unless one of them
+forbade it, past its patch site, then the fexit programs, and return to the caller; otherwise restore the arguments and go
+on to the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+
+from .code import Address, Call, Item, Label
+from .signature import Place
+
+AFTER = "fexit"
+
+
+@dataclass(frozen=True)
+class Guards:
+    """Addresses of what is called around a program (enter, exit), and around the function (hold, release)."""
+
+    enter: int
+    exit: int
+    hold: int
+    release: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program: address of its code, of its struct bpf_prog, and the cookie of its link."""
+
+    code: int
+    struct: int
+    cookie: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a trampoline is made for.
+
+    words: the place of each argument word. fentry, fmod_ret, fexit: programs, in order. guards: None for programs that are
+    called bare, with nothing but the array of arguments. image: address of its struct bpf_tramp_image. body: the function's first byte past the site. run_ctx: size
+    of the programs' context in bytes; cookie_at: offset of the cookie in it. jumped: entered by a jump, not by a call.
+    landing_pad: starts with the ISA's landing pad.
+    """
+
+    words: tuple[Place, ...]
+    fentry: tuple[Program, ...]
+    fmod_ret: tuple[Program, ...]
+    fexit: tuple[Program, ...]
+    guards: Guards | None
+    image: int
+    body: int
+    run_ctx: int
+    cookie_at: int
+    jumped: bool = False
+    landing_pad: bool = False
+
+    @property
+    def calls_function(self) -> bool:
+        """Does the trampoline call the function, rather than go on to it?"""
+        return bool(self.fmod_ret or self.fexit)
+
+    @property
+    def stacked(self) -> int:
+        """How many argument words the caller passes on the stack."""
+        return sum(isinstance(p, int) for p in self.words)
+
+
+def items(plan: Plan, own: ModuleType) -> Iterator[Item]:
+    """The trampoline in pieces; own: the ISA's module."""
+    frame = own.frame(plan)
+    yield from own.enter(plan, frame)
+    if plan.calls_function and plan.guards:
+        yield Address(own.FIRST, plan.image)
+        yield Call(plan.guards.hold)
+    count = 0
+    for p in plan.fentry:
+        yield from _run(plan, own, frame, p, f"skip{(count := count + 1)}")
+    if plan.fmod_ret:
+        yield own.clear_result(frame)
+    for p in plan.fmod_ret:
+        yield from _run(plan, own, frame, p, f"skip{(count := count + 1)}", keeps_result=True)
+        yield from own.unless_zero(frame, AFTER)
+    if plan.calls_function:
+        yield from own.call_function(plan, frame)
+    yield Label(AFTER)
+    for p in plan.fexit:
+        yield from _run(plan, own, frame, p, f"skip{(count := count + 1)}")
+    if plan.calls_function and plan.guards:
+        yield Address(own.FIRST, plan.image)
+        yield Call(plan.guards.release)
+    yield from own.leave(plan, frame)
+
+
+def _run(plan: Plan, own: ModuleType, frame, p: Program, skip: str, keeps_result: bool = False) -> Iterator[Item]:
+    """One program with what goes around it; skipped if the guard says so."""
+    if plan.guards:
+        yield from own.cookie(plan, frame, p.cookie)
+        yield from own.prog(p.struct, True)
+        yield own.run_ctx(frame, own.SECOND)
+        yield Call(plan.guards.enter)
+        yield from own.started(skip)
+    yield own.context(frame)
+    yield Call(p.code)
+    if keeps_result:
+        yield own.keep_result(frame)
+    if plan.guards:
+        yield Label(skip)
+        yield from own.prog(p.struct, False)
+        yield own.start_time()
+        yield own.run_ctx(frame, own.THIRD)
+        yield Call(plan.guards.exit)

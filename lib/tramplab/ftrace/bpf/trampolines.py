@@ -1,0 +1,125 @@
+"""Making the trampolines of one kernel: memory for programs and code, and the steps that write them."""
+
+from __future__ import annotations
+
+import itertools
+from types import ModuleType
+
+from ...emulate.image import Image
+from ...errors import TramplabError
+from ...isa import Isa
+from ..layout import Heap, fields
+from ..ops import Registered
+from ..releases import Features
+from ..site import Site
+from ..steps import Step, Write, text
+from . import arm64, riscv64, x86_64
+from .code import lay_out
+from .request import Bpf
+from .shape import Guards, Plan, Program, items
+from .signature import places, require
+
+_MODULES: dict[str, ModuleType] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
+#: The kernel makes no trampoline larger than a page.
+LARGEST = 4096
+
+
+class BpfTrampolines:
+    """Makes and frees them; code comes from the module area, programs and images from the heap."""
+
+    def __init__(self, image: Image, features: Features, module_area: Heap, heap: Heap) -> None:
+        self.image, self.features = image, features
+        self._area, self._heap = module_area, heap
+        self._owned: dict[int, list[int]] = {}  # index of an ops -> its blocks of the heap
+        counts = image.struct("lab_pcpu").fields["counts"]
+        self._first_count = counts.offset
+        self._free_counts = list(range(counts.elements))
+        self._taken_counts: dict[int, list[int]] = {}
+
+    def check(self, functions: tuple[str, ...]) -> None:
+        """Raise TramplabError unless a trampoline can be made for this one function."""
+        if len(functions) != 1:
+            raise TramplabError(f"a BPF trampoline is made for one function; {len(functions)} were named.")
+        require(self.image.prototypes[functions[0]])
+
+    def create(self, ops: Registered, site: Site) -> list[Step]:
+        """The steps that make an ops' programs and trampoline; sets its direct call. Nothing is kept if it cannot be made."""
+        request = ops.request
+        structs = self._structs(ops, request.programs)
+        try:
+            plan = self._plan(request, site, structs)
+            own = _MODULES[self.image.isa.name]
+            size = len(lay_out(self.image.isa, own, items(plan, own), self._area.lowest))
+            if size > LARGEST:
+                raise TramplabError(
+                    f"the trampoline for {request.programs} programs on {site.function} would have {size} bytes; at most "
+                    f"{LARGEST} are allowed: attach fewer programs."
+                )
+            base = self._area.take(size)
+        except TramplabError:
+            self.free(ops)
+            raise
+        ops.direct, ops.direct_size = base | plan.jumped, size
+        return [
+            *self._writes(structs, ops.index),
+            text(base, lay_out(self.image.isa, own, items(plan, own), base), f"the BPF trampoline of {site.function}"),
+        ]
+
+    def free(self, ops: Registered) -> None:
+        """Give everything back; the caller has waited for everybody to leave it."""
+        for block in self._owned.pop(ops.index, ()):
+            self._heap.give(block)
+        self._free_counts = sorted(self._free_counts + self._taken_counts.pop(ops.index, []))
+        if ops.direct_size:
+            self._area.give(ops.entry)
+
+    # inside
+
+    def _structs(self, ops: Registered, programs: int) -> list[int]:
+        """Addresses: of the image, then of each program; a per-CPU counter is set aside for each."""
+        wanted = programs + 1
+        if len(self._free_counts) < wanted:
+            raise TramplabError("the guest's per-CPU memory is full: detach some BPF programs first.")
+        self._taken_counts[ops.index], self._free_counts = self._free_counts[:wanted], self._free_counts[wanted:]
+        sizes = [self.image.struct("bpf_tramp_image").size] + [self.image.struct("bpf_prog").size] * programs
+        self._owned[ops.index] = blocks = [self._heap.take(size) for size in sizes]
+        return blocks
+
+    def _writes(self, structs: list[int], index: int) -> list[Step]:
+        counters = [self._first_count + 4 * i for i in self._taken_counts[index]]
+        image, *programs = zip(structs, counters, strict=True)
+        made = fields(self.image, "bpf_tramp_image", {"pcref": image[1]})
+        steps: list[Step] = [Write(image[0], made, False, "the image of a BPF trampoline")]
+        for at, counter in programs:
+            steps.append(Write(at, fields(self.image, "bpf_prog", {"active": counter}), False, "a BPF program"))
+        return steps
+
+    def _plan(self, request: Bpf, site: Site, structs: list[int]) -> Plan:
+        address, run_ctx = self.image.address, self.image.struct("bpf_tramp_run_ctx")
+        code, cookies = address(request.target), itertools.count(1)
+        programs = [Program(code, at, next(cookies)) for at in structs[1:]]
+        bounds = list(itertools.accumulate((request.fentry, request.fmod_ret, request.fexit), initial=0))
+        fentry, fmod_ret, fexit = (tuple(programs[a:b]) for a, b in itertools.pairwise(bounds))
+        if not request.observe:  # a program that has a say is another one
+            fmod_ret = tuple(Program(address("lab_bpf_modify"), p.struct, p.cookie) for p in fmod_ret)
+        guards = Guards(
+            *map(address, ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit"))
+        )
+        return Plan(
+            words=argument_words(self.image.isa, self.image, site.function),
+            fentry=fentry,
+            fmod_ret=fmod_ret,
+            fexit=fexit,
+            guards=guards if request.guarded else None,
+            image=structs[0],
+            body=site.body,
+            run_ctx=run_ctx.size,
+            cookie_at=run_ctx.fields["bpf_cookie"].offset,
+            jumped=bool(self.features["direct_jmp"]) and request.calls_function,
+            landing_pad=bool(self.features["ibt"]),
+        )
+
+
+def argument_words(isa: Isa, image: Image, function: str) -> tuple:
+    """The places of a traced function's argument words, in order; see signature.places."""
+    return tuple(itertools.chain.from_iterable(places(isa, image.prototypes[function].parameters)))

@@ -1,0 +1,148 @@
+"""x86-64: one frame under rbp; below the saved rbp lie the result, the arguments, their number, rbx, the programs' context
+and the stack arguments for the function.
+
+No frame record stands for the traced function: rbp leads from this frame to the caller's.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...isa.x86_64 import CALL, ENDBR64
+from .code import Address, Call, Item, Jump, Raw, Text, require_reach
+from .shape import Plan
+
+FIRST, SECOND, THIRD = "rdi", "rsi", "rdx"
+_MOVABS = {"rdi": b"\x48\xbf"}
+_JCC = {"rax is zero": b"\x48\x85\xc0\x0f\x84", "not equal": b"\x0f\x85"}  # test rax, rax; je / jne
+_JCC_REACH = (-(1 << 31), (1 << 31) - 1)
+
+
+def call(pc: int, target: int) -> bytes:
+    """A near call."""
+    require_reach("call", CALL.reaches(pc, target), pc, target)
+    return CALL.encode(pc, target)
+
+
+def address(register: str, pc: int, value: int) -> bytes:
+    """MOV r64, imm64 (Intel SDM vol. 2, B8+)."""
+    return _MOVABS[register] + struct.pack("<Q", value & (1 << 64) - 1)
+
+
+def jump(condition: str, pc: int, target: int) -> bytes:
+    """A jump with a 32-bit displacement (Intel SDM vol. 2, Jcc), with its test where it has one."""
+    head = _JCC[condition]
+    offset = target - (pc + len(head) + 4)
+    require_reach("jump", _JCC_REACH[0] <= offset <= _JCC_REACH[1], pc, target)
+    return head + struct.pack("<i", offset)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Bytes below rbp; size: of everything under the saved rbp."""
+
+    context: int
+    count: int
+    rbx: int
+    run_ctx: int
+    size: int
+    result: int = 8
+
+
+def frame(plan: Plan) -> Frame:
+    """The layout for a plan."""
+    context = 8 * len(plan.words) + 8 * plan.calls_function
+    run_ctx = context + (16 + plan.run_ctx if plan.guards else 0)
+    return Frame(context, context + 8, context + 16, run_ctx, run_ctx + 8 * plan.stacked * plan.calls_function)
+
+
+def enter(plan: Plan, f: Frame) -> Iterator[Item]:
+    """Make the frame and fill the array."""
+    if plan.landing_pad:
+        yield Raw(ENDBR64)
+    yield Text(f"push rbp\nmov rbp, rsp\nsub rsp, {f.size}")
+    if plan.guards:
+        yield Text(f"mov [rbp - {f.rbx}], rbx\nmov eax, {len(plan.words)}\nmov [rbp - {f.count}], rax")
+    for i, place in enumerate(plan.words):
+        slot = f"[rbp - {f.context - 8 * i}]"
+        if isinstance(place, int):
+            yield Text(f"mov rax, [rbp + {_caller_word(plan, place)}]\nmov {slot}, rax")
+        else:
+            yield Text(f"mov {slot}, {place}")
+
+
+def _caller_word(plan: Plan, index: int) -> int:
+    """Offset from rbp of a word that the caller passed: above rbp, the way into the function if called, and the caller's."""
+    return (16 if plan.jumped else 24) + 8 * index
+
+
+def _arguments(plan: Plan, f: Frame) -> Iterator[Item]:
+    for i, place in enumerate(plan.words):
+        if isinstance(place, str):
+            yield Text(f"mov {place}, [rbp - {f.context - 8 * i}]")
+
+
+def cookie(plan: Plan, f: Frame, value: int) -> Iterator[Item]:
+    yield Text(f"mov edi, {value}\nmov [rbp - {f.run_ctx - plan.cookie_at}], rdi")
+
+
+def prog(struct: int, first: bool) -> Iterator[Item]:
+    yield Address("rdi", struct)
+
+
+def run_ctx(f: Frame, register: str) -> Item:
+    return Text(f"lea {register}, [rbp - {f.run_ctx}]")
+
+
+def started(skip: str) -> Iterator[Item]:
+    """Keep the time, which rbx holds until the program's end; zero forbids the program."""
+    yield Text("mov rbx, rax")
+    yield Jump("rax is zero", skip)
+
+
+def start_time() -> Item:
+    return Text("mov rsi, rbx")
+
+
+def context(f: Frame) -> Item:
+    return Text(f"lea rdi, [rbp - {f.context}]")
+
+
+def keep_result(f: Frame) -> Item:
+    return Text(f"mov [rbp - {f.result}], rax")
+
+
+def clear_result(f: Frame) -> Item:
+    return Text(f"xor eax, eax\nmov [rbp - {f.result}], rax")
+
+
+def unless_zero(f: Frame, label: str) -> Iterator[Item]:
+    yield Text(f"cmp qword ptr [rbp - {f.result}], 0")
+    yield Jump("not equal", label)
+
+
+def call_function(plan: Plan, f: Frame) -> Iterator[Item]:
+    """The function with its arguments, then room for a jump past the fexit programs."""
+    yield from _arguments(plan, f)
+    for i, place in enumerate(plan.words):
+        if isinstance(place, int):
+            yield Text(f"mov rax, [rbp - {f.context - 8 * i}]\nmov [rsp + {8 * place}], rax")
+    yield Call(plan.body)
+    yield keep_result(f)
+    yield Text("nop dword ptr [rax + rax]")
+
+
+def leave(plan: Plan, f: Frame) -> Iterator[Item]:
+    """To the function, or past what a call at the site pushed to its caller."""
+    if plan.calls_function:
+        yield Text(f"mov rax, [rbp - {f.result}]")
+    else:
+        yield from _arguments(plan, f)
+    if plan.guards:
+        yield Text(f"mov rbx, [rbp - {f.rbx}]")
+    yield Text("leave")
+    if plan.calls_function and not plan.jumped:
+        yield Text("add rsp, 8")
+    yield Text("ret")
