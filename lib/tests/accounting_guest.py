@@ -147,7 +147,7 @@ class Guest:
         """Text, data and heap, but for what a call counts."""
         spans = [(s.address, s.size) for s in self.k.image.segments] + [(self.m.heap, HEAP_SIZE)]
         out = {at: self.m.read(at, size) for at, size in spans}
-        for counter in ("lab_ops_hits", "lab_direct_hits"):
+        for counter in ("lab_ops_private", "lab_direct_hits"):
             s = self.k.image.symbol(counter)
             base = next(at for at, size in spans if at <= s.address < at + size)
             start = s.address - base

@@ -23,6 +23,7 @@ COMPONENT_OF_SECTION = {
     ".text.callback": "callback",
     ".far.callback": "callback",
     ".text.caller": "caller",
+    ".text.replacement": "function",
 }
 
 
@@ -80,7 +81,7 @@ class Image:
     @functools.cached_property
     def functions(self) -> dict[str, Symbol]:
         """The traced functions, by name."""
-        spans = [(lo, hi) for lo, hi, c in self.code if c == "function"]
+        spans = [(lo, hi) for lo, hi, _ in self.code if any(lo <= site < hi for site in self.patch_sites)]
         return {n: s for n, s in self.symbols.items() if s.size and any(lo <= s.address < hi for lo, hi in spans)}
 
     @functools.cached_property

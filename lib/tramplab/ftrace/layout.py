@@ -104,7 +104,11 @@ class OpsMemory:
 
     def hits(self, index: int) -> int:
         """The address of an ops' own counter."""
-        return self.image.address("lab_ops_hits") + 8 * index
+        return self.private(index) + self.image.struct("lab_private").fields["hits"].offset
+
+    def private(self, index: int) -> int:
+        """The address of what an ops' private points at, a struct lab_private."""
+        return self.image.address("lab_ops_private") + index * self.image.struct("lab_private").size
 
     def writes(self, ops: Registered, next_ops: int, ips: dict[str, int], direct_in_ops: bool) -> list[Write]:
         """Everything of an ops but its place in the list."""

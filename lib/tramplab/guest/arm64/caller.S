@@ -38,3 +38,13 @@ FUNCTION(lab_observe_direct_clobber, .text.callback)
 	clobber_everything
 	ret
 END(lab_observe_direct_clobber)
+
+/* Where a function comes back to that was called instead of another: count, and return to that one's caller. */
+FUNCTION(lab_came_back, .text.callback)
+	adrp	x9, lab_returns
+	ldr	x10, [x9, #:lo12:lab_returns]
+	add	x10, x10, #1
+	str	x10, [x9, #:lo12:lab_returns]
+	ldr	x30, [sp], #16
+	ret
+END(lab_came_back)

@@ -50,3 +50,74 @@ void lab_observe_direct(unsigned long a0, unsigned long a1, unsigned long a2, un
 
 	*o = (struct lab_observation){ .args = { a0, a1, a2, a3, a4, a5 } };
 }
+
+/*
+ * Live patching: where the function goes on is changed. Stands for klp_ftrace_handler(), less its guard and the question
+ * whether this task is patched already.
+ */
+void lab_livepatch(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+{
+	struct lab_private *own = op->private;
+
+	own->hits += 1;
+	ftrace_regs_set_instruction_pointer(fregs, own->go_to);
+}
+
+/* The same, and the function comes back to a given place before its caller sees it: the stack is changed too. */
+extern char lab_came_back[];
+unsigned long lab_returns;
+
+void lab_call_instead(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+{
+	struct lab_private *own = op->private;
+
+	own->hits += 1;
+	lab_emulate_call(fregs, own->go_to, (unsigned long)lab_came_back);
+}
+
+/*
+ * A kprobe on a patch site, after kprobe_ftrace_handler(), less its guard and the search for the probe: the handler sees ip
+ * as a breakpoint would have left it, and afterwards ip is what it was. What else is read is the handler's choice.
+ */
+unsigned long lab_probed;
+
+static inline void lab_kprobe_begin(unsigned long ip, struct ftrace_regs *fregs)
+{
+	ftrace_regs_set_instruction_pointer(fregs, ip + LAB_BREAKPOINT_SIZE);
+	barrier();
+}
+
+static inline void lab_kprobe_end(unsigned long resume, struct ftrace_regs *fregs)
+{
+	barrier();
+	ftrace_regs_set_instruction_pointer(fregs, resume);
+}
+
+void lab_kprobe(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+{
+	unsigned long resume = ftrace_regs_get_instruction_pointer(fregs);
+
+	lab_kprobe_begin(ip, fregs);
+	((struct lab_private *)op->private)->hits += 1;
+	lab_kprobe_end(resume, fregs);
+}
+
+void lab_kprobe_argument(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+{
+	unsigned long resume = ftrace_regs_get_instruction_pointer(fregs);
+
+	lab_kprobe_begin(ip, fregs);
+	((struct lab_private *)op->private)->hits += 1;
+	lab_probed = ftrace_regs_get_argument(fregs, 0);
+	lab_kprobe_end(resume, fregs);
+}
+
+void lab_kprobe_register(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+{
+	unsigned long resume = ftrace_regs_get_instruction_pointer(fregs);
+
+	lab_kprobe_begin(ip, fregs);
+	((struct lab_private *)op->private)->hits += 1;
+	lab_probed = lab_kept_register(fregs);
+	lab_kprobe_end(resume, fregs);
+}

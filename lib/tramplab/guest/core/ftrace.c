@@ -23,7 +23,7 @@ struct lab_pcpu lab_boot_pcpu;
 /* Storage that the slow path hands out; it plays the part of the allocator. */
 struct ftrace_ops lab_ops_pool[LAB_NR_OPS];
 struct ftrace_ops_hash lab_ops_hash_pool[LAB_NR_OPS];
-unsigned long lab_ops_hits[LAB_NR_OPS];
+struct lab_private lab_ops_private[LAB_NR_OPS];
 
 __attribute__((noinline)) _Bool rcu_is_watching(void)
 {

@@ -22,6 +22,13 @@ struct ftrace_regs {
 #define FREGS_X(f, n) ((f)->regs[n])
 #define FREGS_PC(f) ((f)->pc)
 #define FREGS_SP(f) ((f)->sp)
+#define FREGS_LR(f) ((f)->lr)
+/* No kernel's: what a trampoline that saves more than an ftrace_regs (ftrace/saving) has behind it. */
+struct lab_more_regs {
+	struct ftrace_regs fregs;
+	unsigned long x10_x28[19];
+};
+#define LAB_X19(f) (((struct lab_more_regs *)(f))->x10_x28[9])
 #else
 struct ftrace_regs {
 	struct pt_regs regs;
@@ -29,6 +36,8 @@ struct ftrace_regs {
 #define FREGS_X(f, n) ((f)->regs.regs[n])
 #define FREGS_PC(f) ((f)->regs.pc)
 #define FREGS_SP(f) ((f)->regs.sp)
+#define FREGS_LR(f) ((f)->regs.regs[30])
+#define LAB_X19(f) ((f)->regs.regs[19])
 #endif
 
 #define MCOUNT_INSN_SIZE 4
@@ -88,6 +97,24 @@ static inline unsigned long ftrace_regs_get_stack_pointer(struct ftrace_regs *f)
 static inline unsigned long ftrace_regs_get_return_value(struct ftrace_regs *f)
 {
 	return FREGS_X(f, 0);
+}
+
+/* How far behind the probed address a breakpoint there would have left pc. */
+#define LAB_BREAKPOINT_SIZE 0
+
+/* A register that no function takes and every function keeps: only a full set of registers has it. */
+static inline unsigned long lab_kept_register(struct ftrace_regs *f)
+{
+	return LAB_X19(f);
+}
+
+/* Go on as if callee had been called from `back`, which finds the caller's return address on the stack. */
+static inline void lab_emulate_call(struct ftrace_regs *f, unsigned long callee, unsigned long back)
+{
+	FREGS_SP(f) -= 16;
+	*(unsigned long *)FREGS_SP(f) = FREGS_LR(f);
+	FREGS_LR(f) = back;
+	FREGS_PC(f) = callee;
 }
 
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS

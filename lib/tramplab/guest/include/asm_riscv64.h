@@ -33,9 +33,17 @@ struct ftrace_regs {
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
 #define FREGS(f) (f)
 #define FREGS_ARG(f, n) ((f)->args[n])
+/* No kernel's: what a trampoline that saves more than an ftrace_regs (ftrace/saving) has behind it. */
+struct lab_more_regs {
+	struct ftrace_regs fregs;
+	unsigned long t2, t3, t4, t5, t6;
+	unsigned long gp, tp, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11;
+};
+#define LAB_S1(f) (((struct lab_more_regs *)(f))->s1)
 #else
 #define FREGS(f) (&(f)->regs)
 #define FREGS_ARG(f, n) ((&(f)->regs.a0)[n])
+#define LAB_S1(f) ((f)->regs.s1)
 #endif
 
 #define MCOUNT_INSN_SIZE 4
@@ -72,6 +80,24 @@ static inline unsigned long ftrace_regs_get_stack_pointer(struct ftrace_regs *f)
 static inline unsigned long ftrace_regs_get_return_value(struct ftrace_regs *f)
 {
 	return FREGS_ARG(f, 0);
+}
+
+/* How far behind the probed address a breakpoint there would have left epc. */
+#define LAB_BREAKPOINT_SIZE 0
+
+/* A register that no function takes and every function keeps: only a full set of registers has it. */
+static inline unsigned long lab_kept_register(struct ftrace_regs *f)
+{
+	return LAB_S1(f);
+}
+
+/* Go on as if callee had been called from `back`, which finds the caller's return address on the stack. */
+static inline void lab_emulate_call(struct ftrace_regs *f, unsigned long callee, unsigned long back)
+{
+	FREGS(f)->sp -= 16;
+	*(unsigned long *)FREGS(f)->sp = FREGS(f)->ra;
+	FREGS(f)->ra = back;
+	FREGS(f)->epc = callee;
 }
 
 static inline struct pt_regs *ftrace_get_regs(struct ftrace_regs *f)

@@ -57,6 +57,23 @@ static inline unsigned long ftrace_regs_get_return_value(struct ftrace_regs *f)
 	return f->regs.ax;
 }
 
+/* How far behind the probed address a breakpoint there would have left ip. */
+#define LAB_BREAKPOINT_SIZE 1
+
+/* A register that no function takes and every function keeps: only a full set of registers has it. */
+static inline unsigned long lab_kept_register(struct ftrace_regs *f)
+{
+	return f->regs.bx;
+}
+
+/* Go on as if callee had been called from `back`: a word is pushed, so callee finds arguments in registers only. */
+static inline void lab_emulate_call(struct ftrace_regs *f, unsigned long callee, unsigned long back)
+{
+	f->regs.sp -= sizeof(back);
+	*(unsigned long *)f->regs.sp = back;
+	f->regs.ip = callee;
+}
+
 static inline struct pt_regs *ftrace_get_regs(struct ftrace_regs *f)
 {
 	return f->regs.cs ? &f->regs : 0;

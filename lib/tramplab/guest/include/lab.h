@@ -61,6 +61,12 @@ enum ftrace_ops_flags {
 	FTRACE_OPS_FL_DIRECT		= 1 << 17,
 };
 
+/* What an ops' private points at: the calls it has seen, and where its callback sends them, if it does. */
+struct lab_private {
+	unsigned long hits;
+	unsigned long go_to;
+};
+
 struct task_struct {
 	int preempt_count;
 	int cpu;

@@ -39,3 +39,14 @@ FUNCTION(lab_observe_direct_clobber, .text.callback)
 	clobber_everything
 	ret
 END(lab_observe_direct_clobber)
+
+/* Where a function comes back to that was called instead of another: count, and return to that one's caller. */
+FUNCTION(lab_came_back, .text.callback)
+1:	auipc	t1, %pcrel_hi(lab_returns)
+	ld	t2, %pcrel_lo(1b)(t1)
+	addi	t2, t2, 1
+	sd	t2, %pcrel_lo(1b)(t1)
+	ld	ra, 0(sp)
+	addi	sp, sp, 16
+	ret
+END(lab_came_back)

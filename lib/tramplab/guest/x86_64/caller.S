@@ -38,3 +38,9 @@ FUNCTION(lab_observe_direct_clobber, .text.callback)
 	clobber_everything
 	ret
 END(lab_observe_direct_clobber)
+
+/* Where a function comes back to that was called instead of another: count, and return to that one's caller. */
+FUNCTION(lab_came_back, .text.callback)
+	incq	lab_returns(%rip)
+	ret
+END(lab_came_back)
