@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import abi
 from tramplab import Ops
 from tramplab.ftrace.bpf import Bpf
-from tramplab.ftrace.bpf.trampolines import argument_words
+from tramplab.ftrace.arguments import words
 
 #: Functions that return a struct cannot have programs.
 FUNCTIONS = tuple(f for f in abi.FUNCTIONS if "return" not in f)
@@ -49,7 +49,7 @@ class BpfHooked(abi.Hooked):
 
     def _kept(self, call: abi.Call) -> tuple[str, ...]:
         """The argument registers of this very function; where its trampoline goes on to it also what belongs to the caller."""
-        taken = (p for p in argument_words(self.isa, self.kernel.image, call.name) if isinstance(p, str))
+        taken = (p for p in words(self.isa, self.kernel.image.prototypes[call.name]) if isinstance(p, str))
         if call.name not in FUNCTIONS:
             return super()._kept(call)
         if self.kinds[1] or self.kinds[2]:

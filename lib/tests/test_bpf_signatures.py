@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tramplab import Bpf, Kernel, TramplabError
 from tramplab.emulate.dwarf import Prototype, Value
 from tramplab.emulate.toolchain import GUEST
-from tramplab.ftrace.bpf.signature import places, require
+from tramplab.ftrace.arguments import places
+from tramplab.ftrace.bpf.signature import require
 from tramplab.isa import ISAS
 
 COUNT = 40
@@ -129,7 +130,7 @@ def test_the_drawn_signatures_reach_every_rule(isa):
     "prototype, message",
     [
         (Prototype("f", (Value(8),) * 13), "f takes 13 arguments; a BPF trampoline can be made for at most 12."),
-        (Prototype("f", (Value(8), Value(24, True))), "argument 2 of f has 24 bytes; a BPF trampoline passes integers"),
+        (Prototype("f", (Value(8), Value(24, True))), "argument 2 of f has 24 bytes; the lab knows where integers"),
         (Prototype("f", (Value(16),)), "argument 1 of f has 16 bytes"),
         (
             Prototype("f", (), Value(16, True)),

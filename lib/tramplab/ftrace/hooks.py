@@ -43,6 +43,27 @@ _ALL = (
     Hook("none", "nothing attached", "ops", False, lambda _: []),
     Hook("ops", "an ftrace_ops that takes the argument registers", "ops", True, _ops),
     Hook("ops-regs", "an ftrace_ops that wants all registers", "regs", True, lambda k: _ops(k, "regs")),
+    Hook(
+        "ops-ip",
+        "hypothetical: an ops that only wants to change the instruction pointer",
+        "args",
+        False,
+        lambda _: _ops(1, "ip"),
+    ),
+    Hook(
+        "ops-live",
+        "hypothetical: an ops that saves the registers with the function's arguments",
+        "args",
+        False,
+        lambda _: _ops(1, "live"),
+    ),
+    Hook(
+        "ops-clobbered",
+        "hypothetical: an ops that saves every register that C may clobber",
+        "args",
+        False,
+        lambda _: _ops(1, "clobbered"),
+    ),
     Hook("direct", "a direct call to a stub near the kernel's text", "direct", False, lambda _: [Direct()]),
     Hook(
         "direct-far",

@@ -16,9 +16,11 @@ ENTRY, MAX_BITS = "ftrace_func_entry", 12
 class Heap:
     """Hands out stretches of guest memory, smallest free one first, so that the same requests give the same places."""
 
-    def __init__(self, base: int, size: int) -> None:
+    def __init__(
+        self, base: int, size: int, full: str = "the guest's heap is full: too many ops or functions at once."
+    ) -> None:
         self.lowest = base
-        self._free = [(base, size)]
+        self._free, self._full = [(base, size)], full
         self._taken: dict[int, int] = {}
 
     def take(self, size: int) -> int:
@@ -28,9 +30,7 @@ class Heap:
                 self._free[i : i + 1] = [(start + size, room - size)] if room > size else []
                 self._taken[start] = size
                 return start
-        raise TramplabError(
-            "the guest's memory for what is made at run time is full: too many ops, functions or trampolines at once."
-        )
+        raise TramplabError(self._full)
 
     def give(self, address: int) -> None:
         self._free.append((address, self._taken.pop(address)))
@@ -134,6 +134,9 @@ class OpsMemory:
             "direct_call": ops.direct if direct_in_ops else 0,
         }
         out.append(word(self.hits(ops.index), 0, "the ops has seen no call"))
+        if go_to := getattr(ops.request, "go_to", ""):
+            at = self.private(ops.index) + image.struct("lab_private").fields["go_to"].offset
+            out.append(word(at, image.address(go_to), f"its callback sends calls to {go_to}"))
         out.append(Write(ops.address, fields(image, "ftrace_ops", values), False, "the ops itself"))
         return out
 

@@ -14,19 +14,34 @@ FL_RCU = 1 << 12
 FL_IPMODIFY = 1 << 13
 FL_DIRECT = 1 << 17
 
-#: What a trampoline must save for an ops: the registers that carry arguments, or all of them.
-SAVES = ("args", "regs")
+#: What a trampoline must save for an ops: the registers that carry arguments, or all of them; and what no kernel offers,
+#: with a trampoline of its own for the ops, see ftrace/saving.
+SAVES = ("args", "regs", "ip", "ip+sp", "live", "clobbered", "own-args", "own-regs")
+#: Save sets with which a callback can change where the function goes on, and with which it can change the stack as well.
+SETS_IP, SETS_SP = ("args", "regs", "ip", "ip+sp", "own-args", "own-regs"), ("ip+sp",)
+#: Callbacks that send the function's caller on to another function -> the save sets that let them.
+REDIRECTING = {"lab_livepatch": SETS_IP, "lab_call_instead": SETS_SP}
 #: Guest functions that can be an ops' callback.
-CALLBACKS = ("lab_callback", "lab_observe", "lab_observe_clobber", "ftrace_stub")
+CALLBACKS = (
+    "lab_callback",
+    "lab_observe",
+    "lab_observe_clobber",
+    "ftrace_stub",
+    *REDIRECTING,
+    "lab_kprobe",
+    "lab_kprobe_argument",
+    "lab_kprobe_register",
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Ops:
     """A request for a callback; each instance is one registration's identity.
 
-    save: "args" or "regs" (FTRACE_OPS_FL_SAVE_REGS). filter: names of the functions to trace, empty for those it is
+    save: "args", "regs" (FTRACE_OPS_FL_SAVE_REGS), or a set that no kernel has (see ftrace/saving). filter: names of the functions to trace, empty for those it is
     attached to. notrace: names that are never traced. recursion, rcu: ask for the assist function's guard and test.
     dynamic: not in the core kernel's data, as a module's or BPF's ops are. callback: a guest function (CALLBACKS).
+    go_to: for a redirecting callback, the guest function that calls go on in; such an ops has FTRACE_OPS_FL_IPMODIFY.
     """
 
     save: str = "args"
@@ -36,12 +51,25 @@ class Ops:
     rcu: bool = False
     dynamic: bool = True
     callback: str = "lab_callback"
+    go_to: str = ""
 
     def __post_init__(self) -> None:
         if self.save not in SAVES:
             raise unknown("save set", self.save, SAVES)
         if self.callback not in CALLBACKS:
             raise unknown("callback", self.callback, CALLBACKS)
+        if bool(self.go_to) != self.ipmodify:
+            raise TramplabError(f"go_to= belongs to the callbacks {', '.join(REDIRECTING)}, which need it.")
+        if self.ipmodify and self.save not in REDIRECTING[self.callback]:
+            fitting = ", ".join(REDIRECTING[self.callback])
+            raise TramplabError(
+                f"{self.callback} cannot change what save={self.save!r} does not restore; use {fitting}."
+            )
+
+    @property
+    def ipmodify(self) -> bool:
+        """Does its callback change where the function goes on?"""
+        return self.callback in REDIRECTING
 
     @property
     def flags(self) -> int:
@@ -51,6 +79,7 @@ class Ops:
             | (FL_RECURSION if self.recursion else 0)
             | (FL_RCU if self.rcu else 0)
             | (FL_DYNAMIC if self.dynamic else 0)
+            | (FL_IPMODIFY if self.ipmodify else 0)
         )
 
 
@@ -103,6 +132,11 @@ class Registered:
         return function in self.functions
 
     @property
+    def ipmodify(self) -> bool:
+        """Does its callback change where the function goes on (FTRACE_OPS_FL_IPMODIFY)?"""
+        return bool(self.flags & FL_IPMODIFY)
+
+    @property
     def saves_regs(self) -> bool:
         return bool(self.flags & FL_SAVE_REGS)
 
@@ -120,4 +154,6 @@ def selected(request: Ops | Direct, every: tuple[str, ...]) -> tuple[str, ...]:
             raise unknown("function", name, every)
     if isinstance(request, Direct) and not request.filter:
         raise TramplabError("a direct call is for particular functions: give it a filter.")
+    if getattr(request, "ipmodify", False) and (notrace or not request.filter):
+        raise TramplabError("an ops that changes the ip is for particular functions: give it a filter, and no notrace.")
     return tuple(f for f in dict.fromkeys(request.filter or every) if f not in notrace)

@@ -63,8 +63,22 @@ class Record:
         """The flags that are set, highest bit first."""
         return tuple(n for n in BITS if BITS[n] >= self.counter_bits and self.has(n))
 
-    def check(self, direct: bool) -> None:
-        """Raise TramplabError if one more ops cannot be counted, or a second direct call is asked for."""
+    def check(self, direct: bool, ipmodify: bool = False) -> None:
+        """Raise TramplabError if one more ops cannot be counted, or a second direct call or change of the ip is asked for.
+
+        Only one ops may change where a function goes on (IPMODIFY, commit f8b8be8a310a: -EBUSY), and a direct call may not
+        share with it unless its owner knows how to (commit 53cd885bc5c3; up to v5.19 direct calls had the flag themselves).
+        The lab's direct calls do not know how to.
+        """
+        if ipmodify and self.has("IPMODIFY"):
+            raise TramplabError(
+                f"an ops changes the ip of {self.site.function} already; only one may (-EBUSY): detach it first."
+            )
+        if (ipmodify and self.has("DIRECT")) or (direct and self.has("IPMODIFY")):
+            raise TramplabError(
+                f"{self.site.function} cannot have both a direct call and an ops that changes the ip (-EBUSY): detach the "
+                "one first."
+            )
         if self.count == (1 << self.counter_bits) - 1:
             raise TramplabError(f"{self.site.function}: the record's counter of {self.counter_bits} bits is full.")
         if direct and self.has("DIRECT"):
@@ -72,8 +86,10 @@ class Record:
 
     def add(self, ops: Registered) -> None:
         """One more ops wants this function."""
-        self.check(bool(ops.direct))
+        self.check(bool(ops.direct), ops.ipmodify)
         self.flags += 1
+        if ops.ipmodify:
+            self.put("IPMODIFY", True)
         if ops.direct:
             self.put("DIRECT", True)
         self.put("TRAMP", self.count == 1 and bool(ops.trampoline))
@@ -84,6 +100,8 @@ class Record:
     def remove(self, ops: Registered, others: list[Registered]) -> None:
         """One ops less; `others` are the registered ops that still want this function."""
         self.flags -= 1
+        if ops.ipmodify:
+            self.put("IPMODIFY", False)
         if ops.direct:
             self.put("DIRECT", False)
         if self.has("REGS") and ops.saves_regs and not any(o.saves_regs for o in others):

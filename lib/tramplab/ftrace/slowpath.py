@@ -16,6 +16,7 @@ from .ops import FL_DIRECT, FL_DYNAMIC, FL_ENABLED, FL_RCU, FL_SAVE_REGS, Direct
 from .optramp import OpsTrampolines
 from .records import IGNORE, MAKE_NOP, Record
 from .releases import Features, history
+from .saving import SETS, SavingTrampolines
 from .site import Site
 from .steps import Step, Sync, Write, word
 
@@ -31,9 +32,12 @@ class SlowPath:
         }
         self.ops: list[Registered] = []  # newest first, as on ftrace_ops_list
         self.memory = OpsMemory(image, heap)
-        area = Heap(image.isa.module_base, MODULE_SIZE)
+        area = Heap(
+            image.isa.module_base, MODULE_SIZE, "the guest's module area is full: too many trampolines at once."
+        )
         self.trampolines = OpsTrampolines(image, area) if features["per_ops_trampoline"] else None
-        self.bpf = BpfTrampolines(image, features, area, heap)
+        self.saving = SavingTrampolines(image, features)
+        self.bpf = BpfTrampolines(image, features, lambda function: self.records[function].site, area, heap)
         self._heap = heap
         self._direct_block: int | None = None
         self._trace_func = image.address("ftrace_stub")
@@ -97,7 +101,8 @@ class SlowPath:
             direct = next(o.direct for o in self.wanting(function) if o.direct)
             return direct if self._reaches(record.site, direct) else common
         if record.has("TRAMP"):
-            return self.wanting(function)[0].trampoline
+            own = self.wanting(function)[0].trampoline
+            return own if self._reaches(record.site, own) else common
         return common
 
     # inside
@@ -127,9 +132,16 @@ class SlowPath:
                 self.bpf.check(functions)
         elif request.save == "regs" and not self.features["regs"]:
             raise TramplabError(f"{self.features} has no ftrace_regs_caller; {isa} has it {history(isa, 'regs')}.")
-
+        elif request.save in SETS:
+            self.saving.check(request.save, self.ops)
+        elif request.ipmodify and request.save == "args" and not self.features["args"]:
+            raise TramplabError(
+                f"up to the release before ftrace_regs ({history(isa, 'args')} on {isa}) only an ops with save='regs' may "
+                f"change the ip, and {self.features} is one of those."
+            )
+        ipmodify = getattr(request, "ipmodify", False)
         for f in functions:
-            self.records[f].check(isinstance(request, Direct))
+            self.records[f].check(isinstance(request, Direct), ipmodify)
 
     def _make(self, request: Ops | Direct, index: int, address: int, functions: tuple[str, ...]) -> Registered:
         if isinstance(request, Direct):
@@ -147,17 +159,21 @@ class SlowPath:
 
     def _allocate(self, ops: Registered) -> list[Step]:
         """Make everything that an ops owns: its trampoline, hashes and struct."""
-        steps = self.trampolines.create(ops) if self.trampolines else []
-        if isinstance(ops.request, Bpf):
-            steps += self.bpf.create(ops, self.records[ops.functions[0]].site)
+        own = self._own_trampolines(ops)
+        steps = own.create(ops) if own else []
         ips = {f: r.site.ip for f, r in self.records.items()}
         return steps + self.memory.writes(ops, self._head(), ips, bool(self.features["direct_in_ops"]))
 
+    def _own_trampolines(self, ops: Registered) -> OpsTrampolines | SavingTrampolines | BpfTrampolines | None:
+        """Who makes this ops' own trampoline, if anybody does."""
+        if isinstance(ops.request, Bpf):
+            return self.bpf
+        return self.saving if getattr(ops.request, "save", "") in SETS else self.trampolines
+
     def _release(self, ops: Registered) -> None:
         """Give back what an ops owns."""
-        self.bpf.free(ops)
-        if self.trampolines:
-            self.trampolines.free(ops)
+        if own := self._own_trampolines(ops):
+            own.free(ops)
         self.memory.release(ops.index)
 
     def _direct_table(self) -> list[Step]:

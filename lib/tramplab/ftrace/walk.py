@@ -129,7 +129,8 @@ def _wording(kernel: Kernel, run: Run, moments: list[Moment], top: int, old: dic
     }
     for ops in kernel.slowpath.ops:
         literal = (ops.trampoline + ops.trampoline_size + 7) & ~7
-        names |= {literal: f"ftrace_trampoline[{ops.index}]+{literal - ops.trampoline:#x}"} if ops.trampoline else {}
+        behind = ops.trampoline and kernel.image.component_at(ops.trampoline) is None  # made in the module area
+        names |= {literal: f"ftrace_trampoline[{ops.index}]+{literal - ops.trampoline:#x}"} if behind else {}
     met = {m.pc for m in moments} | {kernel.machine.return_to}
     met |= {m.pc + kernel.machine.instruction_at(m.pc).size for m in moments}
     return Wording(top, old, names, met, run.name_of, kernel.machine.is_text)

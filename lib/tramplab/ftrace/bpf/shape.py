@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
+from ..arguments import Place
 from .code import Address, Call, Item, Label
-from .signature import Place
 
 AFTER = "fexit"
 

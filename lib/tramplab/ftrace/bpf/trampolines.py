@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from types import ModuleType
 
 from ...emulate.image import Image
 from ...errors import TramplabError
-from ...isa import Isa
+from ..arguments import words
 from ..layout import Heap, fields
 from ..ops import Registered
 from ..releases import Features
@@ -17,7 +18,7 @@ from . import arm64, riscv64, x86_64
 from .code import lay_out
 from .request import Bpf
 from .shape import Guards, Plan, Program, items
-from .signature import places, require
+from .signature import require
 
 _MODULES: dict[str, ModuleType] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
 #: The kernel makes no trampoline larger than a page.
@@ -27,8 +28,10 @@ LARGEST = 4096
 class BpfTrampolines:
     """Makes and frees them; code comes from the module area, programs and images from the heap."""
 
-    def __init__(self, image: Image, features: Features, module_area: Heap, heap: Heap) -> None:
-        self.image, self.features = image, features
+    def __init__(
+        self, image: Image, features: Features, site: Callable[[str], Site], module_area: Heap, heap: Heap
+    ) -> None:
+        self.image, self.features, self._site = image, features, site
         self._area, self._heap = module_area, heap
         self._owned: dict[int, list[int]] = {}  # index of an ops -> its blocks of the heap
         counts = image.struct("lab_pcpu").fields["counts"]
@@ -42,9 +45,9 @@ class BpfTrampolines:
             raise TramplabError(f"a BPF trampoline is made for one function; {len(functions)} were named.")
         require(self.image.prototypes[functions[0]])
 
-    def create(self, ops: Registered, site: Site) -> list[Step]:
+    def create(self, ops: Registered) -> list[Step]:
         """The steps that make an ops' programs and trampoline; sets its direct call. Nothing is kept if it cannot be made."""
-        request = ops.request
+        request, site = ops.request, self._site(ops.functions[0])
         structs = self._structs(ops, request.programs)
         try:
             plan = self._plan(request, site, structs)
@@ -106,7 +109,7 @@ class BpfTrampolines:
             *map(address, ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit"))
         )
         return Plan(
-            words=argument_words(self.image.isa, self.image, site.function),
+            words=words(self.image.isa, self.image.prototypes[site.function]),
             fentry=fentry,
             fmod_ret=fmod_ret,
             fexit=fexit,
@@ -118,8 +121,3 @@ class BpfTrampolines:
             jumped=bool(self.features["direct_jmp"]) and request.calls_function,
             landing_pad=bool(self.features["ibt"]),
         )
-
-
-def argument_words(isa: Isa, image: Image, function: str) -> tuple:
-    """The places of a traced function's argument words, in order; see signature.places."""
-    return tuple(itertools.chain.from_iterable(places(isa, image.prototypes[function].parameters)))

@@ -96,6 +96,8 @@ def install(kernel: Kernel, shape: Shape) -> int:
     if any(isinstance(o.request, ShapeCall) for o in kernel.slowpath.ops):
         raise TramplabError("a shape is attached, and there is room for one: detach it before installing another.")
     room, data = kernel.image.symbol(ROOM), code(kernel, shape)
+    if any(room.address <= o.trampoline < room.address + room.size for o in kernel.slowpath.ops):
+        raise TramplabError("a trampoline of a given save set is attached and has the room: detach its ops first.")
     kernel.machine.poke(room.address, data + bytes(room.size - len(data)))
     return room.address
 
