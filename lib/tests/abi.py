@@ -136,6 +136,28 @@ def observing(**changes) -> Ops:
     return Ops(**{"callback": "lab_observe_clobber", "filter": FUNCTIONS, **changes})
 
 
+#: Save sets of trampolines that no kernel has -> what their frame tells a callback besides the arguments.
+OWN_SETS = {
+    "ip": {"ip"},
+    "ip+sp": {"ip", "sp"},
+    "live": set(),
+    "clobbered": set(),
+    "own-args": {"ip", "sp"},
+    "own-regs": {"ip", "sp"},
+}
+#: Words that each function takes in registers, as far as they reach; a pointer to a large result comes on top.
+WORDS = {name: n for n, name in enumerate(FUNCTIONS[:9])} | {
+    "pointer_args": 2,
+    "calls_others": 3,
+    "tail_call": 2,
+    "struct_return": 2,
+    "big_struct_return": 2,
+    "struct_arg": 3,
+}
+#: Functions that get an ops of their own each, as many as there is room for.
+_EACH = ("one_arg", "three_args", "big_struct_return", "eight_args")
+
+
 def _direct(**changes) -> Direct:
     return Direct(observe=True, filter=FUNCTIONS, **changes)
 
@@ -159,13 +181,19 @@ HOOKS: dict[str, Callable[[], tuple[Ops | Direct, ...]]] = {
     "ops-static-guarded": lambda: (observing(dynamic=False, recursion=True),),
     "ops-static-regs": lambda: (observing(dynamic=False, save="regs"),),
     "ops+ops-regs": lambda: (observing(), observing(save="regs")),
+    **{f"ops-{save}": (lambda save=save: (observing(save=save),)) for save in OWN_SETS},
+    "ops-live-each": lambda: tuple(observing(save="live", filter=(name,)) for name in _EACH),
+    "ops-ip-guarded": lambda: (observing(save="ip", recursion=True, rcu=True),),
+    "ops+ops-ip": lambda: (observing(), observing(save="ip")),
     "direct": lambda: (_direct(),),
     "direct-far": lambda: (_direct(far=True),),
     "direct+ops": lambda: (_direct(), observing()),
 }
 
-#: When an ISA had a trampoline that saves all registers, and direct calls (FACTS 2 and 3.2): first and last release.
+#: When an ISA had a trampoline that saves all registers, an ftrace_regs, and direct calls (FACTS 2 and 3.2): first and last
+#: release.
 EVER = {
+    "args": {"x86_64": ("v5.17", "v7.2"), "arm64": ("v6.2", "v7.2"), "riscv64": ("v6.10", "v7.2")},
     "regs": {"x86_64": ("v5.17", "v7.2"), "arm64": ("v5.17", "v6.1"), "riscv64": ("v5.17", "v6.9")},
     "direct": {"x86_64": ("v5.17", "v7.2"), "arm64": ("v6.4", "v7.2"), "riscv64": ("v6.8", "v7.2")},
 }
@@ -183,7 +211,7 @@ class Place:
         return "-".join([self.isa, self.release, *(f"{k}={v}" for k, v in self.overrides)])
 
     def had(self, feature: str) -> bool:
-        """Did it have "regs" or "direct"?"""
+        """Did it have "args", "regs" or "direct"?"""
         first, last = EVER[feature][self.isa]
         if feature == "direct" and {("direct", False), ("call_ops", False)} & set(self.overrides):
             return False  # the ISAs that have call_ops build direct calls on it
@@ -194,7 +222,8 @@ class Place:
         requests = HOOKS[hook]()
         regs = any(isinstance(r, Ops) and r.save == "regs" for r in requests)
         direct = any(isinstance(r, Direct) for r in requests)
-        return (self.had("regs") or not regs) and (self.had("direct") or not direct)
+        own = any(isinstance(r, Ops) and r.save in OWN_SETS for r in requests)
+        return all(self.had(what) or not asked for what, asked in (("regs", regs), ("direct", direct), ("args", own)))
 
     @property
     def passed(self) -> frozenset[str]:
@@ -226,7 +255,7 @@ def distinct() -> dict[Place, tuple[str, ...]]:
     groups: dict[tuple, list[Place]] = {}
     for place in PLACES:
         values = features(ISAS[place.isa], place.release, dict(place.overrides)).values
-        expected = place.had("regs"), place.had("direct"), place.passed
+        expected = place.had("args"), place.had("regs"), place.had("direct"), place.passed
         groups.setdefault((place.isa, expected, *sorted(values.items())), []).append(place)
     return {group[0]: tuple(map(str, group)) for group in groups.values()}
 
@@ -380,7 +409,7 @@ class Hooked:
             # halt at the body to look; what the engine translated for one end of a run must not serve another
             m.poke(f.address, self._text[call.name])
             seen = m.run(f.address, f.site.body, BUDGET).registers
-            self._same(entry, seen, self._kept(call), "at the body")
+            self._same(entry, seen, self._passed(call.name), "at the body")
             m.poke(f.address, self._text[call.name])
             start = f.site.body
         seen = m.run(start, m.return_to, BUDGET).registers
@@ -398,24 +427,45 @@ class Hooked:
             assert not any(m.read(address, size)), f"{what} is not back at zero"
         self._compare(self._expected(state), self.observations())
 
-    @functools.cached_property
-    def _passed(self) -> tuple[str, ...]:
+    @functools.cache
+    def _passed(self, function: str) -> tuple[str, ...]:
         """The registers that must reach the body: arguments, everything callee-saved, the stack and the way back.
 
         On x86-64 a variadic function finds the number of vector arguments in rax: ftrace's trampolines keep it, a
-        direct call's stub does not. Two ISAs' ftrace_regs_caller also brings temporaries back.
+        direct call's stub does not. Two ISAs' ftrace_regs_caller also brings temporaries back, and where all that C may
+        clobber is saved, it all comes back, but for what the patch site itself uses.
         """
-        isa = self.isa
+        isa, own = self.isa, self._own_set(function)
         names = {*isa.args, isa.struct_return, *isa.callee_saved, isa.sp} | ({isa.link} if isa.link else set())
         if isa.name == "x86_64" and not self.direct:
             names.add("rax")
-        if any(self._saves_regs(o) for o in self.ops):
+        if own == "live":
+            names -= {*isa.args, isa.struct_return, "rax"}
+            names |= self._taken(tuple(f for o in self._wanting(function) for f in o.functions))
+        if own == "clobbered":
+            names |= {*isa.scratch} - {"x9", "t0"}
+        if own == "own-regs" or (own is None and any(self._saves_regs(o) for o in self.ops)):
             names |= _TEMPORARIES_KEPT.get(isa.name, set())
         return tuple(r for r in isa.registers if r in names)
 
-    def _kept(self, call: Call) -> tuple[str, ...]:
-        """The registers that must reach the body of a call's function as they were."""
-        return self._passed
+    def _taken(self, functions: tuple[str, ...]) -> set[str]:
+        """The registers that carry arguments of any of these functions."""
+        isa, out = self.isa, set()
+        for name in functions:
+            args = [r for r in isa.args if name != "big_struct_return" or r != isa.struct_return]
+            out |= {*args[: WORDS[name]]} | ({isa.struct_return} if name == "big_struct_return" else set())
+        return out
+
+    def _wanting(self, function: str) -> list:
+        """The ops that want a function, in list order."""
+        requests = [(o, o.request.filter or FUNCTIONS, o.request.notrace) for o in self.ops]
+        return [o for o, traced, untraced in requests if function in traced and function not in untraced]
+
+    def _own_set(self, function: str) -> str | None:
+        """The save set of the trampoline that only a lone ops has and no kernel."""
+        wanting = self._wanting(function)
+        alone = len(wanting) == 1 and not self.direct and wanting[0].request.save
+        return alone if alone in OWN_SETS else None
 
     def _same(self, wanted: dict[str, int], seen: dict[str, int], names: tuple[str, ...], when: str) -> None:
         wrong = [r for r in names if seen[r] != wanted[r]]
@@ -437,11 +487,14 @@ class Hooked:
 
     def _entered(self, name: str, args: list[int], parent: int, sp: int | None) -> list[dict[str, object]]:
         site = self.lab.functions[name].site
-        requests = [(o, o.request.filter or FUNCTIONS, o.request.notrace) for o in self.ops]
-        wanting = [o for o, traced, untraced in requests if name in traced and name not in untraced]
+        wanting = self._wanting(name)
+        own = self._own_set(name)
         rows = []
         for o in wanting:
             row: dict[str, object] = {"ip": site.ip, "parent_ip": parent, "op": o.address}
+            if own:
+                rows.append(row | self._shown_by(own, o, site, args, sp))
+                continue
             passed = {"registers", "sp"} if self._through_regs_caller(wanting) else self.lab.place.passed
             if "registers" in passed:
                 # the 16-byte site is entered again at its last instruction, which reloads ra; the others behind it
@@ -456,6 +509,16 @@ class Hooked:
         if self.direct:
             rows.append({"ip": 0, "parent_ip": 0, "op": 0, "args": args[:6]})
         return rows
+
+    def _shown_by(self, own: str, ops, site, args: list[int], sp: int | None) -> dict[str, object]:
+        """What a trampoline that no kernel has tells: arguments, and what is in OWN_SETS."""
+        shown: dict[str, object] = {"full_regs": own == "own-regs" and self.isa.name == "x86_64"}
+        if "ip" in OWN_SETS[own]:
+            shown["fregs_ip"] = site.body
+        if "sp" in OWN_SETS[own] and sp is not None:
+            shown["fregs_sp"] = sp
+        taken = len([r for r in self._taken(ops.functions) if r in self.isa.args]) if own == "live" else len(args)
+        return shown | {"args": args[:taken]}
 
     def _saves_regs(self, ops) -> bool:
         return ops.request.save == "regs"

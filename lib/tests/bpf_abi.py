@@ -47,11 +47,11 @@ class BpfHooked(abi.Hooked):
         self._observed, self._count = image.address("lab_bpf_seen"), image.address("lab_bpf_seen_count")
         self._words = image.struct("lab_bpf_seen").size // 8
 
-    def _kept(self, call: abi.Call) -> tuple[str, ...]:
+    def _passed(self, function: str) -> tuple[str, ...]:
         """The argument registers of this very function; where its trampoline goes on to it also what belongs to the caller."""
-        taken = (p for p in words(self.isa, self.kernel.image.prototypes[call.name]) if isinstance(p, str))
-        if call.name not in FUNCTIONS:
-            return super()._kept(call)
+        if function not in FUNCTIONS:
+            return super()._passed(function)
+        taken = (p for p in words(self.isa, self.kernel.image.prototypes[function]) if isinstance(p, str))
         if self.kinds[1] or self.kinds[2]:
             return tuple(taken)
         return (*taken, *self.isa.callee_saved, self.isa.sp, *((self.isa.link,) if self.isa.link else ()))

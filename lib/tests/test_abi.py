@@ -69,9 +69,11 @@ def test_a_release_refuses_exactly_the_hooks_it_never_had(place):
             refused.add(hook)
         assert not here.kernel.slowpath.ops
         assert [here.machine.read(*span) for span in spans] == text
-    regs = {hook for hook in abi.HOOKS if hook.endswith("regs")}
+    regs = {"ops-regs", "ops-static-regs", "ops+ops-regs"}
     direct = {hook for hook in abi.HOOKS if hook.startswith("direct")}
-    assert refused == (set() if place.had("regs") else regs) | (set() if place.had("direct") else direct)
+    args = {f"ops-{save}" for save in abi.OWN_SETS} | {"ops-live-each", "ops-ip-guarded", "ops+ops-ip"}
+    asked = {"regs": regs, "direct": direct, "args": args}
+    assert refused == {hook for what, hooks in asked.items() for hook in hooks if not place.had(what)}
 
 
 @pytest.mark.parametrize("isa", ISAS)

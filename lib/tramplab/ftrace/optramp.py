@@ -55,10 +55,11 @@ class OpsTrampolines:
         whole = bytes(code) + _RET + b"\xcc" * (literal - size) + pointer(ops.address)
         return [text(base, whole, f"a copy of {name} for this ops alone")]
 
-    def free(self, ops: Registered) -> None:
-        """Give the memory back; the caller has waited for everybody to leave it."""
+    def free(self, ops: Registered) -> list[Step]:
+        """Give the memory back, once everybody has left it; what it holds does not matter any more."""
         if ops.trampoline_size:
             self._heap.give(ops.trampoline)
+        return []
 
     def _template(self, name: str) -> bytes:
         start, end = self.image.address(name), self.image.address(f"{name}_end")

@@ -82,8 +82,7 @@ class SlowPath:
         steps += self._update(ops.functions)
         steps += self._direct_table()
         steps.append(Sync("synchronize_rcu_tasks", "nobody is still in the ops or its trampoline"))
-        self._release(ops)
-        return steps
+        return steps + self._release(ops)
 
     # answers
 
@@ -136,8 +135,8 @@ class SlowPath:
             self.saving.check(request.save, self.ops)
         elif request.ipmodify and request.save == "args" and not self.features["args"]:
             raise TramplabError(
-                f"up to the release before ftrace_regs ({history(isa, 'args')} on {isa}) only an ops with save='regs' may "
-                f"change the ip, and {self.features} is one of those."
+                f"{self.features} lets only an ops with save='regs' change the ip; one with save='args' may on {isa} "
+                f"{history(isa, 'args')}."
             )
         ipmodify = getattr(request, "ipmodify", False)
         for f in functions:
@@ -170,11 +169,11 @@ class SlowPath:
             return self.bpf
         return self.saving if getattr(ops.request, "save", "") in SETS else self.trampolines
 
-    def _release(self, ops: Registered) -> None:
+    def _release(self, ops: Registered) -> list[Step]:
         """Give back what an ops owns."""
-        if own := self._own_trampolines(ops):
-            own.free(ops)
+        own = self._own_trampolines(ops)
         self.memory.release(ops.index)
+        return own.free(ops) if own else []
 
     def _direct_table(self) -> list[Step]:
         """Releases that look direct targets up in one hash get that hash written anew."""

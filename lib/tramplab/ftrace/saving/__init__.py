@@ -114,7 +114,9 @@ class SavingTrampolines:
         whole = linked(self.image.isa, parts, ops.trampoline, ops.address, func)
         return [text(ops.trampoline, whole, f"a trampoline that saves {ops.request.save}, for this ops alone")]
 
-    def free(self, ops: Registered) -> None:
-        """Give the room back; the caller has waited for everybody to leave it."""
-        if ops.trampoline_size:
-            self._heap.give(ops.trampoline)
+    def free(self, ops: Registered) -> list[Step]:
+        """Give the room back, empty again, once everybody has left it."""
+        if not ops.trampoline_size:
+            return []
+        self._heap.give(ops.trampoline)
+        return [text(ops.trampoline, bytes(ops.trampoline_size), "the room is empty again")]
