@@ -70,8 +70,7 @@ def _layout(image: Image, plan: Plan) -> tuple[dict[str, int], int, int]:
     fregs = image.struct("ftrace_regs")
     slots = {name: f.offset for name, f in fregs.fields.items() if name != "regs"}
     slots |= {f"x{n}": fregs.fields["regs"].offset + 8 * n for n in range(9)} | {"x29": slots["fp"]}
-    more = image.struct("lab_more_regs").fields["x10_x28"]
-    slots |= {f"x{n}": more.offset + 8 * (n - 10) for n in range(10, 29)}
+    slots |= {name: f.offset for name, f in image.struct("lab_more_regs").fields.items() if name != "fregs"}
     end = max([fregs.size, *(slots[r] + 8 for r in plan.keeps)])
     records = end + 15 & ~15
     return slots, records, records + _RECORDS + GAP * plan.stack

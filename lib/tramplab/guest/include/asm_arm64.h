@@ -26,9 +26,9 @@ struct ftrace_regs {
 /* No kernel's: what a trampoline that saves more than an ftrace_regs (ftrace/saving) has behind it. */
 struct lab_more_regs {
 	struct ftrace_regs fregs;
-	unsigned long x10_x28[19];
+	unsigned long x10, x11, x12, x13, x14, x15, x16, x17, x18, x19, x20, x21, x22, x23, x24, x25, x26, x27, x28;
 };
-#define LAB_X19(f) (((struct lab_more_regs *)(f))->x10_x28[9])
+#define LAB_X19(f) (((struct lab_more_regs *)(f))->x19)
 #else
 struct ftrace_regs {
 	struct pt_regs regs;
