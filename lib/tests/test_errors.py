@@ -457,7 +457,7 @@ def test_heap_that_is_full_is_one_line_and_loses_nothing():
     taken = k.heap.take(64 * 4096 - 64)
     f = k.function("one_arg")
     for _ in range(3):
-        assert "made at run time is full" in complaint(lambda: k.attach(f, Ops(filter=k.functions)))
+        assert "heap is full" in complaint(lambda: k.attach(f, Ops(filter=k.functions)))
     k.heap.give(taken)
     # all 128 places of the pool are still there, and the module area's first byte
     ops = k.attach(f, *(Ops() for _ in range(128)))

@@ -68,13 +68,14 @@ class BpfTrampolines:
             text(base, lay_out(self.image.isa, own, items(plan, own), base), f"the BPF trampoline of {site.function}"),
         ]
 
-    def free(self, ops: Registered) -> None:
-        """Give everything back; the caller has waited for everybody to leave it."""
+    def free(self, ops: Registered) -> list[Step]:
+        """Give everything back, once everybody has left it; what it holds does not matter any more."""
         for block in self._owned.pop(ops.index, ()):
             self._heap.give(block)
         self._free_counts = sorted(self._free_counts + self._taken_counts.pop(ops.index, []))
         if ops.direct_size:
             self._area.give(ops.entry)
+        return []
 
     # inside
 
