@@ -157,10 +157,12 @@ def judge(
     chain: Chain, truth: Iterable[int], function: str, caller: str, name_of: Callable[[int], str | None]
 ) -> Verdict:
     """Compare a chain with the truth. It may leave out return addresses; one that is not in use, or stands in the wrong
-    order, is wrong, and so is a chain that ends with an error."""
+    order, is wrong, and so is a chain that ends with an error. An address in the function itself is never wrong: while the
+    call lasts a record may stand for it, also where nobody will return there (a trampoline that has called it)."""
     names = [(name_of(address) or "").split("+")[0] for address in chain.addresses]
-    left = iter(truth)
-    stray = next((a for a in chain.addresses[1:] if a not in left), None)
+    left = (a for a in truth if (name_of(a) or "").split("+")[0] != function)
+    others = (a for a, name in zip(chain.addresses[1:], names[1:], strict=True) if name != function)
+    stray = next((a for a in others if a not in left), None)
     wrong = chain.error or (f"{name_of(stray) or hex(stray)} is no caller" if stray is not None else "")
     if (function, caller) in itertools.pairwise(names):
         return Verdict(BOTH, wrong)

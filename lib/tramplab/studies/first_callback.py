@@ -130,8 +130,13 @@ def rows() -> pd.DataFrame:
     Columns: isa, from (a milestone), instructions, loads, stores. A stretch reaches up to the next milestone, the last
     one to the end of the call.
     """
+    return stretches(walks())
+
+
+def stretches(walks: list[dict]) -> pd.DataFrame:
+    """The rows of these walks, see rows()."""
     out = []
-    for w in walks():
+    for w in walks:
         marks = list(w["milestones"].items())
         ends = [step for _, step in marks[1:]] + [len(w["steps"])]
         for (name, start), end in zip(marks, ends, strict=True):

@@ -22,7 +22,16 @@ NAME = "unwinding"
 TITLE = "Where an unwinder loses the traced function or its caller"
 #: A function that is traced, and one that calls it.
 TRACED, CALLS, ARGUMENTS = "two_args", "calls_others", (1, 2, 3)
-HOOKS = (("none", 1), ("ops", 1), ("ops", 2), ("ops-regs", 1), ("direct", 1), ("direct+ops", 1))
+HOOKS = (
+    ("none", 1),
+    ("ops", 1),
+    ("ops", 2),
+    ("ops-regs", 1),
+    ("direct", 1),
+    ("direct+ops", 1),
+    ("bpf-fentry", 1),
+    ("bpf-fexit", 1),
+)
 #: Who makes frame records: nobody, functions compiled from C, or ftrace's trampolines as well.
 NOBODY, FUNCTIONS, ALL = "none", "C", "all"
 #: The unwinder that follows records, and the one that also knows where a return address is at a first instruction.

@@ -77,6 +77,15 @@ class BpfTrampolines:
             self._area.give(ops.entry)
         return []
 
+    def structs(self) -> dict[int, str]:
+        """The addresses of what trampolines work with -> names: by the index of the ops "bpf_tramp_image[0]", and with the
+        program's number "bpf_prog[0.1]"."""
+        return {
+            at: f"bpf_prog[{index}.{n}]" if n else f"bpf_tramp_image[{index}]"
+            for index, blocks in self._owned.items()
+            for n, at in enumerate(blocks)
+        }
+
     # inside
 
     def _structs(self, ops: Registered, programs: int) -> list[int]:
