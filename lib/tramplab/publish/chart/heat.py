@@ -85,11 +85,9 @@ def _layout(data: pd.DataFrame, name: str, whole: int, narrow: bool, abreast: in
             axis=panels.named(row_lines, True, **panels.side(position % abreast == 0, labels_width)),
         )
         marks = _cells(name, x, y).transform_filter(panels.only(panel))
-        layers = alt.layer(marks, *_texts(data[data["panel"] == panel], rows, columns, x, y))
-        layers = layers.properties(
-            width=int(cell * len(columns)), height=height * len(rows), title=alt.Title(panel, subtitle=name)
-        )
-        charts.append(layers)
+        texts = _texts(data[data["panel"] == panel], rows, columns, x, y)
+        size = {"width": int(cell * len(columns)), "height": height * len(rows)}
+        charts.append(panels.layers(marks, *texts, title=alt.Title(panel, subtitle=name), **size))
     return panels.spec(charts, abreast)
 
 

@@ -72,9 +72,9 @@ def _layout(data: pd.DataFrame, names: list[str], titles: tuple[str, str], whole
     for panel in shown:
         here = data[data["panel"] == panel]
         axis = _axis(here)
-        layers = alt.layer(_diagonal(axis), *_marks(panel, names, titles, axis, ticks, legend_columns))
+        parts = _diagonal(axis), *_marks(panel, names, titles, axis, ticks, legend_columns)
         title = alt.Title(panel, subtitle=titles[1])
-        charts.append(layers.properties(width=plot, height=plot, title=title))
+        charts.append(panels.layers(*parts, width=plot, height=plot, title=title))
     return panels.spec(charts, columns)
 
 

@@ -137,8 +137,8 @@ def _layout(data: pd.DataFrame, runs: list[_Run], colours: dict[str, str], name:
     for panel in panels.order(data["panel"]):
         marks = _marks(colours, name, along).encode(**where)
         texts = _texts([(run, label) for run, label in zip(runs, labels, strict=True) if run.panel == panel])
-        layers = alt.layer(marks.transform_filter(panels.only(panel)), texts.encode(**where))
-        charts.append(layers.properties(width=wide * len(top), height=high * len(side), title=panel))
+        parts = marks.transform_filter(panels.only(panel)), texts.encode(**where)
+        charts.append(panels.layers(*parts, width=wide * len(top), height=high * len(side), title=panel))
     return panels.spec([*charts, *_key(letters, wide * len(top))], 1)
 
 

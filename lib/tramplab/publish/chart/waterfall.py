@@ -69,8 +69,8 @@ def _layout(data: pd.DataFrame, name: str, end: str, shared: bool, whole: int, c
         here = data[data["panel"] == panel]
         joins, sum_bar, texts = _decorations(here, end, y, name if last else None)
         marks = _steps(name, y, name if last else None).transform_filter(panels.only(panel))
-        layers = alt.layer(joins, marks, sum_bar, texts, title=panel)
-        charts.append(layers.properties(width=plot, height=height * len(bars[panel])))
+        size = {"width": plot, "height": height * len(bars[panel])}
+        charts.append(panels.layers(joins, marks, sum_bar, texts, title=panel, **size))
     return panels.spec(charts, columns, shared)
 
 
