@@ -128,9 +128,9 @@ def _texts(here: pd.DataFrame, rows: list[str], columns: list[str], x: alt.X, y:
         if (row, column) not in cells
     ]
     texts = panels.decoration(records).mark_text(aria=False)
-    layers = [texts.encode(x=x, y=y, text="label:N", color=alt.Color("ink:N", scale=None))] if records else []
+    layers = [texts.encode(x=x, y=y, text=alt.Text("label:N"), color=alt.Color("ink:N", scale=None))] if records else []
     if empty:
         base = panels.decoration(empty).encode(x=x, y=y)
         outline = base.mark_rect(fill="transparent", stroke="currentColor", strokeOpacity=0.3, aria=False)
-        layers += [outline, base.mark_text(aria=False).encode(text="label:N")]
+        layers += [outline, base.mark_text(aria=False).encode(text=alt.Text("label:N"))]
     return layers

@@ -145,6 +145,8 @@ def _labels(
     names = panels.decoration(texts).mark_text(align="left", baseline="middle", aria=False)
     colour = alt.Color("series:N", scale=_style(list(labels), 0), legend=None)
     return [
-        joins.encode(x=x, y=y, x2=alt.value(plot + LEADER - 3), y2="at:Q", color=colour),
-        names.encode(x=alt.value(plot + LEADER), y=alt.Y("at:Q", scale=y["scale"], title=None), text="label:N"),
+        joins.encode(x=x, y=y, x2=alt.X2Value(plot + LEADER - 3), y2=alt.Y2("at:Q"), color=colour),
+        names.encode(
+            x=alt.XValue(plot + LEADER), y=alt.Y("at:Q", scale=y["scale"], title=None), text=alt.Text("label:N")
+        ),
     ]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import altair as alt
 import pandas as pd
+from altair.utils.schemapi import debug_mode
 
 from tramplab.errors import TramplabError
 from tramplab.publish.chart.drawing import Drawing
@@ -151,4 +152,5 @@ def drawing(data: pd.DataFrame, role: str, layout: Callable[[int, bool], dict]) 
     """A drawing of the rows; `layout(pixels, narrow)` makes the spec of one layout, so many pixels wide."""
     rows = data.astype(object).where(data.notna(), None).to_dict("records")
     margins = PADDING["left"] + PADDING["right"]
-    return Drawing(rows, layout(WIDE - margins, False), layout(NARROW - margins, True), role)
+    with debug_mode(False):  # layers are validated when they are finished, so their parts need not be
+        return Drawing(rows, layout(WIDE - margins, False), layout(NARROW - margins, True), role)

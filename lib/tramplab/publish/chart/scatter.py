@@ -111,7 +111,7 @@ def _marks(
     said = panels.mark("pair", titles[1], "panel", "series", "name", "against")
     points = base.mark_point(filled=True, opacity=1, size=38, **said)
     return [
-        bands.encode(y=alt.Y("low:Q", scale=scale, title=None), y2="high:Q", color=colour),
+        bands.encode(y=alt.Y("low:Q", scale=scale, title=None), y2=alt.Y2("high:Q"), color=colour),
         points.encode(
             y=y,
             color=colour,

@@ -83,7 +83,7 @@ def _steps(name: str, y: alt.Y, axis_title: str | None) -> alt.Chart:
         .mark_bar(height=ROW - 8, strokeWidth=1.5, **panels.mark("step", name, "panel", "step"))
         .encode(
             x=alt.X("before:Q", title=axis_title),
-            x2="after:Q",
+            x2=alt.X2("after:Q"),
             y=y,
             color=colour,
             stroke=alt.Stroke("kind:N", scale=scale, legend=None),
@@ -115,7 +115,7 @@ def _decorations(here: pd.DataFrame, end: str, y: alt.Y, axis_title: str | None)
         return alt.X(f"{field}:Q", title=axis_title)
 
     return (
-        joins.mark_rule(color="currentColor", opacity=0.5, aria=False).encode(x=x("after"), y=y, y2="next:N"),
-        sums.mark_bar(height=ROW - 8, color=TOTAL, aria=False).encode(x=x("before"), x2="after:Q", y=y),
-        texts.mark_text(align="left", dx=5, aria=False).encode(x=x("right"), y=y, text="label:N"),
+        joins.mark_rule(color="currentColor", opacity=0.5, aria=False).encode(x=x("after"), y=y, y2=alt.Y2("next:N")),
+        sums.mark_bar(height=ROW - 8, color=TOTAL, aria=False).encode(x=x("before"), x2=alt.X2("after:Q"), y=y),
+        texts.mark_text(align="left", dx=5, aria=False).encode(x=x("right"), y=y, text=alt.Text("label:N")),
     )
