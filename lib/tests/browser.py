@@ -62,7 +62,8 @@ def site(tmp_path_factory) -> Path:
         return Path(os.environ["TRAMPLAB_HTML"]).resolve()
     out = tmp_path_factory.mktemp("book")
     command = [
-        f"{sys.prefix}/bin/jupyter-book",
+        sys.executable,
+        str(ROOT / "book" / "_ext" / "book_build.py"),
         "build",
         str(ROOT),
         "-W",
