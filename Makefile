@@ -7,7 +7,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PORT   ?= 8000
 # -W -n --keep-going: every warning and every unresolved reference is an error, and all of them are listed.
-BUILD  := $(VENV)/bin/jupyter-book build . -W -n --keep-going
+BUILD  := $(PY) book/_ext/book_build.py build . -W -n --keep-going
 
 .PHONY: help book text site test bench fuzz lab serve update lock clean browser qemu
 .DELETE_ON_ERROR:

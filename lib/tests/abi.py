@@ -27,6 +27,8 @@ from tramplab.isa import ISAS
 MASK = (1 << 64) - 1
 #: What the studies show, and the releases whose trampolines no shown release has.
 RELEASES = tuple(sorted({*releases.shown(), "v6.2", "v6.3", "v6.8"}, key=parse))
+#: Seeds of states: enough for every function several times, halting at the body in half of them.
+STATES = range(1, 61)
 #: More instructions than any call here takes; an endless loop is told from it quickly.
 BUDGET = 50_000
 #: Rubbish this far below the stack pointer, so that a slot nobody wrote is not zero by luck. Calls need less.

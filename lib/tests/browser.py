@@ -13,6 +13,7 @@ import threading
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
@@ -21,16 +22,18 @@ ROOT = Path(__file__).resolve().parents[2]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(chapter["file"] for part in TOC["parts"] for chapter in part["chapters"])]
 DESKTOP, PHONE = (1280, 900), (390, 844)
-# How a page is read: from where, on what, in which theme. Every two of these meet in one of the four.
-READERS = pytest.mark.parametrize(
-    "transport, size, scheme",
-    [("http", DESKTOP, "light"), ("http", PHONE, "dark"), ("file", DESKTOP, "dark"), ("file", PHONE, "light")],
-    ids=["http-desktop-light", "http-phone-dark", "file-desktop-dark", "file-phone-light"],
-)
-# For what does not depend on where a page is from, and takes long.
+# For what does not depend on where a page is from.
 SCREENS = pytest.mark.parametrize(
     "size, scheme", [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop-light", "phone-dark"]
 )
+# Changes of a page take no time, and none is seen half done: a tooltip that fades in has every contrast from 1 up.
+STILL = """{
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(`*, *::before, *::after {
+    transition: none !important; animation: none !important; scroll-behavior: auto !important;
+  }`);
+  document.adoptedStyleSheets.push(sheet);
+}"""
 CHROMIUM_FLAGS = [
     "--headless",
     "--no-sandbox",  # containers have no user namespaces
@@ -59,7 +62,8 @@ def site(tmp_path_factory) -> Path:
         return Path(os.environ["TRAMPLAB_HTML"]).resolve()
     out = tmp_path_factory.mktemp("book")
     command = [
-        f"{sys.prefix}/bin/jupyter-book",
+        sys.executable,
+        str(ROOT / "book" / "_ext" / "book_build.py"),
         "build",
         str(ROOT),
         "-W",
@@ -117,6 +121,7 @@ def bases(site) -> dict[str, str]:
 class Visit:
     """What happened while a page was open."""
 
+    asked: set[str] = field(default_factory=set)  # files, as paths from the base
     outside: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     charts: list[tuple[int, int]] = field(default_factory=list)  # marks expected, marks drawn
@@ -137,12 +142,12 @@ def visit(
     javascript=True,
     look=None,
     patience=8000,
-    charts=True,
+    charts=False,
 ) -> Visit:
-    """Open a page, scroll to every chart, and report. Requests that leave the site are noted and stopped.
+    """Open a page and report. Requests that leave the site are noted and stopped.
 
-    `patience` is how many milliseconds a chart may take; `look` gets the open page at the end. Without `charts` none is
-    scrolled to, which is most of the time a page takes.
+    With `charts` every chart is scrolled to, which is most of the time that such a page takes; `patience` is how many
+    milliseconds one may take. `look` gets the open page at the end. See STILL.
     """
     seen = Visit()
     context = browser.new_context(
@@ -151,11 +156,13 @@ def visit(
 
     def gate(route):
         if route.request.url.startswith((base + "/", "data:", "blob:")):
+            seen.asked.add(unquote(urlsplit(route.request.url.removeprefix(base + "/")).path))
             route.continue_()
         else:
             seen.outside.append(route.request.url)
             route.abort()
 
+    context.add_init_script(STILL)
     context.route("**/*", gate)
     tab = context.new_page()
     tab.on(

@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 import abi
+from abi import STATES
 from tramplab import GuestFault, StepLimit
 from tramplab.emulate.toolchain import GUEST
-
-STATES = range(1, 61)  # enough for every function several times, halting at the body in half of them
-
 
 @dataclass(frozen=True)
 class Mutant:

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from contextlib import contextmanager, suppress
 
 import pytest
 import yaml
 from browser import DESKTOP, ROOT, Links, serve, visit
+from playwright.sync_api import TimeoutError as TooLate
 from test_setup import small_book
 
 from tramplab.errors import TramplabError
@@ -15,6 +17,8 @@ from tramplab.publish.site import read_edition
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import moved
 from book_permalinks import moved_from, places
+
+pytestmark = pytest.mark.xdist_group("book")  # on one worker, so that the small book is built once
 
 # -- what the list means
 
@@ -87,15 +91,26 @@ def addresses(small):
     end()
 
 
-def arrives(browser, base, address, javascript) -> str:
-    """Where a reader who follows an address ends, relative to the base."""
+@contextmanager
+def reader(browser, javascript):
+    """arrives(base, address, there): where a reader who follows an address ends, relative to the base.
+
+    Stops waiting when the reader has come to `there`.
+    """
     context = browser.new_context(java_script_enabled=javascript)
-    try:
+
+    def arrives(base, address, there) -> str:
         tab = context.new_page()
         tab.goto(f"{base}/{address}", wait_until="load")
-        tab.wait_for_timeout(400)
-        tab.wait_for_load_state("load")
+        if address == there:
+            tab.wait_for_timeout(400)  # it would have left by now
+        else:
+            with suppress(TooLate):
+                tab.wait_for_url(f"{base}/{there}", timeout=5000)
         return tab.url.removeprefix(f"{base}/")
+
+    try:
+        yield arrives
     finally:
         context.close()
 
@@ -103,25 +118,26 @@ def arrives(browser, base, address, javascript) -> str:
 @pytest.mark.parametrize("transport", ["file", "http"])
 @pytest.mark.parametrize("javascript", [True, False], ids=["scripts", "no scripts"])
 def test_short_links_lead_on(browser, addresses, transport, javascript):
-    now = {name: arrives(browser, addresses[transport], f"p/{name}.html", javascript) for name in ("here", "twice")}
-    assert now == {"here": "book/new.html#here", "twice": "book/new.html#new"}
+    wanted = {"here": "book/new.html#here", "twice": "book/new.html#new"}
+    with reader(browser, javascript) as arrives:
+        assert {n: arrives(addresses[transport], f"p/{n}.html", at) for n, at in wanted.items()} == wanted
+
+
+MOVES = {
+    "book/index.html#former": "book/new.html#here",
+    "book/index.html#twice": "book/new.html#new",
+    "book/index.html#small": "book/index.html#small",
+    "book/gone.html#first": "book/new.html#here",
+    "book/gone.html#second": "book/index.html#small",
+    "book/gone.html": "book/gone.html",  # two ways: the reader chooses
+    "book/old.html#only": "book/new.html#new",
+}
 
 
 @pytest.mark.parametrize("transport", ["file", "http"])
-@pytest.mark.parametrize(
-    "old, new",
-    [
-        ("book/index.html#former", "book/new.html#here"),
-        ("book/index.html#twice", "book/new.html#new"),
-        ("book/index.html#small", "book/index.html#small"),
-        ("book/gone.html#first", "book/new.html#here"),
-        ("book/gone.html#second", "book/index.html#small"),
-        ("book/gone.html", "book/gone.html"),  # two ways: the reader chooses
-        ("book/old.html#only", "book/new.html#new"),
-    ],
-)
-def test_moved_addresses_lead_on(browser, addresses, transport, old, new):
-    assert arrives(browser, addresses[transport], old, javascript=True) == new
+def test_moved_addresses_lead_on(browser, addresses, transport):
+    with reader(browser, javascript=True) as arrives:
+        assert {old: arrives(addresses[transport], old, new) for old, new in MOVES.items()} == MOVES
 
 
 def test_a_moved_anchor_leads_on_from_the_open_page(browser, addresses):
@@ -136,29 +152,25 @@ def test_moved_addresses_work_without_scripts(browser, addresses):
     """One way: the page leads on. Several, or a page that is still there: the old anchor is shown with its link."""
 
     def look(tab):
-        tab.goto(f"{addresses['file']}/{wanted[len(reached)]}")
-        item = tab.query_selector(":target")
-        box = item.bounding_box()
-        assert box["y"] >= 0 and box["y"] < DESKTOP[1]
-        item.query_selector("a").click()
-        tab.wait_for_load_state("load")
-        reached.append(tab.url.removeprefix(addresses["file"] + "/"))
+        for old, new in wanted.items():
+            tab.goto(f"{addresses['file']}/{old}")
+            item = tab.query_selector(":target")
+            box = item.bounding_box()
+            assert box["y"] >= 0 and box["y"] < DESKTOP[1]
+            item.query_selector("a").click()
+            tab.wait_for_url(f"{addresses['file']}/{new}")
 
-    assert arrives(browser, addresses["file"], "book/old.html#only", javascript=False) == "book/new.html#new"
-    wanted = ("book/index.html#former", "book/gone.html#first", "book/gone.html#second")
-    reached: list[str] = []
-    for _ in wanted:
-        visit(browser, addresses["file"], "book/new", javascript=False, look=look)
-    assert reached == ["book/new.html#here", "book/new.html#here", "book/index.html#small"]
+    with reader(browser, javascript=False) as arrives:
+        assert arrives(addresses["file"], "book/old.html#only", "book/new.html#new") == "book/new.html#new"
+    wanted = {old: MOVES[old] for old in ("book/index.html#former", "book/gone.html#first", "book/gone.html#second")}
+    visit(browser, addresses["file"], "book/new", javascript=False, look=look)
 
 
-@pytest.mark.xdist_group("book")  # with the other tests of this book, so that it is built once
 def test_pages_from_which_nothing_moved_say_nothing(small):
     assert "tl-moved" in (small / "book" / "index.html").read_text()
     assert "tl-moved" not in (small / "book" / "new.html").read_text()
 
 
-@pytest.mark.xdist_group("book")  # with the other tests of this book, so that it is built once
 def test_short_links_name_the_frozen_page(small):
     page = (small / "p" / "former.html").read_text()
     assert '<link rel="canonical" href="https://example.org/x/e/0.1/book/new.html#here">' in page
@@ -193,5 +205,6 @@ def test_every_permalink_of_the_book_has_a_short_page(browser, bases, site):
     links = permalinks.read()
     assert {path.stem for path in (site / "p").iterdir()} == set(links)
     name = next(name for name in links if name.startswith("fig-"))
-    assert arrives(browser, bases["file"], f"p/{name}.html", javascript=False) == places(links)[name]
+    with reader(browser, javascript=False) as arrives:
+        assert arrives(bases["file"], f"p/{name}.html", places(links)[name]) == places(links)[name]
     assert f'href="{read_edition(site).url(places(links)[name])}"' in (site / "p" / f"{name}.html").read_text("utf-8")

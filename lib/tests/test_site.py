@@ -4,12 +4,13 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+import re
 import shutil
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
-from browser import PAGES, PHONE, Links, visit
+from browser import PAGES, PHONE, Links, pages_with_chart, visit
 
 from tramplab.errors import TramplabError
 from tramplab.publish import edition, site
@@ -205,13 +206,22 @@ def test_links_of_the_site_lead_somewhere_and_stay_below_it(laid_out):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_pages_work_at_the_top_and_frozen(browser, laid_out, page):
+def test_every_page_has_its_edition_and_is_else_as_it_was_built(laid_out, site, page):
+    built = (site / f"{page}.html").read_text("utf-8")
+    for folder, state in (("", "newest · "), (f"e/{TWO.name}/", "frozen · ")):
+        text = (laid_out / f"{folder}{page}.html").read_text("utf-8")
+        (said,) = re.findall(rf" · {state}.*?all editions</a>", text)
+        assert text.replace(said, "") == built
+
+
+def test_a_page_with_charts_works_at_the_top_and_frozen(browser, laid_out):
     def look(tab):
         line = tab.query_selector(".tl-edition")
         assert line.is_visible()
         lines.append(line.inner_text())
 
     lines: list[str] = []
+    page = pages_with_chart(laid_out)[0]
     for folder in ("", f"e/{TWO.name}/"):
         assert visit(browser, laid_out.as_uri(), folder + page, PHONE, javascript=False, look=look).problems() == []
         assert visit(browser, laid_out.as_uri(), folder + page, charts=folder != "").problems() == []

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from browser import DESKTOP, PHONE, READERS, visit
+from browser import DESKTOP, PHONE, SCREENS, visit
 
 from tramplab.errors import TramplabError
 from tramplab.publish.stepper import segments, step_of, stepper
@@ -206,8 +206,8 @@ def at_steps(walks, numbers) -> list[str]:
     return [w["code"][w["steps"][n][0]][2] for w, n in zip(walks, numbers, strict=True)]
 
 
-@READERS
-def test_by_keyboard(browser, bases, walks, transport, size, scheme):
+@SCREENS
+def test_by_keyboard(browser, bases, walks, size, scheme):
     marks = [w["milestones"] for w in walks]
 
     def look(tab):
@@ -241,7 +241,7 @@ def test_by_keyboard(browser, bases, walks, transport, size, scheme):
         assert current(tab) == at_steps(walks, [1, 1, 1])
         assert tab.get_attribute("tl-steps input", "aria-valuetext").startswith("site+1, step 2 of ")
 
-    assert visit(browser, bases[transport], PAGE, size, scheme, look=look).problems() == []
+    assert visit(browser, bases["file"], PAGE, size, scheme, look=look).problems() == []
 
 
 def test_the_shorter_stretch_waits_so_that_milestones_stay_side_by_side(browser, bases, walks):
@@ -330,6 +330,13 @@ def test_notes_appear_at_their_step_and_do_not_move_the_page(browser, bases, wal
     visit(browser, bases["file"], PAGE, look=look)
 
 
+# Go to an address on the page; done when the stepper, which asked first, has been told.
+GO = """(address) => new Promise((done) => {
+  addEventListener("hashchange", done, { once: true });
+  location.hash = address;
+})"""
+
+
 def test_a_step_has_an_address(browser, bases):
     """A link to a step opens there; a link to anything else on the page, or to nothing, does not move the stepper."""
 
@@ -344,8 +351,7 @@ def test_a_step_has_an_address(browser, bases):
             ("100%", "callback+4"),
             (f"{FIGURE}=save+", "save"),
         ):
-            tab.evaluate("address => { location.hash = address; }", address)
-            tab.wait_for_timeout(50)
+            tab.evaluate(GO, address)
             assert where(tab) == leads_to, address
 
     assert visit(browser, bases["file"], PAGE, look=look).errors == []

@@ -221,13 +221,6 @@ def test_the_twin_beside_the_html_is_what_make_text_writes(tmp_path):
     assert [(tmp_path / "_build" / "text" / "book" / twin.name).read_text() for twin in twins] == beside
 
 
-def test_a_line_that_is_too_long_fails_the_build(tmp_path):
-    long = "8" * 73
-    command, environment = two_pages(tmp_path, f"```text\n{long}\n```\n")
-    built, said = run(command, tmp_path, environment)
-    assert not built and f"line 4 of book/index.txt has 73 columns, the limit is 72: {long}" in said
-
-
 # -- the twins of the book
 
 

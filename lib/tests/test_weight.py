@@ -1,21 +1,19 @@
 """What a page costs its reader: bytes to load, and the time until the first chart is drawn.
 
 The pages get their small size from book/_ext/book_weight.py, which leaves out most of the theme; what it leaves out must
-not be missed.
+not be missed. That no page of the book is too heavy, or misses anything, is in test_pages.py.
 """
 
 import base64
-import gzip
 import random
 import shutil
 import sys
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pytest
-import sphinx_design
 import tinycss2
-from browser import DESKTOP, PAGES, PHONE, ROOT, pages_with_chart, serve, visit
+from browser import DESKTOP, PAGES, ROOT, pages_with_chart, serve, visit
+from looks import BUNDLE, PAGE_LIMIT, WHOLE, missed, too_heavy, weigh
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
@@ -23,40 +21,7 @@ import book_icons
 import book_styles
 import book_weight
 
-PAGE_LIMIT, BUNDLE_LIMIT = 150_000, 320_000  # bytes, gzipped: all that a page asks for but the bundle, and the bundle
 CHART_LIMIT = 1.5  # seconds from opening a page to its first chart
-BUNDLE = "_static/vega-bundle.js"
-
-
-def weigh(browser, site: Path, page: str) -> dict[str, int]:
-    """Gzipped size of every file that a page asks for while it is read from top to bottom."""
-    asked = set()
-    context = browser.new_context(viewport={"width": DESKTOP[0], "height": DESKTOP[1]})
-    context.on("request", lambda request: asked.add(request.url))
-    tab = context.new_page()
-    tab.goto(f"{site.as_uri()}/{page}.html", wait_until="load")
-    for chart in tab.query_selector_all(".tl-chart"):
-        chart.scroll_into_view_if_needed()
-        chart.wait_for_selector("svg", timeout=8000)
-    context.close()
-    files = {Path(unquote(urlsplit(url).path)) for url in asked if url.startswith("file:")}
-    return {path.relative_to(site).as_posix(): len(gzip.compress(path.read_bytes())) for path in files}
-
-
-def too_heavy(sizes: dict[str, int]) -> list[str]:
-    """What is over a limit."""
-    bundle = sizes.get(BUNDLE, 0)
-    rest = sum(sizes.values()) - bundle
-    largest = sorted(sizes.items(), key=lambda item: -item[1])[:5]
-    found = [f"{rest} bytes without the bundle; the largest are {largest}"] if rest > PAGE_LIMIT else []
-    return found + ([f"the bundle has {bundle} bytes"] if bundle > BUNDLE_LIMIT else [])
-
-
-@pytest.mark.parametrize("page", [*PAGES, "search"])
-def test_page_is_light(browser, site, page):
-    sizes = weigh(browser, site, page)
-    assert len(sizes) > 10, "a page has style sheets and scripts"
-    assert too_heavy(sizes) == []
 
 
 def test_a_heavy_page_and_a_heavy_bundle_are_reported(browser, site, tmp_path):
@@ -69,7 +34,8 @@ def test_a_heavy_page_and_a_heavy_bundle_are_reported(browser, site, tmp_path):
         bundle.write(noise)
     path = folder / f"{page}.html"
     path.write_text(path.read_text("utf-8").replace("</head>", '<script src="../_static/large.js"></script></head>', 1))
-    first, second = too_heavy(weigh(browser, folder, page))
+    asked = visit(browser, folder.as_uri(), page, charts=True).asked
+    first, second = too_heavy(weigh(folder, asked))
     assert "without the bundle" in first and "large.js" in first and "the bundle has" in second
 
 
@@ -122,53 +88,6 @@ def test_a_slow_chart_is_reported(browser, site, tmp_path):
 
 
 # -- what was left out is not missed
-
-THEME = book_icons.SCRIPT.parents[1]
-WHOLE = {
-    "styles/pydata-sphinx-theme.css": THEME / "styles" / "pydata-sphinx-theme.css",
-    "sphinx-design.min.css": Path(sphinx_design.__file__).parent / "static" / "sphinx-design.min.css",
-}
-# Selectors of rules that one sheet has and the other has not, and that would apply to something on the page.
-MISSED = """([whole, reduced]) => {
-  const selectors = (text) => {
-    const sheet = new CSSStyleSheet();
-    sheet.replaceSync(text);
-    const walk = (rules) => [...rules].flatMap((rule) => rule.selectorText ?? walk(rule.cssRules ?? []));
-    return new Set(walk(sheet.cssRules));
-  };
-  const kept = selectors(reduced);
-  return [...selectors(whole)].filter((selector) => {
-    // without what depends on the moment; :is() passes over what cannot be asked for
-    const plain = selector.replace(/::[\\w-]+|:(before|after|hover|focus[\\w-]*|active|visited|checked|disabled)/g, "");
-    return !kept.has(selector) && document.querySelector(`:is(${plain || "*"})`);
-  });
-}"""
-
-
-def missed(tab, site: Path) -> list[str]:
-    found = []
-    for name, whole in WHOLE.items():
-        texts = [path.read_text("utf-8") for path in (whole, site / "_static" / name)]
-        found += tab.evaluate(MISSED, texts)
-    return [selector for selector in found if ".fa-" not in selector]  # icons: tested below
-
-
-@pytest.mark.parametrize("page, size", [*((page, DESKTOP) for page in [*PAGES, "search"]), (PAGES[0], PHONE)])
-def test_no_rule_is_missed(browser, bases, site, page, size):
-    def look(tab):
-        if page in PAGES:
-            tab.click(".dropdown-download-buttons > button")
-        tab.hover(".theme-switch-button")
-        tab.wait_for_selector(".tooltip")
-        found.append(missed(tab, site))
-        tab.keyboard.press("Escape")
-        tab.click(".theme-switch-button")
-        tab.click(".primary-toggle")
-        found.append(missed(tab, site))
-
-    found: list[list[str]] = []
-    visit(browser, bases["file"], page, size, look=look)
-    assert found == [[], []]
 
 
 def test_a_missed_rule_is_reported(browser, bases, site, tmp_path):

@@ -13,6 +13,7 @@ an error in its result; none is raised.
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -177,12 +178,14 @@ def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> 
         pc = registers[isa.pc]
         if pc == machine.return_to:
             return
-        plain = unwind(isa, registers, _stack(machine), machine.is_text)
+        read = _stack(machine)
+        plain = unwind(isa, registers, read, machine.is_text)
         first = "+" not in (name_of(pc) or "+")
-        yield pc, plain, unwind(isa, registers, _stack(machine), machine.is_text, entry=True) if first else plain
+        yield pc, plain, unwind(isa, registers, read, machine.is_text, entry=True) if first else plain
 
 
 def _stack(machine: Machine) -> Callable[[int], int | None]:
-    """Reads words of the stack, and nothing else."""
-    low, high = machine.stack_top - STACK_SIZE, machine.stack_top
-    return lambda address: machine.read_u64(address) if low <= address <= high - WORD else None
+    """Reads words of the stack as it is now, and nothing else."""
+    low = machine.stack_top - STACK_SIZE
+    held, word = machine.read(low, STACK_SIZE), struct.Struct("<Q").unpack_from
+    return lambda address: word(held, address - low)[0] if 0 <= address - low <= STACK_SIZE - WORD else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from operator import add, attrgetter, sub
 
 from . import decode
 from .machine import Machine
@@ -25,13 +26,17 @@ class Counts:
     branches_taken: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Counts(*map(add, _VALUES(self), _VALUES(other)))
 
     def __sub__(self, other: Counts) -> Counts:
-        return Counts(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+        return Counts(*map(sub, _VALUES(self), _VALUES(other)))
 
     def as_dict(self) -> dict[str, int]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return dict(zip(_NAMES, _VALUES(self), strict=True))
+
+
+_NAMES = tuple(f.name for f in fields(Counts))
+_VALUES = attrgetter(*_NAMES)
 
 
 @dataclass(frozen=True)
@@ -54,19 +59,19 @@ def count(
     component_of and symbol_of name what an address belongs to. Raises TramplabError at an instruction whose accesses are
     in no table.
     """
-    components: dict[str, list[int]] = {c: [0] * 6 for c in COMPONENTS}
-    symbols: dict[str, list[int]] = {}
-    isa = machine.isa
-    text = [(base, machine.read(base, size)) for base, size in machine.text if _touches(tally, base, size)]
+    sums: dict[tuple[str, str], list[int]] = {}
     for pc, (times, taken) in tally.issued.items():
-        base, data = next((b, d) for b, d in text if b <= pc < b + len(d))
-        a = decode.known_accesses(isa, pc, data[pc - base : pc - base + isa.max_insn])
-        row = (times, times * a.loads, times * a.stores, times * a.load_bytes, times * a.store_bytes, taken)
-        for sums in (components.setdefault(component_of(pc), [0] * 6), symbols.setdefault(symbol_of(pc), [0] * 6)):
-            for i, n in enumerate(row):
-                sums[i] += n
-    return RunCounts({c: Counts(*s) for c, s in components.items()}, {n: Counts(*s) for n, s in symbols.items()})
-
-
-def _touches(tally: Tally, base: int, size: int) -> bool:
-    return any(base <= pc < base + size for pc in tally.issued)
+        i = machine.instruction_at(pc)
+        a = i.accesses or decode.known_accesses(machine.isa, pc, i.data)
+        s = sums.setdefault((component_of(pc), symbol_of(pc)), [0] * 6)
+        s[0] += times
+        s[1] += times * a.loads
+        s[2] += times * a.stores
+        s[3] += times * a.load_bytes
+        s[4] += times * a.store_bytes
+        s[5] += taken
+    components, symbols = dict.fromkeys(COMPONENTS, Counts()), {}
+    for (component, symbol), s in sums.items():
+        components[component] = components.get(component, Counts()) + Counts(*s)
+        symbols[symbol] = symbols.get(symbol, Counts()) + Counts(*s)
+    return RunCounts(components, symbols)

@@ -104,6 +104,15 @@ class Image:
 
     def where(self, address: int) -> str | None:
         """symbol+offset of an address, preferring the enclosing function; None if nothing is near."""
+        if address not in self._names:
+            self._names[address] = self._where(address)
+        return self._names[address]
+
+    @functools.cached_property
+    def _names(self) -> dict[int, str | None]:
+        return {}
+
+    def _where(self, address: int) -> str | None:
         starts, found = self._by_address
         i = bisect.bisect_right(starts, address) - 1
         while i >= 0 and address - starts[i] < 0x10000:

@@ -85,6 +85,7 @@ class Machine:
         self._ids = {r: self.register_id(r) for r in (*isa.registers, isa.pc)}
         self._batch = _Batch(list(self._ids.values()))
         self._invalid: tuple[str, int] | None = None
+        self._decoded: dict[int, decode.Instruction] = {}  # of text as it is now; only poke() changes that
         self.name_of = image.where  # whoever generates code replaces it by one that knows that code too
         self.heap, self.stack_top = isa.module_base + HEAP_OFFSET, isa.module_base + STACK_OFFSET + STACK_SIZE
         low = self.stack_top - STACK_SIZE
@@ -104,6 +105,8 @@ class Machine:
         if data:
             self._write(address, data)
             self._uc.ctl_remove_cache(address, address + len(data))
+            for pc in range(address - self.isa.max_insn + 1, address + len(data)):
+                self._decoded.pop(pc, None)
 
     def write(self, address: int, data: bytes) -> None:
         """Write data; refuses text, which must go through poke()."""
@@ -216,7 +219,7 @@ class Machine:
         The engine's own count is of no use: it does not end code that was translated, and chained to itself, before.
         """
         pc = self.register(self.isa.pc) if pc is None else pc
-        self._meter.begin(pc, 1, MAX_EVENTS if self.meter == RECORD else 0)
+        self._meter.begin(pc, 1, MAX_EVENTS if self.meter == RECORD else 0, clear=False)
         try:
             self._uc.emu_start(pc, until)
         except UcError:
@@ -239,8 +242,14 @@ class Machine:
 
     def instruction_at(self, pc: int) -> decode.Instruction:
         """Decode what memory holds at pc now."""
-        base, size = next(((b, n) for b, n in self.text if b <= pc < b + n), (pc, self.isa.max_insn))
-        return decode.at(self.isa, pc, self.read(pc, min(self.isa.max_insn, base + size - pc)))
+        found = self._decoded.get(pc)
+        if found is None:
+            end = next((b + n for b, n in self.text if b <= pc < b + n), None)
+            data = self.read(pc, min(self.isa.max_insn, end - pc if end else self.isa.max_insn))
+            found = decode.at(self.isa, pc, data)
+            if end:
+                self._decoded[pc] = found
+        return found
 
     # inside
 

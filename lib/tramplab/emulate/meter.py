@@ -140,8 +140,10 @@ class CMeter:
     def state(self) -> ctypes.c_void_p:
         return ctypes.c_void_p(ctypes.addressof(self._state))
 
-    def begin(self, start: int, budget: int, max_events: int) -> None:
-        self.ranges.clear()
+    def begin(self, start: int, budget: int, max_events: int, clear: bool = True) -> None:
+        """Get ready for a run from `start`. Without `clear` the counters go on from where they are."""
+        if clear:
+            self.ranges.clear()
         if max_events > len(self._events):
             self._events = np.zeros(max_events, EVENT)
         s = self._state
@@ -185,8 +187,9 @@ class PyMeter:
         self.ranges = Ranges(spans)
         self._stop, self._read_sp = stop, read_sp
 
-    def begin(self, start: int, budget: int, max_events: int) -> None:
-        self.ranges.clear()
+    def begin(self, start: int, budget: int, max_events: int, clear: bool = True) -> None:
+        if clear:
+            self.ranges.clear()
         self._here, self._last, self._next = max(self.ranges.find(start), 0), 0, start
         self._budget = self._whole_budget = budget
         self._stopped, self._pc = False, 0

@@ -2,6 +2,7 @@
 
 Times differ from run to run. What is shown of them must not differ between two pages, so a machine is timed once per
 state of the sources, and the result is kept beside the compiled images. `tramplab native` always measures anew.
+`python -m tramplab.native.kept` takes the times now, where they can be had and are not there yet.
 """
 
 from __future__ import annotations
@@ -61,3 +62,9 @@ def _state() -> str:
         h.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     h.update(repr(list(host.machine().values())).encode())
     return h.hexdigest()[:16]
+
+
+if __name__ == "__main__":
+    for _kind in _MEASURE:
+        _, _why = shown(_kind)
+        print(f"times of the {_kind}: {_why or f'of this machine, in {cache_dir()}'}")

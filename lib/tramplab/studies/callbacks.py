@@ -13,6 +13,7 @@ from ..ftrace.ops import Ops
 from ..isa import ISAS
 from ..publish.chart import lines
 from ..publish.figure import Figure
+from .once import once
 
 NAME = "callbacks"
 TITLE = "What each further callback adds"
@@ -27,6 +28,7 @@ FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
 UNITS = {"load_bytes": "B", "store_bytes": "B"}
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per ISA, who wants all registers, and number of callbacks: what one hooked call adds to the unhooked one.
 

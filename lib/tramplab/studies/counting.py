@@ -11,6 +11,7 @@ from ..emulate.machine import COUNT
 from ..ftrace.kernel import Kernel
 from ..isa import ISAS
 from ..publish.figure import Figure
+from .once import once
 
 NAME = "counting"
 TITLE = "Ten instructions, counted"
@@ -64,6 +65,7 @@ EXAMPLES = {
 }
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per ISA and instruction: how often it was issued and left by a branch, and what it moved in all.
 

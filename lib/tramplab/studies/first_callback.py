@@ -11,6 +11,7 @@ from ..ftrace.walk import walk
 from ..isa import ISAS
 from ..publish.figure import Figure
 from ..publish.stepper import Notes, Stepper, stepper
+from .once import once
 
 NAME = "first_callback"
 TITLE = "One callback, step by step"
@@ -124,6 +125,7 @@ def walks() -> list[dict]:
     return out
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per ISA and stretch between milestones: its instructions, and the memory accesses they make.
 

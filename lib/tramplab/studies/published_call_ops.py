@@ -16,6 +16,7 @@ from ..ftrace.run import Run
 from ..publish import published
 from ..publish.chart import scatter
 from ..publish.figure import Figure
+from .once import once
 from .ranks import spearman
 
 NAME = "published_call_ops"
@@ -57,6 +58,7 @@ TABLES = (
 )
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per published case that the lab can run.
 

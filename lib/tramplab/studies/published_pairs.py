@@ -18,6 +18,7 @@ from ..ftrace.run import Run
 from ..publish import published
 from ..publish.chart import scatter
 from ..publish.figure import Figure
+from .once import once
 
 NAME = "published_pairs"
 TITLE = "Two hooks of one published table, and the lab's nearest to them"
@@ -139,6 +140,7 @@ PAIRS = (
 )
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per pair and core; one without estimate for a pair the lab has nothing near to.
 

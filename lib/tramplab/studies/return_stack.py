@@ -11,6 +11,7 @@ from ..ftrace.kernel import Kernel
 from ..ftrace.run import Run
 from ..isa import ISAS
 from ..publish.figure import Figure
+from .once import once
 
 NAME = "return_stack"
 TITLE = "Mispredicted returns of one call"
@@ -20,6 +21,7 @@ UNITS: dict[str, str] = {}
 SHAPES = {"jump back": shapes.Shape(8, 1, False), "return back": shapes.Shape(8, 1, True)}
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per ISA, release and hook, and two trampolines of our own that differ in their way out.
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import pandas as pd
 
 from ..emulate.counts import COMPONENTS, Counts
+from ..emulate.machine import COUNT
 from ..ftrace import hooks, releases
-from ..ftrace.measure import measure
+from ..ftrace.kernel import Kernel
+from ..ftrace.measure import FUNCTIONS
 from ..isa import ISAS
 from ..publish.chart import heat_map, stacked_bars
 from ..publish.figure import Figure
 from ..publish.table import pivot
+from .once import once
 
 NAME = "single_callback"
 TITLE = "What one hook adds to a call"
@@ -29,6 +32,7 @@ ARGS = 3
 UNITS = {"load_bytes": "B", "store_bytes": "B"}
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per ISA, release, hook and component: the counts of one call of a three-argument function.
 
@@ -38,18 +42,21 @@ def rows() -> pd.DataFrame:
     out = []
     for isa in ISAS.values():
         for release in releases.shown():
-            features = releases.features(isa, release, {})
-            for hook, callbacks in CASES:
-                if not features[hooks.get(hook).needs]:
+            kernel = Kernel(isa, release, meter=COUNT)
+            function = kernel.function(FUNCTIONS[ARGS])
+            for name, callbacks in CASES:
+                hook = hooks.get(name)
+                if not kernel.features[hook.needs]:
                     continue
-                m = measure(isa.name, hook, release, ARGS, callbacks)
+                with kernel.attached(function, *hooks.requests(hook, callbacks)):
+                    counts = kernel.call(function, *range(1, ARGS + 1)).counts.by_component
                 head = {
                     "isa": isa.name,
                     "release": release,
-                    "hook": hooks.label(hook, callbacks),
-                    "callbacks": m["callbacks"],
+                    "hook": hooks.label(name, callbacks),
+                    "callbacks": callbacks if name != "none" else 0,
                 }
-                out += [{**head, "component": c, **m["components"][c]} for c in COMPONENTS]
+                out += [{**head, "component": c, **counts[c].as_dict()} for c in COMPONENTS]
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame

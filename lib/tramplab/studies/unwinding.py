@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -17,6 +18,7 @@ from ..isa import ISAS
 from ..publish.chart import stacked_bars
 from ..publish.figure import Figure
 from ..publish.table import pivot
+from .once import once
 
 NAME = "unwinding"
 TITLE = "Where an unwinder loses the traced function or its caller"
@@ -41,6 +43,7 @@ _CALL = ["isa", "hook", "records"]
 UNITS: dict[str, str] = {}
 
 
+@once
 def rows() -> pd.DataFrame:
     """One row per ISA, release, who makes records, hook, unwinder and stretch of the call.
 
@@ -114,6 +117,7 @@ def _stretches(kernel: Kernel, records: str, hook: hooks.Hook, callbacks: int) -
     ):
         run, boundaries = watch(kernel, caller, traced, *ARGUMENTS)
 
+    @functools.cache
     def told(chain: Chain, truth: tuple[int, ...]) -> tuple[str, str, str, str]:
         verdict = judge(chain, truth, TRACED, CALLS, run.name_of)
         pc = chain.addresses[0]

@@ -65,8 +65,8 @@ def _layout(data: pd.DataFrame, parts: list[str], name: str, shared: bool, whole
         ]
         y = alt.Y("bar:N", sort=bars[panel], scale=alt.Scale(domain=bars[panel]), title=None)
         texts = panels.decoration(records).mark_text(align="left", dx=4, aria=False)
-        texts = texts.encode(x=alt.X("total:Q", title=axis_title), y=y, text="label:N")
-        charts.append(alt.layer(one, texts, title=panel).properties(width=int(free / columns), height=alt.Step(ROW)))
+        texts = texts.encode(x=alt.X("total:Q", title=axis_title), y=y, text=alt.Text("label:N"))
+        charts.append(panels.layers(one, texts, title=panel, width=int(free / columns), height=alt.Step(ROW)))
     return panels.spec(charts, columns, shared)
 
 

@@ -85,11 +85,9 @@ def _layout(data: pd.DataFrame, name: str, whole: int, narrow: bool, abreast: in
             axis=panels.named(row_lines, True, **panels.side(position % abreast == 0, labels_width)),
         )
         marks = _cells(name, x, y).transform_filter(panels.only(panel))
-        layers = alt.layer(marks, *_texts(data[data["panel"] == panel], rows, columns, x, y))
-        layers = layers.properties(
-            width=int(cell * len(columns)), height=height * len(rows), title=alt.Title(panel, subtitle=name)
-        )
-        charts.append(layers)
+        texts = _texts(data[data["panel"] == panel], rows, columns, x, y)
+        size = {"width": int(cell * len(columns)), "height": height * len(rows)}
+        charts.append(panels.layers(marks, *texts, title=alt.Title(panel, subtitle=name), **size))
     return panels.spec(charts, abreast)
 
 
@@ -130,9 +128,9 @@ def _texts(here: pd.DataFrame, rows: list[str], columns: list[str], x: alt.X, y:
         if (row, column) not in cells
     ]
     texts = panels.decoration(records).mark_text(aria=False)
-    layers = [texts.encode(x=x, y=y, text="label:N", color=alt.Color("ink:N", scale=None))] if records else []
+    layers = [texts.encode(x=x, y=y, text=alt.Text("label:N"), color=alt.Color("ink:N", scale=None))] if records else []
     if empty:
         base = panels.decoration(empty).encode(x=x, y=y)
         outline = base.mark_rect(fill="transparent", stroke="currentColor", strokeOpacity=0.3, aria=False)
-        layers += [outline, base.mark_text(aria=False).encode(text="label:N")]
+        layers += [outline, base.mark_text(aria=False).encode(text=alt.Text("label:N"))]
     return layers

@@ -90,9 +90,9 @@ def _layout(
         labelled = panels.side(position % columns == 0 or not shared, ticks)
         axis = alt.Axis(values=y.ticks(), grid=True, labelExpr=PLAIN, **labelled)
         up = alt.Y("value:Q", scale=y.scale(), title=None, axis=axis)
-        marks = _marks(names, across, up, titles).transform_filter(panels.only(panel))
-        layers = alt.layer(marks, *_labels(here, labels, across, up, y, plot, height))
-        charts.append(layers.properties(width=plot, height=height, title=alt.Title(panel, subtitle=titles[1])))
+        parts = *_marks(names, across, up, titles, panel), *_labels(here, labels, across, up, y, plot, height)
+        title = alt.Title(panel, subtitle=titles[1])
+        charts.append(panels.layers(*parts, width=plot, height=height, title=title))
     return panels.spec(charts, columns)
 
 
@@ -106,9 +106,13 @@ def _style(names: list[str], part: int) -> alt.Scale:
     return alt.Scale(domain=names, range=[SERIES[i][part] for i in range(len(names))])
 
 
-def _marks(names: list[str], x: alt.X, y: alt.Y, titles: tuple[str, str]) -> alt.LayerChart:
+def _marks(names: list[str], x: alt.X, y: alt.Y, titles: tuple[str, str], panel: str) -> tuple[alt.Chart, ...]:
     """The lines of one panel, and a point for every row."""
-    base = alt.Chart().encode(x=x, y=y, color=alt.Color("series:N", scale=_style(names, 0), legend=None))
+    base = (
+        alt.Chart()
+        .transform_filter(panels.only(panel))
+        .encode(x=x, y=y, color=alt.Color("series:N", scale=_style(names, 0), legend=None))
+    )
     dash = alt.StrokeDash("series:N", scale=_style(names, 1), legend=None)
     line = base.mark_line(strokeWidth=1.5, aria=False).encode(strokeDash=dash)
     said = panels.mark("point", titles[1], "panel", "series", "over")
@@ -120,7 +124,7 @@ def _marks(names: list[str], x: alt.X, y: alt.Y, titles: tuple[str, str]) -> alt
             alt.Tooltip("value:Q", title=titles[1]),
         ],
     )
-    return alt.layer(line, points)
+    return line, points
 
 
 def _labels(
@@ -141,6 +145,8 @@ def _labels(
     names = panels.decoration(texts).mark_text(align="left", baseline="middle", aria=False)
     colour = alt.Color("series:N", scale=_style(list(labels), 0), legend=None)
     return [
-        joins.encode(x=x, y=y, x2=alt.value(plot + LEADER - 3), y2="at:Q", color=colour),
-        names.encode(x=alt.value(plot + LEADER), y=alt.Y("at:Q", scale=y["scale"], title=None), text="label:N"),
+        joins.encode(x=x, y=y, x2=alt.X2Value(plot + LEADER - 3), y2=alt.Y2("at:Q"), color=colour),
+        names.encode(
+            x=alt.XValue(plot + LEADER), y=alt.Y("at:Q", scale=y["scale"], title=None), text=alt.Text("label:N")
+        ),
     ]

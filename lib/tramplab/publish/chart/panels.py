@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import altair as alt
 import pandas as pd
+from altair.utils.schemapi import debug_mode
 
 from tramplab.errors import TramplabError
 from tramplab.publish.chart.drawing import Drawing
@@ -122,27 +123,34 @@ def abreast(pixels: float, panels: int, least: float, most: int) -> int:
     return max(1, min(most, panels, int((pixels + GAP) // (least + GAP))))
 
 
-def spec(charts: list, columns: int, shared_x: bool = False) -> dict:
-    """The Vega-Lite spec of panels, `columns` of them side by side. Decorations keep their data inside."""
-    chart = alt.concat(*charts, data=ROWS, columns=columns, spacing={"row": 12, "column": GAP})
+def layers(*parts: alt.Chart | dict, **properties) -> dict:
+    """The spec of a chart of layers; a part is a layer, or is made by this function. Decorations keep their data inside.
+
+    A dict and no alt.layer(): Altair copies all that is below whenever it puts charts together or sets a property.
+    """
+    found = {"layer": [part if isinstance(part, dict) else _plain(part) for part in parts]}
+    return found | {name: part.to_dict() if hasattr(part, "to_dict") else part for name, part in properties.items()}
+
+
+def _plain(chart: alt.Chart) -> dict:
+    """The spec of a chart without layers. Without data of its own it has that of the whole, which Altair does not expect."""
+    datasets: dict[str, list] = {}  # Altair moves inline data here, but the page replaces that part of the whole
+    made = chart.to_dict(context={"top_level": False, "datasets": datasets})
+    data = made.pop("data")
+    return made if chart.data is alt.Undefined else made | {"data": {"values": datasets[data["name"]]}}
+
+
+def spec(charts: list[dict | alt.Chart], columns: int, shared_x: bool = False) -> dict:
+    """The Vega-Lite spec of panels, `columns` of them side by side."""
+    chart = alt.concat(data=ROWS, columns=columns, spacing={"row": 12, "column": GAP})
     chart = chart.resolve_scale(x="shared" if shared_x else "independent", y="independent")
     made = chart.properties(background="transparent", padding=PADDING).configure(**configuration()).to_dict()
-    datasets = made.pop("datasets", {})  # Altair moves inline data there, but the page replaces that part
-
-    def inline(part):
-        if isinstance(part, list):
-            return [inline(item) for item in part]
-        if isinstance(part, dict):
-            if part.get("name") in datasets:
-                return {"values": datasets[part["name"]]}
-            return {key: inline(item) for key, item in part.items()}
-        return part
-
-    return inline(made)
+    return made | {"concat": [part if isinstance(part, dict) else _plain(part) for part in charts]}
 
 
 def drawing(data: pd.DataFrame, role: str, layout: Callable[[int, bool], dict]) -> Drawing:
     """A drawing of the rows; `layout(pixels, narrow)` makes the spec of one layout, so many pixels wide."""
     rows = data.astype(object).where(data.notna(), None).to_dict("records")
     margins = PADDING["left"] + PADDING["right"]
-    return Drawing(rows, layout(WIDE - margins, False), layout(NARROW - margins, True), role)
+    with debug_mode(False):  # layers are validated when they are finished, so their parts need not be
+        return Drawing(rows, layout(WIDE - margins, False), layout(NARROW - margins, True), role)

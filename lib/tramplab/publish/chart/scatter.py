@@ -72,9 +72,9 @@ def _layout(data: pd.DataFrame, names: list[str], titles: tuple[str, str], whole
     for panel in shown:
         here = data[data["panel"] == panel]
         axis = _axis(here)
-        layers = alt.layer(_diagonal(axis), *_marks(panel, names, titles, axis, ticks, legend_columns))
+        parts = _diagonal(axis), *_marks(panel, names, titles, axis, ticks, legend_columns)
         title = alt.Title(panel, subtitle=titles[1])
-        charts.append(layers.properties(width=plot, height=plot, title=title))
+        charts.append(panels.layers(*parts, width=plot, height=plot, title=title))
     return panels.spec(charts, columns)
 
 
@@ -111,7 +111,7 @@ def _marks(
     said = panels.mark("pair", titles[1], "panel", "series", "name", "against")
     points = base.mark_point(filled=True, opacity=1, size=38, **said)
     return [
-        bands.encode(y=alt.Y("low:Q", scale=scale, title=None), y2="high:Q", color=colour),
+        bands.encode(y=alt.Y("low:Q", scale=scale, title=None), y2=alt.Y2("high:Q"), color=colour),
         points.encode(
             y=y,
             color=colour,

@@ -137,8 +137,8 @@ def _layout(data: pd.DataFrame, runs: list[_Run], colours: dict[str, str], name:
     for panel in panels.order(data["panel"]):
         marks = _marks(colours, name, along).encode(**where)
         texts = _texts([(run, label) for run, label in zip(runs, labels, strict=True) if run.panel == panel])
-        layers = alt.layer(marks.transform_filter(panels.only(panel)), texts.encode(**where))
-        charts.append(layers.properties(width=wide * len(top), height=high * len(side), title=panel))
+        parts = marks.transform_filter(panels.only(panel)), texts.encode(**where)
+        charts.append(panels.layers(*parts, width=wide * len(top), height=high * len(side), title=panel))
     return panels.spec([*charts, *_key(letters, wide * len(top))], 1)
 
 
@@ -169,7 +169,7 @@ def _texts(labels: list[tuple[_Run, list[str]]]) -> alt.Chart:
         for i, line in enumerate(lines)
     ]
     texts = panels.decoration(records).mark_text(baseline="middle", dy=alt.expr("datum.dy"), color=INK, aria=False)
-    return texts.encode(text="label:N")
+    return texts.encode(text=alt.Text("label:N"))
 
 
 def _key(letters: dict[str, str], pixels: int) -> list[alt.Chart]:
@@ -179,4 +179,8 @@ def _key(letters: dict[str, str], pixels: int) -> list[alt.Chart]:
         return []
     texts = panels.decoration(records).mark_text(align="left", baseline="top", aria=False)
     line = alt.Y("line:Q", scale=alt.Scale(domain=[0, len(records)], reverse=True), axis=None)
-    return [texts.encode(x=alt.value(0), y=line, text="label:N").properties(width=pixels, height=LINE * len(records))]
+    return [
+        texts.encode(x=alt.XValue(0), y=line, text=alt.Text("label:N")).properties(
+            width=pixels, height=LINE * len(records)
+        )
+    ]

@@ -69,8 +69,8 @@ def _layout(data: pd.DataFrame, name: str, end: str, shared: bool, whole: int, c
         here = data[data["panel"] == panel]
         joins, sum_bar, texts = _decorations(here, end, y, name if last else None)
         marks = _steps(name, y, name if last else None).transform_filter(panels.only(panel))
-        layers = alt.layer(joins, marks, sum_bar, texts, title=panel)
-        charts.append(layers.properties(width=plot, height=height * len(bars[panel])))
+        size = {"width": plot, "height": height * len(bars[panel])}
+        charts.append(panels.layers(joins, marks, sum_bar, texts, title=panel, **size))
     return panels.spec(charts, columns, shared)
 
 
@@ -83,7 +83,7 @@ def _steps(name: str, y: alt.Y, axis_title: str | None) -> alt.Chart:
         .mark_bar(height=ROW - 8, strokeWidth=1.5, **panels.mark("step", name, "panel", "step"))
         .encode(
             x=alt.X("before:Q", title=axis_title),
-            x2="after:Q",
+            x2=alt.X2("after:Q"),
             y=y,
             color=colour,
             stroke=alt.Stroke("kind:N", scale=scale, legend=None),
@@ -115,7 +115,7 @@ def _decorations(here: pd.DataFrame, end: str, y: alt.Y, axis_title: str | None)
         return alt.X(f"{field}:Q", title=axis_title)
 
     return (
-        joins.mark_rule(color="currentColor", opacity=0.5, aria=False).encode(x=x("after"), y=y, y2="next:N"),
-        sums.mark_bar(height=ROW - 8, color=TOTAL, aria=False).encode(x=x("before"), x2="after:Q", y=y),
-        texts.mark_text(align="left", dx=5, aria=False).encode(x=x("right"), y=y, text="label:N"),
+        joins.mark_rule(color="currentColor", opacity=0.5, aria=False).encode(x=x("after"), y=y, y2=alt.Y2("next:N")),
+        sums.mark_bar(height=ROW - 8, color=TOTAL, aria=False).encode(x=x("before"), x2=alt.X2("after:Q"), y=y),
+        texts.mark_text(align="left", dx=5, aria=False).encode(x=x("right"), y=y, text=alt.Text("label:N")),
     )
