@@ -19,6 +19,8 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..ftrace.run import Run
 from .call import Call
 from .links import Link, arm64, riscv64, x86_64
@@ -94,11 +96,9 @@ def events(call: Call) -> list[Event]:
     """The steps of a call that push or pop, in order."""
     rule = _RULES[call.isa.name]
     links = {pc: rule(i.mnemonic, i.operands, pc + i.size) for pc, i in call.instructions.items()}
-    return [
-        Event(n, links[step.pc], step.pc + call.instructions[step.pc].size, went)
-        for n, (step, went) in enumerate(zip(call.steps, call.destinations(), strict=True))
-        if any(links[step.pc])
-    ]
+    pcs, went = call.recording.pc.tolist(), call.destinations()
+    used = np.flatnonzero(call.recording.each(lambda pc: any(links[pc]))).tolist()
+    return [Event(n, links[pcs[n]], pcs[n] + call.instructions[pcs[n]].size, went[n]) for n in used]
 
 
 def play(stack: Stack, happened: Iterable[Event]) -> list[tuple[Event, int | None]]:
@@ -121,7 +121,12 @@ def replay(run: Run | Call, entries: int = ENTRIES, callers: int = CALLERS, chec
     for address in (*chain, call.returns_to):
         stack.push(address)
     where = [
-        Miss(e.step, call.where(call.steps[e.step].pc), _named(call, chain, predicted), _named(call, chain, e.went))
+        Miss(
+            e.step,
+            call.where(int(call.recording.pc[e.step])),
+            _named(call, chain, predicted),
+            _named(call, chain, e.went),
+        )
         for e, predicted in play(stack, events(call))
     ]
     own = len(where)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
+from ..isa import Isa
 from . import decode
-from .machine import Machine
+from .decode import Instruction
 from .meter import Tally
 
 #: The order of components everywhere: what a call meets on its way.
@@ -47,7 +49,11 @@ class RunCounts:
 
 
 def count(
-    machine: Machine, tally: Tally, component_of: Callable[[int], str], symbol_of: Callable[[int], str]
+    isa: Isa,
+    tally: Tally,
+    instructions: dict[int, Instruction],
+    component_of: Callable[[int], str],
+    symbol_of: Callable[[int], str],
 ) -> RunCounts:
     """Weigh a tally with what its instructions do.
 
@@ -56,17 +62,9 @@ def count(
     """
     components: dict[str, list[int]] = {c: [0] * 6 for c in COMPONENTS}
     symbols: dict[str, list[int]] = {}
-    isa = machine.isa
-    text = [(base, machine.read(base, size)) for base, size in machine.text if _touches(tally, base, size)]
     for pc, (times, taken) in tally.issued.items():
-        base, data = next((b, d) for b, d in text if b <= pc < b + len(d))
-        a = decode.known_accesses(isa, pc, data[pc - base : pc - base + isa.max_insn])
+        a = decode.accesses_of(isa, instructions[pc])
         row = (times, times * a.loads, times * a.stores, times * a.load_bytes, times * a.store_bytes, taken)
         for sums in (components.setdefault(component_of(pc), [0] * 6), symbols.setdefault(symbol_of(pc), [0] * 6)):
-            for i, n in enumerate(row):
-                sums[i] += n
+            sums[:] = map(operator.add, sums, row)
     return RunCounts({c: Counts(*s) for c, s in components.items()}, {n: Counts(*s) for n, s in symbols.items()})
-
-
-def _touches(tally: Tally, base: int, size: int) -> bool:
-    return any(base <= pc < base + size for pc in tally.issued)
