@@ -25,11 +25,10 @@ def call(isa: str, text: str) -> Call:
     k.machine.poke(start, code)
     zeros = {r: 0 for r in k.isa.registers if r not in k.isa.fixed and r != k.isa.link}
     raw = k.machine.call(start, zeros)
-    recording = Recording(raw.events)
-    instructions = {pc: k.machine.instruction_at(pc) for pc in set(recording.pc.tolist())}
+    instructions = k.machine.instructions_at(raw.tally.issued)
     return Call(
         k.isa,
-        recording,
+        Recording(raw.events, instructions),
         instructions,
         raw.registers[k.isa.pc],
         lambda a: f"text+{a - start:#x}" if 0 <= a - start < len(code) else None,

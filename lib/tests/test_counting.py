@@ -419,7 +419,7 @@ def frame(*steps: tuple[int, int, list[tuple[int, int, bool]]]) -> Frame:
     for pc, sp, accesses in steps:
         events += [(pc, pc, sp, 4, meter.INSTRUCTION)]
         events += [(pc, a, 0, size, meter.STORE if store else meter.LOAD) for a, size, store in accesses]
-    recording = Recording(np.array(events, meter.EVENT))
+    recording = Recording(np.array(events, meter.EVENT), sorted({pc for pc, _, _ in steps}))
     assert recording.steps == [Step(pc, sp, tuple(accesses)) for pc, sp, accesses in steps]
     return frame_of(recording, lambda pc: pc in TRAMPOLINE)
 

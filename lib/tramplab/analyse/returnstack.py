@@ -23,7 +23,7 @@ import numpy as np
 
 from ..ftrace.run import Run
 from .call import Call
-from .links import Link, arm64, riscv64, x86_64
+from .links import NOTHING, Link, arm64, riscv64, x86_64
 
 _RULES = {"x86_64": x86_64.link, "arm64": arm64.link, "riscv64": riscv64.link}
 
@@ -96,9 +96,13 @@ def events(call: Call) -> list[Event]:
     """The steps of a call that push or pop, in order."""
     rule = _RULES[call.isa.name]
     links = {pc: rule(i.mnemonic, i.operands, pc + i.size) for pc, i in call.instructions.items()}
-    pcs, went = call.recording.pc.tolist(), call.destinations()
-    used = np.flatnonzero(call.recording.each(lambda pc: any(links[pc]))).tolist()
-    return [Event(n, links[pcs[n]], pcs[n] + call.instructions[pcs[n]].size, went[n]) for n in used]
+    used = {pc: (link, pc + call.instructions[pc].size) for pc, link in links.items() if link != NOTHING}
+    steps = np.flatnonzero(call.recording.each(used.__contains__))
+    at, went = (
+        call.recording.pc[steps].tolist(),
+        np.append(call.recording.pc[1:], np.uint64(call.returns_to))[steps].tolist(),
+    )
+    return [Event(n, *used[pc], to) for n, pc, to in zip(steps.tolist(), at, went, strict=True)]
 
 
 def play(stack: Stack, happened: Iterable[Event]) -> list[tuple[Event, int | None]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
@@ -36,16 +36,39 @@ class Counts:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
-@dataclass(frozen=True)
 class RunCounts:
-    """The counts of one run, split two ways; both sum to `total`."""
+    """The counts of one run, split two ways; both sum to `total`.
 
-    by_component: dict[str, Counts]
-    by_symbol: dict[str, Counts]
+    weights: per address, its share of each field of Counts. component_of and symbol_of name what an address belongs to.
+    """
+
+    def __init__(
+        self, weights: dict[int, tuple[int, ...]], component_of: Callable[[int], str], symbol_of: Callable[[int], str]
+    ) -> None:
+        self._weights, self._symbol_of = weights, symbol_of
+        self.by_component: dict[str, Counts] = {**dict.fromkeys(COMPONENTS, Counts()), **self._by(component_of)}
+
+    @functools.cached_property
+    def by_symbol(self) -> dict[str, Counts]:
+        return self._by(self._symbol_of)
 
     @property
     def total(self) -> Counts:
         return sum(self.by_component.values(), Counts())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RunCounts):
+            return NotImplemented
+        return (self.by_component, self.by_symbol) == (other.by_component, other.by_symbol)
+
+    def __repr__(self) -> str:
+        return f"RunCounts(by_component={self.by_component}, by_symbol={self.by_symbol})"
+
+    def _by(self, name_of: Callable[[int], str]) -> dict[str, Counts]:
+        parts: dict[str, list[tuple[int, ...]]] = {}
+        for pc, weight in self._weights.items():
+            parts.setdefault(name_of(pc), []).append(weight)
+        return {name: Counts(*map(sum, zip(*weights, strict=True))) for name, weights in parts.items()}
 
 
 def count(
@@ -60,11 +83,8 @@ def count(
     component_of and symbol_of name what an address belongs to. Raises TramplabError at an instruction whose accesses are
     in no table.
     """
-    components: dict[str, list[int]] = {c: [0] * 6 for c in COMPONENTS}
-    symbols: dict[str, list[int]] = {}
+    weights = {}
     for pc, (times, taken) in tally.issued.items():
         a = decode.accesses_of(isa, instructions[pc])
-        row = (times, times * a.loads, times * a.stores, times * a.load_bytes, times * a.store_bytes, taken)
-        for sums in (components.setdefault(component_of(pc), [0] * 6), symbols.setdefault(symbol_of(pc), [0] * 6)):
-            sums[:] = map(operator.add, sums, row)
-    return RunCounts({c: Counts(*s) for c, s in components.items()}, {n: Counts(*s) for n, s in symbols.items()})
+        weights[pc] = (times, times * a.loads, times * a.stores, times * a.load_bytes, times * a.store_bytes, taken)
+    return RunCounts(weights, component_of, symbol_of)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,15 +24,18 @@ class Recording:
     """A recorded call as arrays, in order.
 
     Per step: pc and sp, see Step. Per access: step, the index of the step that made it; address, size in bytes, is_store.
+    pcs: the addresses of all steps, each once and in rising order.
     """
 
-    def __init__(self, events: np.ndarray) -> None:
+    def __init__(self, events: np.ndarray, pcs: Iterable[int]) -> None:
         begins = events["kind"] == INSTRUCTION
         self.pc, self.sp = events["pc"][begins], events["sp"][begins]
         step = np.cumsum(begins) - 1
         made = ~begins & (step >= 0)
         self.step, self.address, self.size = step[made], events["address"][made], events["size"][made]
         self.is_store = events["kind"][made] == STORE
+        self._pcs = list(pcs)
+        self._which = np.searchsorted(np.array(self._pcs, self.pc.dtype), self.pc)
 
     def __len__(self) -> int:
         return len(self.pc)
@@ -48,14 +51,7 @@ class Recording:
 
     def each(self, of: Callable[[int], object]) -> np.ndarray:
         """Per step, what of(pc) says of its instruction; asked once per instruction."""
-        pcs, which = self._instructions
-        return np.array([of(pc) for pc in pcs])[which]
-
-    @functools.cached_property
-    def _instructions(self) -> tuple[list[int], np.ndarray]:
-        """The addresses that ran, and per step which of them it was at."""
-        pcs, which = np.unique(self.pc, return_inverse=True)
-        return pcs.tolist(), which
+        return np.array([of(pc) for pc in self._pcs])[self._which]
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,7 @@ class Kernel:
         self.machine = Machine(self.image, meter, python_meter)
         self.heap = Heap(self.machine.heap, HEAP_SIZE)
         self.slowpath = SlowPath(self.image, self.features, self.heap)
+        self.components: dict[int, str] = {}  # of the addresses that were asked for: it never changes
         self.machine.name_of = lambda address: self.names()(address)
         boot(self.machine)
         self.apply(self.slowpath.boot())

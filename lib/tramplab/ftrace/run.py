@@ -30,10 +30,8 @@ class Run:
         self.isa, self.registers = kernel.isa, raw.registers
         self.value = raw.registers[kernel.isa.returns[0]]
         self.config = str(kernel)
-        self._bodies = sorted((r.site.entry, r.site.body, r.site.function) for r in kernel.slowpath.records.values())
         # text may change after this call, so what depends on it is taken now
         self.name_of = kernel.names()
-        self._components: dict[int, str] = {}
         self.instructions = kernel.machine.instructions_at(raw.tally.issued)
         self.counts: RunCounts = _counts.count(
             self.isa, raw.tally, self.instructions, self.component_of, self.symbol_of
@@ -41,13 +39,15 @@ class Run:
 
     def component_of(self, pc: int) -> str:
         """site, trampoline, core, callback or function; a site reaches from a function's first byte to its body."""
-        if pc not in self._components:
-            self._components[pc] = self._component_at(pc)
-        return self._components[pc]
+        known = self._kernel.components
+        if pc not in known:
+            known[pc] = self._component_at(pc)
+        return known[pc]
 
     def _component_at(self, pc: int) -> str:
         component = self._kernel.image.component_at(pc) or "trampoline"
-        if component == "function" and any(entry <= pc < body for entry, body, _ in self._bodies):
+        sites = (r.site for r in self._kernel.slowpath.records.values())
+        if component == "function" and any(s.entry <= pc < s.body for s in sites):
             return "site"
         return component
 
@@ -60,7 +60,7 @@ class Run:
         """Every instruction in order, as arrays; needs a kernel that records."""
         if not len(self._raw.events):
             raise TramplabError("this run was only counted; make the Kernel with meter='record' to see its steps.")
-        return _trace.Recording(self._raw.events)
+        return _trace.Recording(self._raw.events, self.instructions)
 
     @property
     def steps(self) -> list[_trace.Step]:
