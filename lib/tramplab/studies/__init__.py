@@ -6,6 +6,7 @@ from types import ModuleType
 
 from ..errors import unknown
 from . import (
+    arguments,
     backing_out,  # noqa: F401 (a claim's judge)
     callbacks,
     choosing,
@@ -32,6 +33,7 @@ STUDIES: dict[str, ModuleType] = {
         first_callback,
         dead_registers,
         dropped_saves,
+        arguments,
         callbacks,
         choosing,
         switching,
