@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,8 +60,7 @@ class ReturnStackResult:
         return self.own + self.outer
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """One step that uses the return stack: its index, what it does, the address behind it and where execution went."""
 
     step: int

@@ -110,8 +110,9 @@ class Run:
 
     def _sum(self, start: int, stop: int) -> Counts:
         """The counts of steps[start:stop], callbacks left out."""
-        call, chosen = self.recording, self._outside_callbacks.copy()
-        chosen[:start] = chosen[stop:] = False
-        stores, loads = chosen[call.step] & call.is_store, chosen[call.step] & ~call.is_store
-        sums = (chosen, loads, stores, call.size[loads], call.size[stores], chosen & self._taken)
-        return Counts(*(int(s.sum()) for s in sums))
+        call, outside = self.recording, self._outside_callbacks
+        accesses = slice(*np.searchsorted(call.step, (start, stop)))
+        chosen, size = outside[call.step[accesses]], call.size[accesses]
+        stores, loads = chosen & call.is_store[accesses], chosen & ~call.is_store[accesses]
+        steps, taken = outside[start:stop], self._taken[start:stop]
+        return Counts(*(int(s.sum()) for s in (steps, loads, stores, size[loads], size[stores], steps & taken)))
