@@ -25,7 +25,7 @@ def call(isa: str, text: str) -> Call:
     k.machine.poke(start, code)
     zeros = {r: 0 for r in k.isa.registers if r not in k.isa.fixed and r != k.isa.link}
     raw = k.machine.call(start, zeros)
-    instructions = k.machine.instructions_at(raw.tally.issued)
+    instructions = {pc: k.machine.instruction_at(pc) for pc in raw.tally.issued}
     return Call(
         k.isa,
         Recording(raw.events, instructions),

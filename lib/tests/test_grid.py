@@ -169,7 +169,7 @@ def test_a_ctrl_c_and_on(grid, cache, tmp_path):
     whole, target = tmp_path / "whole.csv", tmp_path / "rows.csv"
     chosen = ["--isa", "arm64", "--hook", "ops,direct+ops", "--processes", "2"]
     assert grid(*chosen, "--out", whole)[0] == 0
-    program = [sys.executable, "-m", "tramplab.cli", "grid", *chosen, "--out", str(target)]
+    program = [sys.executable, "-m", "tramplab", "grid", *chosen, "--out", str(target)]
     process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
     patience = time.monotonic() + 60
     while not list(cache.glob("grid-*/*.json")) and time.monotonic() < patience:

@@ -7,7 +7,6 @@ drops the translations of it, and kernel addresses need the virtual TLB.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -242,17 +241,6 @@ class Machine:
         """Decode what memory holds at pc now."""
         base, size = next(((b, n) for b, n in self.text if b <= pc < b + n), (pc, self.isa.max_insn))
         return decode.at(self.isa, pc, self.read(pc, min(self.isa.max_insn, base + size - pc)))
-
-    def instructions_at(self, pcs: Iterable[int]) -> dict[int, decode.Instruction]:
-        """Decode what memory holds at many addresses now, by address; all of the text they lie in is read at once."""
-        out, widest = {}, self.isa.max_insn
-        base, data = 0, b""
-        for pc in sorted(pcs):
-            if not base <= pc < base + len(data):
-                base, size = next((b, n) for b, n in self.text if b <= pc < b + n)
-                data = self.read(base, size)
-            out[pc] = decode.at(self.isa, pc, data[pc - base : pc - base + widest])
-        return out
 
     # inside
 

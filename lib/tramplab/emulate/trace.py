@@ -24,7 +24,7 @@ class Recording:
     """A recorded call as arrays, in order.
 
     Per step: pc and sp, see Step. Per access: step, the index of the step that made it; address, size in bytes, is_store.
-    pcs: the addresses of all steps, each once and in rising order.
+    pcs: the addresses of all steps, each once.
     """
 
     def __init__(self, events: np.ndarray, pcs: Iterable[int]) -> None:
@@ -34,7 +34,7 @@ class Recording:
         made = ~begins & (step >= 0)
         self.step, self.address, self.size = step[made], events["address"][made], events["size"][made]
         self.is_store = events["kind"][made] == STORE
-        self._pcs = list(pcs)
+        self._pcs = sorted(pcs)
         self._which = np.searchsorted(np.array(self._pcs, self.pc.dtype), self.pc)
 
     def __len__(self) -> int:

@@ -32,7 +32,7 @@ class Run:
         self.config = str(kernel)
         # text may change after this call, so what depends on it is taken now
         self.name_of = kernel.names()
-        self.instructions = kernel.machine.instructions_at(raw.tally.issued)
+        self.instructions = {pc: kernel.machine.instruction_at(pc) for pc in raw.tally.issued}
         self.counts: RunCounts = _counts.count(
             self.isa, raw.tally, self.instructions, self.component_of, self.symbol_of
         )
