@@ -6,8 +6,8 @@ import functools
 
 from tramplab import Kernel
 from tramplab.analyse.call import Call
-from tramplab.emulate import trace
 from tramplab.emulate.assemble import assemble
+from tramplab.emulate.trace import Recording
 
 OFFSET = 0xC000  # in the module area, where nothing else lies
 
@@ -25,11 +25,10 @@ def call(isa: str, text: str) -> Call:
     k.machine.poke(start, code)
     zeros = {r: 0 for r in k.isa.registers if r not in k.isa.fixed and r != k.isa.link}
     raw = k.machine.call(start, zeros)
-    steps = trace.steps(raw.events)
-    instructions = {s.pc: k.machine.instruction_at(s.pc) for s in steps}
+    instructions = {pc: k.machine.instruction_at(pc) for pc in raw.tally.issued}
     return Call(
         k.isa,
-        steps,
+        Recording(raw.events, instructions),
         instructions,
         raw.registers[k.isa.pc],
         lambda a: f"text+{a - start:#x}" if 0 <= a - start < len(code) else None,

@@ -196,6 +196,33 @@ def test_interrupt_is_one_line(tmp_path):
     assert not target.exists() and not list((tmp_path / "cache").glob(".building-*"))
 
 
+def test_interrupt_before_the_command_line_is_there():
+    """Ctrl-C while Python imports it: the same line and status."""
+    program = (
+        "import os, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(name, *_):\n"
+        "        if name == 'tramplab.cli':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder)\n"
+        "from tramplab.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "tramplab: interrupted.\n")
+
+
+def test_the_package_imports_what_is_asked_for():
+    """`import tramplab` alone brings no emulator; its names are there all the same, and no others."""
+    program = (
+        "import sys, tramplab\n"
+        "assert not {'numpy', 'unicorn'} & set(sys.modules)\n"
+        "assert all(getattr(tramplab, name).__name__ == name for name in tramplab.__all__)\n"
+        "assert 'unicorn' in sys.modules and not hasattr(tramplab, 'Kernels')\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
 def test_claims(tramplab):
     """All or one, as text that fits a terminal and as JSON; an unknown one is named with its neighbours."""
     status, out, err = tramplab("claims")

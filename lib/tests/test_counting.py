@@ -4,6 +4,7 @@ import itertools
 from contextlib import contextmanager
 from dataclasses import astuple, fields
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from tramplab import isa as isas
 from tramplab.emulate import counts, decode, machine, meter
 from tramplab.emulate.assemble import assemble
 from tramplab.emulate.counts import COMPONENTS, Counts
-from tramplab.emulate.trace import Frame, Step, frame_of
+from tramplab.emulate.trace import Frame, Recording, Step, frame_of
 from tramplab.errors import StepLimit, TramplabError
 from tramplab.ftrace import releases
 
@@ -324,7 +325,8 @@ def test_access_tables(isa, source, expected):
     lines = [*PROLOGUE[isa], *(part.strip() for part in source.split(";")), "ret"]
     m.poke(at, assemble(k.isa, "\n".join(lines), at))
     raw = m.call(at, {k.isa.args[0]: k.memory(0, 0, 0, 0)})
-    made = counts.count(m, raw.tally, lambda pc: "core", lambda pc: "snippet").total
+    instructions = {pc: m.instruction_at(pc) for pc in raw.tally.issued}
+    made = counts.count(k.isa, raw.tally, instructions, lambda _: "core", lambda _: "snippet").total
     back = {"x86_64": (1, 0, 8, 0)}.get(isa, (0, 0, 0, 0))  # x86's ret loads
     assert (made.loads, made.stores, made.load_bytes, made.store_bytes) == tuple(
         a + b for a, b in zip(expected, back, strict=True)
@@ -412,7 +414,13 @@ TRAMPOLINE = range(0x1000, 0x2000)
 
 
 def frame(*steps: tuple[int, int, list[tuple[int, int, bool]]]) -> Frame:
-    return frame_of([Step(pc, sp, tuple(accesses)) for pc, sp, accesses in steps], lambda pc: pc in TRAMPOLINE)
+    events = []
+    for pc, sp, accesses in steps:
+        events += [(pc, pc, sp, 4, meter.INSTRUCTION)]
+        events += [(pc, a, 0, size, meter.STORE if store else meter.LOAD) for a, size, store in accesses]
+    recording = Recording(np.array(events, meter.EVENT), {pc for pc, _, _ in steps})
+    assert recording.steps == [Step(pc, sp, tuple(accesses)) for pc, sp, accesses in steps]
+    return frame_of(recording, lambda pc: pc in TRAMPOLINE)
 
 
 def test_frame_of_a_hand_made_call():

@@ -31,6 +31,7 @@ BELOW = {
     "ftrace": {"isa", "emulate"},
     "analyse": {"isa", "emulate", "ftrace"},
     "native": {"isa", "emulate", "ftrace", "analyse"},
+    "grid": {"isa", "emulate", "ftrace", "analyse"},
     "publish": set(),
     "studies": {"isa", "emulate", "ftrace", "analyse", "native", "publish"},
 }

@@ -1,9 +1,22 @@
 """Tramplab: five design arguments about Linux function tracing, re-run under emulation."""
 
-from .errors import GuestFault, StepLimit, TramplabError
-from .ftrace.bpf import Bpf
-from .ftrace.kernel import Kernel
-from .ftrace.ops import Direct, Ops
+import importlib
 
+_MODULES = {
+    "Bpf": "ftrace.bpf",
+    "Direct": "ftrace.ops",
+    "GuestFault": "errors",
+    "Kernel": "ftrace.kernel",
+    "Ops": "ftrace.ops",
+    "StepLimit": "errors",
+    "TramplabError": "errors",
+}
 __all__ = ["Bpf", "Direct", "GuestFault", "Kernel", "Ops", "StepLimit", "TramplabError"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """The names above, imported when they are asked for: no part of the package waits for parts that it does not use."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)

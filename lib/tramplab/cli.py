@@ -16,6 +16,7 @@ from .errors import TramplabError, unknown, whole_number
 from .ftrace import hooks, releases
 from .ftrace.kernel import LATEST
 from .ftrace.measure import FUNCTIONS, run
+from .grid import command as grid
 from .native import command as native
 from .paths import checkout, data_file, write_whole
 from .publish import cite, claims, ledger, pages, permalinks
@@ -43,8 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe left; what it wanted has been written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
-        print("tramplab: interrupted.", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print(f"tramplab: {str(interrupt) or 'interrupted.'}", file=sys.stderr)
         return 130
 
 
@@ -74,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     p.set_defaults(command=_measure)
 
+    grid.add(sub)
     native.add(sub)
 
     p = sub.add_parser("claims", help="what was claimed in the threads, judged by running")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from pathlib import Path
@@ -23,6 +24,14 @@ def data_file(name: str) -> Path:
 def checkout() -> Path:
     """The folder that holds data/, book/ and CITATION.cff; raises TramplabError where there is none."""
     return data_file("releases.yml").parent.parent
+
+
+def sources(*parts: str) -> hashlib._Hash:
+    """A SHA-256 of all files of these folders of the package, by name and content; more can be added to it."""
+    package, h = Path(__file__).resolve().parent, hashlib.sha256()
+    for path in sorted(p for part in parts for p in (package / part).rglob("[!.]*") if p.suffix not in (".pyc", "")):
+        h.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return h
 
 
 def write_whole(path: Path, text: str) -> None:

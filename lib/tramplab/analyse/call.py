@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..emulate.decode import Instruction
-from ..emulate.trace import Step
+from ..emulate.trace import Recording, Step
 from ..ftrace.run import Run
 from ..isa import Isa
 
@@ -19,12 +19,12 @@ _CALLS: weakref.WeakKeyDictionary[Run, Call] = weakref.WeakKeyDictionary()
 class Call:
     """One call, from the traced function's first instruction to its return.
 
-    instructions: by address, every address in steps among them. returns_to: where execution is after the last step.
+    instructions: by address, every address in the recording among them. returns_to: where execution is after the last step.
     name_of: address -> symbol+offset, None where nothing has a name.
     """
 
     isa: Isa
-    steps: list[Step]
+    recording: Recording
     instructions: dict[int, Instruction]
     returns_to: int
     name_of: Callable[[int], str | None]
@@ -35,12 +35,17 @@ class Call:
         if isinstance(run, Call):
             return run
         if run not in _CALLS:
-            _CALLS[run] = cls(run.isa, run.steps, run.instructions, run.registers[run.isa.pc], run.name_of)
+            _CALLS[run] = cls(run.isa, run.recording, run.instructions, run.registers[run.isa.pc], run.name_of)
         return _CALLS[run]
+
+    @property
+    def steps(self) -> list[Step]:
+        """Every instruction in order."""
+        return self.recording.steps
 
     def destinations(self) -> list[int]:
         """Per step, the address of the instruction executed next."""
-        return [*(s.pc for s in self.steps[1:]), self.returns_to]
+        return [*self.recording.pc[1:].tolist(), self.returns_to]
 
     def where(self, address: int) -> str:
         """symbol+offset of an address, or the bare address."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..ftrace.kernel import LATEST
 from ..ftrace.measure import counted, run
+from ..ftrace.run import Run
 from . import cores, cycles, returnstack
 from .cycles import Estimate
 
@@ -23,6 +24,15 @@ def measure(
         if chosen
         else {}
     )
+    found = of_run(r, isa, hook, release, args, callbacks, **stack)
+    if chosen:
+        unhooked = r if hook == "none" else run(isa, "none", release, args, **overrides)
+        found["estimate"] = as_dict(cycles.estimate(r, unhooked, chosen))
+    return found
+
+
+def of_run(r: Run, isa: str, hook: str, release: str, args: int, callbacks: int, **stack) -> dict:
+    """The counts and mispredicted returns of a run that was made so. stack: as replay() takes it."""
     replayed = returnstack.replay(r, **stack)
     found = counted(r, isa, hook, release, args, callbacks)
     found["return_mispredicts"] = {
@@ -31,9 +41,6 @@ def measure(
         "callers": replayed.callers,
         "entries": replayed.entries,
     }
-    if chosen:
-        unhooked = r if hook == "none" else run(isa, "none", release, args, **overrides)
-        found["estimate"] = as_dict(cycles.estimate(r, unhooked, chosen))
     return found
 
 

@@ -18,10 +18,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from ..ftrace.run import Run
 from .call import Call
-from .links import Link, arm64, riscv64, x86_64
+from .links import NOTHING, Link, arm64, riscv64, x86_64
 
 _RULES = {"x86_64": x86_64.link, "arm64": arm64.link, "riscv64": riscv64.link}
 
@@ -57,8 +60,7 @@ class ReturnStackResult:
         return self.own + self.outer
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """One step that uses the return stack: its index, what it does, the address behind it and where execution went."""
 
     step: int
@@ -94,11 +96,13 @@ def events(call: Call) -> list[Event]:
     """The steps of a call that push or pop, in order."""
     rule = _RULES[call.isa.name]
     links = {pc: rule(i.mnemonic, i.operands, pc + i.size) for pc, i in call.instructions.items()}
-    return [
-        Event(n, links[step.pc], step.pc + call.instructions[step.pc].size, went)
-        for n, (step, went) in enumerate(zip(call.steps, call.destinations(), strict=True))
-        if any(links[step.pc])
-    ]
+    used = {pc: (link, pc + call.instructions[pc].size) for pc, link in links.items() if link != NOTHING}
+    steps = np.flatnonzero(call.recording.each(used.__contains__))
+    at, went = (
+        call.recording.pc[steps].tolist(),
+        np.append(call.recording.pc[1:], np.uint64(call.returns_to))[steps].tolist(),
+    )
+    return [Event(n, *used[pc], to) for n, pc, to in zip(steps.tolist(), at, went, strict=True)]
 
 
 def play(stack: Stack, happened: Iterable[Event]) -> list[tuple[Event, int | None]]:
@@ -121,7 +125,12 @@ def replay(run: Run | Call, entries: int = ENTRIES, callers: int = CALLERS, chec
     for address in (*chain, call.returns_to):
         stack.push(address)
     where = [
-        Miss(e.step, call.where(call.steps[e.step].pc), _named(call, chain, predicted), _named(call, chain, e.went))
+        Miss(
+            e.step,
+            call.where(int(call.recording.pc[e.step])),
+            _named(call, chain, predicted),
+            _named(call, chain, e.went),
+        )
         for e, predicted in play(stack, events(call))
     ]
     own = len(where)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from operator import add, attrgetter, sub
 
+from ..isa import Isa
 from . import decode
-from .machine import Machine
+from .decode import Instruction
 from .meter import Tally
 
 #: The order of components everywhere: what a call meets on its way.
@@ -39,39 +41,55 @@ _NAMES = tuple(f.name for f in fields(Counts))
 _VALUES = attrgetter(*_NAMES)
 
 
-@dataclass(frozen=True)
 class RunCounts:
-    """The counts of one run, split two ways; both sum to `total`."""
+    """The counts of one run, split two ways; both sum to `total`.
 
-    by_component: dict[str, Counts]
-    by_symbol: dict[str, Counts]
+    weights: per address, its share of each field of Counts. component_of and symbol_of name what an address belongs to.
+    """
+
+    def __init__(
+        self, weights: dict[int, tuple[int, ...]], component_of: Callable[[int], str], symbol_of: Callable[[int], str]
+    ) -> None:
+        self._weights, self._symbol_of = weights, symbol_of
+        self.by_component: dict[str, Counts] = {**dict.fromkeys(COMPONENTS, Counts()), **self._by(component_of)}
+
+    @functools.cached_property
+    def by_symbol(self) -> dict[str, Counts]:
+        return self._by(self._symbol_of)
 
     @property
     def total(self) -> Counts:
         return sum(self.by_component.values(), Counts())
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RunCounts):
+            return NotImplemented
+        return (self.by_component, self.by_symbol) == (other.by_component, other.by_symbol)
+
+    def __repr__(self) -> str:
+        return f"RunCounts(by_component={self.by_component}, by_symbol={self.by_symbol})"
+
+    def _by(self, name_of: Callable[[int], str]) -> dict[str, Counts]:
+        parts: dict[str, list[tuple[int, ...]]] = {}
+        for pc, weight in self._weights.items():
+            parts.setdefault(name_of(pc), []).append(weight)
+        return {name: Counts(*map(sum, zip(*weights, strict=True))) for name, weights in parts.items()}
+
 
 def count(
-    machine: Machine, tally: Tally, component_of: Callable[[int], str], symbol_of: Callable[[int], str]
+    isa: Isa,
+    tally: Tally,
+    instructions: dict[int, Instruction],
+    component_of: Callable[[int], str],
+    symbol_of: Callable[[int], str],
 ) -> RunCounts:
     """Weigh a tally with what its instructions do.
 
     component_of and symbol_of name what an address belongs to. Raises TramplabError at an instruction whose accesses are
     in no table.
     """
-    sums: dict[tuple[str, str], list[int]] = {}
+    weights = {}
     for pc, (times, taken) in tally.issued.items():
-        i = machine.instruction_at(pc)
-        a = i.accesses or decode.known_accesses(machine.isa, pc, i.data)
-        s = sums.setdefault((component_of(pc), symbol_of(pc)), [0] * 6)
-        s[0] += times
-        s[1] += times * a.loads
-        s[2] += times * a.stores
-        s[3] += times * a.load_bytes
-        s[4] += times * a.store_bytes
-        s[5] += taken
-    components, symbols = dict.fromkeys(COMPONENTS, Counts()), {}
-    for (component, symbol), s in sums.items():
-        components[component] = components.get(component, Counts()) + Counts(*s)
-        symbols[symbol] = symbols.get(symbol, Counts()) + Counts(*s)
-    return RunCounts(components, symbols)
+        a = decode.accesses_of(isa, instructions[pc])
+        weights[pc] = (times, times * a.loads, times * a.stores, times * a.load_bytes, times * a.store_bytes, taken)
+    return RunCounts(weights, component_of, symbol_of)

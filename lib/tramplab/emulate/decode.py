@@ -68,10 +68,14 @@ def all_of(isa: Isa, address: int, data: bytes) -> list[Instruction]:
 
 def known_accesses(isa: Isa, address: int, data: bytes) -> Accesses:
     """The accesses of the first instruction in data; raises rather than guess."""
-    instruction = at(isa, address, data)
+    return accesses_of(isa, at(isa, address, data))
+
+
+def accesses_of(isa: Isa, instruction: Instruction) -> Accesses:
+    """The accesses of an instruction; raises rather than guess."""
     if instruction.accesses is None:
         raise TramplabError(
-            f"cannot count {instruction.text!r} at {address:#x}: its memory accesses are in no table "
+            f"cannot count {instruction.text!r} at {instruction.address:#x}: its memory accesses are in no table "
             f"({_accesses.__name__}.{isa.name}); add it there."
         )
     return instruction.accesses

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,21 +20,38 @@ class Step:
     accesses: tuple[tuple[int, int, bool], ...]
 
 
-def steps(events: np.ndarray) -> list[Step]:
-    """The recording as a list of steps, in order."""
-    out: list[Step] = []
-    pending: list[tuple[int, int, bool]] = []
-    pc = sp = None
-    for event_pc, address, event_sp, size, kind in events.tolist():
-        if kind == INSTRUCTION:
-            if pc is not None:
-                out.append(Step(pc, sp, tuple(pending)))
-            pc, sp, pending = event_pc, event_sp, []
-        else:
-            pending.append((address, size, kind == STORE))
-    if pc is not None:
-        out.append(Step(pc, sp, tuple(pending)))
-    return out
+class Recording:
+    """A recorded call as arrays, in order.
+
+    Per step: pc and sp, see Step. Per access: step, the index of the step that made it; address, size in bytes, is_store.
+    pcs: the addresses of all steps, each once.
+    """
+
+    def __init__(self, events: np.ndarray, pcs: Iterable[int]) -> None:
+        begins = events["kind"] == INSTRUCTION
+        self.pc, self.sp = events["pc"][begins], events["sp"][begins]
+        step = np.cumsum(begins) - 1
+        made = ~begins & (step >= 0)
+        self.step, self.address, self.size = step[made], events["address"][made], events["size"][made]
+        self.is_store = events["kind"][made] == STORE
+        self._pcs = sorted(pcs)
+        self._which = np.searchsorted(np.array(self._pcs, self.pc.dtype), self.pc)
+
+    def __len__(self) -> int:
+        return len(self.pc)
+
+    @functools.cached_property
+    def steps(self) -> list[Step]:
+        """The same as a list of steps."""
+        accesses: list[list[tuple[int, int, bool]]] = [[] for _ in range(len(self))]
+        columns = (self.step, self.address, self.size, self.is_store)
+        for n, address, size, is_store in zip(*(c.tolist() for c in columns), strict=True):
+            accesses[n].append((address, size, is_store))
+        return [Step(*s) for s in zip(self.pc.tolist(), self.sp.tolist(), map(tuple, accesses), strict=True)]
+
+    def each(self, of: Callable[[int], object]) -> np.ndarray:
+        """Per step, what of(pc) says of its instruction; asked once per instruction."""
+        return np.array([of(pc) for pc in self._pcs])[self._which]
 
 
 @dataclass(frozen=True)
@@ -49,16 +68,17 @@ class Frame:
     deepest: int
 
 
-def frame_of(call: list[Step], is_trampoline) -> Frame:
+def frame_of(call: Recording, is_trampoline: Callable[[int], bool]) -> Frame:
     """Measure the frame from a recorded call; is_trampoline(pc) tells which instructions are the trampolines'."""
-    first = call[0].sp
-    lowest = min(
-        min(s.sp for s in call),
-        min((a for s in call for a, _, w in s.accesses if w and first - 16384 < a < first), default=first),
-    )
-    own = [s for s in call if is_trampoline(s.pc)]
-    if not own:
+    first = int(call.sp[0])
+    stored = call.address[call.is_store]
+    below = stored[(stored > max(first - 16384, 0)) & (stored < first)]
+    lowest = min(int(call.sp.min()), int(below.min(initial=first)))
+    own = call.each(is_trampoline)
+    if not own.any():
         return Frame(0, 0, first - lowest)
-    top, bottom = own[0].sp, min(s.sp for s in own)
-    written = {b for s in own for a, n, w in s.accesses if w for b in range(max(a, bottom), min(a + n, top))}
+    top, bottom = int(call.sp[own][0]), int(call.sp[own].min())
+    made = own[call.step] & call.is_store
+    spans = set(zip(call.address[made].tolist(), call.size[made].tolist(), strict=True))
+    written = {b for a, n in spans for b in range(max(a, bottom), min(a + n, top))}
     return Frame(top - bottom, len(written), first - lowest)

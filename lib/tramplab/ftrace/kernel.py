@@ -11,9 +11,12 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+import numpy as np
 
 from .. import isa as isas
 from ..emulate.image import load
@@ -73,6 +76,7 @@ class Kernel:
         self.machine = Machine(self.image, meter, python_meter)
         self.heap = Heap(self.machine.heap, HEAP_SIZE)
         self.slowpath = SlowPath(self.image, self.features, self.heap)
+        self.components: dict[int, str] = {}  # of the addresses that were asked for: it never changes
         self.machine.name_of = lambda address: self.names()(address)
         boot(self.machine)
         self.apply(self.slowpath.boot())
@@ -150,13 +154,14 @@ class Kernel:
         """
         f = self.function(function) if isinstance(function, str) else function
         start, stack = self.passed(arguments, registers or {})
-        before = {o.index: self._hits(o) for o in self.slowpath.ops}
+        before = self._hits()
         try:
             raw = self.machine.call(f.address, start, stack, budget)
         except TramplabError:
             boot(self.machine)  # the call may have ended with a guard held or preemption off
             raise
-        hits = tuple(self._hits(o) - before[o.index] for o in self.slowpath.ops)
+        after = self._hits()
+        hits = tuple(after[o.index] - before[o.index] for o in self.slowpath.ops)
         return Run(self, f, raw, hits)
 
     def passed(self, arguments: tuple[int, ...], registers: dict[str, int]) -> tuple[dict[str, int], list[int]]:
@@ -167,12 +172,15 @@ class Kernel:
 
     def names(self) -> Callable[[int], str | None]:
         """address -> symbol+offset, the trampolines that exist now included; None where nothing has a name."""
-        generated = [(f"ftrace_trampoline[{o.index}]", o.trampoline, o.trampoline_size) for o in self.slowpath.ops]
-        generated += [(f"bpf_trampoline[{o.index}]", o.entry, o.direct_size) for o in self.slowpath.ops]
+        own = [(o.trampoline, o.trampoline_size, f"ftrace_trampoline[{o.index}]") for o in self.slowpath.ops]
+        own += [(o.entry, o.direct_size, f"bpf_trampoline[{o.index}]") for o in self.slowpath.ops]
+        generated = sorted(trampoline for trampoline in own if trampoline[1])
+        starts = [start for start, *_ in generated]
 
         def name(address: int) -> str | None:
-            for symbol, start, size in generated:
-                if start <= address < start + size:
+            if at := bisect.bisect_right(starts, address):
+                start, size, symbol = generated[at - 1]
+                if address < start + size:
                     return f"{symbol}+{address - start:#x}" if address > start else symbol
             return self.image.where(address)
 
@@ -192,5 +200,7 @@ class Kernel:
             return request
         return dataclasses.replace(request, filter=(function.name,))
 
-    def _hits(self, ops: Registered) -> int:
-        return self.machine.read_u64(self.slowpath.memory.hits(ops.index))
+    def _hits(self) -> list[int]:
+        """How often each place in the pool of ops was called, by index."""
+        size = self.image.symbol("lab_ops_hits").size
+        return np.frombuffer(self.machine.read(self.slowpath.memory.hits(0), size), "<u8").tolist()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..emulate import counts as _counts
 from ..emulate import trace as _trace
 from ..emulate.counts import Counts, RunCounts
@@ -28,16 +30,24 @@ class Run:
         self.isa, self.registers = kernel.isa, raw.registers
         self.value = raw.registers[kernel.isa.returns[0]]
         self.config = str(kernel)
-        self._bodies = sorted((r.site.entry, r.site.body, r.site.function) for r in kernel.slowpath.records.values())
         # text may change after this call, so what depends on it is taken now
         self.name_of = kernel.names()
-        self.counts: RunCounts = _counts.count(kernel.machine, raw.tally, self.component_of, self.symbol_of)
         self.instructions = {pc: kernel.machine.instruction_at(pc) for pc in raw.tally.issued}
+        self.counts: RunCounts = _counts.count(
+            self.isa, raw.tally, self.instructions, self.component_of, self.symbol_of
+        )
 
     def component_of(self, pc: int) -> str:
         """site, trampoline, core, callback or function; a site reaches from a function's first byte to its body."""
+        known = self._kernel.components
+        if pc not in known:
+            known[pc] = self._component_at(pc)
+        return known[pc]
+
+    def _component_at(self, pc: int) -> str:
         component = self._kernel.image.component_at(pc) or "trampoline"
-        if component == "function" and any(entry <= pc < body for entry, body, _ in self._bodies):
+        sites = (r.site for r in self._kernel.slowpath.records.values())
+        if component == "function" and any(s.entry <= pc < s.body for s in sites):
             return "site"
         return component
 
@@ -46,25 +56,30 @@ class Run:
         return (self.name_of(pc) or f"{pc:#x}").split("+")[0]
 
     @functools.cached_property
-    def steps(self) -> list[_trace.Step]:
-        """Every instruction in order; needs a kernel that records."""
+    def recording(self) -> _trace.Recording:
+        """Every instruction in order, as arrays; needs a kernel that records."""
         if not len(self._raw.events):
             raise TramplabError("this run was only counted; make the Kernel with meter='record' to see its steps.")
-        return _trace.steps(self._raw.events)
+        return _trace.Recording(self._raw.events, self.instructions)
+
+    @property
+    def steps(self) -> list[_trace.Step]:
+        """Every instruction in order; needs a kernel that records."""
+        return self.recording.steps
 
     @functools.cached_property
     def frame(self) -> _trace.Frame:
         """The trampolines' use of the stack, in bytes."""
-        return _trace.frame_of(self.steps, lambda pc: self.component_of(pc) == "trampoline")
+        return _trace.frame_of(self.recording, lambda pc: self.component_of(pc) == "trampoline")
 
     @functools.cached_property
     def _body(self) -> tuple[int, int]:
         """Index of the first and the last step in the traced function's own body."""
         lo, hi = self.function.site.body, self.function.address + self.function.size
-        inside = [i for i, s in enumerate(self.steps) if lo <= s.pc < hi]
-        if not inside:
+        inside = np.flatnonzero((self.recording.pc >= lo) & (self.recording.pc < hi))
+        if not len(inside):
             raise TramplabError(f"{self.function.name}'s body did not run.")
-        return inside[0], inside[-1]
+        return int(inside[0]), int(inside[-1])
 
     @property
     def entry(self) -> Counts:
@@ -74,7 +89,7 @@ class Run:
     @property
     def exit(self) -> Counts:
         """From the body's last instruction until the caller, without callbacks."""
-        return self._sum(self._body[1] + 1, len(self.steps))
+        return self._sum(self._body[1] + 1, len(self.recording))
 
     def disassembly(self, limit: int = 400) -> str:
         """What was executed, in order, with symbols, stack depth and accesses; `limit` instructions, 72 columns."""
@@ -82,16 +97,22 @@ class Run:
             self.steps, {pc: i.text for pc, i in self.instructions.items()}, self.component_of, self.name_of, limit
         )
 
+    @functools.cached_property
+    def _outside_callbacks(self) -> np.ndarray:
+        return self.recording.each(lambda pc: self.component_of(pc) != "callback")
+
+    @functools.cached_property
+    def _taken(self) -> np.ndarray:
+        """Per step: did execution go on elsewhere than behind it?"""
+        call = self.recording
+        behind = call.each(lambda pc: pc + self.instructions[pc].size)
+        return np.append(behind[:-1] != call.pc[1:], True)
+
     def _sum(self, start: int, stop: int) -> Counts:
         """The counts of steps[start:stop], callbacks left out."""
-        total = Counts()
-        for i in range(start, stop):
-            s = self.steps[i]
-            if self.component_of(s.pc) == "callback":
-                continue
-            loads = [size for _, size, is_store in s.accesses if not is_store]
-            stores = [size for _, size, is_store in s.accesses if is_store]
-            behind = s.pc + self.instructions[s.pc].size
-            taken = i + 1 == len(self.steps) or self.steps[i + 1].pc != behind
-            total += Counts(1, len(loads), len(stores), sum(loads), sum(stores), int(taken))
-        return total
+        call, outside = self.recording, self._outside_callbacks
+        accesses = slice(*np.searchsorted(call.step, (start, stop)))
+        chosen, size = outside[call.step[accesses]], call.size[accesses]
+        stores, loads = chosen & call.is_store[accesses], chosen & ~call.is_store[accesses]
+        steps, taken = outside[start:stop], self._taken[start:stop]
+        return Counts(*(int(s.sum()) for s in (steps, loads, stores, size[loads], size[stores], steps & taken)))

@@ -8,20 +8,17 @@ state of the sources, and the result is kept beside the compiled images. `trampl
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable
-from pathlib import Path
 
 from ..emulate.toolchain import cache_dir
 from ..errors import TramplabError
-from ..paths import data_file
+from ..paths import data_file, sources
 from . import host
 from .result import Result, load
 from .timing import measure, time_shapes
 
 HOOKS, SHAPES = "hooks", "shapes"
 _MEASURE: dict[str, Callable[[], Result]] = {HOOKS: measure, SHAPES: time_shapes}
-_PACKAGE = Path(__file__).resolve().parent.parent
 _PARTS = ("native", "guest", "ftrace", "isa", "emulate")
 
 
@@ -57,9 +54,7 @@ def shown(kind: str) -> tuple[Result, str]:
 
 def _state() -> str:
     """Changes with the CPU, its kernel and everything that is timed: 16 hex digits."""
-    h = hashlib.sha256()
-    for path in sorted(p for part in _PARTS for p in (_PACKAGE / part).rglob("*") if p.suffix not in (".pyc", "")):
-        h.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    h = sources(*_PARTS)
     h.update(repr(list(host.machine().values())).encode())
     return h.hexdigest()[:16]
 

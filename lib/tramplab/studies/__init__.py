@@ -6,6 +6,7 @@ from types import ModuleType
 
 from ..errors import unknown
 from . import (
+    arguments,
     backing_out,  # noqa: F401 (a claim's judge)
     callbacks,
     choosing,
@@ -45,6 +46,7 @@ STUDIES: dict[str, ModuleType] = {
         generated,
         jobs,
         first_program,
+        arguments,
         callbacks,
         choosing,
         switching,

@@ -8,6 +8,7 @@ import pandas as pd
 
 from ..emulate.machine import COUNT
 from ..ftrace import releases
+from ..ftrace.growing import growing
 from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Ops
 from ..isa import ISAS
@@ -17,11 +18,11 @@ from .once import once
 
 NAME = "callbacks"
 TITLE = "What each further callback adds"
-COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 #: Which of the ops want all registers: series -> number of callbacks -> what each of them saves.
 REGISTERS = {
     "none": lambda k: ["args"] * k,
-    "one": lambda k: ["args"] * (k - 1) + ["regs"],
+    "one": lambda k: ["regs"] + ["args"] * (k - 1),
     "all": lambda k: ["regs"] * k,
 }
 FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
@@ -45,10 +46,11 @@ def rows() -> pd.DataFrame:
             for regs, saves in REGISTERS.items():
                 if regs != "none" and not kernel.features["regs"]:
                     continue
-                for k in COUNTS:
-                    with kernel.attached(function, *(Ops(save=save) for save in saves(k))):
-                        added = kernel.call(function, *ARGUMENTS).counts.total - base
-                    out.append({"isa": isa.name, "release": release, "regs": regs, "callbacks": k, **added.as_dict()})
+                with growing(kernel, function) as attach:
+                    for k in COUNTS:
+                        attach([Ops(save=save) for save in saves(k)])
+                        added = (kernel.call(function, *ARGUMENTS).counts.total - base).as_dict()
+                        out.append({"isa": isa.name, "release": release, "regs": regs, "callbacks": k, **added})
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
@@ -96,10 +98,10 @@ FIGURES = (
     Figure(
         "fig-callbacks",
         "What does each further callback add, and one that wants all registers?",
-        chart=lines("instructions", over="callbacks", series="regs", facet=("isa", "release")),
+        chart=lines("instructions", over="callbacks", series="regs", facet=("isa", "release"), log="xy"),
         table=table,
-        alt="A panel per ISA and release: instructions added to one call against the number of callbacks on the function, "
-        "with a line for none, one and all of them wanting all registers. The table below has every number.",
+        alt="A panel per ISA and release: instructions added to one call against the number of callbacks on the function, both "
+        "on logarithmic axes, with a line for none, one and all of them wanting all registers. The table below has every number.",
         limits="Emulated counts of instructions in one call of a three-argument function; no timing. none, one, all: how "
         "many of the ops want all registers.",
     ),

@@ -187,12 +187,6 @@ FIGURES = (
         limits=_LIMITS,
     ),
     Figure(
-        "fig-generated-arguments",
-        "How does that change with the number of arguments?",
-        table=table,
-        limits=_LIMITS + " Instructions of everything but the callback.",
-    ),
-    Figure(
         "fig-generated-cycles",
         "What is it in cycles?",
         table=cycles_table,

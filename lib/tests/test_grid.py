@@ -1,0 +1,421 @@
+"""The grid: the same numbers as single measurements, and the same bytes however it was made."""
+
+import contextlib
+import csv
+import dataclasses
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tramplab import Direct, Kernel, TramplabError, cli, paths
+from tramplab.analyse.measure import measure
+from tramplab.ftrace import hooks
+from tramplab.ftrace.kernel import LATEST
+from tramplab.grid import cells, command, kept, rows
+from tramplab.grid.cells import Unit
+from tramplab.grid.pool import Pool
+from tramplab.grid.progress import Progress
+from tramplab.isa import ISAS
+
+#: A grid of 12 units and 36 rows, of one ISA, so that it is quick.
+SMALL = ["--isa", "arm64", "--hook", "ops,direct,none,direct+ops", "--args", "0-1,8", "--callbacks", "1-3,5-6"]
+
+
+with_processes = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here to see processes in")
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache folder with the images of the usual one and nothing else."""
+    usual, own = kept.cache_dir(), tmp_path / "cache"
+    Kernel("arm64")  # builds what is not there
+    own.mkdir()
+    for file in usual.iterdir():
+        if file.is_file() and file.suffix in (".elf", ".so", ".dylib"):
+            os.link(file, own / file.name)
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(own))
+    return own
+
+
+@pytest.fixture
+def grid(capsys, cache):
+    """Run `tramplab grid` in this process; returns (status, stdout, stderr)."""
+
+    def run(*arguments):
+        status = cli.main(["grid", *map(str, arguments)])
+        out = capsys.readouterr()
+        return status, out.out, out.err
+
+    return run
+
+
+def processes() -> list[tuple[int, int, str]]:
+    """Every process of this machine: its id, its parent's, and its state."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            state, parent = file.read_text().rpartition(")")[2].split()[:2]
+            found.append((int(file.parent.name), int(parent), state))
+    return found
+
+
+def running() -> set[int]:
+    """Those that have not ended; one that nobody waited for has."""
+    return {pid for pid, _, state in processes() if state not in "ZX"}
+
+
+def asked(monkeypatch) -> list[Unit]:
+    """The units that workers are asked for from now on."""
+    seen: list[Unit] = []
+    answers = Pool.answers
+    monkeypatch.setattr(Pool, "answers", lambda self, units: seen.extend(units) or answers(self, units))
+    return seen
+
+
+# --- What is in it
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_rows_are_what_measure_says(isa):
+    """Every hook, on a kernel that has been used before: what a kernel of its own gives."""
+    kernel = Kernel(isa)
+    idle = kernel.call("two_args", 1, 2)
+    for unit in cells.units((isa,), args=(0, 8), callbacks=(1, 3)):
+        columns, answer = rows.answer(unit, kernel)
+        for callbacks, row in zip(unit.callbacks, answer.rows, strict=True):
+            expected = rows.flat(measure(isa, unit.hook, args=unit.args, callbacks=callbacks))
+            assert dict(zip(columns, row, strict=True)) == expected
+        assert not answer.refused
+    assert kernel.slowpath.ops == []
+    assert kernel.call("two_args", 1, 2).counts == idle.counts
+
+
+def test_many_callbacks_attached_one_by_one():
+    """The sixty-fourth row is a call that runs through all of them."""
+    (unit,) = cells.units(("x86_64",), ("direct+ops",), args=(2,))
+    columns, answer = rows.answer(unit, Kernel("x86_64"))
+    expected = rows.flat(measure("x86_64", "direct+ops", args=2, callbacks=64))
+    assert dict(zip(columns, answer.rows[63], strict=True)) == expected
+
+
+def test_the_whole_grid():
+    """Every hook that the release has; several callbacks where the hook takes them; in the order of the lists."""
+    units = cells.units()
+    assert {(u.isa, u.hook) for u in units} == {
+        (isa, h.name) for isa in ISAS for h in hooks.HOOKS.values() if Kernel(isa).features[h.needs]
+    }
+    assert all(u.callbacks == (tuple(range(1, 65)) if hooks.get(u.hook).counts else (1,)) for u in units)
+    places = [(list(ISAS).index(u.isa), list(hooks.HOOKS).index(u.hook), u.args) for u in units]
+    assert places == sorted(set(places)) and {u.args for u in units} == set(range(9))
+
+
+def test_the_csv(grid):
+    """Columns with the names of measure; rows in order; nothing but the table on standard output."""
+    status, out, err = grid(*SMALL)
+    found = list(csv.DictReader(io.StringIO(out)))
+    assert (status, len(found)) == (0, 36) and "rows" in err
+    assert list(found[0]) == list(rows.flat(measure("arm64", "ops")))
+    assert [r["hook"] for r in found] == ["none"] * 3 + ["ops"] * 15 + ["direct"] * 3 + ["direct+ops"] * 15
+    assert [r["callbacks"] for r in found[:9]] == ["0", "0", "0", "1", "2", "3", "5", "6", "1"]
+    assert {r["return_mispredicts_entries"] for r in found} == {"16"}
+
+
+def test_the_same_bytes_with_any_number_of_processes_and_order(grid, tmp_path):
+    outs = [tmp_path / name for name in ("1.csv", "2.csv", "3.csv")]
+    other = ["--isa", "arm64", "--hook", "direct+ops,none,ops, direct", "--args", "8,0,1", "--callbacks", "5,6,1,2,2,3"]
+    assert grid(*SMALL, "--processes", 1, "--out", outs[0])[0] == 0
+    assert grid(*SMALL, "--processes", 3, "--out", outs[1])[0] == 0
+    assert grid(*other, "--out", outs[2], "--release", LATEST)[0] == 0
+    assert outs[0].read_bytes() == outs[1].read_bytes() == outs[2].read_bytes()
+
+
+def test_another_release(grid):
+    status, out, _ = grid("--isa", "arm64", "--args", "1", "--callbacks", "1", "--release", "v6.1")
+    found = {r["hook"]: r for r in csv.DictReader(io.StringIO(out))}
+    assert status == 0 and set(found) == {
+        h.name for h in hooks.HOOKS.values() if Kernel("arm64", "v6.1").features[h.needs]
+    }
+    expected = rows.flat(measure("arm64", "ops-regs", "v6.1"))
+    assert found["ops-regs"] == {name: str(value) for name, value in expected.items()}
+
+
+def test_rows_end_where_the_lab_refuses(monkeypatch):
+    """A second direct call on a function is refused, so a hook that asks for it has one row and says why."""
+    many = hooks.Hook("directs", "several direct calls", "direct", True, lambda k: [Direct() for _ in range(k)])
+    monkeypatch.setitem(hooks.HOOKS, "directs", many)
+    kernel = Kernel("arm64")
+    (unit,) = cells.units(("arm64",), ("directs",), args=(1,), callbacks=(1, 2, 3))
+    _, answer = rows.answer(unit, kernel)
+    assert len(answer.rows) == 1 and kernel.slowpath.ops == []
+    assert answer.refused.startswith("directs on arm64 v7.2, 1 arguments, 2 callbacks: ")
+    (unit,) = cells.units(("arm64",), ("directs",), args=(1,), callbacks=(2, 3))
+    with pytest.raises(TramplabError, match=r"directs on arm64 .* 2 callbacks: "):
+        command.as_csv([unit], {unit: rows.answer(unit, kernel)})
+
+
+# --- Interrupted, and taken up again
+
+
+@with_processes
+def test_a_ctrl_c_and_on(grid, cache, tmp_path):
+    """One sentence and status 130, no file, no process left; then the same command does the rest, to the same bytes."""
+    whole, target = tmp_path / "whole.csv", tmp_path / "rows.csv"
+    chosen = ["--isa", "arm64", "--hook", "ops,direct+ops", "--processes", "2"]
+    assert grid(*chosen, "--out", whole)[0] == 0
+    program = [sys.executable, "-m", "tramplab", "grid", *chosen, "--out", str(target)]
+    process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
+    patience = time.monotonic() + 60
+    while not list(cache.glob("grid-*/*.json")) and time.monotonic() < patience:
+        time.sleep(0.01)
+    workers = {pid for pid, parent, _ in processes() if parent == process.pid}
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and len(workers) == 2
+    done = len(list(cache.glob("grid-*/*.json")))
+    assert 0 < done < 18
+    last = f"tramplab: interrupted; {64 * done} of 1152 rows are kept, and the same command goes on from there."
+    assert err.splitlines()[-1] == last and "Traceback" not in err
+    assert not workers & running()
+    assert sorted(os.listdir(tmp_path)) == ["cache", "whole.csv"]
+    status, _, err = grid(*chosen, "--out", target)
+    assert status == 0 and err.startswith(f"{64 * done} of 1152 rows are there already\n")
+    assert target.read_bytes() == whole.read_bytes()
+    assert not list(cache.glob("grid-*"))
+
+
+@pytest.mark.parametrize(("fault", "status"), [(KeyboardInterrupt, 130), (TramplabError("no."), 2)])
+def test_what_is_finished_is_not_done_again(grid, monkeypatch, tmp_path, fault, status):
+    """Stopped after five units, by the user or by a failure: seven remain, and the table is the same."""
+    whole, target = tmp_path / "whole.csv", tmp_path / "rows.csv"
+    assert grid(*SMALL, "--out", whole)[0] == 0
+    seen, finished = asked(monkeypatch), []
+    with monkeypatch.context() as m:
+        add = Progress.add
+
+        def stop(self, count):
+            add(self, count)
+            finished.append(count)
+            if len(finished) == 5:
+                raise fault
+
+        m.setattr(Progress, "add", stop)
+        assert grid(*SMALL, "--out", target)[0] == status
+    assert not target.exists() and len(seen) == 12
+    seen.clear()
+    assert grid(*SMALL, "--out", target)[0] == 0
+    assert len(seen) == 7 and target.read_bytes() == whole.read_bytes()
+
+
+def test_what_was_kept_is_for_these_sources_and_this_choice(cache):
+    """Another state of the sources, release or number of callbacks finds nothing; nor does a damaged file count."""
+    unit = Unit("arm64", "ops", LATEST, 1, (1, 2))
+    columns, answer = rows.answer(unit, Kernel("arm64"))
+    store = kept.Kept("one")
+    store.save(unit, columns, answer)
+    assert kept.Kept("one").load(unit) == (columns, answer)
+    assert kept.Kept("two").load(unit) is None
+    for change in ({"release": "v6.4"}, {"callbacks": (1,)}, {"args": 2}, {"hook": "direct"}):
+        assert store.load(dataclasses.replace(unit, **change)) is None
+    (file,) = store.folder.iterdir()
+    text = file.read_text()
+    short = {**json.loads(text), "rows": json.loads(text)["rows"][:1]}
+    for damaged in ("", text[:-5], "[]", "null", json.dumps(short), text.replace('"ops"', '"direct"', 1)):
+        file.write_text(damaged)
+        assert store.load(unit) is None
+    file.write_text(text)
+    assert store.load(unit) == (columns, answer)
+
+
+def test_the_state_is_that_of_the_sources(monkeypatch, tmp_path):
+    """Content and name of any source count; what an editor or Python leaves beside it does not."""
+    monkeypatch.setenv("TRAMPLAB_DATA", str(paths.data_file("releases.yml").parent))
+    monkeypatch.setattr(paths, "__file__", str(tmp_path / "paths.py"))
+    (tmp_path / "guest" / "arm64").mkdir(parents=True)
+    source = tmp_path / "guest" / "arm64" / "a.S"
+    states = []
+    for text in ("nop", "ret"):
+        source.write_text(text)
+        states.append(kept.state())
+    source.rename(source.with_name("b.S"))
+    states.append(kept.state())
+    assert len(set(states)) == 3
+    source.with_name(".b.S.swp").write_text("x")
+    source.with_name("b.pyc").write_text("x")
+    assert kept.state() == states[-1]
+    (tmp_path / "releases.yml").write_text("")
+    monkeypatch.setenv("TRAMPLAB_DATA", str(tmp_path))
+    assert kept.state() != states[-1]
+
+
+def test_sources_changed_meanwhile(grid, monkeypatch, tmp_path):
+    states = iter(["before", "after"])
+    monkeypatch.setattr(kept, "state", lambda: next(states))
+    status, out, err = grid(*SMALL, "--quiet", "--out", tmp_path / "rows.csv")
+    assert (status, out, err) == (
+        2,
+        "",
+        "tramplab: the sources were changed while the grid was running; run it again.\n",
+    )
+    assert not (tmp_path / "rows.csv").exists()
+
+
+def test_what_nobody_came_back_to_is_removed(cache):
+    old, new = kept.Kept("old").folder, kept.Kept("new").folder
+    (old / "x.json").write_text("{}")
+    week = time.time() - 8 * 24 * 3600
+    os.utime(old, (week, week))
+    kept.Kept("now")
+    assert not old.exists() and new.exists()
+
+
+# --- Workers
+
+
+@with_processes
+def test_a_worker_that_dies_is_a_sentence(cache):
+    """Killed from outside, as when memory is short: which signal, at what, and what to do."""
+    with Pool(1) as pool:
+        answers = pool.answers(cells.units(("arm64",), ("ops",)))
+        next(answers)
+        (worker,) = workers = pool.pids
+        os.kill(worker, signal.SIGKILL)
+        with pytest.raises(TramplabError, match=r"ended by SIGKILL at ops on arm64 v7.2, . arguments; .* same command"):
+            list(answers)
+    assert not workers & running()
+
+
+@with_processes
+def test_workers_end_with_the_process_that_made_them(cache):
+    """Even if that one has no time to say so."""
+    program = (
+        "from tramplab.grid import cells, pool\n"
+        "with pool.Pool(2) as p:\n"
+        "    for _ in p.answers(cells.units(('arm64',), ('ops',))):\n"
+        "        print(*p.pids, flush=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    workers = set(map(int, process.stdout.readline().split()))
+    process.kill()
+    process.communicate()
+    patience = time.monotonic() + 30
+    while (alive := workers & running()) and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert len(workers) == 2 and not alive
+
+
+def test_what_a_worker_cannot_do_is_its_sentence(cache):
+    unit = Unit("arm64", "opps", LATEST, 1, (1,))
+    with Pool(2) as pool, pytest.raises(TramplabError, match="unknown hook 'opps'; did you mean ops"):
+        list(pool.answers([unit]))
+
+
+def test_workers_do_not_see_the_folder_they_are_started_in(cache, monkeypatch, tmp_path):
+    """A file there with the name of a module of Python's own is not taken for it."""
+    (tmp_path / "selectors.py").write_text("raise SystemExit('the wrong one')")
+    (tmp_path / "json.py").write_text("raise SystemExit('the wrong one')")
+    monkeypatch.chdir(tmp_path)
+    with Pool(1) as pool:
+        ((_, _, answer),) = pool.answers([Unit("arm64", "ops", LATEST, 1, (1,))])
+    assert len(answer.rows) == 1
+
+
+# --- Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("columns", [120, 80, 40, 20])
+def test_a_bar_on_a_terminal(monkeypatch, columns):
+    """One line that is written over, never wider than the terminal, and ended before anything else is said."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    stream = Terminal()
+    with Progress(4113, "rows", stream) as progress:
+        progress.begin(100)
+        for _ in range(4013):
+            progress.add(1)
+    text = stream.getvalue()
+    drawn = text.removesuffix("\n").split("\r")[1:]
+    assert text.endswith("\n") and text.count("\n") == 1 and all(len(line) < columns for line in drawn)
+    assert drawn[0].strip().endswith("100 of 4113 rows"[: columns - 1])
+    if columns >= 80:
+        assert len({line.index("]") for line in drawn}) == 1 and "#." in drawn[50] and drawn[-1].count("#") == 40
+
+
+def test_lines_elsewhere_and_nothing_when_quiet(grid):
+    stream = io.StringIO()
+    with Progress(1000, "rows", stream) as progress:
+        progress.begin(0)
+        for _ in range(1000):
+            progress.add(1)
+    assert stream.getvalue().splitlines() == [f"{n} of 1000 rows" for n in range(100, 1001, 100)]
+    assert grid("--isa", "arm64", "--hook", "none", "--args", "1", "--quiet")[2] == ""
+
+
+# --- What the user can put right
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--isa", "amr64"], ["unknown ISA 'amr64'", "arm64"]),
+        (["--isa", ""], ["unknown ISA ''"]),
+        (["--hook", "opps"], ["unknown hook 'opps'", "ops"]),
+        (["--hook", "ops,"], ["unknown hook ''"]),
+        (["--release", "v9.9"], ["unknown release 'v9.9'"]),
+        (["--isa", "arm64", "--hook", "ops,ops-regs"], ["arm64 v7.2 has no ops-regs hook", "v5.5 to v6.1"]),
+        (["--hook", "direct", "--callbacks", "2"], ["direct hook takes one callback, not 2"]),
+        (["--args", "9"], ["--args", "0 to 8", "'9'"]),
+        (["--args", "-1"], ["--args"]),
+        (["--args", "one"], ["--args", "'one'"]),
+        (["--args", "2-1"], ["--args", "'2-1'"]),
+        (["--callbacks", "0-4"], ["--callbacks", "1 to 120", "'0-4'"]),
+        (["--callbacks", "121"], ["--callbacks", "1 to 120"]),
+        (["--callbacks", "1,,2"], ["--callbacks", "'1,,2'"]),
+        (["--processes", "0"], ["--processes", "1 to 256"]),
+        (["--processes", "many"], ["--processes", "'many'"]),
+        (["--out", "."], ["no ordinary file"]),
+        (["--out", "/dev/null"], ["no ordinary file", "standard output"]),
+        (["--out", "/proc/nowhere/rows.csv"], ["cannot write /proc/nowhere/rows.csv"]),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(grid, arguments, words):
+    status, out, err = grid(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("tramplab: ") and err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+def test_a_file_in_the_way_of_the_cache(grid, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "file"))
+    status, _, err = grid(*SMALL)
+    assert status == 2 and "TRAMPLAB_CACHE" in err and err.count("\n") == 1
+
+
+def test_a_full_disk_at_the_end_costs_nothing(grid, monkeypatch, tmp_path):
+    """The table cannot be written: one sentence, no file, and the next run has all rows already."""
+    target, replace = tmp_path / "rows.csv", os.replace
+
+    def full(source, to):
+        if str(to) == str(target):
+            raise OSError(28, "No space left on device")
+        replace(source, to)
+
+    with monkeypatch.context() as m:
+        m.setattr(os, "replace", full)
+        status, _, err = grid(*SMALL, "--quiet", "--out", target)
+    assert (status, err) == (2, f"tramplab: cannot write {target}: No space left on device.\n")
+    assert os.listdir(tmp_path) == ["cache"]
+    seen = asked(monkeypatch)
+    assert grid(*SMALL, "--out", target)[0] == 0 and seen == [] and target.exists()

@@ -1,0 +1,106 @@
+"""Which cells a grid has: units of work, each one hook on one function with a rising number of callbacks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .. import isa as isas
+from ..errors import TramplabError
+from ..ftrace import hooks, releases
+from ..ftrace.kernel import LATEST
+from ..ftrace.measure import FUNCTIONS
+from ..isa import ISAS
+
+ARGS = tuple(range(len(FUNCTIONS)))
+CALLBACKS = tuple(range(1, 65))
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The rows that are made together: a hook on the function of so many arguments, one row per number of callbacks."""
+
+    isa: str
+    hook: str
+    release: str
+    args: int
+    callbacks: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.hook} on {self.isa} {self.release}, {self.args} arguments"
+
+
+def units(
+    isa_names: tuple[str, ...] = tuple(ISAS),
+    hook_names: tuple[str, ...] | None = None,
+    release: str = LATEST,
+    args: tuple[int, ...] = ARGS,
+    callbacks: tuple[int, ...] = CALLBACKS,
+) -> list[Unit]:
+    """The units of a choice, in the order of the table, whatever order the choice is in.
+
+    hook_names: None for all that the release has on an ISA. A hook has the numbers of callbacks that it takes. Raises
+    TramplabError for anything unknown, and for a hook that was named and has no cell.
+    """
+    chosen = {isas.get(name).name for name in isa_names}
+    named = None if hook_names is None else {hooks.get(name).name for name in hook_names}
+    out: list[Unit] = []
+    for isa in (i for i in ISAS if i in chosen):
+        features = releases.features(ISAS[isa], release, {})
+        for hook in hooks.HOOKS.values():
+            if features[hook.needs] and (named is None or hook.name in named):
+                taken = tuple(k for k in sorted(set(callbacks)) if _refusal(hook, k) is None)
+                out += [Unit(isa, hook.name, release, n, taken) for n in sorted(set(args)) if taken]
+    for name in named or ():
+        if not any(u.hook == name for u in out):
+            raise _why_none(hooks.get(name), chosen, release, callbacks)
+    if not out:
+        raise TramplabError(f"no hook takes the number of callbacks asked for: {', '.join(map(str, callbacks))}.")
+    return out
+
+
+def numbers(text: str, what: str, low: int, high: int) -> tuple[int, ...]:
+    """What a user typed as whole numbers and ranges; `what` names it in the error.
+
+    >>> numbers("0-2,8", "--args", 0, 8)
+    (0, 1, 2, 8)
+    """
+    out: list[int] = []
+    for part in text.split(","):
+        m = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip(), re.ASCII)
+        if not m:
+            raise TramplabError(f"{what} takes whole numbers and ranges, such as {low}-{low + 2},{high}, not {text!r}.")
+        first, last = int(m[1]), int(m[2] or m[1])
+        if not low <= first <= last <= high:
+            raise TramplabError(f"{what} takes numbers from {low} to {high}, the smaller first, not {part.strip()!r}.")
+        out += range(first, last + 1)
+    return tuple(dict.fromkeys(out))
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names with commas between them.
+
+    >>> names("arm64, riscv64")
+    ('arm64', 'riscv64')
+    """
+    return tuple(part.strip() for part in text.split(","))
+
+
+def _refusal(hook: hooks.Hook, callbacks: int) -> TramplabError | None:
+    try:
+        hooks.requests(hook, callbacks)
+    except TramplabError as e:
+        return e
+    return None
+
+
+def _why_none(hook: hooks.Hook, chosen: set[str], release: str, callbacks: tuple[int, ...]) -> TramplabError:
+    """Why a hook has no cell: no ISA has it in the release, or it takes none of the numbers of callbacks."""
+    for isa in (i for i in ISAS if i in chosen):
+        try:
+            hooks.require(hook, releases.features(ISAS[isa], release, {}))
+        except TramplabError as e:
+            first = e
+        else:
+            return _refusal(hook, callbacks[0]) or TramplabError(f"there are no cells for {hook.name}.")
+    return first

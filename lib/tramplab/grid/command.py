@@ -1,0 +1,114 @@
+"""`tramplab grid`: the counts of every cell as CSV."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from ..errors import TramplabError, whole_number
+from ..ftrace import hooks
+from ..ftrace.kernel import LATEST
+from ..isa import ISAS
+from ..paths import write_whole
+from . import cells, kept
+from .cells import Unit
+from .pool import Pool
+from .progress import Progress
+from .rows import Answer
+
+MAX_PROCESSES = 256
+
+
+def add(sub) -> None:
+    """Add the command to the command line's subparsers."""
+    p = sub.add_parser("grid", help="counts of every hook, argument count and number of callbacks, as CSV")
+    p.add_argument("--isa", metavar="A,B", help=f"of {', '.join(ISAS)} (default: all)")
+    p.add_argument("--hook", metavar="H,I", help=f"of {', '.join(hooks.HOOKS)} (default: all that the release has)")
+    p.add_argument("--release", default=LATEST, metavar="R", help=f"kernel release (default {LATEST})")
+    p.add_argument("--args", default="0-8", metavar="N-M", help="arguments of the traced function (default 0-8)")
+    p.add_argument("--callbacks", default="1-64", metavar="N-M", help="callbacks on the function (default 1-64)")
+    p.add_argument("--processes", metavar="N", help="worker processes (default: one per CPU)")
+    p.add_argument("--out", metavar="FILE", help="write to FILE, whole or not at all, instead of standard output")
+    p.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    p.set_defaults(command=grid)
+
+
+def grid(args) -> None:
+    """Run it. What is finished is kept until the table is delivered, so the same command goes on after an interrupt."""
+    units = cells.units(
+        cells.names(args.isa) if args.isa is not None else tuple(ISAS),
+        cells.names(args.hook) if args.hook is not None else None,
+        args.release,
+        cells.numbers(args.args, "--args", 0, cells.ARGS[-1]),
+        cells.numbers(args.callbacks, "--callbacks", 1, hooks.MAX_CALLBACKS),
+    )
+    processes = whole_number(args.processes, "--processes") if args.processes is not None else _cpus()
+    if not 1 <= processes <= MAX_PROCESSES:
+        raise TramplabError(f"--processes is a number from 1 to {MAX_PROCESSES}, not {processes}.")
+    target = Path(args.out) if args.out else None
+    if target:
+        _check_target(target)
+    now = kept.state()
+    store = kept.Kept(now)
+    found = _all(units, store, processes, None if args.quiet else sys.stderr)
+    if kept.state() != now:
+        raise TramplabError("the sources were changed while the grid was running; run it again.")
+    text = as_csv(units, found)
+    if target:
+        write_whole(target, text)
+    else:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    store.forget(units)
+    cut = [found[u][1].refused for u in units if found[u][1].refused]
+    if cut:
+        print(f"tramplab: {len(cut)} of {len(units)} runs of rows end early; the first: {cut[0]}", file=sys.stderr)
+
+
+def as_csv(units: list[Unit], found: dict[Unit, tuple[list[str], Answer]]) -> str:
+    """The table, with the units in this order; raises TramplabError if there is not a single row."""
+    header = next((columns for columns, answer in found.values() if answer.rows), None)
+    if header is None:
+        raise TramplabError(found[units[0]][1].refused)
+    rows = [header, *(row for u in units for row in found[u][1].rows)]
+    return "".join(",".join(map(str, row)) + "\n" for row in rows)
+
+
+def _all(units: list[Unit], store: kept.Kept, processes: int, stream) -> dict[Unit, tuple[list[str], Answer]]:
+    """The columns and rows of every unit: those that are kept, and the others from workers."""
+    loaded = ((u, store.load(u)) for u in units)
+    found = {u: there for u, there in loaded if there}
+    total = sum(len(u.callbacks) for u in units)
+    with Progress(total, "rows", stream) as progress, Pool(processes) as pool:
+        progress.begin(sum(len(u.callbacks) for u in found))
+        try:
+            for unit, columns, answer in pool.answers([u for u in units if u not in found]):
+                store.save(unit, columns, answer)
+                found[unit] = columns, answer
+                progress.add(len(unit.callbacks))
+        except KeyboardInterrupt:
+            done = sum(len(u.callbacks) for u in units if store.has(u))
+            raise KeyboardInterrupt(
+                f"interrupted; {done} of {total} rows are kept, and the same command goes on from there."
+            ) from None
+    return found
+
+
+def _check_target(path: Path) -> None:
+    """Fail now rather than after all the work, where a file cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as e:
+        raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
+    if path.exists() and not path.is_file():
+        raise TramplabError(f"{path} is no ordinary file; leave --out away to write to standard output.")
+
+
+def _cpus() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        return os.cpu_count() or 1

@@ -1,0 +1,57 @@
+"""The rows of a unit: one kernel, one more callback each time, and a call after each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..analyse.measure import of_run
+from ..errors import TramplabError
+from ..ftrace import hooks
+from ..ftrace.growing import growing
+from ..ftrace.kernel import Kernel
+from ..ftrace.measure import FUNCTIONS
+from .cells import Unit
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows of a unit, a tuple of values per row; and why there are fewer than were asked for, "" if there are not."""
+
+    rows: tuple[tuple[str | int, ...], ...]
+    refused: str = ""
+
+
+def flat(measured: dict) -> dict[str, str | int]:
+    """What measure() returns as one row: nested names are joined, those of the components as they are.
+
+    >>> flat({"isa": "arm64", "components": {"site": {"loads": 1}}, "return_mispredicts": {"own": 0}})
+    {'isa': 'arm64', 'site_loads': 1, 'return_mispredicts_own': 0}
+    """
+    out: dict[str, str | int] = {}
+    for name, value in measured.items():
+        if isinstance(value, dict):
+            prefix = "" if name == "components" else f"{name}_"
+            out |= {f"{prefix}{inner}": v for inner, v in flat(value).items()}
+        else:
+            out[name] = value
+    return out
+
+
+def answer(unit: Unit, kernel: Kernel) -> tuple[list[str], Answer]:
+    """The columns and the rows of a unit, on an idle kernel of its ISA and release, which is idle again afterwards.
+
+    Rows end where the lab cannot attach as many as are asked for.
+    """
+    function, hook = kernel.function(FUNCTIONS[unit.args]), hooks.get(unit.hook)
+    found: list[dict[str, str | int]] = []
+    refused = ""
+    with growing(kernel, function) as attach:
+        for callbacks in unit.callbacks:
+            try:
+                attach(hooks.requests(hook, callbacks))
+            except TramplabError as e:
+                refused = f"{unit}, {callbacks} callbacks: {e}"
+                break
+            run = kernel.call(function, *range(1, unit.args + 1))
+            found.append(flat(of_run(run, unit.isa, unit.hook, unit.release, unit.args, callbacks)))
+    return list(found[0]) if found else [], Answer(tuple(tuple(row.values()) for row in found), refused)
