@@ -18,6 +18,7 @@ from . import (
     observing,  # noqa: F401 (a claim's judge)
     published_call_ops,
     published_pairs,
+    register_map,
     return_stack,
     single_callback,
     switching,
@@ -31,6 +32,7 @@ STUDIES: dict[str, ModuleType] = {
         single_callback,
         first_callback,
         dead_registers,
+        register_map,
         dropped_saves,
         callbacks,
         choosing,
