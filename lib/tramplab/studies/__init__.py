@@ -18,6 +18,7 @@ from . import (
     observing,  # noqa: F401 (a claim's judge)
     published_call_ops,
     published_pairs,
+    record_life,
     register_map,
     return_stack,
     single_callback,
@@ -36,6 +37,7 @@ STUDIES: dict[str, ModuleType] = {
         dropped_saves,
         callbacks,
         choosing,
+        record_life,
         switching,
         counting,
         return_stack,
