@@ -61,6 +61,25 @@ def heat_rows() -> pd.DataFrame:
     return frame
 
 
+FATES = {"restored": "R", "kept": "K", "lost to the callback": "C", "lost to the hook": "H", "never met": "N"}
+
+
+def fate_rows() -> pd.DataFrame:
+    """Registers of their own in every panel; riscv64 lacks a hook, and no cell has the last of FATES."""
+    registers = {
+        "x86_64": ("rdi rsi", "rax", "r10 r11"),
+        "arm64": ("x0-x7", "x9"),
+        "riscv64": ("a0-a7", "t0", "s0-s11"),
+    }
+    return pd.DataFrame(
+        {"isa": isa, "register": register, "hook": hook, "fate": list(FATES)[(i + j) % 4]}
+        for isa, names in registers.items()
+        for i, register in enumerate(names)
+        for j, hook in enumerate(("ops", "ops-regs", "direct", "direct+ops"))
+        if not (isa == "riscv64" and hook == "ops-regs")
+    )
+
+
 STEPS = ("1: boot", "2: a", "3: a + other", "4: a", "5: boot")
 LIFE = {
     "target": ("nothing", "ftrace_trampoline[0]", "ftrace_caller", "ftrace_caller", "nothing"),
@@ -115,6 +134,7 @@ EXAMPLES = {
     "lines, log": lambda: lines("instructions", over="callbacks", shared=False, log="xy")(line_rows()),
     "heat": lambda: heat_map("loads", rows="hook", columns="release")(heat_rows()),
     "heat, rows": lambda: heat_map("loads", per_row=True)(heat_rows()),
+    "heat, letters": lambda: heat_map("fate", "register", "hook", letters=FATES, quiet=("kept",))(fate_rows()),
     "pairs": lambda: scatter("predicted", "measured", "case", "core", "least", "most")(pair_rows()),
     "strip": lambda: state_strip(quiet=("nothing", "0"))(strip_rows()),
     "waterfall": lambda: waterfall("instructions", step="change")(change_rows()),
@@ -125,6 +145,7 @@ NAMED = {
     "point": (("panel", "series", "over"), "instructions (per call)"),
     "pair": (("panel", "series", "name", "against"), "predicted (cycles)"),
     "cell": (("panel", "row", "column"), "loads"),
+    "letter": (("panel", "row", "column"), "fate"),
     "state": (("panel", "step", "lane"), "state"),
     "step": (("panel", "step"), "instructions"),
 }

@@ -44,7 +44,7 @@ def test_every_colour_is_declared_with_the_same_light_value(kind):
 
 
 @pytest.mark.parametrize("page", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["heat", "heat, rows", "strip"])
+@pytest.mark.parametrize("kind", ["heat", "heat, rows", "heat, letters", "strip"])
 @both_layouts
 def test_text_in_cells_can_be_read(kind, layout, page):
     drawing, values = example(kind), declared()[page]

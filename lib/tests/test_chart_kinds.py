@@ -8,6 +8,7 @@ from collections import Counter
 import pandas as pd
 import pytest
 from charts import (
+    FATES,
     ISAS,
     LIFE,
     STEPS,
@@ -17,6 +18,7 @@ from charts import (
     box,
     change_rows,
     elements,
+    fate_rows,
     heat_rows,
     line_rows,
     marks,
@@ -27,8 +29,9 @@ from charts import (
     texts,
 )
 
+from tramplab.errors import TramplabError
 from tramplab.publish import chart
-from tramplab.publish.chart import heat_map, lines, scatter, stacked_bars, state_strip, theme, waterfall
+from tramplab.publish.chart import heat, heat_map, lines, scatter, stacked_bars, state_strip, theme, waterfall
 from tramplab.publish.chart.text import number, signed
 
 # -- stacked bars
@@ -204,6 +207,29 @@ def test_names_of_columns_are_written_upright_where_they_do_not_fit():
         assert sorted({t.text for t in printed if t.upright}) == sorted(turned)
         clashes = [(a.text, b.text) for a, b in itertools.combinations(printed, 2) if overlap(box(a), box(b))]
         assert clashes == []
+
+
+@both_layouts
+def test_letters_stand_in_their_cells_and_are_explained_below(layout):
+    svg, rows = picture("heat, letters", layout), fate_rows()
+    printed = texts(svg)
+    for mark in marks(svg, "letter"):
+        left, top, right, bottom = mark.rectangle()
+        said = mark.get("aria-label").split("; ")[-1]
+        (letter,) = [t.text for t in printed if left < t.x < right and top < t.y < bottom]
+        assert letter == FATES[said.removeprefix("fate: ")]
+    used = list(dict.fromkeys(rows["fate"]))
+    explained = [t.text for t in printed if " = " in t.text]
+    assert sorted(explained) == sorted(f"{FATES[fate]} = {fate}" for fate in used)
+    assert len({mark.get("fill") for mark in marks(svg, "letter")}) == len(used)
+    names = Counter(t.text for t in printed)
+    assert names["rax"] == names["x9"] == names["t0"] == 1, "a panel has its own rows"
+    assert names[heat.MISSING] == (rows["isa"] == "riscv64").sum() / 3, "a hook that an ISA lacks"
+
+
+def test_a_word_without_a_letter_is_refused():
+    with pytest.raises(TramplabError, match="no letter stands for 'gone'; add it to letters="):
+        heat_map("fate", "register", "hook", letters=FATES)(fate_rows().assign(fate="gone"))
 
 
 # -- state strips

@@ -25,6 +25,10 @@ JUDGED = [claim_id for claim_id in IDS if verdict.judge_of(claim_id)]
 #: The message-ids that are known; no other may appear.
 MESSAGES = {
     "20191022175052.frjzlnjjfwwfov64@ast-mbp.dhcp.thefacebook.com",
+    "20191022170430.6af3b360@gandalf.local.home",
+    "20191022215841.2qsmhd6vxi4mwade@ast-mbp.dhcp.thefacebook.com",
+    "20191022234921.n5nplxlyq25mksxg@ast-mbp.dhcp.thefacebook.com",
+    "YICbK5JLqRXnjgEW@krava",
     "20210421211706.3589473e@oasis.local.home",
     "20221108220651.24492-1-revest@chromium.org",
     "20240306165904.108141-1-puranjay12@gmail.com",

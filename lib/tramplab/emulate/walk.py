@@ -43,7 +43,7 @@ def walk(
         if len(moments) == LONGEST:
             raise TramplabError(f"the call has more than {LONGEST} instructions; walk through a shorter one.")
         changed = {name: value for name, value in after.items() if name != pc_name and value != before[name]}
-        moments.append(Moment(before[pc_name], changed, *_accesses(machine)))
+        moments.append(Moment(before[pc_name], changed, *accesses(machine)))
         before = after
     return start, moments
 
@@ -66,7 +66,7 @@ def stepping(
         yield now
 
 
-def _accesses(machine: Machine) -> tuple[tuple[Access, ...], tuple[Access, ...]]:
+def accesses(machine: Machine) -> tuple[tuple[Access, ...], tuple[Access, ...]]:
     """Stores and loads of the instruction just stepped over."""
     own = [event for event in machine.events().tolist() if event[4] != INSTRUCTION]
     overwritten = {a + n for _, a, _, size, kind in own if kind == STORE for n in range(size)}

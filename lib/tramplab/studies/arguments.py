@@ -19,7 +19,7 @@ from .once import once
 NAME = "arguments"
 TITLE = "What each argument of the function costs"
 #: A line each, so at most six.
-SHOWN = ("ops", "ops-regs", "direct")
+SHOWN = ("ops", "ops-regs", "ops-live", "direct", "bpf-fentry")
 UNITS = {"load_bytes": "B", "store_bytes": "B", "bytes_moved": "B"}
 
 

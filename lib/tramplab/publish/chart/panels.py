@@ -118,6 +118,17 @@ def lines_of(data: pd.DataFrame, key: str) -> tuple[dict[str, list[str]], bool]:
     return sides, False
 
 
+def key(letters: dict[str, str], pixels: int) -> list[alt.Chart]:
+    """What letters in narrow places stand for (state -> letter), as one more panel; none if there are no letters."""
+    records = [{"line": i, "label": f"{letter} = {state}"} for i, (state, letter) in enumerate(letters.items())]
+    if not records:
+        return []
+    texts = decoration(records).mark_text(align="left", baseline="top", aria=False)
+    line = alt.Y("line:Q", scale=alt.Scale(domain=[0, len(records)], reverse=True), axis=None)
+    label = texts.encode(x=alt.XValue(0), y=line, text=alt.Text("label:N"))
+    return [label.properties(width=pixels, height=LINE * len(records))]
+
+
 def abreast(pixels: float, panels: int, least: float, most: int) -> int:
     """How many panels of at least `least` pixels stand side by side in so many; never fewer than one."""
     return max(1, min(most, panels, int((pixels + GAP) // (least + GAP))))

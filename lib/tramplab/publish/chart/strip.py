@@ -139,7 +139,7 @@ def _layout(data: pd.DataFrame, runs: list[_Run], colours: dict[str, str], name:
         texts = _texts([(run, label) for run, label in zip(runs, labels, strict=True) if run.panel == panel])
         parts = marks.transform_filter(panels.only(panel)), texts.encode(**where)
         charts.append(panels.layers(*parts, width=wide * len(top), height=high * len(side), title=panel))
-    return panels.spec([*charts, *_key(letters, wide * len(top))], 1)
+    return panels.spec([*charts, *panels.key(letters, wide * len(top))], 1)
 
 
 def _marks(colours: dict[str, str], name: str, along: str) -> alt.Chart:
@@ -170,17 +170,3 @@ def _texts(labels: list[tuple[_Run, list[str]]]) -> alt.Chart:
     ]
     texts = panels.decoration(records).mark_text(baseline="middle", dy=alt.expr("datum.dy"), color=INK, aria=False)
     return texts.encode(text=alt.Text("label:N"))
-
-
-def _key(letters: dict[str, str], pixels: int) -> list[alt.Chart]:
-    """What the letters in narrow blocks stand for, as the last panel; nothing if there are none."""
-    records = [{"line": i, "label": f"{letter} = {state}"} for i, (state, letter) in enumerate(letters.items())]
-    if not records:
-        return []
-    texts = panels.decoration(records).mark_text(align="left", baseline="top", aria=False)
-    line = alt.Y("line:Q", scale=alt.Scale(domain=[0, len(records)], reverse=True), axis=None)
-    return [
-        texts.encode(x=alt.XValue(0), y=line, text=alt.Text("label:N")).properties(
-            width=pixels, height=LINE * len(records)
-        )
-    ]

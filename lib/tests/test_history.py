@@ -1,0 +1,48 @@
+"""What the chapter says the kernel did, against data/releases.yml: releases, commits, and how well they are known."""
+
+import re
+
+import pytest
+
+from tramplab.ftrace import releases
+from tramplab.isa import ISAS
+from tramplab.paths import checkout
+
+TEXT = (checkout() / "book" / "trampoline-variants.md").read_text("utf-8")
+SECTION = TEXT.partition("\n(since)=\n")[2].partition("\n(single-callback-history)=\n")[0]
+ITEMS = re.findall(r"^- \*\*(v\d+\.\d+)\*\*, (\w+)\.(.*?)(?=^- |^\S)", SECTION, re.MULTILINE | re.DOTALL)
+COMMIT = re.compile(r"\b[0-9a-f]{12}\b")
+
+
+def changes() -> dict[str, set[tuple[str, str]]]:
+    """commit -> the releases since which a feature has it for its source, with how well that is known."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for isa in ISAS:
+        for feature in releases.feature_names(isa):
+            for interval in releases.intervals(isa, feature):
+                for commit in COMMIT.findall(releases.source(interval.source).get("commit", "")):
+                    if interval.since:
+                        found.setdefault(commit, set()).add((interval.since, interval.sure))
+    return found
+
+
+def test_there_are_items_in_order():
+    assert len(ITEMS) >= 10
+    order = [releases.parse(release) for release, _, _ in ITEMS]
+    assert order == sorted(order) and {sure for _, sure, _ in ITEMS} <= {"read", "inferred", "recalled"}
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: item[0])
+def test_an_item_agrees_with_the_facts_of_the_lab(item):
+    release, sure, text = item
+    assert COMMIT.search(text) or "@" in text, "a commit or a mail"
+    known = changes()
+    for commit in COMMIT.findall(text):
+        if commit in known:
+            assert (release, sure) in known[commit], commit
+
+
+def test_most_items_are_facts_of_the_lab_too():
+    """Else the comparison above would compare nothing."""
+    known = changes()
+    assert len([c for _, _, text in ITEMS for c in COMMIT.findall(text) if c in known]) >= 9
