@@ -8,7 +8,6 @@ test_abi.py draws the states, test_mutants.py shows that the check notices broke
 
 from __future__ import annotations
 
-import functools
 import random
 import struct
 from collections.abc import Callable, Iterator
@@ -429,7 +428,6 @@ class Hooked:
             assert not any(m.read(address, size)), f"{what} is not back at zero"
         self._compare(self._expected(state), self.observations())
 
-    @functools.cache
     def _passed(self, function: str) -> tuple[str, ...]:
         """The registers that must reach the body: arguments, everything callee-saved, the stack and the way back.
 
@@ -447,7 +445,7 @@ class Hooked:
         if own == "clobbered":
             names |= {*isa.scratch} - {"x9", "t0"}
         if own == "own-regs" or (own is None and any(self._saves_regs(o) for o in self.ops)):
-            names |= _TEMPORARIES_KEPT.get(isa.name, set())
+            names |= _TEMPORARIES_KEPT.get(isa.name, set()) | ({"t1"} if own else set())
         return tuple(r for r in isa.registers if r in names)
 
     def _taken(self, functions: tuple[str, ...]) -> set[str]:

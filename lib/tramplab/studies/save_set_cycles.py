@@ -111,8 +111,8 @@ def live_is_hardly_a_gain(frame: pd.DataFrame | None = None) -> Verdict:
     found = [f"{r.gain:.0f} of {r.clobbered:.0f} on {r.core} ({r.share:.0%})" for r in per_core.itertuples()]
     before = [f"{r.before:.0f} on {r.core}" for r in per_core.itertuples()]
     because = (
-        "With two arguments, saving only these instead of all that C may clobber takes off, in cycles estimated with models of the "
-        f"cores: {'; '.join(found)}; we call less than {HARDLY:.0%} hardly meaningful. The step before it, from all registers "
+        "With two arguments, saving only these instead of all that C may clobber takes off, in cycles estimated with models of "
+        f"the cores: {'; '.join(found)}; we call less than {HARDLY:.0%} hardly meaningful. The step before it, from all registers "
         f"to those that C may clobber, takes off {', '.join(before)}."
     )
     values = {f"{r.core}, cycles less": f"{r.gain:.0f} of {r.clobbered:.0f}" for r in per_core.itertuples()}

@@ -73,7 +73,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, int]:
 FIGURES = (
     Figure(
         "fig-save-sets",
-        "What does a hook add that saves live arguments, what C clobbers, or more?",
+        "What does a hook add, by what its trampoline saves?",
         chart=lines("instructions", over="args", series="save", facet="isa"),
         table=table,
         alt="A panel per ISA: instructions that one ops adds to a call against the number of arguments, with a line for each of "

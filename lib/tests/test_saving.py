@@ -1,0 +1,308 @@
+"""Trampolines that differ in their save sets: they save what they say, the prototypes are right, and the room is shared out."""
+
+import dataclasses
+
+import pytest
+
+import abi
+from tramplab import Direct, Kernel, Ops, TramplabError
+from tramplab.analyse.measure import measure
+from tramplab.analyse.unwind import BOTH, judge, watch
+from tramplab.emulate.dwarf import Signature
+from tramplab.ftrace import saving, shapes
+from tramplab.ftrace.measure import FUNCTIONS
+from tramplab.ftrace.ops import SETS_IP, SETS_SP
+from tramplab.ftrace.saving.live import live_registers
+from tramplab.isa import ISAS, get
+
+every_isa = pytest.mark.parametrize("isa", ISAS)
+#: What ftrace_caller of v7.2 executes besides to find its ops and a direct call, and this generator does not; by hand.
+FINDING = {"x86_64": 0, "arm64": 5, "riscv64": 4}
+#: What new_two_args(1, 2) returns (guest/core/replacements.c).
+NEW_TWO = 1 * 29 + 2 * 31 + (1 << 40)
+
+
+@pytest.fixture(scope="module", params=ISAS)
+def kernel(request):
+    return Kernel(request.param)
+
+
+def added(kernel, function, ops):
+    arguments = range(1, FUNCTIONS.index(function.name) + 1)
+    idle = kernel.call(function, *arguments)
+    with kernel.attached(function, ops):
+        run = kernel.call(function, *arguments)
+    assert run.value == idle.value and run.hits == (1,)
+    return run.counts.total - idle.counts.total, run
+
+
+# -- what they save
+
+
+def test_own_args_is_the_kernels_trampoline_that_knows_its_ops(kernel):
+    """As many instructions and bytes as ftrace_caller, without what finds the ops and looks for a direct call."""
+    f = kernel.function("three_args")
+    (own, run), (theirs, real) = (added(kernel, f, Ops(save=save)) for save in ("own-args", "args"))
+    assert theirs.instructions - own.instructions == FINDING[kernel.isa.name]
+    assert own.stores == theirs.stores and run.frame == real.frame
+
+
+@pytest.mark.parametrize("release", ["v6.1", "v7.2"])
+def test_own_regs_is_the_regs_trampoline_of_x86(release):
+    """Three instructions less: it does not look for a direct call."""
+    k = Kernel("x86_64", release)
+    (own, run), (theirs, real) = (added(k, k.function("two_args"), Ops(save=save)) for save in ("own-regs", "regs"))
+    assert theirs.instructions - own.instructions == 3 and own.stores == theirs.stores and run.frame == real.frame
+
+
+def test_larger_sets_cost_more(kernel):
+    """live < ip <= ip+sp, and all is more than any; the frame is never written less."""
+    f = kernel.function("two_args")
+    cost = {save: added(kernel, f, Ops(save=save)) for save in saving.SETS}
+    instructions = {save: counts.instructions for save, (counts, _) in cost.items()}
+    written = {save: run.frame.written for save, (_, run) in cost.items()}
+    for values in (instructions, written):
+        assert values["live"] < values["ip"] < values["ip+sp"] < values["own-regs"]
+        assert values["live"] < values["clobbered"] < values["own-regs"]
+        assert values["own-args"] < values["own-regs"]
+
+
+def test_live_grows_with_the_arguments(kernel):
+    """By one store and one load for every argument that is in a register, and not at all beyond those."""
+    stores = [added(kernel, kernel.function(name), Ops(save="live"))[0].stores for name in FUNCTIONS]
+    registers = len(kernel.isa.args)
+    assert [b - a for a, b in zip(stores, stores[1:])] == [1] * registers + [0] * (len(FUNCTIONS) - 1 - registers)
+
+
+@pytest.mark.parametrize("name", abi.FUNCTIONS)
+def test_live_registers_are_those_whose_poison_shows(kernel, name):
+    """A register is alive at a function's entry if its value matters; found by poisoning, not by prototype."""
+    isa, image = kernel.isa, kernel.image
+    memory = kernel.memory(5, 7, 9, 11)
+    places = {"pointer_args": isa.args[:2], "big_struct_return": (isa.struct_return,)}.get(name, ())
+    start = {r: 3 + n for n, r in enumerate((*isa.args, isa.struct_return))} | {r: memory + 8 * n for n, r in enumerate(places)}
+
+    def outcome(changed: dict[str, int]) -> tuple:
+        for n in range(4):
+            kernel.machine.write_u64(memory + 8 * n, 5 + 2 * n)
+        given = {isa.fp: kernel.machine.stack_top - 32, **start, **changed}
+        raw = kernel.machine.call(kernel.function(name).address, given, [21, 22])
+        pair = isa.returns if name == "struct_return" else isa.returns[: name != "big_struct_return"]
+        return (*(raw.registers[r] for r in pair), *(kernel.machine.read_u64(memory + 8 * n) for n in range(4)))
+
+    clean = outcome({})
+    alive = {r for r in start if outcome({r: memory + 16 if r in places else 99}) != clean}
+    assert alive == set(live_registers(isa, name, image.signatures[name]))
+
+
+@pytest.mark.parametrize("name", abi.FUNCTIONS)
+def test_live_keeps_what_each_function_takes(kernel, name):
+    """Under a callback that spoils all it may: arguments, results and the caller's registers, for every traced function."""
+    lab = _lab(kernel.isa.name)
+    with lab.kernel.attached(None, abi.observing(save="live", filter=(name,))) as registered:
+        hooked = abi.Hooked(lab, "ops-live-one", registered)
+        for seed in range(20):
+            hooked.check(seed, name)
+
+
+def _lab(isa: str, release: str = "v7.2", **overrides) -> abi.Lab:
+    return abi.Lab(abi.Place(isa, release, tuple(overrides.items())))
+
+
+def test_a_prototype_that_is_not_simple_is_refused():
+    for isa, arguments in (("x86_64", (24,)), ("arm64", (8,) * 7 + (16,)), ("riscv64", (8,) * 7 + (16,))):
+        with pytest.raises(TramplabError, match="live registers of f are not known .* use another save set"):
+            live_registers(get(isa), "f", Signature(arguments, 8))
+    assert live_registers(get("x86_64"), "f", Signature((8,) * 8, 0)) == get("x86_64").args
+
+
+# -- mutants: each line left out in turn
+
+_NOPS = (".byte 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0",) * 2  # slots for what these machines need not do
+#: Lines that no call misses: registers that C keeps, so that loading them again changes nothing unless a callback wrote
+#: there; stores that only a callback reads which wants that register; marks for direct calls and for readers of a pt_regs.
+HARMLESS = {
+    **{("x86_64", save): _NOPS for save in saving.SETS},
+    ("x86_64", "own-args"): (*_NOPS, "mov qword ptr [rsp + 120], 0", "mov rbp, [rsp + 32]"),
+    ("x86_64", "own-regs"): (
+        *_NOPS,
+        *(f"mov {r}, [rsp + {at}]" for r, at in (("rbp", 32), ("r12", 24), ("r13", 16), ("r14", 8), ("r15", 0), ("rbx", 40))),
+        "mov [rsp + 48], r11",
+        *(f"mov qword ptr [rsp + {at}], {mark}" for at, mark in ((120, 0), (160, "0x18"), (136, 16))),
+        "mov [rsp + 168], rax",  # the flags, which lie there already
+    ),
+    ("arm64", "own-regs"): (
+        *(f"stp x{n}, x{n + 1}, [sp, #{112 + 8 * (n - 10)}]" for n in range(10, 28, 2)),
+        "str x28, [sp, #256]",
+        "str xzr, [sp, #72]",
+    ),
+    ("riscv64", "own-args"): ("sd zero, 32(sp)", "ld s0, 24(sp)"),
+    ("riscv64", "own-regs"): (
+        "ld s0, 24(sp)",
+        *(f"ld {r}, {152 + 8 * n}(sp)" for n, r in enumerate(("gp", "tp", *(f"s{i}" for i in range(1, 12))))),
+    ),
+}
+
+
+def _mutants(parts: saving.Code):
+    """Every line of a trampoline's text, and the text without it."""
+    for part in ("before", "after"):
+        lines = getattr(parts, part).splitlines()
+        for n, line in enumerate(lines):
+            yield line, dataclasses.replace(parts, **{part: "\n".join([*lines[:n], *lines[n + 1 :]])})
+
+
+@pytest.mark.parametrize("save", saving.SETS)
+def test_every_line_is_needed(kernel, monkeypatch, save):
+    """A trampoline without one of its lines does something wrong, but for the lines that are known to be harmless."""
+    isa = kernel.isa.name
+    lab = _lab(isa)
+    parts = saving.code(lab.kernel.image, lab.kernel.features, save, ("big_struct_return", "eight_args"))
+    survivors = []
+    for line, mutant in _mutants(parts):
+        monkeypatch.setattr(saving, "code", lambda *_, mutant=mutant: mutant)
+        if _survives(isa, save):
+            survivors.append(line)
+    assert sorted(survivors) == sorted(HARMLESS.get((isa, save), ()))
+
+
+def _survives(isa: str, save: str) -> bool:
+    """Does nothing go wrong: registers, what callbacks see, frame records, and calls that are sent on elsewhere?"""
+    lab = _lab(isa)
+    k = lab.kernel
+    f = k.function("two_args")
+    try:
+        with k.attached(None, abi.observing(save=save)) as registered:
+            hooked = abi.Hooked(lab, save, registered)
+            for seed in range(1, 13):
+                hooked.check(seed)
+        k.machine.set_meter("record")
+        if isa == "arm64":
+            with k.attached(f, Ops(save=save)):
+                assert _found(k) == {(BOTH, "")}
+        if save in SETS_IP:
+            with k.attached(f, Ops(save=save, callback="lab_livepatch", go_to="new_two_args")):
+                assert k.call(f, 1, 2).value == NEW_TWO
+        if save in SETS_SP:
+            with k.attached(f, Ops(save=save, callback="lab_call_instead", go_to="new_two_args")):
+                assert k.call(f, 1, 2).value == NEW_TWO
+            assert k.machine.read_u64(k.image.address("lab_returns")) == 1
+    except (AssertionError, TramplabError):
+        return False
+    return True
+
+
+# -- frame records
+
+
+@pytest.mark.parametrize("save", saving.SETS)
+@pytest.mark.parametrize(("isa", "overrides"), [("x86_64", {"frame_pointer": True}), ("arm64", {})])
+def test_the_callback_sees_function_and_caller_by_frame_pointers(isa, overrides, save):
+    k = Kernel(isa, **overrides)
+    with k.attached(k.function("two_args"), Ops(save=save)):
+        assert _found(k) == {(BOTH, "")}
+
+
+def _found(k: Kernel) -> set[tuple[str, str]]:
+    """What an unwinder by frame pointers finds of two_args and its caller while the callback runs."""
+    run, boundaries = watch(k, k.function("calls_others"), k.function("two_args"), 1, 2, 3)
+    inside = [b for b in boundaries if run.component_of(b.plain.addresses[0]) == "callback"]
+    seen = [judge(b.plain, b.truth, "two_args", "calls_others", run.name_of) for b in inside]
+    return {(v.found, v.wrong) for v in seen}
+
+
+@pytest.mark.parametrize("save", saving.SETS)
+@pytest.mark.parametrize("release", ["v5.17", "v6.12", "v7.2"])
+def test_with_frame_pointers_the_calling_convention_survives(release, save):
+    lab = _lab("x86_64", release, frame_pointer=True)
+    with lab.kernel.attached(None, abi.observing(save=save)) as registered:
+        hooked = abi.Hooked(lab, save, registered)
+        for seed in range(20):
+            hooked.check(seed)
+
+
+# -- alone and in company
+
+
+def test_a_second_ops_takes_the_trampoline_away_and_gives_it_back(kernel):
+    """Alone the site leads to it, in company to the common trampoline; with CALL_OPS the literal follows the same rule."""
+    f, slowpath = kernel.function("two_args"), kernel.slowpath
+    listed, read = kernel.image.address("ftrace_list_ops"), kernel.machine.read_u64
+    with kernel.attached(f, Ops(save="live")) as (own,):
+        assert slowpath.target("two_args") == own.trampoline and kernel.names()(own.trampoline) == "ftrace_trampoline[0]"
+        run = kernel.call(f, 1, 2)
+        assert run.component_of(own.trampoline) == "trampoline" and run.hits == (1,)
+        assert {run.symbol_of(s.pc) for s in run.steps} == {"two_args", "ftrace_trampoline[0]", "lab_callback"}
+        assert f.site.literal is None or read(f.site.literal) == own.address
+        for other in (Ops(), Ops(save="clobbered"), Direct()):
+            with kernel.attached(f, other):
+                assert slowpath.target("two_args") != own.trampoline and kernel.call(f, 1, 2).value == 13
+                assert f.site.literal is None or read(f.site.literal) == listed
+            assert slowpath.target("two_args") == own.trampoline
+            assert f.site.literal is None or read(f.site.literal) == own.address
+
+
+@every_isa
+def test_text_is_as_before_afterwards(isa):
+    k = Kernel(isa)
+    spans = [(s.address, s.size) for s in k.image.segments if s.executable]
+    before = [k.machine.read(*span) for span in spans]
+    for save in saving.SETS:
+        with k.attached(None, Ops(save=save, filter=("two_args",))):
+            assert [k.machine.read(*span) for span in spans] != before
+        assert [k.machine.read(*span) for span in spans] == before
+
+
+def test_a_site_that_cannot_reach_it_goes_to_the_common_trampoline(monkeypatch):
+    """On riscv64 since v6.16 a JALR reaches 2 KiB; the ops is served all the same."""
+    k = Kernel("riscv64")
+    f, caller = k.function("two_args"), k.image.address("ftrace_caller")
+    monkeypatch.setattr(k.slowpath, "_reaches", lambda site, target: target == caller)
+    with k.attached(f, Ops(save="ip")):
+        run = k.call(f, 1, 2)
+    assert run.hits == (1,) and "ftrace_caller" in {run.symbol_of(s.pc) for s in run.steps}
+
+
+# -- what is refused
+
+
+def test_the_room_can_be_full(kernel):
+    """A clear sentence, nothing left behind, and room again after detaching."""
+    f = kernel.function("two_args")
+    with pytest.raises(TramplabError, match="the room for trampolines .* is full: detach one first"):
+        kernel.attach(f, *[Ops(save="own-regs")] * 20)
+    assert not kernel.slowpath.ops
+    with kernel.attached(f, Ops(save="own-regs"), Ops(save="live")):
+        assert kernel.call(f, 1, 2).hits == (1, 1)
+
+
+def test_shapes_and_save_sets_have_one_room(kernel):
+    f, g = kernel.function("two_args"), kernel.function("three_args")
+    with shapes.attached(kernel, f, shapes.GRID[0]), pytest.raises(TramplabError, match="a shape is attached"):
+        kernel.attach(g, Ops(save="ip"))
+    with kernel.attached(f, Ops(save="ip")):
+        with pytest.raises(TramplabError, match="save set is attached and has the room: detach its ops first"):
+            shapes.install(kernel, shapes.GRID[0])
+        assert kernel.call(f, 1, 2).hits == (1,)
+
+
+def test_unknown_sets_and_old_releases_are_refused():
+    with pytest.raises(TramplabError, match="unknown save set 'alive'; did you mean live"):
+        Ops(save="alive")
+    for isa, release, since in (("arm64", "v6.1", "since v6.2"), ("riscv64", "v6.4", "since v6.10")):
+        k = Kernel(isa, release)
+        with pytest.raises(TramplabError, match=f"hands over an ftrace_regs, which {isa} {release} has not; .* {since}"):
+            k.attach(k.function("one_arg"), Ops(save="ip"))
+        assert not k.slowpath.ops
+
+
+@pytest.mark.parametrize("hook", ["ops-ip", "ops-live", "ops-clobbered"])
+def test_the_hooks_are_measured_like_any(hook):
+    for isa in ISAS:
+        m, plain = measure(isa, hook), measure(isa, "ops")
+        assert m["components"]["callback"] == plain["components"]["callback"]
+        assert m["return_mispredicts"] == plain["return_mispredicts"]
+    with pytest.raises(TramplabError, match="takes one callback, not 2"):
+        measure("arm64", hook, callbacks=2)
+    with pytest.raises(TramplabError, match=f"has no {hook} hook; riscv64 has it since v6.10"):
+        measure("riscv64", hook, "v6.4")
