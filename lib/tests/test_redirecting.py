@@ -3,20 +3,21 @@
 import pytest
 
 import abi
-from tramplab import Direct, Kernel, Ops, TramplabError
+from tramplab import Direct, Kernel, Ops, StepLimit, TramplabError
 from tramplab.analyse.returnstack import replay
 from tramplab.ftrace.ops import SETS_IP
 from tramplab.isa import ISAS
 from tramplab.studies.patched_calls import CALLS, passed, result
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
-#: A kernel of every kind of trampoline that lets an ip be changed.
+#: A kernel of every kind of trampoline that lets an ip be changed. On riscv64 up to v6.2 a function cannot be left for
+#: another one, see the last test.
 PLACES = [
     (isa, release)
     for isa, releases in (
         ("x86_64", ("v5.17", "v6.4", "v7.2")),
         ("arm64", ("v5.17", "v6.1", "v6.2", "v6.3", "v7.2")),
-        ("riscv64", ("v6.1", "v6.4", "v6.8", "v6.12", "v6.16", "v7.2")),
+        ("riscv64", ("v6.4", "v6.8", "v6.12", "v6.16", "v7.2")),
     )
     for release in releases
 ]
@@ -74,8 +75,8 @@ def test_a_replaced_call_keeps_the_callers_registers(isa, save):
             state = hooked.draw(seed, "four_args")
             for register, value in {**state.registers, lab.isa.sp: state.sp}.items():
                 m.set_register(register, value)
-            m.poke(f.address, m.read(f.address, 4))
             target = lab.kernel.image.address("new_four_args")
+            m.poke(target, m.read(target, 4))  # what was translated for one end of a run must not serve another
             seen = m.run(f.address, target).registers
             kept = {*lab.isa.args, lab.isa.struct_return, *lab.isa.callee_saved, *([lab.isa.link] if lab.isa.link else [])}
             assert {r: seen[r] for r in kept} == {r: state.registers[r] for r in kept}
@@ -208,3 +209,10 @@ def test_without_ftrace_regs_it_takes_all_registers(isa, release):
     k = Kernel(isa, release)
     with pytest.raises(TramplabError, match=f"{isa} {release} lets only an ops with save='regs' change the ip"):
         k.attach(None, patch("two_args"))
+
+
+def test_the_16_byte_site_puts_the_return_address_back_itself():
+    """So a function that is entered elsewhere is entered without one: it returns to its own first byte, for ever."""
+    k = Kernel("riscv64", "v6.1")
+    with k.attached(None, patch("two_args", "regs")), pytest.raises(StepLimit, match="goes round in new_two_args"):
+        k.call("two_args", 1, 2, budget=5_000)

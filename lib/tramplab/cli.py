@@ -120,9 +120,9 @@ def _list(args) -> None:
     print("Cores:     " + " ".join(cores.cores()))
     print("Hooks:")
     for h in hooks.HOOKS.values():
-        print(f"  {h.name:<12}{h.title}")
+        print(f"  {h.name:<15}{h.title}")
         for isa in isas.ISAS:
-            print(f"  {'':<12}  {isa}: {releases.history(isa, h.needs)}")
+            print(f"  {'':<15}  {isa}: {releases.history(isa, h.needs)}")
     print("Functions: " + " ".join(FUNCTIONS[:5]) + "\n           " + " ".join(FUNCTIONS[5:]))
     print("Studies:")
     for name, module in studies.STUDIES.items():
