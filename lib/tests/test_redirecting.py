@@ -78,7 +78,12 @@ def test_a_replaced_call_keeps_the_callers_registers(isa, save):
             target = lab.kernel.image.address("new_four_args")
             m.poke(target, m.read(target, 4))  # what was translated for one end of a run must not serve another
             seen = m.run(f.address, target).registers
-            kept = {*lab.isa.args, lab.isa.struct_return, *lab.isa.callee_saved, *([lab.isa.link] if lab.isa.link else [])}
+            kept = {
+                *lab.isa.args,
+                lab.isa.struct_return,
+                *lab.isa.callee_saved,
+                *([lab.isa.link] if lab.isa.link else []),
+            }
             assert {r: seen[r] for r in kept} == {r: state.registers[r] for r in kept}
             assert seen[lab.isa.sp] == state.sp
             m.poke(target, m.read(target, 4))
@@ -159,7 +164,9 @@ def test_only_one_ops_may_change_the_ip(isa, release):
     with k.attached(None, patch("two_args", save)):
         assert "IPMODIFY" in record_flags(record)
         steps, flags = len(k.slowpath.ops), record.flags
-        with pytest.raises(TramplabError, match="changes the ip of two_args already; only one may .-EBUSY.: detach it first"):
+        with pytest.raises(
+            TramplabError, match="changes the ip of two_args already; only one may .-EBUSY.: detach it first"
+        ):
             k.attach(None, patch("two_args", save))
         with pytest.raises(TramplabError, match="changes the ip of two_args already"):
             k.attach(None, patch("three_args", save, filter=("one_arg", "two_args")))
@@ -175,7 +182,9 @@ def record_flags(record) -> tuple[str, ...]:
     return tuple(name for name in ("IPMODIFY", "DIRECT") if record.has(name))
 
 
-@pytest.mark.parametrize(("isa", "release"), [("x86_64", "v5.17"), ("x86_64", "v7.2"), ("arm64", "v6.4"), ("riscv64", "v6.16")])
+@pytest.mark.parametrize(
+    ("isa", "release"), [("x86_64", "v5.17"), ("x86_64", "v7.2"), ("arm64", "v6.4"), ("riscv64", "v6.16")]
+)
 def test_a_direct_call_does_not_share_with_it(isa, release):
     k = Kernel(isa, release)
     f = k.function("two_args")
@@ -187,7 +196,9 @@ def test_a_direct_call_does_not_share_with_it(isa, release):
 
 def test_requests_that_make_no_sense_are_refused():
     k = Kernel("arm64")
-    with pytest.raises(TramplabError, match="changes the ip is for particular functions: give it a filter, and no notrace"):
+    with pytest.raises(
+        TramplabError, match="changes the ip is for particular functions: give it a filter, and no notrace"
+    ):
         k.attach(None, patch("two_args", filter=()))
     with pytest.raises(TramplabError, match="give it a filter, and no notrace"):
         k.attach(None, patch("two_args", notrace=("one_arg",)))
@@ -195,7 +206,9 @@ def test_requests_that_make_no_sense_are_refused():
         with pytest.raises(TramplabError, match="go_to= belongs to the callbacks lab_livepatch, lab_call_instead"):
             patch("two_args", **wrong)
     for save in ("live", "clobbered"):
-        with pytest.raises(TramplabError, match=f"cannot change what save='{save}' does not restore; use args, regs, ip"):
+        with pytest.raises(
+            TramplabError, match=f"cannot change what save='{save}' does not restore; use args, regs, ip"
+        ):
             patch("two_args", save)
     with pytest.raises(TramplabError, match="cannot change what save='ip' does not restore; use ip.sp"):
         patch("two_args", "ip", callback="lab_call_instead")

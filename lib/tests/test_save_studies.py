@@ -24,7 +24,9 @@ def test_estimates_are_of_the_same_calls():
     for _, part in frame.groupby("core"):
         by = part.set_index("save")
         for save in by.index:
-            assert by.loc[save, "gain"] == pytest.approx(by.loc["clobbered", "cycles"] - by.loc[save, "cycles"], abs=0.11)
+            assert by.loc[save, "gain"] == pytest.approx(
+                by.loc["clobbered", "cycles"] - by.loc[save, "cycles"], abs=0.11
+            )
         assert (part["low"] <= part["cycles"]).all() and (part["cycles"] <= part["high"]).all()
     assert list(dict.fromkeys(frame["core"])) == list(save_set_cycles.CORES)
 

@@ -202,5 +202,6 @@ class Kernel:
 
     def _hits(self) -> list[int]:
         """How often each place in the pool of ops was called, by index."""
-        size = self.image.symbol("lab_ops_hits").size
-        return np.frombuffer(self.machine.read(self.slowpath.memory.hits(0), size), "<u8").tolist()
+        pool, private = self.image.symbol("lab_ops_private"), self.image.struct("lab_private")
+        words = np.frombuffer(self.machine.read(pool.address, pool.size), "<u8")
+        return words[private.fields["hits"].offset // 8 :: private.size // 8].tolist()

@@ -142,7 +142,9 @@ def _layout(data: pd.DataFrame, look: _Numbers | _Words, name: str, whole: int, 
         marks = _cells(look, name, x, y).transform_filter(panels.only(panel))
         texts = _texts(look, data[data["panel"] == panel], rows, columns, x, y)
         title = alt.Title(panel, subtitle=name) if look.letters is None else panel
-        charts.append(panels.layers(marks, *texts, title=title, width=int(cell * len(columns)), height=height * len(rows)))
+        charts.append(
+            panels.layers(marks, *texts, title=title, width=int(cell * len(columns)), height=height * len(rows))
+        )
     return panels.spec([*charts, *panels.key(look.letters or {}, int(cell * len(columns)))], abreast)
 
 
