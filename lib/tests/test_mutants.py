@@ -15,6 +15,7 @@ from abi import STATES
 from tramplab import GuestFault, StepLimit
 from tramplab.emulate.toolchain import GUEST
 
+
 @dataclass(frozen=True)
 class Mutant:
     """One replacement in one file, and where its effect is looked for. old must occur exactly once."""
