@@ -20,7 +20,9 @@ $(VENV)/installed: requirements.txt lib/pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Tramplab needs Python 3.11 or newer (make PYTHON=/path/to/python)"; exit 2; }
 	@echo "== installing requirements.txt into $(VENV) (once, about a minute)"
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@# pip compiles 7000 modules to bytecode on one core; some are none for this Python, which is no error.
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt
+	$(PY) -m compileall -qq -j 0 $(VENV)/lib || true
 	@# The lock has everything the package needs, and setuptools to build it: nothing more is to be fetched.
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e lib
 	@touch $@

@@ -47,14 +47,6 @@ CHROMIUM_FLAGS = [
 ]
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items):
-    """Under xdist all tests that need the built book go to one worker, so that it is built once, unless it is built."""
-    for item in [] if os.environ.get("TRAMPLAB_HTML") else items:
-        if {"site", "browser", "bases"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("book"))
-
-
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
     """The folder of the built book."""

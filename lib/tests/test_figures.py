@@ -2,7 +2,6 @@
 
 import base64
 import dataclasses
-import functools
 import json
 import re
 import sys
@@ -18,7 +17,7 @@ from tramplab.publish import cite, edition, files, pages, permalinks
 from tramplab.publish.chart import stacked_bars
 from tramplab.publish.edition import Edition
 from tramplab.publish.figure import Figure, find
-from tramplab.publish.show import show
+from tramplab.publish.show import cited, show
 from tramplab.publish.table import pivot
 
 CHART = stacked_bars("instructions")
@@ -128,17 +127,8 @@ def test_every_figure_of_every_study_has_an_id_of_its_own_and_is_in_a_page():
 # -- citations
 
 
-@pytest.fixture(scope="module")
-def run_once():
-    """Every study is run at most once for all citations."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in studies.STUDIES.values():
-            patch.setattr(module, "rows", functools.cache(module.rows))
-        yield
-
-
 @pytest.mark.parametrize("name", permalinks.read())
-def test_a_citation_stands_without_its_link_and_fits_a_mail(name, capsys, run_once):
+def test_a_citation_stands_without_its_link_and_fits_a_mail(name, capsys):
     from tramplab.cli import main
 
     assert main(["cite", name]) == 0
@@ -157,7 +147,7 @@ def test_a_small_table_is_cited_whole_and_a_large_one_by_its_link(notebook):
     figure = Figure("fig-x", "How much?", table=TABLE, limits="Counts, no timing.")
     small = show(study(figure), "fig-x").citation
     assert small.startswith("How much?\n\n") and TABLE(rows())["total"].astype(str).iloc[-1] in small
-    assert "Counts, no timing.\n" in small
+    assert "Counts, no timing.\n" in small and small == cited(study(figure), "fig-x")
     large = show(study(figure), "fig-x", rows([f"hook{n}" for n in range(40)])).citation
     assert re.search(r"\(a table of \d+ lines: see the link\)", large) and "hook7" not in large
 

@@ -20,7 +20,7 @@ from .grid import command as grid
 from .native import command as native
 from .paths import checkout, data_file, write_whole
 from .publish import cite, claims, ledger, pages, permalinks
-from .publish.show import rows_json, show
+from .publish.show import cited, rows_json
 from .publish.table import text_table
 
 FORMATS = ("text", "csv", "json")
@@ -195,7 +195,7 @@ def _cite(args) -> None:
     if args.bibtex:
         text = cite.bibtex(link.id)
     elif study:
-        text = show(study, link.id).citation
+        text = cited(study, link.id)
     elif link.id in claims.read():
         text = ledger.citation(link.id)
     else:

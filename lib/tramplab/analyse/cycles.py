@@ -100,6 +100,10 @@ def _cycles(call: Call, core: Core, parameter: str | None = None, value: int | N
         return pipeline.cycles(_lowered(call, core), call, core.in_order)
     unchanged = _lowered(call, core)
     values = {**core.values, parameter: value}
+    if parameter in pipeline.OF_RETURNS:
+        before, after = pipeline.mispredicted(call, core.values), pipeline.mispredicted(call, values)
+        if before == after and not (parameter == "mispredict" and any(before)):
+            return _cycles(call, core)
     if parameter in pipeline.PARAMETERS:
         return pipeline.cycles(replace(unchanged, values=values), call, core.in_order)
     if parameter not in unchanged.parameters:

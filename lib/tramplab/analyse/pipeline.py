@@ -24,6 +24,8 @@ from .returnstack import steady
 #: Repetitions at most; fewer where the last ones took the same times: four alike, or two groups of four.
 REPETITIONS = 40
 _ALIKE = ((1, 4), (4, 2))
+#: The parameters that say which returns are mispredicted, and what that costs; they matter nowhere else.
+OF_RETURNS = frozenset(["return_stack", "return_stack_checked", "mispredict"])
 #: The parameters that are looked up here; the others are in the lowered program.
 PARAMETERS = frozenset(
     "width fetch window store_buffer stores_per_cycle loads_wait late_stage mispredict return_stack "
@@ -38,7 +40,7 @@ def cycles(program: LoweredProgram, call: Call, in_order: bool) -> float:
     many repetitions until it is the one that everything waits for.
     """
     history: list[list[int]] = []
-    for now in itertools.islice(clocks(program, call, in_order), REPETITIONS):
+    for now in clocks(program, call, in_order):
         history.append(now)
         for group, times in _ALIKE:
             ends = history[-1 - group * times :: group]
@@ -50,10 +52,18 @@ def cycles(program: LoweredProgram, call: Call, in_order: bool) -> float:
 
 
 def clocks(program: LoweredProgram, call: Call, in_order: bool) -> Iterator[list[int]]:
-    """All clocks of the model after each repetition, without end."""
-    v = program.values
-    missed = steady(call, v["return_stack"], bool(v["return_stack_checked"]))
-    return (_in_order if in_order else _out_of_order)(program, missed)
+    """All clocks of the model after each of REPETITIONS repetitions."""
+    return (_in_order if in_order else _out_of_order)(program, mispredicted(call, program.values))
+
+
+def mispredicted(call: Call, values: dict[str, int]) -> tuple[frozenset[int], ...]:
+    """Per repetition, the steps whose return is mispredicted with these parameters."""
+    return _mispredicted(call, values["return_stack"], bool(values["return_stack_checked"]))
+
+
+@functools.lru_cache(maxsize=1024)
+def _mispredicted(call: Call, entries: int, checked: bool) -> tuple[frozenset[int], ...]:
+    return tuple(itertools.islice(steady(call, entries, checked), REPETITIONS))
 
 
 def _passed(before: list[int], after: list[int]) -> list[int]:
@@ -104,14 +114,21 @@ class _FrontEnd:
 
     def fetch(self, slots: int) -> int:
         """Fetch an instruction of so many slots; returns the first cycle in which it can have one."""
-        self.fetched, self._left = _spend(slots, self.fetched, self._left, self._fetch)
-        return max(self.fetched, self.cycle if self._room else self.cycle + 1)
+        if slots <= self._left:
+            self._left -= slots
+        else:
+            self.fetched, self._left = _spend(slots, self.fetched, self._left, self._fetch)
+        first = self.cycle if self._room else self.cycle + 1
+        return first if first > self.fetched else self.fetched
 
     def hand_out(self, slots: int, earliest: int) -> int:
         """Give the fetched instruction its slots, not before a cycle; returns the cycle of the last of them."""
         if earliest > self.cycle:
             self.cycle, self._room = earliest, self._width
-        self.cycle, self._room = _spend(slots, self.cycle, self._room, self._width)
+        if slots <= self._room:
+            self._room -= slots
+        else:
+            self.cycle, self._room = _spend(slots, self.cycle, self._room, self._width)
         return self.cycle
 
     def turn(self, bubble: int) -> None:
@@ -128,9 +145,7 @@ class _FrontEnd:
 
 
 def _spend(amount: int, cycle: int, left: int, per_cycle: int) -> tuple[int, int]:
-    """Spend from what is left in a cycle and from the following ones; returns the last of them and what is left there."""
-    if amount <= left:
-        return cycle, left - amount
+    """Spend more than is left in a cycle, from the following ones too; returns the last of them and what is left there."""
     short = amount - left
     return cycle - (-short // per_cycle), -short % per_cycle
 
@@ -139,12 +154,14 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
     """Per repetition, all clocks at its end; missed: per repetition, the steps whose return is mispredicted."""
     v, use = program.values, program.accesses
     window, buffer, per_cycle = v["window"], v["store_buffer"], v["stores_per_cycle"]
+    loads_wait, restart_after = v["loads_wait"], v["mispredict"]
+    load_ports, store_ports, alu_ports, data_ports = (use.get(name) for name in ("load", "store", "alu", "store_data"))
     front, take = _FrontEnd(v["fetch"], v["width"]), _Ports().take
     ready = [0] * program.registers  # from when on a register's value can be used
     done = [0] * window  # per instruction: it and everything older is finished
     drained = [0] * max(buffer, per_cycle)  # per store: it is in the cache
     written = [0] * program.stores  # per store of a repetition: its data is there
-    addresses_known = atomic_done = 0
+    addresses_known = atomic_done = finished = 0
     for misses in missed:
         before, written = written, []
         for i in program.items:
@@ -152,7 +169,7 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
             if i.stores and drained[i.stores - buffer - 1] > earliest:
                 earliest = drained[i.stores - buffer - 1]
             if i.barrier:
-                earliest = max(earliest, done[-1] + i.barrier)
+                earliest = max(earliest, finished + i.barrier)
             cycle = front.hand_out(i.slots, earliest)
 
             at = value = cycle + 1
@@ -160,9 +177,9 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
                 if ready[register] > at:
                     at = ready[register]
             if i.loads:
-                issue = max(at, addresses_known) if v["loads_wait"] else at
+                issue = max(at, addresses_known) if loads_wait else at
                 for _ in range(i.load_cycles):
-                    issue = take(use["load"], issue)
+                    issue = take(load_ports, issue)
                 for stores, forward, latency in i.loads:
                     value = max(value, issue + latency)
                     for store in stores:
@@ -178,13 +195,14 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
             for register in i.writes:
                 ready[register] = value
             for register in i.bumps:
-                ready[register] = take(use["alu"], at) + 1
-            finished = max(done[-1], value)
+                ready[register] = take(alu_ports, at) + 1
+            if value > finished:
+                finished = value
             if i.stores:
                 for _ in range(i.store_cycles):
-                    at = take(use["store"], at)
+                    at = take(store_ports, at)
                 addresses_known = max(addresses_known, at + 1)
-                there = take(use["store_data"], value) if "store_data" in use else value
+                there = take(data_ports, value) if data_ports else value
                 finished = max(finished, at + 1, there + 1)
                 for _ in range(i.stores):
                     written.append(value)
@@ -192,12 +210,12 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
             done.append(finished)
 
             if i.step in misses:
-                front.restart(value + v["mispredict"])
+                front.restart(value + restart_after)
             elif i.bubble >= 0:
                 front.turn(i.bubble)
             if i.keeps:
                 front.stall(i.keeps)
-        yield [front.cycle, front.fetched, done[-1], drained[-1], addresses_known, atomic_done, *ready, *written]
+        yield [front.cycle, front.fetched, finished, drained[-1], addresses_known, atomic_done, *ready, *written]
 
 
 def _in_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> Iterator[list[int]]:

@@ -42,9 +42,7 @@ def show(study: ModuleType, figure_id: str, rows: pd.DataFrame | None = None) ->
 
     Raises TramplabError, with near matches, if the study declares no such figure.
     """
-    figure = find(study, figure_id)
-    frame = figure.rows(study.rows() if rows is None else rows)
-    table = text_table(figure.table(frame), INDENTED_WIDTH, split="isa")
+    figure, frame, table = _made(study, figure_id, rows)
     body = figure.body(frame) if figure.body else None
     text = f"{figure.question}\n\n{table}" + (f"\n{body.text.rstrip()}\n" if body else "")
     citation = _citation(figure, table)
@@ -61,6 +59,19 @@ def show(study: ModuleType, figure_id: str, rows: pd.DataFrame | None = None) ->
         f'<p class="tl-links">{_links(study, figure, frame, text, files)}</p></div>',
     ]
     return Shown("\n".join(parts), text, citation)
+
+
+def cited(study: ModuleType, figure_id: str) -> str:
+    """The citation that show() gives, without drawing the figure; raises TramplabError as it does."""
+    figure, _, table = _made(study, figure_id)
+    return _citation(figure, table)
+
+
+def _made(study: ModuleType, figure_id: str, rows: pd.DataFrame | None = None) -> tuple[Figure, pd.DataFrame, str]:
+    """A figure, the rows it shows, and the table of them as text."""
+    figure = find(study, figure_id)
+    frame = figure.rows(study.rows() if rows is None else rows)
+    return figure, frame, text_table(figure.table(frame), INDENTED_WIDTH, split="isa")
 
 
 def rows_json(frame: pd.DataFrame, figure_id: str, title: str) -> str:
