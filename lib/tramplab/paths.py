@@ -34,13 +34,13 @@ def sources(*parts: str) -> hashlib._Hash:
     return h
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file under a temporary name and rename it, so that it is never half there; TramplabError where that fails."""
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(handle, "w") as f:
-                f.write(text)
+            with os.fdopen(handle, "w" if isinstance(content, str) else "wb") as f:
+                f.write(content)
             os.chmod(temporary, 0o644)
             os.replace(temporary, path)
         except BaseException:

@@ -7,12 +7,12 @@ assembled by clang. Both give the same bytes for everything the project assemble
 from __future__ import annotations
 
 import functools
-import tempfile
+import hashlib
 from pathlib import Path
 
 from ..errors import TramplabError
 from ..isa import Isa
-from .toolchain import run_tool
+from .toolchain import publish, run_tool, version
 
 try:
     import keystone
@@ -42,10 +42,11 @@ def by_keystone(isa: Isa, source: str, address: int = 0) -> bytes:
 
 @functools.lru_cache(maxsize=256)
 def by_clang(isa: Isa, source: str, address: int = 0) -> bytes:
-    """Assemble with clang and lld, in a temporary folder."""
+    """Assemble with clang and lld; what they made once is kept with the images."""
     flags = [f for f in isa.cflags if f.startswith(("-march", "-mabi"))]
-    with tempfile.TemporaryDirectory(prefix="tramplab-") as name:
-        folder = Path(name)
+    name = hashlib.sha256(repr((isa.triple, flags, isa.asm_prologue, source, address, version())).encode()).hexdigest()
+
+    def make(folder: Path) -> Path:
         (folder / "code.s").write_text(f"{isa.asm_prologue}\n.text\n{source}\n")
         layout = ("--oformat=binary", "--no-relax", "-e", "0", f"-Ttext={address:#x}", "--image-base=0")
         try:
@@ -54,10 +55,11 @@ def by_clang(isa: Isa, source: str, address: int = 0) -> bytes:
         except TramplabError as e:
             reason = str(e).rsplit("error: ", 1)[-1].rstrip(".")
             raise TramplabError(f"{isa.name} assembly: {reason} in {' '.join(source.split())!r}.") from None
-        data = (folder / "code.bin").read_bytes()
-    if not data:
-        raise TramplabError(f"{isa.name} assembly: nothing to assemble in {' '.join(source.split())!r}.")
-    return data
+        if not (folder / "code.bin").stat().st_size:
+            raise TramplabError(f"{isa.name} assembly: nothing to assemble in {' '.join(source.split())!r}.")
+        return folder / "code.bin"
+
+    return publish(make, f"asm-{name[:24]}.bin").read_bytes()
 
 
 @functools.cache

@@ -111,7 +111,7 @@ def source_files(isa: Isa, guest: Path = GUEST) -> list[Path]:
 
 def fingerprint(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> str:
     """The name of the image these sources, flags and compiler give: 24 hex digits."""
-    h = hashlib.sha256(repr((isa.name, isa.cflags, isa.triple, _bases(isa), config, _COMMON, _version())).encode())
+    h = hashlib.sha256(repr((isa.name, isa.cflags, isa.triple, _bases(isa), config, _COMMON, version())).encode())
     for f in source_files(isa, guest):
         h.update(f.relative_to(guest).as_posix().encode() + b"\0" + f.read_bytes() + b"\0")
     return h.hexdigest()[:24]
@@ -128,7 +128,7 @@ def program(isa: Isa, sources: Path, base: int) -> Path:
     """A static program without a libc, from a folder's *.c and its <isa>.S; linked at base (cached)."""
     files = sorted(f for f in sources.iterdir() if f.suffix in {".c", ".h"} or f.name == f"{isa.name}.S")
     flags = [f"--target={isa.triple}", *_COMMON, *isa.cflags, "-fpie", f"-ffile-prefix-map={sources}={sources.name}"]
-    h = hashlib.sha256(repr((flags[:-1], base, _version())).encode())
+    h = hashlib.sha256(repr((flags[:-1], base, version())).encode())
     for f in files:
         h.update(f.name.encode() + b"\0" + f.read_bytes() + b"\0")
 
@@ -145,7 +145,8 @@ def program(isa: Isa, sources: Path, base: int) -> Path:
 
 
 @functools.cache
-def _version() -> str:
+def version() -> str:
+    """The compiler's own words on its version."""
     return run_tool("clang", "--version").splitlines()[0]
 
 

@@ -1,30 +1,56 @@
-"""Rows that are made once in a process: a page, its boxes and the ledger ask for them again and again."""
+"""Rows that are made once: a page, its boxes and the ledger ask for them again and again.
+
+In a process they are kept in memory. While a book is built they are also kept in a folder of that build (FOLDER), so that all
+its pages, which run in processes of their own, show the same rows, and none makes them again.
+"""
 
 from __future__ import annotations
 
 import functools
+import os
+import pickle
 from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
 
-import pandas as pd
+from ..paths import write_whole
+
+Rows = TypeVar("Rows")
+#: The environment variable that names the folder; book/_ext/book_build.py sets it for the length of a build.
+FOLDER = "TRAMPLAB_ROWS"
 
 
-def once(make: Callable[[], pd.DataFrame]) -> Callable[[], pd.DataFrame]:
+def once(make: Callable[[], Rows]) -> Callable[[], Rows]:
     """The function, run at its first call only; every call gives a copy, which the caller may change.
 
     >>> @once
     ... def rows():
     ...     print("running")
-    ...     return pd.DataFrame({"n": [1]})
+    ...     return {"n": 1}
     >>> changed = rows()
     running
     >>> changed["n"] = 2
-    >>> int(rows()["n"].iloc[0])
+    >>> rows()["n"]
     1
     """
-    kept = functools.cache(make)
+    kept = functools.cache(functools.partial(_kept, make))
 
     @functools.wraps(make)
-    def rows() -> pd.DataFrame:
+    def rows() -> Rows:
         return kept().copy()
 
     return rows
+
+
+def _kept(make: Callable[[], Rows]) -> Rows:
+    """What make() returns, from the build's folder if it is there already."""
+    folder = os.environ.get(FOLDER)
+    if not folder:
+        return make()
+    path = Path(folder) / f"{make.__module__}.{make.__qualname__}.pickle"
+    try:
+        return pickle.loads(path.read_bytes())
+    except FileNotFoundError:
+        rows = make()
+        write_whole(path, pickle.dumps(rows))
+        return rows
