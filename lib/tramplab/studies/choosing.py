@@ -115,8 +115,8 @@ def two_variables(frame: pd.DataFrame | None = None) -> Verdict:
         ways = dict.fromkeys(part[part["callbacks"] != "none"]["trampolines"])
         tables.append(f"{', '.join(ways)} on {isa.replace('x86_64', 'x86-64')}")
     because = (
-        f"Plain ops and ops that want all registers, at random: in {frame['states'].sum()} states, {int(one.sum())} of {len(one)} "
-        f"combinations of ISA, release and the two variables have one trampoline. What there is to choose from in "
+        f"Plain ops and ops that want all registers, at random: in {frame['states'].sum()} states, {int(one.sum())} of "
+        f"{len(one)} combinations of ISA, release and the two variables have one trampoline. What there is to choose from in "
         f"{releases.shown()[-1]}: {'; '.join(tables)}."
     )
     found = {"states": int(frame["states"].sum()), "combinations": len(one), "with one trampoline": int(one.sum())}
