@@ -35,8 +35,8 @@ def test_the_table_of_x86(chosen):
     picked = {(r.callbacks, r.regs): r.trampolines for r in newest.itertuples()}
     assert picked == {
         ("none", "no"): choosing.NOTHING,
-        ("one", "no"): choosing.OWN,
-        ("one", "yes"): choosing.OWN,
+        ("one", "no"): choosing.OWN + "ftrace_caller",
+        ("one", "yes"): choosing.OWN + "ftrace_regs_caller",
         ("more", "no"): "ftrace_caller",
         ("more", "yes"): "ftrace_regs_caller",
     }

@@ -22,7 +22,7 @@ TITLE = "The trampoline of a function, by its callbacks"
 FUNCTION = "three_args"
 STEPS, MOST, SEED = 80, 4, 2021
 UNITS: dict[str, str] = {}
-NOTHING, OWN = "nothing", "its own copy"
+NOTHING, OWN = "nothing", "own "
 _COMMON, _GENERATED = ("ftrace_caller", "ftrace_regs_caller"), "ftrace_trampoline["
 
 
@@ -31,8 +31,8 @@ def rows() -> pd.DataFrame:
     """One row per ISA, release, and state that the two variables tell apart.
 
     Columns: isa, release, callbacks (none, one, more), regs (does one of them want all registers?), trampolines (every one
-    that a call ran in such a state; its own copy is a trampoline made for a single ops), states (how often the sequence
-    came through one).
+    that a call ran in such a state; "own ftrace_caller" is a copy of it made for a single ops), states (how often the
+    sequence came through one).
     """
     out = []
     for isa, release in itertools.product(ISAS, releases.shown()):
@@ -75,7 +75,13 @@ def _ran(kernel: Kernel) -> str:
     """The trampoline that a call goes through, by what was executed."""
     symbols = kernel.call(FUNCTION, 1, 2, 3).counts.by_symbol
     found = [s for s in symbols if s in _COMMON or s.startswith(_GENERATED)]
-    return " and ".join(OWN if s.startswith(_GENERATED) else s for s in sorted(found)) or NOTHING
+    return " and ".join(OWN + _copied(kernel) if s.startswith(_GENERATED) else s for s in sorted(found)) or NOTHING
+
+
+def _copied(kernel: Kernel) -> str:
+    """Of which common trampoline the single ops' own is a copy: it has its length, and a RET."""
+    (ops,), address = kernel.slowpath.ops, kernel.image.address
+    return next(name for name in _COMMON if address(f"{name}_end") - address(name) + 1 == ops.trampoline_size)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -109,8 +115,9 @@ def two_variables(frame: pd.DataFrame | None = None) -> Verdict:
         ways = dict.fromkeys(part[part["callbacks"] != "none"]["trampolines"])
         tables.append(f"{', '.join(ways)} on {isa.replace('x86_64', 'x86-64')}")
     because = (
-        f"In {frame['states'].sum()} states of random sequences, {int(one.sum())} of {len(one)} combinations of the two have one "
-        f"trampoline. What there is to choose from in {releases.shown()[-1]}: {'; '.join(tables)}."
+        f"Plain ops and ops that want all registers, at random: in {frame['states'].sum()} states, {int(one.sum())} of "
+        f"{len(one)} combinations of ISA, release and the two variables have one trampoline. What there is to choose from in "
+        f"{releases.shown()[-1]}: {'; '.join(tables)}."
     )
     found = {"states": int(frame["states"].sum()), "combinations": len(one), "with one trampoline": int(one.sum())}
     return Verdict(kind, because, found, on)
