@@ -19,7 +19,16 @@ CASES = [
     (isa, release, hook, count)
     for isa in ISAS
     for release in ("v5.17", "v6.4", "v7.2")
-    for hook, count in (("none", 1), ("ops", 1), ("ops", 2), ("ops-regs", 1), ("direct", 1), ("direct+ops", 1))
+    for hook, count in (
+        ("none", 1),
+        ("ops", 1),
+        ("ops", 2),
+        ("ops-regs", 1),
+        ("ops-ip", 1),
+        ("ops-live", 1),
+        ("direct", 1),
+        ("direct+ops", 1),
+    )
     if releases.features(ISAS[isa], release, {})[hooks.get(hook).needs]
 ]
 ARGUMENTS = tuple(range(1, 9))

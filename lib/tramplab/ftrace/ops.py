@@ -39,9 +39,10 @@ class Ops:
     """A request for a callback; each instance is one registration's identity.
 
     save: "args", "regs" (FTRACE_OPS_FL_SAVE_REGS), or a set that no kernel has (see ftrace/saving). filter: names of the
-    functions to trace, empty for those it is attached to. notrace: names that are never traced. recursion, rcu: ask for the
-    assist function's guard and test. dynamic: not in the core kernel's data, as a module's or BPF's ops are. callback: a
-    guest function (CALLBACKS). go_to: for a redirecting callback, the guest function that calls go on in; such an ops has FTRACE_OPS_FL_IPMODIFY.
+    functions to trace, empty for those it is attached to. notrace: names that are never traced. recursion, rcu: ask for
+    the assist function's guard and test. dynamic: not in the core kernel's data, as a module's or BPF's ops are.
+    callback: a guest function (CALLBACKS). go_to: for a redirecting callback, the guest function that calls go on in;
+    such an ops has FTRACE_OPS_FL_IPMODIFY.
     """
 
     save: str = "args"
@@ -70,6 +71,11 @@ class Ops:
     def ipmodify(self) -> bool:
         """Does its callback change where the function goes on?"""
         return self.callback in REDIRECTING
+
+    @property
+    def changes_stack(self) -> bool:
+        """Does its callback change the stack pointer, which only the ops' own trampoline restores?"""
+        return self.ipmodify and REDIRECTING[self.callback] == SETS_SP
 
     @property
     def flags(self) -> int:

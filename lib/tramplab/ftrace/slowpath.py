@@ -141,6 +141,12 @@ class SlowPath:
         ipmodify = getattr(request, "ipmodify", False)
         for f in functions:
             self.records[f].check(isinstance(request, Direct), ipmodify)
+            everybody = [request, *(o.request for o in self.wanting(f))]
+            if len(everybody) > 1 and any(getattr(r, "changes_stack", False) for r in everybody):
+                raise TramplabError(
+                    f"an ops that changes the stack must be alone on {f}, because only its own trampoline restores sp: detach "
+                    "the others first."
+                )
 
     def _make(self, request: Ops | Direct, index: int, address: int, functions: tuple[str, ...]) -> Registered:
         if isinstance(request, Direct):
@@ -160,6 +166,10 @@ class SlowPath:
         """Make everything that an ops owns: its trampoline, hashes and struct."""
         own = self._own_trampolines(ops)
         steps = own.create(ops) if own else []
+        if getattr(ops.request, "changes_stack", False):
+            for f in ops.functions:
+                if not self._reaches(self.records[f].site, ops.trampoline):
+                    raise TramplabError(f"the patch site of {f} cannot reach the trampoline that restores sp.")
         ips = {f: r.site.ip for f, r in self.records.items()}
         return steps + self.memory.writes(ops, self._head(), ips, bool(self.features["direct_in_ops"]))
 

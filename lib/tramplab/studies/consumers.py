@@ -205,8 +205,8 @@ FIGURES = (
         "Which save sets serve live patching and kprobes, and at what cost?",
         chart=lambda frame: heat_map("instructions", rows="consumer", columns="save")(served(frame)),
         table=table,
-        alt="A panel per ISA: instructions around a call, a row per consumer and a column per save set, from live arguments to all "
-        "registers. An empty cell: the set does not serve. The table below has every number.",
+        alt="A panel per ISA: instructions around a call, a row per consumer and a column per save set, from live arguments "
+        "to all registers. An empty cell: the set does not serve. The table below has every number.",
         limits="Emulated counts of instructions in one call of a three-argument function, without the function; no timing. The "
         "consumers are the lab's, without their guards and look-ups. live, ip and all: trampolines that no kernel has.",
     ),
