@@ -146,9 +146,10 @@ def ten_instructions_remove_the_overhead(frame: pd.DataFrame | None = None) -> V
     """For two arguments: about ten instructions, and less left than by any ftrace trampoline that saves less."""
     frame = rows() if frame is None else frame
     two = overhead(frame[frame["args"] == 2]).pivot(index="isa", columns="variant", values="instructions")
+    two = two.reindex(list(dict.fromkeys(frame["isa"])))
     cases = [
         {"isa": isa, "made": made, "truth": bool(n[made] <= TEN and n[made] < n["ops-live"])}
-        for isa, n in two.reindex(list(dict.fromkeys(frame["isa"]))).iterrows()
+        for isa, n in two.iterrows()
         for made in ("bare", "fentry")
     ]
     kind, on = across(pd.DataFrame(cases), {"isa": "the ISA", "made": "what is around the program"})

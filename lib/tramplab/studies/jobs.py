@@ -126,12 +126,10 @@ def live_is_as_good_as_generated(frame: pd.DataFrame | None = None) -> Verdict:
         differing = [f"{job} {int(live[job])} and {int(bare[job])}" for job in JOBS if live[job] != bare[job]]
         told.append(f"{int(live.sum())} and {int(bare.sum())} on {name} ({', '.join(differing)})")
         found |= {f"{name}, live": int(live.sum()), f"{name}, generated": int(bare.sum())}
-        found[f"{name}, generated with guards"] = int(two.loc[isa, "fentry"].sum())
     because = (
         f"With two arguments ftrace's trampoline for the live registers and the generated one execute {'; '.join(told)}. Both keep "
         "the arguments with the same loads and stores or fewer. The generated one passes a pointer where ftrace's passes four "
-        "arguments; it pays for a frame that unwinders can follow, and where no branch reaches it for the way there. With the "
-        "enter and exit functions around its program it is the longer one everywhere."
+        "arguments; it pays for a frame that unwinders can follow, and where no branch reaches it for the way there."
     )
     return Verdict(kind, because, found, on)
 

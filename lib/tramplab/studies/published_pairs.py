@@ -11,9 +11,7 @@ import pandas as pd
 from ..analyse import cycles
 from ..analyse.cores import get as core
 from ..errors import TramplabError
-from ..ftrace import shapes
-from ..ftrace.kernel import Kernel
-from ..ftrace.measure import FUNCTIONS, run
+from ..ftrace.measure import run
 from ..ftrace.run import Run
 from ..publish import published
 from ..publish.chart import scatter
@@ -24,8 +22,8 @@ NAME = "published_pairs"
 TITLE = "Two hooks of one published table, and the lab's nearest to them"
 UNITS: dict[str, str] = {}
 
-#: Something the lab can call: ISA, release, and what is attached, a hook or a shape.
-Lab = tuple[str, str, str | shapes.Shape]
+#: Something the lab can call: ISA, release, and the hook.
+Lab = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -71,13 +69,11 @@ def _loss(name: str) -> Callable[[], float]:
 
 _XU, _FLORENT, _2019 = "arm64-pi4-xu-trig-", "arm64-rpi4-florent-trig-", "x86-2019-task_rename-no-"
 _BEFORE, _AFTER = "x86-jmp-before-", "x86-jmp-after-"
-_BPF, _OWN_CALL = "fprobe, and a BPF program's entry and exit", "a trampoline that calls the function itself"
+_BPF = "fprobe, and a BPF program's entry and exit"
 _DIRECT: Lab = ("arm64", "v6.4", "direct")
-_JUMP_AND_RETURN: tuple[Lab, Lab] = tuple(("x86_64", "v7.2", shapes.Shape(5, 3, way)) for way in (False, True))
 
 _arm64 = functools.partial(Pair, isa="arm64", cores=("cortex-a72",), missing=_BPF)
 _x86 = functools.partial(Pair, isa="x86_64", cores=("skylake", "zen3", "zen5"))
-_nowhere = functools.partial(Pair, isa="x86_64", cores=(), labs=None)
 
 PAIRS = (
     _arm64(
@@ -116,26 +112,42 @@ PAIRS = (
         labs=(("x86_64", "v6.18", "ops"), ("x86_64", "v6.18", "direct")),
         missing=_BPF,
     ),
+    _x86(
+        run="2025",
+        what="fexit / fentry, call",
+        dearer=_time(_BEFORE, "fexit", "kernel-count"),
+        cheaper=_time(_BEFORE, "fentry", "kernel-count"),
+        labs=(("x86_64", "v6.18", "bpf-fexit"), ("x86_64", "v6.18", "bpf-fentry")),
+        missing="",
+    ),
     *(
         _x86(
             run="2025",
             what=f"{title}, call / jump",
             dearer=_time(_BEFORE, name, "kernel-count"),
             cheaper=_time(_AFTER, name, "kernel-count"),
-            labs=_JUMP_AND_RETURN,
-            missing=_OWN_CALL,
+            labs=(("x86_64", "v6.18", f"bpf-{name}"), ("x86_64", "v6.19", f"bpf-{name}")),
+            missing="",
         )
         for title, name in (("fexit", "fexit"), ("fmod_ret", "fmodret"))
     ),
-    *(
-        _nowhere(
-            run="2019",
-            what=f"{name} / fentry",
-            dearer=_time(_2019, name),
-            cheaper=_time(_2019, "fentry"),
-            missing=name,
-        )
-        for name in ("fexit", "kprobe")
+    _x86(
+        run="2019",
+        what="fexit / fentry",
+        dearer=_time(_2019, "fexit"),
+        cheaper=_time(_2019, "fentry"),
+        labs=(("x86_64", "v5.17", "bpf-fexit"), ("x86_64", "v5.17", "bpf-fentry")),
+        missing="",
+    ),
+    Pair(
+        isa="x86_64",
+        run="2019",
+        what="kprobe / fentry",
+        dearer=_time(_2019, "kprobe"),
+        cheaper=_time(_2019, "fentry"),
+        labs=None,
+        cores=(),
+        missing="kprobe",
     ),
 )
 
@@ -169,14 +181,8 @@ def rows() -> pd.DataFrame:
 @functools.cache
 def _runs(lab: Lab) -> tuple[Run, Run]:
     """A hooked call and the same call before."""
-    isa, release, attached = lab
-    unhooked = run(isa, "none", release)
-    if isinstance(attached, str):
-        return run(isa, attached, release), unhooked
-    kernel = Kernel(isa, release)
-    function = kernel.function(FUNCTIONS[1])
-    with shapes.attached(kernel, function, attached):
-        return kernel.call(function, 1), unhooked
+    isa, release, hook = lab
+    return run(isa, hook, release), run(isa, "none", release)
 
 
 def _added(runs: tuple[Run, Run]) -> int:
@@ -216,8 +222,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 _CHART = scatter("cycles", "published", "run", "what", low="low", high="high", facet="core")
 _LIMITS = (
-    "Ratios of what two hooks add to a call. The lab's hooks lack what the published ones have around them (fprobe, BPF entry "
-    "and exit), so its ratios show the trampolines' part."
+    "Ratios of what two hooks add to a call. Where fprobe is on one side the lab has only the trampolines: neither fprobe nor, on "
+    "both sides then, a BPF program's entry and exit. fentry, fexit and fmod_ret have those."
 )
 
 FIGURES = (

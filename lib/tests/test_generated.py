@@ -1,0 +1,127 @@
+"""The studies of generated trampolines: known relations of their rows, and verdicts that follow the rows."""
+
+import pytest
+
+from tramplab.isa import ISAS
+from tramplab.studies import first_program, fix_up, generated, jobs
+
+EVERY = tuple(ISAS)
+
+
+def changed(frame, value, column, where):
+    """The rows with one column changed where all of `where` holds."""
+    chosen = True
+    for name, wanted in where.items():
+        chosen &= frame[name] == wanted
+    assert chosen.any() and (frame.loc[chosen, column] != value).any()
+    frame.loc[chosen, column] = value
+    return frame
+
+
+def test_an_argument_in_a_register_is_a_store_and_a_load():
+    """Of a trampoline that knows the function; arm64's of ftrace's kind has an instruction for two of them."""
+    cost = generated.overhead(generated.rows()).pivot_table(
+        index=["isa", "variant"], columns="args", values="instructions"
+    )
+    for isa, record in ISAS.items():
+        registers = len(record.args)
+        for variant in generated.KNOWING:
+            steps = cost.loc[isa, variant].diff().iloc[1 : registers + 1]
+            paired = isa == "arm64" and variant == "ops-live"
+            assert list(steps) == ([2, 0] * 4 if paired else [2] * registers), (isa, variant)
+
+
+def test_the_sketch_of_2019_is_eleven_instructions_and_a_landing_pad():
+    two = generated.numbers(generated.rows())
+    assert two["x86_64-bare"] == two["x86_64-bare-trampoline"] == 12
+    assert two["x86_64-bare"] < two["x86_64-ops-live"] < two["x86_64-ops-clobbered"] < two["x86_64-ops"]
+    for isa in ISAS:
+        assert two[f"{isa}-fentry"] > two[f"{isa}-ops"] > two[f"{isa}-bare"] and two[f"{isa}-bare-core"] == 0
+
+
+def test_estimates_have_bands():
+    made = generated.estimates()
+    assert (made["low"] <= made["cycles"]).all() and (made["cycles"] <= made["high"]).all()
+    assert set(made["variant"]) == set(generated.VARIANTS) and list(made["core"].unique()) == list(generated.CORES)
+
+
+@pytest.mark.parametrize(
+    ("variant", "isas", "value", "expected"),
+    [
+        ("bare", (), 0, "depends on the ISA and what is around the program"),
+        ("bare", EVERY, 10, "depends on what is around the program"),
+        ("bare", ("x86_64",), 13, "fails"),
+        ("ops-live", ("x86_64",), 12, "fails"),
+        ("fentry", ("x86_64",), 11, "depends on the ISA"),
+    ],
+)
+def test_v1_follows_the_rows(variant, isas, value, expected):
+    frame = generated.rows()
+    for isa in isas:
+        where = {"isa": isa, "args": 2, "variant": variant}
+        if variant == "fentry":
+            frame = changed(frame, 0, "instructions", {**where, "part": "core"})
+        frame = changed(frame, value, "instructions", {**where, "part": "trampoline"})
+    verdict = generated.ten_instructions_remove_the_overhead(frame)
+    assert str(verdict) == expected
+    assert all(f"{value}" in verdict.because for _ in isas)
+
+
+def test_every_instruction_has_one_job():
+    """The jobs of a trampoline are all of its instructions; without arguments none keeps any."""
+    frame, counted = jobs.rows(), generated.rows()
+    sums = frame.groupby(["isa", "args", "variant"])["instructions"].sum()
+    for r in counted[(counted["part"] == "trampoline") & counted["variant"].isin(jobs.VARIANTS)].itertuples():
+        assert sums[r.isa, r.args, r.variant] == r.instructions
+    kept = frame[frame["job"] == jobs.KEEP]
+    assert not kept.loc[kept["args"] == 0, "instructions"].any()
+    for isa, record in ISAS.items():
+        for args in range(9):
+            one = kept[(kept["isa"] == isa) & (kept["args"] == args) & (kept["variant"] == "bare")]
+            assert one["instructions"].item() == 2 * min(args, len(record.args))
+    assert set(frame.loc[(frame["job"] == jobs.REACH) & (frame["instructions"] > 0), "isa"]) == {"riscv64"}
+
+
+@pytest.mark.parametrize(
+    ("isas", "extra", "expected"),
+    [((), 0, "depends on the ISA"), (("arm64", "riscv64"), 50, "fails"), (("x86_64",), -4, "holds")],
+)
+def test_v8_follows_the_rows(isas, extra, expected):
+    frame = jobs.rows()
+    chosen = frame["isa"].isin(isas) & (frame["variant"] == "ops-live") & (frame["job"] == jobs.PASS)
+    frame.loc[chosen, "instructions"] += extra
+    assert str(jobs.live_is_as_good_as_generated(frame)) == expected
+
+
+def test_what_a_program_s_stack_shows():
+    """The generated trampoline of x86-64 hides the caller, and with fexit since v6.19 the function; the others show both."""
+    seen = fix_up.rows().set_index(["isa", "hook", "records"]).sort_index()
+    for isa in ("arm64", "riscv64"):
+        for hook in ("bpf-fentry", "bpf-fexit"):
+            part = seen.loc[isa, hook]
+            assert (part["both"] == part["boundaries"]).all()
+    fentry, fexit = (seen.loc["x86_64", hook, "all"] for hook in ("bpf-fentry", "bpf-fexit"))
+    assert (fentry["function"], fentry["caller"]) == (fentry["boundaries"], 0)
+    assert (fexit["function"], fexit["caller"]) == (0, fexit["boundaries"])
+    assert fix_up.cost()["instructions"] == 8 and fix_up.cost()["stores"] > fix_up.cost()["loads"]
+
+
+@pytest.mark.parametrize(
+    ("isas", "both", "expected"),
+    [((), 0, "depends on the ISA"), (("x86_64",), 6, "fails"), (("arm64", "riscv64"), 0, "holds")],
+)
+def test_v5_follows_the_rows(isas, both, expected):
+    frame = fix_up.rows()
+    frame.loc[frame["isa"].isin(isas) & (frame["hook"] == "bpf-fentry"), "both"] = both
+    assert str(fix_up.generated_lacks_the_fixup(frame)) == expected
+
+
+def test_the_steps_of_a_program():
+    """The stretches add up to the call, and the program's guards are most of what lies before it."""
+    walks = {w["isa"]: w for w in first_program.walks()}
+    frame = first_program.rows()
+    for isa, walk in walks.items():
+        assert frame[frame["isa"] == isa]["instructions"].sum() == len(walk["steps"])
+        assert "bpf_prog[0.1]" in {value for _, changes, _, _ in walk["steps"] for value in changes.values()}
+    numbers = first_program.numbers(frame)
+    assert all(numbers[f"{isa}-save"] > numbers[f"{isa}-restore"] for isa in ISAS)
