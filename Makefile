@@ -48,10 +48,9 @@ SITE ?= _build/site
 site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a web server in SITE=... (_build/site)
 	$(PY) -m tramplab.publish.site _build/html $(SITE)
 
-# Two workers: a quarter less time than one, measured on two cores. loadgroup keeps the browser tests on one of them,
-# so that the book is built once.
+# Two workers: a quarter less time than one, measured on two cores. What goes to which is in lib/tests/conftest.py.
 test: $(VENV)/installed browser qemu  ## run all tests; installs Debian's Chromium and qemu-user when absent and allowed to
-	cd lib && ../$(PY) -m pytest -n 2 --dist loadgroup
+	cd lib && ../$(PY) -m pytest -n 2
 
 bench: $(VENV)/installed  ## print the speed figures as ratios
 	cd lib && ../$(PY) -m bench

@@ -3,6 +3,7 @@
 The book is built once; TRAMPLAB_HTML names one that is already built.
 """
 
+import fcntl
 import functools
 import http.server
 import os
@@ -52,7 +53,19 @@ def site(tmp_path_factory) -> Path:
     """The folder of the built book."""
     if os.environ.get("TRAMPLAB_HTML"):
         return Path(os.environ["TRAMPLAB_HTML"]).resolve()
-    out = tmp_path_factory.mktemp("book")
+    out = tmp_path_factory.getbasetemp()
+    out = (out.parent if "PYTEST_XDIST_WORKER" in os.environ else out) / "book"  # one for all workers
+    html = out / "_build" / "html"
+    out.mkdir(exist_ok=True)
+    with (out / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (out / "built").exists():
+            build(out)
+            (out / "built").touch()
+    return html
+
+
+def build(out: Path) -> None:
     command = [
         sys.executable,
         str(ROOT / "book" / "_ext" / "book_build.py"),
@@ -66,7 +79,6 @@ def site(tmp_path_factory) -> Path:
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, f"the book does not build:\n{done.stdout[-3000:]}\n{done.stderr[-8000:]}"
-    return out / "_build" / "html"
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Settings for all tests."""
 
-import os
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,22 +14,24 @@ settings.register_profile("fuzz", max_examples=10_000, deadline=None, suppress_h
 settings.load_profile("tramplab")
 
 
-#: Tests that need the rows of most studies, which are made once in a process.
-OF_ROWS = {
-    f"test_{name}.py" for name in ("choosing", "claims", "figures", "golden", "published", "switching", "unwind")
+#: Under xdist the tests of a group go to one worker, so that what they share and takes long is made once: the rows of most
+#: studies, which are kept in the process, and a small book.
+GROUPS = {
+    **dict.fromkeys(("choosing", "claims", "figures", "golden", "published", "switching", "unwind"), "rows"),
+    "redirects": "redirects",
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items):
-    """Under xdist, tests that share what takes long to make go to one worker: the book, unless it is built, and rows."""
-    for item in items:
-        if {"site", "browser", "bases"} & set(getattr(item, "fixturenames", ())) and not os.environ.get(
-            "TRAMPLAB_HTML"
-        ):
-            item.add_marker(pytest.mark.xdist_group("book"))
-        elif item.path.name in OF_ROWS:
-            item.add_marker(pytest.mark.xdist_group("rows"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """By files and not by marks, which xdist 3.8 loses under pytest 9.2."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Grouped(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return GROUPS.get(Path(nodeid.partition("::")[0]).stem.removeprefix("test_"), nodeid)
+
+    return Grouped(config, log)
 
 
 def pytest_terminal_summary(terminalreporter):

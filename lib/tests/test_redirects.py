@@ -18,8 +18,6 @@ sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import moved
 from book_permalinks import moved_from, places
 
-pytestmark = pytest.mark.xdist_group("book")  # on one worker, so that the small book is built once
-
 # -- what the list means
 
 
