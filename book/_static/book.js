@@ -17,10 +17,21 @@
     document.head.append(script);
   });
 
+  // What publish/chart/packed.py has packed: columns, the wide layout, and in what the narrow one differs.
+  const unpacked = ({ columns, wide, narrow }, small) => {
+    const names = Object.keys(columns);
+    const rows = columns[names[0]].map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
+    for (const [path, ...value] of small ? narrow : []) {
+      const at = path.slice(0, -1).reduce((part, key) => part[key], wide);
+      if (value.length) at[path.at(-1)] = value[0];
+      else delete at[path.at(-1)];
+    }
+    return { config: window.tramplabChart, ...wide, datasets: { rows } };
+  };
+
   const draw = async (chart) => {
     await load();
-    const { rows, wide, narrow } = JSON.parse(chart.querySelector("script").textContent);
-    const spec = { ...(phone.matches ? narrow : wide), datasets: { rows } };
+    const spec = unpacked(JSON.parse(chart.querySelector("script").textContent), phone.matches);
     const target = document.createElement("div");
     await window.tramplabVega(target, spec, {
       actions: false,

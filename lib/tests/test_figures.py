@@ -101,7 +101,7 @@ def test_text_in_rows_cannot_end_the_script_element(notebook):
     html = show(study(Figure("fig-x", "Q?", chart=CHART, alt="A"), hooks=("</script><b>",)), "fig-x").html
     assert html.count("</script>") == 1
     spec = json.loads(re.search(r"<script[^>]*>(.*)</script>", html)[1])
-    assert spec["rows"][0]["bar"] == "</script><b>" and spec["wide"]["description"] == "A"
+    assert spec["columns"]["bar"][0] == "</script><b>" and spec["wide"]["description"] == "A"
 
 
 def test_bad_figures_are_refused(gen):

@@ -12,6 +12,8 @@ import pandas as pd
 
 from tramplab.publish import cite
 from tramplab.publish.chart import Drawing
+from tramplab.publish.chart.packed import packed
+from tramplab.publish.chart.panels import shared
 from tramplab.publish.figure import Figure, find
 from tramplab.publish.files import Files
 from tramplab.publish.table import INDENTED_WIDTH, text_table
@@ -109,8 +111,7 @@ def _chart_html(drawing: Drawing, files: Files, alt: str) -> str:
         for layout, suffix in (("wide", ".svg"), ("narrow", "-narrow.svg"))
     )
     # Escaped so that no text of the rows can end the script element.
-    layouts = {name: {**getattr(drawing, name), "description": alt} for name in ("wide", "narrow")}
-    spec = json.dumps({"rows": drawing.rows, **layouts}).replace("<", "\\u003c")
+    spec = json.dumps(packed(drawing, alt, shared()), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     return (
         f'<div class="tl-chart" data-marks="{len(drawing.rows)}" data-role="{drawing.role}"><picture>'
         f'<source media="(max-width: 600px)" srcset="{narrow}"><img src="{wide}" alt="{html.escape(alt)}"></picture>'

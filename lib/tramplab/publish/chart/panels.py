@@ -1,6 +1,7 @@
 """What every kind of chart needs: rows checked and named, one panel per ISA, and a spec for each layout."""
 
 import json
+import functools
 from collections.abc import Callable
 
 import altair as alt
@@ -157,6 +158,12 @@ def spec(charts: list[dict | alt.Chart], columns: int, shared_x: bool = False) -
     chart = chart.resolve_scale(x="shared" if shared_x else "independent", y="independent")
     made = chart.properties(background="transparent", padding=PADDING).configure(**configuration()).to_dict()
     return made | {"concat": [part if isinstance(part, dict) else _plain(part) for part in charts]}
+
+
+@functools.cache
+def shared() -> dict:
+    """The settings that all specs have in common, as they stand in each of them."""
+    return alt.Chart().mark_bar().configure(**configuration()).to_dict()["config"]
 
 
 def drawing(data: pd.DataFrame, role: str, layout: Callable[[int, bool], dict]) -> Drawing:
