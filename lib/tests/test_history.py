@@ -8,7 +8,7 @@ from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.paths import checkout
 
-TEXT = (checkout() / "book" / "trampoline-variants.md").read_text("utf-8")
+TEXT = (checkout() / "book" / "trampoline-switching.md").read_text("utf-8")
 SECTION = TEXT.partition("\n(since)=\n")[2].partition("\n(single-callback-history)=\n")[0]
 ITEMS = re.findall(r"^- \*\*(v\d+\.\d+)\*\*, (\w+)\.(.*?)(?=^- |^\S)", SECTION, re.MULTILINE | re.DOTALL)
 COMMIT = re.compile(r"\b[0-9a-f]{12}\b")

@@ -164,9 +164,7 @@ def test_only_one_ops_may_change_the_ip(isa, release):
     with k.attached(None, patch("two_args", save)):
         assert "IPMODIFY" in record_flags(record)
         steps, flags = len(k.slowpath.ops), record.flags
-        with pytest.raises(
-            TramplabError, match=r"changes the ip of two_args already; only one may \(-EBUSY\): detach"
-        ):
+        with pytest.raises(TramplabError, match=r"changes the ip of two_args already; only one may \(-EBUSY\): detach"):
             k.attach(None, patch("two_args", save))
         with pytest.raises(TramplabError, match="changes the ip of two_args already"):
             k.attach(None, patch("three_args", save, filter=("one_arg", "two_args")))

@@ -117,7 +117,6 @@ def test_a_prototype_that_is_not_simple_is_refused():
     assert seven == {isa: get(isa).args[: {"x86_64": 6, "arm64": 7, "riscv64": 8}[isa]] for isa in ISAS}
 
 
-
 # -- alone and in company
 
 
