@@ -195,6 +195,13 @@ def wait_for(*paths: Path) -> None:
         time.sleep(0.005)
 
 
+def test_what_another_process_cleared_away_meanwhile_is_no_trouble(cache):
+    """A folder that is listed and gone when it is looked at, as a link to nowhere is."""
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / ".building-gone").symlink_to(cache / "nowhere")
+    assert make("riscv64").is_file()
+
+
 def test_two_builds_at_once(cache, tmp_path):
     """Two processes that are both in the middle of building the same image both succeed and leave one file."""
     ready, go = [tmp_path / "ready0", tmp_path / "ready1"], tmp_path / "go"

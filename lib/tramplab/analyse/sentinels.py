@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from ..emulate.machine import RECORD, STACK_SIZE
 from ..emulate.walk import accesses, stepping
 from ..errors import TramplabError
+from ..ftrace.bpf import Bpf
 from ..ftrace.kernel import Function, Kernel
 from ..ftrace.ops import Direct, Ops
 from ..ftrace.run import Run
@@ -149,7 +150,7 @@ class _Play:
         """What a callback can read, at its first instruction: its kind of hook says how it is given registers."""
         args, name = self.isa.args, self.run.symbol_of(state[self.isa.pc])
         ops = [r for r in self.requests if isinstance(r, Ops) and r.callback == name]
-        if not ops and any(isinstance(r, Direct) for r in self.requests):
+        if not ops and any(isinstance(r, Direct) and not isinstance(r, Bpf) for r in self.requests):
             handed = [r for r in args if self.meant.get(state[r]) == r]
         elif ops:
             handed = self._within(state[args[3]], self._register_frame(ops[0]))

@@ -9,6 +9,7 @@ appears under its name in one rename, so two builds at once cannot see half of o
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -91,8 +92,9 @@ def publish(make, name: str) -> Path:
         return final
     final.parent.mkdir(parents=True, exist_ok=True)
     for left in final.parent.glob(f"{_BUILDING}*"):  # of a build that was killed; none takes an hour
-        if time.time() - left.stat().st_mtime > 3600:
-            shutil.rmtree(left, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another process is done with it
+            if time.time() - left.stat().st_mtime > 3600:
+                shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=final.parent))
     try:
         os.replace(make(folder), final)
