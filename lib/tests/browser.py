@@ -21,8 +21,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
-_CHAPTERS = [chapter for part in TOC["parts"] for chapter in part["chapters"]]
-PAGES = [TOC["root"], *(page["file"] for chapter in _CHAPTERS for page in (chapter, *chapter.get("sections", ())))]
+CHAPTERS = [chapter for part in TOC["parts"] for chapter in part["chapters"]]
+PAGES = [TOC["root"], *(page["file"] for chapter in CHAPTERS for page in (chapter, *chapter.get("sections", ())))]
 DESKTOP, PHONE = (1280, 900), (390, 844)
 # For what does not depend on where a page is from.
 SCREENS = pytest.mark.parametrize(

@@ -78,7 +78,11 @@ MUTANTS = [
         ("r15 not stored", "\tmovq\t%r15, R(r15)\n", ""),
         ("r10 not restored", "\tmovq\tR(r10), %r10\n", ""),
         ("r12 restored from r13's slot", "\tmovq\tR(r12), %r12\n", "\tmovq\tR(r13), %r12\n"),
-        ("flags left on the stack", "\taddq\t$(FRAME + FIXUP), %rsp\n\tpopfq\n", "\taddq\t$(FRAME + FIXUP), %rsp\n"),
+        (
+            "flags left on the stack",
+            "\tpopfq\nLABEL(ftrace_regs_caller_end)",
+            "LABEL(ftrace_regs_caller_end)",
+        ),
         ("cs not written", "\tmovq\t$0x10, R(cs)\n", "\tmovq\t$0, R(cs)\n"),
     ),
     *_of(

@@ -188,18 +188,22 @@ def test_the_text_of_the_study_shows_all_steps_in_66_columns(walks):
 
 def current(tab) -> list[str]:
     """The instruction each ISA is at."""
-    return tab.eval_on_selector_all('tl-steps .tl-code [aria-current="step"]', "all => all.map(e => e.textContent)")
+    return tab.eval_on_selector_all(
+        '#fig-first-callback tl-steps .tl-code [aria-current="step"]', "all => all.map(e => e.textContent)"
+    )
 
 
 def state(tab, which: int) -> dict[str, tuple[str, str]]:
     """Of one ISA, every register and word: name -> (mark, value)."""
     script = "all => all.map(li => [...li.children].map(e => e.textContent))"
-    rows = tab.eval_on_selector_all(f"tl-steps .tl-walk:nth-child({which + 1}) .tl-held li:not(.tl-gap)", script)
+    rows = tab.eval_on_selector_all(
+        f"#fig-first-callback tl-steps .tl-walk:nth-child({which + 1}) .tl-held li:not(.tl-gap)", script
+    )
     return {name: (mark, value) for mark, name, _, value in rows}
 
 
 def where(tab) -> str:
-    return tab.text_content("tl-steps .tl-where a")
+    return tab.text_content("#fig-first-callback tl-steps .tl-where a")
 
 
 def at_steps(walks, numbers) -> list[str]:
@@ -213,7 +217,7 @@ def test_by_keyboard(browser, bases, walks, size, scheme):
     def look(tab):
         press = tab.keyboard.press
         assert "#" not in tab.url, "the address is the reader's until they step"
-        tab.focus("tl-steps .tl-board")
+        tab.focus("#fig-first-callback tl-steps .tl-board")
         assert current(tab) == at_steps(walks, [0, 0, 0])
         press("ArrowRight")
         assert current(tab) == at_steps(walks, [1, 1, 1])
@@ -235,11 +239,13 @@ def test_by_keyboard(browser, bases, walks, size, scheme):
         press("End")
         press("ArrowRight")
         assert current(tab) == at_steps(walks, [len(w["steps"]) - 1 for w in walks])
-        tab.focus("tl-steps input")  # the slider listens to the same keys
+        tab.focus("#fig-first-callback tl-steps input")  # the slider listens to the same keys
         press("Home")
         press("ArrowRight")
         assert current(tab) == at_steps(walks, [1, 1, 1])
-        assert tab.get_attribute("tl-steps input", "aria-valuetext").startswith("site+1, step 2 of ")
+        assert tab.get_attribute("#fig-first-callback tl-steps input", "aria-valuetext").startswith(
+            "site+1, step 2 of "
+        )
 
     assert visit(browser, bases["file"], PAGE, size, scheme, look=look).problems() == []
 
@@ -250,17 +256,17 @@ def test_the_shorter_stretch_waits_so_that_milestones_stay_side_by_side(browser,
     assert len(set(lengths)) > 1, "the callbacks are equally long: nothing to wait for"
 
     def look(tab):
-        tab.click("tl-steps button:has-text('callback')")
+        tab.click("#fig-first-callback tl-steps button:has-text('callback')")
         for _ in range(max(lengths) - 1):
-            tab.click("tl-steps button[aria-label='one step on']")
+            tab.click("#fig-first-callback tl-steps button[aria-label='one step on']")
         assert current(tab) == at_steps(walks, [m["restore"] - 1 for m in marks])
         waiting = tab.eval_on_selector_all(
-            "tl-steps .tl-isa span", "all => all.map(e => e.textContent === 'waits here')"
+            "#fig-first-callback tl-steps .tl-isa span", "all => all.map(e => e.textContent === 'waits here')"
         )
         assert waiting == [length < max(lengths) for length in lengths]
         for which, waits in enumerate(waiting):
             assert not waits or {mark for mark, _ in state(tab, which).values()} == {""}, "it does nothing meanwhile"
-        tab.click("tl-steps button[aria-label='one step on']")
+        tab.click("#fig-first-callback tl-steps button[aria-label='one step on']")
         assert current(tab) == at_steps(walks, [m["restore"] for m in marks])
 
     visit(browser, bases["file"], PAGE, look=look)
@@ -270,7 +276,7 @@ def test_state_is_what_the_steps_add_up_to(browser, bases, walks):
     """At every position of the reader's walk; what the step changed, wrote and read is marked."""
 
     def look(tab):
-        tab.focus("tl-steps .tl-board")
+        tab.focus("#fig-first-callback tl-steps .tl-board")
         held = [{**w["registers"], **w["memory"]} for w in walks]
         for number in range(max(len(w["steps"]) for w in walks)):
             if number:
@@ -300,7 +306,7 @@ def test_state_is_what_the_steps_add_up_to(browser, bases, walks):
 def test_notes_appear_at_their_step_and_do_not_move_the_page(browser, bases, walks):
     def look(tab):
         seen, heights = tab.evaluate("""() => {
-            const steps = document.querySelector("tl-steps");
+            const steps = document.querySelector("#fig-first-callback tl-steps");
             const board = steps.querySelector(".tl-board");
             const on = steps.querySelector("button[aria-label='one step on']");
             const seen = [], heights = [];
@@ -323,7 +329,9 @@ def test_notes_appear_at_their_step_and_do_not_move_the_page(browser, bases, wal
                 step = step_of(w, *where)
                 name, start = [(name, at) for name, at in w["milestones"].items() if at <= step][-1]
                 assert text in seen[starts[name] + step - start]
-        dots = tab.eval_on_selector_all("tl-steps .tl-lane", "all => all.map(e => e.textContent.length)")
+        dots = tab.eval_on_selector_all(
+            "#fig-first-callback tl-steps .tl-lane", "all => all.map(e => e.textContent.length)"
+        )
         pins = [len({step_of(w, *where) for where in own[w["isa"]]}) for w in walks]
         assert all(pin <= dot <= pin + len(own[""]) for pin, dot in zip(pins, dots, strict=True))
 
@@ -361,7 +369,7 @@ def test_a_step_has_an_address(browser, bases):
 def test_an_address_opens_at_its_step_with_the_stepper_in_view(browser, bases, transport):
     def look(tab):
         assert where(tab) == "restore+5" and tab.url.endswith("=restore+5")
-        top = tab.evaluate("document.querySelector('tl-steps').getBoundingClientRect().top")
+        top = tab.evaluate("document.querySelector('#fig-first-callback tl-steps').getBoundingClientRect().top")
         assert 0 <= top < DESKTOP[1] / 4
 
     def go_there(tab):
@@ -374,12 +382,15 @@ def test_an_address_opens_at_its_step_with_the_stepper_in_view(browser, bases, t
 
 def test_a_phone_shows_one_isa_at_a_time(browser, bases, walks):
     def look(tab):
-        tab.click("tl-steps button:has-text('restore')")
+        tab.click("#fig-first-callback tl-steps button:has-text('restore')")
         for w in walks:
-            tab.click(f"tl-steps .tl-tabs button:has-text('{w['isa']}')")
-            sections = tab.query_selector_all("tl-steps .tl-walk")
+            tab.click(f"#fig-first-callback tl-steps .tl-tabs button:has-text('{w['isa']}')")
+            sections = tab.query_selector_all("#fig-first-callback tl-steps .tl-walk")
             assert [s.get_attribute("aria-label") for s in sections if s.is_visible()] == [w["isa"]]
-            assert tab.get_attribute(f"tl-steps button:has-text('{w['isa']}')", "aria-pressed") == "true"
+            assert (
+                tab.get_attribute(f"#fig-first-callback tl-steps button:has-text('{w['isa']}')", "aria-pressed")
+                == "true"
+            )
             inside = "e => [e.offsetTop, e.parentElement.scrollTop, e.parentElement.clientHeight]"
             line, top, height = tab.eval_on_selector(".tl-shown .tl-code [aria-current]", inside)
             assert top <= line < top + height, "the current instruction is in view"
@@ -389,7 +400,7 @@ def test_a_phone_shows_one_isa_at_a_time(browser, bases, walks):
 
 def test_without_javascript_the_whole_run_is_there_as_text(browser, bases, walks):
     def look(tab):
-        texts = tab.query_selector_all("tl-steps pre")
+        texts = tab.query_selector_all("#fig-first-callback tl-steps pre")
         assert len(texts) == len(walks)
         for text, w in zip(texts, walks, strict=True):
             assert text.is_visible() and text.inner_text().partition("\n\n")[2] in first_callback.body(None).text

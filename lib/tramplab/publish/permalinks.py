@@ -64,9 +64,11 @@ def get(name: str) -> Permalink:
 
 
 def chapter(page: str, links: dict[str, Permalink] | None = None) -> Permalink | None:
-    """The permalink of a page such as book/method as a whole: its first, which is that of its heading; None without one."""
-    own = (p for p in (read() if links is None else links).values() if p.page == page and p.target.endswith(f"#{p.id}"))
-    return next(own, None)
+    """The permalink of a page such as book/method as a whole: the one with the page's name, else its first, which is that of
+    its heading; None without one."""
+    there = (read() if links is None else links).values()
+    own = {p.id: p for p in there if p.page == page and p.target.endswith(f"#{p.id}")}
+    return own.get(page.rpartition("/")[2]) or next(iter(own.values()), None)
 
 
 def link(name: str) -> str:

@@ -102,10 +102,7 @@ FIGURES = (
     Figure(
         "fig-arguments-bytes",
         "How many bytes does a hook move for each argument?",
-        chart=lines("bytes_moved", over="args", series="hook"),
         table=table("bytes_moved"),
-        alt="A panel per ISA: bytes that a hook loads and stores in one call, against the number of integer arguments of the "
-        "function, with a line per hook. The table below has every number.",
         limits=_LIMITS,
     ),
 )

@@ -31,7 +31,7 @@ NEWEST = (("bpf-fentry", 1), ("bpf-fexit", 1))
 NOBODY, FUNCTIONS, ALL = "none", "C", "all"
 #: The unwinder that follows records, and the one that also knows where a return address is at a first instruction.
 PLAIN, ENTRY = "plain", "entry"
-ONE = "one of them"
+ONE = "one, or apart"
 _CALL = ["isa", "hook", "records"]
 UNITS: dict[str, str] = {}
 

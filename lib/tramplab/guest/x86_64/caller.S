@@ -9,7 +9,7 @@ END(lab_caller)
 
 /* Callbacks that observe and then use up every register the calling convention lets them use. */
 .macro clobber_everything
-	movabsq	$0x6b6c6f6262657265, %rax
+	movabsq	$0x6b6c6f6262657365, %rax		/* as flags it would set the trap flag */
 	movq	%rax, %rcx
 	movq	%rax, %rdx
 	movq	%rax, %rsi
