@@ -7,7 +7,7 @@ import posixpath
 FORWARD = """<script>
 (() => {
   const go = () => {
-    const item = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const item = document.getElementById(location.hash.slice(1));
     if (item?.matches(".tl-moved li")) location.replace(item.querySelector("a").href);
   };
   addEventListener("hashchange", go);

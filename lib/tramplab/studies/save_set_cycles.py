@@ -11,7 +11,6 @@ from ..emulate.machine import RECORD
 from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Ops
 from ..isa import ISAS
-from ..publish.chart import Drawing, heat_map
 from ..publish.figure import Figure
 from ..publish.verdict import Verdict, across, judges
 from .once import once
@@ -75,13 +74,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def one_panel(frame: pd.DataFrame) -> Drawing:
-    """The estimates in whole cycles, all cores side by side."""
-    data = frame.assign(cycles=frame["cycles"].round().astype(int), called="a call of " + FUNCTION)
-    data.attrs["units"] = UNITS
-    return heat_map("cycles", rows="save", columns="core", facet="called")(data)
-
-
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps."""
     return table(frame)
@@ -130,10 +122,7 @@ FIGURES = (
     Figure(
         "fig-save-set-cycles",
         "What is a smaller save set worth on a core?",
-        chart=one_panel,
         table=table,
-        alt="Estimated cycles that a hook adds, a row per save set and a column per core; darker is more. The table below "
-        "has every number with its band.",
         limits="Estimates with models of the cores, not measured times; one ops on a two-argument function, trampolines that no "
         "kernel has. Bands vary what is not known of the core.",
     ),
