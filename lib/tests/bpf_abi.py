@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import abi
+
 from tramplab import Ops
+from tramplab.ftrace import arguments
 from tramplab.ftrace.bpf import Bpf
-from tramplab.ftrace.arguments import words
 
 #: Functions that return a struct cannot have programs.
 FUNCTIONS = tuple(f for f in abi.FUNCTIONS if "return" not in f)
@@ -51,7 +52,7 @@ class BpfHooked(abi.Hooked):
         """The argument registers of this very function; where its trampoline goes on to it also what belongs to the caller."""
         if function not in FUNCTIONS:
             return super()._passed(function)
-        taken = (p for p in words(self.isa, self.kernel.image.prototypes[function]) if isinstance(p, str))
+        taken = (p for p in arguments.words(self.isa, self.kernel.image.prototypes[function]) if isinstance(p, str))
         if self.kinds[1] or self.kinds[2]:
             return tuple(taken)
         return (*taken, *self.isa.callee_saved, self.isa.sp, *((self.isa.link,) if self.isa.link else ()))

@@ -7,12 +7,12 @@ states.
 
 import functools
 
+import abi
 import pytest
+from abi import STATES
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-import abi
-from abi import STATES
 from tramplab import TramplabError
 from tramplab.isa import ISAS
 

@@ -7,7 +7,6 @@ import pytest
 from browser import PAGES, PHONE, SCREENS, visit
 from looks import unfolded, violations
 
-
 OPEN = "dialog[open], .dropdown-menu.show"
 
 

@@ -1,8 +1,8 @@
 """BPF trampolines: how they are attached, what guards their programs, what goes wrong and says so."""
 
+import abi
 import pytest
 
-import abi
 from tramplab import Bpf, Direct, Kernel, Ops, TramplabError
 from tramplab.analyse.returnstack import replay
 from tramplab.ftrace import hooks

@@ -6,12 +6,11 @@ direct call comes from, and (x86-64) whether the site calls or jumps.
 
 import functools
 
+import abi
+import bpf_abi
 import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
-
-import abi
-import bpf_abi
 
 PLACES = tuple(
     abi.Place(isa, release)

@@ -7,10 +7,10 @@ of bpf_abi.py.
 
 import contextlib
 
-import pytest
-
 import abi
 import bpf_abi
+import pytest
+
 from tramplab import TramplabError
 from tramplab.ftrace.bpf import trampolines
 from tramplab.ftrace.bpf.code import Text

@@ -8,7 +8,9 @@ import pytest
 from browser import ROOT
 from charts import both_layouts, every_kind, example, marks, texts
 
+from tramplab.errors import TramplabError
 from tramplab.publish import vega
+from tramplab.publish.chart import theme
 
 
 def declared() -> dict[str, dict[str, str]]:
@@ -107,3 +109,12 @@ def test_colours_differ_for_every_eye(group, page, sight):
 def test_the_ramp_leaves_the_page_step_by_step(page, direction, sight):
     lightness = [lab(declared()[page][f"--tl-heat-{n}"], sight)[0] * direction for n in range(1, 7)]
     assert all(b - a > 5 for a, b in itertools.pairwise(lightness))
+
+
+def test_no_two_parts_of_a_bar_have_the_same_colour():
+    """Components have their own; up to five other parts get colours that differ; more are refused."""
+    for parts in (["a", "b"], ["a", "b", "c", "d", "e"], ["site", "core", "a"]):
+        assert len({theme.colour(part, parts) for part in parts}) == len(parts)
+    for parts in (list("abcdef"), ["site", *"abcd"]):
+        with pytest.raises(TramplabError, match="draw fewer parts"):
+            theme.colour("a", parts)

@@ -8,10 +8,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 import abi
+import pytest
 from abi import STATES
+
 from tramplab import GuestFault, StepLimit
 from tramplab.emulate.toolchain import GUEST
 

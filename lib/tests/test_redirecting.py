@@ -1,8 +1,8 @@
 """Ops that change where a function goes on: every function, every save set, alone and in company; and who may not share."""
 
+import abi
 import pytest
 
-import abi
 from tramplab import Direct, Kernel, Ops, StepLimit, TramplabError
 from tramplab.analyse.returnstack import replay
 from tramplab.ftrace.ops import SETS_IP

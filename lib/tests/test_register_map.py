@@ -2,7 +2,6 @@
 
 import re
 
-import pandas as pd
 import pytest
 from abi import Place
 from test_trampolines import defined, header_of

@@ -2,15 +2,15 @@
 
 import itertools
 
+import abi
 import pytest
 
-import abi
 from tramplab import Direct, Kernel, Ops, TramplabError
 from tramplab.analyse.measure import measure
 from tramplab.emulate.dwarf import Prototype, Value
 from tramplab.ftrace import saving, shapes
-from tramplab.ftrace.measure import FUNCTIONS
 from tramplab.ftrace.arguments import live_registers
+from tramplab.ftrace.measure import FUNCTIONS
 from tramplab.isa import ISAS, get
 
 every_isa = pytest.mark.parametrize("isa", ISAS)

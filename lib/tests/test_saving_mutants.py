@@ -2,9 +2,9 @@
 
 import dataclasses
 
+import abi
 import pytest
 
-import abi
 from tramplab import Kernel, Ops, TramplabError
 from tramplab.analyse.unwind import BOTH, judge, watch
 from tramplab.ftrace import saving

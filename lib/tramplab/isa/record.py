@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from ..errors import TramplabError
 
-
 #: On the stack, and later arguments may have the registers; on the stack, and so is all that follows; half and half.
 WHOLE, LAST, SPLIT = STRUCT_SPILLS = ("whole", "last", "split")
 

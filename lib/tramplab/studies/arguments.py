@@ -86,8 +86,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 _LIMITS = (
-    f"{releases.shown()[-1]}; emulated counts of one call, one callback, functions of no to eight integers; no timing. On x86-64 the "
-    "seventh and the eighth argument are on the stack."
+    f"{releases.shown()[-1]}; emulated counts of one call, one callback, functions of no to eight integers; no timing. On x86-64 "
+    "the seventh and the eighth argument are on the stack."
 )
 FIGURES = (
     Figure(

@@ -106,8 +106,8 @@ def generated_lacks_the_fixup(frame: pd.DataFrame | None = None) -> Verdict:
     price = cost()
     because = (
         "With frame pointers, at so many instructions of the callback or program an unwinder finds the traced function and its "
-        f"caller: {'; '.join(told)}. On x86-64 the generated trampoline makes one record, and the function's caller is missing; on "
-        "the other two it makes a record for the function as well. The fix-up costs ftrace's trampoline on x86-64 "
+        f"caller: {'; '.join(told)}. On x86-64 the generated trampoline makes one record, and the function's caller is missing; "
+        "on the other two it makes a record for the function as well. The fix-up costs ftrace's trampoline on x86-64 "
         f"{price['instructions']} instructions, {price['stores']} stores among them; estimated cycles: "
         + ", ".join(f"{price[name]} ({price[f'{name}-band']}) on {name}" for name in CORES)
         + "."

@@ -160,9 +160,9 @@ def ten_instructions_remove_the_overhead(frame: pd.DataFrame | None = None) -> V
         for isa, n in two.iterrows()
     ]
     because = (
-        f"For two arguments a generated trampoline that does nothing but call the program takes {'; '.join(told)}. True is counted "
-        f"where it takes at most {TEN} and less than the smallest of ftrace's. What is left is the call and the frame, and what a "
-        "program came to need around it is more than saving less ever saved."
+        f"For two arguments a generated trampoline that does nothing but call the program takes {'; '.join(told)}. It is counted "
+        f"as true where that is at most {TEN} and less than the smallest of ftrace's. What is left is the call and the frame, and "
+        "what a program came to need around it is more than saving less ever saved."
     )
     found = {
         f"{words.get(isa, isa)}, {v}": int(n[v])

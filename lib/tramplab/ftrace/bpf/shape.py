@@ -42,9 +42,9 @@ class Plan:
     """What a trampoline is made for.
 
     words: the place of each argument word. fentry, fmod_ret, fexit: programs, in order. guards: None for programs that are
-    called bare, with nothing but the array of arguments. image: address of its struct bpf_tramp_image. body: the function's first byte past the site. run_ctx: size
-    of the programs' context in bytes; cookie_at: offset of the cookie in it. jumped: entered by a jump, not by a call.
-    landing_pad: starts with the ISA's landing pad.
+    called bare, with nothing but the array of arguments. image: address of its struct bpf_tramp_image. body: the function's
+    first byte past the site. run_ctx: size of the programs' context in bytes; cookie_at: offset of the cookie in it.
+    jumped: entered by a jump, not by a call. landing_pad: starts with the ISA's landing pad.
     """
 
     words: tuple[Place, ...]

@@ -1,7 +1,7 @@
 """What every kind of chart needs: rows checked and named, one panel per ISA, and a spec for each layout."""
 
-import json
 import functools
+import json
 from collections.abc import Callable
 
 import altair as alt

@@ -6,6 +6,8 @@ and has the dark theme's. So a chart follows the theme without being redrawn. Te
 
 import altair as alt
 
+from tramplab.errors import TramplabError
+
 # Okabe-Ito, told apart by colour-blind readers; `function` is grey because it is no part of a hook's cost.
 COLOURS = {
     "site": "#d55e00",
@@ -26,11 +28,19 @@ def variable(name: str, default: str) -> str:
 
 
 def colour(part: str, parts: list[str]) -> str:
-    """The colour of a component; those without one of their own get spare ones, in the order of `parts`."""
+    """The colour of a component; those without one of their own get spare ones, in the order of `parts`, and where there are
+    more of them than spare colours those of the components, which must then be absent. No two parts have the same colour:
+    TramplabError for too many.
+    """
     if part in COLOURS:
         return variable(part, COLOURS[part])
     others = [name for name in parts if name not in COLOURS]
-    return SPARE_COLOURS[others.index(part) % len(SPARE_COLOURS)]
+    palette = list(SPARE_COLOURS)
+    if len(others) > len(palette) and others == list(parts):
+        palette = [variable(*pair) for pair in COLOURS.items()]
+    if len(others) > len(palette):
+        raise TramplabError(f"there are no {len(others)} colours for {', '.join(others)}: draw fewer parts.")
+    return palette[others.index(part)]
 
 
 # Lines: near Okabe-Ito, but dark enough for a thin stroke. Dash and shape say the same as the colour.
