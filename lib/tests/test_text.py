@@ -231,7 +231,7 @@ def test_every_page_has_a_twin_for_a_terminal(site, page):
     assert "\n\n\n\n" not in text and "<div" not in text and "%s" not in text
     title = next(line for line in (ROOT / f"{page}.md").read_text().splitlines() if line.startswith("# "))[2:]
     head = text[: text.index("\n\n\n")]
-    name = next(link.id for link in permalinks.read().values() if link.page == page)
+    name = permalinks.chapter(page).id
     built = read_edition(site)
     assert head.startswith("Title: Tramplab") and title in head
     assert f"Book:  {built}\n" in head and built.url(f"p/{name}.html") in head.replace("\n    ", "")
