@@ -16,6 +16,7 @@ mispredicted: `outer` grows with the length of the chain, which is why the two a
 from __future__ import annotations
 
 import itertools
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,7 +27,10 @@ from ..ftrace.run import Run
 from .call import Call
 from .links import NOTHING, Link, arm64, riscv64, x86_64
 
-_RULES = {"x86_64": x86_64.link, "arm64": arm64.link, "riscv64": riscv64.link}
+_RULES = {
+    name: functools.lru_cache(1 << 14)(module.link)
+    for name, module in (("x86_64", x86_64), ("arm64", arm64), ("riscv64", riscv64))
+}
 
 #: Entries where no core is chosen, and callers above the traced function. Every core with an own file but the smallest
 #: in-order ones has at least 16.

@@ -86,6 +86,7 @@ class Machine:
         self._batch = _Batch(list(self._ids.values()))
         self._invalid: tuple[str, int] | None = None
         self._decoded: dict[int, decode.Instruction] = {}  # of text as it is now; only poke() changes that
+        self._pages: dict[int, bytes] = {}  # of text, likewise
         self.name_of = image.where  # whoever generates code replaces it by one that knows that code too
         self.heap, self.stack_top = isa.module_base + HEAP_OFFSET, isa.module_base + STACK_OFFSET + STACK_SIZE
         low = self.stack_top - STACK_SIZE
@@ -103,10 +104,16 @@ class Machine:
     def poke(self, address: int, data: bytes) -> None:
         """Write text: the bytes, and away with every translation of what was there."""
         if data:
+            old, new = np.frombuffer(self.read(address, len(data)), "u1"), np.frombuffer(data, "u1")
             self._write(address, data)
             self._uc.ctl_remove_cache(address, address + len(data))
-            for pc in range(address - self.isa.max_insn + 1, address + len(data)):
-                self._decoded.pop(pc, None)
+            changed = np.flatnonzero(old != new)
+            if len(changed):  # what is the same byte by byte is decoded already
+                first, last = address + int(changed[0]), address + int(changed[-1])
+                for pc in range(first - self.isa.max_insn + 1, last + 1):
+                    self._decoded.pop(pc, None)
+            for page in range(address & -PAGE, address + len(data), PAGE):
+                self._pages.pop(page, None)
 
     def write(self, address: int, data: bytes) -> None:
         """Write data; refuses text, which must go through poke()."""
@@ -245,13 +252,23 @@ class Machine:
         found = self._decoded.get(pc)
         if found is None:
             end = next((b + n for b, n in self.text if b <= pc < b + n), None)
-            data = self.read(pc, min(self.isa.max_insn, end - pc if end else self.isa.max_insn))
+            size = min(self.isa.max_insn, end - pc if end else self.isa.max_insn)
+            data = self._text(pc, size) if end else self.read(pc, size)
             found = decode.at(self.isa, pc, data)
             if end:
                 self._decoded[pc] = found
         return found
 
     # inside
+
+    def _text(self, address: int, size: int) -> bytes:
+        """Bytes of text; pages are read whole, which for many instructions is a few calls of the engine instead of many."""
+        page = address & -PAGE
+        if address + size > page + PAGE:
+            return self.read(address, size)
+        if page not in self._pages:
+            self._pages[page] = self.read(page, PAGE)
+        return self._pages[page][address - page : address - page + size]
 
     def _map(self) -> None:
         spans: dict[int, int] = {}

@@ -19,7 +19,6 @@ class Heap:
     def __init__(
         self, base: int, size: int, full: str = "the guest's heap is full: too many ops or functions at once."
     ) -> None:
-        self.lowest = base
         self._free, self._full = [(base, size)], full
         self._taken: dict[int, int] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
@@ -59,6 +60,11 @@ class Label:
 Item = Text | Raw | Call | Address | Jump | Label
 
 
+def size_of(isa: Isa, own: ModuleType, items: Iterable[Item]) -> int:
+    """How many bytes lay_out() will make of these items, wherever they lie."""
+    return sum(_size(isa, own, item) for item in items)
+
+
 def lay_out(isa: Isa, own: ModuleType, items: Iterable[Item], base: int) -> bytes:
     """The bytes of all items, one behind the other, as lying at base.
 
@@ -66,14 +72,13 @@ def lay_out(isa: Isa, own: ModuleType, items: Iterable[Item], base: int) -> byte
     one size whatever the distance. Raises TramplabError for a target out of reach.
     """
     items = list(items)
-    sizes = [len(_bytes(isa, own, item, base, {}, base)) for item in items]
-    starts = [base + sum(sizes[:i]) for i in range(len(items))]
-    labels = {item.name: at for item, at in zip(items, starts, strict=True) if isinstance(item, Label)}
-    return b"".join(_bytes(isa, own, item, at, labels, at) for item, at in zip(items, starts, strict=True))
+    starts = list(itertools.accumulate((_size(isa, own, item) for item in items), initial=base))
+    labels = {item.name: at for item, at in zip(items, starts, strict=False) if isinstance(item, Label)}
+    return b"".join(_bytes(isa, own, item, at, labels) for item, at in zip(items, starts, strict=False))
 
 
-def _bytes(isa: Isa, own: ModuleType, item: Item, pc: int, labels: dict[str, int], unknown: int) -> bytes:
-    """One item at pc; a label that is not in `labels` yet is taken to lie at `unknown`."""
+def _bytes(isa: Isa, own: ModuleType, item: Item, pc: int, labels: dict[str, int]) -> bytes:
+    """One item at pc."""
     match item:
         case Text(source):
             return _assembled(isa, source)
@@ -84,8 +89,29 @@ def _bytes(isa: Isa, own: ModuleType, item: Item, pc: int, labels: dict[str, int
         case Address(register, value):
             return own.address(register, pc, value)
         case Jump(condition, label):
-            return own.jump(condition, pc, labels.get(label, unknown))
+            return own.jump(condition, pc, labels[label])
     return b""
+
+
+def _size(isa: Isa, own: ModuleType, item: Item) -> int:
+    """The size of one item: of what it is with nothing but distances of zero."""
+    match item:
+        case Text(source):
+            return len(_assembled(isa, source))
+        case Call(_):
+            return _plain_size(isa, own, Call(0))
+        case Address(register, _):
+            return _plain_size(isa, own, Address(register, 0))
+        case Jump(condition, _):
+            return _plain_size(isa, own, Jump(condition, ""))
+        case Raw(data):
+            return len(data)
+    return 0
+
+
+@functools.cache
+def _plain_size(isa: Isa, own: ModuleType, item: Item) -> int:
+    return len(_bytes(isa, own, item, 0, {"": 0}))
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from ..releases import Features
 from ..site import Site
 from ..steps import Step, Write, text
 from . import arm64, riscv64, x86_64
-from .code import lay_out
+from .code import lay_out, size_of
 from .request import Bpf
 from .shape import Guards, Plan, Program, items
 from .signature import require
@@ -52,7 +52,8 @@ class BpfTrampolines:
         try:
             plan = self._plan(request, site, structs)
             own = _MODULES[self.image.isa.name]
-            size = len(lay_out(self.image.isa, own, items(plan, own), self._area.lowest))
+            pieces = list(items(plan, own))
+            size = size_of(self.image.isa, own, pieces)
             if size > LARGEST:
                 raise TramplabError(
                     f"the trampoline for {request.programs} programs on {site.function} would have {size} bytes; at most "
@@ -65,7 +66,7 @@ class BpfTrampolines:
         ops.direct, ops.direct_size = base | plan.jumped, size
         return [
             *self._writes(structs, ops.index),
-            text(base, lay_out(self.image.isa, own, items(plan, own), base), f"the BPF trampoline of {site.function}"),
+            text(base, lay_out(self.image.isa, own, pieces, base), f"the BPF trampoline of {site.function}"),
         ]
 
     def free(self, ops: Registered) -> list[Step]:
