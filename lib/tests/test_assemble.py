@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench.loops import LOOPS
 
+from bench.loops import LOOPS
 from tramplab import TramplabError
 from tramplab.emulate import assemble, decode
 from tramplab.isa import ISAS

@@ -5,6 +5,7 @@ in the source beside a unit was typed by hand.
 """
 
 import re
+
 import pytest
 
 from tramplab.paths import checkout

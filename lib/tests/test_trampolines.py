@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from abi import PLACES, Place
+
 from tramplab import Direct, Kernel, Ops
 from tramplab.emulate.toolchain import GUEST
 from tramplab.ftrace import arch, releases

@@ -15,8 +15,8 @@ mispredicted: `outer` grows with the length of the chain, which is why the two a
 
 from __future__ import annotations
 
-import itertools
 import functools
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

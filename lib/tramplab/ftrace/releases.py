@@ -13,7 +13,6 @@ from ..isa import ISAS, Isa
 from ..paths import data_file
 from . import arch
 
-
 #: Features that follow from others and are wrong by themselves.
 DERIVED = ("site", "counter_bits", "ops")
 
@@ -94,6 +93,17 @@ def intervals(isa: str, feature: str) -> tuple[Interval, ...]:
     """When a feature had which value on an ISA; empty if it never had any."""
     rows = _data()[isa].get(feature) or _data()["common"].get(feature) or []
     return tuple(Interval(r["value"], r.get("since"), r.get("until"), r["source"], r["sure"]) for r in rows)
+
+
+@functools.cache
+def stand_in(isa: str, release: str) -> str:
+    """The first release shown that has the same features as this one: its kernel is the same, and so is whatever it does.
+
+    >>> stand_in("arm64", "v7.2"), stand_in("arm64", "v6.1")
+    ('v6.4', 'v6.1')
+    """
+    wanted = features(ISAS[isa], release, {}).values
+    return next((r for r in shown() if features(ISAS[isa], r, {}).values == wanted), release)
 
 
 def feature_names(isa: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import pandas as pd
@@ -28,10 +29,14 @@ def rows() -> pd.DataFrame:
     """
     out = []
     for isa, release in itertools.product(ISAS, releases.shown()):
-        subject = Subject(isa, release)
-        for ops in _sequences([letter for letter in LETTERS if subject.can(letter)]):
-            out.append({"isa": isa, "release": release, **_undo(subject, ops)})
+        out += [{"isa": isa, "release": release, **row} for row in _undone(isa, releases.stand_in(isa, release))]
     return pd.DataFrame(out)
+
+
+@functools.cache
+def _undone(isa: str, release: str) -> list[dict[str, object]]:
+    subject = Subject(isa, release)
+    return [_undo(subject, ops) for ops in _sequences([letter for letter in LETTERS if subject.can(letter)])]
 
 
 def _sequences(letters: list[str]) -> list[tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Iterator
@@ -37,10 +38,8 @@ def rows() -> pd.DataFrame:
     out = []
     for isa, release in itertools.product(ISAS, releases.shown()):
         seen: dict[tuple[str, str], list[str]] = {}
-        for attached, ran in walk(isa, release):
-            regs = any(o.saves_regs for o in attached)
-            count = ("none", "one", "more")[min(len(attached), 2)]
-            seen.setdefault((count, "yes" if regs else "no"), []).append(ran)
+        for count, regs, ran in _states(isa, releases.stand_in(isa, release)):
+            seen.setdefault((count, regs), []).append(ran)
         for (count, regs), targets in sorted(seen.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0][1])):
             found = " or ".join(sorted(set(targets)))
             head = {"isa": isa, "release": release, "callbacks": count, "regs": regs}
@@ -48,6 +47,16 @@ def rows() -> pd.DataFrame:
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
+
+
+@functools.cache
+def _states(isa: str, release: str) -> list[tuple[str, str, str]]:
+    """Every state of the sequence: how many ops, whether one wants all registers, and the trampoline of a call."""
+    out = []
+    for attached, ran in walk(isa, release):
+        regs = any(o.saves_regs for o in attached)
+        out.append((("none", "one", "more")[min(len(attached), 2)], "yes" if regs else "no", ran))
+    return out
 
 
 _ORDER = ("none", "one", "more")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pandas as pd
 
 from ..emulate.counts import COMPONENTS, Counts
@@ -9,7 +11,7 @@ from ..emulate.machine import COUNT
 from ..ftrace import hooks, releases
 from ..ftrace.kernel import Kernel
 from ..ftrace.measure import FUNCTIONS
-from ..isa import ISAS
+from ..isa import ISAS, Isa
 from ..publish.chart import heat_map, stacked_bars
 from ..publish.figure import Figure
 from ..publish.table import pivot
@@ -34,24 +36,29 @@ def rows() -> pd.DataFrame:
     out = []
     for isa in ISAS.values():
         for release in releases.shown():
-            kernel = Kernel(isa, release, meter=COUNT)
-            function = kernel.function(FUNCTIONS[ARGS])
-            for name, callbacks in CASES:
-                hook = hooks.get(name)
-                if not kernel.features[hook.needs]:
-                    continue
-                with kernel.attached(function, *hooks.requests(hook, callbacks)):
-                    counts = kernel.call(function, *range(1, ARGS + 1)).counts.by_component
-                head = {
-                    "isa": isa.name,
-                    "release": release,
-                    "hook": hooks.label(name, callbacks),
-                    "callbacks": callbacks if name != "none" else 0,
-                }
-                out += [{**head, "component": c, **counts[c].as_dict()} for c in COMPONENTS]
+            out += [
+                {"isa": isa.name, "release": release, **row}
+                for row in _costs(isa, releases.stand_in(isa.name, release))
+            ]
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
+
+
+@functools.cache
+def _costs(isa: Isa, release: str) -> list[dict[str, object]]:
+    """The rows of one kernel, for each hook that the release has."""
+    kernel, out = Kernel(isa, release, meter=COUNT), []
+    function = kernel.function(FUNCTIONS[ARGS])
+    for name, callbacks in CASES:
+        hook = hooks.get(name)
+        if not kernel.features[hook.needs]:
+            continue
+        with kernel.attached(function, *hooks.requests(hook, callbacks)):
+            counts = kernel.call(function, *range(1, ARGS + 1)).counts.by_component
+        head = {"hook": hooks.label(name, callbacks), "callbacks": callbacks if name != "none" else 0}
+        out += [{**head, "component": c, **counts[c].as_dict()} for c in COMPONENTS]
+    return out
 
 
 def costs(frame: pd.DataFrame) -> pd.DataFrame:

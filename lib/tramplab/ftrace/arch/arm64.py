@@ -8,7 +8,6 @@ from ..site import Site
 from ..steps import Step, Sync, text, word
 from .common import defines
 
-
 #: What overriding a feature by hand brings with it.
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("call_ops", False): {"site": "mov-bl", "direct": False},
