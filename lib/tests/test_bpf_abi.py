@@ -23,7 +23,7 @@ PLACES = tuple(
 )
 CASES = [(place, hook) for place in PLACES for hook in bpf_abi.HOOKS]
 
-states = settings(phases=(Phase.explicit, Phase.generate), max_examples=60)
+states = settings(phases=(Phase.explicit, Phase.generate), max_examples=settings.default.max_examples // 6)
 
 
 @functools.lru_cache(maxsize=1)
@@ -57,7 +57,7 @@ def deciding(place: abi.Place):
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
-@settings(max_examples=40)
+@settings(max_examples=settings.default.max_examples // 10)
 @given(
     verdicts=st.tuples(*[st.one_of(st.just(0), st.integers(1, (1 << 64) - 1))] * 3),
     args=st.tuples(*[st.integers(0, (1 << 64) - 1)] * 3),

@@ -73,7 +73,7 @@ def positional(isa, where: list, words: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=60)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(
     which=st.integers(0, COUNT - 1),
     words=st.lists(st.integers(0, (1 << 64) - 1), min_size=24, max_size=24),
