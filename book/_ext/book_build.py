@@ -5,15 +5,11 @@ addresses in settings, of which a book has none to check, so here they are not f
 
 And each study's rows are made once for all pages, see lib/tramplab/studies/once.py: they are kept in a folder that goes with
 the build, so that the next one makes them again.
-
-And what a cell prints comes in one piece, at its end: ipykernel sends what there is every 0.2 seconds, in the middle of a line
-if it is slow, which would make two builds differ.
 """
 
 import os
 import sys
 import tempfile
-from pathlib import Path
 
 sys.modules["rfc3987_syntax"] = None
 
@@ -22,8 +18,4 @@ from jupyter_book.cli.main import main
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="tramplab-rows-") as folder:
         os.environ["TRAMPLAB_ROWS"] = folder
-        startup = Path(folder) / "ipython" / "profile_default" / "startup"
-        startup.mkdir(parents=True)
-        (startup / "whole.py").write_text("import sys\nsys.stdout.flush_interval = sys.stderr.flush_interval = 3600\n")
-        os.environ["IPYTHONDIR"] = str(startup.parents[1])
         sys.exit(main())

@@ -1,4 +1,4 @@
-"""Kernels that execute the pages: this environment's Python, no settings of the user, no wait at the end."""
+"""Kernels that execute the pages: this environment's Python, no settings of the user, whole outputs, no wait at the end."""
 
 import functools
 import os
@@ -10,6 +10,11 @@ IPYTHON_CONFIG = """\
 c = get_config()
 c.IPKernelApp.log_level = 40              # without: a line per kernel that its local connection is not encrypted
 c.HistoryManager.enabled = False          # without: a history database
+"""
+# Sent every 0.2 seconds, as usual, what a slow cell prints comes in pieces cut anywhere, and two builds differ.
+STARTUP = """\
+import sys
+sys.stdout.flush_interval = sys.stderr.flush_interval = 3600   # seconds; the end of a cell sends it all
 """
 
 
@@ -28,10 +33,11 @@ def use_this_environment():
 
 
 def use_own_ipython_settings(folder: Path):
-    """Start-up files in ~/.ipython would run in every page."""
+    """Start-up files in ~/.ipython would run in every page; the only one is the book's."""
     profile = folder / "profile_default"
-    profile.mkdir(parents=True, exist_ok=True)
+    (profile / "startup").mkdir(parents=True, exist_ok=True)
     (profile / "ipython_kernel_config.py").write_text(IPYTHON_CONFIG, "utf-8")
+    (profile / "startup" / "whole.py").write_text(STARTUP, "utf-8")
     os.environ["IPYTHONDIR"] = str(folder)
 
 

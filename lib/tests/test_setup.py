@@ -255,6 +255,16 @@ def test_a_good_page_builds_with_this_python(tmp_path):
     assert not (tmp_path / "_build" / "html" / "_static" / "vega-bundle.js").exists()  # no chart, no bundle
 
 
+def test_what_a_slow_cell_prints_is_one_output(tmp_path):
+    """The kernel sends what there is every 0.2 seconds; kept in such pieces, two builds would differ."""
+    body = "```{code-cell}\nimport time\nfor n in range(6):\n    print(n, end=' ')\n    time.sleep(0.1)\n```\n"
+    built, said = build(tmp_path, body)
+    assert built, said
+    notebook = json.loads((tmp_path / "_build" / "html" / "book" / "index.ipynb").read_text())
+    (output,) = (output for cell in notebook["cells"] for output in cell.get("outputs", []))
+    assert "".join(output["text"]).split() == list("012345")
+
+
 def test_a_cell_that_raises_fails_the_build(tmp_path):
     built, said = build(tmp_path, "```{code-cell}\n1 / 0\n```\n")
     assert not built and "ZeroDivisionError" in said
