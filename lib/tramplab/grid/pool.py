@@ -33,17 +33,20 @@ class Pool:
         return self
 
     def __exit__(self, *_) -> None:
+        """Workers end by themselves when their pipes are closed, after the unit they are at; a slow one is killed.
+
+        None is ended by a signal that it handles: Python may run the handler inside a finalizer, where it cannot end anything.
+        """
         for w in self._workers:
-            _signal(w, signal.SIGTERM)
+            for pipe in (w.stdin, w.stdout):
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
         for w in self._workers:
             try:
                 w.wait(_PATIENCE)
             except subprocess.TimeoutExpired:
-                _signal(w, signal.SIGKILL)
+                _kill(w)
                 w.wait()
-            for pipe in (w.stdin, w.stdout):
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
 
     @property
     def pids(self) -> set[int]:
@@ -111,8 +114,8 @@ def _died(worker: subprocess.Popen, unit: Unit) -> TramplabError:
     )
 
 
-def _signal(worker: subprocess.Popen, number: int) -> None:
-    """To a worker and what it started, such as a compiler."""
+def _kill(worker: subprocess.Popen) -> None:
+    """It and what it started, such as a compiler."""
     if worker.poll() is None:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(worker.pid, number)
+            os.killpg(worker.pid, signal.SIGKILL)
