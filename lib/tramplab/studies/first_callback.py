@@ -5,18 +5,16 @@ from __future__ import annotations
 import pandas as pd
 
 from ..ftrace import releases
-from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Ops
-from ..ftrace.walk import walk
-from ..isa import ISAS
 from ..publish.figure import Figure
 from ..publish.stepper import Notes, Stepper, stepper
+from . import stretches
 from .once import once
+from .stretches import golden, numbers  # noqa: F401 (part of a study)
 
 NAME = "first_callback"
 TITLE = "One callback, step by step"
 FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
-UNITS: dict[str, str] = {}
 
 _OWN_OPS = "CALL_OPS: the eight bytes before three_args point to the ops, so one trampoline can serve every function."
 _DIRECT = "Has this ops a direct call? If so, leave through it now, with nothing saved."
@@ -26,138 +24,69 @@ _FROM_OPS = "The function to call comes from the ops. The trampoline is everybod
 NOTES: Notes = {
     "": {
         ("site", 0): "A caller passes 1, 2 and 3. Watch where they go.",
-        (
-            "callback",
-            0,
-        ): "Its arguments are ip, parent_ip, ops and fregs. It adds one to the counter that the ops points to.",
-        (
-            "body",
-            0,
-        ): "The function's own code. Stack pointer, return address and arguments are what they were at its first byte.",
+        ("callback", 0): "Its arguments are ip, parent_ip, ops and fregs. It adds one to the counter that the ops points to.",
+        ("body", 0): "The function's own code. Stack pointer, return address and arguments are what they were at its first "
+        "byte.",
         ("return", 0): "Straight to the caller: of the trampoline nothing is left to do.",
     },
     "x86_64": {
         ("site", "call"): "Five bytes, a NOP while nobody traces. The CALL pushes where to go on in three_args.",
-        (
-            "save",
-            0,
-        ): "The ops' own trampoline, a copy of ftrace_caller. First a slot for call-depth accounting, idle here.",
-        (
-            "save",
-            "sub rsp",
-        ): "The frame is a pt_regs of which much stays unwritten: the words below that never get a value.",
-        (
-            "save",
-            "mov [rsp+0x60], rdx",
-        ): "The arguments. Not saved: r10 and r11, dead at a function's first byte, and what the callback preserves.",
+        ("save", 0): "The ops' own trampoline, a copy of ftrace_caller. First a slot for call-depth accounting, idle here.",
+        ("save", "sub rsp"): "The frame is a pt_regs of which much stays unwritten: the words below that never get a value.",
+        ("save", "mov [rsp+0x60], rdx"): "The arguments. Not saved: r10 and r11, dead at a function's first byte, and what the "
+        "callback preserves.",
         ("save", "mov rsi,"): "parent_ip: the caller's return address, where the call of three_args pushed it.",
         ("save", "sub rdi,"): "ip: the address of the site, the return address less the length of the CALL.",
         ("save", "mov qword [rsp+0x88]"): "cs = 0 says that this is no full pt_regs.",
         ("save", "mov rdx, [rip"): "The ops. Its address lies behind the trampoline's own code: nothing is looked up.",
         ("save", "call"): "A direct call of the ops' own function. No list is walked.",
         ("restore", 0): "The frame's ip becomes the return address: a callback may have set another one.",
-        (
-            "restore",
-            "ret",
-        ): "To behind the site. The CALL there pushed this address, so the CPU's return stack predicts it.",
+        ("restore", "ret"): "To behind the site. The CALL there pushed this address, so the CPU's return stack predicts it.",
     },
     "arm64": {
-        (
-            "site",
-            0,
-        ): "Written at boot, for good: the BL will overwrite x30, so the caller's return address moves to x9.",
+        ("site", 0): "Written at boot, for good: the BL will overwrite x30, so the caller's return address moves to x9.",
         ("site", "bl"): "The one instruction that is patched, a NOP while nobody traces.",
         ("save", "ldur x11"): _OWN_OPS,
         ("save", "ldr x17"): _DIRECT,
-        (
-            "save",
-            "stp x0, x1",
-        ): "x0 to x7, and x8, where a returned struct would go. Not saved: temporaries, and what the "
+        ("save", "stp x0, x1"): "x0 to x7, and x8, where a returned struct would go. Not saved: temporaries, and what the "
         "callback preserves.",
-        (
-            "save",
-            "stp x29, x9, [sp, #0x80]",
-        ): "A frame record for three_args, which has none yet: it returns to the caller.",
+        ("save", "stp x29, x9, [sp, #0x80]"): "A frame record for three_args, which has none yet: it returns to the caller.",
         ("save", "stp x29, x30, [sp, #0x70]"): "And the trampoline's own, into three_args. An unwinder finds both.",
         ("save", "sub x0"): "ip: the address of the BL.",
         ("save", "ldr x4"): _FROM_OPS,
         ("restore", "ldp x8"): "x17 gets direct_tramp: not zero, it is a direct call that a callback wants made.",
         ("restore", "ldr x30"): "The caller's return address goes back to where the function expects it.",
-        (
-            "restore",
-            "ret x9",
-        ): "Through x9, since x30 is taken. The BL pushed this address, so the return stack predicts it.",
+        ("restore", "ret x9"): "Through x9, since x30 is taken. The BL pushed this address, so the return stack predicts it.",
     },
     "riscv64": {
         ("site", 0): "Written at boot, for good: AUIPC, the upper part of the distance to ftrace_caller.",
-        (
-            "site",
-            "jalr",
-        ): "The one instruction that is patched. It links through t0, so ra keeps the caller's return address.",
+        ("site", "jalr"): "The one instruction that is patched. It links through t0, so ra keeps the caller's return address.",
         ("save", "ld t2"): _OWN_OPS,
         ("save", "ld t1, 0x40"): _DIRECT,
         ("save", "c.sdsp t0"): "epc: where to go on. The frame is an ftrace_regs; there is no frame record.",
         ("save", "addi t3"): "Any temporary will do to store the stack pointer; kernels take t4 or a0.",
-        (
-            "save",
-            "c.sdsp a0",
-        ): "a0 to a7, whatever the function takes. Not saved: temporaries, and what the callback preserves.",
+        ("save", "c.sdsp a0"): "a0 to a7, whatever the function takes. Not saved: temporaries, and what the callback "
+        "preserves.",
         ("save", "addi a0"): "ip: the address of the JALR.",
         ("save", "ld t1, 0(t2)"): _FROM_OPS,
         ("save", "c.jalr"): "Links through ra, which is in the frame by now.",
         ("restore", "c.ldsp t1"): "Not zero, t1 would be a direct call that a callback wants made.",
-        (
-            "restore",
-            "c.jr t0",
-        ): "t0 is a link register, too: the JALR pushed this address on the return stack, this jump pops it.",
+        ("restore", "c.jr t0"): "t0 is a link register, too: the JALR pushed this address on the return stack, this jump "
+        "pops it.",
     },
 }
 
 
+@once
 def walks() -> list[dict]:
     """One call with one plain ops attached, on each ISA in the newest release; see ftrace.walk."""
-    out = []
-    for isa in ISAS.values():
-        kernel = Kernel(isa.name, releases.shown()[-1])
-        function = kernel.function(FUNCTION)
-        with kernel.attached(function, Ops()):
-            out.append(walk(kernel, function, *ARGUMENTS))
-    return out
+    return stretches.walks(FUNCTION, ARGUMENTS, Ops)
 
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA and stretch between milestones: its instructions, and the memory accesses they make.
-
-    Columns: isa, from (a milestone), instructions, loads, stores. A stretch reaches up to the next milestone, the last
-    one to the end of the call.
-    """
-    return stretches(walks())
-
-
-def stretches(walks: list[dict]) -> pd.DataFrame:
-    """The rows of these walks, see rows()."""
-    out = []
-    for w in walks:
-        marks = list(w["milestones"].items())
-        ends = [step for _, step in marks[1:]] + [len(w["steps"])]
-        for (name, start), end in zip(marks, ends, strict=True):
-            part = w["steps"][start:end]
-            stores, loads = (sum(len(step[which]) for step in part) for which in (2, 3))
-            out.append({"isa": w["isa"], "from": name, "instructions": len(part), "loads": loads, "stores": stores})
-    frame = pd.DataFrame(out)
-    frame.attrs["units"] = UNITS
-    return frame
-
-
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps: all of it."""
-    return frame
-
-
-def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: instructions of every stretch, like "arm64-save"."""
-    return {f"{r.isa}-{r[2]}": int(r.instructions) for r in frame.itertuples()}
+    """One row per ISA and stretch between milestones; see stretches.py."""
+    return stretches.stretches(walks())
 
 
 def body(_: pd.DataFrame) -> Stepper:

@@ -6,17 +6,15 @@ import pandas as pd
 
 from ..ftrace import releases
 from ..ftrace.bpf import Bpf
-from ..ftrace.kernel import Kernel
-from ..ftrace.walk import walk
-from ..isa import ISAS
 from ..publish.figure import Figure
 from ..publish.stepper import Notes, Stepper, stepper
-from .first_callback import stretches
+from . import stretches
+from .once import once
+from .stretches import golden, numbers  # noqa: F401 (part of a study)
 
 NAME = "first_program"
 TITLE = "One BPF program, step by step"
 FUNCTION, ARGUMENTS = "two_args", (1, 2)
-UNITS: dict[str, str] = {}
 
 _COUNT = "How many words of arguments there are, for a program that asks."
 _COOKIE = "The value this program's link was made with: the first word of the context that the program runs in."
@@ -79,30 +77,16 @@ NOTES: Notes = {
 }
 
 
+@once
 def walks() -> list[dict]:
     """One call with one fentry program, on each ISA in the newest release; see ftrace.walk."""
-    out = []
-    for isa in ISAS.values():
-        kernel = Kernel(isa.name, releases.shown()[-1])
-        function = kernel.function(FUNCTION)
-        with kernel.attached(function, Bpf(fentry=1)):
-            out.append(walk(kernel, function, *ARGUMENTS))
-    return out
+    return stretches.walks(FUNCTION, ARGUMENTS, lambda: Bpf(fentry=1))
 
 
+@once
 def rows() -> pd.DataFrame:
-    """One row per ISA and stretch between milestones, as first_callback.rows() has them."""
-    return stretches(walks())
-
-
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps: all of it."""
-    return frame
-
-
-def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: instructions of every stretch, like "arm64-save"."""
-    return {f"{r.isa}-{r[2]}": int(r.instructions) for r in frame.itertuples()}
+    """One row per ISA and stretch between milestones; see stretches.py."""
+    return stretches.stretches(walks())
 
 
 def body(_: pd.DataFrame) -> Stepper:
