@@ -133,7 +133,7 @@ class OpsMemory:
             "direct_call": ops.direct if direct_in_ops else 0,
         }
         out.append(word(self.hits(ops.index), 0, "the ops has seen no call"))
-        if go_to := getattr(ops.request, "go_to", ""):
+        if go_to := ops.request.go_to:
             at = self.private(ops.index) + image.struct("lab_private").fields["go_to"].offset
             out.append(word(at, image.address(go_to), f"its callback sends calls to {go_to}"))
         out.append(Write(ops.address, fields(image, "ftrace_ops", values), False, "the ops itself"))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 from ..errors import TramplabError, unknown
 
@@ -98,7 +99,14 @@ class Direct:
 
     far: bool = False
     observe: bool = False
-    filter: tuple[str, ...] = field(default=())
+    filter: tuple[str, ...] = ()
+
+    #: It has no callback to save registers for, none that could change anything, and no list of what it is kept off.
+    save: ClassVar[str] = ""
+    go_to: ClassVar[str] = ""
+    ipmodify: ClassVar[bool] = False
+    changes_stack: ClassVar[bool] = False
+    notrace: ClassVar[tuple[str, ...]] = ()
 
     @property
     def target(self) -> str:
@@ -154,12 +162,11 @@ class Registered:
 
 def selected(request: Ops | Direct, every: tuple[str, ...]) -> tuple[str, ...]:
     """The functions an ops' filter and notrace lists let through; raises TramplabError for names that do not exist."""
-    notrace = getattr(request, "notrace", ())
-    for name in (*request.filter, *notrace):
+    for name in (*request.filter, *request.notrace):
         if name not in every:
             raise unknown("function", name, every)
     if isinstance(request, Direct) and not request.filter:
         raise TramplabError("a direct call is for particular functions: give it a filter.")
-    if getattr(request, "ipmodify", False) and (notrace or not request.filter):
+    if request.ipmodify and (request.notrace or not request.filter):
         raise TramplabError("an ops that changes the ip is for particular functions: give it a filter, and no notrace.")
-    return tuple(f for f in dict.fromkeys(request.filter or every) if f not in notrace)
+    return tuple(f for f in dict.fromkeys(request.filter or every) if f not in request.notrace)

@@ -138,11 +138,10 @@ class SlowPath:
                 f"{self.features} lets only an ops with save='regs' change the ip; one with save='args' may on {isa} "
                 f"{history(isa, 'args')}."
             )
-        ipmodify = getattr(request, "ipmodify", False)
         for f in functions:
-            self.records[f].check(isinstance(request, Direct), ipmodify)
+            self.records[f].check(isinstance(request, Direct), request.ipmodify)
             everybody = [request, *(o.request for o in self.wanting(f))]
-            if len(everybody) > 1 and any(getattr(r, "changes_stack", False) for r in everybody):
+            if len(everybody) > 1 and any(r.changes_stack for r in everybody):
                 raise TramplabError(
                     f"an ops that changes the stack must be alone on {f}, because only its own trampoline restores sp: detach "
                     "the others first."
@@ -154,19 +153,17 @@ class SlowPath:
             func = self.image.address("call_direct_funcs")
             direct = 0 if isinstance(request, Bpf) else self.image.address(request.target)
             common = self.image.address("ftrace_regs_caller" if self.features["regs"] else "ftrace_caller")
-            return Registered(
-                request, index, address, func, flags, request.filter, (), functions, trampoline=common, direct=direct
-            )
-        func = self.image.address(request.callback)
+        else:
+            flags, func, direct, common = request.flags | FL_ENABLED, self.image.address(request.callback), 0, 0
         return Registered(
-            request, index, address, func, request.flags | FL_ENABLED, request.filter, request.notrace, functions
+            request, index, address, func, flags, request.filter, request.notrace, functions, trampoline=common, direct=direct
         )
 
     def _allocate(self, ops: Registered) -> list[Step]:
         """Make everything that an ops owns: its trampoline, hashes and struct."""
         own = self._own_trampolines(ops)
         steps = own.create(ops) if own else []
-        if getattr(ops.request, "changes_stack", False):
+        if ops.request.changes_stack:
             for f in ops.functions:
                 if not self._reaches(self.records[f].site, ops.trampoline):
                     raise TramplabError(f"the patch site of {f} cannot reach the trampoline that restores sp.")
@@ -177,7 +174,7 @@ class SlowPath:
         """Who makes this ops' own trampoline, if anybody does."""
         if isinstance(ops.request, Bpf):
             return self.bpf
-        return self.saving if getattr(ops.request, "save", "") in SETS else self.trampolines
+        return self.saving if ops.request.save in SETS else self.trampolines
 
     def _release(self, ops: Registered) -> list[Step]:
         """Give back what an ops owns."""
