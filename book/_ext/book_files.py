@@ -4,22 +4,21 @@ import json
 import os
 from pathlib import Path
 
-from tramplab.publish import vega
+from tramplab.publish import picture, vega
 from tramplab.publish.chart import panels
 from tramplab.publish.files import FOLDER
 
 
 def setup(app):
-    # Cells write CSV, JSON and SVG straight into the output, where the pages link to them. All pages are in book/.
+    # Cells write CSV, JSON and specs of charts straight into the output, where the pages link to them. All pages are in book/.
     folder = Path(app.outdir) / "book" / "_gen"
     os.environ[FOLDER] = str(folder)
-    app.connect("build-finished", write_bundle)
+    app.connect("build-finished", write_charts)
 
 
-def write_bundle(app, exception):
-    """One Vega bundle for the whole book, made from the installed wheel, with the settings that all charts share: book.js loads
-    it on pages with a chart."""
-    charts = any(Path(os.environ[FOLDER]).glob("*.svg"))
-    if exception is None and app.builder.format == "html" and charts:
+def write_charts(app, exception):
+    """The pictures of all charts, and one Vega bundle for the whole book, made from the installed wheel, with the settings that
+    all charts share: book.js loads it on pages with a chart."""
+    if exception is None and app.builder.format == "html" and picture.draw_all(Path(os.environ[FOLDER])):
         settings = f"window.tramplabChart = {json.dumps(panels.shared())};\n"
         (Path(app.outdir) / "_static" / "vega-bundle.js").write_text(vega.bundle() + settings, "utf-8")

@@ -6,8 +6,10 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import jsonschema
 import pandas as pd
 import pytest
+from altair.vegalite.v6.schema import load_schema
 
 from tramplab.publish import chart
 from tramplab.publish.chart import heat_map, lines, scatter, stacked_bars, state_strip, waterfall
@@ -237,3 +239,13 @@ def box(text: Seen, character: float = 6.0) -> tuple[float, float, float, float]
 
 def overlap(a: tuple, b: tuple) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+@functools.cache
+def _schema() -> jsonschema.protocols.Validator:
+    return jsonschema.Draft7Validator(load_schema())
+
+
+def faults(spec: dict) -> list[str]:
+    """What Vega-Lite's schema has against a spec."""
+    return [error.message for error in _schema().iter_errors(spec)]

@@ -1,5 +1,6 @@
 """The built book: its links, files and citations, with and without scripts. See test_pages.py for each page as it is read."""
 
+import json
 import re
 import shutil
 from urllib.parse import unquote, urldefrag
@@ -8,6 +9,7 @@ import jupytext
 import nbformat
 import pytest
 from browser import DESKTOP, PAGES, PHONE, ROOT, Links, pages_with_chart, serve, visit
+from charts import faults
 
 
 def test_a_request_that_leaves_is_reported(browser, site, tmp_path):
@@ -92,6 +94,16 @@ def test_figures_have_their_files_and_a_table_in_the_page(site):
             for suffix in (".csv", ".json"):
                 assert (site / page).parent.joinpath(address + suffix).stat().st_size > 50
         assert text.count("<summary>Table</summary>") >= len(figures)
+
+
+def test_charts_are_what_vega_lite_expects(site):
+    """Every chart in the pages, held against the schema, which a build does not do."""
+    for page in pages_with_chart(site):
+        text = (site / f"{page}.html").read_text("utf-8")
+        specs = re.findall(r'data-role="\w+"><picture>.*?<script type="application/json">(.*?)</script>', text, re.S)
+        assert specs
+        for wide in (json.loads(spec)["wide"] for spec in specs):
+            assert faults({"data": {"name": "rows"}, **wide}) == []
 
 
 @pytest.mark.parametrize("transport, size", [("http", DESKTOP), ("file", PHONE)], ids=["http-desktop", "file-phone"])

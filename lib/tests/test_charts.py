@@ -27,6 +27,7 @@ from charts import (
     elements,
     every_kind,
     example,
+    faults,
     heat_rows,
     line_rows,
     marks,
@@ -41,6 +42,7 @@ from hypothesis import strategies as st
 
 from tramplab.errors import TramplabError
 from tramplab.publish import chart, vega
+from tramplab.publish import picture as image
 from tramplab.publish.chart import heat_map, lines, scatter, stacked_bars, state_strip, waterfall
 from tramplab.publish.chart.text import longest_piece, spread, wrap
 
@@ -112,6 +114,7 @@ def test_rows_and_specs_are_json_and_colours_are_plain_only_in_the_picture(kind)
     assert "var(--tl-" in json.dumps(drawing.wide)
     assert "datasets" not in drawing.wide and drawing.wide["data"] == {"name": "rows"}
     for layout in LAYOUTS:
+        assert faults(drawing.spec(layout)) == [] and faults({**drawing.spec(layout), "width": "wide"})
         assert not re.search(r"var\(|currentColor", picture(kind, layout))
         assert ' id="' not in picture(kind, layout)  # nothing that could clash with another picture in a page
 
@@ -122,7 +125,7 @@ def test_an_image_file_shows_the_same_in_fewer_bytes(kind, layout):
     """Every element where it was, to a tenth of a pixel, with the same text and colours; nothing that only a screen reader
     would read, since none reads it there."""
     drawing = example(kind)
-    whole, small = drawing.svg(layout), drawing.picture(layout)
+    whole, small = drawing.svg(layout), image.picture(drawing.spec(layout))
     assert len(gzip.compress(small.encode())) < 0.85 * len(gzip.compress(whole.encode()))
     assert "aria" not in small and "role=" not in small
     for a, b in zip(elements(whole), elements(small), strict=True):

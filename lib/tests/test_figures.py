@@ -13,7 +13,7 @@ import pytest
 from tramplab import studies
 from tramplab.errors import TramplabError
 from tramplab.paths import checkout
-from tramplab.publish import cite, edition, files, pages, permalinks
+from tramplab.publish import cite, edition, files, pages, permalinks, picture
 from tramplab.publish.chart import stacked_bars
 from tramplab.publish.edition import Edition
 from tramplab.publish.figure import Figure, find
@@ -66,7 +66,7 @@ def test_figure_writes_the_rows_beside_the_page(gen):
     bundle = show(
         study(Figure("fig-x", "Per <call>?", chart=CHART, table=TABLE, alt="A & B")), "fig-x"
     )._repr_mimebundle_()
-    names = {"fig-x.txt", "fig-x.csv", "fig-x.json", "fig-x.svg", "fig-x-narrow.svg", "test_figures.py.txt"}
+    names = {"fig-x.txt", "fig-x.csv", "fig-x.json", "fig-x.spec.json", "fig-x-narrow.spec.json", "test_figures.py.txt"}
     assert {p.name for p in gen.iterdir()} == names
     pd.testing.assert_frame_equal(pd.read_csv(gen / "fig-x.csv"), rows(), check_dtype=False)
     data = json.loads((gen / "fig-x.json").read_text())
@@ -77,6 +77,20 @@ def test_figure_writes_the_rows_beside_the_page(gen):
     assert f'data-marks="{len(rows())}" data-role="bar"' in bundle["text/html"]
     assert bundle["text/plain"].startswith("Per <call>?\n\n")
     assert max(map(len, bundle["text/plain"].splitlines())) <= 66
+
+
+def test_pictures_are_drawn_from_what_the_cells_leave(gen, monkeypatch):
+    """Those the page names, the same as without a book; no spec stays, and a spec that cannot be drawn is a sentence."""
+    figure = study(Figure("fig-x", "Q?", chart=CHART, table=TABLE, alt="A"))
+    named = re.findall(r'(?:src|srcset)="_gen/(fig-x[^"]*)"', show(figure, "fig-x").html)
+    assert sorted(named) == ["fig-x-narrow.svg", "fig-x.svg"]
+    assert picture.draw_all(gen) == 2 and not list(gen.glob("*.spec.json"))
+    monkeypatch.delenv(files.FOLDER)
+    carried = re.findall(r'(?:src|srcset)="data:image/svg\+xml;base64,([^"]+)"', show(figure, "fig-x").html)
+    assert [base64.b64decode(c).decode() for c in carried] == [(gen / name).read_text() for name in named]
+    (gen / "fig-y.spec.json").write_text("{}")
+    with pytest.raises(TramplabError, match=r"^a chart's picture was not drawn: fig-y\.spec\.json: .*Invalid spec"):
+        picture.draw_all(gen)
 
 
 def test_the_experiment_named_is_where_rows_are_made(gen):

@@ -2,10 +2,12 @@
 
 import base64
 import html
+import json
 import os
 from pathlib import Path
 
 from tramplab.errors import TramplabError
+from tramplab.publish import picture
 
 FOLDER = "TRAMPLAB_GEN"  # set by the book's build: the folder beside the page. Unset in JupyterLab.
 
@@ -29,6 +31,13 @@ class Files:
             )
         path.write_text(content, "utf-8")
         return f"{self.folder.name}/{path.name}"
+
+    def picture(self, suffix: str, spec: dict) -> str:
+        """The address of a chart's static picture; while the book is built only its spec is written, see picture.py."""
+        if self.folder is None:
+            return self.url(suffix + picture.SVG, picture.picture(spec), "image/svg+xml")
+        self.url(suffix + picture.SPEC, json.dumps(spec), "application/json")
+        return f"{self.folder.name}/{self.id}{suffix}{picture.SVG}"
 
     def link(self, suffix: str, label: str, content: str, mime: str) -> str:
         """A link that downloads the file."""

@@ -106,10 +106,7 @@ def _links(study: ModuleType, figure: Figure, frame: pd.DataFrame, text: str, fi
 
 def _chart_html(drawing: Drawing, files: Files, alt: str) -> str:
     """A static picture for either width, and the specs from which book.js draws the live chart in its place."""
-    wide, narrow = (
-        files.url(suffix, drawing.picture(layout), "image/svg+xml")
-        for layout, suffix in (("wide", ".svg"), ("narrow", "-narrow.svg"))
-    )
+    wide, narrow = files.picture("", drawing.spec("wide")), files.picture("-narrow", drawing.spec("narrow"))
     # Escaped so that no text of the rows can end the script element.
     spec = json.dumps(packed(drawing, alt, shared()), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     return (

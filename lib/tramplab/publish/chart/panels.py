@@ -141,13 +141,13 @@ def layers(*parts: alt.Chart | dict, **properties) -> dict:
     A dict and no alt.layer(): Altair copies all that is below whenever it puts charts together or sets a property.
     """
     found = {"layer": [part if isinstance(part, dict) else _plain(part) for part in parts]}
-    return found | {name: part.to_dict() if hasattr(part, "to_dict") else part for name, part in properties.items()}
+    return found | {name: part.to_dict(validate=False) if hasattr(part, "to_dict") else part for name, part in properties.items()}
 
 
 def _plain(chart: alt.Chart) -> dict:
     """The spec of a chart without layers. Without data of its own it has that of the whole, which Altair does not expect."""
     datasets: dict[str, list] = {}  # Altair moves inline data here, but the page replaces that part of the whole
-    made = chart.to_dict(context={"top_level": False, "datasets": datasets})
+    made = chart.to_dict(validate=False, context={"top_level": False, "datasets": datasets})
     data = made.pop("data")
     return made if chart.data is alt.Undefined else made | {"data": {"values": datasets[data["name"]]}}
 
@@ -156,7 +156,8 @@ def spec(charts: list[dict | alt.Chart], columns: int, shared_x: bool = False) -
     """The Vega-Lite spec of panels, `columns` of them side by side."""
     chart = alt.concat(data=ROWS, columns=columns, spacing={"row": 12, "column": GAP})
     chart = chart.resolve_scale(x="shared" if shared_x else "independent", y="independent")
-    made = chart.properties(background="transparent", padding=PADDING).configure(**configuration()).to_dict()
+    chart = chart.properties(background="transparent", padding=PADDING).configure(**configuration())
+    made = chart.to_dict(validate=False)
     return made | {"concat": [part if isinstance(part, dict) else _plain(part) for part in charts]}
 
 
@@ -170,5 +171,5 @@ def drawing(data: pd.DataFrame, role: str, layout: Callable[[int, bool], dict]) 
     """A drawing of the rows; `layout(pixels, narrow)` makes the spec of one layout, so many pixels wide."""
     rows = data.astype(object).where(data.notna(), None).to_dict("records")
     margins = PADDING["left"] + PADDING["right"]
-    with debug_mode(False):  # layers are validated when they are finished, so their parts need not be
+    with debug_mode(False):  # nothing is held against the schema here, which takes longer than all the rest: tests do that
         return Drawing(rows, layout(WIDE - margins, False), layout(NARROW - margins, True), role)
