@@ -19,11 +19,12 @@ import pytest
 
 from tramplab import Kernel
 from tramplab import isa as isas
-from tramplab.emulate import image, toolchain
+from tramplab.emulate import dwarf, image, toolchain, types
 from tramplab.emulate.dwarf import asm_offsets
 from tramplab.emulate.toolchain import GUEST, GuestConfig, build, fingerprint, run_tool, source_files
 from tramplab.errors import TramplabError
 from tramplab.ftrace import arch, releases
+from tramplab.paths import write_whole
 
 ISAS = ("x86_64", "arm64", "riscv64")
 every_isa = pytest.mark.parametrize("isa", ISAS)
@@ -266,7 +267,7 @@ def test_building_leaves_the_environment_alone(cache, monkeypatch):
     code = "import os; from tramplab import Kernel; e = set(os.environ); Kernel('arm64'); print(set(os.environ) ^ e)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "set()\n", "")
-    assert [n.split("-")[0] for n in left_in(cache)] == ["arm64", "meter"]
+    assert [n.split("-")[0] for n in left_in(cache)] == ["arm64", "arm64", "meter"]  # the image, its types, the meter
 
 
 # --- Sources that do not build
@@ -465,6 +466,27 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
         }
 
 
+@every_isa
+def test_types_are_kept_beside_the_image(isa, tmp_path, monkeypatch):
+    """Read once, then the same from what was kept; made again if that is damaged or the reader has changed; no kept file, no harm."""
+    path = tmp_path / "lab.elf"
+    path.write_bytes(make(isa).read_bytes())
+    first = types.types(path)
+    (kept,) = tmp_path.glob("lab.elf.*.types")
+    text = kept.read_text()
+    with monkeypatch.context() as m:
+        m.setattr(dwarf, "structs", lambda elf: pytest.fail("read again"))
+        assert types.types(path) == first and len(first[0]) > 5 and first[1]["struct_arg"].parameters
+    for damaged in ("", text[:-9], "[]", "[3, 4]", "[[], []]", '[{}, {"f": {"parameters": [3], "result": {}}}]'):
+        kept.write_text(damaged)
+        assert types.types(path) == first and kept.read_text() == text
+    monkeypatch.setattr(types, "_reader", lambda: b"another")
+    assert types.types(path) == first and len(list(tmp_path.glob("*.types"))) == 2
+    monkeypatch.setattr(types, "_reader", lambda: b"a third")
+    monkeypatch.setattr(types, "write_whole", lambda path, text: write_whole(path / "nowhere" / "at all", text))
+    assert types.types(path) == first and len(list(tmp_path.glob("*.types"))) == 2
+
+
 def test_array_members(tmp_path):
     """An array's size is all of it, and its elements are counted, also through typedefs and several dimensions."""
     (tmp_path / "a.c").write_text(
@@ -474,7 +496,7 @@ def test_array_members(tmp_path):
     run_tool("clang", "--target=aarch64-none-elf", "-g", "-gdwarf-4", "-c", "a.c", "-o", "a.o", cwd=tmp_path)
     run_tool("ld.lld", "-e", "0", "a.o", "-o", "a.elf", cwd=tmp_path)
     with (tmp_path / "a.elf").open("rb") as f:
-        found = image.structs(image.ELFFile(f))
+        found = dwarf.structs(image.ELFFile(f))
     outer = {n: (f.offset, f.size, f.elements) for n, f in found["outer"].fields.items()}
     assert outer == {"in": (0, 64, 2), "grid": (64, 40, 20), "p": (104, 8, 0), "last": (112, 8, 0)}
     assert found["inner"].size == 32 and found["inner"].fields["w"].elements == 3

@@ -11,8 +11,9 @@ from elftools.elf.elffile import ELFFile
 
 from ..errors import TramplabError, unknown
 from ..isa import Isa
-from .dwarf import Prototype, Struct, prototypes, structs
+from .dwarf import Prototype, Struct
 from .toolchain import GUEST, GuestConfig, build
+from .types import types
 
 #: Component of the code in each output section of link.ld.
 COMPONENT_OF_SECTION = {
@@ -57,6 +58,7 @@ class Image:
     segments: tuple[Segment, ...]
     symbols: dict[str, Symbol]
     structs: dict[str, Struct]
+    prototypes: dict[str, Prototype]  # of the functions written in C
     code: tuple[tuple[int, int, str], ...]  # (start, end, component), sorted
     patch_sites: tuple[int, ...]  # as the compiler recorded them
 
@@ -82,12 +84,6 @@ class Image:
         """The traced functions, by name."""
         spans = [(lo, hi) for lo, hi, _ in self.code if any(lo <= site < hi for site in self.patch_sites)]
         return {n: s for n, s in self.symbols.items() if s.size and any(lo <= s.address < hi for lo, hi in spans)}
-
-    @functools.cached_property
-    def prototypes(self) -> dict[str, Prototype]:
-        """Those of the functions written in C, by name; read when first asked for, as few need them."""
-        with self.path.open("rb") as f:
-            return prototypes(ELFFile(f))
 
     @functools.cached_property
     def _by_address(self) -> tuple[list[int], list[Symbol]]:
@@ -168,4 +164,4 @@ def _parse(elf: ELFFile, path: Path, isa: Isa, config: GuestConfig) -> Image:
     sites = tuple(int.from_bytes(raw[i : i + 8], "little") for i in range(0, len(raw), 8))
     if not segments or not code:
         raise ValueError("no code in it")
-    return Image(isa, config, path, tuple(segments), symbols, structs(elf), tuple(sorted(code)), sites)
+    return Image(isa, config, path, tuple(segments), symbols, *types(path), tuple(sorted(code)), sites)
