@@ -186,14 +186,21 @@ def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> 
         pc = registers[isa.pc]
         if pc == machine.return_to:
             return
-        read = _stack(machine)
+        read = _stack(machine, registers[isa.sp])
         plain = unwind(isa, registers, read, machine.is_text)
         first = "+" not in (name_of(pc) or "+")
         yield pc, plain, unwind(isa, registers, read, machine.is_text, entry=True) if first else plain
 
 
-def _stack(machine: Machine) -> Callable[[int], int | None]:
-    """Reads words of the stack as it is now, and nothing else."""
-    low = machine.stack_top - STACK_SIZE
-    held, word = machine.read(low, STACK_SIZE), struct.Struct("<Q").unpack_from
-    return lambda address: word(held, address - low)[0] if 0 <= address - low <= STACK_SIZE - WORD else None
+def _stack(machine: Machine, sp: int) -> Callable[[int], int | None]:
+    """Reads words of the stack as it is now, and nothing else; below the stack pointer, where no chain goes on, all are 0."""
+    low, top = machine.stack_top - STACK_SIZE, machine.stack_top
+    start = sp if low <= sp <= top else low
+    held, word = machine.read(start, top - start), struct.Struct("<Q").unpack_from
+
+    def read(address: int) -> int | None:
+        if start <= address <= top - WORD:
+            return word(held, address - start)[0]
+        return 0 if low <= address < start else None
+
+    return read

@@ -7,6 +7,7 @@ drops the translations of it, and kernel addresses need the virtual TLB.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,16 +104,16 @@ class Machine:
 
     def poke(self, address: int, data: bytes) -> None:
         """Write text: the bytes, and away with every translation of what was there."""
-        if data:
-            old, new = np.frombuffer(self.read(address, len(data)), "u1"), np.frombuffer(data, "u1")
-            self._write(address, data)
-            self._uc.ctl_remove_cache(address, address + len(data))
-            changed = np.flatnonzero(old != new)
-            if len(changed):  # what is the same byte by byte is decoded already
-                first, last = address + int(changed[0]), address + int(changed[-1])
-                for pc in range(first - self.isa.max_insn + 1, last + 1):
-                    self._decoded.pop(pc, None)
-            for page in range(address & -PAGE, address + len(data), PAGE):
+        if not data:
+            return
+        bits = int.from_bytes(self.read(address, len(data)), "little") ^ int.from_bytes(data, "little")
+        self._write(address, data)
+        self._uc.ctl_remove_cache(address, address + len(data))
+        if bits:  # from the first byte that changes to the last; what is the same byte by byte is decoded already
+            first, last = address + ((bits & -bits).bit_length() - 1) // 8, address + (bits.bit_length() - 1) // 8
+            for pc in range(first - self.isa.max_insn + 1, last + 1):
+                self._decoded.pop(pc, None)
+            for page in range(first & -PAGE, last + 1, PAGE):
                 self._pages.pop(page, None)
 
     def write(self, address: int, data: bytes) -> None:
@@ -246,6 +247,11 @@ class Machine:
     def invalid_access(self) -> tuple[str, int] | None:
         """What kind of access ended the last run ("read of", "jump to", ...) and its address; None if none did."""
         return self._invalid
+
+    def instructions(self, addresses: Iterable[int]) -> dict[int, decode.Instruction]:
+        """What memory holds at these addresses now, decoded."""
+        known = self._decoded
+        return {pc: known.get(pc) or self.instruction_at(pc) for pc in addresses}
 
     def instruction_at(self, pc: int) -> decode.Instruction:
         """Decode what memory holds at pc now."""

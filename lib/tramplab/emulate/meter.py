@@ -101,14 +101,17 @@ class Ranges:
     def issued(self) -> dict[int, tuple[int, int]]:
         out = {}
         for (base, _), executed, taken in zip(self.spans, self.executed, self.taken, strict=True):
-            at = np.flatnonzero(executed)
+            (at,) = executed.nonzero()
             rows = zip(at.tolist(), executed[at].tolist(), taken[at].tolist(), strict=True)
             out.update({base + offset: (n, t) for offset, n, t in rows})
         return out
 
     def find(self, address: int) -> int:
         """The index of the stretch that holds an address, -1 if none does."""
-        return next((i for i, (base, size) in enumerate(self.spans) if base <= address < base + size), -1)
+        for i, (base, size) in enumerate(self.spans):
+            if base <= address < base + size:
+                return i
+        return -1
 
 
 class CMeter:

@@ -32,10 +32,12 @@ class Run:
         self.config = str(kernel)
         # text may change after this call, so what depends on it is taken now
         self.name_of = kernel.names()
-        self.instructions = {pc: kernel.machine.instruction_at(pc) for pc in raw.tally.issued}
-        self.counts: RunCounts = _counts.count(
-            self.isa, raw.tally, self.instructions, self.component_of, self.symbol_of
-        )
+        self.instructions = kernel.machine.instructions(raw.tally.issued)
+
+    @functools.cached_property
+    def counts(self) -> RunCounts:
+        """What was issued, weighed with what it does; raises TramplabError at an instruction that no table knows."""
+        return _counts.count(self.isa, self._raw.tally, self.instructions, self.component_of, self.symbol_of)
 
     def component_of(self, pc: int) -> str:
         """site, trampoline, core, callback or function; a site reaches from a function's first byte to its body."""
@@ -54,6 +56,11 @@ class Run:
     def symbol_of(self, pc: int) -> str:
         """The function that an address is in."""
         return (self.name_of(pc) or f"{pc:#x}").split("+")[0]
+
+    @property
+    def symbols(self) -> set[str]:
+        """Of everything that was executed."""
+        return set(map(self.symbol_of, self.instructions))
 
     @functools.cached_property
     def recording(self) -> _trace.Recording:

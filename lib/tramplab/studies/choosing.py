@@ -82,8 +82,7 @@ def walk(isa: str, release: str) -> Iterator[tuple[list[Registered], str]]:
 
 def _ran(kernel: Kernel) -> str:
     """The trampoline that a call goes through, by what was executed."""
-    symbols = kernel.call(FUNCTION, 1, 2, 3).counts.by_symbol
-    found = [s for s in symbols if s in _COMMON or s.startswith(_GENERATED)]
+    found = [s for s in kernel.call(FUNCTION, 1, 2, 3).symbols if s in _COMMON or s.startswith(_GENERATED)]
     return " and ".join(OWN + _copied(kernel) if s.startswith(_GENERATED) else s for s in sorted(found)) or NOTHING
 
 
