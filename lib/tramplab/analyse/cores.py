@@ -11,10 +11,8 @@ import functools
 import re
 from dataclasses import dataclass
 
-import yaml
-
 from ..errors import TramplabError, unknown
-from ..paths import data_file
+from ..paths import data_file, read_yaml
 
 #: How well a parameter is known.
 KINDS = ("manual", "compiler model", "measured", "assumption")
@@ -127,7 +125,7 @@ class Core:
 def cores() -> dict[str, Core]:
     """Every core there is a file for, by name; raises TramplabError for a file that is not as it should be."""
     folder = data_file("releases.yml").parent / "cores"
-    found = [_read(path.stem, yaml.safe_load(path.read_text("utf-8"))) for path in sorted(folder.glob("*.yml"))]
+    found = [_read(path.stem, read_yaml(path.read_text("utf-8"))) for path in sorted(folder.glob("*.yml"))]
     return {c.name: c for c in found}
 
 

@@ -98,6 +98,8 @@ def _cycles(call: Call, core: Core, parameter: str | None = None, value: int | N
     """Cycles per repetition of a call, with all parameters at their values but perhaps one."""
     if parameter is None:
         return pipeline.cycles(_lowered(call, core), call, core.in_order)
+    if value == core.values[parameter]:  # one end of a range often is the value itself
+        return _cycles(call, core)
     unchanged = _lowered(call, core)
     values = {**core.values, parameter: value}
     if parameter in pipeline.OF_RETURNS:

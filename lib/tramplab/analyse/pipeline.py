@@ -75,13 +75,18 @@ class _Ports:
 
     def __init__(self) -> None:
         self._busy: dict[int, tuple[int, ...]] = {}
+        self._later: dict[int, dict[int, int]] = {}  # ports -> a cycle without one of them -> a later one that may have one
 
     def take(self, ports: int, cycle: int) -> int:
         """Take one of the ports for one cycle, the first in which one can be had; returns that cycle."""
-        busy = self._busy
-        while (taken := _with(busy.get(cycle, ()), ports)) is None:
-            cycle += 1
+        busy, later = self._busy, self._later.setdefault(ports, {})
+        passed = []
+        while (taken := _with(busy.get(cycle, ()), ports) if cycle not in later else None) is None:
+            passed.append(cycle)
+            cycle = later.get(cycle, cycle + 1)
         busy[cycle] = taken
+        for full in passed:  # cycles only fill up, so nobody needs to look at these again
+            later[full] = cycle
         return cycle
 
 

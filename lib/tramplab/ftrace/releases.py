@@ -6,11 +6,9 @@ import functools
 import re
 from dataclasses import dataclass
 
-import yaml
-
 from ..errors import TramplabError, unknown
 from ..isa import ISAS, Isa
-from ..paths import data_file
+from ..paths import data_file, read_yaml
 from . import arch
 
 #: Features that follow from others and are wrong by themselves.
@@ -71,7 +69,7 @@ def parse(release: str) -> tuple[int, int]:
 
 @functools.cache
 def _data() -> dict:
-    return yaml.safe_load(data_file("releases.yml").read_text())
+    return read_yaml(data_file("releases.yml").read_text())
 
 
 def shown() -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import yaml
 
 from tramplab.errors import TramplabError, unknown
-from tramplab.paths import data_file
+from tramplab.paths import data_file, read_yaml
 
 FILE = "claims.yml"
 PAGE = "book/claims"  # the ledger; the ids of claims are its anchors
@@ -93,7 +93,7 @@ def addresses() -> list[str]:
 def parse(text: str) -> dict[str, Claim]:
     """The claims of a file's text, by id; TramplabError names the entry that is wrong and what is wrong with it."""
     try:
-        data = yaml.safe_load(text)
+        data = read_yaml(text)
     except yaml.YAMLError as e:
         raise TramplabError(f"{FILE} is not YAML: {' '.join(str(e).split())}.") from None
     _check("the file", data, dict.fromkeys(("threads", "chapters", "claims"), True))

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from tramplab.errors import TramplabError
-from tramplab.paths import checkout
+from tramplab.paths import checkout, read_yaml
 
 COMMIT_DIGITS = 12  # as many as the kernel's own references have
 SHORT_DIGITS = 7  # in an address, where every character counts: a mail has 72 columns
@@ -51,7 +51,7 @@ def current() -> Edition:
     """
     root = checkout()
     try:
-        cff = yaml.safe_load((root / "CITATION.cff").read_text("utf-8"))
+        cff = read_yaml((root / "CITATION.cff").read_text("utf-8"))
         base = (os.environ.get("TRAMPLAB_URL") or cff["url"]).rstrip("/")
         version, title, released = str(cff["version"]), cff["title"], str(cff["date-released"])
         authors = tuple(

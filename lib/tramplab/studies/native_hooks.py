@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pandas as pd
 
 from ..analyse import cycles
@@ -31,16 +33,16 @@ def rows(timed: dict[str, Result] | None = None) -> pd.DataFrame:
     direct call), cycles (the same by the clock the machine showed), core, estimate, low, high (cycles), missed
     (mispredicted returns, from the replay), counted (mispredicted branches by the CPU, None where it may not be asked).
     """
-    out = []
+    out, once = [], functools.cache(run)  # machines are asked for the same hooks
     for machine, result in (timed or results()).items():
         facts = result.provenance
         isa, release, count = str(facts["isa"]), str(facts["release"]), int(facts["arguments"])
-        base = run(isa, "none", release, count)
+        base = once(isa, "none", release, count)
         own = of_cpu(str(facts["cpu"]))
         modelled = [own] if own else [c for c in cores().values() if c.isa == isa]
         for row in result.rows[1:]:
             name, _, callbacks = str(row["hook"]).partition(":")
-            hooked = run(isa, name, release, count, int(callbacks or 1))
+            hooked = once(isa, name, release, count, int(callbacks or 1))
             for core in modelled:
                 e = cycles.estimate(hooked, base, core)
                 out.append(
