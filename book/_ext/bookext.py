@@ -7,6 +7,7 @@ import book_files
 import book_forms
 import book_kernels
 import book_notebooks
+import book_parallel
 import book_permalinks
 import book_text
 import book_weight
@@ -16,6 +17,7 @@ def setup(app):
     # Jupyter Book always sets this option of sphinx_comments, which _config.yml leaves out; unknown, it would warn.
     app.add_config_value("comments_config", {}, "")
     book_kernels.setup(app)
+    book_parallel.setup(app)
     book_files.setup(app)
     book_permalinks.setup(app)
     book_text.setup(app)

@@ -59,7 +59,12 @@ def _state() -> str:
     return h.hexdigest()[:16]
 
 
+def main() -> None:
+    """Take the times now, where they can be had and are not there yet, and say where they are."""
+    for kind in _MEASURE:
+        _, why = shown(kind)
+        print(f"times of the {kind}: {why or f'of this machine, in {cache_dir()}'}", flush=True)
+
+
 if __name__ == "__main__":
-    for _kind in _MEASURE:
-        _, _why = shown(_kind)
-        print(f"times of the {_kind}: {_why or f'of this machine, in {cache_dir()}'}")
+    main()

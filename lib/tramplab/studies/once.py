@@ -1,11 +1,13 @@
 """Rows that are made once: a page, its boxes and the ledger ask for them again and again.
 
 In a process they are kept in memory. While a book is built they are also kept in a folder of that build (FOLDER), so that all
-its pages, which run in processes of their own, show the same rows, and none makes them again.
+its pages, which run in processes of their own, show the same rows, and none makes them again: a page that wants what another
+one is making waits for it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import os
 import pickle
@@ -48,9 +50,11 @@ def _kept(make: Callable[[], Rows]) -> Rows:
     if not folder:
         return make()
     path = Path(folder) / f"{make.__module__}.{make.__qualname__}.pickle"
-    try:
-        return pickle.loads(path.read_bytes())
-    except FileNotFoundError:
-        rows = make()
-        write_whole(path, pickle.dumps(rows))
-        return rows
+    with open(path.with_suffix(".lock"), "w") as lock:  # given back when it is closed, also by a process that dies
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            return pickle.loads(path.read_bytes())
+        except FileNotFoundError:
+            rows = make()
+            write_whole(path, pickle.dumps(rows))
+            return rows

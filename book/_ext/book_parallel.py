@@ -1,0 +1,30 @@
+"""Pages are executed side by side, as many at once as there are processors, up to MOST.
+
+Sphinx can read several documents at once, each in a process of its own, but Jupyter Book has no option for it. What a page
+costs is its cells: while one runs on one processor, the others would be idle.
+"""
+
+import os
+
+import sphinx.builders
+
+MOST = 4  # kernels at once; each needs some 400 MB
+
+
+def setup(app):
+    app.parallel = min(os.cpu_count() or 1, MOST)
+    app.connect("env-updated", write_alone)
+    one_document_per_task()
+    # Always loaded by sphinx_external_toc, it says nothing of parallel reading, which Sphinx then refuses with a warning.
+    # What it does, it does when all documents are read.
+    app.extensions["sphinx_multitoc_numbering"].parallel_read_safe = True
+
+
+def write_alone(app, env):
+    """Writing takes a second or two, and the book's extensions count on one process for it."""
+    app.parallel = min(os.cpu_count() or 1, MOST)
+
+
+def one_document_per_task():
+    """Sphinx would divide the documents once and for all; a page of few cells then waits behind one of many."""
+    sphinx.builders.make_chunks = lambda documents, *_: [[name] for name in documents]
