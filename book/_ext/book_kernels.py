@@ -1,14 +1,17 @@
-"""Kernels that execute the pages: this environment's Python, no settings of the user, whole outputs, no wait at the end."""
+"""Kernels that execute the pages: this environment's Python, no settings of the user, whole outputs, no ports, no wait at the
+end."""
 
 import functools
 import os
+import secrets
+import tempfile
 from pathlib import Path
 
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 IPYTHON_CONFIG = """\
 c = get_config()
-c.IPKernelApp.log_level = 40              # without: a line per kernel that its local connection is not encrypted
 c.HistoryManager.enabled = False          # without: a history database
 """
 # Sent every 0.2 seconds, as usual, what a slow cell prints comes in pieces cut anywhere, and two builds differ.
@@ -21,7 +24,9 @@ sys.stdout.flush_interval = sys.stderr.flush_interval = 3600   # seconds; the en
 def setup(app):
     use_this_environment()
     use_own_ipython_settings(Path(app.doctreedir).parent / "ipython")
-    shut_down_at_once()
+    sockets = tempfile.TemporaryDirectory(prefix="tramplab-")  # the system's, as a socket's path may have 104 characters
+    app.connect("build-finished", lambda *_: sockets.cleanup())
+    start_and_end_kernels(sockets.name)
 
 
 def use_this_environment():
@@ -41,12 +46,14 @@ def use_own_ipython_settings(folder: Path):
     os.environ["IPYTHONDIR"] = str(folder)
 
 
-def shut_down_at_once():
-    """End kernels by signal: ipykernel 7.4 takes 3.4 s in about half of its orderly ends (measured)."""
+def start_and_end_kernels(folder: str):
+    """Talk to kernels through sockets in a folder: of two that start at once, each may choose a TCP port that is then the
+    other's. And end them by signal: ipykernel 7.4 takes 3.4 s in about half of its orderly ends (measured)."""
     original = NotebookClient.__init__
 
     @functools.wraps(original)
     def init(self, *args, **kwargs):
-        original(self, *args, **{"shutdown_kernel": "immediate", **kwargs})
+        own = {"transport": "ipc", "connection_file": f"{folder}/{secrets.token_hex(4)}.json"}
+        original(self, *args, **{"shutdown_kernel": "immediate", "config": Config(KernelManager=own), **kwargs})
 
     NotebookClient.__init__ = init

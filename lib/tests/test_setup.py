@@ -250,11 +250,13 @@ def build(folder: Path, body: str) -> tuple[bool, str]:
 def test_a_good_page_builds_with_this_python(tmp_path):
     body = (
         GOOD_CELL + "The answer is {glue:}`answer`.\n\n```{code-cell}\nimport sys\nprint('prefix', sys.prefix)\n```\n"
+        "```{code-cell}\nfrom ipykernel.connect import get_connection_info\nprint(get_connection_info(unpack=True)['transport'], 'sockets')\n```\n"
     )
     built, said = build(tmp_path, body)
     assert built, said
     page = (tmp_path / "_build" / "html" / "book" / "index.html").read_text()
     assert ">42<" in page and f"prefix {sys.prefix}" in page
+    assert "ipc sockets" in page  # two kernels at once could choose the same TCP port
     assert re.search(r"== done: \S+/_build/html/index.html", said)
     assert not (tmp_path / "_build" / "html" / "_static" / "vega-bundle.js").exists()  # no chart, no bundle
 
