@@ -8,261 +8,28 @@ test_abi.py draws the states, test_mutants.py shows that the check notices broke
 
 from __future__ import annotations
 
+import functools
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from abi_calls import FUNCTIONS, MAKERS, MASK, WORDS, Call
+from abi_places import HOOKS, OWN_SETS, Place
 
 from tramplab import Direct, GuestFault, Kernel, Ops, TramplabError
 from tramplab.emulate import decode
 from tramplab.emulate.machine import COUNT, NONE
 from tramplab.emulate.toolchain import GUEST
-from tramplab.ftrace import releases
-from tramplab.ftrace.releases import features, parse
 from tramplab.isa import ISAS
 
-MASK = (1 << 64) - 1
-#: What the studies show, and the releases whose trampolines no shown release has.
-RELEASES = tuple(sorted({*releases.shown(), "v6.2", "v6.3", "v6.8"}, key=parse))
 #: Seeds of states: enough for every function several times, halting at the body in half of them.
 STATES = range(1, 61)
 #: More instructions than any call here takes; an endless loop is told from it quickly.
 BUDGET = 50_000
 #: Rubbish this far below the stack pointer, so that a slot nobody wrote is not zero by luck. Calls need less.
 BELOW = 2048
-
-
-# the traced functions, in Python
-
-WEIGHTS = (3, 5, 7, 11, 13, 17, 19, 23)
-
-
-def weigh(*args: int) -> int:
-    """What no_args to eight_args compute, but for no_args' constant."""
-    return sum(a * w for a, w in zip(args, WEIGHTS)) & MASK
-
-
-@dataclass
-class Call:
-    """One call of a traced function and what it must do.
-
-    values: the return registers' contents, in order. words: memory words it must leave, address -> value. nested: the
-    traced functions it calls, with their arguments. jumps: the same for one it leaves to by a jump.
-    """
-
-    name: str
-    args: tuple[int, ...]
-    values: tuple[int, ...]
-    result_at: int | None = None
-    words: dict[int, int] = field(default_factory=dict)
-    nested: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    jumps: tuple[str, tuple[int, ...]] | None = None
-
-
-def _plain(name: str, count: int):
-    def make(word: Callable[[], int], lab: Lab) -> Call:
-        args = tuple(word() for _ in range(count))
-        return Call(name, args, (weigh(*args),))
-
-    return make
-
-
-def _no_args(word, lab) -> Call:
-    sink = word()
-    lab.machine.write_u64(lab.sink, sink)
-    return Call("no_args", (), (sink + 41 & MASK,))
-
-
-def _pointer_args(word, lab) -> Call:
-    source, target = (lab.scratch + 8 * (word() % lab.SCRATCH_WORDS) for _ in range(2))
-    value = word()
-    lab.machine.write_u64(source, value)
-    tripled = value * WEIGHTS[0] & MASK
-    left = tripled if source == target else value
-    return Call("pointer_args", (source, target), (left + tripled & MASK,), words={target: tripled, source: left})
-
-
-def _calls_others(word, lab) -> Call:
-    a, b, c = word(), word(), word()
-    left = weigh(a, b)
-    inner = (c, left, a)
-    nested = (("two_args", (a, b)), ("three_args", inner))
-    return Call("calls_others", (a, b, c), (left * WEIGHTS[3] + weigh(*inner) & MASK,), nested=nested)
-
-
-def _tail_call(word, lab) -> Call:
-    a, b = word(), word()
-    return Call("tail_call", (a, b), (weigh(b, a),), jumps=("two_args", (b, a)))
-
-
-def _struct_return(word, lab) -> Call:
-    a, b = word(), word()
-    return Call("struct_return", (a, b), (a * 3 + b & MASK, b * 5 + a & MASK))
-
-
-def _big_struct_return(word, lab) -> Call:
-    a, b = word(), word()
-    at = lab.scratch + 8 * (word() % (lab.SCRATCH_WORDS - 2))
-    words = {at: a * 3 + b & MASK, at + 8: b * 5 + a & MASK, at + 16: a - b & MASK}
-    # x86-64 also returns the pointer; the other two conventions leave the register undefined
-    return Call("big_struct_return", (a, b), (at,) if lab.isa.name == "x86_64" else (), result_at=at, words=words)
-
-
-_MAKERS: dict[str, Callable[[Callable[[], int], Lab], Call]] = {
-    "no_args": _no_args,
-    **{
-        f"{n}_arg{'s' if i else ''}": _plain(f"{n}_arg{'s' if i else ''}", i + 1)
-        for i, n in enumerate("one two three four five six seven eight".split())
-    },
-    "pointer_args": _pointer_args,
-    "calls_others": _calls_others,
-    "tail_call": _tail_call,
-    "struct_return": _struct_return,
-    "big_struct_return": _big_struct_return,
-    "struct_arg": _plain("struct_arg", 3),  # a struct of two words and a scalar travel as three words
-}
-#: Every function the states call.
-FUNCTIONS = tuple(_MAKERS)
-
-
-# the hooks
-
-_HALF = FUNCTIONS[::2]
-
-
-def observing(**changes) -> Ops:
-    """An ops on all functions whose callback records what it sees and then spoils every register it may."""
-    return Ops(**{"callback": "lab_observe_clobber", "filter": FUNCTIONS, **changes})
-
-
-#: Save sets of trampolines that no kernel has -> what their frame tells a callback besides the arguments.
-OWN_SETS = {
-    "ip": {"ip"},
-    "ip+sp": {"ip", "sp"},
-    "live": set(),
-    "clobbered": set(),
-    "own-args": {"ip", "sp"},
-    "own-regs": {"ip", "sp"},
-}
-#: Words that each function takes in registers, as far as they reach; a pointer to a large result comes on top.
-WORDS = {name: n for n, name in enumerate(FUNCTIONS[:9])} | {
-    "pointer_args": 2,
-    "calls_others": 3,
-    "tail_call": 2,
-    "struct_return": 2,
-    "big_struct_return": 2,
-    "struct_arg": 3,
-}
-#: Functions that get an ops of their own each, as many as there is room for.
-_EACH = ("one_arg", "three_args", "big_struct_return", "eight_args")
-
-
-def _direct(**changes) -> Direct:
-    return Direct(observe=True, filter=FUNCTIONS, **changes)
-
-
-#: hook -> its requests, in the order they are attached.
-HOOKS: dict[str, Callable[[], tuple[Ops | Direct, ...]]] = {
-    "none": lambda: (),
-    "ops": lambda: (observing(),),
-    "ops-regs": lambda: (observing(save="regs"),),
-    "ops-x2": lambda: (observing(), observing()),
-    "ops-x10": lambda: tuple(observing() for _ in range(10)),
-    "ops-everywhere": lambda: (observing(filter=()),),
-    "ops-mixed": lambda: (
-        observing(),
-        observing(filter=_HALF),
-        observing(notrace=_HALF),
-        observing(filter=("four_args",)),
-    ),
-    "ops-guarded": lambda: (observing(recursion=True, rcu=True),),
-    "ops-static": lambda: (observing(dynamic=False),),
-    "ops-static-guarded": lambda: (observing(dynamic=False, recursion=True),),
-    "ops-static-regs": lambda: (observing(dynamic=False, save="regs"),),
-    "ops+ops-regs": lambda: (observing(), observing(save="regs")),
-    **{f"ops-{save}": (lambda save=save: (observing(save=save),)) for save in OWN_SETS},
-    "ops-live-each": lambda: tuple(observing(save="live", filter=(name,)) for name in _EACH),
-    "ops-ip-guarded": lambda: (observing(save="ip", recursion=True, rcu=True),),
-    "ops+ops-ip": lambda: (observing(), observing(save="ip")),
-    "direct": lambda: (_direct(),),
-    "direct-far": lambda: (_direct(far=True),),
-    "direct+ops": lambda: (_direct(), observing()),
-}
-
-#: When an ISA had a trampoline that saves all registers, an ftrace_regs, and direct calls (FACTS 2 and 3.2): first and last
-#: release.
-EVER = {
-    "args": {"x86_64": ("v5.17", "v7.2"), "arm64": ("v6.2", "v7.2"), "riscv64": ("v6.10", "v7.2")},
-    "regs": {"x86_64": ("v5.17", "v7.2"), "arm64": ("v5.17", "v6.1"), "riscv64": ("v5.17", "v6.9")},
-    "direct": {"x86_64": ("v5.17", "v7.2"), "arm64": ("v6.4", "v7.2"), "riscv64": ("v6.8", "v7.2")},
-}
-
-
-@dataclass(frozen=True)
-class Place:
-    """A kernel to test: ISA, release, and what is overridden."""
-
-    isa: str
-    release: str
-    overrides: tuple[tuple[str, object], ...] = ()
-
-    def __str__(self) -> str:
-        return "-".join([self.isa, self.release, *(f"{k}={v}" for k, v in self.overrides)])
-
-    def had(self, feature: str) -> bool:
-        """Did it have "args", "regs" or "direct"?"""
-        first, last = EVER[feature][self.isa]
-        if feature == "direct" and {("direct", False), ("call_ops", False)} & set(self.overrides):
-            return False  # the ISAs that have call_ops build direct calls on it
-        return parse(first) <= parse(self.release) <= parse(last)
-
-    def allows(self, hook: str) -> bool:
-        """Can the hook be attached there?"""
-        requests = HOOKS[hook]()
-        regs = any(isinstance(r, Ops) and r.save == "regs" for r in requests)
-        direct = any(isinstance(r, Direct) for r in requests)
-        own = any(isinstance(r, Ops) and r.save in OWN_SETS for r in requests)
-        return all(self.had(what) or not asked for what, asked in (("regs", regs), ("direct", direct), ("args", own)))
-
-    @property
-    def passed(self) -> frozenset[str]:
-        """What ftrace_caller's frame tells a callback: "registers", and among them "sp".
-
-        riscv64 before v6.8 passes a pointer to something else, v6.8 and v6.9 a pt_regs without sp (FACTS 3.2).
-        """
-        if self.isa == "riscv64" and parse(self.release) <= parse("v6.9"):
-            return frozenset({"registers"} if parse(self.release) >= parse("v6.8") else ())
-        return frozenset({"registers", "sp"})
-
-
-#: Every ISA in every release, and the trampolines that only an unusual configuration has.
-PLACES = (
-    *(Place(isa, release) for isa in ISAS for release in RELEASES),
-    Place("x86_64", "v6.1", (("frame_pointer", True),)),
-    Place("x86_64", "v6.12", (("frame_pointer", True),)),
-    Place("riscv64", "v6.16", (("call_ops", False),)),
-    Place("riscv64", "v6.16", (("direct", False),)),
-)
-
-
-def distinct() -> dict[Place, tuple[str, ...]]:
-    """The first place of each different kernel -> the names of all places that have this kernel.
-
-    The same features give the same guest and the same bookkeeping. What FACTS promise must be the same too, so that a
-    release cannot hide behind another one by a mistake in its features.
-    """
-    groups: dict[tuple, list[Place]] = {}
-    for place in PLACES:
-        values = features(ISAS[place.isa], place.release, dict(place.overrides)).values
-        expected = place.had("args"), place.had("regs"), place.had("direct"), place.passed
-        groups.setdefault((place.isa, expected, *sorted(values.items())), []).append(place)
-    return {group[0]: tuple(map(str, group)) for group in groups.values()}
-
-
-# playing states
-
 #: Scratch registers that ftrace_regs_caller restores, arm64's none.
 _TEMPORARIES_KEPT = {"x86_64": {"r10"}, "riscv64": {"t2", "t3", "t4", "t5", "t6"}}
 #: Values that every fourth register or argument has, together with some of the lab's addresses.
@@ -299,6 +66,12 @@ class Lab:
         """Attach a hook's requests to every function; raises TramplabError where the release never had it."""
         with self.kernel.attached(None, *HOOKS[hook]()) as registered:
             yield Hooked(self, hook, registered)
+
+
+@functools.lru_cache(maxsize=1)
+def lab(place: Place) -> Lab:
+    """The lab of a place, made once for all cases that follow one another there."""
+    return Lab(place)
 
 
 class Hooked:
@@ -372,7 +145,7 @@ class Hooked:
             value = bits(66)
             return usual[value % len(usual)] if value >> 64 == 0 else value & MASK
 
-        call = _MAKERS[name or rng.choice(FUNCTIONS)](word, self.lab)
+        call = MAKERS[name or rng.choice(FUNCTIONS)](word, self.lab)
         registers = {r: word() for r in self._random}
         isa = self.isa
         names, args = list(isa.args), list(call.args)

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import abi
+import abi_calls
 
 from tramplab import Ops
 from tramplab.ftrace import arguments
 from tramplab.ftrace.bpf import Bpf
 
 #: Functions that return a struct cannot have programs.
-FUNCTIONS = tuple(f for f in abi.FUNCTIONS if "return" not in f)
+FUNCTIONS = tuple(f for f in abi_calls.FUNCTIONS if "return" not in f)
 #: hook -> the numbers of fentry, fmod_ret and fexit programs, and whether an ops is on each function besides.
 HOOKS: dict[str, tuple[tuple[int, int, int], bool]] = {
     "bpf-fentry": ((1, 0, 0), False),
@@ -59,7 +60,7 @@ class BpfHooked(abi.Hooked):
 
     def _expected(self, state: abi.State) -> list[dict[str, object]]:
         call = state.call
-        inner = [(n, a, abi.weigh(*a)) for n, a in (*call.nested, *([call.jumps] if call.jumps else ()))]
+        inner = [(n, a, abi_calls.weigh(*a)) for n, a in (*call.nested, *([call.jumps] if call.jumps else ()))]
         rows = [row for n, a, value in inner for row in self._around(n, a, value, [])]
         return self._around(call.name, call.args, call.values[0] if call.values else 0, rows)
 
@@ -87,5 +88,5 @@ class BpfHooked(abi.Hooked):
 def verdicts(lab: abi.Lab, values: dict[int, int]) -> None:
     """Let the fmod_ret programs with these cookies return these values, all others 0."""
     symbol = lab.kernel.image.symbol("lab_bpf_verdicts")
-    words = [values.get(i, 0) & abi.MASK for i in range(symbol.size // 8)]
+    words = [values.get(i, 0) & abi_calls.MASK for i in range(symbol.size // 8)]
     lab.machine.write(symbol.address, struct.pack(f"<{len(words)}Q", *words))

@@ -5,9 +5,8 @@ arguments, results, stack, guard and preempt count, and what the callbacks were 
 states.
 """
 
-import functools
-
 import abi
+import abi_places
 import pytest
 from abi import STATES
 from hypothesis import Phase, given, settings
@@ -17,8 +16,8 @@ from tramplab import TramplabError
 from tramplab.isa import ISAS
 
 # the states are the same in every case, so a kernel that several releases share is played once, under all their names
-NAMES = abi.distinct()
-CASES = [(place, hook) for place in NAMES for hook in abi.HOOKS if place.allows(hook)]
+NAMES = abi_places.distinct()
+CASES = [(place, hook) for place in NAMES for hook in abi_places.HOOKS if place.allows(hook)]
 
 #: Fewer than usual, as there are some 190 combinations, but as many as find every mutant of test_mutants.py. A smaller
 #: number is no simpler state, so there is nothing to shrink.
@@ -27,16 +26,11 @@ states = settings(
 )
 
 
-@functools.lru_cache(maxsize=1)
-def lab(place: abi.Place) -> abi.Lab:
-    return abi.Lab(place)
-
-
 @pytest.fixture(scope="module", params=CASES, ids=lambda c: f"{'='.join(NAMES[c[0]])}-{c[1]}")
 def hooked(request):
     """A kernel with the hook attached, once for all its states."""
     place, hook = request.param
-    with lab(place).hooked(hook) as h:
+    with abi.lab(place).hooked(hook) as h:
         h.warm_up()
         yield h
 
@@ -48,7 +42,7 @@ def test_a_hooked_call_keeps_the_calling_convention(hooked, seed):
     hooked.check(seed)
 
 
-@pytest.mark.parametrize("place", abi.PLACES, ids=str)
+@pytest.mark.parametrize("place", abi_places.PLACES, ids=str)
 def test_every_place_is_played(place):
     """A place whose states are not played itself has image, features and booted text of one whose states are."""
     (played,) = (p for p, names in NAMES.items() if str(place) in names)
@@ -58,14 +52,14 @@ def test_every_place_is_played(place):
         assert one.machine.read(*span) == other.machine.read(*span)
 
 
-@pytest.mark.parametrize("place", abi.PLACES, ids=str)
+@pytest.mark.parametrize("place", abi_places.PLACES, ids=str)
 def test_a_release_refuses_exactly_the_hooks_it_never_had(place):
     """Asking for a missing hook is a TramplabError and leaves nothing behind; every other hook can be attached."""
-    here = lab(place)
+    here = abi.lab(place)
     spans = [(s.address, s.size) for s in here.kernel.image.segments if s.executable]
     text = [here.machine.read(*span) for span in spans]
     refused = set()
-    for hook in abi.HOOKS:
+    for hook in abi_places.HOOKS:
         try:
             with here.hooked(hook):
                 pass
@@ -74,8 +68,8 @@ def test_a_release_refuses_exactly_the_hooks_it_never_had(place):
         assert not here.kernel.slowpath.ops
         assert [here.machine.read(*span) for span in spans] == text
     regs = {"ops-regs", "ops-static-regs", "ops+ops-regs"}
-    direct = {hook for hook in abi.HOOKS if hook.startswith("direct")}
-    args = {f"ops-{save}" for save in abi.OWN_SETS} | {"ops-live-each", "ops-ip-guarded", "ops+ops-ip"}
+    direct = {hook for hook in abi_places.HOOKS if hook.startswith("direct")}
+    args = {f"ops-{save}" for save in abi_places.OWN_SETS} | {"ops-live-each", "ops-ip-guarded", "ops+ops-ip"}
     asked = {"regs": regs, "direct": direct, "args": args}
     assert refused == {hook for what, hooks in asked.items() for hook in hooks if not place.had(what)}
 
@@ -83,7 +77,7 @@ def test_a_release_refuses_exactly_the_hooks_it_never_had(place):
 @pytest.mark.parametrize("isa", ISAS)
 def test_nested_calls_really_happen(isa):
     """calls_others calls two traced functions and tail_call jumps to one; else nothing nested would be tested."""
-    here = lab(abi.Place(isa, abi.RELEASES[-1]))
+    here = abi.lab(abi_places.Place(isa, abi_places.RELEASES[-1]))
     with here.hooked("ops") as h:
         for name, entered in (("calls_others", 3), ("tail_call", 2)):
             h.check(1, name)

@@ -1,6 +1,6 @@
 """BPF trampolines: how they are attached, what guards their programs, what goes wrong and says so."""
 
-import abi
+import abi_calls
 import pytest
 
 from tramplab import Bpf, Direct, Kernel, Ops, TramplabError
@@ -158,7 +158,7 @@ def test_refused_programs_leave_nothing(isa):
     with pytest.raises(TramplabError, match="per-CPU memory is full: detach some BPF programs first"):
         k.attach(f, Bpf(fentry=38))
     k.detach(*attached)
-    assert text(k) == before and k.call(f, *range(8)).value == abi.weigh(*range(8))
+    assert text(k) == before and k.call(f, *range(8)).value == abi_calls.weigh(*range(8))
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -174,4 +174,4 @@ def test_a_trampoline_larger_than_a_page_is_refused():
     message = f"for {MOST_PROGRAMS} programs on eight_args would have .* bytes; at most 4096 are allowed: attach fewer"
     with pytest.raises(TramplabError, match=message):
         k.attach(k.function("eight_args"), Bpf(fmod_ret=MOST_PROGRAMS))
-    assert not k.slowpath.ops and k.call("eight_args", *range(8)).value == abi.weigh(*range(8))
+    assert not k.slowpath.ops and k.call("eight_args", *range(8)).value == abi_calls.weigh(*range(8))

@@ -7,13 +7,15 @@ direct call comes from, and (x86-64) whether the site calls or jumps.
 import functools
 
 import abi
+import abi_calls
+import abi_places
 import bpf_abi
 import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 PLACES = tuple(
-    abi.Place(isa, release)
+    abi_places.Place(isa, release)
     for isa, releases in (
         ("x86_64", ("v5.17", "v6.12", "v6.19", "v7.2")),
         ("arm64", ("v6.4", "v7.2")),
@@ -26,16 +28,11 @@ CASES = [(place, hook) for place in PLACES for hook in bpf_abi.HOOKS]
 states = settings(phases=(Phase.explicit, Phase.generate), max_examples=settings.default.max_examples // 6)
 
 
-@functools.lru_cache(maxsize=1)
-def lab(place: abi.Place) -> abi.Lab:
-    return abi.Lab(place)
-
-
 @pytest.fixture(scope="module", params=CASES, ids=lambda c: f"{c[0]}-{c[1]}")
 def hooked(request):
     """A kernel with the programs attached, once for all states."""
     place, hook = request.param
-    with bpf_abi.hooked(lab(place), hook) as h:
+    with bpf_abi.hooked(abi.lab(place), hook) as h:
         h.warm_up()
         yield h
 
@@ -48,7 +45,7 @@ def test_a_call_with_programs_keeps_the_calling_convention(hooked, seed):
 
 
 @functools.lru_cache(maxsize=1)
-def deciding(place: abi.Place):
+def deciding(place: abi_places.Place):
     """three_args with two fentry, three fmod_ret and two fexit programs, all observing."""
     here = abi.Lab(place)
     f = here.kernel.function("three_args")
@@ -72,7 +69,7 @@ def test_fmod_ret_skips_exactly_when_asked(place, verdicts, args):
     here.machine.set_meter("count")
     run = here.kernel.call(f, *args)
     said = next((i for i, v in enumerate(verdicts) if v), None)
-    result = abi.weigh(*args) if said is None else verdicts[said]
+    result = abi_calls.weigh(*args) if said is None else verdicts[said]
     ran = [1, 2, *((3, 4, 5) if said is None else (3, 4, 5)[: said + 1]), 6, 7]
     assert run.value == result
     body = run.counts.by_component["function"].instructions

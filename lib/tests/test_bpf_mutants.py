@@ -8,6 +8,7 @@ of bpf_abi.py.
 import contextlib
 
 import abi
+import abi_places
 import bpf_abi
 import pytest
 
@@ -106,7 +107,7 @@ def noticed(lab, kinds, number) -> tuple[str | None, bool]:
 @pytest.mark.parametrize("kinds", [(1, 0, 0), (1, 1, 1)], ids=["fentry", "all"])
 @pytest.mark.parametrize("isa", ISAS)
 def test_every_instruction_is_needed(isa, kinds):
-    lab = abi.Lab(abi.Place(isa, "v7.2"))
+    lab = abi.Lab(abi_places.Place(isa, "v7.2"))
     unnoticed = []
     for number in range(1000):
         dropped, seen = noticed(lab, kinds, number)
@@ -115,7 +116,7 @@ def test_every_instruction_is_needed(isa, kinds):
         if not seen:
             unnoticed.append(dropped)
             continue
-        lab = abi.Lab(abi.Place(isa, "v7.2"))  # what the mutant left behind must not count again
+        lab = abi.Lab(abi_places.Place(isa, "v7.2"))  # what the mutant left behind must not count again
     assert number > 25
     always, calling = HARMLESS[isa]
     assert set(unnoticed) == {*always, *(calling if kinds[2] else LEAVES.get(isa, ()))}

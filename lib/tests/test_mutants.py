@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import abi
+import abi_places
 import pytest
 from abi import STATES
 
@@ -376,7 +377,7 @@ def test_a_mutant_is_caught(mutant, tmp_path, monkeypatch):
     text = source.read_text()
     assert text.count(mutant.old) == 1, f"{mutant.file} has {text.count(mutant.old)} times {mutant.old!r}"
     source.write_text(text.replace(mutant.old, mutant.new))
-    lab = abi.Lab(abi.Place(mutant.isa, mutant.release), guest)
+    lab = abi.Lab(abi_places.Place(mutant.isa, mutant.release), guest)
     with pytest.raises((AssertionError, GuestFault, StepLimit)):
         abi.play(lab, mutant.hook, STATES)
 
@@ -384,4 +385,4 @@ def test_a_mutant_is_caught(mutant, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("isa", "release", "hook"), PLACES, ids=map("-".join, PLACES))
 def test_the_unchanged_copy_passes(isa, release, hook, tmp_path):
     """What the mutants fail, a faithful copy passes: it is the change that is caught."""
-    abi.play(abi.Lab(abi.Place(isa, release), copied(tmp_path)), hook, STATES)
+    abi.play(abi.Lab(abi_places.Place(isa, release), copied(tmp_path)), hook, STATES)

@@ -1,6 +1,8 @@
 """Ops that change where a function goes on: every function, every save set, alone and in company; and who may not share."""
 
 import abi
+import abi_calls
+import abi_places
 import pytest
 
 from tramplab import Direct, Kernel, Ops, StepLimit, TramplabError
@@ -67,7 +69,7 @@ def test_arguments_arrive_as_they_were(isa):
 @pytest.mark.parametrize("save", ["ip", "ip+sp", "own-args", "own-regs"])
 def test_a_replaced_call_keeps_the_callers_registers(isa, save):
     """The new function is entered at its first byte with everything as at the old one's."""
-    lab = abi.Lab(abi.Place(isa, "v7.2"))
+    lab = abi.Lab(abi_places.Place(isa, "v7.2"))
     m, f = lab.machine, lab.kernel.function("four_args")
     with lab.kernel.attached(None, patch("four_args", save)):
         hooked = abi.Hooked(lab, save, ())
@@ -88,7 +90,7 @@ def test_a_replaced_call_keeps_the_callers_registers(isa, save):
             assert seen[lab.isa.sp] == state.sp
             m.poke(target, m.read(target, 4))
             assert m.run(target, m.return_to).registers[lab.isa.returns[0]] == (
-                sum(w * a for w, a in zip(WEIGHTS, state.call.args)) + (1 << 40) & abi.MASK
+                sum(w * a for w, a in zip(WEIGHTS, state.call.args)) + (1 << 40) & abi_calls.MASK
             )
 
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from abi import Place
+from abi_places import Place
 from test_trampolines import defined, header_of
 
 from tramplab.analyse import sentinels

@@ -3,6 +3,8 @@
 import itertools
 
 import abi
+import abi_calls
+import abi_places
 import pytest
 
 from tramplab import Direct, Kernel, Ops, TramplabError
@@ -70,7 +72,7 @@ def test_live_grows_with_the_arguments(kernel):
     assert [b - a for a, b in itertools.pairwise(stores)] == [1] * registers + [0] * (len(FUNCTIONS) - 1 - registers)
 
 
-@pytest.mark.parametrize("name", abi.FUNCTIONS)
+@pytest.mark.parametrize("name", abi_calls.FUNCTIONS)
 def test_live_registers_are_those_whose_poison_shows(kernel, name):
     """A register is alive at a function's entry if its value matters; found by poisoning, not by prototype."""
     isa, image = kernel.isa, kernel.image
@@ -93,18 +95,18 @@ def test_live_registers_are_those_whose_poison_shows(kernel, name):
     assert alive == set(live_registers(isa, image.prototypes[name]))
 
 
-@pytest.mark.parametrize("name", abi.FUNCTIONS)
+@pytest.mark.parametrize("name", abi_calls.FUNCTIONS)
 def test_live_keeps_what_each_function_takes(kernel, name):
     """Under a callback that spoils all it may: arguments, results and the caller's registers, for every traced function."""
     lab = _lab(kernel.isa.name)
-    with lab.kernel.attached(None, abi.observing(save="live", filter=(name,))) as registered:
+    with lab.kernel.attached(None, abi_places.observing(save="live", filter=(name,))) as registered:
         hooked = abi.Hooked(lab, "ops-live-one", registered)
         for seed in range(20):
             hooked.check(seed, name)
 
 
 def _lab(isa: str, release: str = "v7.2", **overrides) -> abi.Lab:
-    return abi.Lab(abi.Place(isa, release, tuple(overrides.items())))
+    return abi.Lab(abi_places.Place(isa, release, tuple(overrides.items())))
 
 
 def test_a_prototype_that_is_not_simple_is_refused():

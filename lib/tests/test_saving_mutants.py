@@ -3,6 +3,7 @@
 import dataclasses
 
 import abi
+import abi_places
 import pytest
 
 from tramplab import Kernel, Ops, TramplabError
@@ -16,7 +17,7 @@ NEW_TWO = 1 * 29 + 2 * 31 + (1 << 40)
 
 
 def _lab(isa: str, release: str = "v7.2", **overrides) -> abi.Lab:
-    return abi.Lab(abi.Place(isa, release, tuple(overrides.items())))
+    return abi.Lab(abi_places.Place(isa, release, tuple(overrides.items())))
 
 
 _NOPS = (".byte 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0",) * 2  # slots for what these machines need not do
@@ -76,7 +77,7 @@ def _survives(isa: str, save: str) -> bool:
     k = lab.kernel
     f = k.function("two_args")
     try:
-        with k.attached(None, abi.observing(save=save)) as registered:
+        with k.attached(None, abi_places.observing(save=save)) as registered:
             hooked = abi.Hooked(lab, save, registered)
             for seed in range(1, 13):
                 hooked.check(seed)
@@ -119,7 +120,7 @@ def _found(k: Kernel) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("release", ["v5.17", "v6.12", "v7.2"])
 def test_with_frame_pointers_the_calling_convention_survives(release, save):
     lab = _lab("x86_64", release, frame_pointer=True)
-    with lab.kernel.attached(None, abi.observing(save=save)) as registered:
+    with lab.kernel.attached(None, abi_places.observing(save=save)) as registered:
         hooked = abi.Hooked(lab, save, registered)
         for seed in range(20):
             hooked.check(seed)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from abi import PLACES, Place
+from abi_places import PLACES, Place
 
 from tramplab import Direct, Kernel, Ops
 from tramplab.emulate.toolchain import GUEST
@@ -190,7 +190,7 @@ def test_every_header_is_about_something_that_runs():
         header = header_of(name, place)
         checked |= {(str(header), n) for n, _ in header.saves + header.frame if not n or n in defined(place)}
     every = {(str(h), n) for h in HEADERS for n, _ in h.saves + h.frame}
-    assert checked == every, "give SHOWN_BY or abi.PLACES what reaches the missing ones"
+    assert checked == every, "give SHOWN_BY or abi_places.PLACES what reaches the missing ones"
 
 
 @pytest.mark.parametrize("isa", ISAS)
