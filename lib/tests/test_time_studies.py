@@ -73,7 +73,7 @@ def test_what_misses_returns_is_the_shared_direct_call_and_trampolines_that_call
 # -- native times, made up
 
 
-def result(isa: str, times: dict[str, float], **more) -> Result:
+def result(isa: str, times: dict[str, float], release: str = "v7.2", **more) -> Result:
     """Times over the unhooked call, in nanoseconds, of a machine with a clock of 2 GHz."""
     rows = [{"hook": "none", "ns_min": 1.0, "ns_over": 0.0}]
     direct = times.get("direct")
@@ -81,7 +81,7 @@ def result(isa: str, times: dict[str, float], **more) -> Result:
         {"hook": h, "ns_min": 1 + t, "ns_over": t, "cycles_over": 2 * t, "ratio_direct": direct and t / direct, **more}
         for h, t in times.items()
     ]
-    return Result(tuple(rows), (), (), {"isa": isa, "release": "v7.2", "arguments": 1, "cpu": "made up"})
+    return Result(tuple(rows), (), (), {"isa": isa, "release": release, "arguments": 1, "cpu": "made up"})
 
 
 @pytest.fixture(scope="module", params=ISAS)
@@ -163,6 +163,19 @@ def test_hooks_of_several_machines_stand_side_by_side():
         "16",
         "1",
     )
+
+
+def test_saved_times_of_the_call_and_of_the_jump_are_compared():
+    """For the hooks that both have; the replay's mispredicted return goes with the call."""
+    call = result("x86_64", {"bpf-fexit": 18.0, "direct": 4.0}, "v6.18", branch_misses=1.01)
+    jump = result("x86_64", {"bpf-fexit": 12.0}, "v6.19")
+    numbers = native_hooks.jumped(native_hooks.rows({"a": call, "b": jump}))
+    assert {name.partition("-call")[0].partition("-jump")[0] for name in numbers} == {"bpf-fexit"}
+    assert numbers["bpf-fexit-call-over-jump"] == "1.50" and numbers["bpf-fexit-call-ns"] == "18"
+    assert (numbers["bpf-fexit-call-missed"], numbers["bpf-fexit-jump-missed"]) == (1, 0)
+    assert (numbers["bpf-fexit-call-counted"], numbers["bpf-fexit-jump-counted"]) == ("1.01", "-")
+    assert native_hooks.jumped(native_hooks.rows({"here": call, "b": jump})) == {}
+    assert native_hooks.jumped(native_hooks.rows({"a": call})) == {}
 
 
 # -- taken once and kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -29,7 +30,7 @@ def results() -> dict[str, Result]:
 def rows(timed: dict[str, Result] | None = None) -> pd.DataFrame:
     """One row per machine and hook, with the machine's own core; one per core of its ISA if it has none that is modelled.
 
-    Columns: isa, machine ("here", or the name of a file in data/native/), hook, ns (over the unhooked call), ratio (to the
+    Columns: isa, machine ("here", or the name of a file in data/native/), release, hook, ns (over the unhooked call), ratio (to the
     direct call), cycles (the same by the clock the machine showed), core, estimate, low, high (cycles), missed
     (mispredicted returns, from the replay), counted (mispredicted branches by the CPU, None where it may not be asked).
     """
@@ -49,6 +50,7 @@ def rows(timed: dict[str, Result] | None = None) -> pd.DataFrame:
                     {
                         "isa": isa,
                         "machine": machine,
+                        "release": release,
                         "hook": row["hook"],
                         "ns": round(row["ns_over"], 2),
                         "ratio": row["ratio_direct"] and round(row["ratio_direct"], 2),
@@ -94,19 +96,45 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes of the first machine: "ops-ns", "ops-ratio", "ops-cycles", "ops-band" for each hook, and
-    how many of how many measured cycles lie within their bands."""
+    how many of how many measured cycles lie within their bands. And of the saved results of the two releases between which
+    a site that has an fexit program went from call to jump: see jumped()."""
     first = frame[frame["machine"] == frame["machine"].iloc[0]]
     out: dict[str, object] = {}
     for r in first.drop_duplicates("hook").to_dict("records"):
         out |= {f"{r['hook']}-{k}": f"{r[k]:g}" for k in ("ns", "ratio", "cycles")}
-        out[f"{r['hook']}-band"] = f"{r['low']:.0f} to {r['high']:.0f}"
+        out[f"{r['hook']}-band"] = _band(r)
     core = first[first["core"] == first["core"].iloc[0]]
     out |= {
         "hooks": len(core),
         "within": int(core["cycles"].between(core["low"], core["high"]).sum()),
         "core": core["core"].iloc[0],
     }
+    return out | jumped(frame)
+
+
+def jumped(frame: pd.DataFrame) -> dict[str, object]:
+    """Per hook of which there are saved times with the call and with the jump: "bpf-fexit-call-ns", "-call-cycles", "-call-band",
+    "-call-missed" (returns, replayed), "-call-counted" (branches, by the CPU), the same with "-jump-", and
+    "bpf-fexit-call-over-jump"."""
+    saved = frame[frame["machine"] != HERE]
+    ways = {way: saved[saved["release"] == release].set_index("hook") for way, release in _WAYS.items()}
+    out: dict[str, object] = {}
+    for hook in ways["call"].index.intersection(ways["jump"].index):
+        both = {way: part.loc[[hook]].iloc[0] for way, part in ways.items()}
+        for way, r in both.items():
+            out |= {f"{hook}-{way}-{k}": f"{r[k]:g}" for k in ("ns", "cycles")}
+            out |= {f"{hook}-{way}-band": _band(r), f"{hook}-{way}-missed": int(r["missed"])}
+            out[f"{hook}-{way}-counted"] = "-" if pd.isna(r["counted"]) else f"{r['counted']:.2f}"
+        out[f"{hook}-call-over-jump"] = f"{both['call']['ns'] / both['jump']['ns']:.2f}"
     return out
+
+
+#: The last release with the one, and the first with the other (x86-64, commit 25e4e3565d45).
+_WAYS = {"call": "v6.18", "jump": "v6.19"}
+
+
+def _band(row: Mapping[str, object]) -> str:
+    return f"{row['low']:.0f} to {row['high']:.0f}"
 
 
 FIGURES = (
