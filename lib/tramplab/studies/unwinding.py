@@ -176,21 +176,18 @@ def unwinders(frame: pd.DataFrame) -> pd.DataFrame:
     """The newest release: all boundaries, and at how many the plain unwinder finds the function, its caller, both in order, or
     something wrong, and the second one both."""
     data = frame[frame["release"] == releases.shown()[-1]]
-    lines = []
-    for call in _calls(data):
-        own = data[(data[_CALL] == list(call)).all(axis="columns")]
-        plain, entry = (own[own["unwinder"] == unwinder] for unwinder in (PLAIN, ENTRY))
-        picked = {
-            "all": plain,
-            "function": plain[plain["found"].isin([BOTH, FUNCTION, APART])],
-            "caller": plain[plain["found"].isin([BOTH, CALLER, APART])],
-            "both": plain[plain["found"] == BOTH],
-            "wrong": plain[plain["wrong"] != ""],
-            "entry: both": entry[entry["found"] == BOTH],
-        }
-        sums = {name: some["boundaries"].sum() for name, some in picked.items()}
-        lines.append(dict(zip(_CALL, call, strict=True)) | sums)
-    return pd.DataFrame(lines)
+    plain, found = data["unwinder"] == PLAIN, data["found"]
+    picked = {
+        "all": plain,
+        "function": plain & found.isin([BOTH, FUNCTION, APART]),
+        "caller": plain & found.isin([BOTH, CALLER, APART]),
+        "both": plain & (found == BOTH),
+        "wrong": plain & (data["wrong"] != ""),
+        "entry: both": (data["unwinder"] == ENTRY) & (found == BOTH),
+    }
+    counted = data[_CALL].assign(**{name: data["boundaries"].where(rows, 0) for name, rows in picked.items()})
+    sums = counted.groupby(_CALL, sort=False).sum()
+    return sums.reindex(pd.MultiIndex.from_tuples(_calls(data), names=_CALL)).reset_index()
 
 
 def _calls(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
