@@ -18,7 +18,10 @@ def setup(app):
 
 def write_charts(app, exception):
     """The pictures of all charts, and one Vega bundle for the whole book, made from the installed wheel, with the settings that
-    all charts share: book.js loads it on pages with a chart."""
-    if exception is None and app.builder.format == "html" and picture.draw_all(Path(os.environ[FOLDER])):
+    all charts share: book.js loads it on pages with a chart. No spec stays, also where there are no charts, as in a text."""
+    folder = Path(os.environ[FOLDER])
+    if exception is None and app.builder.format == "html" and picture.draw_all(folder):
         settings = f"window.tramplabChart = {json.dumps(panels.shared())};\n"
         (Path(app.outdir) / "_static" / "vega-bundle.js").write_text(vega.bundle() + settings, "utf-8")
+    for spec in folder.glob(f"*{picture.SPEC}"):
+        spec.unlink()

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -11,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_setup import small_book
 
-from tramplab.publish import permalinks
+from tramplab.publish import files, permalinks
 from tramplab.publish.site import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
+import book_files
 from text_writer import WIDTH, address, columns
 
 words = st.text("ab-", min_size=1, max_size=9).filter(lambda word: set(word) != {"-"})
@@ -219,6 +221,15 @@ def test_the_twin_beside_the_html_is_what_make_text_writes(tmp_path):
     built, said = run(["text" if word == "book" else word for word in command], tmp_path, environment)
     assert built, said
     assert [(tmp_path / "_build" / "text" / "book" / twin.name).read_text() for twin in twins] == beside
+
+
+def test_a_book_as_text_keeps_no_charts(tmp_path, monkeypatch):
+    """Its cells leave the specs of their charts like any others, and nobody draws them."""
+    monkeypatch.setenv(files.FOLDER, str(tmp_path))
+    (tmp_path / "fig-x.spec.json").write_text("{}")
+    app = SimpleNamespace(builder=SimpleNamespace(format="text"), outdir=tmp_path)
+    book_files.write_charts(app, None)
+    assert list(tmp_path.iterdir()) == []
 
 
 # -- the twins of the book
