@@ -22,7 +22,7 @@ def setup(app):
 
 def write_alone(app, env):
     """Writing takes a second or two, and the book's extensions count on one process for it."""
-    app.parallel = min(os.cpu_count() or 1, MOST)
+    app.parallel = 1
 
 
 def one_document_per_task():

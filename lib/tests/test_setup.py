@@ -291,6 +291,8 @@ def test_pages_are_executed_side_by_side(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     built = {path.stem for path in (tmp_path / "_build" / "html" / "book").glob("*.html")}
     assert built == {"index", *pages}
+    written = re.findall(r"writing output\.\.\. .*%", done.stdout)
+    assert len(written) == len(built), "written by one process; of several, the first page has no line"
 
 
 def test_a_cell_that_raises_fails_the_build(tmp_path):
