@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 import pandas as pd
 
-from ..ftrace import releases
-from ..isa import ISAS
 from ..publish.verdict import BY_RELEASE, Verdict, across, judges
 from . import switching
 from .attached import Subject
+from .every_release import every_release
 from .once import once
 
 #: What is attached: letters of attached.REQUESTS, at most so many at once.
@@ -27,13 +25,9 @@ def rows() -> pd.DataFrame:
     is as it was before the last one came: site, literal (the ops pointer), text (all other code); and idle: whether all
     code is as booted when the others are removed too, first one first. What a release never had is left out.
     """
-    out = []
-    for isa, release in itertools.product(ISAS, releases.shown()):
-        out += [{"isa": isa, "release": release, **row} for row in _undone(isa, releases.stand_in(isa, release))]
-    return pd.DataFrame(out)
+    return pd.DataFrame(every_release(_undone))
 
 
-@functools.cache
 def _undone(isa: str, release: str) -> list[dict[str, object]]:
     subject = Subject(isa, release)
     return [_undo(subject, ops) for ops in _sequences([letter for letter in LETTERS if subject.can(letter)])]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import random
 from collections.abc import Iterator
 
@@ -13,9 +11,9 @@ from ..emulate.machine import COUNT
 from ..ftrace import releases
 from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Ops, Registered
-from ..isa import ISAS
 from ..publish.figure import Figure
 from ..publish.verdict import BY_RELEASE, Verdict, across, judges
+from .every_release import every_release
 from .once import once
 
 NAME = "choosing"
@@ -35,28 +33,21 @@ def rows() -> pd.DataFrame:
     that a call ran in such a state; "own ftrace_caller" is a copy of it made for a single ops), states (how often the
     sequence came through one).
     """
-    out = []
-    for isa, release in itertools.product(ISAS, releases.shown()):
-        seen: dict[tuple[str, str], list[str]] = {}
-        for count, regs, ran in _states(isa, releases.stand_in(isa, release)):
-            seen.setdefault((count, regs), []).append(ran)
-        for (count, regs), targets in sorted(seen.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0][1])):
-            found = " or ".join(sorted(set(targets)))
-            head = {"isa": isa, "release": release, "callbacks": count, "regs": regs}
-            out.append({**head, "trampolines": found, "states": len(targets)})
-    frame = pd.DataFrame(out)
+    frame = pd.DataFrame(every_release(_told_apart))
     frame.attrs["units"] = UNITS
     return frame
 
 
-@functools.cache
-def _states(isa: str, release: str) -> list[tuple[str, str, str]]:
-    """Every state of the sequence: how many ops, whether one wants all registers, and the trampoline of a call."""
-    out = []
+def _told_apart(isa: str, release: str) -> list[dict[str, object]]:
+    """The states of one sequence, by how many ops there are and whether one wants all registers."""
+    seen: dict[tuple[str, str], list[str]] = {}
     for attached, ran in walk(isa, release):
         regs = any(o.saves_regs for o in attached)
-        out.append((("none", "one", "more")[min(len(attached), 2)], "yes" if regs else "no", ran))
-    return out
+        seen.setdefault((_ORDER[min(len(attached), 2)], "yes" if regs else "no"), []).append(ran)
+    return [
+        {"callbacks": count, "regs": regs, "trampolines": " or ".join(sorted(set(targets))), "states": len(targets)}
+        for (count, regs), targets in sorted(seen.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0][1]))
+    ]
 
 
 _ORDER = ("none", "one", "more")

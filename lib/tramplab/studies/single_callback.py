@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import pandas as pd
 
 from ..emulate.counts import COMPONENTS, Counts
@@ -11,10 +9,10 @@ from ..emulate.machine import COUNT
 from ..ftrace import hooks, releases
 from ..ftrace.kernel import Kernel
 from ..ftrace.measure import FUNCTIONS
-from ..isa import ISAS, Isa
 from ..publish.chart import heat_map, stacked_bars
 from ..publish.figure import Figure
 from ..publish.table import pivot
+from .every_release import every_release
 from .once import once
 
 NAME = "single_callback"
@@ -33,20 +31,12 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, hook, callbacks, component, then the counts. A hook that a release never had has no rows. The
     order is that of the figure.
     """
-    out = []
-    for isa in ISAS.values():
-        for release in releases.shown():
-            out += [
-                {"isa": isa.name, "release": release, **row}
-                for row in _costs(isa, releases.stand_in(isa.name, release))
-            ]
-    frame = pd.DataFrame(out)
+    frame = pd.DataFrame(every_release(_costs))
     frame.attrs["units"] = UNITS
     return frame
 
 
-@functools.cache
-def _costs(isa: Isa, release: str) -> list[dict[str, object]]:
+def _costs(isa: str, release: str) -> list[dict[str, object]]:
     """The rows of one kernel, for each hook that the release has."""
     kernel, out = Kernel(isa, release, meter=COUNT), []
     function = kernel.function(FUNCTIONS[ARGS])

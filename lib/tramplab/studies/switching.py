@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,11 +11,11 @@ import pandas as pd
 
 from ..emulate.counts import COMPONENTS
 from ..ftrace import releases
-from ..isa import ISAS
 from ..publish.chart import state_strip
 from ..publish.figure import Figure
 from ..publish.verdict import BY_RELEASE, Verdict, across, judges
 from .attached import Subject
+from .every_release import every_release
 from .once import once
 
 NAME = "switching"
@@ -45,21 +44,19 @@ def rows() -> pd.DataFrame:
     result that of the unhooked call?), instructions by component and in total. A sequence that needs what a release never
     had is left out.
     """
-    out = []
-    for isa, release in itertools.product(ISAS, releases.shown()):
-        for name, states in SEQUENCES.items():
-            head = {"isa": isa, "release": release, "sequence": name}
-            out += [{**head, **row} for row in _played(isa, releases.stand_in(isa, release), states)]
-    frame = pd.DataFrame(out).astype({"saved": "Int64"})
+    frame = pd.DataFrame(every_release(_played)).astype({"saved": "Int64"})
     frame.attrs["units"] = UNITS
     return frame
 
 
-@functools.cache
-def _played(isa: str, release: str, states: tuple[str, ...]) -> list[dict]:
-    """One sequence; no rows if it needs what the release never had."""
-    subject = Subject(isa, release)
-    return _play(subject, states) if subject.can("".join(states)) else []
+def _played(isa: str, release: str) -> list[dict]:
+    """Every sequence; none that needs what the release never had."""
+    out = []
+    for name, states in SEQUENCES.items():
+        subject = Subject(isa, release)
+        if subject.can("".join(states)):
+            out += [{"sequence": name, **row} for row in _play(subject, states)]
+    return out
 
 
 def _play(subject: Subject, states: tuple[str, ...]) -> list[dict]:
