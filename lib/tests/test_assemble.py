@@ -70,7 +70,7 @@ def test_suite_without_keystone(tmp_path):
     """A host without Keystone: the import fails, and everything that assembles still passes, through clang."""
     package = tmp_path / "keystone"
     package.mkdir()
-    (package / "__init__.py").write_text("raise ImportError('hidden for a test')\n")
+    (package / "__init__.py").write_text("raise ImportError('hidden for a test')\n", "utf-8")
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(tmp_path), str(HERE.parent), os.environ.get("PYTHONPATH", "")]),
@@ -79,7 +79,8 @@ def test_suite_without_keystone(tmp_path):
     chosen = "test_assemble and not keystone_equals or test_ten_instructions or test_golden_table and counting"
     files = [str(HERE / name) for name in ("test_assemble.py", "test_golden.py")]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen]
-    done = subprocess.run(command, cwd=HERE.parent, env=env, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=HERE.parent, env=env, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout[-2000:]
     probe = "from tramplab.emulate import assemble; print(assemble.keystone)"
-    assert subprocess.run([sys.executable, "-c", probe], env=env, capture_output=True, text=True).stdout == "None\n"
+    seen = subprocess.run([sys.executable, "-c", probe], env=env, capture_output=True, encoding="utf-8")
+    assert seen.stdout == "None\n"

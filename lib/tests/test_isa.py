@@ -38,7 +38,7 @@ FLAGS = {"x86_64": [], "arm64": [], "riscv64": ["-march=rv64imac", "-mno-relax"]
 
 def assemble(isa, source: str, folder: Path) -> bytes:
     """The bytes of some assembly, from clang; addresses are relative to its first instruction."""
-    (folder / "t.S").write_text(source + "\n")
+    (folder / "t.S").write_text(source + "\n", "utf-8")
     run_tool("clang", f"--target={isa.triple}", *FLAGS[isa.name], "-c", "t.S", "-o", "t.o", cwd=folder)
     with (folder / "t.o").open("rb") as f:
         return ELFFile(f).get_section_by_name(".text").data()
@@ -46,7 +46,7 @@ def assemble(isa, source: str, folder: Path) -> bytes:
 
 def link(isa, source: str, targets: dict[str, int], folder: Path) -> bytes:
     """The bytes of some assembly at PC, its symbols put where `targets` says; out of reach is the linker's error."""
-    (folder / "t.S").write_text(".globl _start\n_start:\n" + source + "\n")
+    (folder / "t.S").write_text(".globl _start\n_start:\n" + source + "\n", "utf-8")
     run_tool("clang", f"--target={isa.triple}", *FLAGS[isa.name], "-c", "t.S", "-o", "t.o", cwd=folder)
     symbols = [f"--defsym={n}={v & (1 << 64) - 1:#x}" for n, v in targets.items()]
     run_tool("ld.lld", "-static", "--no-relax", f"-Ttext={PC:#x}", *symbols, "t.o", "-o", "t.elf", cwd=folder)

@@ -12,7 +12,7 @@ from tramplab.ftrace import arch, releases
 from tramplab.paths import data_file
 
 ISAS = ("x86_64", "arm64", "riscv64")
-TABLE = yaml.safe_load(data_file("releases.yml").read_text())
+TABLE = yaml.safe_load(data_file("releases.yml").read_text("utf-8"))
 FEATURES = [(section, feature) for section in ("common", *ISAS) for feature in TABLE[section]]
 every_feature = pytest.mark.parametrize(("section", "feature"), FEATURES, ids=[f"{s}-{f}" for s, f in FEATURES])
 every_isa = pytest.mark.parametrize("isa", ISAS)

@@ -120,7 +120,7 @@ def test_file_names_change_the_name(sources):
     original = fingerprint(record, cfg, sources)
     (sources / "core" / "direct.c").rename(sources / "core" / "immediate.c")
     renamed = fingerprint(record, cfg, sources)
-    (sources / "arm64" / "empty.S").write_text("")
+    (sources / "arm64" / "empty.S").write_text("", "utf-8")
     assert len({original, renamed, fingerprint(record, cfg, sources)}) == 3
 
 
@@ -185,7 +185,7 @@ print(toolchain.build(record, config))
 def builder(isa: str, ready: Path, go: Path) -> subprocess.Popen:
     """Another process that builds an image, but waits before its last step until the file `go` exists."""
     return subprocess.Popen(
-        [sys.executable, "-c", BUILD, isa, ready, go], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", BUILD, isa, ready, go], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
     )
 
 
@@ -201,6 +201,15 @@ def test_what_another_process_cleared_away_meanwhile_is_no_trouble(cache):
     cache.mkdir(parents=True, exist_ok=True)
     (cache / ".building-gone").symlink_to(cache / "nowhere")
     assert make("riscv64").is_file()
+
+
+def test_a_cache_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(TramplabError) as e:
+        make("riscv64")
+    where = f"cannot keep compiled images in {tmp_path}/file/cache (Not a directory)"
+    assert str(e.value) == f"{where}: set TRAMPLAB_CACHE to a folder that can be written."
 
 
 def test_two_builds_at_once(cache, tmp_path):
@@ -265,7 +274,7 @@ def test_building_leaves_the_environment_alone(cache, monkeypatch):
     look for folders that are gone."""
     monkeypatch.delenv("ZIG_LOCAL_CACHE_DIR", raising=False)
     code = "import os; from tramplab import Kernel; e = set(os.environ); Kernel('arm64'); print(set(os.environ) ^ e)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "set()\n", "")
     assert [n.split("-")[0] for n in left_in(cache)] == ["arm64", "arm64", "meter"]  # the image, its types, the meter
 
@@ -285,8 +294,8 @@ def test_compile_error_names_file_and_line(name, addition, says, cache, sources)
     """A mistake in a guest source is one line with the file, the line and the compiler's own words; the cache stays
     empty."""
     path = sources / name
-    first = path.read_text().count("\n") + 1
-    path.write_text(path.read_text() + addition)
+    first = path.read_text("utf-8").count("\n") + 1
+    path.write_text(path.read_text("utf-8") + addition, "utf-8")
     message = error(lambda: make("arm64", sources))
     found = re.search(r"(\S*/)?([\w/]+\.[chS]):(\d+):", message)
     assert found and found.group(0).split(":")[0].endswith(Path(name).name), message
@@ -298,7 +307,8 @@ def test_compile_error_names_file_and_line(name, addition, says, cache, sources)
 
 def test_link_error_names_the_symbol(cache, sources):
     """A call to a function that nobody defines is one line with its name."""
-    (sources / "core" / "extra.c").write_text("void missing_part(void);\nvoid extra(void) { missing_part(); }\n")
+    extra = "void missing_part(void);\nvoid extra(void) { missing_part(); }\n"
+    (sources / "core" / "extra.c").write_text(extra, "utf-8")
     message = error(lambda: make("riscv64", sources))
     assert "missing_part" in message and message.endswith(".")
     assert left_in(cache) == []
@@ -306,9 +316,9 @@ def test_link_error_names_the_symbol(cache, sources):
 
 def test_error_line_is_the_compilers_error(cache, sources):
     """A file whose name has "error" in it does not make a note about it the message."""
-    (sources / "include" / "terrors.h").write_text("int fine;\nint wrong = undeclared;\n")
+    (sources / "include" / "terrors.h").write_text("int fine;\nint wrong = undeclared;\n", "utf-8")
     path = sources / "functions.c"
-    path.write_text('#include "terrors.h"\n' + path.read_text())
+    path.write_text('#include "terrors.h"\n' + path.read_text("utf-8"), "utf-8")
     message = error(lambda: make("x86_64", sources))
     assert "undeclared" in message and re.search(r"terrors\.h:2:", message), message
 
@@ -456,7 +466,7 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
             f'#include "{GUEST / "core" / "callbacks.c"}"',
             f'#include "{GUEST / "core" / "bpf_callbacks.c"}"',
         ]
-        (tmp_path / "layout.c").write_text("\n".join([*include, *checks, ""]))
+        (tmp_path / "layout.c").write_text("\n".join([*include, *checks, ""]), "utf-8")
         flags = [*toolchain._COMMON, *record.cflags, *(f"-D{d}=1" for d in cfg.defines), "-I", str(GUEST / "include")]
         run_tool("clang", f"--target={record.triple}", *flags, "-c", "layout.c", "-o", "layout.o", cwd=tmp_path)
         header = asm_offsets(img.path).splitlines()
@@ -473,13 +483,13 @@ def test_types_are_kept_beside_the_image(isa, tmp_path, monkeypatch):
     path.write_bytes(make(isa).read_bytes())
     first = types.types(path)
     (kept,) = tmp_path.glob("lab.elf.*.types")
-    text = kept.read_text()
+    text = kept.read_text("utf-8")
     with monkeypatch.context() as m:
-        m.setattr(dwarf, "structs", lambda elf: pytest.fail("read again"))
+        m.setattr(dwarf, "types", lambda elf: pytest.fail("read again"))
         assert types.types(path) == first and len(first[0]) > 5 and first[1]["struct_arg"].parameters
     for damaged in ("", text[:-9], "[]", "[3, 4]", "[[], []]", '[{}, {"f": {"parameters": [3], "result": {}}}]'):
-        kept.write_text(damaged)
-        assert types.types(path) == first and kept.read_text() == text
+        kept.write_text(damaged, "utf-8")
+        assert types.types(path) == first and kept.read_text("utf-8") == text
     monkeypatch.setattr(types, "_reader", lambda: b"another")
     assert types.types(path) == first and len(list(tmp_path.glob("*.types"))) == 2
     monkeypatch.setattr(types, "_reader", lambda: b"a third")
@@ -491,12 +501,13 @@ def test_array_members(tmp_path):
     """An array's size is all of it, and its elements are counted, also through typedefs and several dimensions."""
     (tmp_path / "a.c").write_text(
         "typedef long word; struct inner { char c; word w[3]; };\n"
-        "struct outer { struct inner in[2]; short grid[4][5]; void *p; volatile const word last; } o;\n"
+        "struct outer { struct inner in[2]; short grid[4][5]; void *p; volatile const word last; } o;\n",
+        "utf-8",
     )
     run_tool("clang", "--target=aarch64-none-elf", "-g", "-gdwarf-4", "-c", "a.c", "-o", "a.o", cwd=tmp_path)
     run_tool("ld.lld", "-e", "0", "a.o", "-o", "a.elf", cwd=tmp_path)
     with (tmp_path / "a.elf").open("rb") as f:
-        found = dwarf.structs(image.ELFFile(f))
+        found, _ = dwarf.types(image.ELFFile(f))
     outer = {n: (f.offset, f.size, f.elements) for n, f in found["outer"].fields.items()}
     assert outer == {"in": (0, 64, 2), "grid": (64, 40, 20), "p": (104, 8, 0), "last": (112, 8, 0)}
     assert found["inner"].size == 32 and found["inner"].fields["w"].elements == 3
@@ -509,7 +520,7 @@ def test_every_guest_file_is_installed():
     project = GUEST.parent.parent / "pyproject.toml"
     if not project.is_file():
         pytest.skip("not a checkout")
-    patterns = tomllib.loads(project.read_text())["tool"]["setuptools"]["package-data"]["tramplab"]
+    patterns = tomllib.loads(project.read_text("utf-8"))["tool"]["setuptools"]["package-data"]["tramplab"]
     covered = {p for pattern in patterns for p in GUEST.parent.glob(pattern)}
     wanted = {p for isa in ISAS for p in source_files(isas.get(isa))} | {toolchain.GUEST.parent / "emulate" / "meter.c"}
     wanted |= set((GUEST.parent / "native" / "child").iterdir())

@@ -46,12 +46,12 @@ def sources(*parts: str) -> hashlib._Hash:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file under a temporary name and rename it, so that it is never half there; TramplabError where that fails."""
+    """Write a file, text as UTF-8, under a temporary name and rename it: it is never half there. TramplabError where that fails."""
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(handle, "w" if isinstance(content, str) else "wb") as f:
-                f.write(content)
+            with os.fdopen(handle, "wb") as f:
+                f.write(content.encode() if isinstance(content, str) else content)
             os.chmod(temporary, 0o644)
             os.replace(temporary, path)
         except BaseException:

@@ -47,7 +47,7 @@ def by_clang(isa: Isa, source: str, address: int = 0) -> bytes:
     name = hashlib.sha256(repr((isa.triple, flags, isa.asm_prologue, source, address, version())).encode()).hexdigest()
 
     def make(folder: Path) -> Path:
-        (folder / "code.s").write_text(f"{isa.asm_prologue}\n.text\n{source}\n")
+        (folder / "code.s").write_text(f"{isa.asm_prologue}\n.text\n{source}\n", "utf-8")
         layout = ("--oformat=binary", "--no-relax", "-e", "0", f"-Ttext={address:#x}", "--image-base=0")
         try:
             run_tool("clang", f"--target={isa.triple}", *flags, "-c", "code.s", "-o", "code.o", cwd=folder)

@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,17 +67,29 @@ def zig() -> str:
 
 
 def cache_dir() -> Path:
-    """Where images are kept: $TRAMPLAB_CACHE, or tramplab/ in the user's cache folder."""
+    """Where images are kept: $TRAMPLAB_CACHE, or tramplab/ in the user's cache folder; made if it is not there."""
     base = os.environ.get("TRAMPLAB_CACHE")
-    if base:
-        return Path(base)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tramplab"
+    folder = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tramplab"
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        raise TramplabError(
+            f"cannot keep compiled images in {folder} ({e.strerror}): set TRAMPLAB_CACHE to a folder that can be written."
+        ) from None
 
 
 def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
     """Run one tool of the compiler wheel, with these variables added to its environment; its complaint is the error."""
-    environment = {**os.environ, **(env or {})}
-    done = subprocess.run([zig(), *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "LC_ALL": "C", **(env or {})}
+    command = [zig(), *arguments]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
         lines = done.stderr.splitlines() or ["no message"]
         first = next((line for line in lines if re.search(r"(^|: )(fatal )?error: ", line)), lines[0])
@@ -90,12 +102,12 @@ def publish(make, name: str) -> Path:
     final = cache_dir() / name
     if final.is_file():
         return final
-    final.parent.mkdir(parents=True, exist_ok=True)
     for left in final.parent.glob(f"{_BUILDING}*"):  # of a build that was killed; none takes an hour
         with contextlib.suppress(FileNotFoundError):  # another process is done with it
             if time.time() - left.stat().st_mtime > 3600:
                 shutil.rmtree(left, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=final.parent))
+    with _writing(final.parent):
+        folder = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=final.parent))
     try:
         os.replace(make(folder), final)
     finally:
@@ -177,7 +189,7 @@ def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
     compile_(guest / "functions.c", "functions.o", config.site_flags)
     # the assembly's constants are what the C compiler just decided; linked, because relocations hide in debug info too
     run_tool("ld.lld", "--unresolved-symbols=ignore-all", "-e", "0", "core_ftrace.o", "-o", "offsets.elf", cwd=folder)
-    (folder / "asm-offsets.h").write_text(asm_offsets(folder / "offsets.elf"))
+    (folder / "asm-offsets.h").write_text(asm_offsets(folder / "offsets.elf"), "utf-8")
     for source in sorted((guest / isa.name).glob("*.S")):
         compile_(source, f"asm_{source.stem}.o")
     run_tool(

@@ -34,7 +34,7 @@ def types(path: Path) -> tuple[dict[str, Struct], dict[str, Prototype]]:
 
 def _read(path: Path, kept: Path) -> tuple[dict[str, Struct], dict[str, Prototype]]:
     with path.open("rb") as f:
-        found = dwarf.structs(ELFFile(f)), dwarf.prototypes(ELFFile(f))
+        found = dwarf.types(ELFFile(f))
     with contextlib.suppress(TramplabError):  # where nothing can be written, the image is read again each time
         write_whole(kept, json.dumps([{name: asdict(one) for name, one in part.items()} for part in found]))
     return found

@@ -69,7 +69,7 @@ def parse(release: str) -> tuple[int, int]:
 
 @functools.cache
 def _data() -> dict:
-    return read_yaml(data_file("releases.yml").read_text())
+    return read_yaml(data_file("releases.yml").read_text("utf-8"))
 
 
 def shown() -> tuple[str, ...]:

@@ -86,7 +86,7 @@ class Pool:
                 _COMMAND,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                text=True,
+                encoding="utf-8",
                 env={**os.environ, "PYTHONPATH": path},
                 start_new_session=True,
             )

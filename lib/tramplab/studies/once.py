@@ -50,7 +50,7 @@ def _kept(make: Callable[[], Rows]) -> Rows:
     if not folder:
         return make()
     path = Path(folder) / f"{make.__module__}.{make.__qualname__}.pickle"
-    with open(path.with_suffix(".lock"), "w") as lock:  # given back when it is closed, also by a process that dies
+    with open(path.with_suffix(".lock"), "wb") as lock:  # given back when it is closed, also by a process that dies
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             return pickle.loads(path.read_bytes())
