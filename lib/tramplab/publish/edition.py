@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +11,8 @@ import yaml
 
 from tramplab.errors import TramplabError
 from tramplab.paths import checkout, read_yaml
+from tramplab.revision import revision
 
-COMMIT_DIGITS = 12  # as many as the kernel's own references have
 SHORT_DIGITS = 7  # in an address, where every character counts: a mail has 72 columns
 
 
@@ -63,24 +62,8 @@ def current() -> Edition:
         raise TramplabError(
             f"{root / 'CITATION.cff'} has no usable title, authors, version, date-released and url ({e})."
         ) from None
-    commit, tags = _git(root)
-    tagged = f"v{version}" in tags and not commit.endswith("-dirty")
-    name = version if tagged or not commit else commit[:SHORT_DIGITS] + ("+" if commit.endswith("-dirty") else "")
+    now = revision(root)
+    tagged = f"v{version}" in now.tags and not now.dirty
+    name = version if tagged or not now.commit else now.commit[:SHORT_DIGITS] + "+" * now.dirty
+    commit = now.commit + "-dirty" * now.dirty
     return Edition(title, authors, version, released[:4], commit, name, base)
-
-
-def _git(root: Path) -> tuple[str, set[str]]:
-    """The commit of a checkout and its tags; nothing where there is no git, or no repository of its own."""
-
-    def say(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    try:
-        if Path(say("rev-parse", "--show-toplevel")).resolve() != root.resolve():
-            return "", set()
-        commit = say("rev-parse", "HEAD")[:COMMIT_DIGITS]
-        dirty = "-dirty" if say("status", "--porcelain", "--untracked-files=no") else ""
-        return commit + dirty, set(say("tag", "--points-at", "HEAD").split())
-    except (OSError, subprocess.CalledProcessError):
-        return "", set()
