@@ -61,7 +61,7 @@ def processes() -> list[tuple[int, int, str]]:
     found = []
     for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            state, parent = file.read_text().rpartition(")")[2].split()[:2]
+            state, parent = file.read_text("utf-8").rpartition(")")[2].split()[:2]
             found.append((int(file.parent.name), int(parent), state))
     return found
 
@@ -171,7 +171,7 @@ def test_a_ctrl_c_and_on(grid, cache, tmp_path):
     chosen = ["--isa", "arm64", "--hook", "ops,direct+ops", "--processes", "2"]
     assert grid(*chosen, "--out", whole)[0] == 0
     program = [sys.executable, "-m", "tramplab", "grid", *chosen, "--out", str(target)]
-    process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(program, stderr=subprocess.PIPE, encoding="utf-8")
     patience = time.monotonic() + 60
     while not list(cache.glob("grid-*/*.json")) and time.monotonic() < patience:
         time.sleep(0.01)
@@ -225,12 +225,12 @@ def test_what_was_kept_is_for_these_sources_and_this_choice(cache):
     for change in ({"release": "v6.4"}, {"callbacks": (1,)}, {"args": 2}, {"hook": "direct"}):
         assert store.load(dataclasses.replace(unit, **change)) is None
     (file,) = store.folder.iterdir()
-    text = file.read_text()
+    text = file.read_text("utf-8")
     short = {**json.loads(text), "rows": json.loads(text)["rows"][:1]}
     for damaged in ("", text[:-5], "[]", "null", json.dumps(short), text.replace('"ops"', '"direct"', 1)):
-        file.write_text(damaged)
+        file.write_text(damaged, "utf-8")
         assert store.load(unit) is None
-    file.write_text(text)
+    file.write_text(text, "utf-8")
     assert store.load(unit) == (columns, answer)
 
 
@@ -242,15 +242,15 @@ def test_the_state_is_that_of_the_sources(monkeypatch, tmp_path):
     source = tmp_path / "guest" / "arm64" / "a.S"
     states = []
     for text in ("nop", "ret"):
-        source.write_text(text)
+        source.write_text(text, "utf-8")
         states.append(kept.state())
     source.rename(source.with_name("b.S"))
     states.append(kept.state())
     assert len(set(states)) == 3
-    source.with_name(".b.S.swp").write_text("x")
-    source.with_name("b.pyc").write_text("x")
+    source.with_name(".b.S.swp").write_text("x", "utf-8")
+    source.with_name("b.pyc").write_text("x", "utf-8")
     assert kept.state() == states[-1]
-    (tmp_path / "releases.yml").write_text("")
+    (tmp_path / "releases.yml").write_text("", "utf-8")
     monkeypatch.setenv("TRAMPLAB_DATA", str(tmp_path))
     assert kept.state() != states[-1]
 
@@ -269,7 +269,7 @@ def test_sources_changed_meanwhile(grid, monkeypatch, tmp_path):
 
 def test_what_nobody_came_back_to_is_removed(cache):
     old, new = kept.Kept("old").folder, kept.Kept("new").folder
-    (old / "x.json").write_text("{}")
+    (old / "x.json").write_text("{}", "utf-8")
     week = time.time() - 8 * 24 * 3600
     os.utime(old, (week, week))
     kept.Kept("now")
@@ -301,7 +301,7 @@ def test_workers_end_with_the_process_that_made_them(cache):
         "    for _ in p.answers(cells.units(('arm64',), ('ops',))):\n"
         "        print(*p.pids, flush=True)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, encoding="utf-8")
     workers = set(map(int, process.stdout.readline().split()))
     process.kill()
     process.communicate()
@@ -319,8 +319,8 @@ def test_what_a_worker_cannot_do_is_its_sentence(cache):
 
 def test_workers_do_not_see_the_folder_they_are_started_in(cache, monkeypatch, tmp_path):
     """A file there with the name of a module of Python's own is not taken for it."""
-    (tmp_path / "selectors.py").write_text("raise SystemExit('the wrong one')")
-    (tmp_path / "json.py").write_text("raise SystemExit('the wrong one')")
+    (tmp_path / "selectors.py").write_text("raise SystemExit('the wrong one')", "utf-8")
+    (tmp_path / "json.py").write_text("raise SystemExit('the wrong one')", "utf-8")
     monkeypatch.chdir(tmp_path)
     with Pool(1) as pool:
         ((_, _, answer),) = pool.answers([Unit("arm64", "ops", LATEST, 1, (1,))])
@@ -398,7 +398,7 @@ def test_bad_input_is_one_line_and_status_2(grid, arguments, words):
 
 
 def test_a_file_in_the_way_of_the_cache(grid, monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", "utf-8")
     monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "file"))
     status, _, err = grid(*SMALL)
     assert status == 2 and "TRAMPLAB_CACHE" in err and err.count("\n") == 1

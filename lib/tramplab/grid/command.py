@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ..capacity import processors
 from ..errors import TramplabError, whole_number
 from ..ftrace import hooks
 from ..ftrace.kernel import LATEST
@@ -44,7 +45,7 @@ def grid(args) -> None:
         cells.numbers(args.args, "--args", 0, cells.ARGS[-1]),
         cells.numbers(args.callbacks, "--callbacks", 1, hooks.MAX_CALLBACKS),
     )
-    processes = whole_number(args.processes, "--processes") if args.processes is not None else _cpus()
+    processes = whole_number(args.processes, "--processes") if args.processes is not None else processors()
     if not 1 <= processes <= MAX_PROCESSES:
         raise TramplabError(f"--processes is a number from 1 to {MAX_PROCESSES}, not {processes}.")
     target = Path(args.out) if args.out else None
@@ -105,10 +106,3 @@ def _check_target(path: Path) -> None:
         raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
     if path.exists() and not path.is_file():
         raise TramplabError(f"{path} is no ordinary file; leave --out away to write to standard output.")
-
-
-def _cpus() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this system
-        return os.cpu_count() or 1
