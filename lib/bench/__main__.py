@@ -22,7 +22,7 @@ from tramplab.ftrace.kernel import Kernel
 from tramplab.ftrace.measure import measure
 from tramplab.ftrace.ops import Ops
 from tramplab.isa import ISAS
-from tramplab.publish.table import text_table
+from tramplab.publish.fitted import fitted_table
 from tramplab.studies import native_shapes, single_callback
 
 from . import loops
@@ -82,7 +82,7 @@ def native_figures() -> None:
         print(f"native run: {e}")
         return
     print(f"shapes timed on {result.provenance['cpu']}: rank correlation, and median error after one scale factor")
-    print(text_table(native_shapes.ranks(native_shapes.rows(result))), end="")
+    print(fitted_table(native_shapes.table(native_shapes.frame({"here": result})), split="isa"), end="")
     print(result.cautions())
 
 

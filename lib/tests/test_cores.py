@@ -37,6 +37,29 @@ def test_the_core_of_a_cpu(model, name):
     assert (found and found.name) == name
 
 
+@pytest.mark.parametrize(
+    "model, vendor, isa, name",
+    [
+        ("AMD EPYC, family 25, model 17, stepping 1", "AuthenticAMD", "x86_64", "zen4"),  # its own
+        ("AMD EPYC 7551, family 23, model 1, stepping 2", "AuthenticAMD", "x86_64", "zen3"),  # earlier than all
+        ("AMD X, family 25, model 200, stepping 2", "AuthenticAMD", "x86_64", "zen4"),  # of a family that two have
+        ("AMD X, family 27, model 1, stepping 0", "AuthenticAMD", "x86_64", "zen5"),  # later than all
+        ("QEMU Virtual CPU, family 15, model 107, stepping 1", "AuthenticAMD", "x86_64", "zen3"),
+        ("Intel(R) Xeon(R) Platinum 8380, family 6, model 106, stepping 6", "GenuineIntel", "x86_64", "skylake"),
+        ("X, family 6, model 94, stepping 3", "CentaurHauls", "x86_64", None),  # another maker's number
+        ("Hygon C86 7185, family 24, model 0, stepping 1", "HygonGenuine", "x86_64", None),
+        ("CPU implementer 0x41, CPU variant 0x1, CPU part 0xd4f", "0x41", "arm64", "cortex-a72"),
+        ("CPU implementer 0xc0, CPU variant 0x5, CPU part 0xac3", "0xc0", "arm64", None),
+        ("VisionFive 2, mvendorid 0x489", "0x489", "riscv64", "sifive-u74"),
+        ("Lichee Pi, uarch thead,c910", "thead", "riscv64", None),
+        ("unknown", "unknown", "riscv64", None),
+    ],
+)
+def test_the_nearest_core_is_by_the_same_maker(model, vendor, isa, name):
+    found = cores.nearest(model, vendor, isa)
+    assert (found and found.name) == name
+
+
 @pytest.mark.parametrize("name", cores.cores())
 def test_core_files(name):
     """Every number has a kind, and sources or a reason; every source is used and has a text."""
@@ -63,7 +86,7 @@ def test_core_files(name):
     ],
 )
 def test_a_core_file_with_a_mistake(change, words):
-    facts = yaml.safe_load((data_file("releases.yml").parent / "cores" / "zen3.yml").read_text())
+    facts = yaml.safe_load((data_file("releases.yml").parent / "cores" / "zen3.yml").read_text("utf-8"))
     assert cores._read("zen3", copy.deepcopy(facts)).name == "zen3"
     change(facts)
     with pytest.raises(TramplabError, match=words):

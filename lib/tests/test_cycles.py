@@ -41,9 +41,9 @@ def core(isa: str, in_order: bool = False, uses: dict | None = None, **values) -
     """A core made up for a test; uses: ports of some kinds of work, where they are to be scarce."""
     parameters = {n: Parameter(n, v, v, v, "assumption", (), "made up") for n, v in {**PLENTY, **values}.items()}
     every = dict.fromkeys(("alu", "multiply", "divide", "branch", "load", "store"), PORTS)
-    return Core(
-        "made-up", "Made up", isa, in_order, 1.0, None, "made up", PORTS, every | (uses or {}), (), {}, parameters
-    )
+    names = {"name": "made-up", "title": "Made up", "cpus": "made up", "vendor": "made up", "family": None, "mca": None}
+    ports = {"ports": PORTS, "uses": every | (uses or {}), "ports_sources": ()}
+    return Core(isa=isa, in_order=in_order, clock_ghz=1.0, sources={}, parameters=parameters, **names, **ports)
 
 
 def takes(of: Core, call: Call) -> float:

@@ -76,7 +76,7 @@ def test_not_installed(monkeypatch):
 )
 def test_it_fails(monkeypatch, tmp_path, script, words):
     program = tmp_path / mca.PROGRAM
-    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     call = Call.of(run("x86_64", "ops"))

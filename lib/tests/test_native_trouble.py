@@ -57,7 +57,7 @@ def test_a_hook_that_dies_while_it_is_timed():
     """The others are timed in a new child."""
     isa = host_isa()
     subject = spoilt(isa.name, "SIGILL", ("ops", "direct"))
-    out = run.run(subject, Plan(rounds=3, calls=10, warm=5))
+    out = run.run(subject, Plan(rounds=3, batch_ns=1000, warm=5))
     assert len(out.failures) == 1 and list(out.answers.time) == ["none", "ops", "-"]
     assert all(len(v) == 3 for v in out.answers.time.values())
 
@@ -95,7 +95,7 @@ def test_memory_that_cannot_be_mapped_is_one_sentence():
 
 def test_a_refused_cpu_is_a_warning():
     host_isa()
-    result = native.measure(["direct"], rounds=1, cpu=8000)
+    result = native.measure(["direct"], rounds=1, windows=1, cpu=8000)
     assert result.provenance["pinned to"] is None and len(result.rows) == 2
     assert any(w.startswith("the run could not be kept on CPU 8000 (") for w in result.warnings)
 
@@ -132,7 +132,7 @@ def test_no_child_outlives_its_parent(tmp_path):
     """Here, one that hangs for good and has an hour to do so."""
     isa = host_isa()
     words = tmp_path / "words"
-    words.write_text(script.script(spoilt(isa.name, "hang", ("ops",), "none"), Plan(limit_ms=3_600_000)))
+    words.write_text(script.script(spoilt(isa.name, "hang", ("ops",), "none"), Plan(limit_ms=3_600_000)), "utf-8")
     popen = "p = subprocess.Popen(sys.argv[1], stdin=open(sys.argv[2]))"
     start = f"import subprocess, sys; {popen}; print(p.pid, flush=True); p.wait()"
     parent = subprocess.Popen([sys.executable, "-c", start, run.child(isa), words], stdout=subprocess.PIPE)
@@ -154,13 +154,13 @@ def test_no_child_outlives_its_parent(tmp_path):
 
 def ticks(process: Path) -> int:
     """How long a process has run, in the kernel's ticks."""
-    return int((process / "stat").read_text().rsplit(")", 1)[1].split()[11])
+    return int((process / "stat").read_text("utf-8").rsplit(")", 1)[1].split()[11])
 
 
 def running(process: Path) -> bool:
     """A dead one that nobody has asked about yet does not run."""
     try:
-        return (process / "stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+        return (process / "stat").read_text("utf-8").rsplit(")", 1)[1].split()[0] not in "ZX"
     except OSError:
         return False
 
@@ -177,6 +177,7 @@ def running(process: Path) -> bool:
         (lambda: native.measure(["direct:2"]), "takes one callback, not 2"),
         (lambda: native.measure(release="v9.9"), "unknown release"),
         (lambda: native.measure(rounds=0), "1 to 20000 rounds, not 0"),
+        (lambda: native.measure(windows=0), "1 to 1000 windows, not 0"),
         (lambda: native.measure(args=7), "0 to 6 arguments, not 7"),
     ],
 )

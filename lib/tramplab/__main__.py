@@ -13,6 +13,7 @@ def main() -> int:
     from .cli import main as run
 
     signal.signal(signal.SIGINT, usual)
+    sys.stdout.reconfigure(errors="replace")  # what the terminal has no sign for is a question mark, not a crash
     return run()
 
 

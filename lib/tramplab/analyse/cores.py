@@ -95,7 +95,8 @@ class Core:
     """One core.
 
     clock_ghz: of the usual board or part. mca: its name for llvm-mca, None if that does not know it. cpus: pattern
-    of what native.host.cpu_model() calls such CPUs. ports: by name. uses:
+    of what native.host.cpu_model() calls such CPUs. vendor: pattern of what native.host.vendor() says of their maker's, and
+    family: their number of x86-64's, None elsewhere. ports: by name. uses:
     what is done -> the ports that can do it. sources: what the parameters' sources stand for, {"text": ..., "url": ...}.
     """
 
@@ -106,6 +107,8 @@ class Core:
     clock_ghz: float
     mca: str | None
     cpus: str
+    vendor: str
+    family: int | None
     ports: tuple[str, ...]
     uses: dict[str, tuple[str, ...]]
     ports_sources: tuple[str, ...]
@@ -150,6 +153,30 @@ def of_cpu(model: str) -> Core | None:
     return next((c for c in cores().values() if re.search(c.cpus, model)), None)
 
 
+def nearest(model: str, vendor: str, isa: str) -> Core | None:
+    """The core of a CPU, or of those by its maker the one whose family is nearest; None if none is by its maker.
+
+    Of two in families equally near, the CPU's is later than both or as late: the later core; or it is earlier: the earlier one.
+    model, vendor: see native.host.cpu_model() and vendor().
+
+    >>> nearest("AMD EPYC 7551, family 23, model 1, stepping 2", "AuthenticAMD", "x86_64").name
+    'zen3'
+    """
+    of_maker = [c for c in cores().values() if c.isa == isa and re.fullmatch(c.vendor, vendor)]
+    own = of_cpu(model)
+    if own in of_maker or not of_maker:
+        return own if own in of_maker else None
+    told = re.search(r"family (\d+)", model)
+    family = int(told[1]) if told else 0
+
+    def distance(core: Core) -> tuple[int, int]:
+        there = core.family or 0
+        place = of_maker.index(core)  # files of a maker's cores are in order of their years
+        return abs(there - family), place if there > family else -place
+
+    return min(of_maker, key=distance)
+
+
 def _read(name: str, facts: dict) -> Core:
     wanted = _ALL | _OF_ISA[facts["isa"]] | (_IN_ORDER if facts["in_order"] else _OUT_OF_ORDER)
     if wrong := sorted(wanted ^ (set(facts["parameters"]) - _OPTIONAL)):
@@ -177,6 +204,8 @@ def _read(name: str, facts: dict) -> Core:
         facts["clock_ghz"],
         facts["mca"],
         facts["cpus"],
+        facts["vendor"],
+        facts.get("family"),
         ports,
         uses,
         tuple(facts["ports_source"]),

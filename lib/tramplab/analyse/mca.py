@@ -9,6 +9,7 @@ forwarding of one store's bytes to a load.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -21,7 +22,7 @@ from .operations import BRANCH, CONSTANT
 from .program import program
 
 PROGRAM = "llvm-mca"
-ITERATIONS, PATIENCE = 200, 60  # repetitions; seconds
+ITERATIONS = 200  # repetitions
 
 _PROLOGUE = {"x86_64": ".intel_syntax noprefix\n"}
 _ATTRIBUTES = {"riscv64": "+m,+a,+c"}
@@ -77,8 +78,15 @@ def _cycles(call: Call, core: Core) -> float:
     command = [where, f"-mtriple={call.isa.triple}", f"-mcpu={core.mca}", f"-iterations={ITERATIONS}"]
     command += [f"-mattr={attributes}"] if attributes else []
     try:
-        done = subprocess.run(command, input=block(call), capture_output=True, text=True, timeout=PATIENCE)
-    except (OSError, subprocess.TimeoutExpired) as e:
+        done = subprocess.run(
+            command,
+            input=block(call),
+            env={**os.environ, "LC_ALL": "C"},
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except OSError as e:
         raise _SilentError(f"{PROGRAM} could not be run ({type(e).__name__}).") from None
     if "not a recognized processor" in done.stderr:
         raise _SilentError(f"this {PROGRAM} does not know {core.mca}; a later release may.")

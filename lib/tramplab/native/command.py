@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from collections.abc import Iterable
 
 from ..errors import TramplabError, whole_number
 from ..ftrace import hooks
 from ..ftrace.kernel import LATEST
+from .agreement import NEEDED
+from .kept import renew
 from .result import Result
 from .timing import ROUNDS, measure, time_shapes
+from .windows import MOST
 
 WIDTH = 72
 _COLUMNS = (
-    ("min", "ns_min", "8.2f"),
-    ("q1", "ns_q1", "8.2f"),
-    ("median", "ns_median", "8.2f"),
-    ("q3", "ns_q3", "8.2f"),
-    ("over", "ns_over", "8.2f"),
-    ("/direct", "ratio_direct", "8.2f"),
+    ("min", "ns_min"),
+    ("median", "ns_median"),
+    ("q3", "ns_q3"),
+    ("over", "ns_over"),
+    ("cycles", "cycles_over"),
+    ("/direct", "ratio_direct"),
 )
 _SHOWN = ("cpu", "kernel", "virtualised", "governor", "smt", "load", "pinned to", "GHz", "release", "date", "commit")
 
@@ -33,8 +37,14 @@ def add(sub) -> None:
     p.add_argument(
         "--args", metavar="N", help="integer arguments of the traced function, 0 to 6 (default 1; with --shapes 2)"
     )
-    p.add_argument("--rounds", default=str(ROUNDS), metavar="N", help=f"batches per hook (default {ROUNDS})")
+    p.add_argument(
+        "--rounds", default=str(ROUNDS), metavar="N", help=f"batches per hook in a window (default {ROUNDS})"
+    )
+    p.add_argument(
+        "--windows", default=str(MOST), metavar="N", help=f"windows at most, until {NEEDED} agree (default {MOST})"
+    )
     p.add_argument("--shapes", action="store_true", help="trampolines of forty shapes instead of the hooks")
+    p.add_argument("--keep", action="store_true", help="time hooks and shapes for the next build of the book, too")
     p.add_argument("--save", metavar="FILE", help="also write the result to FILE, as JSON")
     p.add_argument("--json", action="store_true", help="JSON instead of a table")
     p.set_defaults(command=native)
@@ -42,17 +52,18 @@ def add(sub) -> None:
 
 def native(args) -> None:
     """Run it; what ran is printed and saved even where a hook failed, which is the error at the end."""
-    rounds, count = (
-        whole_number(args.rounds, "--rounds"),
-        whole_number(args.args or ("2" if args.shapes else "1"), "--args"),
-    )
+    rounds, windows = whole_number(args.rounds, "--rounds"), whole_number(args.windows, "--windows")
+    count = whole_number(args.args or ("2" if args.shapes else "1"), "--args")
     if args.shapes and args.hook:
         raise TramplabError("--shapes times its own trampolines: leave the hooks out.")
-    result = (
-        time_shapes(rounds=rounds, args=count)
-        if args.shapes
-        else measure(args.hook or None, args.release, rounds=rounds, args=count)
-    )
+    if args.keep and (args.shapes or args.hook):
+        raise TramplabError("--keep times all hooks and all shapes, as a build of the book does: leave hooks and --shapes out.")
+    if args.keep:
+        result = renew()
+    elif args.shapes:
+        result = time_shapes(rounds=rounds, windows=windows, args=count)
+    else:
+        result = measure(args.hook or None, args.release, rounds=rounds, windows=windows, args=count)
     result.provenance["command"] = "tramplab " + " ".join(sys.argv[1:])
     if args.save:
         result.save(args.save)
@@ -62,12 +73,24 @@ def native(args) -> None:
 
 
 def as_text(result: Result) -> str:
-    """The table, the circumstances and the warnings."""
-    names = [str(r["hook"]) for r in result.rows]
-    wide = max(len(n) for n in names)
-    out = ["ns per call", f"{'':<{wide}}" + "".join(f"{title:>8}" for title, *_ in _COLUMNS)]
+    """The table, whether the windows agree, the circumstances and the warnings; a time that does not agree has a `?`."""
+    names = [f"{r['hook']}{'' if r['agreed'] else ' ?'}" for r in result.rows]
+    wide = max(map(len, names))
+    out = ["ns per call; what is over the unhooked call also in cycles", " " * wide + _line(t for t, _ in _COLUMNS)]
     for name, r in zip(names, result.rows, strict=True):
-        out.append(f"{name:<{wide}}" + "".join(f"{'-':>8}" if r[k] is None else f"{r[k]:{f}}" for _, k, f in _COLUMNS))
+        out.append(f"{name:<{wide}}" + _line(_cell(r[key]) for _, key in _COLUMNS))
     facts = ", ".join(f"{k}: {result.provenance[k]}" for k in _SHOWN if k in result.provenance)
-    out += ["", *textwrap.wrap(facts, WIDTH), *filter(None, [result.cautions(WIDTH)])]
-    return "\n".join(out) + "\n"
+    for paragraph in (result.verdict(), facts):
+        out += ["", *textwrap.wrap(paragraph, WIDTH, break_on_hyphens=False)]
+    return "\n".join([*out, *filter(None, [result.cautions(WIDTH)])]) + "\n"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "".join(f"{cell:>8}" for cell in cells)
+
+
+def _cell(value: object) -> str:
+    """A number of at most seven characters, or a dash for none."""
+    if not isinstance(value, (int, float)):
+        return "-"
+    return f"{value:.2f}" if abs(value) < 1000 else f"{value:.0f}"

@@ -6,13 +6,13 @@ import datetime
 import os
 import platform
 import re
-import subprocess
 from pathlib import Path
 
 from .. import isa as isas
 from ..errors import TramplabError
 from ..isa import Isa
 from ..paths import checkout
+from ..revision import revision
 
 #: What the kernel calls the ISAs (uname -m).
 MACHINES = {"x86_64": "x86_64", "aarch64": "arm64", "riscv64": "riscv64"}
@@ -42,7 +42,8 @@ def machine() -> dict[str, str]:
     """What tells one machine from another, as far as times go."""
     return {
         "isa": isa().name,
-        "cpu": cpu_model(Path("/proc/cpuinfo").read_text(errors="replace")),
+        "cpu": cpu_model(_read(Path("/proc/cpuinfo"))),
+        "vendor": vendor(_read(Path("/proc/cpuinfo"))),
         "kernel": f"{platform.system()} {platform.release()}",
         "virtualised": virtualised(),
     }
@@ -90,38 +91,55 @@ def cpu_model(cpuinfo: str) -> str:
     found = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.+)$", cpuinfo, re.M))
     if "model name" in found:
         numbers = [f"{k.removeprefix('cpu ')} {found[k]}" for k in ("cpu family", "model", "stepping") if k in found]
-        return ", ".join([found["model name"].strip(), *numbers])
+        return plain(", ".join([found["model name"].strip(), *numbers]))
     board = _read(Path("/proc/device-tree/model")).rstrip("\0")
     names = ("uarch", "mvendorid", "marchid", "CPU implementer", "CPU variant", "CPU part")
-    return ", ".join([*([board] if board else []), *(f"{n} {found[n]}" for n in names if n in found)]) or "unknown"
+    return plain(", ".join([*([board] if board else []), *(f"{n} {found[n]}" for n in names if n in found)])) or "unknown"
+
+
+def vendor(cpuinfo: str) -> str:
+    """Who made the core, as /proc/cpuinfo says it: a name on x86-64, a number on arm64, either on riscv64; or "unknown".
+
+    >>> vendor("vendor_id : AuthenticAMD\\n"), vendor("CPU implementer : 0x41\\n"), vendor("uarch : sifive,u74-mc\\n")
+    ('AuthenticAMD', '0x41', 'sifive')
+    """
+    found = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.+)$", cpuinfo, re.M))
+    named = found.get("vendor_id") or found.get("CPU implementer") or found.get("uarch", "").partition(",")[0]
+    return plain(named or found.get("mvendorid") or "unknown")
+
+
+def plain(text: str, longest: int = 40) -> str:
+    """What a machine says of itself, as words of a sentence: printable, on one line, none longer than `longest`.
+
+    >>> plain(" A\\tCPU\\0 ")
+    'A CPU'
+    """
+    words = "".join(c if c.isprintable() else " " for c in text).split()
+    return " ".join(w if len(w) <= longest else f"{w[: longest - 3]}..." for w in words)
 
 
 def virtualised() -> str:
     """ "no", or by what as far as the system says."""
     product = " ".join(filter(None, (_read(Path(f"/sys/class/dmi/id/{n}")) for n in ("sys_vendor", "product_name"))))
-    guest = re.search(r"^flags\s*:.*\bhypervisor\b", Path("/proc/cpuinfo").read_text(errors="replace"), re.M)
+    guest = re.search(r"^flags\s*:.*\bhypervisor\b", _read(Path("/proc/cpuinfo")), re.M)
     told = _read(Path("/sys/hypervisor/type")) or _read(Path("/proc/device-tree/hypervisor/compatible")).rstrip("\0")
     known = re.search(r"QEMU|KVM|VMware|VirtualBox|Xen|Virtual Machine|Amazon EC2|Google Compute", product)
     if guest or told or known:
-        return told or product or "hypervisor not named"
+        return plain(told or product) or "hypervisor not named"
     return "no"
 
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(errors="replace").strip()
+        return path.read_text("utf-8", errors="replace").strip()
     except OSError:
         return ""
 
 
 def _commit() -> str:
     """The checkout's commit, with a + where tracked files differ from it; "unknown" outside git."""
-
-    def say(*arguments: str) -> str:
-        command = ["git", "-C", str(checkout()), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
     try:
-        return say("rev-parse", "HEAD")[:12] + ("+" if say("status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.CalledProcessError, TramplabError):
+        now = revision(checkout())
+    except TramplabError:
         return "unknown"
+    return now.commit + "+" * now.dirty or "unknown"

@@ -2,36 +2,39 @@
 
 Times differ from run to run. What is shown of them must not differ between two pages, so a machine is timed once per
 state of the sources, and the result is kept beside the compiled images. `tramplab native` always measures anew.
-`python -m tramplab.native.kept` takes the times now, where they can be had and are not there yet.
+
+$TRAMPLAB_TIMES is `off`, for no times of this machine, or names a folder with other ones: hooks.json and shapes.json as
+`tramplab native --save` writes them, or why there are none in hooks.txt and shapes.txt.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import os
+import sys
+from pathlib import Path
 
 from ..emulate.toolchain import cache_dir
 from ..errors import TramplabError
-from ..paths import data_file, sources
+from ..paths import data_file, sources, write_whole
 from . import host
 from .result import Result, load
-from .timing import measure, time_shapes
+from .timing import time_both
 
 HOOKS, SHAPES = "hooks", "shapes"
-_MEASURE: dict[str, Callable[[], Result]] = {HOOKS: measure, SHAPES: time_shapes}
+KINDS = (HOOKS, SHAPES)
+#: The environment variable, and the word that switches the times off.
+CHOICE, OFF = "TRAMPLAB_TIMES", "off"
 _PARTS = ("native", "guest", "ftrace", "isa", "emulate")
 
 
-@functools.cache
 def own(kind: str) -> Result:
-    """This machine's times of the hooks or the shapes; raises TramplabError where nothing can run natively."""
-    path = cache_dir() / f"native-{kind}-{_state()}.json"
-    if path.is_file():
-        return load(path)
-    result = _MEASURE[kind]()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    result.save(path)
-    return result
+    """This machine's times of the hooks or the shapes; raises TramplabError where there are none, whatever the reason."""
+    choice = os.environ.get(CHOICE, "")
+    if choice == OFF:
+        raise TramplabError(f"times of this machine are switched off ({CHOICE}={OFF}).")
+    return _from_folder(Path(choice), kind) if choice else _own()[KINDS.index(kind)]
 
 
 def saved(kind: str) -> dict[str, Result]:
@@ -41,15 +44,67 @@ def saved(kind: str) -> dict[str, Result]:
     return {name: r for name, r in found.items() if ("saves" in r.rows[0]) == (kind == SHAPES)}
 
 
-def shown(kind: str) -> tuple[Result, str]:
-    """What a page shows: this machine's times and "", or the first saved ones and why these cannot be had."""
+def prepare(folder: Path) -> str:
+    """Take the times now, if they are not kept, and lay them into a folder for $TRAMPLAB_TIMES, or there why there are none.
+
+    Returns a sentence on what there is. For a build of the book: its pages, which run side by side, do not time anything.
+    """
     try:
-        return own(kind), ""
+        for kind in KINDS:
+            own(kind).save(folder / f"{kind}.json")
+        return f"this machine's times: {own(HOOKS).verdict()}"
     except TramplabError as e:
-        results = saved(kind)
-        if not results:
-            raise
-        return next(iter(results.values())), str(e)
+        for kind in KINDS:
+            (folder / f"{kind}.json").unlink(missing_ok=True)
+            write_whole(folder / f"{kind}.txt", str(e))
+        return f"no times of this machine: {e}"
+
+
+def _from_folder(folder: Path, kind: str) -> Result:
+    """A result that lies in a folder, or the reason that lies there for its absence."""
+    try:
+        why = (folder / f"{kind}.txt").read_text("utf-8").strip()
+    except OSError:
+        return load(folder / f"{kind}.json")
+    raise TramplabError(why)
+
+
+@functools.cache
+def _own() -> tuple[Result, Result]:
+    """Both kinds, kept or timed now. What cannot be read is timed again, what cannot be kept is used all the same."""
+    try:
+        host.isa()
+        paths = _paths()
+        try:
+            return load(paths[0]), load(paths[1])
+        except TramplabError:
+            print("timing this machine, for up to a minute", file=sys.stderr, flush=True)
+            both = time_both()
+        with contextlib.suppress(TramplabError):  # a build has its own folder for them: see prepare()
+            _keep(both, paths)
+        return both
+    except TramplabError:
+        raise
+    except Exception as e:  # no trouble with times, expected or not, may decide whether a page is built
+        raise TramplabError(f"this machine could not be timed ({type(e).__name__}: {e}).") from e
+
+
+def renew() -> Result:
+    """Time both kinds anew and keep them in place of what is kept; returns the hooks'. Raises TramplabError where it fails."""
+    host.isa()
+    both = time_both()
+    _keep(both, _paths())
+    _own.cache_clear()
+    return both[0]
+
+
+def _keep(both: tuple[Result, Result], paths: list[Path]) -> None:
+    for path, result in zip(paths, both, strict=True):
+        result.save(path)
+
+
+def _paths() -> list[Path]:
+    return [cache_dir() / f"native-{kind}-{_state()}.json" for kind in KINDS]
 
 
 def _state() -> str:
@@ -57,14 +112,3 @@ def _state() -> str:
     h = sources(*_PARTS)
     h.update(repr(list(host.machine().values())).encode())
     return h.hexdigest()[:16]
-
-
-def main() -> None:
-    """Take the times now, where they can be had and are not there yet, and say where they are."""
-    for kind in _MEASURE:
-        _, why = shown(kind)
-        print(f"times of the {kind}: {why or f'of this machine, in {cache_dir()}'}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..errors import TramplabError
 from ..paths import write_whole
+from .agreement import NEEDED, STEADY, WITHIN
 
 #: What holds for native times on every ISA and does not hold for a kernel.
 LIMITS = (
@@ -17,7 +18,8 @@ LIMITS = (
     "it runs in user mode: no entry into the kernel, no interrupts off, no mitigations of the kernel's own",
     "nobody else runs the text while it is patched",
 )
-_FORMAT = 1
+_FORMAT = 2
+_WHOLE = {"hook", "ns_min", "ns_over", "cycles_over", "ratio_direct", "windows", "steady", "agreed"}
 
 
 @dataclass(frozen=True)
@@ -29,16 +31,48 @@ class Result:
       ns_over                                 ns_min less the unhooked call's
       cycles_over                             the same in core cycles, by the clock that the additions showed
       ratio_direct                            ns_over as a multiple of the direct call's; None if that was not timed
+      windows, steady, agreed                 the least time of each window, whether the hook has one speed, and whether it has
+                                              and the windows agree: see agreement.py. From a row that does not agree nothing
+                                              may be concluded
       instructions, cycles, branch_misses     hardware counters per call, with the loop; only where they are permitted. They
-                                              are of batches of their own, 20 a hook: the core's predictors may be in another
-                                              state than in the fastest of the timed ones, so compare by cycles_over
-    warnings: what makes these times worth less. failures: hooks that did not run, and why. provenance: where and when.
+                                              are of batches of their own, 20 a hook and window: the core's predictors may be in
+                                              another state than in the fastest of the timed ones, so compare by cycles_over
+    clock: nanoseconds per cycle in each window. warnings: what makes these times worth less. failures: hooks that did not
+    run, and why. provenance: where and when.
     """
 
     rows: tuple[dict[str, object], ...]
+    clock: tuple[float, ...]
     warnings: tuple[str, ...]
     failures: tuple[str, ...]
     provenance: dict[str, object]
+
+    @property
+    def unquiet(self) -> tuple[str, ...]:
+        """The hooks, or the unhooked call, on whose one speed the windows do not agree."""
+        return tuple(str(r["hook"]) for r in self.rows if r["steady"] and not r["agreed"])
+
+    @property
+    def unsteady(self) -> tuple[str, ...]:
+        """The hooks that have several speeds."""
+        return tuple(str(r["hook"]) for r in self.rows if not r["steady"])
+
+    def verdict(self) -> str:
+        """Whether the machine was quiet enough, and which hooks have several speeds, in sentences."""
+        seen = f"{len(self.clock)} window{'s'[: len(self.clock) != 1]}"
+        if len(self.unquiet) + len(self.unsteady) == len(self.rows):
+            said = f"This machine was not quiet enough: in {seen} no hook has had the same least time in {NEEDED}."
+        elif self.unquiet:
+            said = (
+                f"This machine was not quiet enough for {', '.join(self.unquiet)}: no {NEEDED} of {seen} had the same least time "
+                f"to within {WITHIN:.0%} of what the hook adds."
+            )
+        else:
+            rest = "every hook's" if not self.unsteady else "every other hook's"
+            said = f"Agreed: in {NEEDED} of {seen} {rest} least time was the same to within {WITHIN:.0%} of what it adds."
+        if self.unsteady and len(self.unsteady) < len(self.rows):
+            said += f" Several speeds: {', '.join(self.unsteady)}, at whose typical one a call takes over {STEADY:.0%} longer."
+        return said + (" Nothing is concluded from such times." if self.unquiet or self.unsteady else "")
 
     def row(self, hook: str) -> dict[str, object]:
         """The row of a hook; raises TramplabError if there is none."""
@@ -63,19 +97,22 @@ class Result:
 def load(path: str | Path) -> Result:
     """Read a saved result; raises TramplabError for a file that is none."""
     try:
-        saved = json.loads(Path(path).read_text())
+        saved = json.loads(Path(path).read_text("utf-8"))
     except OSError as e:
         raise TramplabError(f"cannot read {path}: {e.strerror}.") from None
     except ValueError:
         raise TramplabError(f"{path} is no native result: it is not JSON.") from None
     if not isinstance(saved, dict) or saved.get("format") != _FORMAT:
-        raise TramplabError(f"{path} is no native result of this edition; make one with `tramplab native --save FILE`.")
+        raise TramplabError(
+            f"{path} is no native result of this edition, which tells whether windows agree; make one with "
+            "`tramplab native --save FILE`."
+        )
     try:
-        rows = tuple(dict(r) for r in saved["rows"])
-        if not rows or any(not {"hook", "ns_min", "ns_over"} <= r.keys() for r in rows):
+        rows, clock = tuple(dict(r) for r in saved["rows"]), tuple(map(float, saved["clock"]))
+        if not rows or any(not r.keys() >= _WHOLE or len(r["windows"]) != len(clock) for r in rows):
             raise KeyError("rows")
-        return Result(rows, tuple(saved["warnings"]), tuple(saved["failures"]), dict(saved["provenance"]))
-    except (KeyError, TypeError, ValueError):
+        return Result(rows, clock, tuple(saved["warnings"]), tuple(saved["failures"]), dict(saved["provenance"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise TramplabError(
             f"{path} is a damaged native result; make it again with `tramplab native --save FILE`."
         ) from None

@@ -31,10 +31,11 @@ _REFUSED = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out: answers for the hooks that ran, and a sentence for each that did not."""
+    """What came out: answers for the hooks that ran, a sentence for each that did not, and the subject without these."""
 
     answers: Answers
     failures: tuple[str, ...]
+    subject: Subject
 
 
 def child(isa: Isa) -> Path:
@@ -54,7 +55,7 @@ def run(subject: Subject, plan: Plan, runner: tuple[str, ...] = ()) -> Outcome:
         for s in subject.states:
             _compare(s, out, subject.isa)
         if out.done:
-            return Outcome(out, tuple(failures))
+            return Outcome(out, tuple(failures), subject)
         why, name = _trouble(subject, out)
         if name in (None, BASELINE):
             raise TramplabError(why)
@@ -66,7 +67,7 @@ def _once(subject: Subject, plan: Plan, runner: tuple[str, ...]) -> Answers:
     command = [*runner, str(child(subject.isa))]
     try:
         done = subprocess.run(
-            command, input=script(subject, plan), capture_output=True, text=True, errors="replace", timeout=PATIENCE
+            command, input=script(subject, plan), capture_output=True, encoding="utf-8", errors="replace", timeout=PATIENCE
         )
     except OSError as e:
         raise TramplabError(

@@ -2,9 +2,9 @@
 
 To it     pin CPU · limit MS · base TASK CPU STACK · loops REPEAT CHAIN · map ADDRESS SIZE TEXT · put ADDRESS BYTES ·
           counter TYPE CONFIG · hook NAME, then its patch ADDRESS BEFORE AFTER and watch ADDRESS ·
-          check · time CALLS WARM ROUNDS
-From it   pinned ERRNO · counter ERRNO · check VALUE SEEN... NAME · total CALLS SEEN... NAME · time NS... NAME ·
-          count CALLS WANTED COUNTED COUNTS... NAME · done; or, and then it ends,
+          check · time BATCH_NS WARM ROUNDS
+From it   pinned ERRNO · counter ERRNO · check VALUE SEEN... NAME · batch CALLS NAME · total CALLS SEEN... NAME ·
+          time NS... NAME · count CALLS WANTED COUNTED COUNTS... NAME · done; or, and then it ends,
           refused WHAT ADDRESS ERRNO · died SIGNAL PC ADDRESS NAME
 """
 
@@ -18,22 +18,22 @@ from .states import Region, Subject
 
 #: (name, type, config) of the counters that are asked for (perf_event_open(2)).
 COUNTERS = (("instructions", 0, 1), ("cycles", 0, 0), ("branch-misses", 0, 5))
-#: The child's name for its own batch of dependent additions, of 64 each, and how many of them are in one batch.
-CHAIN, CHAIN_ADDITIONS = "-", 1000 * 64
+#: The child's name for its own batches of dependent additions, and how many of them are made each time.
+CHAIN, CHAIN_ADDITIONS = "-", 64
 
 
 @dataclass(frozen=True)
 class Plan:
     """What the child is to do: CPU to stay on (None: any), ms until a batch counts as hanging, batches.
 
-    rounds: batches per hook, 0 to check only. calls, warm: timed calls in a batch, and calls before it. counters: see
-    COUNTERS.
+    rounds: batches per hook, 0 to check only. batch_ns: how long a batch is to take; the child makes it longer where the
+    clock has coarse steps, and chooses so many calls. warm: calls before a batch. counters: see COUNTERS.
     """
 
     cpu: int | None = None
     limit_ms: int = 5000
     rounds: int = 0
-    calls: int = 2000
+    batch_ns: int = 20_000
     warm: int = 500
     counters: tuple[tuple[str, int, int], ...] = ()
 
@@ -42,13 +42,14 @@ class Plan:
 class Answers:
     """What the child answered, numbers by hook name (count: of every batch).
 
-    pinned: errno, None if not asked. counters: errno per counter asked for. died: (signal, pc, address, hook). refused:
-    (what, address, errno). done: did it come to its end?
+    batch: calls in a timed batch (of the chain: times 64 additions). pinned: errno, None if not asked. counters: errno per
+    counter asked for. died: (signal, pc, address, hook). refused: (what, address, errno). done: did it come to its end?
     """
 
     pinned: int | None = None
     counters: list[int] = field(default_factory=list)
     check: dict[str, list[int]] = field(default_factory=dict)
+    batch: dict[str, list[int]] = field(default_factory=dict)
     total: dict[str, list[int]] = field(default_factory=dict)
     time: dict[str, list[int]] = field(default_factory=dict)
     count: dict[str, list[list[int]]] = field(default_factory=dict)
@@ -83,7 +84,7 @@ def _lines(subject: Subject, plan: Plan) -> Iterator[str]:
             yield f"watch {address:x}"
     yield "check"
     if plan.rounds:
-        yield f"time {plan.calls:x} {plan.warm:x} {plan.rounds:x}"
+        yield f"time {plan.batch_ns:x} {plan.warm:x} {plan.rounds:x}"
 
 
 def _maps(regions: tuple[Region, ...], page: int) -> list[tuple[int, int, bool]]:

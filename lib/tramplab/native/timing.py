@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import statistics
 from collections.abc import Iterable
-from pathlib import Path
 
 from ..errors import TramplabError
 from ..ftrace import hooks, releases, shapes
@@ -15,14 +11,13 @@ from ..isa import Isa
 from . import host
 from .result import Result
 from .run import Outcome, run
-from .script import CHAIN, CHAIN_ADDITIONS, COUNTERS, Answers, Plan
+from .script import Plan
 from .states import BASELINE, Attach, hook, shape, subject
+from .windows import MOST, Series, fill
 
-ROUNDS, MAX_ROUNDS = 1500, 20_000
+ROUNDS, MAX_ROUNDS, MAX_WINDOWS = 500, 20_000, 1000
 #: Numbers of callbacks that are timed where a hook takes several.
 CALLBACKS = (1, 2, 10)
-#: The third quartile so much above the minimum means that something else used the core.
-SPREAD = 0.25
 
 
 def default_hooks(isa: Isa, release: str = LATEST) -> tuple[str, ...]:
@@ -37,29 +32,39 @@ def measure(
     release: str = LATEST,
     *,
     rounds: int = ROUNDS,
+    windows: int = MOST,
     args: int = 1,
     cpu: int | None = None,
 ) -> Result:
     """Time hooks on this machine (NAME or NAME:CALLBACKS; default: all of the release).
 
-    rounds: batches per hook. args: integer arguments of the traced function, 0 to 6. cpu: the one to stay on. Raises
-    TramplabError where nothing can run natively.
+    rounds: batches per hook in a window. windows: how many at most. args: integer arguments of the traced function, 0 to 6.
+    cpu: the one to stay on. Raises TramplabError where nothing can run natively.
     """
-    isa = host.isa()
-    specs = default_hooks(isa, release) if specs is None else specs
-    return _timed(isa, release, {s: hook(s) for s in specs if s != BASELINE}, rounds, args, cpu)
+    series = _of_hooks(specs, release, rounds, windows, args, cpu)
+    fill([series], windows)
+    return series.result()
 
 
 def time_shapes(
-    chosen: Iterable[shapes.Shape] = shapes.GRID, *, rounds: int = ROUNDS, args: int = 2, cpu: int | None = None
+    chosen: Iterable[shapes.Shape] = shapes.GRID,
+    *,
+    rounds: int = ROUNDS,
+    windows: int = MOST,
+    args: int = 2,
+    cpu: int | None = None,
 ) -> Result:
     """Time trampolines of given shapes on this machine; rows have saves, nested and balanced besides."""
-    every = {str(s): s for s in chosen}
-    result = _timed(host.isa(), LATEST, {name: shape(s) for name, s in every.items()}, rounds, args, cpu)
-    for row in result.rows:
-        s = every.get(row["hook"])
-        row.update(saves=s and s.saves, nested=s and s.nested, balanced=s and s.balanced)
-    return result
+    series = _of_shapes(chosen, rounds, windows, args, cpu)
+    fill([series], windows)
+    return series.result()
+
+
+def time_both() -> tuple[Result, Result]:
+    """All hooks and all shapes: what measure() and time_shapes() give, their windows in turn."""
+    both = _of_hooks(None, LATEST, ROUNDS, MOST, 1, None), _of_shapes(shapes.GRID, ROUNDS, MOST, 2, None)
+    fill(both)
+    return both[0].result(), both[1].result()
 
 
 def check(
@@ -72,78 +77,29 @@ def check(
     return run(subject(isa, release, variants, args), Plan(), runner)
 
 
-def _timed(isa: Isa, release: str, variants: dict[str, Attach], rounds: int, args: int, cpu: int | None) -> Result:
+def _of_hooks(
+    specs: Iterable[str] | None, release: str, rounds: int, windows: int, args: int, cpu: int | None
+) -> Series:
+    isa = host.isa()
+    _require(rounds, windows)
+    specs = default_hooks(isa, release) if specs is None else specs
+    return Series(subject(isa, release, {s: hook(s) for s in specs if s != BASELINE}, args), rounds, args, cpu)
+
+
+def _of_shapes(chosen: Iterable[shapes.Shape], rounds: int, windows: int, args: int, cpu: int | None) -> Series:
+    isa = host.isa()
+    _require(rounds, windows)
+    every = {str(s): s for s in chosen}
+    columns: dict[str, dict[str, object]] = {
+        name: {"saves": s.saves, "nested": s.nested, "balanced": s.balanced} for name, s in every.items()
+    }
+    columns[BASELINE] = {"saves": None, "nested": None, "balanced": None}
+    variants = {name: shape(s) for name, s in every.items()}
+    return Series(subject(isa, LATEST, variants, args), rounds, args, cpu, columns)
+
+
+def _require(rounds: int, windows: int) -> None:
     if not 1 <= rounds <= MAX_ROUNDS:
         raise TramplabError(f"a native run takes 1 to {MAX_ROUNDS} rounds, not {rounds}.")
-    plan = Plan(host.last_cpu() if cpu is None else cpu, rounds=rounds, counters=COUNTERS)
-    facts = host.facts(plan.cpu)
-    outcome = run(subject(isa, release, variants, args), plan)
-    out, warnings = outcome.answers, host.warnings(facts)
-    if out.pinned:
-        warnings.append(f"the run could not be kept on CPU {plan.cpu} ({os.strerror(out.pinned)}): it may have moved.")
-        facts["pinned to"] = None
-    nanoseconds = min(out.time.pop(CHAIN)) / CHAIN_ADDITIONS
-    facts |= {
-        "GHz": round(1 / nanoseconds, 3),
-        "release": release,
-        "arguments": args,
-        "rounds": rounds,
-        "calls": plan.calls,
-    }
-    counts, why = _counts(out)
-    rows = _rows(out, plan, nanoseconds, counts)
-    uneven = [r["hook"] for r in rows if r["ns_q3"] > (1 + SPREAD) * r["ns_min"]]
-    if uneven:
-        warnings.append(
-            f"the batches of {len(uneven)} of {len(rows)} hooks spread by more than {SPREAD:.0%} between minimum and third "
-            "quartile: something else used the core; the minima are from its quiet moments."
-        )
-    return Result(tuple(rows), (*warnings, *why), outcome.failures, facts)
-
-
-def _rows(out: Answers, plan: Plan, cycle: float, counts: dict[str, dict[str, float]]) -> list[dict[str, object]]:
-    """One row per hook; cycle is in nanoseconds."""
-    rows = []
-    for name, batches in out.time.items():
-        ns = sorted(b / plan.calls for b in batches)
-        quartiles = statistics.quantiles(ns, n=4, method="inclusive") if len(ns) > 1 else ns * 3
-        rows.append(
-            {"hook": name, "ns_min": ns[0], **dict(zip(("ns_q1", "ns_median", "ns_q3"), quartiles, strict=True))}
-        )
-    base = rows[0]["ns_min"]
-    direct = next((r["ns_min"] - base for r in rows if r["hook"] == "direct"), None)
-    for r in rows:
-        over = r["ns_min"] - base
-        ratio = over / direct if direct and direct > 0 else None
-        r |= {"ns_over": over, "cycles_over": over / cycle, "ratio_direct": ratio, **counts.get(r["hook"], {})}
-    return [{k: round(v, 4) if isinstance(v, float) else v for k, v in r.items()} for r in rows]
-
-
-def _counts(out: Answers) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """Hardware counters per call and hook, and a sentence for what is not there."""
-    refused = {name: code for (name, *_), code in zip(COUNTERS, out.counters, strict=True) if code}
-    names = [name.replace("-", "_") for name, *_ in COUNTERS if name not in refused]
-    why = [f"no {', '.join(refused)} counter: {_no_counter(next(iter(refused.values())))}."] if refused else []
-    counts, shared = {}, False
-    for hooked, batches in out.count.items():
-        shared |= any(counted < wanted for _, wanted, counted, *_ in batches)
-        calls, _, _, *values = min(batches, key=lambda b: b[2])  # of the batch that took the least time
-        counts[hooked] = {n: v / calls for n, v in zip(names, values, strict=True)}
-    if shared:
-        return {}, [
-            *why,
-            "other programs use the hardware counters too, so ours ran only part of the time and are left out.",
-        ]
-    return counts, why
-
-
-def _no_counter(code: int) -> str:
-    if code in (errno.EACCES, errno.EPERM):
-        try:
-            level = Path("/proc/sys/kernel/perf_event_paranoid").read_text().strip()
-        except OSError:
-            level = "unknown"
-        return f"they are not permitted (kernel.perf_event_paranoid is {level})"
-    if code in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV):
-        return "this CPU, or the machine it is emulated by, shows none"
-    return os.strerror(code)
+    if not 1 <= windows <= MAX_WINDOWS:
+        raise TramplabError(f"a native run takes 1 to {MAX_WINDOWS} windows, not {windows}.")

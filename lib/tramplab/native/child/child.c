@@ -12,7 +12,8 @@
 enum { MAX_HOOKS = 256, MAX_PATCHES = 1 << 16, MAX_WATCHED = 1 << 14, INPUT_SIZE = 1 << 26 };
 enum { SIGILL = 4, SIGTRAP = 5, SIGBUS = 7, SIGFPE = 8, SIGKILL = 9, SIGSEGV = 11, SIGALRM = 14 };
 enum { SA_SIGINFO = 4, SA_ONSTACK = 0x08000000, ITIMER_REAL = 0, PR_SET_PDEATHSIG = 1, CLOCK_MONOTONIC_RAW = 4 };
-enum { CHAIN = 1000, COUNTED_ROUNDS = 20, COUNTED_TIMES = 20 };
+enum { CHAIN = 100, CLOCK_READINGS = 1000, STEPS_PER_BATCH = 200, LEAST_TIMES = 100, MOST_TIMES = 1 << 20 };
+enum { COUNTED_ROUNDS = 20, COUNTED_TIMES = 20 };
 
 struct patch {
 	u64 address, size;
@@ -21,7 +22,7 @@ struct patch {
 
 static struct hook {
 	char *name;
-	u64 calls;
+	u64 calls, batch; /* calls so far, and calls in one batch */
 	struct patch *patches;
 	u64 nr_patches, **watched, *seen, nr_watched;
 } hooks[MAX_HOOKS], *attached, *running;
@@ -131,17 +132,17 @@ static void check(void)
 	}
 }
 
-/* What asking for the time costs by itself: the least of many times. */
-static u64 clock_cost(void)
+/* What asking for the time costs by itself, the least of many times; and at most how far apart two times are that differ. */
+static void look_at_clock(u64 *cost, u64 *step)
 {
-	u64 least = -1UL;
+	*cost = *step = -1UL;
+	for (int i = 0; i < CLOCK_READINGS; i++) {
+		u64 start = now(), apart = now() - start;
 
-	for (int i = 0; i < 1000; i++) {
-		u64 start = now(), cost = now() - start;
-
-		least = cost < least ? cost : least;
+		*cost = apart < *cost ? apart : *cost;
+		if (apart && apart < *step)
+			*step = apart;
 	}
-	return least;
 }
 
 static u64 timed(u64 loop, u64 times, u64 cost)
@@ -153,25 +154,53 @@ static u64 timed(u64 loop, u64 times, u64 cost)
 	return end - start > cost ? end - start - cost : 0;
 }
 
+/* A batch of a hook's calls, after some that are not timed. */
+static u64 time_batch(struct hook *h, u64 times, u64 warm, u64 cost)
+{
+	u64 ns;
+
+	attach(h);
+	call(h, warm);
+	set_alarm(limit_ms);
+	ns = timed(repeat, times, cost);
+	set_alarm(0);
+	h->calls += times;
+	collect(h);
+	return ns;
+}
+
+/* How many times take so many ns, where `tried` took ns. "batch TIMES NAME" */
+static u64 choose_batch(u64 batch_ns, u64 tried, u64 ns, const char *name)
+{
+	u64 times = batch_ns * tried / (ns ? ns : 1);
+
+	times = times < LEAST_TIMES ? LEAST_TIMES : times > MOST_TIMES ? MOST_TIMES : times;
+	put_word("batch");
+	put_number(times);
+	put_name(name);
+	end_line();
+	return times;
+}
+
 /*
  * Rounds of one short batch per hook, so that whatever slows the machine down for a while meets all of them; and in
- * each round one batch of the chain, under the name "-". "total CALLS SEEN... NAME", "time NS... NAME"
+ * each round one batch of the chain, under the name "-". All batches take about as long, or longer where the clock has
+ * coarse steps. "total CALLS SEEN... NAME", "time NS... NAME"
  */
-static void time_all(u64 calls, u64 warm, u64 rounds)
+static void time_all(u64 batch_ns, u64 warm, u64 rounds)
 {
-	u64 *ns = reserve((nr_hooks + 1) * rounds * sizeof(*ns)), *at = ns, cost = clock_cost();
+	u64 *ns = reserve((nr_hooks + 1) * rounds * sizeof(*ns)), *at = ns, cost, step, chain_batch;
 
+	look_at_clock(&cost, &step);
+	if (step != -1UL && batch_ns < STEPS_PER_BATCH * step)
+		batch_ns = STEPS_PER_BATCH * step;
+	for (struct hook *h = hooks; h < hooks + nr_hooks; h++)
+		h->batch = choose_batch(batch_ns, warm, time_batch(h, warm, warm, cost), h->name);
+	chain_batch = choose_batch(batch_ns, CHAIN, timed(chain, CHAIN, cost), "-");
 	for (u64 round = 0; round < rounds; round++) {
-		for (struct hook *h = hooks; h < hooks + nr_hooks; h++) {
-			attach(h);
-			call(h, warm);
-			set_alarm(limit_ms);
-			*at++ = timed(repeat, calls, cost);
-			set_alarm(0);
-			h->calls += calls;
-			collect(h);
-		}
-		*at++ = timed(chain, CHAIN, cost);
+		for (struct hook *h = hooks; h < hooks + nr_hooks; h++)
+			*at++ = time_batch(h, h->batch, warm, cost);
+		*at++ = timed(chain, chain_batch, cost);
 	}
 	for (struct hook *h = hooks; h < hooks + nr_hooks; h++)
 		put_seen("total", h, h->calls);
@@ -188,11 +217,11 @@ static void time_all(u64 calls, u64 warm, u64 rounds)
  * Rounds of batches that are counted, not timed; longer ones, as starting and stopping costs more than asking for the
  * time. "count CALLS WANTED_NS COUNTED_NS COUNTS... NAME"
  */
-static void count_all(u64 calls, u64 warm)
+static void count_all(u64 warm)
 {
-	calls *= COUNTED_TIMES;
 	for (u64 i = 0; i < COUNTED_ROUNDS * nr_hooks; i++) {
 		struct hook *h = &hooks[i % nr_hooks];
+		u64 calls = h->batch * COUNTED_TIMES;
 
 		attach(h);
 		call(h, warm);
@@ -290,7 +319,7 @@ static void count_with(void)
 
 void child(void)
 {
-	u64 calls, warm;
+	u64 batch_ns, warm;
 	struct hook *h = hooks;
 
 	sys(SYS_PRCTL, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0); /* nothing is left of a notebook that was killed */
@@ -325,11 +354,11 @@ void child(void)
 			close_text();
 			check();
 		} else if (same(word, "time")) {
-			calls = next_number();
+			batch_ns = next_number();
 			warm = next_number();
-			time_all(calls, warm, next_number());
+			time_all(batch_ns, warm, next_number());
 			if (nr_counters)
-				count_all(calls, warm);
+				count_all(warm);
 		} else {
 			refused("input", in - word, 0);
 		}
