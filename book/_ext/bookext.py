@@ -1,14 +1,18 @@
 """The book's own Sphinx extension: how pages are executed, files beside them, other forms, permalinks, citations."""
 
 import book_access
+import book_cells
 import book_cite
 import book_edition
+import book_faults
 import book_files
 import book_forms
 import book_kernels
+import book_lines
 import book_notebooks
 import book_parallel
 import book_permalinks
+import book_search
 import book_text
 import book_weight
 
@@ -16,11 +20,15 @@ import book_weight
 def setup(app):
     # Jupyter Book always sets this option of sphinx_comments, which _config.yml leaves out; unknown, it would warn.
     app.add_config_value("comments_config", {}, "")
+    book_faults.setup(app)
+    book_lines.setup(app)
+    book_cells.setup(app)
     book_kernels.setup(app)
     book_parallel.setup(app)
     book_files.setup(app)
     book_permalinks.setup(app)
     book_text.setup(app)
+    book_search.setup(app)
     book_notebooks.setup(app)
     book_forms.setup(app)
     book_cite.setup(app)

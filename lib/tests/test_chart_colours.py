@@ -15,7 +15,7 @@ from tramplab.publish.chart import theme
 
 def declared() -> dict[str, dict[str, str]]:
     """The variables that the page's style sheets declare, by theme."""
-    css = "".join(path.read_text() for path in sorted((ROOT / "book" / "_static").glob("*.css")))
+    css = "".join(path.read_text("utf-8") for path in sorted((ROOT / "book" / "_static").glob("*.css")))
     themes = {"light": r":root", "dark": r'html\[data-theme="dark"\]'}
     blocks = {name: "".join(re.findall(rf"^{start} \{{(.*?)\}}", css, re.M | re.S)) for name, start in themes.items()}
     found = {name: dict(re.findall(r"(--tl-[\w-]+): (#[0-9a-f]{6});", block)) for name, block in blocks.items()}

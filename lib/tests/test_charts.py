@@ -142,7 +142,7 @@ def test_charts_are_the_same_bytes_in_every_process():
         "json.dump({k: [d.rows, d.wide, d.narrow, d.svg('narrow')] for k, d in made.items()}, sys.stdout)"
     )
     command = [sys.executable, "-c", code, str(Path(__file__).parent)]
-    there = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    there = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
     for kind, made in json.loads(there).items():
         drawing = example(kind)
         assert json.dumps(made) == json.dumps([drawing.rows, drawing.wide, drawing.narrow, picture(kind, "narrow")]), (
@@ -152,8 +152,9 @@ def test_charts_are_the_same_bytes_in_every_process():
 
 def test_charts_are_drawn_in_a_browser_without_a_word_on_the_console(browser, tmp_path):
     """The live chart has the same marks and text as the static one, and Vega has nothing to warn of."""
-    (tmp_path / "vega-bundle.js").write_text(vega.bundle())
-    (tmp_path / "page.html").write_text('<!doctype html><script src="vega-bundle.js"></script><div id="chart"></div>')
+    (tmp_path / "vega-bundle.js").write_text(vega.bundle(), "utf-8")
+    page = '<!doctype html><script src="vega-bundle.js"></script><div id="chart"></div>'
+    (tmp_path / "page.html").write_text(page, "utf-8")
     said = []
     page = browser.new_page()
     page.on("console", lambda message: said.append(message.text))

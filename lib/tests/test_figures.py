@@ -69,9 +69,9 @@ def test_figure_writes_the_rows_beside_the_page(gen):
     names = {"fig-x.txt", "fig-x.csv", "fig-x.json", "fig-x.spec.json", "fig-x-narrow.spec.json", "test_figures.py.txt"}
     assert {p.name for p in gen.iterdir()} == names
     pd.testing.assert_frame_equal(pd.read_csv(gen / "fig-x.csv"), rows(), check_dtype=False)
-    data = json.loads((gen / "fig-x.json").read_text())
+    data = json.loads((gen / "fig-x.json").read_text("utf-8"))
     assert data["rows"] == rows().to_dict("records") and data["units"] == rows().attrs["units"]
-    assert (gen / "fig-x.txt").read_text() == bundle["text/plain"]
+    assert (gen / "fig-x.txt").read_text("utf-8") == bundle["text/plain"]
     assert all(f'href="_gen/fig-x{suffix}"' in bundle["text/html"] for suffix in (".txt", ".csv", ".json"))
     assert "Per &lt;call&gt;?" in bundle["text/html"] and 'alt="A &amp; B"' in bundle["text/html"]
     assert f'data-marks="{len(rows())}" data-role="bar"' in bundle["text/html"]
@@ -87,8 +87,8 @@ def test_pictures_are_drawn_from_what_the_cells_leave(gen, monkeypatch):
     assert picture.draw_all(gen) == 2 and not list(gen.glob("*.spec.json"))
     monkeypatch.delenv(files.FOLDER)
     carried = re.findall(r'(?:src|srcset)="data:image/svg\+xml;base64,([^"]+)"', show(figure, "fig-x").html)
-    assert [base64.b64decode(c).decode() for c in carried] == [(gen / name).read_text() for name in named]
-    (gen / "fig-y.spec.json").write_text("{}")
+    assert [base64.b64decode(c).decode() for c in carried] == [(gen / name).read_text("utf-8") for name in named]
+    (gen / "fig-y.spec.json").write_text("{}", "utf-8")
     with pytest.raises(TramplabError, match=r"^a chart's picture was not drawn: fig-y\.spec\.json: .*Invalid spec"):
         picture.draw_all(gen)
 
@@ -96,7 +96,7 @@ def test_pictures_are_drawn_from_what_the_cells_leave(gen, monkeypatch):
 def test_the_experiment_named_is_where_rows_are_made(gen):
     text = show(study(Figure("fig-x", "Q?", table=TABLE)), "fig-x").html
     path, line = re.search(r">(\S+), line (\d+)</a>", text).groups()
-    source = (gen / "test_figures.py.txt").read_text().splitlines()
+    source = (gen / "test_figures.py.txt").read_text("utf-8").splitlines()
     assert path == "tests/test_figures.py" and "lambda: rows(hooks)" in source[int(line) - 1]
 
 
@@ -203,9 +203,9 @@ def test_the_edition_is_the_tag_or_the_commit(tmp_path, monkeypatch):
         return edition.current()
 
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "releases.yml").write_text("")
-    cff = (checkout() / "CITATION.cff").read_text()
-    (tmp_path / "CITATION.cff").write_text(cff)
+    (tmp_path / "data" / "releases.yml").write_text("", "utf-8")
+    cff = (checkout() / "CITATION.cff").read_text("utf-8")
+    (tmp_path / "CITATION.cff").write_text(cff, "utf-8")
     monkeypatch.setenv("TRAMPLAB_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("TRAMPLAB_URL", raising=False)
     try:
@@ -216,11 +216,11 @@ def test_the_edition_is_the_tag_or_the_commit(tmp_path, monkeypatch):
         assert re.fullmatch(r"[0-9a-f]{12}", current().commit) and current().name == current().commit[:7]
         git("tag", f"v{current().version}")
         assert current().name == current().version
-        (tmp_path / "CITATION.cff").write_text(cff + "\n")
+        (tmp_path / "CITATION.cff").write_text(cff + "\n", "utf-8")
         assert current().commit.endswith("-dirty") and current().name == current().commit[:7] + "+"
         monkeypatch.setenv("TRAMPLAB_URL", "https://example.org/x/")
         assert current().url("a.html") == f"https://example.org/x/e/{current().name}/a.html"
-        (tmp_path / "CITATION.cff").write_text("title: x\n")
+        (tmp_path / "CITATION.cff").write_text("title: x\n", "utf-8")
         with pytest.raises(TramplabError, match="has no usable title"):
             current()
     finally:
@@ -229,7 +229,7 @@ def test_the_edition_is_the_tag_or_the_commit(tmp_path, monkeypatch):
 
 def test_the_version_is_said_once_more_and_the_same():
     """pip's metadata needs a version of its own."""
-    assert f'version = "{edition.current().version}"' in (checkout() / "lib" / "pyproject.toml").read_text()
+    assert f'version = "{edition.current().version}"' in (checkout() / "lib" / "pyproject.toml").read_text("utf-8")
 
 
 def test_an_edition_without_a_commit_is_named_without():
@@ -265,7 +265,8 @@ def test_new_addresses_are_added_and_none_is_lost():
 def test_the_pages_declare_their_labels_and_figures(tmp_path):
     (tmp_path / "page.md").write_text(
         "---\n(not-this)=\n---\n(top)=\n# Top `code`\n\n```{code-cell}\n---\nmystnb:\n  figure:\n    name: fig-a\n---\n"
-        "# not a heading\n(nor-this)=\n```\n\n(sub)=\n## Sub\n"
+        "# not a heading\n(nor-this)=\n```\n\n(sub)=\n## Sub\n",
+        "utf-8",
     )
     folder = tmp_path.name
     assert pages.addresses(tmp_path) == [f"{folder}/page.html#{name}" for name in ("top", "fig-a", "sub")]

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_golden_table(name):
     """What the study prints is what data/expected holds; `make update` rewrites it when the change is meant."""
     study = studies.get(name)
-    assert study_text(study, study.rows()) == expected_file(name).read_text()
+    assert study_text(study, study.rows()) == expected_file(name).read_text("utf-8")
 
 
 def test_golden_tables_are_of_studies():
@@ -36,15 +36,15 @@ def test_golden_tables_are_of_studies():
 
 def test_lines_fit_a_mail():
     for name in studies.GOLDEN:
-        assert all(len(line) <= 72 for line in expected_file(name).read_text().splitlines())
+        assert all(len(line) <= 72 for line in expected_file(name).read_text("utf-8").splitlines())
 
 
 def test_two_processes_give_identical_rows(tmp_path, capsys):
     """The same tree gives the same bytes: in another process, with another hash seed and an empty cache of images."""
     arguments = ["run", "single_callback", "--format", "json"]
-    env = {**os.environ, "PYTHONHASHSEED": "1", "TRAMPLAB_CACHE": str(tmp_path)}
+    env = {**os.environ, "PYTHONHASHSEED": "1", "TRAMPLAB_CACHE": str(tmp_path), "TRAMPLAB_ROWS": ""}
     command = [sys.executable, "-m", "tramplab.cli", *arguments]
-    there = subprocess.run(command, env=env, capture_output=True, check=True, text=True).stdout
+    there = subprocess.run(command, env=env, capture_output=True, check=True, encoding="utf-8").stdout
     assert main(arguments) == 0
     assert capsys.readouterr().out == there and len(there) > 10_000
     images = {p.name: p.read_bytes() for p in tmp_path.glob("*.elf")}
@@ -65,7 +65,7 @@ def test_ten_instructions_counted_by_hand():
 
 def test_readme_experiment(tmp_path):
     """The README's sed line adds one nop, and the trampoline's count goes up by exactly that instruction."""
-    line = re.search(r"sed -i '(s/.*/)' lib/tramplab/guest/(\S+)", (ROOT / "README.md").read_text())
+    line = re.search(r"sed -i '(s/.*/)' lib/tramplab/guest/(\S+)", (ROOT / "README.md").read_text("utf-8"))
     guest = tmp_path / "guest"
     shutil.copytree(GUEST, guest)
     subprocess.run(["sed", "-i", line.group(1), str(guest / line.group(2))], check=True)

@@ -30,7 +30,7 @@ def build(tmp_path, monkeypatch):
         shutil.rmtree(folder, ignore_errors=True)
         for name, text in {"index.html": "to book/a.html", **pages}.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text)
+            (folder / name).write_text(text, "utf-8")
         site.write_edition(folder, now)
         return folder
 
@@ -55,14 +55,14 @@ def test_the_newest_is_at_the_top_and_editions_stay(build, tmp_path):
     assert said == f"edition 0.1, commit {'1' * 12} is in {out}, as the newest and under e/1111111/."
     first = contents(out / "e" / "1111111")
     (out / ".git").mkdir()
-    (out / "CNAME").write_text("example.org")
+    (out / "CNAME").write_text("example.org", "utf-8")
     site.lay_out(build(TWO, {"book/a.html": page("two"), "book/b.html": page("b")}), out)
     assert contents(out / "e" / "1111111") == first
-    assert "<p>two</p>" in (out / "book" / "a.html").read_text()
+    assert "<p>two</p>" in (out / "book" / "a.html").read_text("utf-8")
     assert not (out / "book" / "old.html").exists() and not (out / "only-one.txt").exists()
     assert {"CNAME", ".git", ".nojekyll", "e", "book", "index.html", "edition.json"} == set(os.listdir(out))
-    assert (out / "e" / site.ORDER).read_text() == "1111111\n0.2\n"
-    assert Links((out / "e" / "index.html").read_text()).links == [
+    assert (out / "e" / site.ORDER).read_text("utf-8") == "1111111\n0.2\n"
+    assert Links((out / "e" / "index.html").read_text("utf-8")).links == [
         "../index.html",
         "0.2/index.html",
         "1111111/index.html",
@@ -72,11 +72,11 @@ def test_the_newest_is_at_the_top_and_editions_stay(build, tmp_path):
 def test_every_page_says_which_edition_it_is(build, tmp_path):
     out = tmp_path / "site"
     site.lay_out(build(ONE, {"book/a.html": page("one"), "search.html": "no line"}), out)
-    top, frozen = ((folder / "book" / "a.html").read_text() for folder in (out, out / "e" / ONE.name))
+    top, frozen = ((folder / "book" / "a.html").read_text("utf-8") for folder in (out, out / "e" / ONE.name))
     assert "Edition. · newest · " in top and Links(top).links == ["../e/1111111/book/a.html", "../e/index.html"]
     assert "Edition. · frozen · " in frozen and Links(frozen).links == ["../../../book/a.html", "../../index.html"]
     assert top.startswith("<p>one</p>\n") and frozen.startswith("<p>one</p>\n")  # the text is as it was
-    assert (out / "search.html").read_text() == "no line"
+    assert (out / "search.html").read_text("utf-8") == "no line"
 
 
 def test_the_same_again_changes_nothing(build, tmp_path):
@@ -133,7 +133,7 @@ def test_a_book_of_another_commit_is_refused(build, tmp_path, monkeypatch):
 def test_files_of_others_are_not_replaced(build, tmp_path, theirs):
     path = tmp_path / "site" / theirs
     path.parent.mkdir(parents=True)
-    path.write_text("theirs")
+    path.write_text("theirs", "utf-8")
     with pytest.raises(TramplabError, match=f"site holds {path.parent.name}, which is no part of a published book"):
         site.lay_out(build(ONE, {"book/a.html": page("one")}), tmp_path / "site")
     assert list(contents(tmp_path / "site")) == [theirs]
@@ -165,7 +165,7 @@ def test_mistakes_are_one_line_and_exit_status_2(build, tmp_path, capsys):
     built = build(ONE, {"book/a.html": page("one")})
     assert site.main([str(built), str(tmp_path / "site")]) == 0
     assert capsys.readouterr().out.startswith("== edition 0.1")
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", "utf-8")
     for arguments in ([str(tmp_path), str(tmp_path / "site")], [str(built), str(tmp_path / "file")], [str(built)]):
         assert site.main(arguments) == 2
         said = capsys.readouterr()

@@ -198,15 +198,15 @@ Links
 
 def two_pages(folder, body):
     command, environment = small_book(folder, body)
-    (folder / "book" / "references.bib").write_text(REFERENCES)
+    (folder / "book" / "references.bib").write_text(REFERENCES, "utf-8")
     toc = {"format": "jb-book", "root": "book/index", "chapters": [{"file": "book/second"}]}
-    (folder / "_toc.yml").write_text(yaml.safe_dump(toc))
-    (folder / "book" / "second.md").write_text('# Second\n\nThe "second" page -- it\'s plain.\n')
+    (folder / "_toc.yml").write_text(yaml.safe_dump(toc), "utf-8")
+    (folder / "book" / "second.md").write_text('# Second\n\nThe "second" page -- it\'s plain.\n', "utf-8")
     return command, environment
 
 
 def run(command, folder, environment):
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
     return done.returncode == 0, done.stdout + done.stderr
 
 
@@ -215,18 +215,18 @@ def test_the_twin_beside_the_html_is_what_make_text_writes(tmp_path):
     built, said = run(command, tmp_path, environment)
     assert built, said
     twins = [tmp_path / "_build" / "html" / "book" / f"{name}.txt" for name in ("index", "second")]
-    beside = [twin.read_text() for twin in twins]
+    beside = [twin.read_text("utf-8") for twin in twins]
     assert beside[0] == TWIN
     assert beside[1] == 'Second\n======\n\nThe "second" page - it\'s plain.\n'
     built, said = run(["text" if word == "book" else word for word in command], tmp_path, environment)
     assert built, said
-    assert [(tmp_path / "_build" / "text" / "book" / twin.name).read_text() for twin in twins] == beside
+    assert [(tmp_path / "_build" / "text" / "book" / twin.name).read_text("utf-8") for twin in twins] == beside
 
 
 def test_a_book_as_text_keeps_no_charts(tmp_path, monkeypatch):
     """Its cells leave the specs of their charts like any others, and nobody draws them."""
     monkeypatch.setenv(files.FOLDER, str(tmp_path))
-    (tmp_path / "fig-x.spec.json").write_text("{}")
+    (tmp_path / "fig-x.spec.json").write_text("{}", "utf-8")
     app = SimpleNamespace(builder=SimpleNamespace(format="text"), outdir=tmp_path)
     book_files.write_charts(app, None)
     assert list(tmp_path.iterdir()) == []
@@ -240,7 +240,7 @@ def test_every_page_has_a_twin_for_a_terminal(site, page):
     text = (site / f"{page}.txt").read_text("utf-8")
     assert [line for line in text.splitlines() if len(line) > 72 or line != line.rstrip()] == []
     assert "\n\n\n\n" not in text and "<div" not in text and "%s" not in text
-    title = next(line for line in (ROOT / f"{page}.md").read_text().splitlines() if line.startswith("# "))[2:]
+    title = next(line for line in (ROOT / f"{page}.md").read_text("utf-8").splitlines() if line.startswith("# "))[2:]
     head = text[: text.index("\n\n\n")]
     name = permalinks.chapter(page).id
     built = read_edition(site)
@@ -260,7 +260,7 @@ def test_figures_are_in_the_twins_as_their_tables_with_number_and_id(site):
 
 
 def test_what_the_page_hides_is_not_in_the_twin(site):
-    sources = {page: (ROOT / f"{page}.md").read_text() for page in PAGES}
+    sources = {page: (ROOT / f"{page}.md").read_text("utf-8") for page in PAGES}
     hiding = [page for page, source in sources.items() if "hide-input" in source]
     assert hiding
     for page in hiding:
@@ -280,10 +280,10 @@ def test_the_page_links_to_its_other_forms(browser, bases, site, page):
             found[link.inner_text()] = link.evaluate("a => a.href")
 
     assert visit(browser, bases["file"], page, PHONE, javascript=False, look=look).problems() == []
-    cells = "{code-cell}" in (ROOT / f"{page}.md").read_text()
+    cells = "{code-cell}" in (ROOT / f"{page}.md").read_text("utf-8")
     assert list(found) == ["Text", *(["Notebook"] if cells else []), "Source"]
     source = found.pop("Source").removeprefix(bases["file"])
-    assert (site / source.lstrip("/")).read_text() == (ROOT / f"{page}.md").read_text()
+    assert (site / source.lstrip("/")).read_text("utf-8") == (ROOT / f"{page}.md").read_text("utf-8")
     assert [url.rpartition(".")[2] for url in found.values()] == ["txt", "ipynb"][: len(found)]
     menu = re.findall(r"btn-download-(\w+)-button", (site / f"{page}.html").read_text("utf-8"))
     assert menu == [*(name.lower() for name in found), "source", "pdf"]

@@ -1,16 +1,13 @@
 """The studies of chapter "From counts to time" that need no clock: made-up times in, known ranks and errors out."""
 
-import json
-
 import pytest
+from machines import CPUS, result, shaped
 
-from tramplab.analyse import cycles
 from tramplab.analyse.cores import cores
 from tramplab.errors import TramplabError
 from tramplab.ftrace import hooks, releases, shapes
 from tramplab.isa import ISAS
-from tramplab.native import Result, kept
-from tramplab.publish.table import text_table
+from tramplab.native import kept, load
 from tramplab.studies import native_hooks, native_shapes, return_stack
 
 
@@ -73,161 +70,213 @@ def test_what_misses_returns_is_the_shared_direct_call_and_trampolines_that_call
 # -- native times, made up
 
 
-def result(isa: str, times: dict[str, float], release: str = "v7.2", **more) -> Result:
-    """Times over the unhooked call, in nanoseconds, of a machine with a clock of 2 GHz."""
-    rows = [{"hook": "none", "ns_min": 1.0, "ns_over": 0.0}]
-    direct = times.get("direct")
-    rows += [
-        {"hook": h, "ns_min": 1 + t, "ns_over": t, "cycles_over": 2 * t, "ratio_direct": direct and t / direct, **more}
-        for h, t in times.items()
-    ]
-    return Result(tuple(rows), (), (), {"isa": isa, "release": release, "arguments": 1, "cpu": "made up"})
-
-
 @pytest.fixture(scope="module", params=ISAS)
-def shaped(request):
+def third(request):
     """A third of the shapes, with times that are exactly half of what the first core of an ISA is estimated to take."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shapes, "GRID", shapes.GRID[::3])
-        base, runs = native_shapes._runs(request.param)
-        core = next(c for c in cores().values() if c.isa == request.param)
-        times = {str(s): cycles.estimate(run, base, core).mid / 2 for s, run in runs.items()}
-        frames = [native_shapes.rows(result(request.param, times, **more)) for more in ({"branch_misses": 0.25}, {})]
-        yield core.name, times, *frames
+    isa, core = request.param, next(c for c in cores().values() if c.isa == request.param)
+    times = {str(s): native_shapes._estimate(isa, core.name, s).mid / 2 for s in shapes.GRID[::3]}
+    frames = [native_shapes.frame({"a": shaped(isa, times, **more)}) for more in ({"branch_misses": 0.25}, {})]
+    return core.name, times, *frames
 
 
-def test_a_model_that_is_right_but_for_a_factor_has_no_error(shaped):
-    core, times, frame, _ = shaped
+def test_a_model_that_is_right_but_for_a_factor_has_no_error(third):
+    core, times, frame, _ = third
     table = native_shapes.ranks(frame).set_index("estimator")
     assert (table.loc[core, "all_rank"], table.loc[core, "all_error"]) == (1, 0)
     assert (table.loc[core, "balanced_rank"], table.loc[core, "unbalanced_error"]) == (1, 0)
     assert table.loc["instructions", "all_rank"] < 1 and table.loc["instructions", "all_error"] > 5
-    numbers = native_shapes.numbers(frame)
-    assert numbers["own"] == core and numbers["own-rank"] == numbers[f"{core}-rank"] == "1.00"
-    assert numbers["shapes"] == len(times) > 10
+    assert native_shapes.numbers(frame)["shapes"] == len(shapes.GRID)
     part = frame[frame["core"] == core]
+    assert len(part) == len(times) > 10
     assert (part["estimated"] - part["measured"]).abs().max() <= 0.01
     assert (part["low"] <= part["estimated"]).all() and (part["estimated"] <= part["high"]).all()
 
 
-def test_a_shape_without_a_time_is_left_out(shaped):
-    _, times, frame, _ = shaped
-    isa, first, second = frame["isa"].iloc[0], *list(times)[:2]
-    fewer = native_shapes.rows(result(isa, {s: t for s, t in times.items() if s != first} | {second: 0.0}))
-    all_of_them, left = (set("shape-" + f["shape"] + "-" + f["way"]) for f in (frame, fewer))
-    assert all_of_them == set(times) and left == set(times) - {first, second}
+def test_a_shape_without_a_time_is_left_out(third):
+    """One that was not timed, one that took no time, and one on which the windows do not agree."""
+    _, times, frame, _ = third
+    isa, first, second, other = frame["isa"].iloc[0], *list(times)[:3]
+    fewer = {s: t for s, t in times.items() if s != first} | {second: 0.0}
+    left = native_shapes.frame({"a": shaped(isa, fewer, unquiet=(other,))})
+    all_of_them, kept_ones = (set("shape-" + f["shape"] + "-" + f["way"]) for f in (frame, left))
+    assert all_of_them == set(times) and kept_ones == set(times) - {first, second, other}
 
 
-def test_misses_are_compared_with_the_counters_where_there_are_any(shaped):
-    _, _, frame, uncounted = shaped
+def test_misses_are_compared_with_the_counters_where_there_are_any(third):
+    _, _, frame, uncounted = third
     assert set(frame[frame["way"] == "balanced"]["missed"]) == {0}
     assert set(frame[frame["way"] == "unbalanced"]["missed"]) == {1}
-    assert native_shapes.numbers(frame)["missed"] == "differs from the replay by at most 0.750 per call"
-    assert native_shapes.numbers(uncounted)["missed"] == "cannot be read here"
+    assert native_shapes.counted(frame).endswith("differs from the replay by at most 0.75 per call.")
+    assert native_shapes.counted(uncounted).endswith("could not be read.")
 
 
-@pytest.mark.parametrize(
-    "virtualised, why, kind",
-    [
-        ("no", "", "no virtual machine, the one that built this page"),
-        ("KVM", "", "a virtual machine, the one that built this page"),
-        ("KVM", "native runs need Linux.", "a virtual machine; saved, as native runs need Linux"),
-    ],
-)
-def test_the_page_says_whose_times_they_are(monkeypatch, virtualised, why, kind):
-    facts = {"cpu": "made up", "date": "2026-11-21 08:50 UTC", "virtualised": virtualised}
-    timed = Result(({"hook": "none"},), ("one " * 30, "two"), (), facts)
-    monkeypatch.setattr(native_shapes, "shown", lambda kind: (timed, why))
-    assert native_shapes.circumstances() == {"cpu": "made up", "date": "2026-11-21", "kind": kind}
-    lines = native_shapes.cautions().splitlines()
-    assert len(lines) == 3 and lines[2] == "warning: two" and max(map(len, lines)) <= 68
+def test_few_shapes_are_not_ranked(third):
+    _, times, frame, _ = third
+    few = native_shapes.frame({"a": shaped(frame["isa"].iloc[0], dict(list(times.items())[: native_shapes.FEWEST - 1]))})
+    assert native_shapes.ranks(few).iloc[:, 3:].isna().all(axis=None)
+    assert "cannot be judged by so few shapes" in native_shapes.answer(few)
 
 
-def test_shapes_are_drawn_and_printed(shaped):
-    frame = shaped[2]
-    (figure,) = native_shapes.FIGURES
-    assert len(figure.chart(figure.rows(frame)).rows) == len(frame)
-    assert max(map(len, text_table(figure.table(frame), 66, split="isa").splitlines())) <= 66
+def test_the_model_of_the_cpus_core_leads():
+    """It is the first in the table and the one that is drawn; where no core by the maker is modelled, none is."""
+    times = {str(s): 1.0 + n for n, s in enumerate(shapes.GRID)}
+    zen4, _, later, *_, hygon, _ = CPUS["x86_64"]
+    machines = {"a": zen4, "b": later, "c": hygon}
+    frame = native_shapes.frame({n: shaped("x86_64", times, cpu=cpu) for n, cpu in machines.items()})
+    first = native_shapes.ranks(frame).groupby("machine", sort=False)["estimator"].first()
+    assert dict(first) == {"a": "zen4", "b": "zen5", "c": "skylake"}
+    assert set(frame[frame["lead"].astype(bool)]["machine"]) == {"a", "b"}
+    assert len(native_shapes.chart(frame).rows) == 2 * len(times)
+    answers = [native_shapes.answer(part) for _, part in frame.groupby("machine", sort=False)]
+    assert "The model of zen4 ranks them" in answers[0] and "The model of zen5 (the nearest by its maker) ranks" in answers[1]
+    assert "No core by its maker is modelled" in answers[2] and "zen" not in answers[2].lower().replace("c (", "")
+    assert native_shapes.chart(native_shapes.frame({"c": shaped("x86_64", times, cpu=hygon)})) is None
 
 
 def test_hooks_of_several_machines_stand_side_by_side():
+    """Each with the model of its own core, of the nearest, or of none, and sentences that say which."""
     times = {"ops": 8.0, "ops:2": 30.0, "direct": 4.0}
-    frame = native_hooks.rows({"here": result("x86_64", times), "a-board": result("arm64", {"direct": 5.0})})
-    table = text_table(native_hooks.table(frame), 66, split="isa")
-    assert "x86_64, here, model of zen3\n" in table and "arm64, a-board, model of cortex-a72\n" in table
-    assert set(frame["machine"]) == {"here", "a-board"} and set(frame["hook"]) == set(times)
-    numbers = native_hooks.numbers(frame)
-    assert (numbers["ops-ns"], numbers["ops-ratio"], numbers["ops-cycles"], numbers["direct-ratio"]) == (
-        "8",
-        "2",
-        "16",
-        "1",
-    )
+    made = {
+        "own": result("x86_64", times, cpu=CPUS["x86_64"][0]),
+        "near": result("x86_64", times, cpu=CPUS["x86_64"][4]),
+        "other": result("arm64", {"direct": 5.0}, cpu=CPUS["arm64"][2]),
+    }
+    frame = native_hooks.frame(made)
+    parts = dict.fromkeys(native_hooks.table(frame)["isa"])
+    assert list(parts) == [
+        "x86_64 v7.2, own, model of zen4",
+        "x86_64 v7.2, near, model of skylake (the nearest by its maker)",
+        "arm64 v7.2, other, no model of a core by its maker",
+    ]
+    said = native_hooks.numbers(frame)["costs"]
+    assert said.count("a direct call 4.00 ns, 8.00 cycles; one ops 8.00 ns, 16.0 cycles; two 30.0 ns, 60.0 cycles.") == 2
+    assert "of 3 measured costs lie within the band of the model of skylake (the nearest by its maker)." in said
+    assert said.endswith("Nothing is estimated: no model of a core by its maker.")
+    assert list(frame[frame["machine"] == "own"]["ratio"]) == [2.0, 7.5, 1.0]
+
+
+def test_what_lies_in_the_band_is_counted():
+    """The ends belong to it."""
+    frame = native_hooks.frame({"a": result("x86_64", {"ops": 8.0, "direct": 4.0}, cpu=CPUS["x86_64"][0])})
+    for cycles, inside in (((1.0, 1.0), 0), (tuple(frame["low"]), 2), (tuple(frame["high"]), 2), ((1.0, frame["high"][1]), 1)):
+        assert native_hooks.within(frame.assign(cycles=cycles)).startswith(f"{inside} of 2 measured costs lie")
 
 
 def test_saved_times_of_the_call_and_of_the_jump_are_compared():
-    """For the hooks that both have; the replay's mispredicted return goes with the call."""
-    call = result("x86_64", {"bpf-fexit": 18.0, "direct": 4.0}, "v6.18", branch_misses=1.01)
-    jump = result("x86_64", {"bpf-fexit": 12.0}, "v6.19")
-    numbers = native_hooks.jumped(native_hooks.rows({"a": call, "b": jump}))
-    assert {name.partition("-call")[0].partition("-jump")[0] for name in numbers} == {"bpf-fexit"}
-    assert numbers["bpf-fexit-call-over-jump"] == "1.50" and numbers["bpf-fexit-call-ns"] == "18"
-    assert (numbers["bpf-fexit-call-missed"], numbers["bpf-fexit-jump-missed"]) == (1, 0)
-    assert (numbers["bpf-fexit-call-counted"], numbers["bpf-fexit-jump-counted"]) == ("1.01", "-")
-    assert native_hooks.jumped(native_hooks.rows({"here": call, "b": jump})) == {}
-    assert native_hooks.jumped(native_hooks.rows({"a": call})) == {}
+    """On one CPU, where windows agree; the replay's mispredicted return goes with the call."""
+    zen = CPUS["x86_64"][0]
+    call = result("x86_64", {"bpf-fexit": 18.0}, "v6.18", cpu=zen, branch_misses=1.01)
+    jump = result("x86_64", {"bpf-fexit": 12.0}, "v6.19", cpu=zen)
+    said = native_hooks.jump(native_hooks.frame({"a": call, "b": jump}))
+    assert "fexit adds 18.0 ns (36.0 cycles, estimated " in said and "1.50 times as much with the call" in said
+    assert "; mispredicted returns by the replay: 1; mispredicted branches by the CPU's counter: 1.01) with the call" in said
+    assert "; mispredicted returns by the replay: 0) with the jump, from v6.19" in said
+    nothing = "No saved times on which windows agree are of both v6.18 and v6.19."
+    other = result("x86_64", {"bpf-fexit": 12.0}, "v6.19", cpu=CPUS["x86_64"][1])
+    unquiet = result("x86_64", {"bpf-fexit": 12.0}, "v6.19", cpu=zen, unquiet=("bpf-fexit",))
+    for second in (other, unquiet, result("x86_64", {"bpf-fexit": 12.0}, cpu=zen)):
+        assert native_hooks.jump(native_hooks.frame({"a": call, "b": second})) == nothing
 
 
 # -- taken once and kept
 
 
+TIMES = {"direct": 4.0}
+
+
 @pytest.fixture
 def fresh(monkeypatch, tmp_path):
-    """An empty cache, and a clock that says how often it was asked."""
+    """An empty cache, no choice of times, and a clock that says how often it was asked."""
     monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv(kept.CHOICE, raising=False)
+    monkeypatch.setattr(kept.host, "isa", lambda: None)
+    monkeypatch.setattr(kept.host, "machine", lambda: {"cpu": "made up"})
     asked = []
 
     def measure():
         asked.append(1)
-        return result("x86_64", {"direct": float(len(asked))})
+        return result("x86_64", {"direct": float(len(asked))}), shaped("x86_64", {"shape-2-0-balanced": 1.0})
 
-    monkeypatch.setitem(kept._MEASURE, kept.HOOKS, measure)
-    kept.own.cache_clear()
+    monkeypatch.setattr(kept, "time_both", measure)
+    kept._own.cache_clear()
     yield asked
-    kept.own.cache_clear()
+    kept._own.cache_clear()
 
 
 def test_a_machine_is_timed_once_per_state_of_the_sources(fresh, monkeypatch):
-    kept.host.isa()
     first = kept.own(kept.HOOKS)
-    kept.own.cache_clear()
-    assert kept.own(kept.HOOKS) == first and len(fresh) == 1
+    kept._own.cache_clear()
+    again = kept.own(kept.HOOKS)
+    assert again == load(next(kept.cache_dir().glob("native-hooks-*"))) and again.rows == first.rows and len(fresh) == 1
     monkeypatch.setattr(kept, "_state", lambda: "other")
-    kept.own.cache_clear()
+    kept._own.cache_clear()
     assert kept.own(kept.HOOKS).row("direct")["ns_over"] == 2 and len(fresh) == 2
 
 
-def test_where_nothing_runs_natively_the_saved_times_are_shown(fresh, monkeypatch, tmp_path):
+def test_kept_times_are_renewed_on_demand(fresh):
+    """As where a build met the machine at work."""
+    assert kept.own(kept.HOOKS).row("direct")["ns_over"] == 1
+    assert kept.renew().row("direct")["ns_over"] == 2 == kept.own(kept.HOOKS).row("direct")["ns_over"] == len(fresh)
+
+
+def test_kept_times_that_cannot_be_read_are_taken_again(fresh):
+    """Cut short, of another edition, or no file at all: none of it is an error."""
+    kept.own(kept.HOOKS)
+    path = next(kept.cache_dir().glob("native-hooks-*"))
+    for n, damaged in enumerate((path.read_bytes()[:100], b"", b'{"format": 1}', b"\xff\xfe"), 2):
+        path.write_bytes(damaged)
+        kept._own.cache_clear()
+        assert kept.own(kept.HOOKS).row("direct")["ns_over"] == n == len(fresh)
+    assert load(path).row("direct")["ns_over"] == len(fresh)
+
+
+def test_a_cache_that_cannot_be_written_keeps_nothing_and_stops_nothing(fresh, monkeypatch, tmp_path):
+    monkeypatch.setattr(kept, "_state", lambda: "there")
+    (kept.cache_dir() / "native-hooks-there.json").mkdir()
+    assert kept.own(kept.HOOKS).row("direct")["ns_over"] == 1
+    assert kept.prepare(tmp_path).startswith("this machine's times: Agreed")
+    assert load(tmp_path / "hooks.json").row("direct")["ns_over"] == 1
+
+
+@pytest.mark.parametrize(
+    "trouble, said",
+    [
+        (TramplabError("native runs need Linux."), "native runs need Linux."),
+        (TypeError("'NoneType' object is not subscriptable"), "this machine could not be timed (TypeError: 'NoneType'"),
+        (OSError(28, "No space left on device"), "this machine could not be timed (OSError: [Errno 28]"),
+    ],
+)
+def test_whatever_stands_in_the_way_of_timing_is_a_sentence_for_the_pages(fresh, monkeypatch, tmp_path, trouble, said):
+    """Laid down before the build, so that no page tries again."""
+
     def refuse():
-        raise TramplabError("native runs need Linux.")
+        fresh.append(1)
+        raise trouble
 
-    monkeypatch.setitem(kept._MEASURE, kept.HOOKS, refuse)
+    monkeypatch.setattr(kept, "time_both", refuse)
+    (tmp_path / "hooks.json").write_text("left by somebody", "utf-8")
+    assert kept.prepare(tmp_path).startswith(f"no times of this machine: {said}") and len(fresh) == 1
+    monkeypatch.setenv(kept.CHOICE, str(tmp_path))
+    for kind in kept.KINDS:
+        with pytest.raises(TramplabError) as e:
+            kept.own(kind)
+        assert str(e.value).startswith(said) and len(fresh) == 1
+    assert said in native_hooks.answer_here(native_hooks.here()) and said in native_shapes.answer_here(native_shapes.here())
+
+
+def test_times_can_be_switched_off_or_given(fresh, monkeypatch, tmp_path):
+    monkeypatch.setenv(kept.CHOICE, kept.OFF)
+    assert kept.prepare(tmp_path) == "no times of this machine: times of this machine are switched off (TRAMPLAB_TIMES=off)."
+    (tmp_path / "hooks.txt").unlink()
+    result("arm64", {"direct": 7.0}).save(tmp_path / "hooks.json")
+    monkeypatch.setenv(kept.CHOICE, str(tmp_path))
+    assert kept.own(kept.HOOKS).row("direct")["ns_over"] == 7 and fresh == []
+
+
+def test_saved_results_are_told_apart(monkeypatch, tmp_path):
     monkeypatch.setattr(kept, "data_file", lambda name: tmp_path / name)
-    with pytest.raises(TramplabError, match="need Linux"):
-        kept.shown(kept.HOOKS)
+    assert kept.saved(kept.HOOKS) == {}
     (tmp_path / "native").mkdir()
-    mine, shape = result("arm64", {"direct": 5.0}), result("arm64", {"shape-2-0-balanced": 1.0})
-    shape.rows[0]["saves"] = None
-    mine.save(tmp_path / "native" / "b.json")
-    shape.save(tmp_path / "native" / "a.json")
-    assert kept.shown(kept.HOOKS) == (mine, "native runs need Linux.")
+    result("arm64", {"direct": 5.0}).save(tmp_path / "native" / "b.json")
+    shaped("arm64", {"shape-2-0-balanced": 1.0}).save(tmp_path / "native" / "a.json")
     assert list(kept.saved(kept.HOOKS)) == ["b"] and list(kept.saved(kept.SHAPES)) == ["a"]
-
-
-def test_what_is_published_of_this_project_was_measured():
-    """Each file says on what and with what command."""
-    folder = kept.data_file("releases.yml").parent / "native"
-    assert list(folder.glob("*.json"))
-    for path in folder.glob("*.json"):
-        facts = json.loads(path.read_text())["provenance"]
-        assert {"date", "commit", "isa", "cpu", "kernel", "virtualised", "command"} <= facts.keys(), path.name

@@ -27,19 +27,24 @@ class Figure:
     """A citable figure of a study.
 
     id: fig- and lower-case words. question: the title; what the figure answers. rows, table: functions of the study's
-    rows: which of them the figure shows, and in what shape they are printed. chart: rows -> drawing. body: shown in
-    place of a chart, for what no chart can show. alt: a sentence for readers who cannot see the chart. limits: what a
-    citation must say of the numbers.
+    rows: which of them the figure shows, and in what shape they are printed. chart: rows -> drawing, or None where there is
+    nothing to draw. body: shown in place of a chart, for what no chart can show. alt: a sentence for readers who cannot
+    see the chart. limits: what a citation must say of the numbers. answer: rows -> sentences that stand above the rest.
+    measured: its table has what machines measured or are called, and must fit whatever that is. own: it shows the machine
+    that builds the book, so that every build has another.
     """
 
     id: str
     question: str
     rows: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
     table: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
-    chart: Callable[[pd.DataFrame], Drawing] | None = None
+    chart: Callable[[pd.DataFrame], Drawing | None] | None = None
     body: Callable[[pd.DataFrame], Body] | None = None
     alt: str = ""
     limits: str = LIMITS
+    answer: Callable[[pd.DataFrame], str] | None = None
+    measured: bool = False
+    own: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"fig-[a-z0-9]+(-[a-z0-9]+)*", self.id):

@@ -60,8 +60,8 @@ def as_text(claim_id: str | None = None) -> str:
 def as_json(claim_id: str | None = None) -> str:
     """One claim as a JSON object, or all of them as a list, a line each; verdict is null while nothing judges it."""
     if claim_id:
-        return json.dumps(_record(verdict.judged(claim_id)), ensure_ascii=False) + "\n"
-    lines = (json.dumps(_record(j), ensure_ascii=False) for j in verdict.all_judged())
+        return json.dumps(_record(verdict.judged(claim_id))) + "\n"
+    lines = (json.dumps(_record(j)) for j in verdict.all_judged())
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 

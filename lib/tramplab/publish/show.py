@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import inspect
 import json
+import textwrap
 from pathlib import Path
 from types import ModuleType
 
@@ -16,7 +17,12 @@ from tramplab.publish.chart.packed import packed
 from tramplab.publish.chart.panels import shared
 from tramplab.publish.figure import Figure, find
 from tramplab.publish.files import Files
+from tramplab.publish.fitted import fitted_table
 from tramplab.publish.table import INDENTED_WIDTH, text_table
+
+
+#: Classes of a figure, and of one that shows the machine that builds the book.
+FIGURE, OWN = "tl-figure", "tl-figure tl-own"
 
 
 class Shown:
@@ -46,16 +52,21 @@ def show(study: ModuleType, figure_id: str, rows: pd.DataFrame | None = None) ->
     """
     figure, frame, table = _made(study, figure_id, rows)
     body = figure.body(frame) if figure.body else None
-    text = f"{figure.question}\n\n{table}" + (f"\n{body.text.rstrip()}\n" if body else "")
+    answer = figure.answer(frame) if figure.answer else ""
+    drawing = figure.chart(frame) if figure.chart else None
+    text = f"{figure.question}\n\n" + (f"{textwrap.fill(answer, INDENTED_WIDTH, break_on_hyphens=False)}\n\n" if answer else "") + table
+    text += f"\n{body.text.rstrip()}\n" if body else ""
     citation = _citation(figure, table)
     files = Files(figure_id)
-    parts = [f'<div class="tl-figure"><p class="tl-title">{html.escape(figure.question)}</p>']
-    if figure.chart:
-        parts.append(_chart_html(figure.chart(frame), files, figure.alt))
+    parts = [f'<div class="{OWN if figure.own else FIGURE}"><p class="tl-title">{html.escape(figure.question)}</p>']
+    if answer:
+        parts.append(f'<p class="tl-answer">{html.escape(answer)}</p>')
+    if drawing:
+        parts.append(_chart_html(drawing, files, figure.alt))
     if body:
         parts.append(body.html)
     parts += [
-        f"<details{'' if figure.chart or body else ' open'}><summary>Table</summary>",
+        f"<details{'' if drawing or body else ' open'}><summary>Table</summary>",
         f'<pre tabindex="0" aria-label="{html.escape(figure.question)}">{html.escape(table)}</pre></details>',
         cite.box(citation, figure_id),
         f'<p class="tl-links">{_links(study, figure, frame, text, files)}</p></div>',
@@ -73,7 +84,8 @@ def _made(study: ModuleType, figure_id: str, rows: pd.DataFrame | None = None) -
     """A figure, the rows it shows, and the table of them as text."""
     figure = find(study, figure_id)
     frame = figure.rows(study.rows() if rows is None else rows)
-    return figure, frame, text_table(figure.table(frame), INDENTED_WIDTH, split="isa")
+    table = fitted_table if figure.measured else text_table
+    return figure, frame, table(figure.table(frame), INDENTED_WIDTH, split="isa")
 
 
 def rows_json(frame: pd.DataFrame, figure_id: str, title: str) -> str:

@@ -67,7 +67,7 @@ def lay_out(built: Path, site: Path) -> str:
         if not newest:
             return f"{now} is in {site} as it was; {order[-1]} stays the newest."
         _copy(built, work / "newest", lambda page: _at_the_top(page, now))
-        (work / "newest" / ".nojekyll").write_text("")  # GitHub would leave out the folders that begin with _
+        (work / "newest" / ".nojekyll").write_text("", "utf-8")  # GitHub would leave out the folders that begin with _
         _swap(work, site, stale=set(os.listdir(site / "e" / order[-2])) if len(order) > 1 else set())
         return f"{now} is in {site}, as the newest and under e/{now.name}/."
     finally:

@@ -18,6 +18,7 @@ def text_table(frame: pd.DataFrame, width: int = WIDTH, split: str | None = None
     A frame that was pivoted works too: named index levels come first, column levels stand above each other.
     To fit, headers are broken at underscores, then the gaps are narrowed, then the table is made into one per
     value of the column `split`. What still does not fit is refused: a cut or wrapped table could be misread.
+    attrs: units by column, and under "right" the columns of text that hold numbers.
 
     >>> rows = pd.DataFrame({"isa": ["arm64", "riscv64"], "load_bytes": [88, 104]})
     >>> rows.attrs["units"] = {"load_bytes": "B"}
@@ -155,9 +156,9 @@ def _columns(frame: pd.DataFrame) -> list[_Column]:
     data += [frame.iloc[:, i] for i in range(frame.shape[1])]
     if not names:
         raise TramplabError("a table needs at least one column")
-    units = frame.attrs.get("units", {})
+    units, right = frame.attrs.get("units", {}), frame.attrs.get("right", ())
     return [
-        _Column(name, _unit(name, units), [_cell(value) for value in values], _is_number(values))
+        _Column(name, _unit(name, units), [_cell(value) for value in values], _is_number(values) or name[0] in right)
         for name, values in zip(names, data, strict=True)
     ]
 
