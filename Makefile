@@ -27,23 +27,17 @@ $(VENV)/installed: requirements.txt lib/pyproject.toml
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e lib
 	@touch $@
 
-# Built under a temporary name and renamed at the end: a _build/html that exists is a finished one.
+# Each is built from empty in _build/unfinished and takes the place of the one that is there when it is whole, and not before.
 book: $(VENV)/installed  ## build the book into _build/html from empty, executing every page
 	@echo "== building the book: every page is executed now, warnings are errors"
-	rm -rf _build
-	$(BUILD) --path-output _build/unfinished
-	mv _build/unfinished/_build/html _build/html
-	rm -rf _build/unfinished
+	@$(BUILD)
 	@echo "== done: $(CURDIR)/_build/html/index.html   (or: make serve)"
 
 text: $(VENV)/installed  ## build the book as plain text into _build/text
-	rm -rf _build/text _build/unfinished-text
-	$(BUILD) --builder custom --custom-builder text --path-output _build/unfinished-text
-	mv _build/unfinished-text/_build/text _build/text
-	rm -rf _build/unfinished-text
+	@$(BUILD) --builder custom --custom-builder text
 	@echo "== done: $(CURDIR)/_build/text/book/index.txt"
 
-# `make book` empties _build, so a folder that is to keep older editions is given as SITE=... and lies elsewhere.
+# `make clean` removes _build, so a folder that is to keep older editions is given as SITE=... and lies elsewhere.
 SITE ?= _build/site
 site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a web server in SITE=... (_build/site)
 	$(PY) -m tramplab.publish.site _build/html $(SITE)
@@ -55,7 +49,7 @@ test: $(VENV)/installed browser qemu  ## run all tests; installs Debian's Chromi
 bench: $(VENV)/installed  ## print the speed figures as ratios
 	cd lib && ../$(PY) -m bench
 
-# pytest marks every test that uses hypothesis; the profile is in lib/tests/conftest.py.
+# hypothesis marks its tests, and lib/tests/seeds.py those that draw only a seed; the profile is in lib/tests/conftest.py.
 fuzz: $(VENV)/installed  ## run the property tests with 10,000 examples each
 	cd lib && ../$(PY) -m pytest -m hypothesis --hypothesis-profile fuzz
 

@@ -1,26 +1,141 @@
-"""jupyter-book, started a second sooner: `python book_build.py build ...` for `jupyter-book build ...`.
+"""The command behind `make book` and `make text`; it takes the options of `jupyter-book`:
 
-jsonschema imports rfc3987_syntax where that is installed (JupyterLab brings it), which builds large grammars. They are for
-addresses in settings, of which a book has none to check, so here they are not found.
+    python book_build.py build . -W -n --keep-going [--path-output FOLDER]
 
-And each study's rows are made once for all pages, see lib/tramplab/studies/once.py: they are kept in a folder that goes with
-the build, so that the next one makes them again.
-
-And this machine is timed before anything else runs, unless it has been, because pages are executed side by side.
+Jupyter Book runs in a process of its own and writes into FOLDER/_build/unfinished; what is whole takes the place of
+FOLDER/_build/html. This process watches over it, says what went wrong, and leaves nothing running when it ends.
 """
 
+import argparse
+import contextlib
+import json
+import multiprocessing
 import os
+import signal
+import socket
 import sys
-import tempfile
+import traceback
+from pathlib import Path
 
-sys.modules["rfc3987_syntax"] = None
+import book_report
+import book_told
+import book_unfinished
 
-from jupyter_book.cli.main import main
+FAILED = 1  # exit status
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+WRITABLE = "What to do: see that %s is a folder that can be written, on a disk with space, then build again."
+PATIENCE = 10  # seconds for the processes of a build to end by themselves when they are told to
 
-from tramplab.native import kept
+
+def inside(end: socket.socket, watching: socket.socket, arguments: list[str], rows: Path):
+    """Jupyter Book's process, and a group of its own: Ctrl-C reaches only the process that watches.
+
+    It starts a second sooner without rfc3987_syntax, which jsonschema imports where it is installed (JupyterLab brings it) and
+    which builds large grammars: they are for addresses in settings, of which a book has none to check.
+
+    Each study's rows are made once for all pages, see lib/tramplab/studies/once.py: they are kept in a folder that goes with
+    the build, so that the next one makes them again. And this machine is timed before anything else runs, unless it has been,
+    because pages are executed side by side: the times, or why there are none, lie in that folder too.
+    """
+    os.setsid()
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    watching.close()
+    book_told.use(end)
+    rows.mkdir()
+    sys.modules["rfc3987_syntax"] = None
+    os.environ["TRAMPLAB_ROWS"] = str(rows)
+    try:
+        from jupyter_book.cli.main import main
+
+        from tramplab.emulate.toolchain import cache_dir
+        from tramplab.native import kept
+
+        cache_dir()  # where it cannot be written, that is said once and not by every page
+        print(kept.prepare(rows), flush=True)
+        os.environ[kept.CHOICE] = str(rows)
+        main(arguments)
+    except Exception as e:  # Jupyter Book raises one of its own from what Sphinx raised
+        cause = e.__cause__ or e
+        if type(cause).__name__ != "PagesFailed":
+            traceback.print_exception(cause)
+            book_told.tell("error", **book_told.error(cause))
+        sys.exit(FAILED)
+
+
+def watched(arguments: list[str], rows: Path) -> tuple[list[dict], int]:
+    """Run it; what it told, and its exit status. It ends when this is interrupted, or when what started this is gone."""
+    watching, end = socket.socketpair()
+    process = multiprocessing.get_context("fork").Process(target=inside, args=(end, watching, arguments, rows))
+    process.start()
+    end.close()
+    told = bytearray()
+    try:
+        listen(watching, process, told)
+    finally:
+        for number in SIGNALS:  # what is left to do takes no time, and is to be done once
+            signal.signal(number, signal.SIG_IGN)
+        end_all(watching, process)
+    return [json.loads(line) for line in told.split(b"\n")[:-1]], process.exitcode
+
+
+def listen(watching: socket.socket, process: multiprocessing.Process, told: bytearray):
+    """Until all processes of the build have ended, or the one that is to say how it went."""
+    parent = os.getppid()
+    watching.settimeout(1)
+    while True:
+        try:
+            if not (more := watching.recv(1 << 16)):
+                return
+            told += more
+        except TimeoutError:
+            if not process.is_alive():
+                return
+            if os.getppid() != parent:
+                raise KeyboardInterrupt from None
+
+
+def end_all(watching: socket.socket, process: multiprocessing.Process):
+    """Tell the processes that are left to end, and wait for it."""
+    try:
+        with contextlib.suppress(OSError):  # the other end is gone
+            watching.shutdown(socket.SHUT_WR)
+        watching.settimeout(PATIENCE)
+        while watching.recv(1 << 16):
+            pass
+    except TimeoutError:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.join()
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--path-output", type=Path, default=Path())
+    parser.add_argument("--custom-builder", dest="kind")
+    own, others = parser.parse_known_args(arguments)
+    build, kind = own.path_output / "_build", own.kind or "html"
+    others += ["--custom-builder", own.kind] if own.kind else []
+    kept = f"; the one in {build / kind} is as it was" if (build / kind).exists() else ""
+    for number in SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
+            signal.signal(number, signal.default_int_handler)
+    try:
+        with book_unfinished.folder(build) as folder:
+            told, status = watched([*others, "--path-output", str(folder)], folder.resolve() / "rows")
+            if status == 0:
+                book_unfinished.put(folder / "_build" / kind, build / kind)
+                return 0
+            command = "make text" if kind == "text" else "make book"
+            lines = [f"== the book was not built{kept}", *book_report.report(told, status, command)]
+    except KeyboardInterrupt:
+        lines = [f"== the build was interrupted{kept}"]
+    except book_unfinished.Busy:
+        lines = [f"== another build is running in {build}: wait for its end, or stop it."]
+    except OSError as e:
+        lines = [f"== the book was not built{kept}", f"{e.filename or build}: {e.strerror}.", WRITABLE % build]
+    print(*lines, sep="\n", file=sys.stderr, flush=True)
+    return FAILED
+
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="tramplab-rows-") as folder:
-        kept.main()
-        os.environ["TRAMPLAB_ROWS"] = folder
-        sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

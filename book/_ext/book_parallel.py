@@ -1,18 +1,19 @@
-"""Pages are executed side by side, as many at once as there are processors, up to MOST.
+"""Pages are executed side by side, as many at once as the processors and the memory that a build may use allow.
 
 Sphinx can read several documents at once, each in a process of its own, but Jupyter Book has no option for it. What a page
 costs is its cells: while one runs on one processor, the others would be idle.
 """
 
-import os
-
 import sphinx.builders
 
-MOST = 4  # kernels at once; each needs some 400 MB
+from tramplab import capacity
+
+PAGE = 650  # MB at most that a page takes (measured: up to 550 its kernel, 80 the process that reads it)
+SPARE = 150  # MB for what the process that writes the pages still takes while they are read (measured: 110)
 
 
 def setup(app):
-    app.parallel = min(os.cpu_count() or 1, MOST)
+    app.parallel = capacity.at_once(PAGE, SPARE)
     app.connect("env-updated", write_alone)
     one_document_per_task()
     # Always loaded by sphinx_external_toc, it says nothing of parallel reading, which Sphinx then refuses with a warning.

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
 CHAPTERS = [chapter for part in TOC["parts"] for chapter in part["chapters"]]
 PAGES = [TOC["root"], *(page["file"] for chapter in CHAPTERS for page in (chapter, *chapter.get("sections", ())))]
 DESKTOP, PHONE = (1280, 900), (390, 844)
@@ -58,7 +58,7 @@ def site(tmp_path_factory) -> Path:
     out = (out.parent if "PYTEST_XDIST_WORKER" in os.environ else out) / "book"  # one for all workers
     html = out / "_build" / "html"
     out.mkdir(exist_ok=True)
-    with (out / "lock").open("w") as lock:
+    with (out / "lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (out / "built").exists():
             build(out)
@@ -78,7 +78,7 @@ def build(out: Path) -> None:
         "--path-output",
         str(out),
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, f"the book does not build:\n{done.stdout[-3000:]}\n{done.stderr[-8000:]}"
 
 

@@ -29,7 +29,7 @@ def test_a_request_that_leaves_is_reported(browser, site, tmp_path):
 
 def test_a_chart_that_is_not_drawn_is_reported(browser, site, tmp_path):
     shutil.copytree(site, tmp_path / "site")
-    (tmp_path / "site" / "_static" / "vega-bundle.js").write_text("window.tramplabVega = async () => {};")
+    (tmp_path / "site" / "_static" / "vega-bundle.js").write_text("window.tramplabVega = async () => {};", "utf-8")
     seen = visit(browser, (tmp_path / "site").as_uri(), pages_with_chart(site)[0], patience=500, charts=True)
     assert seen.charts and seen.problems() == [f"chart with 0 marks of {expected}" for expected, _ in seen.charts]
 
@@ -60,7 +60,7 @@ def test_charts_are_pictures_without_javascript(browser, bases, site, size):
 @pytest.mark.parametrize("page", PAGES)
 def test_page_opens_as_a_notebook(page):
     """JupyterLab refuses a page whose front matter makes no valid notebook; the book's build does not mind."""
-    text = (ROOT / f"{page}.md").read_text()
+    text = (ROOT / f"{page}.md").read_text("utf-8")
     if "{code-cell}" in text:
         notebook = jupytext.reads(text, fmt="md:myst")
         nbformat.validate(notebook)

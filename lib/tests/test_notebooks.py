@@ -7,7 +7,7 @@ from nbclient import NotebookClient
 
 from tramplab.publish.site import read_edition
 
-WITH_CELLS = [page for page in PAGES if "{code-cell}" in (ROOT / f"{page}.md").read_text()]
+WITH_CELLS = [page for page in PAGES if "{code-cell}" in (ROOT / f"{page}.md").read_text("utf-8")]
 
 
 def outputs(notebook) -> list[str]:

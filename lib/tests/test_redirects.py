@@ -60,16 +60,16 @@ def moved_book(folder, listed=LIST, index="", new=NEW):
     """Build it as `make book` does; whether it was built, and what was said."""
     command, environment = small_book(folder, index)
     page = folder / "book" / "index.md"
-    page.write_text(page.read_text().replace("# Small", "(small)=\n# Small"))
-    (folder / "book" / "new.md").write_text(new)
+    page.write_text(page.read_text("utf-8").replace("# Small", "(small)=\n# Small"), "utf-8")
+    (folder / "book" / "new.md").write_text(new, "utf-8")
     toc = {"format": "jb-book", "root": "book/index", "chapters": [{"file": "book/new"}]}
-    (folder / "_toc.yml").write_text(yaml.safe_dump(toc))
+    (folder / "_toc.yml").write_text(yaml.safe_dump(toc), "utf-8")
     (folder / "data").mkdir()
-    (folder / "data" / permalinks.FILE).write_text(listed)
-    (folder / "data" / "releases.yml").write_text("")
-    (folder / "CITATION.cff").write_text((ROOT / "CITATION.cff").read_text())
+    (folder / "data" / permalinks.FILE).write_text(listed, "utf-8")
+    (folder / "data" / "releases.yml").write_text("", "utf-8")
+    (folder / "CITATION.cff").write_text((ROOT / "CITATION.cff").read_text("utf-8"), "utf-8")
     environment |= {"TRAMPLAB_DATA": str(folder / "data"), "TRAMPLAB_URL": "https://example.org/x"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
     return done.returncode == 0, done.stdout + done.stderr
 
 
@@ -165,12 +165,12 @@ def test_moved_addresses_work_without_scripts(browser, addresses):
 
 
 def test_pages_from_which_nothing_moved_say_nothing(small):
-    assert "tl-moved" in (small / "book" / "index.html").read_text()
-    assert "tl-moved" not in (small / "book" / "new.html").read_text()
+    assert "tl-moved" in (small / "book" / "index.html").read_text("utf-8")
+    assert "tl-moved" not in (small / "book" / "new.html").read_text("utf-8")
 
 
 def test_short_links_name_the_frozen_page(small):
-    page = (small / "p" / "former.html").read_text()
+    page = (small / "p" / "former.html").read_text("utf-8")
     assert '<link rel="canonical" href="https://example.org/x/e/0.1/book/new.html#here">' in page
     assert Links(page).links[-1] == "../book/new.html#here"
 

@@ -1,6 +1,7 @@
 """The set-up and the rules of the checkout: imports, requirements, make targets, and builds that must fail."""
 
 import ast
+import functools
 import importlib.metadata
 import json
 import os
@@ -18,6 +19,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from tramplab.capacity import processors
 from tramplab.emulate.toolchain import cache_dir
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +27,7 @@ PACKAGE = ROOT / "lib" / "tramplab"
 
 # -- imports: what each part may import, besides itself and what everything rests on
 
-BASE = {"errors", "paths"}
+BASE = {"errors", "paths", "capacity", "revision"}
 BELOW = {
     **dict.fromkeys(BASE, set()),
     "isa": set(),
@@ -69,10 +71,15 @@ def forbidden(names: set[str], part: str) -> set[str]:
     return {name for name, target in known.items() if target not in BELOW[part] | BASE | {part}}
 
 
-def modules():
+@functools.cache
+def modules() -> list[tuple[Path, str, set[str]]]:
+    """Every module of the package: where in it, of which part, and what it imports."""
+    found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         inside = path.relative_to(PACKAGE)
-        yield inside, inside.parts[0].removesuffix(".py"), imports(path.read_text(), ("tramplab", *inside.parts[:-1]))
+        names = imports(path.read_text("utf-8"), ("tramplab", *inside.parts[:-1]))
+        found.append((inside, inside.parts[0].removesuffix(".py"), names))
+    return found
 
 
 def test_imports_point_downwards():
@@ -112,13 +119,14 @@ def test_an_import_that_points_downwards_is_allowed():
 
 def wanted() -> dict[str, tuple[Requirement, str]]:
     """Name to requirement and reason, from requirements.in."""
-    lines = (line for line in (ROOT / "requirements.in").read_text().splitlines() if line and not line.startswith("#"))
+    text = (ROOT / "requirements.in").read_text("utf-8")
+    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
     pairs = [(Requirement(spec), reason.strip()) for spec, _, reason in (line.partition("#") for line in lines)]
     return {canonicalize_name(requirement.name): (requirement, reason) for requirement, reason in pairs}
 
 
 def locked() -> dict[str, Requirement]:
-    lines = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if not line.startswith("#")]
+    lines = [line for line in (ROOT / "requirements.txt").read_text("utf-8").splitlines() if not line.startswith("#")]
     bad = [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+( ; [\w.]+ [=!<]+ \"[\w.]+\"( and .*)?)?", line)]
     assert bad == [], "the lock has only lines of the form name==version, with a marker where needed"
     return {canonicalize_name(Requirement(line).name): Requirement(line) for line in lines}
@@ -178,8 +186,8 @@ def test_the_package_asks_only_for_what_is_locked():
 
 
 def test_every_target_is_in_make_help():
-    targets = re.search(r"^\.PHONY:(.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()
-    help_text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    targets = re.search(r"^\.PHONY:(.*)$", (ROOT / "Makefile").read_text("utf-8"), re.M)[1].split()
+    help_text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True).stdout
     documented = re.findall(r"^make (\w+)\s+\S", help_text, re.M)
     assert set(targets) - set(documented) == {"browser", "qemu"}  # steps of `make test`
 
@@ -190,7 +198,7 @@ def test_every_target_is_in_make_help():
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "data/README.md"])
 def test_files_that_are_named_exist(name):
     """Every path in backticks, from the root, the package, its tests or the file's own folder; * stands for anything."""
-    text = (ROOT / name).read_text()
+    text = (ROOT / name).read_text("utf-8")
     named = [n for n in re.findall(r"`([\w./*-]+)`", text) if re.search(r"/[\w*]|\w\.(py|md|yml|csv|txt|S|cff)$", n)]
     folders = (ROOT, PACKAGE, ROOT / "lib" / "tests", (ROOT / name).parent)
     made = r"_build/|/e/|book/<|.*index\.html|\.ci/|NAME"
@@ -199,9 +207,9 @@ def test_files_that_are_named_exist(name):
 
 
 def test_the_examples_to_imitate_exist():
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     for example, file in (("arm64-call-ops", "data/releases.yml"), ("s5", "data/claims.yml")):
-        assert f"`{example}` in `{file}`" in text and re.search(rf"\b{example}\b", (ROOT / file).read_text())
+        assert f"`{example}` in `{file}`" in text and re.search(rf"\b{example}\b", (ROOT / file).read_text("utf-8"))
 
 
 # -- builds of a small book with the settings of this one
@@ -219,29 +227,28 @@ def small_book(folder: Path, body: str) -> tuple[list[str], dict[str, str]]:
     shutil.copy(ROOT / "book" / "references.bib", folder / "book" / "references.bib")
     (folder / "lib").mkdir()
     shutil.copy(ROOT / "lib" / "pyproject.toml", folder / "lib" / "pyproject.toml")
-    (folder / "_toc.yml").write_text(yaml.safe_dump({"format": "jb-book", "root": "book/index"}))
-    (folder / "book" / "index.md").write_text(FRONT_MATTER + "# Small\n\n" + body)
+    (folder / "_toc.yml").write_text(yaml.safe_dump({"format": "jb-book", "root": "book/index"}), "utf-8")
+    (folder / "book" / "index.md").write_text(FRONT_MATTER + "# Small\n\n" + body, "utf-8")
     # A user whose own kernel of the same name and IPython start-up file must not matter.
     home = folder / "home"
     kernel = home / ".local" / "share" / "jupyter" / "kernels" / "python3" / "kernel.json"
     start = home / ".ipython" / "profile_default" / "startup" / "00.py"
     for path in (kernel, start):
         path.parent.mkdir(parents=True)
-    kernel.write_text(
-        json.dumps({"argv": ["/bin/false", "{connection_file}"], "display_name": "x", "language": "python"})
-    )
-    start.write_text("import sys; print('start-up file', file=sys.stderr)")
+    spec = {"argv": ["/bin/false", "{connection_file}"], "display_name": "x", "language": "python"}
+    kernel.write_text(json.dumps(spec), "utf-8")
+    start.write_text("import sys; print('start-up file', file=sys.stderr)", "utf-8")
     installed = f"{sys.prefix}/installed"  # -o: the environment this test runs in is taken as it is
     command = ["make", "book", f"VENV={sys.prefix}", "-o", installed]
-    # ... and what the other tests have built and timed need not be built and timed again
-    cache = {"TRAMPLAB_CACHE": str(cache_dir())}
-    return command, {**os.environ, **cache, "HOME": str(home), "MAKEFLAGS": "", "NO_COLOR": "1"}
+    # ... and what the other tests have built need not be built again; no page of such a book shows times
+    own = {"TRAMPLAB_CACHE": str(cache_dir()), "TRAMPLAB_TIMES": "off"}
+    return command, {**os.environ, **own, "HOME": str(home), "MAKEFLAGS": "", "MAKELEVEL": "0", "NO_COLOR": "1"}
 
 
 def build(folder: Path, body: str) -> tuple[bool, str]:
     """Whether the small book was built, and what the build said."""
     command, environment = small_book(folder, body)
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
     built = (folder / "_build" / "html" / "index.html").exists()
     assert built == (done.returncode == 0), "a failed build left pages, or a good one left none"
     return built, done.stdout + done.stderr
@@ -254,7 +261,7 @@ def test_a_good_page_builds_with_this_python(tmp_path):
     )
     built, said = build(tmp_path, body)
     assert built, said
-    page = (tmp_path / "_build" / "html" / "book" / "index.html").read_text()
+    page = (tmp_path / "_build" / "html" / "book" / "index.html").read_text("utf-8")
     assert ">42<" in page and f"prefix {sys.prefix}" in page
     assert "ipc sockets" in page  # two kernels at once could choose the same TCP port
     assert re.search(r"== done: \S+/_build/html/index.html", said)
@@ -266,12 +273,12 @@ def test_what_a_slow_cell_prints_is_one_output(tmp_path):
     body = "```{code-cell}\nimport time\nfor n in range(6):\n    print(n, end=' ')\n    time.sleep(0.1)\n```\n"
     built, said = build(tmp_path, body)
     assert built, said
-    notebook = json.loads((tmp_path / "_build" / "html" / "book" / "index.ipynb").read_text())
+    notebook = json.loads((tmp_path / "_build" / "html" / "book" / "index.ipynb").read_text("utf-8"))
     (output,) = (output for cell in notebook["cells"] for output in cell.get("outputs", []))
     assert "".join(output["text"]).split() == list("012345")
 
 
-@pytest.mark.skipif(os.cpu_count() == 1, reason="one processor executes one page at a time")
+@pytest.mark.skipif(processors() == 1, reason="one processor executes one page at a time")
 def test_pages_are_executed_side_by_side(tmp_path):
     """Two pages that wait for one another both end, and every page is there."""
     command, environment = small_book(tmp_path, GOOD_CELL)
@@ -282,12 +289,10 @@ def test_pages_are_executed_side_by_side(tmp_path):
     pages = {"a": meet.format(own="A", other="B"), "b": meet.format(own="B", other="A")}
     pages |= dict.fromkeys("cdef", "Text.\n")  # Sphinx reads five documents one by one, and six at once
     for name, body in pages.items():
-        (tmp_path / "book" / f"{name}.md").write_text(FRONT_MATTER + f"# Page {name}\n\n" + body)
-    chapters = [{"file": f"book/{name}"} for name in pages]
-    (tmp_path / "_toc.yml").write_text(
-        yaml.safe_dump({"format": "jb-book", "root": "book/index", "chapters": chapters})
-    )
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        (tmp_path / "book" / f"{name}.md").write_text(FRONT_MATTER + f"# Page {name}\n\n" + body, "utf-8")
+    toc = {"format": "jb-book", "root": "book/index", "chapters": [{"file": f"book/{name}"} for name in pages]}
+    (tmp_path / "_toc.yml").write_text(yaml.safe_dump(toc), "utf-8")
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout + done.stderr
     built = {path.stem for path in (tmp_path / "_build" / "html" / "book").glob("*.html")}
     assert built == {"index", *pages}
@@ -322,7 +327,7 @@ def test_an_interrupted_build_leaves_no_pages(tmp_path):
     command, environment = small_book(
         tmp_path, "```{code-cell}\nopen('started', 'w').close()\nimport time; time.sleep(60)\n```\n"
     )
-    with open(tmp_path / "log", "w") as log:
+    with open(tmp_path / "log", "wb") as log:
         process = subprocess.Popen(
             command, cwd=tmp_path, env=environment, stdout=log, stderr=log, start_new_session=True
         )
@@ -331,5 +336,5 @@ def test_an_interrupted_build_leaves_no_pages(tmp_path):
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(30) != 0
-    assert (tmp_path / "book" / "started").exists(), (tmp_path / "log").read_text()
+    assert (tmp_path / "book" / "started").exists(), (tmp_path / "log").read_text("utf-8")
     assert not (tmp_path / "_build" / "html").exists()
