@@ -11,8 +11,9 @@ import abi_calls
 import abi_places
 import bpf_abi
 import pytest
-from hypothesis import Phase, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from seeds import drawn, seeds
 
 PLACES = tuple(
     abi_places.Place(isa, release)
@@ -25,10 +26,8 @@ PLACES = tuple(
 )
 CASES = [(place, hook) for place in PLACES for hook in bpf_abi.HOOKS]
 
-states = settings(phases=(Phase.explicit, Phase.generate), max_examples=settings.default.max_examples // 6)
 
-
-@pytest.fixture(scope="module", params=CASES, ids=lambda c: f"{c[0]}-{c[1]}")
+@pytest.fixture(params=CASES, ids=lambda c: f"{c[0]}-{c[1]}")
 def hooked(request):
     """A kernel with the programs attached, once for all states."""
     place, hook = request.param
@@ -37,11 +36,11 @@ def hooked(request):
         yield h
 
 
-@states
-@given(st.integers(0, (1 << 64) - 1))
-def test_a_call_with_programs_keeps_the_calling_convention(hooked, seed):
+@drawn
+def test_a_call_with_programs_keeps_the_calling_convention(hooked, request):
     """Arguments, results, callee-saved registers, stack and counters are as without, and each program saw its due."""
-    hooked.check(seed)
+    for seed in seeds(request.node.name, settings.default.max_examples // 6):
+        hooked.check(seed)
 
 
 @functools.lru_cache(maxsize=1)

@@ -48,7 +48,7 @@ def source() -> str:
 def guest(tmp_path_factory):
     """The lab kernel's sources with the drawn functions added."""
     folder = shutil.copytree(GUEST, tmp_path_factory.mktemp("guest") / "guest")
-    with (folder / "functions.c").open("a") as f:
+    with (folder / "functions.c").open("a", encoding="utf-8") as f:
         f.write(source())
     return folder
 

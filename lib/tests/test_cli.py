@@ -96,7 +96,7 @@ def test_run_formats_hold_the_same_rows(tramplab):
     as_csv = list(csv.DictReader(io.StringIO(tramplab("run", "counting", "--format", "csv")[1])))
     assert [{k: str(v) for k, v in row.items()} for row in as_json["rows"]] == as_csv
     assert as_json["units"] == {"load_bytes": "B", "store_bytes": "B"}
-    assert tramplab("run", "counting")[1] == cli.expected_file("counting").read_text()
+    assert tramplab("run", "counting")[1] == cli.expected_file("counting").read_text("utf-8")
 
 
 def test_run_output_is_whole_or_absent(tramplab, tmp_path, monkeypatch):
@@ -161,9 +161,9 @@ def test_a_broken_trampoline_is_one_line(tramplab, tmp_path, monkeypatch, isa, f
     shutil.copytree(GUEST, guest)
     source = guest / isa / file
     first = {"x86_64": "\tsubq\t$FRAME, %rsp", "arm64": "\tmov\tx10, sp", "riscv64": "\taddi\tsp, sp, -FRAME"}[isa]
-    text = source.read_text()
+    text = source.read_text("utf-8")
     assert first in text
-    source.write_text(text.replace(first, f"\t{instruction}\n{first}"))
+    source.write_text(text.replace(first, f"\t{instruction}\n{first}"), "utf-8")
     monkeypatch.setitem(Kernel.__init__.__kwdefaults__, "guest", guest)
     status, out, err = tramplab("measure", isa, "ops")
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -174,7 +174,7 @@ def test_a_broken_trampoline_is_one_line(tramplab, tmp_path, monkeypatch, isa, f
 def test_a_reader_that_leaves_is_no_error():
     """`tramplab trace ... | head -1` ends quietly."""
     command = f"{sys.executable} -m tramplab.cli trace arm64 ops | head -1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, encoding="utf-8")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -182,11 +182,9 @@ def test_interrupt_is_one_line(tmp_path):
     """Ctrl-C in a long run: one line, status 130, nothing half-written."""
     target = tmp_path / "rows.csv"
     command = [sys.executable, "-m", "tramplab.cli", "run", "single_callback", "--output", str(target)]
-    env = {
-        **os.environ,
-        "TRAMPLAB_CACHE": str(tmp_path / "cache"),
-    }  # building the images takes long enough to interrupt
-    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    # building the images takes long enough to interrupt
+    env = {**os.environ, "TRAMPLAB_CACHE": str(tmp_path / "cache"), "TRAMPLAB_ROWS": ""}
+    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, encoding="utf-8")
     patience = time.monotonic() + 60  # importing takes its time on a busy machine
     while not (tmp_path / "cache").exists() and time.monotonic() < patience:
         time.sleep(0.02)
@@ -208,7 +206,7 @@ def test_interrupt_before_the_command_line_is_there():
         "from tramplab.__main__ import main\n"
         "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf-8")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "tramplab: interrupted.\n")
 
 

@@ -12,9 +12,12 @@ import abi
 import abi_places
 import pytest
 from abi import STATES
+from objects import Objects
 
 from tramplab import GuestFault, StepLimit
+from tramplab.emulate import toolchain
 from tramplab.emulate.toolchain import GUEST
+from tramplab.isa import ISAS
 
 
 @dataclass(frozen=True)
@@ -368,18 +371,48 @@ def copied(folder: Path) -> Path:
     return Path(shutil.copytree(GUEST, folder / "guest"))
 
 
+def broken(folder: Path, mutant) -> Path:
+    """The sources of a mutant."""
+    guest = copied(folder)
+    source = guest / mutant.file
+    text = source.read_text("utf-8")
+    assert text.count(mutant.old) == 1, f"{mutant.file} has {text.count(mutant.old)} times {mutant.old!r}"
+    source.write_text(text.replace(mutant.old, mutant.new), "utf-8")
+    return guest
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory) -> Path:
+    """The folder of what mutants have in common."""
+    return tmp_path_factory.mktemp("objects")
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_a_mutant_is_caught(mutant, tmp_path, monkeypatch):
+def test_a_mutant_is_caught(mutant, tmp_path, monkeypatch, objects):
     """The broken kernel fails the ABI check, or faults or hangs in the attempt."""
     monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "cache"))  # nobody wants to keep these
-    guest = copied(tmp_path)
-    source = guest / mutant.file
-    text = source.read_text()
-    assert text.count(mutant.old) == 1, f"{mutant.file} has {text.count(mutant.old)} times {mutant.old!r}"
-    source.write_text(text.replace(mutant.old, mutant.new))
+    guest = broken(tmp_path, mutant)
+    monkeypatch.setattr(toolchain, "run_tool", Objects(objects, guest))
     lab = abi.Lab(abi_places.Place(mutant.isa, mutant.release), guest)
     with pytest.raises((AssertionError, GuestFault, StepLimit)):
         abi.play(lab, mutant.hook, STATES)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_mutants_are_what_the_toolchain_makes_of_them(isa, tmp_path, monkeypatch, objects):
+    """With objects of the mutants before them, as without: the same bytes."""
+    first, second = [m for m in MUTANTS if m.isa == isa and m.file.endswith(".S")][:2]
+    images = []
+    for name, mutant, run in (("a", first, Objects), ("b", second, Objects), ("c", second, None)):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / name / "cache"))
+        guest = broken(tmp_path / name, mutant)
+        with monkeypatch.context() as patch:
+            if run:
+                patch.setattr(toolchain, "run_tool", run(objects, guest))
+            images.append(abi.Lab(abi_places.Place(isa, mutant.release), guest).kernel.image.path)
+    one, other, whole = images
+    assert other.read_bytes() == whole.read_bytes() != one.read_bytes() and other.name == whole.name
 
 
 @pytest.mark.parametrize(("isa", "release", "hook"), PLACES, ids=map("-".join, PLACES))

@@ -104,7 +104,7 @@ def _header(block: str, isa: str, file: str) -> Header:
     return Header(isa, file, name, stands[2], stands[3], tuple(saves), tuple(frames))
 
 
-SOURCES = {f"{isa}/{f.name}": f.read_text() for isa in ISAS for f in sorted((GUEST / isa).glob("*.S"))}
+SOURCES = {f"{isa}/{f.name}": f.read_text("utf-8") for isa in ISAS for f in sorted((GUEST / isa).glob("*.S"))}
 HEADERS = [h for file, text in SOURCES.items() for h in headers_in(text, file.split("/")[0], file)]
 
 #: Trampoline -> the hooks whose calls go through it and no other: alone, and in company.
@@ -245,9 +245,9 @@ def test_a_header_that_is_wrong_is_noticed(isa, file, old, new, tmp_path, monkey
     monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "cache"))
     guest = Path(shutil.copytree(GUEST, tmp_path / "guest"))
     source, place = guest / isa / file, Place(isa, "v7.2")
-    text = source.read_text()
+    text = source.read_text("utf-8")
     assert text.count(old) == 1
-    source.write_text(text.replace(old, new))
+    source.write_text(text.replace(old, new), "utf-8")
     k, header = Kernel(place.isa, place.release, guest=guest), header_of("ftrace_caller", place)
     seen, defines = observe(k, (Ops(),)), defined(place)
     said = header.under(header.saves, defines), header.under(header.frame, defines)
