@@ -47,8 +47,7 @@ def inside(end: socket.socket, watching: socket.socket, arguments: list[str], ro
     os.environ["TRAMPLAB_ROWS"] = str(rows)
     try:
         from jupyter_book.cli.main import main
-
-        from tramplab.emulate.toolchain import cache_dir
+        from tramplab.build.toolchain import cache_dir
         from tramplab.native import kept
 
         cache_dir()  # where it cannot be written, that is said once and not by every page

@@ -18,10 +18,10 @@ from tramplab.analyse.lower import lower
 from tramplab.analyse.program import program
 from tramplab.emulate.machine import COUNT, NONE, RECORD
 from tramplab.errors import TramplabError
-from tramplab.ftrace.kernel import Kernel
-from tramplab.ftrace.measure import measure
 from tramplab.ftrace.ops import Ops
 from tramplab.isa import ISAS
+from tramplab.lab.kernel import Kernel
+from tramplab.lab.measure import measure
 from tramplab.publish.fitted import fitted_table
 from tramplab.studies import native_shapes, single_callback
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tramplab.emulate.assemble import assemble
-from tramplab.ftrace.kernel import Kernel
+from tramplab.build.assemble import assemble
+from tramplab.lab.kernel import Kernel
 
 OFFSET = 0xC000  # in the module area, behind every generated trampoline
 

@@ -17,11 +17,10 @@ from pathlib import Path
 
 from abi_calls import FUNCTIONS, MAKERS, MASK, WORDS, Call
 from abi_places import HOOKS, OWN_SETS, Place
-
 from tramplab import Direct, GuestFault, Kernel, Ops, TramplabError
+from tramplab.build.toolchain import GUEST
 from tramplab.emulate import decode
 from tramplab.emulate.machine import COUNT, NONE
-from tramplab.emulate.toolchain import GUEST
 from tramplab.isa import ISAS
 
 #: Seeds of states: enough for every function several times, halting at the body in half of them.

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 
 import abi
 import abi_calls
-
 from tramplab import Ops
-from tramplab.ftrace import arguments
-from tramplab.ftrace.bpf import Bpf
+from tramplab.trampolines import arguments
+from tramplab.trampolines.bpf import Bpf
 
 #: Functions that return a struct cannot have programs.
 FUNCTIONS = tuple(f for f in abi_calls.FUNCTIONS if "return" not in f)

@@ -6,7 +6,7 @@ import functools
 
 from tramplab import Kernel
 from tramplab.analyse.call import Call
-from tramplab.emulate.assemble import assemble
+from tramplab.build.assemble import assemble
 from tramplab.emulate.trace import Recording
 
 OFFSET = 0xC000  # in the module area, where nothing else lies

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-
 from tramplab import isa as isas
-from tramplab.ftrace import shapes
-from tramplab.ftrace.kernel import LATEST
 from tramplab.isa import ISAS
+from tramplab.lab.kernel import LATEST
 from tramplab.native import Result, default_hooks
 from tramplab.native.agreement import agreed
+from tramplab.trampolines import shapes
 
 #: What /proc/cpuinfo says, and the maker: modelled cores, their neighbours, others, and what nobody has heard of.
 CPUS = {

@@ -7,7 +7,7 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from tramplab.emulate import toolchain
+from tramplab.build import toolchain
 
 
 class Objects:

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from bench.loops import LOOPS
 from tramplab import TramplabError
-from tramplab.emulate import assemble, decode
+from tramplab.build import assemble
+from tramplab.emulate import decode
 from tramplab.isa import ISAS
 from tramplab.studies.counting import EXAMPLES
 
@@ -81,6 +81,6 @@ def test_suite_without_keystone(tmp_path):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen]
     done = subprocess.run(command, cwd=HERE.parent, env=env, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout[-2000:]
-    probe = "from tramplab.emulate import assemble; print(assemble.keystone)"
+    probe = "from tramplab.build import assemble; print(assemble.keystone)"
     seen = subprocess.run([sys.executable, "-c", probe], env=env, capture_output=True, encoding="utf-8")
     assert seen.stdout == "None\n"

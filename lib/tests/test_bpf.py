@@ -2,13 +2,12 @@
 
 import abi_calls
 import pytest
-
 from tramplab import Bpf, Direct, Kernel, Ops, TramplabError
 from tramplab.analyse.returnstack import replay
-from tramplab.ftrace import hooks
-from tramplab.ftrace.bpf.request import MOST_PROGRAMS
 from tramplab.isa import ISAS
 from tramplab.isa.x86_64 import CALL, JMP
+from tramplab.lab import hooks
+from tramplab.trampolines.bpf.request import MOST_PROGRAMS
 
 CAN = [
     ("x86_64", "v5.17"),

@@ -11,12 +11,11 @@ import abi
 import abi_places
 import bpf_abi
 import pytest
-
 from tramplab import TramplabError
-from tramplab.ftrace.bpf import trampolines
-from tramplab.ftrace.bpf.code import Text
-from tramplab.ftrace.bpf.shape import items
 from tramplab.isa import ISAS
+from tramplab.trampolines.bpf import trampolines
+from tramplab.trampolines.bpf.code import Text
+from tramplab.trampolines.bpf.shape import items
 
 FUNCTION = "eight_args"
 TIME = "the start time is for statistics of run time, which are off"

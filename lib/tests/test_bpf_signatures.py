@@ -7,13 +7,12 @@ import shutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tramplab import Bpf, Kernel, TramplabError
-from tramplab.emulate.dwarf import Prototype, Value
-from tramplab.emulate.toolchain import GUEST
-from tramplab.ftrace.arguments import places
-from tramplab.ftrace.bpf.signature import require
+from tramplab.build.dwarf import Prototype, Value
+from tramplab.build.toolchain import GUEST
 from tramplab.isa import ISAS
+from tramplab.trampolines.arguments import places
+from tramplab.trampolines.bpf.signature import require
 
 COUNT = 40
 #: Parameter types: C name, words, and how the words are read in C.

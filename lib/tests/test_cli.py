@@ -11,13 +11,12 @@ import sys
 import time
 
 import pytest
-
 from tramplab import cli
+from tramplab.build.toolchain import GUEST
 from tramplab.emulate.counts import COMPONENTS
-from tramplab.emulate.toolchain import GUEST
-from tramplab.ftrace import hooks
-from tramplab.ftrace.kernel import Kernel
 from tramplab.isa import ISAS
+from tramplab.lab import hooks
+from tramplab.lab.kernel import Kernel
 
 FIELDS = ["instructions", "loads", "stores", "load_bytes", "store_bytes", "branches_taken"]
 

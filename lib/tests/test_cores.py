@@ -6,10 +6,9 @@ import copy
 
 import pytest
 import yaml
-
 from tramplab import TramplabError
 from tramplab.analyse import cores, cycles
-from tramplab.ftrace.measure import run
+from tramplab.lab.measure import run
 from tramplab.paths import data_file
 
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tramplab import Direct, Kernel, Ops
 from tramplab import isa as isas
+from tramplab.build.assemble import assemble
 from tramplab.emulate import counts, decode, machine, meter
-from tramplab.emulate.assemble import assemble
 from tramplab.emulate.counts import COMPONENTS, Counts
 from tramplab.emulate.trace import Frame, Recording, Step, frame_of
 from tramplab.errors import StepLimit, TramplabError

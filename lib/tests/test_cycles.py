@@ -12,7 +12,6 @@ import handmade
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tramplab import Kernel, TramplabError, cli
 from tramplab.analyse import cores, cycles, pipeline
 from tramplab.analyse.call import Call
@@ -20,9 +19,9 @@ from tramplab.analyse.cores import Core, Parameter
 from tramplab.analyse.lower import lower
 from tramplab.analyse.operations import arm64, riscv64, x86_64
 from tramplab.analyse.program import program
-from tramplab.ftrace import shapes
-from tramplab.ftrace.measure import run
 from tramplab.ftrace.ops import Ops
+from tramplab.lab.measure import run
+from tramplab.trampolines import shapes
 
 # a core whose every number is told, with more of everything than a short sequence can use up
 

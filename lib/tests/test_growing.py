@@ -1,13 +1,12 @@
 """Studies that attach more and more to one function: several callbacks, and functions of several arguments."""
 
 import pytest
-
 from tramplab import Direct, Kernel, Ops, TramplabError
 from tramplab.analyse.measure import measure
 from tramplab.emulate.counts import Counts
-from tramplab.ftrace import hooks
-from tramplab.ftrace.growing import growing
 from tramplab.isa import ISAS
+from tramplab.lab import hooks
+from tramplab.lab.growing import growing
 from tramplab.studies import arguments, callbacks, single_callback
 
 

@@ -5,9 +5,8 @@ import re
 
 import pytest
 from complaints import complaint, works
-
 from tramplab import GuestFault, Kernel, Ops, StepLimit
-from tramplab.emulate.assemble import assemble
+from tramplab.build.assemble import assemble
 from tramplab.emulate.machine import STACK_SIZE
 from tramplab.isa import arm64, x86_64
 

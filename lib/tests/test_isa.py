@@ -9,10 +9,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tramplab import Kernel, Ops
+from tramplab.build.toolchain import run_tool
 from tramplab.emulate import decode
-from tramplab.emulate.toolchain import run_tool
 from tramplab.errors import TramplabError
 from tramplab.isa import ISAS, arm64, get, riscv64, x86_64
 

@@ -6,10 +6,9 @@ import shutil
 
 import handmade
 import pytest
-
 from tramplab.analyse import cores, mca
 from tramplab.analyse.call import Call
-from tramplab.ftrace.measure import run
+from tramplab.lab.measure import run
 
 installed = pytest.mark.skipif(shutil.which(mca.PROGRAM) is None, reason="llvm-mca is not installed")
 #: In LLVM since release 14 or longer.

@@ -13,10 +13,9 @@ import abi_places
 import pytest
 from abi import STATES
 from objects import Objects
-
 from tramplab import GuestFault, StepLimit
-from tramplab.emulate import toolchain
-from tramplab.emulate.toolchain import GUEST
+from tramplab.build import toolchain
+from tramplab.build.toolchain import GUEST
 from tramplab.isa import ISAS
 
 

@@ -16,17 +16,16 @@ import pytest
 from hosts import HOST, error, every_isa, host_isa, runner
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tramplab import Kernel, Ops, native
 from tramplab import isa as isas
-from tramplab.emulate import toolchain
-from tramplab.ftrace.measure import FUNCTIONS
-from tramplab.ftrace.shapes import Shape
+from tramplab.build import toolchain
 from tramplab.isa import ISAS
+from tramplab.lab.measure import FUNCTIONS
 from tramplab.native import run, script, states
 from tramplab.native.result import Result
 from tramplab.native.script import Answers, Plan
 from tramplab.native.states import Region
+from tramplab.trampolines.shapes import Shape
 
 SHAPES = (Shape(2, 0, True), Shape(3, 3, True, observe=True), Shape(14, 2, False, observe=True))
 

@@ -4,11 +4,10 @@ import json
 
 import pytest
 from hosts import error, host_isa
-
 from tramplab import native
-from tramplab.ftrace import shapes
 from tramplab.native import command, host
 from tramplab.native.result import Result
+from tramplab.trampolines import shapes
 
 # --- The circumstances
 

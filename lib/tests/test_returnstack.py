@@ -9,7 +9,6 @@ import handmade
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tramplab import Kernel
 from tramplab.analyse import returnstack
 from tramplab.analyse.links import NOTHING, POP, POP_PUSH, PUSH, arm64, riscv64, x86_64
@@ -17,9 +16,11 @@ from tramplab.analyse.measure import measure
 from tramplab.analyse.returnstack import Event, Stack, play, replay, steady
 from tramplab.emulate import decode
 from tramplab.errors import TramplabError
-from tramplab.ftrace import hooks, releases, shapes
-from tramplab.ftrace.measure import run
+from tramplab.ftrace import releases
 from tramplab.isa import ISAS, get
+from tramplab.lab import hooks
+from tramplab.lab.measure import run
+from tramplab.trampolines import shapes
 
 CALLERS = returnstack.CALLERS
 

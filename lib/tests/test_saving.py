@@ -6,14 +6,13 @@ import abi
 import abi_calls
 import abi_places
 import pytest
-
 from tramplab import Direct, Kernel, Ops, TramplabError
 from tramplab.analyse.measure import measure
-from tramplab.emulate.dwarf import Prototype, Value
-from tramplab.ftrace import saving, shapes
-from tramplab.ftrace.arguments import live_registers
-from tramplab.ftrace.measure import FUNCTIONS
+from tramplab.build.dwarf import Prototype, Value
 from tramplab.isa import ISAS, get
+from tramplab.lab.measure import FUNCTIONS
+from tramplab.trampolines import saving, shapes
+from tramplab.trampolines.arguments import live_registers
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 #: What ftrace_caller of v7.2 executes besides to find its ops and a direct call, and this generator does not; by hand.

@@ -18,9 +18,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-
+from tramplab.build.toolchain import cache_dir
 from tramplab.capacity import processors
-from tramplab.emulate.toolchain import cache_dir
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "lib" / "tramplab"
@@ -31,13 +30,16 @@ BASE = {"errors", "paths", "capacity", "revision"}
 BELOW = {
     **dict.fromkeys(BASE, set()),
     "isa": set(),
-    "emulate": {"isa"},
-    "ftrace": {"isa", "emulate"},
-    "analyse": {"isa", "emulate", "ftrace"},
-    "native": {"isa", "emulate", "ftrace", "analyse"},
-    "grid": {"isa", "emulate", "ftrace", "analyse"},
+    "build": {"isa"},
+    "emulate": {"isa", "build"},
+    "ftrace": {"isa", "build", "emulate", "trampolines"},
+    "trampolines": {"isa", "build", "emulate", "ftrace", "lab"},
+    "lab": {"isa", "build", "emulate", "ftrace", "trampolines"},
+    "analyse": {"isa", "build", "emulate", "ftrace", "trampolines", "lab"},
+    "native": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse"},
+    "grid": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse"},
     "publish": set(),
-    "studies": {"isa", "emulate", "ftrace", "analyse", "native", "publish"},
+    "studies": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse", "native", "publish"},
 }
 EVERYTHING = set(BELOW) | {"__init__", "cli"}
 BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"cli"}}
@@ -46,7 +48,7 @@ BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"
 ENGINES = {
     "unicorn": "emulate/machine.py",
     "capstone": "emulate/decode.py",
-    "keystone": "emulate/assemble.py",
+    "keystone": "build/assemble.py",
     "altair": "publish/chart",
 }
 
@@ -98,7 +100,7 @@ def test_each_engine_is_imported_in_one_place():
 @pytest.mark.parametrize(
     "source, part",
     [
-        ("from tramplab.ftrace.kernel import Kernel", "publish"),
+        ("from tramplab.lab.kernel import Kernel", "publish"),
         ("def f():\n    import tramplab.studies", "ftrace"),
         ("from ..publish import table", "emulate"),
         ("from .. import cli", "studies"),

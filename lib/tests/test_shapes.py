@@ -3,12 +3,12 @@
 import random
 
 import pytest
-
 from tramplab import Direct, Kernel, Ops, TramplabError
-from tramplab.ftrace import arch, shapes
-from tramplab.ftrace.measure import FUNCTIONS
-from tramplab.ftrace.shapes import GRID, Shape
+from tramplab.ftrace import arch
 from tramplab.isa import ISAS
+from tramplab.lab.measure import FUNCTIONS
+from tramplab.trampolines import shapes
+from tramplab.trampolines.shapes import GRID, Shape
 
 MASK = (1 << 64) - 1
 WEIGHTS = (3, 5, 7, 11, 13, 17, 19, 23)

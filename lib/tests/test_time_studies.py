@@ -2,13 +2,14 @@
 
 import pytest
 from machines import CPUS, result, shaped
-
 from tramplab.analyse.cores import cores
 from tramplab.errors import TramplabError
-from tramplab.ftrace import hooks, releases, shapes
+from tramplab.ftrace import releases
 from tramplab.isa import ISAS
+from tramplab.lab import hooks
 from tramplab.native import kept, load
 from tramplab.studies import native_hooks, native_shapes, return_stack
+from tramplab.trampolines import shapes
 
 
 @pytest.fixture(scope="module")

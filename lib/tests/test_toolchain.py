@@ -16,12 +16,12 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
-
 from tramplab import Kernel
 from tramplab import isa as isas
-from tramplab.emulate import dwarf, image, toolchain, types
-from tramplab.emulate.dwarf import asm_offsets
-from tramplab.emulate.toolchain import GUEST, GuestConfig, build, fingerprint, run_tool, source_files
+from tramplab.build import dwarf, toolchain, types
+from tramplab.build.dwarf import asm_offsets
+from tramplab.build.toolchain import GUEST, GuestConfig, build, fingerprint, run_tool, source_files
+from tramplab.emulate import image
 from tramplab.errors import TramplabError
 from tramplab.ftrace import arch, releases
 from tramplab.paths import write_whole
@@ -166,7 +166,7 @@ BUILD = """
 import sys, time
 from pathlib import Path
 from tramplab import isa as isas
-from tramplab.emulate import toolchain
+from tramplab.build import toolchain
 from tramplab.ftrace import arch, releases
 record = isas.get(sys.argv[1])
 config = arch.of(record).config(releases.features(record, "v7.2", {}))

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 from abi_places import PLACES, Place
-
 from tramplab import Direct, Kernel, Ops
-from tramplab.emulate.toolchain import GUEST
+from tramplab.build.toolchain import GUEST
 from tramplab.ftrace import arch, releases
 from tramplab.ftrace.releases import parse
 from tramplab.isa import ISAS

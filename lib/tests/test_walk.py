@@ -3,16 +3,16 @@
 import itertools
 
 import pytest
-
 from tramplab.emulate.counts import COMPONENTS, Counts
 from tramplab.emulate.walk import walk as machine_walk
 from tramplab.errors import GuestFault, TramplabError
-from tramplab.ftrace import hooks, releases
-from tramplab.ftrace.kernel import Kernel
+from tramplab.ftrace import releases
 from tramplab.ftrace.ops import Ops
-from tramplab.ftrace.walk import MILESTONES, milestones, walk
-from tramplab.ftrace.wording import Wording
 from tramplab.isa import ISAS
+from tramplab.lab import hooks
+from tramplab.lab.kernel import Kernel
+from tramplab.lab.reading.walk import MILESTONES, milestones, walk
+from tramplab.lab.reading.wording import Wording
 from tramplab.studies import first_callback
 
 CASES = [

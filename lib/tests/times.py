@@ -10,9 +10,8 @@ import tempfile
 from pathlib import Path
 
 from machines import CPUS, ONE_DIGIT_MORE, Made, shaped
-
-from tramplab.ftrace import shapes
 from tramplab.native import kept
+from tramplab.trampolines import shapes
 
 _UNQUIET = ("bpf-fentry:10", "direct+ops:10", "bpf-fmodret:10")
 

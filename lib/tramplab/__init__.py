@@ -3,10 +3,10 @@
 import importlib
 
 _MODULES = {
-    "Bpf": "ftrace.bpf",
+    "Bpf": "trampolines.bpf",
     "Direct": "ftrace.ops",
     "GuestFault": "errors",
-    "Kernel": "ftrace.kernel",
+    "Kernel": "lab.kernel",
     "Ops": "ftrace.ops",
     "StepLimit": "errors",
     "TramplabError": "errors",

@@ -13,10 +13,11 @@ from . import studies
 from .analyse import cores
 from .analyse.measure import measure
 from .errors import TramplabError, unknown, whole_number
-from .ftrace import hooks, releases
-from .ftrace.kernel import LATEST
-from .ftrace.measure import FUNCTIONS, run
+from .ftrace import releases
 from .grid import command as grid
+from .lab import hooks
+from .lab.kernel import LATEST
+from .lab.measure import FUNCTIONS, run
 from .native import command as native
 from .paths import checkout, data_file, write_whole
 from .publish import cite, claims, ledger, pages, permalinks

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ..emulate.decode import Instruction
 from ..emulate.trace import Recording, Step
-from ..ftrace.run import Run
 from ..isa import Isa
+from ..lab.run import Run
 
 #: A run's call is made once, so that what is worked out of it can be kept.
 _CALLS: weakref.WeakKeyDictionary[Run, Call] = weakref.WeakKeyDictionary()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..errors import TramplabError
-from ..ftrace.run import Run
+from ..lab.run import Run
 from . import pipeline
 from .call import Call
 from .cores import Core, cores, get

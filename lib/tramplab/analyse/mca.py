@@ -15,7 +15,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-from ..ftrace.run import Run
+from ..lab.run import Run
 from .call import Call
 from .cores import Core
 from .operations import BRANCH, CONSTANT

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..ftrace.kernel import LATEST
-from ..ftrace.measure import counted, run
-from ..ftrace.run import Run
+from ..lab.kernel import LATEST
+from ..lab.measure import counted, run
+from ..lab.run import Run
 from . import cores, cycles, returnstack
 from .cycles import Estimate
 
@@ -12,7 +12,7 @@ from .cycles import Estimate
 def measure(
     isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, core: str | None = None, **overrides
 ) -> dict:
-    """What `tramplab measure` prints: the counts (see ftrace.measure.counted), and
+    """What `tramplab measure` prints: the counts (see lab.measure.counted), and
 
     return_mispredicts: returns that a return stack gets wrong, in the call (own) and among its callers (outer), with the
     number of callers and of entries, see returnstack. estimate, with a core: cycles, see as_dict.

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..ftrace.run import Run
+from ..lab.run import Run
 from .call import Call
 from .links import NOTHING, Link, arm64, riscv64, x86_64
 

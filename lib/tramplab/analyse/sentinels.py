@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from ..emulate.machine import RECORD, STACK_SIZE
 from ..emulate.walk import accesses, stepping
 from ..errors import TramplabError
-from ..ftrace.bpf import Bpf
-from ..ftrace.kernel import Function, Kernel
 from ..ftrace.ops import Direct, Ops
-from ..ftrace.run import Run
 from ..isa import Isa
+from ..lab.kernel import Function, Kernel
+from ..lab.run import Run
+from ..trampolines.bpf import Bpf
 
 RESTORED, KEPT, LOST = "restored", "kept", "lost"
 _SENTINEL, _SLOT, _SPOILED = (n << 48 for n in (0x5EED, 0x5107, 0x6B6C))

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from ..emulate.machine import STACK_SIZE, Machine
 from ..emulate.walk import stepping
 from ..errors import TramplabError
-from ..ftrace.kernel import Function, Kernel
-from ..ftrace.run import Run
-from ..ftrace.walk import require_same
 from ..isa import Isa
+from ..lab.kernel import Function, Kernel
+from ..lab.reading.walk import require_same
+from ..lab.run import Run
 from .call import Call
 from .returnstack import events
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
+from ..build.dwarf import Prototype, Struct
+from ..build.toolchain import GUEST, GuestConfig, build
+from ..build.types import types
 from ..errors import TramplabError, unknown
 from ..isa import Isa
-from .dwarf import Prototype, Struct
-from .toolchain import GUEST, GuestConfig, build
-from .types import types
 
 #: Component of the code in each output section of link.ld.
 COMPONENT_OF_SECTION = {

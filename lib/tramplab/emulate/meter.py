@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ..build.toolchain import publish, run_tool
 from ..errors import TramplabError
-from .toolchain import publish, run_tool
 
 SOURCE = Path(__file__).with_name("meter.c")
 INSTRUCTION, LOAD, STORE = 0, 1, 2

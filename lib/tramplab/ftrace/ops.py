@@ -16,7 +16,7 @@ FL_IPMODIFY = 1 << 13
 FL_DIRECT = 1 << 17
 
 #: What a trampoline must save for an ops: the registers that carry arguments, or all of them; and what no kernel offers,
-#: with a trampoline of its own for the ops, see ftrace/saving.
+#: with a trampoline of its own for the ops, see trampolines/saving.
 SAVES = ("args", "regs", "ip", "ip+sp", "live", "clobbered", "own-args", "own-regs")
 #: Save sets with which a callback can change where the function goes on, and with which it can change the stack as well.
 SETS_IP, SETS_SP = ("args", "regs", "ip", "ip+sp", "own-args", "own-regs"), ("ip+sp",)
@@ -39,7 +39,7 @@ CALLBACKS = (
 class Ops:
     """A request for a callback; each instance is one registration's identity.
 
-    save: "args", "regs" (FTRACE_OPS_FL_SAVE_REGS), or a set that no kernel has (see ftrace/saving). filter: names of the
+    save: "args", "regs" (FTRACE_OPS_FL_SAVE_REGS), or a set that no kernel has (see trampolines/saving). filter: names of the
     functions to trace, empty for those it is attached to. notrace: names that are never traced. recursion, rcu: ask for
     the assist function's guard and test. dynamic: not in the core kernel's data, as a module's or BPF's ops are.
     callback: a guest function (CALLBACKS). go_to: for a redirecting callback, the guest function that calls go on in;

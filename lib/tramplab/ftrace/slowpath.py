@@ -9,14 +9,14 @@ from __future__ import annotations
 from ..emulate.image import Image
 from ..emulate.machine import MODULE_SIZE
 from ..errors import TramplabError
+from ..trampolines.bpf import Bpf, BpfTrampolines
+from ..trampolines.copied import OpsTrampolines
+from ..trampolines.saving import SETS, SavingTrampolines
 from . import arch
-from .bpf import Bpf, BpfTrampolines
 from .layout import Heap, OpsMemory, hash_table
 from .ops import FL_DIRECT, FL_DYNAMIC, FL_ENABLED, FL_RCU, FL_SAVE_REGS, Direct, Ops, Registered, selected
-from .optramp import OpsTrampolines
 from .records import IGNORE, MAKE_NOP, Record
 from .releases import Features, history
-from .saving import SETS, SavingTrampolines
 from .site import Site
 from .steps import Step, Sync, Write, word
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from .. import isa as isas
 from ..errors import TramplabError
-from ..ftrace import hooks, releases
-from ..ftrace.kernel import LATEST
-from ..ftrace.measure import FUNCTIONS
+from ..ftrace import releases
 from ..isa import ISAS
+from ..lab import hooks
+from ..lab.kernel import LATEST
+from ..lab.measure import FUNCTIONS
 
 ARGS = tuple(range(len(FUNCTIONS)))
 CALLBACKS = tuple(range(1, 65))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ..capacity import processors
 from ..errors import TramplabError, whole_number
-from ..ftrace import hooks
-from ..ftrace.kernel import LATEST
 from ..isa import ISAS
+from ..lab import hooks
+from ..lab.kernel import LATEST
 from ..paths import write_whole
 from . import cells, kept
 from .cells import Unit

@@ -15,14 +15,14 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from ..emulate.toolchain import cache_dir
+from ..build.toolchain import cache_dir
 from ..errors import TramplabError
 from ..paths import data_file, sources, write_whole
 from .cells import Unit
 from .rows import Answer
 
 _PREFIX = "grid-"
-_PARTS = ("isa", "emulate", "guest", "ftrace", "analyse", "grid")
+_PARTS = ("guest", "isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse", "grid")
 _WHEELS = {"unicorn", "capstone", "keystone-engine", "ziglang"}
 _OLD = 7 * 24 * 3600
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from ..analyse.measure import of_run
 from ..errors import TramplabError
-from ..ftrace import hooks
-from ..ftrace.growing import growing
-from ..ftrace.kernel import Kernel
-from ..ftrace.measure import FUNCTIONS
+from ..lab import hooks
+from ..lab.growing import growing
+from ..lab.kernel import Kernel
+from ..lab.measure import FUNCTIONS
 from .cells import Unit
 
 

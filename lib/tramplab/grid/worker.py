@@ -8,7 +8,7 @@ import os
 import sys
 
 from ..errors import TramplabError
-from ..ftrace.kernel import Kernel
+from ..lab.kernel import Kernel
 from .cells import Unit
 from .rows import answer
 

@@ -15,7 +15,7 @@ import os
 import sys
 from pathlib import Path
 
-from ..emulate.toolchain import cache_dir
+from ..build.toolchain import cache_dir
 from ..errors import TramplabError
 from ..paths import data_file, sources, write_whole
 from . import host
@@ -26,7 +26,7 @@ HOOKS, SHAPES = "hooks", "shapes"
 KINDS = (HOOKS, SHAPES)
 #: The environment variable, and the word that switches the times off.
 CHOICE, OFF = "TRAMPLAB_TIMES", "off"
-_PARTS = ("native", "guest", "ftrace", "isa", "emulate")
+_PARTS = ("native", "guest", "isa", "build", "emulate", "ftrace", "trampolines", "lab")
 
 
 def own(kind: str) -> Result:

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..emulate import toolchain
+from ..build import toolchain
 from ..errors import TramplabError
 from ..isa import Isa
 from .script import Answers, Plan, answers, script

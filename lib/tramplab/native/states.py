@@ -16,10 +16,11 @@ import numpy as np
 
 from ..emulate.machine import COUNT, HEAP_SIZE, MODULE_SIZE, STACK_SIZE
 from ..errors import TramplabError
-from ..ftrace import hooks, shapes
-from ..ftrace.kernel import Function, Kernel
-from ..ftrace.measure import FUNCTIONS
 from ..isa import Isa
+from ..lab import hooks
+from ..lab.kernel import Function, Kernel
+from ..lab.measure import FUNCTIONS
+from ..trampolines import shapes
 
 #: Calls go through the loop in the guest, which passes the arguments that travel in registers everywhere.
 MAX_ARGS = 6

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import TramplabError
-from ..ftrace import hooks, releases, shapes
-from ..ftrace.kernel import LATEST
+from ..ftrace import releases
 from ..isa import Isa
+from ..lab import hooks
+from ..lab.kernel import LATEST
+from ..trampolines import shapes
 from . import host
 from .result import Result
 from .run import Outcome, run

@@ -1,6 +1,6 @@
 """A recorded call to step through, up to three ISAs side by side: HTML for book/_static/stepper.js, and the same as text.
 
-Knows walks as plain data (see ftrace/walk.py for their form), not kernels.
+Knows walks as plain data (see lab/reading/walk.py for their form), not kernels.
 """
 
 from __future__ import annotations

@@ -8,10 +8,11 @@ from collections.abc import Callable
 import pandas as pd
 
 from ..emulate.machine import COUNT
-from ..ftrace import hooks, releases
-from ..ftrace.kernel import LATEST, Kernel
-from ..ftrace.measure import FUNCTIONS
+from ..ftrace import releases
 from ..isa import ISAS
+from ..lab import hooks
+from ..lab.kernel import LATEST, Kernel
+from ..lab.measure import FUNCTIONS
 from ..publish.chart import lines
 from ..publish.figure import Figure
 from .once import once

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 from ..emulate.counts import COMPONENTS
-from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Direct, Ops, Registered
-from ..ftrace.run import Run
 from ..ftrace.steps import text
+from ..lab.kernel import Kernel
+from ..lab.run import Run
 
 FUNCTION = "three_args"
 #: What a letter stands for: plain ops, ops that want all registers, an ops that asks for the recursion guard and so is

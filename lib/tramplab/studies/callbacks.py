@@ -8,10 +8,10 @@ import pandas as pd
 
 from ..emulate.machine import COUNT
 from ..ftrace import releases
-from ..ftrace.growing import growing
-from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Ops
 from ..isa import ISAS
+from ..lab.growing import growing
+from ..lab.kernel import Kernel
 from ..publish.chart import lines
 from ..publish.figure import Figure
 from .once import once

@@ -9,8 +9,8 @@ import pandas as pd
 
 from ..emulate.machine import COUNT
 from ..ftrace import releases
-from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Ops, Registered
+from ..lab.kernel import Kernel
 from ..publish.figure import Figure
 from ..publish.verdict import BY_RELEASE, Verdict, across, judges
 from .every_release import every_release

@@ -8,10 +8,10 @@ import pandas as pd
 
 from ..emulate.machine import RECORD
 from ..errors import TramplabError
-from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Ops
-from ..ftrace.run import Run
 from ..isa import ISAS, Isa
+from ..lab.kernel import Kernel
+from ..lab.run import Run
 from ..publish.chart import heat_map
 from ..publish.figure import Figure
 from ..publish.verdict import Verdict, across, judges

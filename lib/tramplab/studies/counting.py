@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ..emulate.assemble import assemble
+from ..build.assemble import assemble
 from ..emulate.counts import Counts
 from ..emulate.decode import known_accesses
 from ..emulate.machine import COUNT
-from ..ftrace.kernel import Kernel
 from ..isa import ISAS
+from ..lab.kernel import Kernel
 from ..publish.figure import Figure
 from .once import once
 

@@ -9,9 +9,9 @@ import pandas as pd
 
 from ..emulate.machine import COUNT
 from ..errors import GuestFault, StepLimit
-from ..ftrace.kernel import Kernel
-from ..ftrace.measure import FUNCTIONS
 from ..isa import ISAS, Isa
+from ..lab.kernel import Kernel
+from ..lab.measure import FUNCTIONS
 from ..publish.figure import Figure
 from ..publish.verdict import BY_ISA, Verdict, across, judges
 from .once import once

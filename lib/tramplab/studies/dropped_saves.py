@@ -9,11 +9,11 @@ from ..analyse.program import operation_of
 from ..emulate.decode import Instruction
 from ..emulate.machine import RECORD
 from ..errors import GuestFault, StepLimit
-from ..ftrace.kernel import Function, Kernel
-from ..ftrace.measure import FUNCTIONS
 from ..ftrace.ops import Ops
-from ..ftrace.run import Run
 from ..isa import ISAS, Isa
+from ..lab.kernel import Function, Kernel
+from ..lab.measure import FUNCTIONS
+from ..lab.run import Run
 from ..publish.figure import Figure
 from ..publish.verdict import BY_ISA, Verdict, across, judges
 from .once import once

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from ..ftrace import releases
-from ..ftrace.bpf import Bpf
 from ..publish.figure import Figure
 from ..publish.stepper import Notes, Stepper, stepper
+from ..trampolines.bpf import Bpf
 from . import stretches
 from .once import once
 from .stretches import golden, numbers  # noqa: F401 (part of a study)

@@ -9,9 +9,9 @@ from ..analyse.cores import get as core
 from ..analyse.unwind import BOTH, CALLER, FUNCTION, NEITHER
 from ..emulate.machine import RECORD
 from ..ftrace import releases
-from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Ops
-from ..ftrace.run import Run
+from ..lab.kernel import Kernel
+from ..lab.run import Run
 from ..publish.figure import Figure
 from ..publish.verdict import BY_ISA, Verdict, across, judges
 from . import unwinding

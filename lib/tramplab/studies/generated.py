@@ -10,16 +10,16 @@ import pandas as pd
 from ..analyse import cycles
 from ..analyse.cores import get as core
 from ..emulate.machine import RECORD
-from ..ftrace.bpf import Bpf
-from ..ftrace.kernel import Kernel
-from ..ftrace.measure import FUNCTIONS
 from ..ftrace.ops import Direct, Ops
-from ..ftrace.run import Run
 from ..isa import ISAS
+from ..lab.kernel import Kernel
+from ..lab.measure import FUNCTIONS
+from ..lab.run import Run
 from ..publish.chart import stacked_bars
 from ..publish.figure import Figure
 from ..publish.table import pivot
 from ..publish.verdict import Verdict, across, judges
+from ..trampolines.bpf import Bpf
 from .once import once
 
 NAME = "generated"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pandas as pd
 
 from ..analyse.program import operation_of
-from ..ftrace.arguments import live_registers
-from ..ftrace.kernel import Kernel
-from ..ftrace.measure import FUNCTIONS
-from ..ftrace.run import Run
 from ..isa import ISAS, Isa, get
+from ..lab.kernel import Kernel
+from ..lab.measure import FUNCTIONS
+from ..lab.run import Run
 from ..publish.chart import stacked_bars
 from ..publish.figure import Figure
 from ..publish.table import pivot
 from ..publish.verdict import BY_ISA, Verdict, across, judges
+from ..trampolines.arguments import live_registers
 from . import generated
 from .once import once
 

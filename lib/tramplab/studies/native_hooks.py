@@ -11,7 +11,7 @@ import pandas as pd
 from ..analyse import cores, cycles
 from ..analyse.returnstack import settled
 from ..errors import TramplabError
-from ..ftrace.measure import run
+from ..lab.measure import run
 from ..native import Result
 from ..native.agreement import NEEDED, STEADY, WITHIN
 from ..native.kept import HOOKS, own, saved

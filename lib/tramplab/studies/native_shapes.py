@@ -13,14 +13,14 @@ from ..analyse.cores import Core, cores
 from ..analyse.returnstack import settled
 from ..emulate.machine import RECORD
 from ..errors import TramplabError
-from ..ftrace import shapes
-from ..ftrace.kernel import Kernel
-from ..ftrace.run import Run
+from ..lab.kernel import Kernel
+from ..lab.run import Run
 from ..native import Result
 from ..native.kept import SHAPES, own, saved
 from ..publish.chart import Drawing, scatter
 from ..publish.figure import Figure
 from ..publish.fitted import digits
+from ..trampolines import shapes
 from . import native_machine
 from .once import once
 from .ranks import scaled_errors, spearman

@@ -10,9 +10,9 @@ import pandas as pd
 
 from ..emulate.machine import COUNT
 from ..ftrace import releases
-from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Ops, Registered
 from ..isa import ISAS
+from ..lab.kernel import Kernel
 from ..publish.verdict import BY_RELEASE, Verdict, across, judges
 from .attached import NEEDS, REQUESTS
 from .once import once

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ftrace.kernel import Kernel
-from ..ftrace.measure import FUNCTIONS
+from ..lab.kernel import Kernel
+from ..lab.measure import FUNCTIONS
 
 #: Function -> how many integers it takes; pointers come on top, see passed().
 CALLS = {name: n for n, name in enumerate(FUNCTIONS)} | {

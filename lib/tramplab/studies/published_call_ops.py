@@ -10,9 +10,9 @@ import pandas as pd
 from ..analyse import cycles
 from ..analyse.cores import get as core
 from ..emulate.machine import RECORD
-from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Ops
-from ..ftrace.run import Run
+from ..lab.kernel import Kernel
+from ..lab.run import Run
 from ..publish import published
 from ..publish.chart import scatter
 from ..publish.figure import Figure

@@ -11,8 +11,8 @@ import pandas as pd
 from ..analyse import cycles
 from ..analyse.cores import get as core
 from ..errors import TramplabError
-from ..ftrace.measure import run
-from ..ftrace.run import Run
+from ..lab.measure import run
+from ..lab.run import Run
 from ..publish import published
 from ..publish.chart import scatter
 from ..publish.figure import Figure

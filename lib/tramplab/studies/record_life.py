@@ -7,9 +7,9 @@ import dataclasses
 import pandas as pd
 
 from ..ftrace import releases
-from ..ftrace.run import Run
 from ..ftrace.steps import Step, Write
 from ..isa import ISAS
+from ..lab.run import Run
 from ..publish.chart import state_strip
 from ..publish.figure import Figure
 from .attached import FUNCTION, REQUESTS, Subject

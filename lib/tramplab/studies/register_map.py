@@ -7,10 +7,11 @@ import re
 import pandas as pd
 
 from ..analyse.sentinels import FLAGS, KEPT, LOST, RESTORED, Fate, play
-from ..ftrace import hooks, releases
-from ..ftrace.kernel import Function, Kernel
+from ..ftrace import releases
 from ..ftrace.ops import Direct, Ops
 from ..isa import ISAS, Isa
+from ..lab import hooks
+from ..lab.kernel import Function, Kernel
 from ..publish.chart import heat_map
 from ..publish.figure import Figure
 from .once import once

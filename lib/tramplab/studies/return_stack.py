@@ -6,11 +6,13 @@ import pandas as pd
 
 from ..analyse.returnstack import CALLERS, replay
 from ..emulate.machine import RECORD
-from ..ftrace import hooks, releases, shapes
-from ..ftrace.kernel import Kernel
-from ..ftrace.run import Run
+from ..ftrace import releases
 from ..isa import ISAS
+from ..lab import hooks
+from ..lab.kernel import Kernel
+from ..lab.run import Run
 from ..publish.figure import Figure
+from ..trampolines import shapes
 from .once import once
 
 NAME = "return_stack"

@@ -8,9 +8,9 @@ from ..analyse import cycles
 from ..analyse.cores import Core
 from ..analyse.cores import get as core
 from ..emulate.machine import RECORD
-from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Ops
 from ..isa import ISAS
+from ..lab.kernel import Kernel
 from ..publish.figure import Figure
 from ..publish.verdict import Verdict, across, judges
 from .once import once

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from ..emulate.machine import RECORD
-from ..ftrace.kernel import Kernel
-from ..ftrace.measure import FUNCTIONS
 from ..ftrace.ops import Ops
 from ..isa import ISAS
+from ..lab.kernel import Kernel
+from ..lab.measure import FUNCTIONS
 from ..publish.chart import lines
 from ..publish.figure import Figure
 from .once import once

@@ -6,9 +6,10 @@ import pandas as pd
 
 from ..emulate.counts import COMPONENTS, Counts
 from ..emulate.machine import COUNT
-from ..ftrace import hooks, releases
-from ..ftrace.kernel import Kernel
-from ..ftrace.measure import FUNCTIONS
+from ..ftrace import releases
+from ..lab import hooks
+from ..lab.kernel import Kernel
+from ..lab.measure import FUNCTIONS
 from ..publish.chart import heat_map, stacked_bars
 from ..publish.figure import Figure
 from ..publish.table import pivot

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pandas as pd
 
 from ..ftrace import releases
-from ..ftrace.kernel import Kernel
 from ..ftrace.ops import Direct, Ops
-from ..ftrace.walk import walk
 from ..isa import ISAS
+from ..lab.kernel import Kernel
+from ..lab.reading.walk import walk
 
 
 def walks(function: str, arguments: tuple[int, ...], request: Callable[[], Ops | Direct]) -> list[dict]:

@@ -11,10 +11,11 @@ import pandas as pd
 
 from ..analyse.unwind import APART, BOTH, CALLER, FUNCTION, NEITHER, Chain, judge, watch
 from ..emulate.decode import Instruction
-from ..ftrace import hooks, releases
-from ..ftrace.kernel import Kernel
+from ..ftrace import releases
 from ..ftrace.steps import text
 from ..isa import ISAS
+from ..lab import hooks
+from ..lab.kernel import Kernel
 from ..publish.chart import stacked_bars
 from ..publish.figure import Figure
 from ..publish.table import pivot

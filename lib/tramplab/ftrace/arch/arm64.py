@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...emulate.toolchain import GuestConfig
+from ...build.toolchain import GuestConfig
 from ...isa.arm64 import BL, MOV_X9_LR, NOP
 from ..site import Site
 from ..steps import Step, Sync, text, word

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...emulate.toolchain import GuestConfig
+from ...build.toolchain import GuestConfig
 from ...isa.riscv64 import CALL_RA, CALL_T0, LD_RA, NOP4, SD_RA, T0, auipc, jalr, split_offset
 from ..site import Site
 from ..steps import Step, Sync, text, word

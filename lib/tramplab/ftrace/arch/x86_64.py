@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...emulate.toolchain import GuestConfig
+from ...build.toolchain import GuestConfig
 from ...isa.x86_64 import CALL, INT3, JMP, NOP5
 from ..site import Site
 from ..steps import Step, Sync, text

@@ -1,5 +1,5 @@
 /*
- * Room for one trampoline of a given shape (ftrace/shapes), behind the others and in the padding of their page, so that
+ * Room for one trampoline of a given shape (trampolines/shapes), behind the others and in the padding of their page, so that
  * it moves nothing and lies as near to the patch sites as any.
  */
 #include "lab.h"

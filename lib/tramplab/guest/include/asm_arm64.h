@@ -23,7 +23,7 @@ struct ftrace_regs {
 #define FREGS_PC(f) ((f)->pc)
 #define FREGS_SP(f) ((f)->sp)
 #define FREGS_LR(f) ((f)->lr)
-/* No kernel's: what a trampoline that saves more than an ftrace_regs (ftrace/saving) has behind it. */
+/* No kernel's: what a trampoline that saves more than an ftrace_regs (trampolines/saving) has behind it. */
 struct lab_more_regs {
 	struct ftrace_regs fregs;
 	unsigned long x10, x11, x12, x13, x14, x15, x16, x17, x18, x19, x20, x21, x22, x23, x24, x25, x26, x27, x28;

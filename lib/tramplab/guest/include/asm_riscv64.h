@@ -33,7 +33,7 @@ struct ftrace_regs {
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
 #define FREGS(f) (f)
 #define FREGS_ARG(f, n) ((f)->args[n])
-/* No kernel's: what a trampoline that saves more than an ftrace_regs (ftrace/saving) has behind it. */
+/* No kernel's: what a trampoline that saves more than an ftrace_regs (trampolines/saving) has behind it. */
 struct lab_more_regs {
 	struct ftrace_regs fregs;
 	unsigned long t2, t3, t4, t5, t6;

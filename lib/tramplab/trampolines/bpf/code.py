@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
 
-from ...emulate.assemble import assemble
+from ...build.assemble import assemble
 from ...errors import TramplabError
 from ...isa import Isa
 

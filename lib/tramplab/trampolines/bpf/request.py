@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import TramplabError
-from ..ops import Direct
+from ...ftrace.ops import Direct
 
 #: BPF_MAX_TRAMP_LINKS
 MOST_PROGRAMS = 38

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ...emulate.assemble import assemble
+from ...build.assemble import assemble
 from ...errors import TramplabError
-from ..ops import Direct
+from ...ftrace.ops import Direct
 from . import arm64, riscv64, x86_64
 
 if TYPE_CHECKING:
-    from ..kernel import Function, Kernel
+    from ...lab.kernel import Function, Kernel
 
 #: One module per ISA: CALL, how a trampoline calls; SAVED, what it can save, in order; before() and after() the calls.
 _MODULES: dict[str, ModuleType] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}

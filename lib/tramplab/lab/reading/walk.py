@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..emulate import walk as _walk
-from ..emulate.walk import Access, Moment
-from ..errors import TramplabError
-from .boot import boot
-from .kernel import Function, Kernel
-from .run import Run
+from ...emulate import walk as _walk
+from ...emulate.walk import Access, Moment
+from ...errors import TramplabError
+from ..boot import boot
+from ..kernel import Function, Kernel
+from ..run import Run
 from .wording import Wording
 
 #: What every hooked call passes, in this order; a call that lacks a part of a hook lacks its milestone.

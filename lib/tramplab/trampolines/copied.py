@@ -11,10 +11,10 @@ import struct
 
 from ..emulate.image import Image
 from ..errors import TramplabError
+from ..ftrace.layout import Heap
+from ..ftrace.ops import Direct, Registered
+from ..ftrace.steps import Step, pointer, text
 from ..isa.x86_64 import CALL
-from .layout import Heap
-from .ops import Direct, Registered
-from .steps import Step, pointer, text
 
 _RET, _NOP2 = b"\xc3", b"\x66\x90"
 _LOAD_OPS_SIZE = 7  # movq disp32(%rip), %rdx

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 from ...emulate.image import Image
+from ...ftrace.releases import Features
 from ...isa.x86_64 import CALL  # noqa: F401 (how a trampoline calls)
-from ..releases import Features
 from .plan import GAP, Plan
 
 #: rax tells a variadic function how many vector registers carry arguments.

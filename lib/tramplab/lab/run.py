@@ -12,7 +12,7 @@ from ..emulate import trace as _trace
 from ..emulate.counts import Counts, RunCounts
 from ..emulate.machine import RawRun
 from ..errors import TramplabError
-from .listing import listing
+from .reading.listing import listing
 
 if TYPE_CHECKING:
     from .kernel import Function, Kernel

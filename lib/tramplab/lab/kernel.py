@@ -17,19 +17,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from .. import isa as isas
+from ..build.toolchain import GUEST
 from ..emulate.image import load
 from ..emulate.machine import DEFAULT_BUDGET, HEAP_SIZE, NONE, RECORD, Machine
-from ..emulate.toolchain import GUEST
 from ..errors import TramplabError, unknown
+from ..ftrace import arch, releases
+from ..ftrace.layout import Heap
+from ..ftrace.ops import Direct, Ops, Registered
+from ..ftrace.site import Site
+from ..ftrace.slowpath import SlowPath
+from ..ftrace.steps import Step, Write
 from ..isa import Isa
-from . import arch, releases
 from .boot import boot
-from .layout import Heap
-from .ops import Direct, Ops, Registered
 from .run import Run
-from .site import Site
-from .slowpath import SlowPath
-from .steps import Step, Write
 
 LATEST = "v7.2"
 

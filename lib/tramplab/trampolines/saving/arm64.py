@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 from ...emulate.image import Image
+from ...ftrace.releases import Features
 from ...isa.arm64 import BL as CALL  # noqa: F401 (how a trampoline calls)
-from ..releases import Features
 from .plan import GAP, Plan
 
 #: x8 carries the address of a large result.

@@ -19,16 +19,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import ModuleType
 
-from ...emulate.assemble import assemble
+from ...build.assemble import assemble
 from ...emulate.image import Image
 from ...errors import TramplabError
+from ...ftrace.layout import Heap
+from ...ftrace.ops import Registered
+from ...ftrace.releases import Features, history
+from ...ftrace.steps import Step, text
 from ...isa import Isa
 from ..arguments import live_registers
-from ..layout import Heap
-from ..ops import Registered
-from ..releases import Features, history
 from ..shapes import ROOM
-from ..steps import Step, text
 from . import arm64, riscv64, x86_64
 from .plan import Plan
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from ..emulate.dwarf import Prototype, Value
+from ..build.dwarf import Prototype, Value
 from ..errors import TramplabError
 from ..isa import Isa
 from ..isa.record import LAST, SPLIT

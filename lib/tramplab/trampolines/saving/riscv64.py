@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 
 from ...emulate.image import Image
+from ...ftrace.releases import Features
 from ...isa.riscv64 import CALL_RA as CALL  # noqa: F401 (how a trampoline calls)
 from ...isa.riscv64 import auipc, split_offset
-from ..releases import Features
 from .plan import GAP, Plan
 
 ARGUMENTS = tuple(f"a{n}" for n in range(8))

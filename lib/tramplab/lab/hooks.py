@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import TramplabError, unknown
-from . import releases
-from .bpf.request import MOST_PROGRAMS, Bpf
-from .ops import Direct, Ops
+from ..ftrace import releases
+from ..ftrace.ops import Direct, Ops
+from ..trampolines.bpf.request import MOST_PROGRAMS, Bpf
 
 MAX_CALLBACKS = 120
 

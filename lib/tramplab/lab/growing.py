@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from ..ftrace.ops import Direct, Ops, Registered
 from .kernel import Function, Kernel
-from .ops import Direct, Ops, Registered
 
 
 @contextmanager

@@ -6,7 +6,7 @@ The kernel attaches none to a function that returns a struct, nor to one with mo
 
 from __future__ import annotations
 
-from ...emulate.dwarf import Prototype
+from ...build.dwarf import Prototype
 from ...errors import TramplabError
 from ..arguments import WORD, require_size
 

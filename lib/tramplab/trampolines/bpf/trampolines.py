@@ -8,12 +8,12 @@ from types import ModuleType
 
 from ...emulate.image import Image
 from ...errors import TramplabError
+from ...ftrace.layout import Heap, fields
+from ...ftrace.ops import Registered
+from ...ftrace.releases import Features
+from ...ftrace.site import Site
+from ...ftrace.steps import Step, Write, text
 from ..arguments import words
-from ..layout import Heap, fields
-from ..ops import Registered
-from ..releases import Features
-from ..site import Site
-from ..steps import Step, Write, text
 from . import arm64, riscv64, x86_64
 from .code import lay_out, size_of
 from .request import Bpf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ..emulate.trace import Step
+from ...emulate.trace import Step
 
 WIDTH = 72
 _ADDRESS = re.compile(r"#?0x[0-9a-f]{8,16}\b")
