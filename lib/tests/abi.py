@@ -17,6 +17,7 @@ from pathlib import Path
 
 from abi_calls import FUNCTIONS, MAKERS, MASK, WORDS, Call
 from abi_places import HOOKS, OWN_SETS, Place
+
 from tramplab import Direct, GuestFault, Kernel, Ops, TramplabError
 from tramplab.build.toolchain import GUEST
 from tramplab.emulate import decode

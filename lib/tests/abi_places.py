@@ -9,6 +9,7 @@ from abi_calls import FUNCTIONS
 
 from tramplab import Direct, Ops
 from tramplab.ftrace import releases
+from tramplab.ftrace.ops import Request
 from tramplab.ftrace.releases import features, parse
 from tramplab.isa import ISAS
 
@@ -40,7 +41,7 @@ def _direct(**changes) -> Direct:
 
 
 #: hook -> its requests, in the order they are attached.
-HOOKS: dict[str, Callable[[], tuple[Ops | Direct, ...]]] = {
+HOOKS: dict[str, Callable[[], tuple[Request, ...]]] = {
     "none": lambda: (),
     "ops": lambda: (observing(),),
     "ops-regs": lambda: (observing(save="regs"),),

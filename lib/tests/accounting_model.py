@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tramplab import Direct, Ops
+from tramplab import Direct
 from tramplab.ftrace import releases
+from tramplab.ftrace.ops import Request
 
 ISAS = ("x86_64", "arm64", "riscv64")
 RELEASES = tuple(sorted({*releases.shown(), "v6.3", "v6.8"}, key=releases.parse))
@@ -109,7 +110,7 @@ class Model:
     def has_trampoline(self, t: Tracer) -> bool:
         return self.facts.own_trampolines or bool(t.direct)  # a direct call names the common one as its own
 
-    def make(self, request: Ops | Direct) -> Tracer:
+    def make(self, request: Request) -> Tracer:
         every = frozenset(self.entries)
         wanted, notrace = frozenset(request.filter), frozenset(getattr(request, "notrace", ()))
         if isinstance(request, Direct):

@@ -4,8 +4,9 @@ import pytest
 from accounting_guest import Guest
 from accounting_model import FL_DYNAMIC, FL_RCU, FL_SAVE_REGS, HEAP_SIZE, Facts, Model, Tracer
 
-from tramplab import Direct, Kernel, Ops
+from tramplab import Kernel, Ops
 from tramplab.errors import TramplabError
+from tramplab.ftrace.ops import Request
 
 # --- Calls
 
@@ -45,7 +46,7 @@ class Subject:
         self.passed = self.k.image.address("ftrace_list_end")
         self.check()
 
-    def register(self, request: Ops | Direct) -> bool:
+    def register(self, request: Request) -> bool:
         """Register in both, or see it refused by both; says which."""
         t = self.model.make(request)
         reason = self.model.refusal(t)
@@ -196,7 +197,7 @@ class Subject:
         self.unregister(t)
 
 
-def subject_with(isa: str, release: str, *requests: Ops | Direct) -> Subject:
+def subject_with(isa: str, release: str, *requests: Request) -> Subject:
     s = Subject(isa, release)
     for r in requests:
         s.register(r)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import abi
 import abi_calls
+
 from tramplab import Ops
 from tramplab.trampolines import arguments
 from tramplab.trampolines.bpf import Bpf

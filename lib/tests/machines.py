@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
+
 from tramplab import isa as isas
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import LATEST

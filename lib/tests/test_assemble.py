@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from bench.loops import LOOPS
 from tramplab import TramplabError
 from tramplab.build import assemble

@@ -2,6 +2,7 @@
 
 import abi_calls
 import pytest
+
 from tramplab import Bpf, Direct, Kernel, Ops, TramplabError
 from tramplab.analyse.returnstack import replay
 from tramplab.isa import ISAS
@@ -44,7 +45,7 @@ def test_programs_run_in_order_and_everything_is_given_back(isa, release):
     program = ["__bpf_prog_enter_recur", "lab_bpf_count", "__bpf_prog_exit_recur"]
     assert inside == ["__bpf_tramp_enter", *program, *program, "__bpf_tramp_exit"]
     assert order.index("__bpf_prog_exit_recur") < len(order) - 1 - order[::-1].index("three_args")
-    assert run.value == 34 and hits(k) == 2 and not k.names()(ops.entry)
+    assert run.value == 34 and hits(k) == 2 and not k.names()(ops.generated[0].address)
 
 
 @pytest.mark.parametrize("isa, release", CAN)
@@ -82,11 +83,11 @@ def test_x86_jumps_to_a_trampoline_that_calls_the_function(release, opcode):
     k = Kernel("x86_64", release)
     f = k.function("two_args")
     with k.attached(f, Bpf(fexit=1)) as (ops,):
-        assert k.machine.read(f.site.ip, 5) == opcode.encode(f.site.ip, ops.entry)
+        assert k.machine.read(f.site.ip, 5) == opcode.encode(f.site.ip, ops.generated[0].address)
         missed = replay(k.call(f, 1, 2))
         assert (missed.own, missed.outer) == ((1, 8) if opcode is CALL else (0, 0))
     with k.attached(f, Bpf(fentry=1)) as (ops,):
-        assert k.machine.read(f.site.ip, 5) == CALL.encode(f.site.ip, ops.entry)
+        assert k.machine.read(f.site.ip, 5) == CALL.encode(f.site.ip, ops.generated[0].address)
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -126,7 +127,6 @@ def test_on_riscv_the_site_reaches_it_only_through_ftrace_caller_since_the_auipc
             lambda: Bpf(fentry=20, fexit=19),
             f"39 programs are too many for one trampoline; a function can have {MOST_PROGRAMS}.",
         ),
-        (lambda: Bpf(fentry=1, far=True), "a BPF trampoline lies where the module area has room"),
         (
             lambda: hooks.requests(hooks.get("bpf-fexit"), 39),
             "39 callbacks cannot be attached by bpf-fexit; choose 1 to 38.",
@@ -164,7 +164,7 @@ def test_refused_programs_leave_nothing(isa):
 def test_38_programs_fit_on_every_isa(isa):
     k = Kernel(isa)
     with k.attached(k.function("one_arg"), Bpf(fentry=MOST_PROGRAMS)) as (ops,):
-        assert k.call("one_arg", 1).value == 3 and hits(k) == MOST_PROGRAMS and ops.direct_size <= 4096
+        assert k.call("one_arg", 1).value == 3 and hits(k) == MOST_PROGRAMS and ops.generated[0].size <= 4096
 
 
 def test_a_trampoline_larger_than_a_page_is_refused():

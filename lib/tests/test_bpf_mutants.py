@@ -11,6 +11,7 @@ import abi
 import abi_places
 import bpf_abi
 import pytest
+
 from tramplab import TramplabError
 from tramplab.isa import ISAS
 from tramplab.trampolines.bpf import trampolines

@@ -7,6 +7,7 @@ import shutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tramplab import Bpf, Kernel, TramplabError
 from tramplab.build.dwarf import Prototype, Value
 from tramplab.build.toolchain import GUEST

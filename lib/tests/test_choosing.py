@@ -1,6 +1,7 @@
 """Which trampoline is picked, whether callbacks notice, which registers are alive: the runs behind claims s1, s3, v2 and v4."""
 
 import pytest
+
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.publish.claims import DEPENDS, FAILS, HOLDS
@@ -87,8 +88,8 @@ def test_what_a_callback_would_notice_changes_the_verdict(observed):
 
 def test_the_observer_sees_the_call():
     """What it writes down is this call's: the arguments, and the function's own addresses."""
-    from tramplab.ftrace.ops import Ops
     from tramplab.lab.kernel import Kernel
+    from tramplab.trampolines.plain import Ops
 
     for isa in ISAS:
         kernel = Kernel(isa)

@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+
 from tramplab import cli
 from tramplab.build.toolchain import GUEST
 from tramplab.emulate.counts import COMPONENTS

@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import yaml
+
 from tramplab import TramplabError
 from tramplab.analyse import cores, cycles
 from tramplab.lab.measure import run

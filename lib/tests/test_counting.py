@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tramplab import Direct, Kernel, Ops
 from tramplab import isa as isas
 from tramplab.build.assemble import assemble

@@ -12,6 +12,7 @@ import handmade
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tramplab import Kernel, TramplabError, cli
 from tramplab.analyse import cores, cycles, pipeline
 from tramplab.analyse.call import Call
@@ -19,9 +20,9 @@ from tramplab.analyse.cores import Core, Parameter
 from tramplab.analyse.lower import lower
 from tramplab.analyse.operations import arm64, riscv64, x86_64
 from tramplab.analyse.program import program
-from tramplab.ftrace.ops import Ops
 from tramplab.lab.measure import run
 from tramplab.trampolines import shapes
+from tramplab.trampolines.plain import Ops
 
 # a core whose every number is told, with more of everything than a short sequence can use up
 
@@ -272,7 +273,7 @@ def test_every_core_ranks_unlike_calls(name):
     function = kernel.function("two_args")
     base, mid = kernel.call(function, 1, 2), {}
     for s in (shapes.Shape(2, 0, True), shapes.Shape(14, 0, True), shapes.Shape(2, 0, False)):
-        with shapes.attached(kernel, function, s):
+        with kernel.attached(function, s):
             e = cycles.estimate(kernel.call(function, 1, 2), base, of)
         assert e.low <= e.mid <= e.high and e.core is of
         mid[s.saves, s.balanced] = e.mid

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from complaints import complaint, works
+
 from tramplab import Direct, Kernel, Ops
 from tramplab import isa as isas
 from tramplab.emulate.machine import HEAP_OFFSET, STACK_OFFSET, STACK_SIZE

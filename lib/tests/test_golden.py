@@ -9,14 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tramplab import studies
 from tramplab.build.toolchain import GUEST, cache_dir
 from tramplab.cli import expected_file, main, study_text
-from tramplab.ftrace.ops import Ops
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.measure import measure
 from tramplab.studies import callbacks, single_callback
+from tramplab.trampolines.plain import Ops
 
 ROOT = Path(__file__).resolve().parents[2]
 

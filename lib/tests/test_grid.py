@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tramplab import Direct, Kernel, TramplabError, cli, paths
 from tramplab.analyse.measure import measure
 from tramplab.grid import cells, command, kept, rows

@@ -1,6 +1,7 @@
 """Studies that attach more and more to one function: several callbacks, and functions of several arguments."""
 
 import pytest
+
 from tramplab import Direct, Kernel, Ops, TramplabError
 from tramplab.analyse.measure import measure
 from tramplab.emulate.counts import Counts

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from complaints import complaint, works
+
 from tramplab import GuestFault, Kernel, Ops, StepLimit
 from tramplab.build.assemble import assemble
 from tramplab.emulate.machine import STACK_SIZE

@@ -9,6 +9,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tramplab import Kernel, Ops
 from tramplab.build.toolchain import run_tool
 from tramplab.emulate import decode

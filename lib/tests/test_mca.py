@@ -6,6 +6,7 @@ import shutil
 
 import handmade
 import pytest
+
 from tramplab.analyse import cores, mca
 from tramplab.analyse.call import Call
 from tramplab.lab.measure import run

@@ -13,6 +13,7 @@ import abi_places
 import pytest
 from abi import STATES
 from objects import Objects
+
 from tramplab import GuestFault, StepLimit
 from tramplab.build import toolchain
 from tramplab.build.toolchain import GUEST

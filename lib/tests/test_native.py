@@ -16,6 +16,7 @@ import pytest
 from hosts import HOST, error, every_isa, host_isa, runner
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tramplab import Kernel, Ops, native
 from tramplab import isa as isas
 from tramplab.build import toolchain

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from hosts import error, host_isa
+
 from tramplab import native
 from tramplab.native import command, host
 from tramplab.native.result import Result

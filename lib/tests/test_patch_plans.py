@@ -8,7 +8,8 @@ from accounting_model import MASK
 from accounting_subject import CALLS, Subject, subject_with
 
 from tramplab import Direct, Ops
-from tramplab.ftrace.steps import Sync, Write
+from tramplab.ftrace.ops import Request
+from tramplab.ftrace.steps import Free, Sync, Wait, Write
 
 # --- Patch plans
 
@@ -30,7 +31,7 @@ def plans(s: Subject):
     """Plans of every kind, one after the other, each to be carried out before the next is asked for."""
     path, registered = s.k.slowpath, []
 
-    def register(request: Ops | Direct) -> list:
+    def register(request: Request) -> list:
         ops, steps = path.register(request)
         registered.append(ops)
         return steps
@@ -70,7 +71,7 @@ def test_plan_step_by_step(isa, release):
         held = False
         for step in slow:
             one.k.apply([step])
-            held = step.kind == "stop_machine" if isinstance(step, Sync) else held
+            held = step.sync is Sync.STOP_MACHINE if isinstance(step, Wait) else held
             breakpoint_set = isa == "x86_64" and any(one.k.machine.read(at, 1) == b"\xcc" for at in live(one))
             if held or breakpoint_set:
                 continue
@@ -91,10 +92,12 @@ def test_x86_breakpoint_protocol():
             phase, order, syncs = {}, [], 0
             calls = live(s)
             for step in plan:
-                if isinstance(step, Sync):
-                    syncs += step.kind == "text_poke_sync"
+                if isinstance(step, Wait):
+                    syncs += step.sync is Sync.TEXT_POKE
                     # whatever was written before this is seen by everybody from now on
                     phase = {at: (p, True) for at, (p, _) in phase.items()}
+                elif isinstance(step, Free):
+                    assert all(settled for _, settled in phase.values())
                 elif any(at <= step.address < at + 5 for at in calls):
                     at = next(at for at in calls if at <= step.address < at + 5)
                     p, settled = phase.pop(at, ("old", True))
@@ -134,7 +137,7 @@ def test_arm64_single_instructions(release):
                 old, new = s.guest.words(step.address, 1)[0], int.from_bytes(step.data, "little")
                 assert step.text and len(step.data) == 4 and step.address % 4 == 0
                 assert all(w == 0xD503201F or w >> 26 == 0x25 for w in (old, new))
-                assert isinstance(after, Sync) and after.kind.startswith("ic ivau")
+                assert isinstance(after, Wait) and after.sync is Sync.IC_IVAU
             elif isinstance(step, Write) and is_text(s, step.address):
                 assert step.address in literals and len(step.data) == 8 and step.address % 8 == 0 and not step.text
             s.k.apply([step])
@@ -147,10 +150,10 @@ def test_riscv_pairs_change_under_stop_machine(release):
     for plan in plans(s):
         stopped, calls = False, live(s)
         for step in plan:
-            if isinstance(step, Sync):
-                assert not (step.kind == "stop_machine" and stopped)
-                stopped = step.kind == "stop_machine" or (stopped and step.kind != "fence.i")
-            elif is_text(s, step.address):
+            if isinstance(step, Wait):
+                assert not (step.sync is Sync.STOP_MACHINE and stopped)
+                stopped = step.sync is Sync.STOP_MACHINE or (stopped and step.sync is not Sync.FENCE_I)
+            elif isinstance(step, Write) and is_text(s, step.address):
                 assert stopped and step.text and calls[step.address] == len(step.data)
                 text_writes += 1
             s.k.apply([step])
@@ -165,8 +168,8 @@ def test_riscv_changes_one_jalr():
     entries = {s.k.function(f).address for f in s.k.functions}
     upper = {e: s.guest.words(e, 1) for e in entries}
     for plan in plans(s):
-        kinds = [step.kind if isinstance(step, Sync) else "text" if step.text else "data" for step in plan]
-        assert "stop_machine" not in kinds
+        kinds = [("text" if s.text else "data") if isinstance(s, Write) else getattr(s, "sync", Free) for s in plan]
+        assert Sync.STOP_MACHINE not in kinds
         for step in plan:
             if isinstance(step, Write) and step.text:
                 new, old = int.from_bytes(step.data, "little"), s.guest.words(step.address, 1)[0]
@@ -177,8 +180,8 @@ def test_riscv_changes_one_jalr():
             s.k.apply([step])
         if "text" in kinds:
             last = len(kinds) - 1 - kinds[::-1].index("text")
-            assert kinds.index("text") < last + 1 and "flush_icache_all" in kinds[last:]
-            assert kinds.count("flush_icache_all") == 1 and kinds.index("flush_icache_all") > last
+            assert kinds.index("text") < last + 1 and Sync.FLUSH_ICACHE in kinds[last:]
+            assert kinds.count(Sync.FLUSH_ICACHE) == 1 and kinds.index(Sync.FLUSH_ICACHE) > last
         assert {e: s.guest.words(e, 1) for e in entries} == upper
 
 

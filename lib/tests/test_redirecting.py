@@ -7,9 +7,9 @@ import pytest
 
 from tramplab import Direct, Kernel, Ops, StepLimit, TramplabError
 from tramplab.analyse.returnstack import replay
-from tramplab.ftrace.ops import SETS_IP
 from tramplab.isa import ISAS
 from tramplab.studies.patched_calls import CALLS, passed, result
+from tramplab.trampolines.plain.request import SETS_IP
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 #: A kernel of every kind of trampoline that lets an ip be changed. On riscv64 up to v6.2 a function cannot be left for

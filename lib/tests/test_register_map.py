@@ -5,15 +5,16 @@ import re
 import pytest
 from abi_places import Place
 from test_trampolines import defined, header_of
+
 from tramplab.analyse import sentinels
 from tramplab.emulate.machine import COUNT
 from tramplab.errors import TramplabError
-from tramplab.ftrace.ops import Ops
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.lab.kernel import Kernel
 from tramplab.studies import register_map
 from tramplab.studies.dropped_saves import restored
+from tramplab.trampolines.plain import Ops
 
 #: The trampoline that a hook calls, where it is one that the guest has as a whole.
 TRAMPOLINES = {

@@ -9,6 +9,7 @@ import handmade
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tramplab import Kernel
 from tramplab.analyse import returnstack
 from tramplab.analyse.links import NOTHING, POP, POP_PUSH, PUSH, arm64, riscv64, x86_64
@@ -216,7 +217,7 @@ def test_shapes(isa, balanced):
     kernel = Kernel(isa)
     function = kernel.function("two_args")
     for nested in range(3):
-        with shapes.attached(kernel, function, shapes.Shape(5, nested, balanced)):
+        with kernel.attached(function, shapes.Shape(5, nested, balanced)):
             r = replay(kernel.call(function, 1, 2))
         assert (r.own, r.outer) == ((0, 0) if balanced else (1, CALLERS))
 

@@ -6,6 +6,7 @@ import abi
 import abi_calls
 import abi_places
 import pytest
+
 from tramplab import Direct, Kernel, Ops, TramplabError
 from tramplab.analyse.measure import measure
 from tramplab.build.dwarf import Prototype, Value
@@ -175,14 +176,13 @@ def test_the_room_can_be_full(kernel):
         assert kernel.call(f, 1, 2).hits == (1, 1)
 
 
-def test_shapes_and_save_sets_have_one_room(kernel):
+def test_shapes_and_save_sets_share_one_room(kernel):
+    """Side by side, and neither writes over the other."""
     f, g = kernel.function("two_args"), kernel.function("three_args")
-    with shapes.attached(kernel, f, shapes.GRID[0]), pytest.raises(TramplabError, match="a shape is attached"):
-        kernel.attach(g, Ops(save="ip"))
-    with kernel.attached(f, Ops(save="ip")):
-        with pytest.raises(TramplabError, match="save set is attached and has the room: detach its ops first"):
-            shapes.install(kernel, shapes.GRID[0])
-        assert kernel.call(f, 1, 2).hits == (1,)
+    with kernel.attached(f, shapes.Shape(2, 0, True)), kernel.attached(g, Ops(save="ip")):
+        assert kernel.call(g, 1, 2, 3).hits == (1, 0) and kernel.call(f, 5, 7).value == 50
+    with kernel.attached(f, Ops(save="ip")), kernel.attached(g, shapes.Shape(3, 0, True)):
+        assert kernel.call(f, 1, 2).hits == (0, 1) and kernel.call(g, 1, 2, 3).value == 34
 
 
 def test_unknown_sets_and_old_releases_are_refused():

@@ -5,11 +5,12 @@ import dataclasses
 import abi
 import abi_places
 import pytest
+
 from tramplab import Kernel, Ops, TramplabError
 from tramplab.analyse.unwind import BOTH, judge, watch
-from tramplab.ftrace.ops import SETS_IP, SETS_SP
 from tramplab.isa import ISAS
 from tramplab.trampolines import saving
+from tramplab.trampolines.plain.request import SETS_IP, SETS_SP
 
 #: What new_two_args(1, 2) returns (guest/core/replacements.c).
 NEW_TWO = 1 * 29 + 2 * 31 + (1 << 40)

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import graphlib
 import importlib.metadata
 import json
 import os
@@ -18,6 +19,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+
 from tramplab.build.toolchain import cache_dir
 from tramplab.capacity import processors
 
@@ -32,8 +34,8 @@ BELOW = {
     "isa": set(),
     "build": {"isa"},
     "emulate": {"isa", "build"},
-    "ftrace": {"isa", "build", "emulate", "trampolines"},
-    "trampolines": {"isa", "build", "emulate", "ftrace", "lab"},
+    "ftrace": {"isa", "build", "emulate"},
+    "trampolines": {"isa", "build", "emulate", "ftrace"},
     "lab": {"isa", "build", "emulate", "ftrace", "trampolines"},
     "analyse": {"isa", "build", "emulate", "ftrace", "trampolines", "lab"},
     "native": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse"},
@@ -86,6 +88,33 @@ def modules() -> list[tuple[Path, str, set[str]]]:
 
 def test_imports_point_downwards():
     assert {str(path): bad for path, part, names in modules() if (bad := forbidden(names, part))} == {}
+
+
+def graph(found: list[tuple[Path, str, set[str]]]) -> dict[str, set[str]]:
+    """Module -> the modules of the package that it imports, also for type checkers only."""
+
+    def dotted(path: Path) -> str:
+        return ".".join(("tramplab", *path.with_suffix("").parts)).removesuffix(".__init__")
+
+    known = {dotted(path) for path, _, _ in found}
+    return {
+        dotted(path): {n if n in known else n.rpartition(".")[0] for n in names if n.split(".")[0] == "tramplab"}
+        for path, _, names in found
+    }
+
+
+def circle(imported: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other all around; none where there is no such circle."""
+    try:
+        list(graphlib.TopologicalSorter(imported).static_order())
+    except graphlib.CycleError as e:
+        return e.args[1]
+    return []
+
+
+def test_no_modules_import_each_other():
+    assert circle(graph(modules())) == []
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) != []
 
 
 def test_each_engine_is_imported_in_one_place():

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from tramplab import Direct, Kernel, Ops, TramplabError
 from tramplab.ftrace import arch
 from tramplab.isa import ISAS
@@ -66,7 +67,7 @@ def test_a_shape_does_what_it_says(kernel, shape):
     return stack is right if it is balanced, wrong once if not."""
     isa, f = kernel.isa.name, kernel.function("two_args")
     idle = kernel.call(f, 5, 7)
-    with shapes.attached(kernel, f, shape):
+    with kernel.attached(f, shape):
         run = kernel.call(f, 5, 7)
         wrong = mispredicted_returns(run, kernel)
         last = [s.pc for s in run.steps if run.component_of(s.pc) == "trampoline"][-1]
@@ -91,7 +92,7 @@ def test_the_calling_convention_survives_a_shape(kernel, shape):
     observing = Shape(shape.saves, shape.nested, shape.balanced, observe=True)
     observed, count = kernel.image.address("lab_observed"), kernel.image.address("lab_observed_count")
     at = observed + kernel.image.struct("lab_observation").fields["args"].offset
-    with shapes.attached(kernel, f, observing):
+    with kernel.attached(f, observing):
         machine.write_u64(count, 0)
         names = [r for r in isa.registers if r not in isa.fixed and r != isa.link]
         entry = {r: rng.getrandbits(64) for r in names}
@@ -121,7 +122,7 @@ def test_detaching_leaves_the_kernel_as_it_was(isa):
     f = kernel.function("two_args")
     idle = kernel.call(f, 1, 2).counts.total
     for shape in GRID[:2]:
-        with shapes.attached(kernel, f, shape):
+        with kernel.attached(f, shape):
             assert kernel.call(f, 1, 2).counts.total.instructions > idle.instructions
         assert kernel.call(f, 1, 2).counts.total == idle and not kernel.slowpath.ops
     with kernel.attached(f, Ops(), Direct()):
@@ -133,7 +134,7 @@ def test_a_shape_fits_its_room(isa):
     """Even the largest, and the room is behind all other trampolines, in the padding of their page."""
     kernel = Kernel(isa)
     room = kernel.image.symbol(shapes.ROOM)
-    assert max(len(shapes.code(kernel, s)) for s in GRID) <= room.size
+    assert max(len(shapes.code(kernel.image, s)) for s in GRID) <= room.size
     others = [s for n, s in kernel.image.symbols.items() if n != shapes.ROOM and s.size]
     assert not any(room.address <= s.address < room.address + room.size for s in others)
     assert room.address + room.size <= (room.address & -4096) + 4096
@@ -141,21 +142,40 @@ def test_a_shape_fits_its_room(isa):
 
 @every_isa
 def test_nothing_of_the_last_shape_is_left(isa):
+    """The room is as it was, and the next shape lies where the last one did."""
     kernel = Kernel(isa)
-    shapes.install(kernel, GRID[-1])
-    address = shapes.install(kernel, GRID[0])
-    wanted = shapes.code(kernel, GRID[0]).ljust(kernel.image.symbol(shapes.ROOM).size, b"\0")
-    assert kernel.machine.read(address, len(wanted)) == wanted
+    room, f = kernel.image.symbol(shapes.ROOM), kernel.function("two_args")
+    empty = kernel.machine.read(room.address, room.size)
+    for shape in (GRID[-1], GRID[0]):
+        with kernel.attached(f, shape):
+            wanted = shapes.code(kernel.image, shape)
+            assert kernel.machine.read(room.address, len(wanted)) == wanted and any(wanted)
+        assert kernel.machine.read(room.address, room.size) == empty
 
 
 @every_isa
-def test_one_shape_at_a_time(isa):
+def test_two_shapes_side_by_side(isa):
+    """Each function has its own, as long as there is room; a third one is refused in a sentence."""
+    kernel = Kernel(isa)
+    f, g = kernel.function("one_arg"), kernel.function("two_args")
+    with kernel.attached(f, Shape(2, 0, True)), kernel.attached(g, Shape(2, 1, True)):
+        assert kernel.call(f, 5).value == 15 and kernel.call(g, 5, 7).value == 50
+        assert kernel.slowpath.target("one_arg") != kernel.slowpath.target("two_args")
+        with pytest.raises(TramplabError, match="the room for trampolines near the kernel's text is full"):
+            kernel.attach(None, *(Shape(14, 3, False, filter=(n,)) for n in kernel.functions if n not in (f.name, g.name)))
+        assert len(kernel.slowpath.ops) == 2
+
+
+@every_isa
+def test_a_shape_is_alone_on_its_function(isa):
+    """Whichever comes first: through the common trampoline it would be another measurement."""
     kernel = Kernel(isa)
     f = kernel.function("one_arg")
-    with shapes.attached(kernel, f, GRID[0]):
-        with pytest.raises(TramplabError, match="detach it"):
-            shapes.install(kernel, GRID[1])
-        assert kernel.call(f, 5).value == 15
+    for first, second in ((GRID[0], Ops()), (Ops(), GRID[0]), (GRID[0], GRID[1]), (GRID[0], Direct())):
+        with kernel.attached(f, first):
+            with pytest.raises(TramplabError, match="one_arg"):
+                kernel.attach(f, second)
+            assert kernel.call(f, 5).value == 15 and len(kernel.slowpath.ops) == 1
 
 
 @pytest.mark.parametrize("saves, nested", [(1, 0), (15, 0), (2, -1), (2, 4)])
@@ -169,7 +189,7 @@ def test_a_release_without_direct_calls_says_so(isa, release):
     kernel = Kernel(isa, release)
     with (
         pytest.raises(TramplabError, match="has no direct calls"),
-        shapes.attached(kernel, kernel.function("one_arg"), GRID[0]),
+        kernel.attached(kernel.function("one_arg"), GRID[0]),
     ):
         pass
     assert not kernel.slowpath.ops
@@ -180,6 +200,6 @@ def test_a_site_that_cannot_reach_the_shape_says_so(monkeypatch):
     kernel = Kernel("riscv64")
     f = kernel.function("one_arg")
     monkeypatch.setattr(arch.riscv64, "reaches", lambda *_: False)
-    with pytest.raises(TramplabError, match="cannot reach"), shapes.attached(kernel, f, GRID[0]):
+    with pytest.raises(TramplabError, match="cannot reach"), kernel.attached(f, GRID[0]):
         pass
     assert not kernel.slowpath.ops and kernel.call(f, 5).value == 15

@@ -2,6 +2,7 @@
 
 import pytest
 from machines import CPUS, result, shaped
+
 from tramplab.analyse.cores import cores
 from tramplab.errors import TramplabError
 from tramplab.ftrace import releases

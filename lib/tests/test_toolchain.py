@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
+
 from tramplab import Kernel
 from tramplab import isa as isas
 from tramplab.build import dwarf, toolchain, types

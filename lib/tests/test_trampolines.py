@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from abi_places import PLACES, Place
+
 from tramplab import Direct, Kernel, Ops
 from tramplab.build.toolchain import GUEST
 from tramplab.ftrace import arch, releases

@@ -3,17 +3,18 @@
 import itertools
 
 import pytest
+
 from tramplab.emulate.counts import COMPONENTS, Counts
 from tramplab.emulate.walk import walk as machine_walk
 from tramplab.errors import GuestFault, TramplabError
 from tramplab.ftrace import releases
-from tramplab.ftrace.ops import Ops
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.reading.walk import MILESTONES, milestones, walk
 from tramplab.lab.reading.wording import Wording
 from tramplab.studies import first_callback
+from tramplab.trampolines.plain import Ops
 
 CASES = [
     (isa, release, hook, count)

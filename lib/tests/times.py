@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from machines import CPUS, ONE_DIGIT_MORE, Made, shaped
+
 from tramplab.native import kept
 from tramplab.trampolines import shapes
 

@@ -4,10 +4,10 @@ import importlib
 
 _MODULES = {
     "Bpf": "trampolines.bpf",
-    "Direct": "ftrace.ops",
+    "Direct": "trampolines.direct",
     "GuestFault": "errors",
     "Kernel": "lab.kernel",
-    "Ops": "ftrace.ops",
+    "Ops": "trampolines.plain",
     "StepLimit": "errors",
     "TramplabError": "errors",
 }

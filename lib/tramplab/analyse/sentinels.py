@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from ..emulate.machine import RECORD, STACK_SIZE
 from ..emulate.walk import accesses, stepping
 from ..errors import TramplabError
-from ..ftrace.ops import Direct, Ops
+from ..ftrace.ops import Request
 from ..isa import Isa
-from ..lab.kernel import Function, Kernel
+from ..lab.kernel import Kernel
 from ..lab.run import Run
-from ..trampolines.bpf import Bpf
+from ..lab.view import Function
+from ..trampolines.direct import Direct
+from ..trampolines.plain import Ops
 
 RESTORED, KEPT, LOST = "restored", "kept", "lost"
 _SENTINEL, _SLOT, _SPOILED = (n << 48 for n in (0x5EED, 0x5107, 0x6B6C))
@@ -56,7 +58,7 @@ class Fate:
     at_body: str = KEPT
 
 
-def play(kernel: Kernel, function: Function, requests: tuple[Ops | Direct, ...], arguments: int) -> dict[str, Fate]:
+def play(kernel: Kernel, function: Function, requests: tuple[Request, ...], arguments: int) -> dict[str, Fate]:
     """Call a function that these requests are attached to; register -> its fate, for all but the stack pointer.
 
     arguments: how many integers the function takes. The registers of condition flags are among those of the result, by
@@ -75,7 +77,7 @@ def play(kernel: Kernel, function: Function, requests: tuple[Ops | Direct, ...],
 
 
 class _Play:
-    def __init__(self, kernel: Kernel, function: Function, requests: tuple[Ops | Direct, ...], arguments: int) -> None:
+    def __init__(self, kernel: Kernel, function: Function, requests: tuple[Request, ...], arguments: int) -> None:
         self.kernel, self.isa, self.machine = kernel, kernel.isa, kernel.machine
         self.function, self.requests, self.arguments = function, requests, arguments
         # a call that nobody meddles with tells what belongs to what
@@ -150,7 +152,7 @@ class _Play:
         """What a callback can read, at its first instruction: its kind of hook says how it is given registers."""
         args, name = self.isa.args, self.run.symbol_of(state[self.isa.pc])
         ops = [r for r in self.requests if isinstance(r, Ops) and r.callback == name]
-        if not ops and any(isinstance(r, Direct) and not isinstance(r, Bpf) for r in self.requests):
+        if not ops and any(isinstance(r, Direct) for r in self.requests):
             handed = [r for r in args if self.meant.get(state[r]) == r]
         elif ops:
             handed = self._within(state[args[3]], self._register_frame(ops[0]))

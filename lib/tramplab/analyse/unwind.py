@@ -21,9 +21,10 @@ from ..emulate.machine import STACK_SIZE, Machine
 from ..emulate.walk import stepping
 from ..errors import TramplabError
 from ..isa import Isa
-from ..lab.kernel import Function, Kernel
+from ..lab.kernel import Kernel
 from ..lab.reading.walk import require_same
 from ..lab.run import Run
+from ..lab.view import Function
 from .call import Call
 from .returnstack import events
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ..emulate.image import Image
 from ..errors import TramplabError
 from .ops import Registered
-from .steps import Write, pointer, word
+from .steps import Free, Step, Write, block, pointer, word
 
 GOLDEN_RATIO = 0x61C8864680B583EB  # hash_64() of the kernel and of guest/core/hash.h
 ENTRY, MAX_BITS = "ftrace_func_entry", 12
@@ -23,6 +23,7 @@ class Heap:
         self._taken: dict[int, int] = {}
 
     def take(self, size: int) -> int:
+        """The address of so many bytes, aligned to 16; raises TramplabError when there is no room."""
         size = (size + 15) & ~15
         for i, (start, room) in enumerate(self._free):
             if room >= size:
@@ -31,8 +32,9 @@ class Heap:
                 return start
         raise TramplabError(self._full)
 
-    def give(self, address: int) -> None:
-        self._free.append((address, self._taken.pop(address)))
+    def give(self, what: int) -> None:
+        """Have the stretch back that was handed out at an address."""
+        self._free.append((what, self._taken.pop(what)))
         self._free.sort()
         merged: list[tuple[int, int]] = []
         for start, room in self._free:
@@ -95,10 +97,14 @@ class OpsMemory:
         index = self._free.pop(0)
         return index, self.image.address("lab_ops_pool") + index * self.image.struct("ftrace_ops").size
 
-    def release(self, index: int) -> None:
-        for block in self._blocks.pop(index, ()):
-            self.heap.give(block)
-        self._free.insert(0, index)
+    def free(self, ops: Registered) -> list[Step]:
+        """The steps that give an ops' hashes and its place in the pool back."""
+        blocks = self._blocks.pop(ops.index, ())
+        return [Free(self.heap, at, "a hash of the ops") for at in blocks] + [Free(self, ops.index, "the ops itself")]
+
+    def give(self, what: int) -> None:
+        """Have a place in the pool back."""
+        self._free.append(what)
         self._free.sort()
 
     def hits(self, index: int) -> int:
@@ -110,17 +116,15 @@ class OpsMemory:
         return self.image.address("lab_ops_private") + index * self.image.struct("lab_private").size
 
     def writes(self, ops: Registered, next_ops: int, ips: dict[str, int], direct_in_ops: bool) -> list[Write]:
-        """Everything of an ops but its place in the list."""
+        """What is written for an ops, in memory that nobody looks at before it joins the list."""
         image = self.image
         hashes = image.address("lab_ops_hash_pool") + ops.index * image.struct("ftrace_ops_hash").size
         out: list[Write] = []
         members = {}
-        for member, names in (("filter_hash", ops.filter), ("notrace_hash", ops.notrace)):
+        for member, names in (("filter_hash", ops.request.filter), ("notrace_hash", ops.request.notrace)):
             if names:
                 members[member] = self._hash(ops, names, ips, out)
-        out.append(
-            Write(hashes, fields(image, "ftrace_ops_hash", members), False, "the ops' filter and notrace hashes")
-        )
+        out.append(block(hashes, fields(image, "ftrace_ops_hash", members), "the ops' filter and notrace hashes"))
         values = {
             "func": ops.func,
             "next": next_ops,
@@ -133,10 +137,10 @@ class OpsMemory:
             "direct_call": ops.direct if direct_in_ops else 0,
         }
         out.append(word(self.hits(ops.index), 0, "the ops has seen no call"))
-        if go_to := ops.request.go_to:
+        if ops.go_to:
             at = self.private(ops.index) + image.struct("lab_private").fields["go_to"].offset
-            out.append(word(at, image.address(go_to), f"its callback sends calls to {go_to}"))
-        out.append(Write(ops.address, fields(image, "ftrace_ops", values), False, "the ops itself"))
+            out.append(word(at, ops.go_to, f"its callback sends calls to {image.where(ops.go_to)}"))
+        out.append(block(ops.address, fields(image, "ftrace_ops", values), "the ops itself"))
         return out
 
     def next_field(self, address: int) -> int:
@@ -144,11 +148,11 @@ class OpsMemory:
         return address + self.image.struct("ftrace_ops").fields["next"].offset
 
     def _hash(self, ops: Registered, names: Iterable[str], ips: dict[str, int], out: list[Write]) -> int:
-        members, block, base = hash_table(self.image, self.heap, {ips[n]: 0 for n in names})
+        members, data, base = hash_table(self.image, self.heap, {ips[n]: 0 for n in names})
         owned = self._blocks.setdefault(ops.index, [])
         owned.append(base)
         struct = self.heap.take(self.image.struct("ftrace_hash").size)
         owned.append(struct)
-        out.append(Write(base, block, False, "buckets and entries of a hash"))
-        out.append(Write(struct, fields(self.image, "ftrace_hash", members), False, "the hash"))
+        out.append(block(base, data, "buckets and entries of a hash"))
+        out.append(block(struct, fields(self.image, "ftrace_hash", members), "the hash"))
         return struct

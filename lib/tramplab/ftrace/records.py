@@ -86,11 +86,11 @@ class Record:
 
     def add(self, ops: Registered) -> None:
         """One more ops wants this function."""
-        self.check(bool(ops.direct), ops.ipmodify)
+        self.check(ops.is_direct, ops.ipmodify)
         self.flags += 1
         if ops.ipmodify:
             self.put("IPMODIFY", True)
-        if ops.direct:
+        if ops.is_direct:
             self.put("DIRECT", True)
         self.put("TRAMP", self.count == 1 and bool(ops.trampoline))
         if ops.saves_regs:
@@ -102,7 +102,7 @@ class Record:
         self.flags -= 1
         if ops.ipmodify:
             self.put("IPMODIFY", False)
-        if ops.direct:
+        if ops.is_direct:
             self.put("DIRECT", False)
         if self.has("REGS") and ops.saves_regs and not any(o.saves_regs for o in others):
             self.put("REGS", False)

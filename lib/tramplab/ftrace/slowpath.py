@@ -1,43 +1,43 @@
 """Registering and unregistering: the part of kernel/trace/ftrace.c that decides, as plans of explicit steps.
 
 The order is the kernel's: the ops joins the list, records are updated, the common trampolines call the list function
-while sites change, each site is patched, and last the common trampolines get the function that fits.
+while sites change, each site is patched, and last the common trampolines get the function that fits. Who makes an ops'
+own code is given from outside, see ftrace/maker.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ..emulate.image import Image
-from ..emulate.machine import MODULE_SIZE
 from ..errors import TramplabError
-from ..trampolines.bpf import Bpf, BpfTrampolines
-from ..trampolines.copied import OpsTrampolines
-from ..trampolines.saving import SETS, SavingTrampolines
 from . import arch
 from .layout import Heap, OpsMemory, hash_table
-from .ops import FL_DIRECT, FL_DYNAMIC, FL_ENABLED, FL_RCU, FL_SAVE_REGS, Direct, Ops, Registered, selected
+from .maker import Maker, maker_of
+from .ops import FL_DYNAMIC, FL_RCU, Registered, Request, selected
 from .records import IGNORE, MAKE_NOP, Record
-from .releases import Features, history
+from .releases import Features
 from .site import Site
-from .steps import Step, Sync, Write, word
+from .steps import Free, Step, Sync, Wait, block, word
 
 
 class SlowPath:
-    """The bookkeeping of one guest. Every change returns its steps; nothing here touches the machine."""
+    """The bookkeeping of one guest. Every change returns its steps; nothing here touches the machine.
 
-    def __init__(self, image: Image, features: Features, heap: Heap) -> None:
-        self.image, self.features = image, features
+    heap: where tables and hashes of this guest are laid out. sites: function -> its patch site. makers: of every kind of
+    request that may come.
+    """
+
+    def __init__(
+        self, image: Image, features: Features, heap: Heap, sites: Mapping[str, Site], makers: Sequence[Maker]
+    ) -> None:
+        self.image, self.features, self.makers = image, features, makers
         self.arch = arch.of(image.isa)
         self.records = {
-            s.function: Record(s, features["counter_bits"], bool(features["call_ops"])) for s in self._sites()
+            name: Record(site, features["counter_bits"], bool(features["call_ops"])) for name, site in sites.items()
         }
         self.ops: list[Registered] = []  # newest first, as on ftrace_ops_list
         self.memory = OpsMemory(image, heap)
-        area = Heap(
-            image.isa.module_base, MODULE_SIZE, "the guest's module area is full: too many trampolines at once."
-        )
-        self.trampolines = OpsTrampolines(image, area) if features["per_ops_trampoline"] else None
-        self.saving = SavingTrampolines(image, features)
-        self.bpf = BpfTrampolines(image, features, lambda function: self.records[function].site, area, heap)
         self._heap = heap
         self._direct_block: int | None = None
         self._trace_func = image.address("ftrace_stub")
@@ -49,24 +49,27 @@ class SlowPath:
         """What is done once to every site before anything is traced."""
         return [s for r in self.records.values() for s in self.arch.boot(r.site, self.features, self.image.address)]
 
-    def register(self, request: Ops | Direct) -> tuple[Registered, list[Step]]:
+    def register(self, request: Request) -> tuple[Registered, list[Step]]:
         """Add an ops. Raises TramplabError for what this release cannot do; then nothing has changed."""
         functions = selected(request, tuple(self.records))
-        self._check(request, functions)
-        index, address = self.memory.claim()
-        ops = self._make(request, index, address, functions)
+        maker = maker_of(request, self.makers)
+        maker.check(request, functions)
+        ops = maker.make(request, functions)
+        self._check(ops)
+        ops.index, ops.address = self.memory.claim()
         try:
-            steps = self._allocate(ops)
+            steps = self._allocate(ops, maker)
             self.ops.insert(0, ops)
-            steps += self._direct_table()
+            table, old = self._direct_table()
         except TramplabError:
             self.ops = [o for o in self.ops if o is not ops]
-            self._release(ops)
+            self._give_back(ops, maker)
             raise
-        steps.append(word(self.image.address("ftrace_ops_list"), address, "the ops joins the list"))
+        steps += table
+        steps.append(word(self.image.address("ftrace_ops_list"), ops.address, "the ops joins the list"))
         for f in functions:
             self.records[f].add(ops)
-        return ops, steps + self._update(functions)
+        return ops, steps + self._update(functions) + self._behind(old)
 
     def unregister(self, ops: Registered) -> list[Step]:
         """Take an ops away again; raises TramplabError if it is not registered."""
@@ -80,9 +83,9 @@ class SlowPath:
         for f in ops.functions:
             self.records[f].remove(ops, self.wanting(f))
         steps += self._update(ops.functions)
-        steps += self._direct_table()
-        steps.append(Sync("synchronize_rcu_tasks", "nobody is still in the ops or its trampoline"))
-        return steps + self._release(ops)
+        table, old = self._direct_table()
+        own = maker_of(ops.request, self.makers).free(ops)
+        return steps + table + self._behind([*own, *old, *self.memory.free(ops)])
 
     # answers
 
@@ -106,99 +109,59 @@ class SlowPath:
 
     # inside
 
-    def _sites(self) -> list[Site]:
-        """The compiler's records, each with the function whose site it is."""
-        functions = sorted(self.image.functions.values(), key=lambda s: s.address)
-        compiled = sorted(self.image.patch_sites)
-        if len(functions) != len(compiled):
-            raise TramplabError(
-                f"{len(functions)} traced functions but {len(compiled)} patch sites in {self.image.path}."
-            )
-        return [self.arch.site(f.name, f.address, at, self.features) for f, at in zip(functions, compiled, strict=True)]
-
     def _reaches(self, site: Site, target: int) -> bool:
         return self.arch.reaches(site, target, self.features, self.image.address)
 
     def _head(self) -> int:
         return self.ops[0].address if self.ops else self.image.address("ftrace_list_end")
 
-    def _check(self, request: Ops | Direct, functions: tuple[str, ...]) -> None:
-        isa = self.image.isa.name
-        if isinstance(request, Direct):
-            if not self.features["direct"]:
-                raise TramplabError(f"{self.features} has no direct calls; {isa} has them {history(isa, 'direct')}.")
-            if isinstance(request, Bpf):
-                self.bpf.check(functions)
-        elif request.save == "regs" and not self.features["regs"]:
-            raise TramplabError(f"{self.features} has no ftrace_regs_caller; {isa} has it {history(isa, 'regs')}.")
-        elif request.save in SETS:
-            self.saving.check(request.save, self.ops)
-        elif request.ipmodify and request.save == "args" and not self.features["args"]:
-            raise TramplabError(
-                f"{self.features} lets only an ops with save='regs' change the ip; one with save='args' may on {isa} "
-                f"{history(isa, 'args')}."
-            )
-        for f in functions:
-            self.records[f].check(isinstance(request, Direct), request.ipmodify)
-            everybody = [request, *(o.request for o in self.wanting(f))]
-            if len(everybody) > 1 and any(r.changes_stack for r in everybody):
-                raise TramplabError(
-                    f"an ops that changes the stack must be alone on {f}, because only its own trampoline restores sp: detach "
-                    "the others first."
-                )
+    def _check(self, ops: Registered) -> None:
+        """Raise TramplabError if what is registered on its functions already is in the way."""
+        for f in ops.functions:
+            self.records[f].check(ops.is_direct, ops.ipmodify)
+            others = self.wanting(f)
+            lonely = [o.alone for o in (ops, *others) if o.alone]
+            if others and lonely:
+                raise TramplabError(lonely[0].format(f))
 
-    def _make(self, request: Ops | Direct, index: int, address: int, functions: tuple[str, ...]) -> Registered:
-        if isinstance(request, Direct):
-            flags = FL_ENABLED | FL_DIRECT | (FL_SAVE_REGS if self.features["regs"] else 0) | FL_DYNAMIC
-            func = self.image.address("call_direct_funcs")
-            direct = 0 if isinstance(request, Bpf) else self.image.address(request.target)
-            common = self.image.address("ftrace_regs_caller" if self.features["regs"] else "ftrace_caller")
-        else:
-            flags, func, direct, common = request.flags | FL_ENABLED, self.image.address(request.callback), 0, 0
-        return Registered(
-            request, index, address, func, flags, request.filter, request.notrace, functions, trampoline=common, direct=direct
-        )
-
-    def _allocate(self, ops: Registered) -> list[Step]:
+    def _allocate(self, ops: Registered, maker: Maker) -> list[Step]:
         """Make everything that an ops owns: its trampoline, hashes and struct."""
-        own = self._own_trampolines(ops)
-        steps = own.create(ops) if own else []
-        if ops.request.changes_stack:
-            for f in ops.functions:
-                if not self._reaches(self.records[f].site, ops.trampoline):
-                    raise TramplabError(f"the patch site of {f} cannot reach the trampoline that restores sp.")
+        steps = maker.create(ops)
+        for f in ops.functions:
+            if ops.must_reach and not self._reaches(self.records[f].site, ops.trampoline or ops.direct):
+                raise TramplabError(ops.must_reach.format(f))
         ips = {f: r.site.ip for f, r in self.records.items()}
         return steps + self.memory.writes(ops, self._head(), ips, bool(self.features["direct_in_ops"]))
 
-    def _own_trampolines(self, ops: Registered) -> OpsTrampolines | SavingTrampolines | BpfTrampolines | None:
-        """Who makes this ops' own trampoline, if anybody does."""
-        if isinstance(ops.request, Bpf):
-            return self.bpf
-        return self.saving if ops.request.save in SETS else self.trampolines
+    def _give_back(self, ops: Registered, maker: Maker) -> None:
+        """At once what an ops took that nobody has seen yet."""
+        for step in (*maker.free(ops), *self.memory.free(ops)):
+            if isinstance(step, Free):
+                step.owner.give(step.what)
 
-    def _release(self, ops: Registered) -> list[Step]:
-        """Give back what an ops owns."""
-        own = self._own_trampolines(ops)
-        self.memory.release(ops.index)
-        return own.free(ops) if own else []
+    @staticmethod
+    def _behind(frees: list[Step]) -> list[Step]:
+        """Steps that give memory back, behind the wait for everybody who may still use it; none without any."""
+        return [Wait(Sync.RCU_TASKS, "nobody is still in the ops or its trampoline"), *frees] if frees else []
 
-    def _direct_table(self) -> list[Step]:
-        """Releases that look direct targets up in one hash get that hash written anew."""
+    def _direct_table(self) -> tuple[list[Step], list[Step]]:
+        """Releases that look direct targets up in one hash get that hash written anew: steps, and those that free the old."""
         if self.features["direct_in_ops"] or not self.features["direct"]:
-            return []
+            return [], []
         entries = {self.records[f].site.ip: o.direct for o in self.ops if o.direct for f in o.functions}
         members, base = {"size_bits": 0, "buckets": 0, "count": 0}, None
         steps: list[Step] = []
         if entries:
-            members, block, base = hash_table(self.image, self._heap, entries)
-            steps.append(Write(base, block, False, "buckets and entries of the table of direct calls"))
-        if self._direct_block is not None:  # the new table is there before the old one goes
-            self._heap.give(self._direct_block)
+            members, data, base = hash_table(self.image, self._heap, entries)
+            steps.append(block(base, data, "buckets and entries of the table of direct calls"))
+        old: list[Step] = []
+        if self._direct_block is not None:
+            old.append(Free(self._heap, self._direct_block, "the table of direct calls that was there"))
         self._direct_block = base
         base, struct = self.image.address("lab_direct_functions"), self.image.struct("ftrace_hash")
         return steps + [
             word(base + struct.fields[n].offset, v, f"table of direct calls: {n}") for n, v in members.items()
-        ]
+        ], old
 
     def _update(self, functions: tuple[str, ...]) -> list[Step]:
         """Bring trampolines, literals and sites in line with the records."""
@@ -224,7 +187,7 @@ class SlowPath:
                 word(self.image.address("function_trace_op"), op, "the ops that the common trampolines pass on")
             )
             if not self.arch.stops_machine(self.features):
-                steps.append(Sync("ftrace_sync_ipi", "every CPU sees the ops before the function"))
+                steps.append(Wait(Sync.FTRACE_IPI, "every CPU sees the ops before the function"))
             steps += self._patch_common(func, "the function that fits now")
         self._trace_func = func
         return self.arch.update_code(steps, self.features) if steps else []
@@ -270,7 +233,7 @@ class SlowPath:
         steps: list[Step] = []
         if "ftrace_call_dest" in self.image.symbols:
             steps.append(word(self.image.address("ftrace_call_dest"), func, why))
-            steps.append(Sync("ftrace_sync_ipi", "every CPU sees the new pointer"))
+            steps.append(Wait(Sync.FTRACE_IPI, "every CPU sees the new pointer"))
         for label in ("ftrace_call", "ftrace_regs_call"):
             if label in self.image.symbols:
                 steps += self.arch.patch_call(self.image.address(label), func, why)

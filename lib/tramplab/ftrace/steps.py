@@ -1,39 +1,103 @@
-"""Changing live text and data, as explicit steps: what is written where, and what is waited for.
+"""Changing live text and data, as explicit steps: what is written where, what is waited for, what is given back.
 
-A plan is a list of steps in the order the kernel performs them. Nothing is hidden between two of them, so that they
-can be applied one at a time, shown, reordered or dropped.
+A plan is a list of steps in the order the kernel performs them. Nothing is hidden between two of them, so that they can be
+applied one at a time, with calls of any CPU between, shown, reordered or dropped.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+
+class Whom(Enum):
+    """For whom a wait makes its promise."""
+
+    THIS_CPU = "this CPU"
+    EVERY_CPU = "every CPU"
+    EVERY_TASK = "every task"
+    STOPPED = "every CPU, and all others stand still until the next wait"
+
+
+class Sync(Enum):
+    """The ways to wait, by the kernel's names: `whom` it is for, and what it `promises` them.
+
+    What a CPU may fetch in between is the ISA's matter: x86-64 `text_poke_sync` (since v6.16 smp_text_poke_sync_each_cpu) sends
+    an interrupt that serialises; arm64's IC IVAU reaches the instruction caches of all CPUs, but its ISB only the pipeline
+    of the one that runs it; riscv64's FENCE.I is for the hart that runs it, so flush_icache_all() and the end of
+    stop_machine() make each hart run one.
+    """
+
+    def __init__(self, kernel: str, whom: Whom, promises: str) -> None:
+        self.kernel, self.whom, self.promises = kernel, whom, promises
+
+    RCU_TASKS = "synchronize_rcu_tasks", Whom.EVERY_TASK, "has left every trampoline, preempted or not"
+    FTRACE_IPI = "ftrace_sync_ipi", Whom.EVERY_CPU, "reads memory as it was written before"
+    TEXT_POKE = "text_poke_sync", Whom.EVERY_CPU, "executes text as it was written before"
+    IC_IVAU = "ic ivau; isb", Whom.THIS_CPU, "executes text as it was written before"
+    STOP_MACHINE = "stop_machine", Whom.STOPPED, "executes nothing but the stopper"
+    FENCE_I = "fence.i", Whom.EVERY_CPU, "goes on, and executes text as it was written before"
+    FLUSH_ICACHE = "flush_icache_all", Whom.EVERY_CPU, "executes text as it was written before"
 
 
 @dataclass(frozen=True)
 class Write:
-    """Store `data` at `address`; `text` says whether it is code. `why` is for the reader."""
+    """Store `data` at `address`; `text` says whether it is code. `why` is for the reader.
+
+    granule: bytes that are stored at once; a fetch or a load by another CPU meets each of them either old or new.
+    """
 
     address: int
     data: bytes
     text: bool
     why: str
+    granule: int
+
+    @property
+    def atomic(self) -> bool:
+        """Does whoever reads or executes these bytes meanwhile see all of them old, or all of them new?"""
+        return len(self.data) <= self.granule and self.address % self.granule + len(self.data) <= self.granule
 
     def __str__(self) -> str:
         return f"write {len(self.data):>3} B at {self.address & 0xFFFFFFFF:08x}    {self.why}"
 
 
 @dataclass(frozen=True)
-class Sync:
-    """Wait for the other CPUs. `kind` names the mechanism in the kernel's words."""
+class Wait:
+    """Wait for other CPUs or tasks."""
 
-    kind: str
+    sync: Sync
     why: str
 
     def __str__(self) -> str:
-        return f"{f'wait: {self.kind}':<26} {self.why}"
+        return f"{f'wait: {self.sync.kernel}':<26} {self.why}"
 
 
-Step = Write | Sync
+class Owner(Protocol):
+    """Whoever hands something out and gets it back: memory, a place in a pool, a counter."""
+
+    def give(self, what: int) -> None:
+        """Have something back that was handed out; it may be handed out again from now on."""
+        ...
+
+
+@dataclass(frozen=True)
+class Free:
+    """Give back what nobody uses any more; until then it is handed out to nobody else."""
+
+    owner: Owner = field(compare=False, repr=False)
+    what: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"{'free':<26} {self.why}"
+
+
+Step = Write | Wait | Free
+
+#: Bytes of a store that memory takes as one, where it is aligned: a byte, an instruction word, a pointer.
+BYTE, INSTRUCTION, POINTER = 1, 4, 8
 
 
 def pointer(value: int) -> bytes:
@@ -41,10 +105,16 @@ def pointer(value: int) -> bytes:
     return (value & (1 << 64) - 1).to_bytes(8, "little")
 
 
-def text(address: int, data: bytes, why: str) -> Write:
-    return Write(address, data, True, why)
+def text(address: int, data: bytes, why: str, granule: int = BYTE) -> Write:
+    """Store code. The granule is a byte unless an ISA's module says otherwise: of code that nobody can reach yet."""
+    return Write(address, data, True, why, granule)
+
+
+def block(address: int, data: bytes, why: str) -> Write:
+    """Store data that nobody can reach yet."""
+    return Write(address, data, False, why, BYTE)
 
 
 def word(address: int, value: int, why: str) -> Write:
     """Store one pointer-sized data word."""
-    return Write(address, pointer(value), False, why)
+    return Write(address, pointer(value), False, why, POINTER)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ..ftrace.ops import Direct, Ops, Registered
-from .kernel import Function, Kernel
+from ..ftrace.ops import Registered, Request
+from .kernel import Kernel
+from .view import Function
 
 
 @contextmanager
-def growing(kernel: Kernel, function: Function) -> Iterator[Callable[[Sequence[Ops | Direct]], None]]:
+def growing(kernel: Kernel, function: Function) -> Iterator[Callable[[Sequence[Request]], None]]:
     """For a `with`: gives attach(requests), after which just these are attached, in this order; at the end none is.
 
     What the last requests began with stays attached, where the new ones begin with the same; else all are attached anew.
 
+    >>> from tramplab import Ops
     >>> kernel = Kernel("arm64", meter="count")
     >>> function = kernel.function("one_arg")
     >>> with growing(kernel, function) as attach:
@@ -28,7 +30,7 @@ def growing(kernel: Kernel, function: Function) -> Iterator[Callable[[Sequence[O
     attached: list[Registered] = []
     same: list[str] = []
 
-    def attach(requests: Sequence[Ops | Direct]) -> None:
+    def attach(requests: Sequence[Request]) -> None:
         wanted = [repr(r) for r in requests]  # its fields: two requests with equal ones are two ops all the same
         if wanted[: len(same)] != same:
             kernel.detach(*attached)

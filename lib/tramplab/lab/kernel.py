@@ -11,38 +11,28 @@
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from .. import isa as isas
 from ..build.toolchain import GUEST
 from ..emulate.image import load
-from ..emulate.machine import DEFAULT_BUDGET, HEAP_SIZE, NONE, RECORD, Machine
+from ..emulate.machine import DEFAULT_BUDGET, HEAP_SIZE, MODULE_SIZE, NONE, RECORD, Machine
 from ..errors import TramplabError, unknown
 from ..ftrace import arch, releases
 from ..ftrace.layout import Heap
-from ..ftrace.ops import Direct, Ops, Registered
-from ..ftrace.site import Site
+from ..ftrace.ops import Registered, Request
+from ..ftrace.sites import sites
 from ..ftrace.slowpath import SlowPath
-from ..ftrace.steps import Step, Write
+from ..ftrace.steps import Free, Step, Write
 from ..isa import Isa
+from ..trampolines import KINDS, ground
 from .boot import boot
 from .run import Run
+from .view import Components, Function, View, names
 
 LATEST = "v7.2"
-
-
-class Function:
-    """A traced function: its name, patch site and place."""
-
-    def __init__(self, site: Site, size: int) -> None:
-        self.site, self.name = site, site.function
-        self.address, self.size = site.entry, size
-
-    def __repr__(self) -> str:
-        return f"<{self.name} at {self.address:#x}>"
 
 
 class Kernel:
@@ -73,8 +63,12 @@ class Kernel:
         self.image = load(self.isa, arch.of(self.isa).config(self.features), guest)
         self.machine = Machine(self.image, meter, python_meter)
         self.heap = Heap(self.machine.heap, HEAP_SIZE)
-        self.slowpath = SlowPath(self.image, self.features, self.heap)
-        self.components: dict[int, str] = {}  # of the addresses that were asked for: it never changes
+        where = sites(self.image, self.features)
+        area = ground.modules(self.isa.module_base, MODULE_SIZE)
+        under = ground.Ground(self.image, self.features, where, ground.near(self.image), area, self.heap)
+        makers = [kind.maker(under) for kind in KINDS]
+        self.slowpath = SlowPath(self.image, self.features, self.heap, where, makers)
+        self._components = Components(self.image, where.values())
         self.machine.name_of = lambda address: self.names()(address)
         boot(self.machine)
         self.apply(self.slowpath.boot())
@@ -90,7 +84,7 @@ class Kernel:
             site = self.slowpath.records[name].site
         except KeyError:
             raise unknown("traced function", name, self.slowpath.records) from None
-        return Function(site, self.image.functions[name].size)
+        return Function(name, site, site.entry, self.image.functions[name].size)
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -99,7 +93,7 @@ class Kernel:
 
     # attaching
 
-    def attach(self, function: Function | None, *requests: Ops | Direct) -> tuple[Registered, ...]:
+    def attach(self, function: Function | None, *requests: Request) -> tuple[Registered, ...]:
         """Register ops one after the other; those without a filter get `function` as theirs (None: all functions).
 
         If one is refused, the ones before it are taken back.
@@ -121,7 +115,7 @@ class Kernel:
             self.apply(self.slowpath.unregister(o))
 
     @contextmanager
-    def attached(self, function: Function | None, *requests: Ops | Direct) -> Iterator[tuple[Registered, ...]]:
+    def attached(self, function: Function | None, *requests: Request) -> Iterator[tuple[Registered, ...]]:
         """Attach for the length of a `with`."""
         ops = self.attach(function, *requests)
         try:
@@ -129,12 +123,20 @@ class Kernel:
         finally:
             self.detach(*ops)
 
-    def apply(self, steps: list[Step]) -> None:
-        """Perform the writes of a plan, in order; with one CPU there is nobody to wait for."""
-        for s in steps:
-            if isinstance(s, Write):
-                store = self.machine.poke if self.machine.is_text(s.address) else self.machine.write
-                store(s.address, s.data)
+    def apply(self, steps: Iterable[Step]) -> None:
+        """Carry out a plan to its end; with one CPU there is nobody to wait for."""
+        for _ in self.stepwise(steps):
+            pass
+
+    def stepwise(self, steps: Iterable[Step]) -> Iterator[Step]:
+        """Carry out a plan a step at a time: each is done when it is given, and anything may be called before the next."""
+        for step in steps:
+            if isinstance(step, Write):
+                store = self.machine.poke if self.machine.is_text(step.address) else self.machine.write
+                store(step.address, step.data)
+            elif isinstance(step, Free):
+                step.owner.give(step.what)
+            yield step
 
     # calling
 
@@ -160,7 +162,9 @@ class Kernel:
             raise
         after = self._hits()
         hits = tuple(b - a for a, b in zip(before, after, strict=True))
-        return Run(self, f, raw, hits)
+        # text may change after this call, so what depends on it is taken now
+        executed = self.machine.instructions(raw.tally.issued)
+        return Run(f, View(self.isa, str(self), self.names(), self._components.of, executed), raw, hits)
 
     def passed(self, arguments: tuple[int, ...], registers: dict[str, int]) -> tuple[dict[str, int], list[int]]:
         """How a caller passes integer arguments: registers with their values, these among them, and words on the stack."""
@@ -170,19 +174,7 @@ class Kernel:
 
     def names(self) -> Callable[[int], str | None]:
         """address -> symbol+offset, the trampolines that exist now included; None where nothing has a name."""
-        own = [(o.trampoline, o.trampoline_size, f"ftrace_trampoline[{o.index}]") for o in self.slowpath.ops]
-        own += [(o.entry, o.direct_size, f"bpf_trampoline[{o.index}]") for o in self.slowpath.ops]
-        generated = sorted(trampoline for trampoline in own if trampoline[1])
-        starts = [start for start, *_ in generated]
-
-        def name(address: int) -> str | None:
-            if at := bisect.bisect_right(starts, address):
-                start, size, symbol = generated[at - 1]
-                if address < start + size:
-                    return f"{symbol}+{address - start:#x}" if address > start else symbol
-            return self.image.where(address)
-
-        return name
+        return names(self.image, self.slowpath.ops)
 
     def memory(self, *words: int) -> int:
         """A fresh stretch of guest memory holding these 8-byte words; returns its address."""
@@ -193,7 +185,7 @@ class Kernel:
 
     # inside
 
-    def _filtered(self, request: Ops | Direct, function: Function | None) -> Ops | Direct:
+    def _filtered(self, request: Request, function: Function | None) -> Request:
         if request.filter or function is None:
             return request
         return dataclasses.replace(request, filter=(function.name,))

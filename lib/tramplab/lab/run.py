@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,45 +12,29 @@ from ..emulate.counts import Counts, RunCounts
 from ..emulate.machine import RawRun
 from ..errors import TramplabError
 from .reading.listing import listing
-
-if TYPE_CHECKING:
-    from .kernel import Function, Kernel
+from .view import Function, View
 
 
 class Run:
     """One call of a traced function.
 
     value: the first return register. registers: all of them after the return. hits: calls seen per registered ops, in
-    list order (newest first). instructions: what was executed, by address.
+    list order (newest first). instructions: what was executed, by address. config: the kernel's release and what was
+    overridden. component_of, name_of: see View.
     """
 
-    def __init__(self, kernel: Kernel, function: Function, raw: RawRun, hits: tuple[int, ...]) -> None:
-        self._kernel, self.function, self._raw, self.hits = kernel, function, raw, hits
-        self.isa, self.registers = kernel.isa, raw.registers
-        self.value = raw.registers[kernel.isa.returns[0]]
-        self.config = str(kernel)
-        # text may change after this call, so what depends on it is taken now
-        self.name_of = kernel.names()
-        self.instructions = kernel.machine.instructions(raw.tally.issued)
+    def __init__(self, function: Function, view: View, raw: RawRun, hits: tuple[int, ...]) -> None:
+        self.function, self._raw, self.hits = function, raw, hits
+        self.isa, self.registers = view.isa, raw.registers
+        self.value = raw.registers[view.isa.returns[0]]
+        self.config = view.config
+        self.name_of, self.component_of = view.name_of, view.component_of
+        self.instructions = view.instructions
 
     @functools.cached_property
     def counts(self) -> RunCounts:
         """What was issued, weighed with what it does; raises TramplabError at an instruction that no table knows."""
         return _counts.count(self.isa, self._raw.tally, self.instructions, self.component_of, self.symbol_of)
-
-    def component_of(self, pc: int) -> str:
-        """site, trampoline, core, callback or function; a site reaches from a function's first byte to its body."""
-        known = self._kernel.components
-        if pc not in known:
-            known[pc] = self._component_at(pc)
-        return known[pc]
-
-    def _component_at(self, pc: int) -> str:
-        component = self._kernel.image.component_at(pc) or "trampoline"
-        sites = (r.site for r in self._kernel.slowpath.records.values())
-        if component == "function" and any(s.entry <= pc < s.body for s in sites):
-            return "site"
-        return component
 
     def symbol_of(self, pc: int) -> str:
         """The function that an address is in."""

@@ -18,8 +18,9 @@ from ..emulate.machine import COUNT, HEAP_SIZE, MODULE_SIZE, STACK_SIZE
 from ..errors import TramplabError
 from ..isa import Isa
 from ..lab import hooks
-from ..lab.kernel import Function, Kernel
+from ..lab.kernel import Kernel
 from ..lab.measure import FUNCTIONS
+from ..lab.view import Function
 from ..trampolines import shapes
 
 #: Calls go through the loop in the guest, which passes the arguments that travel in registers everywhere.
@@ -127,7 +128,7 @@ def hook(spec: str) -> Attach:
 
 def shape(chosen: shapes.Shape) -> Attach:
     """A trampoline of a given shape."""
-    return lambda kernel, function: shapes.attached(kernel, function, chosen)
+    return lambda kernel, function: kernel.attached(function, chosen)
 
 
 def _state(kernel: Kernel, regions: tuple[Region, ...], name: str, attach: Attach, args: int) -> State:

@@ -20,7 +20,6 @@ from tramplab.publish.files import Files
 from tramplab.publish.fitted import fitted_table
 from tramplab.publish.table import INDENTED_WIDTH, text_table
 
-
 #: Classes of a figure, and of one that shows the machine that builds the book.
 FIGURE, OWN = "tl-figure", "tl-figure tl-own"
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 
 from ..emulate.counts import COMPONENTS
-from ..ftrace.ops import Direct, Ops, Registered
+from ..ftrace.ops import Registered
 from ..ftrace.steps import text
 from ..lab.kernel import Kernel
 from ..lab.run import Run
+from ..trampolines.direct import Direct
+from ..trampolines.plain import Ops
 
 FUNCTION = "three_args"
 #: What a letter stands for: plain ops, ops that want all registers, an ops that asks for the recursion guard and so is

@@ -8,12 +8,12 @@ import pandas as pd
 
 from ..emulate.machine import COUNT
 from ..ftrace import releases
-from ..ftrace.ops import Ops
 from ..isa import ISAS
 from ..lab.growing import growing
 from ..lab.kernel import Kernel
 from ..publish.chart import lines
 from ..publish.figure import Figure
+from ..trampolines.plain import Ops
 from .once import once
 
 NAME = "callbacks"

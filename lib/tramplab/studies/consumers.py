@@ -8,13 +8,13 @@ import pandas as pd
 
 from ..emulate.machine import RECORD
 from ..errors import TramplabError
-from ..ftrace.ops import Ops
 from ..isa import ISAS, Isa
 from ..lab.kernel import Kernel
 from ..lab.run import Run
 from ..publish.chart import heat_map
 from ..publish.figure import Figure
 from ..publish.verdict import Verdict, across, judges
+from ..trampolines.plain import Ops
 from .once import once
 
 NAME = "consumers"

@@ -9,13 +9,14 @@ from ..analyse.program import operation_of
 from ..emulate.decode import Instruction
 from ..emulate.machine import RECORD
 from ..errors import GuestFault, StepLimit
-from ..ftrace.ops import Ops
 from ..isa import ISAS, Isa
-from ..lab.kernel import Function, Kernel
+from ..lab.kernel import Kernel
 from ..lab.measure import FUNCTIONS
 from ..lab.run import Run
+from ..lab.view import Function
 from ..publish.figure import Figure
 from ..publish.verdict import BY_ISA, Verdict, across, judges
+from ..trampolines.plain import Ops
 from .once import once
 
 NAME = "dropped_saves"

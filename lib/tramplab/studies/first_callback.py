@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from ..ftrace import releases
-from ..ftrace.ops import Ops
 from ..publish.figure import Figure
 from ..publish.stepper import Notes, Stepper, stepper
+from ..trampolines.plain import Ops
 from . import stretches
 from .once import once
 from .stretches import golden, numbers  # noqa: F401 (part of a study)

@@ -9,11 +9,11 @@ from ..analyse.cores import get as core
 from ..analyse.unwind import BOTH, CALLER, FUNCTION, NEITHER
 from ..emulate.machine import RECORD
 from ..ftrace import releases
-from ..ftrace.ops import Ops
 from ..lab.kernel import Kernel
 from ..lab.run import Run
 from ..publish.figure import Figure
 from ..publish.verdict import BY_ISA, Verdict, across, judges
+from ..trampolines.plain import Ops
 from . import unwinding
 from .once import once
 

@@ -10,7 +10,7 @@ import pandas as pd
 from ..analyse import cycles
 from ..analyse.cores import get as core
 from ..emulate.machine import RECORD
-from ..ftrace.ops import Direct, Ops
+from ..ftrace.ops import Request
 from ..isa import ISAS
 from ..lab.kernel import Kernel
 from ..lab.measure import FUNCTIONS
@@ -20,13 +20,14 @@ from ..publish.figure import Figure
 from ..publish.table import pivot
 from ..publish.verdict import Verdict, across, judges
 from ..trampolines.bpf import Bpf
+from ..trampolines.plain import Ops
 from .once import once
 
 NAME = "generated"
 TITLE = "Trampolines made for one function, and ftrace's"
 #: What is attached, in the order of the figure. bare: the program is called and nothing else, as sketched in 2019; fentry:
 #: with the enter and exit functions that came to be around each program.
-VARIANTS: dict[str, Callable[[], Ops | Direct]] = {
+VARIANTS: dict[str, Callable[[], Request]] = {
     "bare": lambda: Bpf(fentry=1, guarded=False),
     "fentry": lambda: Bpf(fentry=1),
     "fexit": lambda: Bpf(fexit=1),

@@ -13,13 +13,13 @@ from ..analyse.returnstack import replay
 from ..emulate.counts import COMPONENTS
 from ..emulate.machine import COUNT, RECORD
 from ..ftrace import releases
-from ..ftrace.ops import Ops
 from ..isa import ISAS
 from ..lab.kernel import Kernel
 from ..lab.run import Run
 from ..publish.chart import stacked_bars
 from ..publish.figure import Figure
 from ..publish.verdict import BY_ISA, Verdict, across, judges
+from ..trampolines.plain import Ops
 from .once import once
 from .patched_calls import CALLS, passed, result
 

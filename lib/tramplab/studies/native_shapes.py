@@ -126,7 +126,7 @@ def _runs(isa: str) -> tuple[Run, dict[shapes.Shape, Run]]:
     function = kernel.function(FUNCTION)
     base, runs = kernel.call(function, *ARGUMENTS), {}
     for s in shapes.GRID:
-        with shapes.attached(kernel, function, s):
+        with kernel.attached(function, s):
             runs[s] = kernel.call(function, *ARGUMENTS)
     return base, runs
 

@@ -10,10 +10,11 @@ import pandas as pd
 
 from ..emulate.machine import COUNT
 from ..ftrace import releases
-from ..ftrace.ops import Ops, Registered
+from ..ftrace.ops import Registered
 from ..isa import ISAS
 from ..lab.kernel import Kernel
 from ..publish.verdict import BY_RELEASE, Verdict, across, judges
+from ..trampolines.plain import Ops
 from .attached import NEEDS, REQUESTS
 from .once import once
 

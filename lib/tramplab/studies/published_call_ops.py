@@ -10,12 +10,12 @@ import pandas as pd
 from ..analyse import cycles
 from ..analyse.cores import get as core
 from ..emulate.machine import RECORD
-from ..ftrace.ops import Ops
 from ..lab.kernel import Kernel
 from ..lab.run import Run
 from ..publish import published
 from ..publish.chart import scatter
 from ..publish.figure import Figure
+from ..trampolines.plain import Ops
 from .once import once
 from .ranks import spearman
 

@@ -8,10 +8,11 @@ import pandas as pd
 
 from ..analyse.sentinels import FLAGS, KEPT, LOST, RESTORED, Fate, play
 from ..ftrace import releases
-from ..ftrace.ops import Direct, Ops
+from ..ftrace.ops import Request
 from ..isa import ISAS, Isa
 from ..lab import hooks
-from ..lab.kernel import Function, Kernel
+from ..lab.kernel import Kernel
+from ..lab.view import Function
 from ..publish.chart import heat_map
 from ..publish.figure import Figure
 from .once import once
@@ -67,7 +68,7 @@ def shown(isa: Isa, hook: hooks.Hook) -> str | None:
     return wanted[-1] if wanted else None
 
 
-def observe(kernel: Kernel, function: Function, requests: tuple[Ops | Direct, ...]) -> dict[str, Fate]:
+def observe(kernel: Kernel, function: Function, requests: tuple[Request, ...]) -> dict[str, Fate]:
     """Attach, play one call with sentinels, detach: register -> fate. function takes three integers."""
     with kernel.attached(function, *requests):
         return play(kernel, function, requests, ARGUMENTS)

@@ -44,7 +44,7 @@ def rows() -> pd.DataFrame:
                         out.append(_row(isa, release, name, kernel.call(function, *ARGUMENTS)))
             if release == releases.shown()[-1]:
                 for name, shape in SHAPES.items():
-                    with shapes.attached(kernel, function, shape):
+                    with kernel.attached(function, shape):
                         out.append(_row(isa, release, name, kernel.call(function, *ARGUMENTS)))
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS

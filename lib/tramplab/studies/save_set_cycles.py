@@ -8,11 +8,11 @@ from ..analyse import cycles
 from ..analyse.cores import Core
 from ..analyse.cores import get as core
 from ..emulate.machine import RECORD
-from ..ftrace.ops import Ops
 from ..isa import ISAS
 from ..lab.kernel import Kernel
 from ..publish.figure import Figure
 from ..publish.verdict import Verdict, across, judges
+from ..trampolines.plain import Ops
 from .once import once
 from .save_sets import SETS
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pandas as pd
 
 from ..emulate.machine import RECORD
-from ..ftrace.ops import Ops
 from ..isa import ISAS
 from ..lab.kernel import Kernel
 from ..lab.measure import FUNCTIONS
 from ..publish.chart import lines
 from ..publish.figure import Figure
+from ..trampolines.plain import Ops
 from .once import once
 
 NAME = "save_sets"

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pandas as pd
 
 from ..ftrace import releases
-from ..ftrace.ops import Direct, Ops
+from ..ftrace.ops import Request
 from ..isa import ISAS
 from ..lab.kernel import Kernel
 from ..lab.reading.walk import walk
 
 
-def walks(function: str, arguments: tuple[int, ...], request: Callable[[], Ops | Direct]) -> list[dict]:
+def walks(function: str, arguments: tuple[int, ...], request: Callable[[], Request]) -> list[dict]:
     """One call with what request() asks for attached, on each ISA in the newest release; see ftrace.walk."""
     out = []
     for isa in ISAS.values():

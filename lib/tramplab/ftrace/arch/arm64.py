@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...build.toolchain import GuestConfig
 from ...isa.arm64 import BL, MOV_X9_LR, NOP
 from ..site import Site
-from ..steps import Step, Sync, text, word
+from ..steps import INSTRUCTION, Step, Sync, Wait, text, word
 from .common import defines
 
 #: What overriding a feature by hand brings with it.
@@ -65,14 +65,15 @@ def write_sites(changes: list[tuple[Site, bytes, str]], features) -> list[Step]:
     """One aligned instruction each, among those the architecture lets one replace while they may be executed."""
     steps: list[Step] = []
     for s, data, why in changes:
-        steps.append(text(s.ip, data, f"{s.function}: {why}"))
-        steps.append(Sync("ic ivau; isb", "the new instruction is visible; other CPUs pick it up in their own time"))
+        steps.append(text(s.ip, data, f"{s.function}: {why}", INSTRUCTION))
+        steps.append(Wait(Sync.IC_IVAU, "the new instruction is visible; other CPUs pick it up in their own time"))
     return steps
 
 
 def patch_call(address: int, target: int, why: str) -> list[Step]:
     """Repoint the BL inside a trampoline."""
-    return [text(address, BL.encode(address, target), why), Sync("ic ivau; isb", "the new call is visible")]
+    new = text(address, BL.encode(address, target), why, INSTRUCTION)
+    return [new, Wait(Sync.IC_IVAU, "the new call is visible")]
 
 
 def write_literal(s: Site, ops: int, why: str) -> Step:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...build.toolchain import GuestConfig
 from ...isa.riscv64 import CALL_RA, CALL_T0, LD_RA, NOP4, SD_RA, T0, auipc, jalr, split_offset
 from ..site import Site
-from ..steps import Step, Sync, text, word
+from ..steps import INSTRUCTION, Step, Sync, Wait, text, word
 from .common import defines
 
 #: What overriding a feature by hand brings with it.
@@ -96,12 +96,12 @@ def nop_bytes(s: Site, features, symbols) -> bytes:
 
 def write_sites(changes: list[tuple[Site, bytes, str]], features) -> list[Step]:
     """All sites in turn; how the other harts are kept from them is update_code()'s business."""
-    return [text(s.ip, data, f"{s.function}: {why}") for s, data, why in changes]
+    return [text(s.ip, data, f"{s.function}: {why}", INSTRUCTION) for s, data, why in changes]
 
 
 def patch_call(address: int, target: int, why: str) -> list[Step]:
     """Repoint the AUIPC/JALR pair inside a trampoline."""
-    return [text(address, CALL_RA.encode(address, target), why)]
+    return [text(address, CALL_RA.encode(address, target), why, INSTRUCTION)]
 
 
 def stops_machine(features) -> bool:
@@ -113,11 +113,11 @@ def update_code(steps: list[Step], features) -> list[Step]:
     """Pairs change while every other hart is stopped; a lone aligned JALR while they all run."""
     if stops_machine(features):
         return [
-            Sync("stop_machine", "every other hart waits"),
+            Wait(Sync.STOP_MACHINE, "every other hart waits"),
             *steps,
-            Sync("fence.i", "every hart fetches anew and goes on"),
+            Wait(Sync.FENCE_I, "every hart fetches anew and goes on"),
         ]
-    return [*steps, Sync("flush_icache_all", "every hart fetches anew")]
+    return [*steps, Wait(Sync.FLUSH_ICACHE, "every hart fetches anew")]
 
 
 def write_literal(s: Site, ops: int, why: str) -> Step:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...build.toolchain import GuestConfig
 from ...isa.x86_64 import CALL, INT3, JMP, NOP5
 from ..site import Site
-from ..steps import Step, Sync, text
+from ..steps import Step, Sync, Wait, text
 from .common import defines
 
 #: What overriding a feature by hand brings with it.
@@ -15,7 +15,8 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("regs", False): {"direct": False, "direct_in_ops": False, "direct_jmp": False},
 }
 
-_SYNC = "text_poke_sync"  # smp_text_poke_sync_each_cpu() since v6.16
+#: Between two stores to one site.
+_SYNC = Sync.TEXT_POKE
 
 
 def config(features) -> GuestConfig:
@@ -54,11 +55,11 @@ def write_sites(changes: list[tuple[Site, bytes, str]], features) -> list[Step]:
     if not changes:
         return []
     steps: list[Step] = [text(s.ip, INT3, f"{s.function}: breakpoint, {why}") for s, _, why in changes]
-    steps.append(Sync(_SYNC, "every CPU sees the breakpoints"))
+    steps.append(Wait(_SYNC, "every CPU sees the breakpoints"))
     steps += [text(s.ip + 1, data[1:], f"{s.function}: tail, {why}") for s, data, why in changes]
-    steps.append(Sync(_SYNC, "every CPU sees the tails"))
+    steps.append(Wait(_SYNC, "every CPU sees the tails"))
     steps += [text(s.ip, data[:1], f"{s.function}: first byte, {why}") for s, data, why in changes]
-    steps.append(Sync(_SYNC, "every CPU sees the new instructions"))
+    steps.append(Wait(_SYNC, "every CPU sees the new instructions"))
     return steps
 
 
@@ -67,11 +68,11 @@ def patch_call(address: int, target: int, why: str) -> list[Step]:
     data = CALL.encode(address, target)
     return [
         text(address, INT3, f"breakpoint, {why}"),
-        Sync(_SYNC, "every CPU sees the breakpoint"),
+        Wait(_SYNC, "every CPU sees the breakpoint"),
         text(address + 1, data[1:], f"tail, {why}"),
-        Sync(_SYNC, "every CPU sees the tail"),
+        Wait(_SYNC, "every CPU sees the tail"),
         text(address, data[:1], f"first byte, {why}"),
-        Sync(_SYNC, "every CPU sees the new call"),
+        Wait(_SYNC, "every CPU sees the new call"),
     ]
 
 

@@ -6,8 +6,9 @@ from ...emulate import walk as _walk
 from ...emulate.walk import Access, Moment
 from ...errors import TramplabError
 from ..boot import boot
-from ..kernel import Function, Kernel
+from ..kernel import Kernel
 from ..run import Run
+from ..view import Function
 from .wording import Wording
 
 #: What every hooked call passes, in this order; a call that lacks a part of a hook lacks its milestone.
@@ -131,7 +132,7 @@ def _wording(kernel: Kernel, run: Run, moments: list[Moment], top: int, old: dic
         literal = (ops.trampoline + ops.trampoline_size + 7) & ~7
         behind = ops.trampoline and kernel.image.component_at(ops.trampoline) is None  # made in the module area
         names |= {literal: f"ftrace_trampoline[{ops.index}]+{literal - ops.trampoline:#x}"} if behind else {}
-    names |= kernel.slowpath.bpf.structs()
+        names |= ops.structs
     met = {m.pc for m in moments} | {kernel.machine.return_to}
     met |= {m.pc + kernel.machine.instruction_at(m.pc).size for m in moments}
     return Wording(top, old, names, met, run.name_of, kernel.machine.is_text)

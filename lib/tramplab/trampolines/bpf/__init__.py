@@ -6,7 +6,24 @@ saves follows from the function's signature, which the kernel has from BTF and t
 
 from __future__ import annotations
 
-from .request import Bpf
+from ..kind import Hook, Kind
+from .request import MOST_PROGRAMS, Bpf
 from .trampolines import BpfTrampolines
 
-__all__ = ["Bpf", "BpfTrampolines"]
+__all__ = ["KIND", "MOST_PROGRAMS", "Bpf", "BpfTrampolines"]
+
+
+def _programs(kind: str, what: str) -> Hook:
+    """BPF programs of a kind, in one trampoline made for the function."""
+    title = f"{kind} programs, {what}"
+    return Hook(f"bpf-{kind.replace('_', '')}", title, "direct", True, lambda k: [Bpf(**{kind: k})], MOST_PROGRAMS)
+
+
+KIND = Kind(
+    BpfTrampolines,
+    (
+        _programs("fentry", "before the function"),
+        _programs("fexit", "behind the function, which the trampoline calls"),
+        _programs("fmod_ret", "that can keep the function from running"),
+    ),
+)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import TramplabError
-from ...ftrace.ops import Direct
+from ...ftrace.ops import Request
 
 #: BPF_MAX_TRAMP_LINKS
 MOST_PROGRAMS = 38
 
 
 @dataclass(frozen=True, eq=False)
-class Bpf(Direct):
+class Bpf(Request):
     """BPF programs on one function, by a trampoline made for it.
 
     fentry, fexit, fmod_ret: how many programs of each kind; they run in this order: fentry, fmod_ret, the function, fexit.
@@ -27,6 +27,7 @@ class Bpf(Direct):
     fexit: int = 0
     fmod_ret: int = 0
     guarded: bool = True
+    observe: bool = False
 
     def __post_init__(self) -> None:
         if min(self.fentry, self.fexit, self.fmod_ret) < 0 or not self.programs:
@@ -35,8 +36,6 @@ class Bpf(Direct):
             raise TramplabError(
                 f"{self.programs} programs are too many for one trampoline; a function can have {MOST_PROGRAMS}."
             )
-        if self.far:
-            raise TramplabError("a BPF trampoline lies where the module area has room; far cannot be asked for.")
 
     @property
     def programs(self) -> int:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from types import ModuleType
 
-from ...emulate.image import Image
 from ...errors import TramplabError
-from ...ftrace.layout import Heap, fields
-from ...ftrace.ops import Registered
-from ...ftrace.releases import Features
+from ...ftrace.layout import fields
+from ...ftrace.ops import Generated, Registered, Request
 from ...ftrace.site import Site
-from ...ftrace.steps import Step, Write, text
+from ...ftrace.steps import Free, Step, block, text
 from ..arguments import words
+from ..direct import check_direct, registered
+from ..ground import Ground
 from . import arm64, riscv64, x86_64
 from .code import lay_out, size_of
 from .request import Bpf
@@ -25,91 +24,114 @@ _MODULES: dict[str, ModuleType] = {"x86_64": x86_64, "arm64": arm64, "riscv64": 
 LARGEST = 4096
 
 
+class Counters:
+    """The guest's per-CPU counters: one for each program and each image, by their numbers."""
+
+    def __init__(self, number: int) -> None:
+        self._free = list(range(number))
+
+    def take(self, number: int) -> list[int]:
+        """So many of them; raises TramplabError if there are not."""
+        if len(self._free) < number:
+            raise TramplabError("the guest's per-CPU memory is full: detach some BPF programs first.")
+        taken, self._free = self._free[:number], self._free[number:]
+        return taken
+
+    def give(self, what: int) -> None:
+        """Have one back."""
+        self._free = sorted([*self._free, what])
+
+
 class BpfTrampolines:
-    """Makes and frees them; code comes from the module area, programs and images from the heap."""
+    """Registers requests for programs, and makes and frees their trampolines: code in the module area, programs and images
+    in the heap."""
 
-    def __init__(
-        self, image: Image, features: Features, site: Callable[[str], Site], module_area: Heap, heap: Heap
-    ) -> None:
-        self.image, self.features, self._site = image, features, site
-        self._area, self._heap = module_area, heap
-        self._owned: dict[int, list[int]] = {}  # index of an ops -> its blocks of the heap
-        counts = image.struct("lab_pcpu").fields["counts"]
+    def __init__(self, ground: Ground) -> None:
+        self._ground, self._image = ground, ground.image
+        counts = ground.image.struct("lab_pcpu").fields["counts"]
         self._first_count = counts.offset
-        self._free_counts = list(range(counts.elements))
-        self._taken_counts: dict[int, list[int]] = {}
+        self._counters = Counters(counts.elements)
+        self._taken: dict[int, list[int]] = {}  # index of an ops -> its counters
 
-    def check(self, functions: tuple[str, ...]) -> None:
-        """Raise TramplabError unless a trampoline can be made for this one function."""
+    def serves(self, request: Request) -> bool:
+        """BPF programs."""
+        return isinstance(request, Bpf)
+
+    def check(self, request: Request, functions: tuple[str, ...]) -> None:
+        """Raise TramplabError unless the release has direct calls and a trampoline can be made for this one function."""
+        check_direct(self._ground, request)
         if len(functions) != 1:
             raise TramplabError(f"a BPF trampoline is made for one function; {len(functions)} were named.")
-        require(self.image.prototypes[functions[0]])
+        require(self._image.prototypes[functions[0]])
+
+    def make(self, request: Request, functions: tuple[str, ...]) -> Registered:
+        """A direct call whose target is to be made."""
+        return registered(self._ground, request, functions)
 
     def create(self, ops: Registered) -> list[Step]:
-        """The steps that make an ops' programs and trampoline; sets its direct call. Nothing is kept if it cannot be made."""
-        request, site = ops.request, self._site(ops.functions[0])
-        structs = self._structs(ops, request.programs)
+        """The steps that make an ops' programs and trampoline; sets its direct call."""
+        request, site = ops.request, self._ground.sites[ops.functions[0]]
+        counters = self._counters.take(request.programs + 1)
+        blocks: list[int] = []
         try:
-            plan = self._plan(request, site, structs)
-            own = _MODULES[self.image.isa.name]
-            pieces = list(items(plan, own))
-            size = size_of(self.image.isa, own, pieces)
-            if size > LARGEST:
-                raise TramplabError(
-                    f"the trampoline for {request.programs} programs on {site.function} would have {size} bytes; at most "
-                    f"{LARGEST} are allowed: attach fewer programs."
-                )
-            base = self._area.take(size)
+            for size in self._sizes(request):
+                blocks.append(self._ground.heap.take(size))
+            plan = self._plan(request, site, blocks)
+            base, data = self._code(plan, request, site)
         except TramplabError:
-            self.free(ops)
+            for at in blocks:
+                self._ground.heap.give(at)
+            for number in counters:
+                self._counters.give(number)
             raise
-        ops.direct, ops.direct_size = base | plan.jumped, size
-        return [
-            *self._writes(structs, ops.index),
-            text(base, lay_out(self.image.isa, own, pieces, base), f"the BPF trampoline of {site.function}"),
-        ]
+        self._taken[ops.index] = counters
+        ops.direct = base | plan.jumped
+        ops.generated = (Generated(base, len(data), "bpf_trampoline"),)
+        names = (f"bpf_prog[{ops.index}.{n}]" if n else f"bpf_tramp_image[{ops.index}]" for n in range(len(blocks)))
+        ops.structs = dict(zip(blocks, names, strict=True))
+        made = text(base, data, f"the BPF trampoline of {site.function}")
+        return [*self._writes(blocks, counters), made]
 
     def free(self, ops: Registered) -> list[Step]:
-        """Give everything back, once everybody has left it; what it holds does not matter any more."""
-        for block in self._owned.pop(ops.index, ()):
-            self._heap.give(block)
-        self._free_counts = sorted(self._free_counts + self._taken_counts.pop(ops.index, []))
-        if ops.direct_size:
-            self._area.give(ops.entry)
-        return []
-
-    def structs(self) -> dict[int, str]:
-        """The addresses of what trampolines work with -> names: by the index of the ops "bpf_tramp_image[0]", and with the
-        program's number "bpf_prog[0.1]"."""
-        return {
-            at: f"bpf_prog[{index}.{n}]" if n else f"bpf_tramp_image[{index}]"
-            for index, blocks in self._owned.items()
-            for n, at in enumerate(blocks)
-        }
+        """All of its memory; what it holds does not matter any more."""
+        steps: list[Step] = [Free(self._ground.heap, at, name) for at, name in ops.structs.items()]
+        steps += [Free(self._counters, number, "a per-CPU counter") for number in self._taken.pop(ops.index, ())]
+        return steps + [Free(self._ground.modules, made.address, "the BPF trampoline") for made in ops.generated]
 
     # inside
 
-    def _structs(self, ops: Registered, programs: int) -> list[int]:
-        """Addresses: of the image, then of each program; a per-CPU counter is set aside for each."""
-        wanted = programs + 1
-        if len(self._free_counts) < wanted:
-            raise TramplabError("the guest's per-CPU memory is full: detach some BPF programs first.")
-        self._taken_counts[ops.index], self._free_counts = self._free_counts[:wanted], self._free_counts[wanted:]
-        sizes = [self.image.struct("bpf_tramp_image").size] + [self.image.struct("bpf_prog").size] * programs
-        self._owned[ops.index] = blocks = [self._heap.take(size) for size in sizes]
-        return blocks
+    def _sizes(self, request: Bpf) -> list[int]:
+        """Bytes of the image, then of each program."""
+        return [self._image.struct("bpf_tramp_image").size] + [self._image.struct("bpf_prog").size] * request.programs
 
-    def _writes(self, structs: list[int], index: int) -> list[Step]:
-        counters = [self._first_count + 4 * i for i in self._taken_counts[index]]
-        image, *programs = zip(structs, counters, strict=True)
-        made = fields(self.image, "bpf_tramp_image", {"pcref": image[1]})
-        steps: list[Step] = [Write(image[0], made, False, "the image of a BPF trampoline")]
+    def _code(self, plan: Plan, request: Bpf, site: Site) -> tuple[int, bytes]:
+        """Room for a trampoline, and its bytes there. Raises TramplabError if it is too large; no room is taken then."""
+        isa, own = self._image.isa, _MODULES[self._image.isa.name]
+        pieces = list(items(plan, own))
+        size = size_of(isa, own, pieces)
+        if size > LARGEST:
+            raise TramplabError(
+                f"the trampoline for {request.programs} programs on {site.function} would have {size} bytes; at most "
+                f"{LARGEST} are allowed: attach fewer programs."
+            )
+        base = self._ground.modules.take(size)
+        try:
+            return base, lay_out(isa, own, pieces, base)
+        except TramplabError:
+            self._ground.modules.give(base)
+            raise
+
+    def _writes(self, blocks: list[int], counters: list[int]) -> list[Step]:
+        places = [self._first_count + 4 * number for number in counters]
+        image, *programs = zip(blocks, places, strict=True)
+        made = fields(self._image, "bpf_tramp_image", {"pcref": image[1]})
+        steps: list[Step] = [block(image[0], made, "the image of a BPF trampoline")]
         for at, counter in programs:
-            steps.append(Write(at, fields(self.image, "bpf_prog", {"active": counter}), False, "a BPF program"))
+            steps.append(block(at, fields(self._image, "bpf_prog", {"active": counter}), "a BPF program"))
         return steps
 
     def _plan(self, request: Bpf, site: Site, structs: list[int]) -> Plan:
-        address, run_ctx = self.image.address, self.image.struct("bpf_tramp_run_ctx")
+        address, run_ctx = self._image.address, self._image.struct("bpf_tramp_run_ctx")
         code, cookies = address(request.target), itertools.count(1)
         programs = [Program(code, at, next(cookies)) for at in structs[1:]]
         bounds = list(itertools.accumulate((request.fentry, request.fmod_ret, request.fexit), initial=0))
@@ -120,7 +142,7 @@ class BpfTrampolines:
             *map(address, ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit"))
         )
         return Plan(
-            words=words(self.image.isa, self.image.prototypes[site.function]),
+            words=words(self._image.isa, self._image.prototypes[site.function]),
             fentry=fentry,
             fmod_ret=fmod_ret,
             fexit=fexit,
@@ -129,6 +151,6 @@ class BpfTrampolines:
             body=site.body,
             run_ctx=run_ctx.size,
             cookie_at=run_ctx.fields["bpf_cookie"].offset,
-            jumped=bool(self.features["direct_jmp"]) and request.calls_function,
-            landing_pad=bool(self.features["ibt"]),
+            jumped=bool(self._ground.features["direct_jmp"]) and request.calls_function,
+            landing_pad=bool(self._ground.features["ibt"]),
         )

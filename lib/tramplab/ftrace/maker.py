@@ -1,0 +1,48 @@
+"""Whoever makes what a kind of request needs: the one protocol between the slow path, which decides, and the makers.
+
+The slow path asks in this order: does it serve the request; may it be; what is to be registered; and when there is room for
+it, the steps that make its code. At the end, behind the wait for everybody who may still be in that code, the steps that
+give it back. Who makes what is in trampolines/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ..errors import TramplabError
+from .ops import Registered, Request
+from .steps import Step
+
+
+class Maker(Protocol):
+    """Of one kind of request."""
+
+    def serves(self, request: Request) -> bool:
+        """Is this request of its kind?"""
+        ...
+
+    def check(self, request: Request, functions: tuple[str, ...]) -> None:
+        """Raise TramplabError if this release cannot have the request on these functions."""
+        ...
+
+    def make(self, request: Request, functions: tuple[str, ...]) -> Registered:
+        """What is to be registered for a request that was checked; nothing is taken yet."""
+        ...
+
+    def create(self, ops: Registered) -> list[Step]:
+        """Take what the ops needs and give the steps that make it. Raises TramplabError if it cannot be had; nothing is
+        taken then."""
+        ...
+
+    def free(self, ops: Registered) -> list[Step]:
+        """The steps that give it back, to be carried out when everybody has left it."""
+        ...
+
+
+def maker_of(request: Request, makers: Sequence[Maker]) -> Maker:
+    """The one that serves a request; raises TramplabError if none does."""
+    for maker in makers:
+        if maker.serves(request):
+            return maker
+    raise TramplabError(f"nobody makes what a request of the type {type(request).__name__} needs: see tramplab.trampolines for those who do.")

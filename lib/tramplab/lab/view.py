@@ -1,0 +1,76 @@
+"""What a run knows of its kernel: nothing that a later change of the kernel could reach."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..emulate.decode import Instruction
+from ..emulate.image import Image
+from ..ftrace.ops import Registered
+from ..ftrace.site import Site
+from ..isa import Isa
+
+
+@dataclass(frozen=True)
+class Function:
+    """A traced function: its name, patch site, address and size in bytes."""
+
+    name: str
+    site: Site
+    address: int
+    size: int
+
+    def __repr__(self) -> str:
+        return f"<{self.name} at {self.address:#x}>"
+
+
+class Components:
+    """Which part of a kernel an address belongs to. It never changes, so the answers are kept."""
+
+    def __init__(self, image: Image, sites: Iterable[Site]) -> None:
+        self._image, self._sites = image, tuple(sites)
+        self._known: dict[int, str] = {}
+
+    def of(self, pc: int) -> str:
+        """site, trampoline, core, callback or function; a site reaches from a function's first byte to its body."""
+        if pc not in self._known:
+            self._known[pc] = self._at(pc)
+        return self._known[pc]
+
+    def _at(self, pc: int) -> str:
+        component = self._image.component_at(pc) or "trampoline"  # what is in no image was made for an ops
+        if component == "function" and any(s.entry <= pc < s.body for s in self._sites):
+            return "site"
+        return component
+
+
+@dataclass(frozen=True)
+class View:
+    """One kernel at the end of one call.
+
+    config: the release, with what was overridden. name_of: address -> symbol+offset, None where nothing has a name.
+    component_of: see Components.of. instructions: what was executed, by address.
+    """
+
+    isa: Isa
+    config: str
+    name_of: Callable[[int], str | None]
+    component_of: Callable[[int], str]
+    instructions: dict[int, Instruction]
+
+
+def names(image: Image, registered: Iterable[Registered]) -> Callable[[int], str | None]:
+    """address -> symbol+offset, the code that was made for these ops included; None where nothing has a name."""
+    made = sorted((g.address, g.size, f"{g.name}[{o.index}]") for o in registered for g in o.generated)
+    starts = [start for start, *_ in made]
+
+    def name(address: int) -> str | None:
+        if at := bisect.bisect_right(starts, address):
+            start, size, symbol = made[at - 1]
+            if address < start + size:
+                return f"{symbol}+{address - start:#x}" if address > start else symbol
+        return image.where(address)
+
+    return name

@@ -1,0 +1,96 @@
+"""A direct call: the patch site calls a stub of the guest itself, where it reaches it; else a common trampoline does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import TramplabError
+from ...ftrace.ops import FL_DIRECT, FL_DYNAMIC, FL_ENABLED, FL_SAVE_REGS, Registered, Request
+from ...ftrace.releases import history
+from ...ftrace.steps import Step
+from ..ground import Ground
+from ..kind import Hook, Kind
+from ..plain import each
+
+
+@dataclass(frozen=True, eq=False)
+class Direct(Request):
+    """A direct call: the patch site calls `target` (a guest symbol) itself where it can.
+
+    far takes the stub that lies as far away as the kernel's layout allows; observe the one that records what it saw.
+    """
+
+    far: bool = False
+    observe: bool = False
+
+    @property
+    def target(self) -> str:
+        """The guest symbol of the stub."""
+        return f"lab_direct_{'far' if self.far else 'near'}{'_observe' if self.observe else ''}"
+
+
+class DirectCalls:
+    """Registers them; the stubs are the guest's, so there is nothing to make."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    def serves(self, request: Request) -> bool:
+        """A direct call of a stub."""
+        return isinstance(request, Direct)
+
+    def check(self, request: Request, functions: tuple[str, ...]) -> None:
+        """Raise TramplabError if the release has no direct calls."""
+        check_direct(self._ground, request)
+
+    def make(self, request: Direct, functions: tuple[str, ...]) -> Registered:
+        """Its target is the stub."""
+        ops = registered(self._ground, request, functions)
+        ops.direct = self._ground.image.address(request.target)
+        return ops
+
+    def create(self, ops: Registered) -> list[Step]:
+        """Nothing."""
+        return []
+
+    def free(self, ops: Registered) -> list[Step]:
+        """Nothing."""
+        return []
+
+
+def check_direct(ground: Ground, request: Request) -> None:
+    """Raise TramplabError if the release has no direct calls, or if no function is named for one."""
+    if not request.filter:
+        raise TramplabError("a direct call is for particular functions: give it a filter.")
+    if not ground.features["direct"]:
+        isa = ground.features.isa
+        raise TramplabError(f"{ground.features} has no direct calls; {isa} has them {history(isa, 'direct')}.")
+
+
+def registered(ground: Ground, request: Request, functions: tuple[str, ...]) -> Registered:
+    """A direct call as the slow path holds it: an ops whose function puts the target, still to be set, where the common
+    trampoline's exit finds it."""
+    regs = bool(ground.features["regs"])
+    return Registered(
+        request,
+        ground.image.address("call_direct_funcs"),
+        FL_ENABLED | FL_DIRECT | FL_DYNAMIC | (FL_SAVE_REGS if regs else 0),
+        functions,
+        trampoline=ground.image.address("ftrace_regs_caller" if regs else "ftrace_caller"),
+    )
+
+
+KIND = Kind(
+    DirectCalls,
+    (
+        Hook("direct", "a direct call to a stub near the kernel's text", "direct", False, lambda _: [Direct()]),
+        Hook(
+            "direct-far",
+            "a direct call to a stub as far away as the layout allows",
+            "direct",
+            False,
+            lambda _: [Direct(far=True)],
+        ),
+        Hook("direct+ops", "a direct call and ftrace_ops on one function", "direct", True, lambda k: [Direct(), *each(k)]),
+    ),
+)

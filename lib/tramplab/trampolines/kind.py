@@ -1,0 +1,36 @@
+"""A kind of hook: who makes it, and the hooks by name that are of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..ftrace.maker import Maker
+from ..ftrace.ops import Request
+from .ground import Ground
+
+MAX_CALLBACKS = 120
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A way to hook a function.
+
+    needs: the feature a release must have (see data/releases.yml). counts: whether several callbacks can be attached, and
+    most: how many. requests: number of callbacks -> what to register, in order.
+    """
+
+    name: str
+    title: str
+    needs: str
+    counts: bool
+    requests: Callable[[int], list[Request]]
+    most: int = MAX_CALLBACKS
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a folder of trampolines/ offers. maker: makes the maker of one guest. hooks: those of this kind, by name."""
+
+    maker: Callable[[Ground], Maker]
+    hooks: tuple[Hook, ...] = ()

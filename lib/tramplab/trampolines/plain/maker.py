@@ -1,0 +1,73 @@
+"""Ops that the common trampolines serve. Where the release has them (x86-64), each gets a copy of one for itself."""
+
+from __future__ import annotations
+
+from ...emulate.image import Image
+from ...errors import TramplabError
+from ...ftrace.ops import FL_ENABLED, Registered, Request
+from ...ftrace.releases import history
+from ...ftrace.steps import Free, Step
+from ..ground import Ground
+from . import copied
+from .request import Ops
+
+#: What the kernel's own trampolines save.
+COMMON = ("args", "regs")
+
+
+class PlainOps:
+    """Registers them, and makes and frees the copies in the module area."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    def serves(self, request: Request) -> bool:
+        """An ops that is content with what the kernel's trampolines save."""
+        return isinstance(request, Ops) and request.save in COMMON
+
+    def check(self, request: Ops, functions: tuple[str, ...]) -> None:
+        """Raise TramplabError if the release has no trampoline for it."""
+        check_redirecting(request)
+        features = self._ground.features
+        isa = features.isa
+        if request.save == "regs" and not features["regs"]:
+            raise TramplabError(f"{features} has no ftrace_regs_caller; {isa} has it {history(isa, 'regs')}.")
+        if request.ipmodify and request.save == "args" and not features["args"]:
+            raise TramplabError(
+                f"{features} lets only an ops with save='regs' change the ip; one with save='args' may on {isa} "
+                f"{history(isa, 'args')}."
+            )
+
+    def make(self, request: Ops, functions: tuple[str, ...]) -> Registered:
+        """What the request says."""
+        return registered(self._ground.image, request, functions)
+
+    def create(self, ops: Registered) -> list[Step]:
+        """The copy, where the release has copies."""
+        if not self._ground.features["per_ops_trampoline"]:
+            return []
+        return copied.create(self._ground.image, self._ground.modules, ops)
+
+    def free(self, ops: Registered) -> list[Step]:
+        """The copy's memory; what it holds does not matter any more."""
+        return [Free(self._ground.modules, made.address, "the ops' trampoline") for made in ops.generated]
+
+
+def check_redirecting(request: Ops) -> None:
+    """Raise TramplabError for an ops that changes the ip of functions that nobody named."""
+    if request.ipmodify and (request.notrace or not request.filter):
+        raise TramplabError("an ops that changes the ip is for particular functions: give it a filter, and no notrace.")
+
+
+def registered(image: Image, request: Ops, functions: tuple[str, ...]) -> Registered:
+    """An ops as the slow path holds it."""
+    stack = "an ops that changes the stack must be alone on {}, because only its own trampoline restores sp: detach the others first."
+    return Registered(
+        request,
+        image.address(request.callback),
+        request.flags | FL_ENABLED,
+        functions,
+        go_to=image.address(request.go_to) if request.go_to else 0,
+        alone=stack if request.changes_stack else "",
+        must_reach="the patch site of {} cannot reach the trampoline that restores sp." if request.changes_stack else "",
+    )

@@ -1,0 +1,65 @@
+"""Making shapes: a direct call to code of the shape, near the text."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from ...build.assemble import assemble
+from ...emulate.image import Image
+from ...ftrace.ops import Registered, Request
+from ...ftrace.steps import Free, Step, text
+from ..direct import check_direct, registered
+from ..ground import ROOM, Ground
+from . import arm64, riscv64, x86_64
+from .request import Shape
+
+#: One module per ISA: CALL, how a trampoline calls; SAVED, what it can save, in order; before() and after() the calls.
+_MODULES: dict[str, ModuleType] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
+
+
+def code(image: Image, shape: Shape, address: int | None = None) -> bytes:
+    """The trampoline's bytes, as lying at an address; without, at the first of the room near the text."""
+    isa, own, leaf = image.isa, _MODULES[image.isa.name], image.address(shape.leaf)
+    address = image.address(ROOM) if address is None else address
+    saved = own.SAVED[: shape.saves]
+    out = assemble(isa, own.before(saved), address)
+    for _ in range(shape.nested):
+        out += own.CALL.encode(address + len(out), leaf)
+    return out + assemble(isa, own.after(saved, shape.balanced), address + len(out))
+
+
+class ShapeCalls:
+    """Registers direct calls to shapes, and makes and frees the shapes."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    def serves(self, request: Request) -> bool:
+        """A shape."""
+        return isinstance(request, Shape)
+
+    def check(self, request: Request, functions: tuple[str, ...]) -> None:
+        """Raise TramplabError if the release has no direct calls."""
+        check_direct(self._ground, request)
+
+    def make(self, request: Shape, functions: tuple[str, ...]) -> Registered:
+        """Alone on its functions, and called by their sites themselves: through a common trampoline it would be another
+        measurement."""
+        ops = registered(self._ground, request, functions)
+        ops.alone = "a shape must be alone on {}, or it would be called through a common trampoline: detach the others first."
+        ops.must_reach = "the patch site of {} cannot reach the shape; choose an earlier function."
+        return ops
+
+    def create(self, ops: Registered) -> list[Step]:
+        """The steps that make the shape; raises TramplabError if there is no room left."""
+        image = self._ground.image
+        ops.direct = self._ground.near.take(len(code(image, ops.request)))
+        return [text(ops.direct, code(image, ops.request, ops.direct), f"{ops.request}")]
+
+    def free(self, ops: Registered) -> list[Step]:
+        """The room, empty again."""
+        if not ops.direct:
+            return []
+        size = len(code(self._ground.image, ops.request, ops.direct))
+        empty = text(ops.direct, bytes(size), "the room is empty again")
+        return [empty, Free(self._ground.near, ops.direct, "the shape")]
