@@ -145,7 +145,7 @@ class Guest:
 
     def memory(self) -> dict[int, bytes]:
         """Text, data and heap, but for what a call counts."""
-        spans = [(s.address, s.size) for s in self.k.image.segments] + [(self.m.heap, HEAP_SIZE)]
+        spans = [(s.address, s.size) for s in self.k.image.segments] + [(self.m.places.heap.address, HEAP_SIZE)]
         out = {at: self.m.read(at, size) for at, size in spans}
         for counter in ("lab_ops_private", "lab_direct_hits"):
             s = self.k.image.symbol(counter)
@@ -157,6 +157,6 @@ class Guest:
     def everything(self) -> list:
         """All that a refused registration must leave as it is, in the guest and outside."""
         memory = [self.m.read(s.address, s.size) for s in self.k.image.segments]
-        memory += [self.m.read(self.m.heap, HEAP_SIZE), self.m.read(self.k.isa.module_base, 16 * 4096)]
+        memory += [self.m.read(self.m.places.heap.address, HEAP_SIZE), self.m.read(self.k.isa.module_base, 16 * 4096)]
         records = {n: r.flags for n, r in self.k.slowpath.records.items()}
         return [memory, records, list(self.k.slowpath.ops)]

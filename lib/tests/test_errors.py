@@ -8,11 +8,11 @@ from complaints import complaint, works
 
 from tramplab import Direct, Kernel, Ops
 from tramplab import isa as isas
-from tramplab.emulate.machine import HEAP_OFFSET, STACK_OFFSET, STACK_SIZE
 from tramplab.errors import unknown
 from tramplab.ftrace import releases
 from tramplab.isa import x86_64
 from tramplab.lab import hooks
+from tramplab.lab.places import HEAP_OFFSET, STACK_OFFSET, STACK_SIZE
 
 ISAS = ("x86_64", "arm64", "riscv64")
 every_isa = pytest.mark.parametrize("isa", ISAS)

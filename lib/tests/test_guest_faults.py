@@ -8,8 +8,8 @@ from complaints import complaint, works
 
 from tramplab import GuestFault, Kernel, Ops, StepLimit
 from tramplab.build.assemble import assemble
-from tramplab.emulate.machine import STACK_SIZE
 from tramplab.isa import arm64, x86_64
+from tramplab.lab.places import STACK_SIZE
 
 ISAS = ("x86_64", "arm64", "riscv64")
 every_isa = pytest.mark.parametrize("isa", ISAS)
@@ -176,7 +176,7 @@ def test_stack_too_small_for_the_trampoline(isa, release):
     works(k)
     good = k.memory(1)
     assert complaint(lambda: k.call("pointer_args", good, k.machine.stack_top), GuestFault)
-    assert complaint(lambda: k.call("pointer_args", good, k.machine.heap - 8), GuestFault)
+    assert complaint(lambda: k.call("pointer_args", good, k.machine.places.heap.address - 8), GuestFault)
     works(k)
 
 

@@ -48,7 +48,7 @@ BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"
 
 # One module each; charts are made in one package.
 ENGINES = {
-    "unicorn": "emulate/machine.py",
+    "unicorn": "emulate/engine.py",
     "capstone": "emulate/decode.py",
     "keystone": "build/assemble.py",
     "altair": "publish/chart",

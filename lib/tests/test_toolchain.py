@@ -16,15 +16,16 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from tramplab import Kernel
 from tramplab import isa as isas
 from tramplab.build import dwarf, toolchain, types
 from tramplab.build.dwarf import asm_offsets
 from tramplab.build.toolchain import GUEST, GuestConfig, build, fingerprint, run_tool, source_files
-from tramplab.emulate import image
 from tramplab.errors import TramplabError
 from tramplab.ftrace import arch, releases
+from tramplab.lab import guest as image
 from tramplab.paths import write_whole
 
 ISAS = ("x86_64", "arm64", "riscv64")
@@ -243,7 +244,7 @@ def test_killed_build_leaves_no_image(cache, tmp_path):
         victim.communicate()
     assert [n for n in left_in(cache) if not n.startswith(".building-")] == []
     path = make("x86_64")
-    assert image.read(path, isas.get("x86_64"), config("x86_64")).functions.keys() >= {"one_arg", "eight_args"}
+    assert image.read(path, isas.get("x86_64")).functions.keys() >= {"one_arg", "eight_args"}
 
 
 def test_interrupted_build_leaves_nothing(cache, monkeypatch):
@@ -366,7 +367,7 @@ def test_wheel_without_its_binary(cache, monkeypatch, forgotten, tmp_path):
 def damaged(path: Path, data: bytes, isa: str) -> str:
     path.write_bytes(data)
     image.read.cache_clear()
-    message = error(lambda: image.read(path, isas.get(isa), config(isa)))
+    message = error(lambda: image.read(path, isas.get(isa)))
     assert str(path) in message and message.endswith(".")
     return message
 
@@ -394,7 +395,7 @@ def test_garbage_image(isa, tmp_path):
         path.write_bytes(data)
         image.read.cache_clear()
         try:
-            image.read(path, isas.get(isa), config(isa))
+            image.read(path, isas.get(isa))
         except TramplabError as e:
             assert str(path) in str(e) and "\n" not in str(e)
             refused += 1
@@ -414,7 +415,7 @@ def test_damaged_cache_entry_can_be_deleted(cache):
 
 def test_absent_image(tmp_path):
     """An image that is gone says so."""
-    message = error(lambda: image.read(tmp_path / "gone.elf", isas.get("arm64"), config("arm64")))
+    message = error(lambda: image.read(tmp_path / "gone.elf", isas.get("arm64")))
     assert str(tmp_path / "gone.elf") in message and message.endswith(".")
 
 
@@ -508,7 +509,7 @@ def test_array_members(tmp_path):
     run_tool("clang", "--target=aarch64-none-elf", "-g", "-gdwarf-4", "-c", "a.c", "-o", "a.o", cwd=tmp_path)
     run_tool("ld.lld", "-e", "0", "a.o", "-o", "a.elf", cwd=tmp_path)
     with (tmp_path / "a.elf").open("rb") as f:
-        found, _ = dwarf.types(image.ELFFile(f))
+        found, _ = dwarf.types(ELFFile(f))
     outer = {n: (f.offset, f.size, f.elements) for n, f in found["outer"].fields.items()}
     assert outer == {"in": (0, 64, 2), "grid": (64, 40, 20), "p": (104, 8, 0), "last": (112, 8, 0)}
     assert found["inner"].size == 32 and found["inner"].fields["w"].elements == 3

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..emulate.machine import RECORD, STACK_SIZE
+from ..emulate.machine import RECORD
 from ..emulate.walk import accesses, stepping
 from ..errors import TramplabError
 from ..ftrace.ops import Request
@@ -138,7 +138,7 @@ class _Play:
             for word in range(address, address + size, 8):
                 stored = int.from_bytes(self.machine.read(word, 8), "little") if size > 8 else value
                 register = self.meant.get(stored)
-                if self.top - STACK_SIZE < word < self.top + _CALLER:
+                if self.top - self.machine.stack.size < word < self.top + _CALLER:
                     self.held.pop(word, None)
                     if register and part == "trampoline" and size >= 8:
                         self.held[word] = register

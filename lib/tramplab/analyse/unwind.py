@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ..emulate.machine import STACK_SIZE, Machine
+from ..emulate.machine import Machine
 from ..emulate.walk import stepping
 from ..errors import TramplabError
 from ..isa import Isa
@@ -195,7 +195,7 @@ def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> 
 
 def _stack(machine: Machine, sp: int) -> Callable[[int], int | None]:
     """Reads words of the stack as it is now, and nothing else; below the stack pointer, where no chain goes on, all are 0."""
-    low, top = machine.stack_top - STACK_SIZE, machine.stack_top
+    low, top = machine.stack.address, machine.stack.end
     start = sp if low <= sp <= top else low
     held, word = machine.read(start, top - start), struct.Struct("<Q").unpack_from
 

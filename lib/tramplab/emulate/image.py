@@ -1,4 +1,4 @@
-"""A built lab kernel: its bytes at their addresses, symbols, patch sites, struct layouts, and which code is what."""
+"""A kernel to be run: its bytes at their addresses, symbols, patch sites, struct layouts, and which code is what."""
 
 from __future__ import annotations
 
@@ -7,25 +7,9 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
-
 from ..build.dwarf import Prototype, Struct
-from ..build.toolchain import GUEST, GuestConfig, build
-from ..build.types import types
-from ..errors import TramplabError, unknown
+from ..errors import unknown
 from ..isa import Isa
-
-#: Component of the code in each output section of link.ld.
-COMPONENT_OF_SECTION = {
-    ".text.trampoline": "trampoline",
-    ".far.trampoline": "trampoline",
-    ".text.traced": "function",
-    ".text.core": "core",
-    ".text.callback": "callback",
-    ".far.callback": "callback",
-    ".text.caller": "caller",
-    ".text.replacement": "function",
-}
 
 
 @dataclass(frozen=True)
@@ -48,19 +32,28 @@ class Segment:
     writable: bool
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What an image's symbols, its types and its patch sites were read from, for the reader."""
+
+    symbols: str
+    types: str
+    patch_sites: str
+
+
 @dataclass(frozen=True, eq=False)
 class Image:
-    """Everything the lab needs to know of one ELF file. Shared and never changed."""
+    """Everything that is known of one kernel, whoever built it. Shared and never changed."""
 
     isa: Isa
-    config: GuestConfig
     path: Path
+    origin: Origin
     segments: tuple[Segment, ...]
     symbols: dict[str, Symbol]
     structs: dict[str, Struct]
     prototypes: dict[str, Prototype]  # of the functions written in C
     code: tuple[tuple[int, int, str], ...]  # (start, end, component), sorted
-    patch_sites: tuple[int, ...]  # as the compiler recorded them
+    patch_sites: tuple[int, ...]
 
     def symbol(self, name: str) -> Symbol:
         """A symbol by name; raises TramplabError with near matches."""
@@ -118,50 +111,3 @@ class Image:
                 return f"{s.name}+{offset:#x}" if offset else s.name
             i -= 1
         return None
-
-
-def load(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> Image:
-    """The image of one ISA and configuration, built if need be."""
-    return read(build(isa, config, guest), isa, config)
-
-
-@functools.lru_cache(maxsize=64)
-def read(path: Path, isa: Isa, config: GuestConfig) -> Image:
-    """Read an ELF file into an Image; a damaged file is one clear error."""
-    try:
-        with path.open("rb") as f:
-            return _parse(ELFFile(f), path, isa, config)
-    except FileNotFoundError:
-        raise TramplabError(f"there is no guest image {path}; run the command again to build it.") from None
-    except Exception as e:  # what the ELF reader trips over in a damaged file is not to be foreseen
-        why = " ".join([type(e).__name__, *str(e).split()])
-        raise TramplabError(
-            f"the guest image {path} is damaged ({why}); delete it and run the command again."
-        ) from None
-
-
-def _parse(elf: ELFFile, path: Path, isa: Isa, config: GuestConfig) -> Image:
-    segments = []
-    for seg in elf.iter_segments():
-        if seg["p_type"] == "PT_LOAD" and seg["p_memsz"]:
-            data = seg.data()
-            if len(data) != seg["p_filesz"]:
-                raise ValueError("a segment is cut short")
-            flags = seg["p_flags"]
-            segments.append(Segment(seg["p_vaddr"], data, seg["p_memsz"], bool(flags & 1), bool(flags & 2)))
-    symbols = {
-        s.name: Symbol(s.name, s["st_value"], s["st_size"])
-        for s in elf.get_section_by_name(".symtab").iter_symbols()
-        if s.name and not s.name.startswith(("$", ".L")) and s["st_shndx"] not in ("SHN_UNDEF", "SHN_ABS")
-    }
-    code = []
-    for section in elf.iter_sections():
-        component = COMPONENT_OF_SECTION.get(section.name)
-        if component and section["sh_size"]:
-            code.append((section["sh_addr"], section["sh_addr"] + section["sh_size"], component))
-    table = elf.get_section_by_name("__patchable_function_entries")
-    raw = table.data() if table else b""
-    sites = tuple(int.from_bytes(raw[i : i + 8], "little") for i in range(0, len(raw), 8))
-    if not segments or not code:
-        raise ValueError("no code in it")
-    return Image(isa, config, path, tuple(segments), symbols, *types(path), tuple(sorted(code)), sites)

@@ -10,6 +10,8 @@ struct range {
 	uint64_t base, size;
 	uint32_t *executed;	/* per byte of text: how often an instruction starting here was issued */
 	uint32_t *taken;	/* per byte of text: how often the next instruction was not the one behind it */
+	uint32_t *touched;	/* offsets of the instructions that were issued, each once */
+	uint64_t nr_touched, max_touched;
 };
 
 struct event {
@@ -66,7 +68,11 @@ static int count(void *engine, uint64_t address, uint32_t size, struct meter *m)
 		m->here = r = other;
 		offset = address - r->base;
 	}
-	r->executed[offset]++;
+	if (!r->executed[offset]++) {
+		if (r->nr_touched < r->max_touched)
+			r->touched[r->nr_touched] = offset;
+		r->nr_touched++;
+	}
 	m->last = offset;
 	m->next = address + size;
 	return 1;

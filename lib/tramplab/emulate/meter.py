@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,17 +19,29 @@ import numpy as np
 
 from ..build.toolchain import publish, run_tool
 from ..errors import TramplabError
+from .engine import Engine
 
 SOURCE = Path(__file__).with_name("meter.c")
 INSTRUCTION, LOAD, STORE = 0, 1, 2
 MEM_WRITE = 17  # the emulator's access type of a store; 16 is a load
+
+#: Instructions of one stretch of text that are listed when a run first touches them.
+MOST_TOUCHED = 1 << 16
 
 #: One recorded event, as meter.c lays it out.
 EVENT = np.dtype([("pc", "<u8"), ("address", "<u8"), ("sp", "<u8"), ("size", "<u4"), ("kind", "<u4")])
 
 
 class _Range(ctypes.Structure):
-    _fields_ = [(n, ctypes.c_uint64) for n in ("base", "size")] + [(n, ctypes.c_void_p) for n in ("executed", "taken")]
+    _fields_ = [
+        ("base", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+        ("executed", ctypes.c_void_p),
+        ("taken", ctypes.c_void_p),
+        ("touched", ctypes.c_void_p),
+        ("nr_touched", ctypes.c_uint64),
+        ("max_touched", ctypes.c_uint64),
+    ]
 
 
 class _Meter(ctypes.Structure):
@@ -86,72 +99,87 @@ def library() -> ctypes.CDLL | None:
     return lib
 
 
-class Ranges:
-    """The counters of some stretches of text, one set of arrays per stretch."""
+class Counters:
+    """The counters of one stretch of text: per byte of it, how often an instruction that begins there was issued, and how
+    often it was left by a taken branch.
 
-    def __init__(self, spans: list[tuple[int, int]]) -> None:
-        self.spans = spans
-        self.executed = [np.zeros(size, np.uint32) for _, size in spans]
-        self.taken = [np.zeros(size, np.uint32) for _, size in spans]
+    What a run touched is listed, so that nothing has to look through all of a large text. A run that touches more than fits
+    in the list is looked for there all the same.
+    """
 
-    def clear(self) -> None:
-        for array in (*self.executed, *self.taken):
-            array.fill(0)
+    def __init__(self, base: int, size: int) -> None:
+        self.base, self.size = base, size
+        self.executed, self.taken = np.zeros(size, np.uint32), np.zeros(size, np.uint32)
+        self.touched = np.zeros(min(size, MOST_TOUCHED), np.uint32)
 
-    def issued(self) -> dict[int, tuple[int, int]]:
-        out = {}
-        for (base, _), executed, taken in zip(self.spans, self.executed, self.taken, strict=True):
-            (at,) = executed.nonzero()
-            rows = zip(at.tolist(), executed[at].tolist(), taken[at].tolist(), strict=True)
-            out.update({base + offset: (n, t) for offset, n, t in rows})
-        return out
+    def at(self, number: int) -> np.ndarray:
+        """The offsets of what was issued, in order; number: how many instructions were touched."""
+        if number > len(self.touched):
+            return self.executed.nonzero()[0]
+        return np.sort(self.touched[:number])
 
-    def find(self, address: int) -> int:
-        """The index of the stretch that holds an address, -1 if none does."""
-        for i, (base, size) in enumerate(self.spans):
-            if base <= address < base + size:
-                return i
-        return -1
+    def clear(self, number: int) -> None:
+        """Make what was touched zero again."""
+        at = self.at(number)
+        self.executed[at] = self.taken[at] = 0
+
+    def issued(self, number: int) -> dict[int, tuple[int, int]]:
+        """pc -> (times issued, times left by a taken branch)."""
+        at = self.at(number)
+        rows = zip(at.tolist(), self.executed[at].tolist(), self.taken[at].tolist(), strict=True)
+        return {self.base + offset: (n, t) for offset, n, t in rows}
+
+
+def find(stretches: list[Counters], address: int) -> int:
+    """The index of the stretch that holds an address, -1 if none does."""
+    for i, s in enumerate(stretches):
+        if s.base <= address < s.base + s.size:
+            return i
+    return -1
 
 
 class CMeter:
-    """The compiled hooks. `spans` are (address, size) of the text to count; max_events bounds a recording."""
+    """The compiled hooks. `spans` are (address, size) of the text to count; stop, read_register: addresses of the engine's
+    functions."""
 
     def __init__(
         self, lib: ctypes.CDLL, spans: list[tuple[int, int]], stop: int, read_register: int, sp_id: int
     ) -> None:
-        self.ranges = Ranges(spans)
-        self._c_ranges = (_Range * len(spans))(
+        self._text = [Counters(base, size) for base, size in spans]
+        self._ranges = (_Range * len(spans))(
             *(
-                _Range(base, size, e.ctypes.data, t.ctypes.data)
-                for (base, size), e, t in zip(spans, self.ranges.executed, self.ranges.taken, strict=True)
+                _Range(s.base, s.size, s.executed.ctypes.data, s.taken.ctypes.data, s.touched.ctypes.data, 0, len(s.touched))
+                for s in self._text
             )
         )
         self._events = np.zeros(0, EVENT)
         self._state = _Meter(
-            ranges=ctypes.addressof(self._c_ranges),
+            ranges=ctypes.addressof(self._ranges),
             nr_ranges=len(spans),
             stop=stop,
             read_register=read_register,
             sp_id=sp_id,
         )
-        self.count_hook = ctypes.cast(lib.tramplab_count, ctypes.c_void_p)
-        self.record_hook = ctypes.cast(lib.tramplab_record, ctypes.c_void_p)
-        self.access_hook = ctypes.cast(lib.tramplab_access, ctypes.c_void_p)
+        self._calls = {
+            name: ctypes.cast(getattr(lib, f"tramplab_{name}"), ctypes.c_void_p) for name in ("count", "record", "access")
+        }
 
-    @property
-    def state(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(ctypes.addressof(self._state))
+    def watch(self, engine: Engine, of: int, which: str) -> Callable[[], None]:
+        """Have "count", "record" or "access" called for each of a kind; gives the function that ends this."""
+        return engine.hook_c(of, self._calls[which], ctypes.c_void_p(ctypes.addressof(self._state)))
 
     def begin(self, start: int, budget: int, max_events: int, clear: bool = True) -> None:
         """Get ready for a run from `start`. Without `clear` the counters go on from where they are."""
         if clear:
-            self.ranges.clear()
+            for counters, r in zip(self._text, self._ranges, strict=True):
+                if r.nr_touched:
+                    counters.clear(r.nr_touched)
+                    r.nr_touched = 0
         if max_events > len(self._events):
             self._events = np.zeros(max_events, EVENT)
         s = self._state
-        first = max(self.ranges.find(start), 0)
-        s.here = ctypes.addressof(self._c_ranges) + first * ctypes.sizeof(_Range)
+        first = max(find(self._text, start), 0)
+        s.here = ctypes.addressof(self._ranges) + first * ctypes.sizeof(_Range)
         s.next, s.last, s.budget, s.stopped = start, 0, budget, 0
         self._budget = budget
         s.events, s.nr_events, s.max_events, s.lost_events = self._events.ctypes.data, 0, max_events, 0
@@ -160,20 +188,24 @@ class CMeter:
         """Close the run that left the CPU at pc: the last branch is only visible from there."""
         s = self._state
         if not s.stopped and s.next != pc:
-            self.ranges.taken[self._here][s.last] += 1
-        return Tally(self.ranges.issued(), bool(s.stopped))
+            self._text[self._here].taken[s.last] += 1
+        issued: dict[int, tuple[int, int]] = {}
+        for counters, r in zip(self._text, self._ranges, strict=True):
+            if r.nr_touched:
+                issued |= counters.issued(r.nr_touched)
+        return Tally(issued, bool(s.stopped))
 
     @property
     def last(self) -> int | None:
         """The address of the last instruction issued; None if none was."""
         if self._state.budget == self._budget:
             return None
-        return self.ranges.spans[self._here][0] + self._state.last
+        return self._text[self._here].base + self._state.last
 
     @property
     def _here(self) -> int:
         """The index of the stretch that the last instruction was in."""
-        return (self._state.here - ctypes.addressof(self._c_ranges)) // ctypes.sizeof(_Range)
+        return (self._state.here - ctypes.addressof(self._ranges)) // ctypes.sizeof(_Range)
 
     def events(self) -> np.ndarray:
         if self._state.lost_events:
@@ -186,35 +218,47 @@ class CMeter:
 class PyMeter:
     """The same hooks in Python, about thirty times slower."""
 
-    def __init__(self, spans: list[tuple[int, int]], stop, read_sp) -> None:
-        self.ranges = Ranges(spans)
+    def __init__(self, spans: list[tuple[int, int]], stop: Callable[[], None], read_sp: Callable[[], int]) -> None:
+        self._text = [Counters(base, size) for base, size in spans]
+        self._touched = [0] * len(spans)
         self._stop, self._read_sp = stop, read_sp
 
+    def watch(self, engine: Engine, of: int, which: str) -> Callable[[], None]:
+        """See CMeter.watch."""
+        return engine.hook(of, getattr(self, f"on_{which}"))
+
     def begin(self, start: int, budget: int, max_events: int, clear: bool = True) -> None:
+        """See CMeter.begin."""
         if clear:
-            self.ranges.clear()
-        self._here, self._last, self._next = max(self.ranges.find(start), 0), 0, start
+            for n, counters in enumerate(self._text):
+                counters.clear(self._touched[n])
+                self._touched[n] = 0
+        self._here, self._last, self._next = max(find(self._text, start), 0), 0, start
         self._budget = self._whole_budget = budget
         self._stopped, self._pc = False, 0
         self._events: list[tuple[int, int, int, int, int]] = []
         self._max_events, self._lost = max_events, 0
 
-    def on_count(self, _engine, address: int, size: int, _data) -> bool:
+    def on_count(self, _engine: object, address: int, size: int, _data: object) -> bool:
+        """An instruction is issued."""
         if not self._budget:
             self._stopped = True
             self._stop()
             return False
         self._budget -= 1
-        r = self.ranges
         if address != self._next:
-            r.taken[self._here][self._last] += 1
+            self._text[self._here].taken[self._last] += 1
         self._next = address + size
-        here = r.find(address)
+        here = find(self._text, address)
         if here < 0:
             return True
-        self._here = here
-        self._last = address - r.spans[here][0]
-        r.executed[here][self._last] += 1
+        self._here, counters = here, self._text[here]
+        self._last = address - counters.base
+        if not counters.executed[self._last]:
+            if self._touched[here] < len(counters.touched):
+                counters.touched[self._touched[here]] = self._last
+            self._touched[here] += 1
+        counters.executed[self._last] += 1
         return True
 
     def on_record(self, engine, address: int, size: int, data) -> None:
@@ -226,16 +270,20 @@ class PyMeter:
         self._record(address, size, STORE if kind == MEM_WRITE else LOAD, 0)
 
     def end(self, pc: int) -> Tally:
+        """See CMeter.end."""
         if not self._stopped and self._next != pc:
-            self.ranges.taken[self._here][self._last] += 1
-        return Tally(self.ranges.issued(), self._stopped)
+            self._text[self._here].taken[self._last] += 1
+        issued: dict[int, tuple[int, int]] = {}
+        for number, counters in zip(self._touched, self._text, strict=True):
+            issued |= counters.issued(number)
+        return Tally(issued, self._stopped)
 
     @property
     def last(self) -> int | None:
         """The address of the last instruction issued; None if none was."""
         if self._budget == self._whole_budget:
             return None
-        return self.ranges.spans[self._here][0] + self._last
+        return self._text[self._here].base + self._last
 
     def events(self) -> np.ndarray:
         if self._lost:

@@ -2,66 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from ..errors import GuestFault, StepLimit, TramplabError
-from . import decode
-
-if TYPE_CHECKING:
-    from .machine import Machine
+from ..errors import GuestFault, StepLimit
 
 #: Instructions to watch a run that does not end, to see which loop it is in; names to show of it.
 WATCHED, NAMED = 400, 6
 
 
-def fault(machine: Machine, reason: str) -> GuestFault:
+@dataclass(frozen=True)
+class Situation:
+    """Where a run ended that should not have.
+
+    place: symbol+offset of the instruction issued last; behind a trap or a jump the pc is elsewhere already. instruction:
+    its text. registers: those that matter to it. access: what kind of access could not be made, and its address, if one
+    was the cause; exhausted: was that in the page below a stack?
+    """
+
+    isa: str
+    place: str
+    instruction: str
+    registers: tuple[tuple[str, int], ...]
+    access: tuple[str, int] | None
+    exhausted: bool
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{name}={value:#x}" for name, value in self.registers)
+        return f"at {self.place} ({self.instruction}); {values}"
+
+
+def fault(where: Situation, reason: str) -> GuestFault:
     """The error for a run that the CPU could not go on with; reason is the engine's word for it."""
     what = reason.split("(")[0].strip().lower()
-    if machine.invalid_access:
-        kind, address = machine.invalid_access
+    if where.access:
+        kind, address = where.access
         what = f"{kind} {address:#x}"
-        if machine.stack_guard[0] <= address < machine.stack_guard[1]:
+        if where.exhausted:
             what += " (the stack is exhausted)"
-    return GuestFault(f"guest fault on {machine.isa.name}: {what} {_situation(machine)}.")
+    return GuestFault(f"guest fault on {where.isa}: {what} {where}.")
 
 
-def halted(machine: Machine) -> GuestFault:
+def halted(where: Situation) -> GuestFault:
     """The error for a run that ended before it returned, without a fault."""
-    return GuestFault(f"the {machine.isa.name} guest stopped by itself {_situation(machine)}.")
+    return GuestFault(f"the {where.isa} guest stopped by itself {where}.")
 
 
-def endless(machine: Machine, until: int, budget: int) -> StepLimit:
-    """The error for a run that used up its instructions; watches it a little longer to name the loop."""
-    where = _situation(machine)
-    seen: dict[str, None] = {}
-    for _ in range(WATCHED):
-        seen.setdefault(_place(machine, machine.register(machine.isa.pc)).split("+")[0])
-        if not machine.step(until):
-            break
-    loop = " -> ".join(list(seen)[:NAMED])
+def endless(where: Situation, seen: Iterable[str], budget: int) -> StepLimit:
+    """The error for a run that used up its instructions; seen: the places, symbol+offset, that it came by when it was
+    watched a little longer, to name the loop."""
+    loop = " -> ".join(list(dict.fromkeys(place.split("+")[0] for place in seen))[:NAMED])
     return StepLimit(
-        f"the {machine.isa.name} guest did not return within {budget} instructions and goes round in {loop}: "
+        f"the {where.isa} guest did not return within {budget} instructions and goes round in {loop}: "
         f"stopped {where}. Raise the limit if that is meant."
     )
-
-
-def _situation(machine: Machine) -> str:
-    """symbol+offset, the instruction, and the registers that matter to it.
-
-    Behind a trap or a jump the pc is elsewhere already, so the place is that of the instruction issued last.
-    """
-    isa = machine.isa
-    pc = machine.last_issued
-    pc = machine.register(isa.pc) if pc is None else pc
-    try:
-        text = machine.instruction_at(pc).text
-    except TramplabError:
-        text = "no instruction there"
-    named = decode.registers_in(text, isa)
-    shown = dict.fromkeys([isa.pc, isa.sp, *([isa.link] if isa.link else []), *named])
-    values = ", ".join(f"{r}={machine.register(r):#x}" for r in shown)
-    return f"at {_place(machine, pc)} ({text}); {values}"
-
-
-def _place(machine: Machine, pc: int) -> str:
-    return machine.name_of(pc) or f"{pc:#x}"

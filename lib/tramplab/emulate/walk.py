@@ -61,7 +61,7 @@ def stepping(
     yield now
     while now[pc_name] != machine.return_to:
         if not machine.step(machine.return_to, now[pc_name]):
-            raise trouble.fault(machine, "the walk ended")
+            raise trouble.fault(machine.situation(), "the walk ended")
         now = machine.registers()
         yield now
 

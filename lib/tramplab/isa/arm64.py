@@ -40,6 +40,7 @@ ISA = Isa(
     fixed=("x18", "sp"),
     call_pushes=0,
     nops={4: NOP},
+    bases=(("sp_el0", "task"), ("tpidr_el1", "pcpu")),
     call=BL,
     max_insn=4,
     return_stack=ReturnStack(("x30",), "Arm ARM, C6.2: BL, BLR are calls, RET is a return; BR is neither"),

@@ -79,6 +79,7 @@ class Isa:
     fixed: tuple[str, ...]  # belongs to the kernel or the platform; never random in a test
     call_pushes: int  # bytes a call instruction pushes
     nops: dict[int, bytes]  # one instruction that does nothing, by size
+    bases: tuple[tuple[str, str], ...]  # registers that hold the current "task", or this CPU's data, "pcpu"
     call: Branch  # what a patch site or trampoline uses for a near call
     max_insn: int
     return_stack: ReturnStack

@@ -67,6 +67,7 @@ ISA = Isa(
     fixed=("sp", "gp", "tp"),
     call_pushes=0,
     nops={2: C_NOP, 4: NOP4},
+    bases=(("tp", "task"),),
     call=CALL_T0,
     max_insn=4,
     return_stack=ReturnStack(("ra", "t0"), "RISC-V unprivileged ISA, 2.5.1: x1 and x5 as rd push, as rs1 pop"),

@@ -46,6 +46,7 @@ ISA = Isa(
     fixed=("rsp",),
     call_pushes=8,
     nops=NOPS,
+    bases=(("gs_base", "pcpu"),),
     call=CALL,
     max_insn=15,
     return_stack=ReturnStack((), "Intel SDM vol. 1, 6.4: CALL pushes, RET pops"),

@@ -14,11 +14,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from .. import isa as isas
 from ..build.toolchain import GUEST
-from ..emulate.image import load
-from ..emulate.machine import DEFAULT_BUDGET, HEAP_SIZE, MODULE_SIZE, NONE, RECORD, Machine
+from ..emulate.machine import DEFAULT_BUDGET, NONE, RECORD, Machine
 from ..errors import TramplabError, unknown
 from ..ftrace import arch, releases
 from ..ftrace.layout import Heap
@@ -28,7 +28,9 @@ from ..ftrace.slowpath import SlowPath
 from ..ftrace.steps import Free, Step, Write
 from ..isa import Isa
 from ..trampolines import KINDS, ground
-from .boot import boot
+from . import boot
+from .guest import load
+from .places import places
 from .run import Run
 from .view import Components, Function, View, names
 
@@ -39,7 +41,7 @@ class Kernel:
     """A lab kernel, booted and idle.
 
     isa: "x86_64", "arm64" or "riscv64". release: a mainline tag; it decides trampolines, patch sites and core paths.
-    overrides: features by name (see data/releases.yml), e.g. call_ops=False; they are shown in str(kernel).
+    cpus: how many CPUs it has; they run one at a time. overrides: features by name (see data/releases.yml), e.g. call_ops=False; they are shown in str(kernel).
     meter: "record" (default) sees every access of every call, "count" only counts. guest: the folder of guest sources.
     Raises TramplabError for an unknown ISA, release or feature.
     """
@@ -51,8 +53,9 @@ class Kernel:
         *,
         meter: str = RECORD,
         python_meter: bool = False,
-        guest=GUEST,
-        **overrides,
+        guest: Path = GUEST,
+        cpus: int = 1,
+        **overrides: object,
     ) -> None:
         self.isa = isas.get(isa)
         if meter == NONE:
@@ -61,16 +64,19 @@ class Kernel:
             )
         self.features = releases.features(self.isa, release, overrides)
         self.image = load(self.isa, arch.of(self.isa).config(self.features), guest)
-        self.machine = Machine(self.image, meter, python_meter)
-        self.heap = Heap(self.machine.heap, HEAP_SIZE)
+        room = places(self.image, cpus)
+        self.machine = Machine(self.image, room, meter, python_meter)
+        self.heap = Heap(room.heap.address, room.heap.size)
         where = sites(self.image, self.features)
-        area = ground.modules(self.isa.module_base, MODULE_SIZE)
+        area = ground.modules(room.modules.address, room.modules.size)
         under = ground.Ground(self.image, self.features, where, ground.near(self.image), area, self.heap)
         makers = [kind.maker(under) for kind in KINDS]
         self.slowpath = SlowPath(self.image, self.features, self.heap, where, makers)
         self._components = Components(self.image, where.values())
         self.machine.name_of = lambda address: self.names()(address)
-        boot(self.machine)
+        self.cpus = boot.cpus(self.machine, self.heap)
+        for cpu in self.cpus:
+            boot.boot(self.machine, cpu)
         self.apply(self.slowpath.boot())
 
     def __str__(self) -> str:
@@ -146,20 +152,22 @@ class Kernel:
         *arguments: int,
         registers: dict[str, int] | None = None,
         budget: int = DEFAULT_BUDGET,
+        cpu: int = 0,
     ) -> Run:
         """Call a traced function with integer arguments, as compiled code would, and watch.
 
-        registers: further registers to set at entry. budget: instructions before StepLimit is raised. Raises GuestFault,
-        StepLimit; the kernel stays usable.
+        registers: further registers to set at entry. budget: instructions before StepLimit is raised. cpu: the number of the
+        one that runs it. Raises GuestFault, StepLimit; the kernel stays usable.
         """
         f = self.function(function) if isinstance(function, str) else function
-        start, stack = self.passed(arguments, registers or {})
         before = self._hits()
-        try:
-            raw = self.machine.call(f.address, start, stack, budget)
-        except TramplabError:
-            boot(self.machine)  # the call may have ended with a guard held or preemption off
-            raise
+        with self.machine.on(cpu):
+            start, stack = self.passed(arguments, registers or {})
+            try:
+                raw = self.machine.call(f.address, start, stack, budget)
+            except TramplabError:
+                boot.boot(self.machine, self.cpus[cpu])  # the call may have ended with a guard held or preemption off
+                raise
         after = self._hits()
         hits = tuple(b - a for a, b in zip(before, after, strict=True))
         # text may change after this call, so what depends on it is taken now

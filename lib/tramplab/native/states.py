@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..emulate.machine import COUNT, HEAP_SIZE, MODULE_SIZE, STACK_SIZE
+from ..emulate.machine import COUNT
 from ..errors import TramplabError
 from ..isa import Isa
 from ..lab import hooks
@@ -148,8 +148,8 @@ def _regions(kernel: Kernel) -> Iterator[Region]:
     """All memory of an idle kernel."""
     machine = kernel.machine
     spans = [(s.address, s.size, s.executable) for s in kernel.image.segments]
-    spans += [(kernel.isa.module_base, MODULE_SIZE, True), (machine.heap, HEAP_SIZE, False)]
-    spans += [(machine.stack_top - STACK_SIZE, STACK_SIZE, False)]
+    areas = (machine.places.modules, machine.places.heap, machine.stack)
+    spans += [(a.address, a.size, a.executable) for a in areas]
     for address, size, text in spans:
         yield Region(address, text, machine.read(address, size))
 

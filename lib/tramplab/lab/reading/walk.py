@@ -35,7 +35,7 @@ def walk(kernel: Kernel, function: Function, *arguments: int) -> dict:
     try:
         start, moments = _walk.walk(kernel.machine, function.address, *kernel.passed(arguments, marks))
     except TramplabError:
-        boot(kernel.machine)  # the call may have ended with a guard held or preemption off
+        boot(kernel.machine, kernel.cpus[0])  # the call may have ended with a guard held or preemption off
         raise
     run = kernel.call(function, *arguments, registers=marks)
     require_same(function, [m.pc for m in moments], run)

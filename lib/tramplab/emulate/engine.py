@@ -1,0 +1,183 @@
+"""The emulator: one CPU's registers over mapped memory. The only module that knows Unicorn.
+
+Two rules of this engine are enforced by those who use it (see book/method.md): text is only ever written through
+Machine.poke(), which also drops the translations of it, and kernel addresses need the virtual TLB.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import unicorn
+from unicorn import UC_HOOK_CODE, UC_HOOK_MEM_INVALID, UC_HOOK_MEM_READ, UC_HOOK_MEM_WRITE, UcError
+from unicorn.unicorn_py3.unicorn import uclib
+
+from ..errors import TramplabError, unknown
+from ..isa import Isa
+
+#: The smallest unit of memory that can be mapped, in bytes.
+PAGE = 4096
+_MASK = (1 << 64) - 1
+_ACCESSES = {
+    unicorn.UC_MEM_READ_UNMAPPED: "read of",
+    unicorn.UC_MEM_WRITE_UNMAPPED: "write to",
+    unicorn.UC_MEM_WRITE_PROT: "forbidden write to",
+    unicorn.UC_MEM_FETCH_UNMAPPED: "jump to",
+    unicorn.UC_MEM_FETCH_PROT: "jump to",
+}
+#: What can be hooked: every instruction, every access of data.
+CODE, ACCESS = UC_HOOK_CODE, UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE
+
+
+class Stopped(Exception):
+    """The CPU could not go on; the engine's own words."""
+
+
+class Engine:
+    """One emulated CPU of an ISA and the memory under it."""
+
+    def __init__(self, isa: Isa) -> None:
+        self.isa = isa
+        arch, mode, model = isa.unicorn
+        self._uc = unicorn.Uc(getattr(unicorn, arch), getattr(unicorn, mode))
+        if model:
+            self._uc.ctl_set_cpu_model(model)
+        self._uc.ctl_set_tlb_mode(unicorn.UC_TLB_VIRTUAL)
+        self._constants = getattr(unicorn, f"{isa.unicorn_prefix}_const")
+        self._ids = {r: self.register_id(r) for r in (*isa.registers, isa.pc)}
+        self._batch = _Batch(list(self._ids.values()))
+        self._invalid: tuple[str, int] | None = None
+        self._uc.hook_add(UC_HOOK_MEM_INVALID, self._on_invalid)
+
+    # memory
+
+    def map(self, address: int, size: int, *, writable: bool, executable: bool) -> None:
+        """Make memory readable, and what else is asked for; whole pages."""
+        rights = unicorn.UC_PROT_READ
+        if writable:
+            rights |= unicorn.UC_PROT_WRITE
+        if executable:
+            rights |= unicorn.UC_PROT_EXEC
+        self._uc.mem_map(address, size, rights)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Raises TramplabError where nothing is mapped, as write() does."""
+        try:
+            return bytes(self._uc.mem_read(address, size))
+        except UcError:
+            raise self._unmapped(address) from None
+
+    def write(self, address: int, data: bytes) -> None:
+        """Change memory; translations of text that was there stay."""
+        try:
+            self._uc.mem_write(address, data)
+        except UcError:
+            raise self._unmapped(address) from None
+
+    def forget(self, address: int, size: int) -> None:
+        """Drop the translations of a stretch of text."""
+        self._uc.ctl_remove_cache(address, address + size)
+
+    def forget_all(self) -> None:
+        """Drop all translations: also of what has no size, and those made before a hook was added."""
+        self._uc.ctl_flush_tb()
+
+    # registers
+
+    def register_id(self, name: str) -> int:
+        """The engine's number of a register (general or special, e.g. GS_BASE)."""
+        return getattr(self._constants, f"UC_{self.isa.unicorn_prefix.upper()}_REG_{name.upper()}")
+
+    def set_register(self, name: str, value: int) -> None:
+        """Any register by its name."""
+        self._uc.reg_write(self.register_id(name), value & _MASK)
+
+    def set_general(self, name: str, value: int) -> None:
+        """A general register or the program counter; raises TramplabError for another name."""
+        if name not in self._ids:
+            raise unknown(f"{self.isa.name} register", name, self._ids)
+        self._uc.reg_write(self._ids[name], value & _MASK)
+
+    def register(self, name: str) -> int:
+        """Any register by its name."""
+        return self._uc.reg_read(self.register_id(name)) & _MASK
+
+    def registers(self) -> dict[str, int]:
+        """All general registers and the program counter, as they are now."""
+        return dict(zip(self._ids, self._batch.read(self._uc), strict=True))
+
+    def save(self) -> object:
+        """All registers, special ones too, to be restored later; memory is no part of it."""
+        return self._uc.context_save()
+
+    def restore(self, context: object) -> None:
+        """Make the registers what they were."""
+        self._uc.context_restore(context)
+
+    # running
+
+    def start(self, pc: int, until: int) -> None:
+        """Run from pc until the pc is `until`, somebody stops it, or it cannot go on, which raises Stopped."""
+        self._invalid = None
+        try:
+            self._uc.emu_start(pc, until)
+        except UcError as e:
+            raise Stopped(str(e)) from None
+
+    def stop(self) -> None:
+        """From inside a hook: the instruction it was called for is not executed any more."""
+        self._uc.emu_stop()
+
+    @property
+    def invalid_access(self) -> tuple[str, int] | None:
+        """What kind of access ended the last run ("read of", "jump to", ...) and its address; None if none did."""
+        return self._invalid
+
+    def hook(self, kind: int, call: Callable) -> Callable[[], None]:
+        """Have a Python function called for each of a kind; gives the function that ends this."""
+        handle = self._uc.hook_add(kind, call)
+        return lambda: self._uc.hook_del(handle)
+
+    def hook_c(self, kind: int, call: ctypes.c_void_p, state: ctypes.c_void_p) -> Callable[[], None]:
+        """Have a compiled function called, without going through Python; the binding offers no way, so its library is asked
+        as the binding itself does."""
+        handle = ctypes.c_size_t()
+        everywhere = ctypes.c_uint64(1), ctypes.c_uint64(0)
+        status = uclib.uc_hook_add(self._uc._uch, ctypes.byref(handle), kind, call, state, *everywhere)
+        if status:
+            raise TramplabError(f"the emulator refused the counting hook (error {status}); is unicorn 2.1.4 installed?")
+        return lambda: uclib.uc_hook_del(self._uc._uch, handle)
+
+    @staticmethod
+    def addresses() -> tuple[int, int]:
+        """Where the library's functions that stop the CPU and read one register lie, for compiled hooks."""
+        return tuple(ctypes.cast(f, ctypes.c_void_p).value for f in (uclib.uc_emu_stop, uclib.uc_reg_read))
+
+    # inside
+
+    def _unmapped(self, address: int) -> TramplabError:
+        return TramplabError(f"nothing is mapped at {address:#x} in the {self.isa.name} guest.")
+
+    def _on_invalid(self, _uc, kind: int, address: int, _size: int, _value: int, _data) -> bool:
+        self._invalid = (_ACCESSES.get(kind, "forbidden access to"), address & _MASK)
+        return False
+
+
+class _Batch:
+    """Reads many registers in one call of the engine's library: ten times as fast as one by one."""
+
+    def __init__(self, ids: list[int]) -> None:
+        self._ids = (ctypes.c_int * len(ids))(*ids)
+        self._values = (ctypes.c_uint64 * len(ids))()
+        size = ctypes.sizeof(ctypes.c_uint64)
+        self._places = (ctypes.c_void_p * len(ids))(
+            *(ctypes.addressof(self._values) + size * i for i in range(len(ids)))
+        )
+
+    def read(self, uc: unicorn.Uc) -> list[int]:
+        """The values, in the order of the ids."""
+        status = uclib.uc_reg_read_batch(uc._uch, self._ids, self._places, len(self._ids))
+        if status:
+            raise TramplabError(f"the emulator refused to read registers (error {status}).")
+        return list(self._values)
