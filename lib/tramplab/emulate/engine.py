@@ -10,7 +10,15 @@ import ctypes
 from collections.abc import Callable
 
 import unicorn
-from unicorn import UC_HOOK_CODE, UC_HOOK_MEM_INVALID, UC_HOOK_MEM_READ, UC_HOOK_MEM_WRITE, UcError
+from unicorn import (
+    UC_HOOK_CODE,
+    UC_HOOK_INSN_INVALID,
+    UC_HOOK_INTR,
+    UC_HOOK_MEM_INVALID,
+    UC_HOOK_MEM_READ,
+    UC_HOOK_MEM_WRITE,
+    UcError,
+)
 from unicorn.unicorn_py3.unicorn import uclib
 
 from ..errors import TramplabError, unknown
@@ -107,6 +115,14 @@ class Engine:
         """All general registers and the program counter, as they are now."""
         return dict(zip(self._ids, self._batch.read(self._uc), strict=True))
 
+    def system(self, number: tuple[int, int, int, int, int]) -> int:
+        """An arm64 system register without a name of its own: crn, crm, op0, op1, op2."""
+        return self._uc.reg_read(self.register_id("cp_reg"), number) & _MASK
+
+    def set_system(self, number: tuple[int, int, int, int, int], value: int) -> None:
+        """See system()."""
+        self._uc.reg_write(self.register_id("cp_reg"), (*number, value & _MASK))
+
     def save(self) -> object:
         """All registers, special ones too, to be restored later; memory is no part of it."""
         return self._uc.context_save()
@@ -148,6 +164,17 @@ class Engine:
         if status:
             raise TramplabError(f"the emulator refused the counting hook (error {status}); is unicorn 2.1.4 installed?")
         return lambda: uclib.uc_hook_del(self._uc._uch, handle)
+
+    def hook_at(self, address: int, call: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called before the instruction at one address; gives the function that ends this."""
+        handle = self._uc.hook_add(UC_HOOK_CODE, lambda *_: call(), begin=address, end=address)
+        return lambda: self._uc.hook_del(handle)
+
+    def hook_traps(self, interrupt: Callable[[int], None], unknown: Callable[[], bool]) -> None:
+        """Have interrupt(number) called for every one that the engine takes, and unknown() for instructions that it does not
+        know: whether that was expected."""
+        self._uc.hook_add(UC_HOOK_INTR, lambda _uc, number, _data: interrupt(number))
+        self._uc.hook_add(UC_HOOK_INSN_INVALID, lambda _uc, _data: unknown())
 
     @staticmethod
     def addresses() -> tuple[int, int]:

@@ -14,6 +14,8 @@ from .engine import ACCESS, CODE, PAGE, Engine, Stopped
 from .image import Image
 from .memory import Area, Memory
 from .meter import CMeter, PyMeter, Tally, library
+from .traps import Vector
+from .traps.taking import Traps
 
 DEFAULT_BUDGET = 2_000_000
 MAX_EVENTS = 200_000
@@ -25,13 +27,15 @@ class Places:
     """What an image's owner sets aside in a machine.
 
     return_to: where a call returns to, code that is never executed. modules: for code made at run time. heap: for data.
-    stacks: one per CPU; what lies below and above each is not mapped.
+    stacks: one per CPU; what lies below and above each is not mapped. vector: where breakpoints lead; without, one ends the
+    run.
     """
 
     return_to: int
     modules: Area
     heap: Area
     stacks: tuple[Area, ...]
+    vector: Vector | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Machine:
         self.return_to = places.return_to
         self.cpu = 0
         self._contexts: dict[int, object] = {}  # of the CPUs that are not running
+        self._traps = Traps(self._engine, places.vector)
         self._make_meter(python_meter)
         self._hooks: list[Callable[[], None]] = []
         self.meter = NONE
@@ -165,6 +170,7 @@ class Machine:
             end()
         wanted = {NONE: (), COUNT: ((CODE, "count"),), RECORD: ((CODE, "record"), (ACCESS, "access"))}[kind]
         self._hooks = [self._meter.watch(self._engine, of, which) for of, which in wanted]
+        self._traps.watch()
         self._engine.forget_all()  # translations made before a hook was added do not call it
         self.meter = kind
 
@@ -199,7 +205,7 @@ class Machine:
         """Run from start until pc == until, with the registers as they are."""
         self._meter.begin(start, budget, MAX_EVENTS if self.meter == RECORD else 0)
         try:
-            self._engine.start(start, until)
+            self._traps.start(start, until)
         except Stopped as e:
             # a translation of nothing has no size, so dropping it by address would miss it
             self._engine.forget_all()
@@ -221,7 +227,7 @@ class Machine:
         pc = self.register(self.isa.pc) if pc is None else pc
         self._meter.begin(pc, 1, MAX_EVENTS if self.meter == RECORD else 0, clear=False)
         try:
-            self._engine.start(pc, until)
+            self._traps.start(pc, until)
         except Stopped:
             return False
         return True

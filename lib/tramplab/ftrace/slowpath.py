@@ -181,7 +181,7 @@ class SlowPath:
         if update:
             steps += self._patch_common(list_func, "all is served by the list function meanwhile")
         steps += literals
-        steps += self.arch.write_sites(changes, self.features)
+        steps += self.arch.write_sites(changes, self.features, self.image)
         if update and func != list_func:
             steps.append(
                 word(self.image.address("function_trace_op"), op, "the ops that the common trampolines pass on")
@@ -236,5 +236,5 @@ class SlowPath:
             steps.append(Wait(Sync.FTRACE_IPI, "every CPU sees the new pointer"))
         for label in ("ftrace_call", "ftrace_regs_call"):
             if label in self.image.symbols:
-                steps += self.arch.patch_call(self.image.address(label), func, why)
+                steps += self.arch.patch_call(self.image.address(label), func, why, self.image)
         return steps

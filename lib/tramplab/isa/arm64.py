@@ -23,6 +23,9 @@ MOV_X9_LR = struct.pack("<I", 0xAA1E03E9)
 
 _CFLAGS = ("-mgeneral-regs-only", "-mno-outline-atomics", "-ffixed-x18")
 
+#: BRK with the immediate that the kernel gives its kprobes (KPROBES_BRK_IMM, 4).
+BRK_KPROBE = struct.pack("<I", 0xD4200000 | 4 << 5)
+
 ISA = Isa(
     name="arm64",
     registers=tuple(f"x{n}" for n in range(31)) + ("sp",),
@@ -41,6 +44,7 @@ ISA = Isa(
     call_pushes=0,
     nops={4: NOP},
     bases=(("sp_el0", "task"), ("tpidr_el1", "pcpu")),
+    breakpoints=(BRK_KPROBE,),
     call=BL,
     max_insn=4,
     return_stack=ReturnStack(("x30",), "Arm ARM, C6.2: BL, BLR are calls, RET is a return; BR is neither"),

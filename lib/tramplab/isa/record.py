@@ -80,6 +80,7 @@ class Isa:
     call_pushes: int  # bytes a call instruction pushes
     nops: dict[int, bytes]  # one instruction that does nothing, by size
     bases: tuple[tuple[str, str], ...]  # registers that hold the current "task", or this CPU's data, "pcpu"
+    breakpoints: tuple[bytes, ...]  # instructions that trap, the one of a kprobe first
     call: Branch  # what a patch site or trampoline uses for a near call
     max_insn: int
     return_stack: ReturnStack

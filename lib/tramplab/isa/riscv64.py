@@ -48,6 +48,8 @@ LD_RA = struct.pack("<I", 0xFF813083)
 
 _CFLAGS = ("-march=rv64imac_zicsr_zifencei", "-mabi=lp64", "-mcmodel=medany", "-mno-relax")
 
+EBREAK, C_EBREAK = struct.pack("<I", 0x00100073), struct.pack("<H", 0x9002)
+
 ISA = Isa(
     name="riscv64",
     registers=tuple(
@@ -68,6 +70,7 @@ ISA = Isa(
     call_pushes=0,
     nops={2: C_NOP, 4: NOP4},
     bases=(("tp", "task"),),
+    breakpoints=(EBREAK, C_EBREAK),
     call=CALL_T0,
     max_insn=4,
     return_stack=ReturnStack(("ra", "t0"), "RISC-V unprivileged ISA, 2.5.1: x1 and x5 as rd push, as rs1 pop"),

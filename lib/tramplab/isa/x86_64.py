@@ -47,6 +47,7 @@ ISA = Isa(
     call_pushes=8,
     nops=NOPS,
     bases=(("gs_base", "pcpu"),),
+    breakpoints=(INT3,),
     call=CALL,
     max_insn=15,
     return_stack=ReturnStack((), "Intel SDM vol. 1, 6.4: CALL pushes, RET pops"),

@@ -21,6 +21,7 @@ COMPONENT_OF_SECTION = {
     ".far.callback": "callback",
     ".text.caller": "caller",
     ".text.replacement": "function",
+    ".text.entry": "core",
 }
 #: The compiler's list of them.
 PATCH_SITES = "__patchable_function_entries"

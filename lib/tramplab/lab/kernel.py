@@ -41,7 +41,8 @@ class Kernel:
     """A lab kernel, booted and idle.
 
     isa: "x86_64", "arm64" or "riscv64". release: a mainline tag; it decides trampolines, patch sites and core paths.
-    cpus: how many CPUs it has; they run one at a time. overrides: features by name (see data/releases.yml), e.g. call_ops=False; they are shown in str(kernel).
+    cpus: how many CPUs it has; they run one at a time. traps: breakpoints go through the guest's entry to its handler, which
+    x86-64's patching needs when calls come between its steps; without, one ends a call with an error. overrides: features by name (see data/releases.yml), e.g. call_ops=False; they are shown in str(kernel).
     meter: "record" (default) sees every access of every call, "count" only counts. guest: the folder of guest sources.
     Raises TramplabError for an unknown ISA, release or feature.
     """
@@ -55,6 +56,7 @@ class Kernel:
         python_meter: bool = False,
         guest: Path = GUEST,
         cpus: int = 1,
+        traps: bool = False,
         **overrides: object,
     ) -> None:
         self.isa = isas.get(isa)
@@ -64,7 +66,7 @@ class Kernel:
             )
         self.features = releases.features(self.isa, release, overrides)
         self.image = load(self.isa, arch.of(self.isa).config(self.features), guest)
-        room = places(self.image, cpus)
+        room = places(self.image, cpus, traps)
         self.machine = Machine(self.image, room, meter, python_meter)
         self.heap = Heap(room.heap.address, room.heap.size)
         where = sites(self.image, self.features)

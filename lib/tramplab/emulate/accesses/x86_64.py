@@ -18,6 +18,7 @@ _STACK = {
     "popfq": load(8),
     "ret": load(8),
     "leave": load(8),
+    "iretq": load(8, 5),
 }
 #: Instructions whose memory operand is not accessed.
 _ADDRESS_ONLY = {"lea", "nop", "endbr64", "prefetcht0", "prefetchw"}
@@ -35,7 +36,6 @@ _HIDDEN = (
     "lods",
     "scas",
     "enter",
-    "iret",
     "xsave",
     "fxsave",
     "xlat",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...build.toolchain import GuestConfig
+from ...emulate.image import Image
 from ...isa.arm64 import BL, MOV_X9_LR, NOP
 from ..site import Site
 from ..steps import INSTRUCTION, Step, Sync, Wait, text, word
@@ -61,7 +62,7 @@ def nop_bytes(s: Site, features, symbols) -> bytes:
     return NOP
 
 
-def write_sites(changes: list[tuple[Site, bytes, str]], features) -> list[Step]:
+def write_sites(changes: list[tuple[Site, bytes, str]], features, image: Image) -> list[Step]:
     """One aligned instruction each, among those the architecture lets one replace while they may be executed."""
     steps: list[Step] = []
     for s, data, why in changes:
@@ -70,7 +71,7 @@ def write_sites(changes: list[tuple[Site, bytes, str]], features) -> list[Step]:
     return steps
 
 
-def patch_call(address: int, target: int, why: str) -> list[Step]:
+def patch_call(address: int, target: int, why: str, image: Image | None = None) -> list[Step]:
     """Repoint the BL inside a trampoline."""
     new = text(address, BL.encode(address, target), why, INSTRUCTION)
     return [new, Wait(Sync.IC_IVAU, "the new call is visible")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...build.toolchain import GuestConfig
+from ...emulate.image import Image
 from ...isa.riscv64 import CALL_RA, CALL_T0, LD_RA, NOP4, SD_RA, T0, auipc, jalr, split_offset
 from ..site import Site
 from ..steps import INSTRUCTION, Step, Sync, Wait, text, word
@@ -94,12 +95,12 @@ def nop_bytes(s: Site, features, symbols) -> bytes:
     return NOP4 * ((s.body - s.ip) // len(NOP4))
 
 
-def write_sites(changes: list[tuple[Site, bytes, str]], features) -> list[Step]:
+def write_sites(changes: list[tuple[Site, bytes, str]], features, image: Image) -> list[Step]:
     """All sites in turn; how the other harts are kept from them is update_code()'s business."""
     return [text(s.ip, data, f"{s.function}: {why}", INSTRUCTION) for s, data, why in changes]
 
 
-def patch_call(address: int, target: int, why: str) -> list[Step]:
+def patch_call(address: int, target: int, why: str, image: Image | None = None) -> list[Step]:
     """Repoint the AUIPC/JALR pair inside a trampoline."""
     return [text(address, CALL_RA.encode(address, target), why, INSTRUCTION)]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ...build.toolchain import GuestConfig
+from ...emulate.image import Image
 from ...isa.x86_64 import CALL, INT3, JMP, NOP5
+from ..layout import fields
 from ..site import Site
-from ..steps import Step, Sync, Wait, text
+from ..steps import Step, Sync, Wait, block, text, word
 from .common import defines
 
 #: What overriding a feature by hand brings with it.
@@ -15,6 +17,7 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("regs", False): {"direct": False, "direct_in_ops": False, "direct_jmp": False},
 }
 
+CALL_OPCODE, JMP_OPCODE = b"\xe8", b"\xe9"
 #: Between two stores to one site.
 _SYNC = Sync.TEXT_POKE
 
@@ -50,30 +53,46 @@ def nop_bytes(s: Site, features, symbols) -> bytes:
     return NOP5
 
 
-def write_sites(changes: list[tuple[Site, bytes, str]], features) -> list[Step]:
+def write_sites(changes: list[tuple[Site, bytes, str]], features, image: Image) -> list[Step]:
     """Many sites at once: breakpoint first, then the tails, then the first bytes, with all CPUs in step in between."""
-    if not changes:
-        return []
-    steps: list[Step] = [text(s.ip, INT3, f"{s.function}: breakpoint, {why}") for s, _, why in changes]
-    steps.append(Wait(_SYNC, "every CPU sees the breakpoints"))
-    steps += [text(s.ip + 1, data[1:], f"{s.function}: tail, {why}") for s, data, why in changes]
-    steps.append(Wait(_SYNC, "every CPU sees the tails"))
-    steps += [text(s.ip, data[:1], f"{s.function}: first byte, {why}") for s, data, why in changes]
-    steps.append(Wait(_SYNC, "every CPU sees the new instructions"))
+    most = image.symbol("lab_pokes").size // image.struct("lab_poke").size
+    steps: list[Step] = []
+    for batch in (changes[n : n + most] for n in range(0, len(changes), most)):
+        steps += _under_breakpoints([(s.ip, data, f"{s.function}: ", why) for s, data, why in batch], image)
     return steps
 
 
-def patch_call(address: int, target: int, why: str) -> list[Step]:
-    """Repoint the call inside a trampoline."""
-    data = CALL.encode(address, target)
-    return [
-        text(address, INT3, f"breakpoint, {why}"),
-        Wait(_SYNC, "every CPU sees the breakpoint"),
-        text(address + 1, data[1:], f"tail, {why}"),
-        Wait(_SYNC, "every CPU sees the tail"),
-        text(address, data[:1], f"first byte, {why}"),
-        Wait(_SYNC, "every CPU sees the new call"),
-    ]
+def patch_call(address: int, target: int, why: str, image: Image | None = None) -> list[Step]:
+    """Repoint the call inside a trampoline; image: of a guest whose CPUs may meet the breakpoint meanwhile."""
+    return _under_breakpoints([(address, CALL.encode(address, target), "", why)], image)
+
+
+def _under_breakpoints(changes: list[tuple[int, bytes, str, str]], image: Image | None) -> list[Step]:
+    """For each (address, instruction, whose, why): what a CPU is to do that meets the breakpoint, the breakpoint, what lies
+    behind it, and its first byte."""
+    end = "" if len(changes) == 1 else "s"
+    steps, done = _announced(changes, image) if image else ([], [])
+    steps += [text(at, INT3, f"{whose}breakpoint, {why}") for at, _, whose, why in changes]
+    steps.append(Wait(_SYNC, f"every CPU sees the breakpoint{end}"))
+    steps += [text(at + 1, data[1:], f"{whose}tail, {why}") for at, data, whose, why in changes]
+    steps.append(Wait(_SYNC, f"every CPU sees the tail{end}"))
+    steps += [text(at, data[:1], f"{whose}first byte, {why}") for at, data, whose, why in changes]
+    steps.append(Wait(_SYNC, f"every CPU sees the new instruction{end}"))
+    return steps + done
+
+
+def _announced(changes: list[tuple[int, bytes, str, str]], image: Image) -> tuple[list[Step], list[Step]]:
+    """For a CPU that meets a breakpoint: the writes that tell it what to do there, and the one that ends this."""
+    base, size = image.address("lab_pokes"), image.struct("lab_poke").size
+    steps: list[Step] = []
+    for n, (at, data, whose, _) in enumerate(sorted(changes)):
+        branch = data[:1] in (CALL_OPCODE, JMP_OPCODE)
+        target = at + len(data) + int.from_bytes(data[1:], "little", signed=True) if branch else 0
+        poke = fields(image, "lab_poke", {"ip": at, "target": target, "opcode": data[0]})
+        steps.append(block(base + n * size, poke, f"{whose}what its breakpoint stands for"))
+    number = image.address("lab_pokes_nr")
+    steps.append(word(number, len(changes), "breakpoints that may be met from now on"))
+    return steps, [word(number, 0, "no breakpoint is left")]
 
 
 def stops_machine(features) -> bool:

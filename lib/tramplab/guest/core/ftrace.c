@@ -20,6 +20,9 @@ struct ftrace_ops ftrace_list_ops = { .func = ftrace_ops_list_func, .flags = FTR
 struct task_struct init_task;
 struct lab_pcpu lab_boot_pcpu;
 
+/* The registers that the last trap saved; here, because the assembly has its offsets from what this file knows. */
+struct pt_regs *lab_trap_regs;
+
 /* Storage that the slow path hands out; it plays the part of the allocator. */
 struct ftrace_ops lab_ops_pool[LAB_NR_OPS];
 struct ftrace_ops_hash lab_ops_hash_pool[LAB_NR_OPS];

@@ -10,6 +10,7 @@
 
 #define LAB_NR_OPS 128
 #define LAB_NR_COUNTS 255
+#define LAB_NR_POKES 64
 
 struct ftrace_regs;
 struct ftrace_ops;
