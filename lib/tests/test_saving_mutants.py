@@ -11,6 +11,8 @@ from tramplab.analyse.unwind import BOTH, judge, watch
 from tramplab.isa import ISAS
 from tramplab.trampolines import saving
 from tramplab.trampolines.plain.request import SETS_IP, SETS_SP
+from tramplab.trampolines.saving import maker
+from tramplab.trampolines.saving.assembly import Code
 
 #: What new_two_args(1, 2) returns (guest/core/replacements.c).
 NEW_TWO = 1 * 29 + 2 * 31 + (1 << 40)
@@ -49,7 +51,7 @@ HARMLESS = {
 }
 
 
-def _mutants(parts: saving.Code):
+def _mutants(parts: Code):
     """Every line of a trampoline's text, and the text without it."""
     for part in ("before", "after"):
         lines = getattr(parts, part).splitlines()
@@ -65,7 +67,7 @@ def test_every_line_is_needed(isa, monkeypatch, save):
     parts = saving.code(lab.kernel.image, lab.kernel.features, save, ("big_struct_return", "eight_args"))
     survivors = []
     for line, mutant in _mutants(parts):
-        monkeypatch.setattr(saving, "code", lambda *_, mutant=mutant: mutant)
+        monkeypatch.setattr(maker, "code", lambda *_, mutant=mutant: mutant)
         if _survives(isa, save):
             survivors.append(line)
     assert sorted(survivors) == sorted(HARMLESS.get((isa, save), ()))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from ..kind import Hook, Kind
 from ..plain import each
-from .code import SETS, code, linked, plan
+from .assembly import SETS, code, linked, plan
 from .maker import SavingOps
 
 __all__ = ["KIND", "SETS", "SavingOps", "code", "linked", "plan"]

@@ -9,7 +9,7 @@ from ...ftrace.steps import Free, Step, text
 from ..ground import ROOM, Ground
 from ..plain import Ops
 from ..plain.maker import check_redirecting, registered
-from .code import SETS, code, linked
+from .assembly import SETS, code, linked
 
 
 class SavingOps:
