@@ -151,6 +151,30 @@ def test_every_run_says_what_is_expected():
     assert verdict.problems() == []
 
 
+def test_a_claim_names_the_module_that_judges_it():
+    """In every module of the studies, whether or not anything here has imported it."""
+    folder = checkout() / "lib" / "tramplab" / "studies"
+    found = {
+        name: f"tramplab.studies.{path.stem}"
+        for path in folder.glob("*.py")
+        for name in re.findall(r'^@judges\("(\w+)"\)$', path.read_text("utf-8"), re.M)
+    }
+    assert found == {c.id: c.judge for c in claims.read().values() if c.judge}
+
+
+@pytest.mark.parametrize("ask", ["ledger.box('s5').text", "ledger.as_text('s5')", "str(verdict.judge('s5'))"])
+def test_whoever_asks_gets_the_verdict(ask):
+    """Nothing but what is asked has been imported."""
+    code = f"from tramplab.publish import ledger, verdict; print({ask})"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.decode()
+    assert "depends on the ISA" in said and ledger.NOT_JUDGED not in said
+
+
+def test_importing_the_ledger_imports_no_study():
+    code = "import sys; from tramplab.publish import ledger; print([m for m in sys.modules if m.startswith('tramplab.studies')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"
+
+
 def test_what_nothing_judges_has_no_expectation():
     assert {c.id for c in claims.read().values() if c.expect not in ("", NOT_TESTABLE)} == set(JUDGED)
 
@@ -193,6 +217,20 @@ def test_expectation_and_judge_need_each_other():
     verdict.judges("x1")(lambda: Verdict(HOLDS, "Seen."))
     verdict.judges("x2")(lambda: Verdict(HOLDS, "Seen."))
     assert verdict.problems() == ["the run says of x1: holds; but claims.yml has no expect: for it."]
+
+
+@pytest.mark.parametrize(
+    ("module", "complaint"),
+    [
+        ("tramplab.studies.nowhere", "x2: there is no module tramplab.studies.nowhere, which judge: names."),
+        ("nowhere.at_all", "x2: there is no module nowhere.at_all, which judge: names."),
+        ("tramplab.errors", r'x2: tramplab.errors has no function with @judges\("x2"\).'),
+    ],
+)
+def test_a_module_that_does_not_judge_is_named(small, module, complaint):
+    small(changed("expect: holds", f"expect: holds, judge: {module}"))
+    with pytest.raises(TramplabError, match=f"claims.yml: {complaint}"):
+        ledger.box("x2")
 
 
 def test_a_judge_of_no_claim_is_a_problem(small):
@@ -362,7 +400,7 @@ def test_json_has_every_claim():
 
 def test_another_process_says_the_same():
     edition.current.cache_clear()  # there may have been a commit since it was asked for
-    code = "import tramplab.studies.backing_out; from tramplab.publish import ledger as l; print(l.as_json(), l.ledger().html)"
+    code = "from tramplab.publish import ledger as l; print(l.as_json(), l.ledger().html)"
     env = {**os.environ, "PYTHONHASHSEED": "1", "TRAMPLAB_ROWS": ""}  # it makes its own
     there = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True).stdout.decode()
     assert there == f"{ledger.as_json()} {ledger.ledger().html}\n" and len(there) > 50_000

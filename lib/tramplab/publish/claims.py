@@ -18,7 +18,7 @@ HOLDS, FAILS, DEPENDS, NOT_TESTABLE = KINDS = ("holds", "fails", "depends", "not
 _THREAD = {"title": True, "date": True, "people": True, "message": False}  # key -> whether it must be there
 _CLAIM = {
     **dict.fromkeys(("id", "chapter", "thread", "said", "judged_by"), True),
-    **dict.fromkeys(("who", "message", "expect", "depends_on", "why"), False),
+    **dict.fromkeys(("who", "message", "judge", "expect", "depends_on", "why"), False),
 }
 
 
@@ -37,8 +37,9 @@ class Claim:
     """Something that was said, in our words.
 
     chapter: the page that discusses it. chapter_title: its heading. who, message: more precise than the threads', ""
-    where no more is known. judged_by: the experiment. expect: the verdict that the run must reach, "" while nothing
-    judges the claim. on: what that verdict depends on, or why the claim cannot be tested here.
+    where no more is known. judged_by: the experiment. judge: the module whose function judges, "" while none does. expect:
+    the verdict that the run must reach, "" while nothing judges the claim. on: what that verdict depends on, or why the
+    claim cannot be tested here.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Claim:
     judged_by: str
     who: str = ""
     message: str = ""
+    judge: str = ""
     expect: str = ""
     on: str = ""
 
@@ -142,6 +144,7 @@ def _claim(place: str, entry: object, threads: dict[str, Thread], chapters: dict
         _one_line(entry["judged_by"]),
         entry.get("who", ""),
         entry.get("message", ""),
+        entry.get("judge", ""),
         expect,
         _one_line(entry.get("depends_on") or entry.get("why") or "").rstrip("."),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ from tramplab.publish.claims import DEPENDS, FAILS, HOLDS, KINDS, NOT_TESTABLE, 
 from tramplab.publish.table import require_columns
 
 Judge = Callable[[], "Verdict"]
-#: claim id -> judge; filled when the modules of studies are imported.
+#: claim id -> judge; a module's judges are here once it is imported, which a claim sees to that names it.
 _JUDGES: dict[str, Judge] = {}
 #: claim id -> verdict, once it was asked for.
 _VERDICTS: dict[str, Verdict] = {}
@@ -87,8 +88,21 @@ def judges(claim_id: str) -> Callable[[Judge], Judge]:
 
 
 def judge_of(claim_id: str) -> Judge | None:
-    """The function that judges a claim, if there is one."""
-    return _JUDGES.get(claims.get(claim_id).id)
+    """The function that judges a claim, if there is one; the module that has it is imported when it is first asked for.
+
+    Raises TramplabError where the module that the claim names is not there, or does not judge it.
+    """
+    claim = claims.get(claim_id)
+    if claim.judge and claim_id not in _JUDGES:
+        try:
+            importlib.import_module(claim.judge)
+        except ModuleNotFoundError as e:
+            if not f"{claim.judge}.".startswith(f"{e.name}."):  # what it imports is missing, not it
+                raise
+            raise TramplabError(f"{claims.FILE}: {claim_id}: there is no module {claim.judge}, which judge: names.") from None
+        if claim_id not in _JUDGES:
+            raise TramplabError(f'{claims.FILE}: {claim_id}: {claim.judge} has no function with @judges("{claim_id}").')
+    return _JUDGES.get(claim_id)
 
 
 def judge(claim_id: str) -> Verdict | None:

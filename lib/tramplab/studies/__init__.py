@@ -7,7 +7,6 @@ from types import ModuleType
 from ..errors import unknown
 from . import (
     arguments,
-    backing_out,  # noqa: F401 (a claim's judge)
     callbacks,
     choosing,
     consumers,
@@ -22,7 +21,6 @@ from . import (
     live_patching,
     native_hooks,
     native_shapes,
-    observing,  # noqa: F401 (a claim's judge)
     published_call_ops,
     published_pairs,
     record_life,
