@@ -1,8 +1,9 @@
 """Rows that are made once: a page, its boxes and the ledger ask for them again and again.
 
-In a process they are kept in memory. While a book is built they are also kept in a folder of that build (FOLDER), so that all
-its pages, which run in processes of their own, show the same rows, and none makes them again: a page that wants what another
-one is making waits for it.
+In a process they are kept in memory, pickled: what is unpickled shares nothing with what others were given, in a fifth of a
+millisecond for a common frame. While a book is built they are also kept in a folder of that build (FOLDER), so that all its
+pages, which run in processes of their own, show the same rows, and none makes them again: a page that wants what another one is
+making waits for it.
 """
 
 from __future__ import annotations
@@ -23,38 +24,38 @@ FOLDER = "TRAMPLAB_ROWS"
 
 
 def once(make: Callable[[], Rows]) -> Callable[[], Rows]:
-    """The function, run at its first call only; every call gives a copy, which the caller may change.
+    """The function, run at its first call only; every call gives a copy, of which the caller may change whatever it likes.
 
     >>> @once
     ... def rows():
     ...     print("running")
-    ...     return {"n": 1}
+    ...     return [{"n": 1}]
     >>> changed = rows()
     running
-    >>> changed["n"] = 2
-    >>> rows()["n"]
-    1
+    >>> changed[0]["n"] = 2
+    >>> rows()
+    [{'n': 1}]
     """
     kept = functools.cache(functools.partial(_kept, make))
 
     @functools.wraps(make)
     def rows() -> Rows:
-        return kept().copy()
+        return pickle.loads(kept())
 
     return rows
 
 
-def _kept(make: Callable[[], Rows]) -> Rows:
-    """What make() returns, from the build's folder if it is there already."""
+def _kept(make: Callable[[], object]) -> bytes:
+    """What make() returns, pickled; from the build's folder if it is there already."""
     folder = os.environ.get(FOLDER)
     if not folder:
-        return make()
+        return pickle.dumps(make())
     path = Path(folder) / f"{make.__module__}.{make.__qualname__}.pickle"
     with open(path.with_suffix(".lock"), "wb") as lock:  # given back when it is closed, also by a process that dies
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            return pickle.loads(path.read_bytes())
+            return path.read_bytes()
         except FileNotFoundError:
-            rows = make()
-            write_whole(path, pickle.dumps(rows))
+            rows = pickle.dumps(make())
+            write_whole(path, rows)
             return rows

@@ -1,0 +1,52 @@
+"""Rows that are made once: each caller has its own, whoever made them and wherever they were kept."""
+
+import pandas as pd
+import pytest
+from tramplab.studies import first_callback, once
+
+
+@pytest.fixture(params=["in memory", "in a build's folder"])
+def made(request, tmp_path, monkeypatch):
+    """A function that makes nested rows once, and how often it has run."""
+    if request.param == "in memory":
+        monkeypatch.delenv(once.FOLDER, raising=False)
+    else:
+        monkeypatch.setenv(once.FOLDER, str(tmp_path))
+    runs = []
+
+    def rows() -> pd.DataFrame:
+        runs.append(1)
+        frame = pd.DataFrame({"isa": ["arm64"], "path": [["site", {"at": [1, 2]}]]})
+        frame.attrs["units"] = {"path": ["steps"]}
+        return frame
+
+    return rows, runs
+
+
+def test_nothing_that_a_caller_changes_reaches_another(made):
+    make, runs = made
+    rows = once.once(make)
+    fresh = make()
+    for _ in range(2):
+        frame = rows()
+        assert frame.to_dict() == fresh.to_dict() and frame.attrs == fresh.attrs
+        frame["path"][0].append("changed")
+        frame["path"][0][1]["at"].clear()
+        frame.loc[0, "isa"] = "changed"
+        frame.attrs["units"]["path"].append("changed")
+    assert len(runs) == 2, "one run for the comparison, one for all callers"
+
+
+def test_pages_of_a_build_share_one_run(tmp_path, monkeypatch, made):
+    """Another process has not the memory of this one, and finds the folder."""
+    make, runs = made
+    monkeypatch.setenv(once.FOLDER, str(tmp_path))
+    here, there = once.once(make), once.once(make)
+    assert here().to_dict() == there().to_dict() and len(runs) == 1
+
+
+def test_a_study_whose_rows_are_lists_hands_out_its_own():
+    changed, untouched = first_callback.walks(), first_callback.walks()
+    assert changed == untouched and isinstance(changed[0]["steps"], list)
+    changed[0]["steps"].clear()
+    assert first_callback.walks() == untouched
