@@ -17,10 +17,10 @@ from pathlib import Path
 
 from abi_calls import FUNCTIONS, MAKERS, MASK, WORDS, Call
 from abi_places import HOOKS, OWN_SETS, Place
+from decoded import instructions
 
 from tramplab import Direct, GuestFault, Kernel, Ops, TramplabError
 from tramplab.build.toolchain import GUEST
-from tramplab.emulate import decode
 from tramplab.emulate.machine import COUNT, NONE
 from tramplab.isa import ISAS
 
@@ -330,7 +330,7 @@ class Hooked:
         """Where the calls in a function's code return to."""
         f = self.lab.functions[name]
         body = self.machine.read(f.site.body, f.address + f.size - f.site.body)
-        code = decode.all_of(self.isa, f.site.body, body)
+        code = instructions(self.isa, f.site.body, body)
         found = tuple(i.address + i.size for i in code if i.mnemonic in ("call", "bl", "jalr"))
         if len(found) != 2:
             raise RuntimeError(f"{name} has {len(found)} calls, not 2: did the compiler inline what it calls?")

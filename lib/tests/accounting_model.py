@@ -65,10 +65,6 @@ class Facts:
 # --- The model
 
 
-class Refused(Exception):
-    """The model says that a registration must not work."""
-
-
 @dataclass(eq=False)
 class Tracer:
     """One registered ops as the model sees it; `real` is what the package returned for it."""

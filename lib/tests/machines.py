@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tramplab import isa as isas
+from tramplab.ftrace.releases import LATEST
 from tramplab.isa import ISAS
-from tramplab.lab.kernel import LATEST
 from tramplab.native import Result, default_hooks
 from tramplab.native.agreement import agreed
 from tramplab.trampolines import shapes

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bench.loops import LOOPS
+from decoded import instructions
 from tramplab import TramplabError
 from tramplab.build import assemble
-from tramplab.emulate import decode
 from tramplab.isa import ISAS
 from tramplab.studies.counting import EXAMPLES
 
@@ -44,7 +44,7 @@ def test_snippets_decode_to_as_many_instructions_as_they_have(isa, text):
     """What was assembled is what was written: one instruction per line that is no label."""
     data = assemble.by_clang(ISAS[isa], text)
     lines = [line for line in text.strip().splitlines() if not line.strip().endswith(":")]
-    assert len(decode.all_of(ISAS[isa], 0, data)) == len(lines)
+    assert len(instructions(ISAS[isa], 0, data)) == len(lines)
 
 
 @pytest.mark.parametrize("isa", ISAS)

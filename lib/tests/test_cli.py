@@ -194,6 +194,15 @@ def test_interrupt_is_one_line(tmp_path):
     assert not target.exists() and not list((tmp_path / "cache").glob(".building-*"))
 
 
+def test_without_its_data_one_line_says_where_it_is_looked_for(tmp_path):
+    """Already what the command line imports reads some of it."""
+    env = {**os.environ, "TRAMPLAB_DATA": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-m", "tramplab", "list"], env=env, capture_output=True, encoding="utf-8")
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith(f"tramplab: no data file {tmp_path / 'releases.yml'}: work in a checkout")
+    assert done.stderr.count("\n") == 1
+
+
 def test_interrupt_before_the_command_line_is_there():
     """Ctrl-C while Python imports it: the same line and status."""
     program = (

@@ -16,13 +16,13 @@ import pytest
 
 from tramplab import Direct, Kernel, TramplabError, cli, paths
 from tramplab.analyse.measure import measure
+from tramplab.ftrace.releases import LATEST
 from tramplab.grid import cells, command, kept, rows
 from tramplab.grid.cells import Unit
 from tramplab.grid.pool import Pool
 from tramplab.grid.progress import Progress
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
-from tramplab.lab.kernel import LATEST
 
 #: A grid of 12 units and 36 rows, of one ISA, so that it is quick.
 SMALL = ["--isa", "arm64", "--hook", "ops,direct,none,direct+ops", "--args", "0-1,8", "--callbacks", "1-3,5-6"]

@@ -6,12 +6,17 @@ import sys
 
 
 def main() -> int:
-    """Import the command line and run it; returns the exit status."""
+    """Import the command line and run it; returns the exit status, 2 also where it cannot be imported for want of data."""
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:  # else whoever started this wants something else
         signal.signal(signal.SIGINT, _leave)  # an import that is interrupted fails in whatever way the module likes
-    from .cli import main as run
+    from .errors import TramplabError
 
+    try:
+        from .cli import main as run
+    except TramplabError as e:  # its data is not there
+        print(f"tramplab: {e}", file=sys.stderr)
+        return 2
     signal.signal(signal.SIGINT, usual)
     sys.stdout.reconfigure(errors="replace")  # what the terminal has no sign for is a question mark, not a crash
     return run()

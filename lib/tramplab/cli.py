@@ -14,9 +14,9 @@ from .analyse import cores
 from .analyse.measure import measure
 from .errors import TramplabError, unknown, whole_number
 from .ftrace import releases
+from .ftrace.releases import LATEST
 from .grid import command as grid
 from .lab import hooks
-from .lab.kernel import LATEST
 from .lab.measure import FUNCTIONS, run
 from .native import command as native
 from .paths import checkout, data_file, write_whole

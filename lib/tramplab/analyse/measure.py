@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..lab.kernel import LATEST
+from ..ftrace.releases import LATEST
 from ..lab.measure import counted, run
 from ..lab.run import Run
 from . import cores, cycles, returnstack

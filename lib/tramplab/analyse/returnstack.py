@@ -58,11 +58,6 @@ class ReturnStackResult:
     entries: int
     where: tuple[Miss, ...]
 
-    @property
-    def mispredicts(self) -> int:
-        """All of them: the call's own and its callers'."""
-        return self.own + self.outer
-
 
 class Event(NamedTuple):
     """One step that uses the return stack: its index, what it does, the address behind it and where execution went."""

@@ -57,15 +57,6 @@ def at(isa: Isa, address: int, data: bytes) -> Instruction:
     raise TramplabError(f"{data[:8].hex()} at {address:#x} is no {isa.name} instruction.")
 
 
-def all_of(isa: Isa, address: int, data: bytes) -> list[Instruction]:
-    """Every instruction of a stretch, from its first byte to its last."""
-    out, offset = [], 0
-    while offset < len(data):
-        out.append(at(isa, address + offset, data[offset : offset + isa.max_insn]))
-        offset += out[-1].size
-    return out
-
-
 def known_accesses(isa: Isa, address: int, data: bytes) -> Accesses:
     """The accesses of the first instruction in data; raises rather than guess."""
     return accesses_of(isa, at(isa, address, data))

@@ -77,6 +77,10 @@ def shown() -> tuple[str, ...]:
     return tuple(_data()["shown"])
 
 
+#: The newest of them: what a kernel is of when nothing else is asked for.
+LATEST = shown()[-1]
+
+
 @functools.cache
 def known() -> tuple[str, ...]:
     """Every release that can be asked for, in order."""

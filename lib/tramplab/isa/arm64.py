@@ -33,7 +33,6 @@ ISA = Isa(
     sp="sp",
     fp="x29",
     link="x30",
-    site_link="x30",
     args=tuple(f"x{n}" for n in range(8)),
     returns=("x0", "x1"),
     struct_return="x8",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ..errors import TramplabError
 
 #: On the stack, and later arguments may have the registers; on the stack, and so is all that follows; half and half.
-WHOLE, LAST, SPLIT = STRUCT_SPILLS = ("whole", "last", "split")
+WHOLE, LAST, SPLIT = "whole", "last", "split"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,6 @@ class Isa:
     sp: str
     fp: str
     link: str | None
-    site_link: str | None  # the register through which a patch site hands over its return address
     args: tuple[str, ...]
     returns: tuple[str, ...]
     struct_return: str  # carries the address of a struct too large for the return registers

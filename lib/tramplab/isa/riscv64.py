@@ -59,7 +59,6 @@ ISA = Isa(
     sp="sp",
     fp="s0",
     link="ra",
-    site_link="t0",
     args=tuple(f"a{n}" for n in range(8)),
     returns=("a0", "a1"),
     struct_return="a0",

@@ -36,7 +36,6 @@ ISA = Isa(
     sp="rsp",
     fp="rbp",
     link=None,
-    site_link=None,
     args=("rdi", "rsi", "rdx", "rcx", "r8", "r9"),
     returns=("rax", "rdx"),
     struct_return="rdi",

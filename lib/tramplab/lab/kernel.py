@@ -23,6 +23,7 @@ from ..errors import TramplabError, unknown
 from ..ftrace import arch, releases
 from ..ftrace.layout import Heap
 from ..ftrace.ops import Registered, Request
+from ..ftrace.releases import LATEST
 from ..ftrace.sites import sites
 from ..ftrace.slowpath import SlowPath
 from ..ftrace.steps import Free, Step, Write
@@ -33,8 +34,6 @@ from .guest import load
 from .places import places
 from .run import Run
 from .view import Components, Function, View, names
-
-LATEST = "v7.2"
 
 
 class Kernel:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..emulate.counts import COMPONENTS
 from ..errors import TramplabError
+from ..ftrace.releases import LATEST
 from . import hooks
-from .kernel import LATEST, Kernel
+from .kernel import Kernel
 from .run import Run
 
 #: The traced function for each number of integer arguments.

@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterable
 
 from ..errors import TramplabError, whole_number
+from ..ftrace.releases import LATEST
 from ..lab import hooks
-from ..lab.kernel import LATEST
 from .agreement import NEEDED
 from .kept import renew
 from .result import Result

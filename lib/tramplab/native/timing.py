@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from ..errors import TramplabError
 from ..ftrace import releases
+from ..ftrace.releases import LATEST
 from ..isa import Isa
 from ..lab import hooks
-from ..lab.kernel import LATEST
 from ..trampolines import shapes
 from . import host
 from .result import Result

@@ -11,7 +11,7 @@ from ..emulate.machine import COUNT
 from ..ftrace import releases
 from ..isa import ISAS
 from ..lab import hooks
-from ..lab.kernel import LATEST, Kernel
+from ..lab.kernel import Kernel
 from ..lab.measure import FUNCTIONS
 from ..publish.chart import lines
 from ..publish.figure import Figure
@@ -33,7 +33,7 @@ def rows() -> pd.DataFrame:
     """
     out = []
     for isa in ISAS.values():
-        kernel = Kernel(isa.name, LATEST, meter=COUNT)
+        kernel = Kernel(isa.name, releases.LATEST, meter=COUNT)
         for name in SHOWN:
             if not kernel.features[hooks.get(name).needs]:
                 continue
@@ -87,7 +87,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 _LIMITS = (
-    f"{releases.shown()[-1]}; emulated counts of one call, one callback, functions of no to eight integers; no timing. On x86-64 "
+    f"{releases.LATEST}; emulated counts of one call, one callback, functions of no to eight integers; no timing. On x86-64 "
     "the seventh and the eighth argument are on the stack."
 )
 FIGURES = (

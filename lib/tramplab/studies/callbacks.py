@@ -59,7 +59,7 @@ def rows() -> pd.DataFrame:
 def shown(isa: str) -> list[str]:
     """The releases of this study on an ISA, oldest first: last with a regs trampoline, and newest."""
     with_regs = [r for r in releases.shown() if releases.features(ISAS[isa], r, {})["regs"]]
-    return list(dict.fromkeys((with_regs[-1], releases.shown()[-1])))
+    return list(dict.fromkeys((with_regs[-1], releases.LATEST)))
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -75,7 +75,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: "arm64-further", what each callback from the second to the third on adds in the newest release,
     and "x86_64-regs", what it adds to a call with many callbacks that one of them, or all, want all registers."""
     out: dict[str, object] = {}
-    newest = releases.shown()[-1]
+    newest = releases.LATEST
     wide = table(frame).set_index(["isa", "release", "regs"])
     most = str(COUNTS[-1])
     for isa in ISAS:

@@ -109,7 +109,7 @@ def two_variables(frame: pd.DataFrame | None = None) -> Verdict:
     frame = rows() if frame is None else frame
     one = ~frame["trampolines"].str.contains(" or ")
     kind, on = across(frame.assign(truth=one), BY_RELEASE)
-    newest = frame[frame["release"] == releases.shown()[-1]]
+    newest = frame[frame["release"] == releases.LATEST]
     tables = []
     for isa, part in newest.groupby("isa", sort=False):
         ways = dict.fromkeys(part[part["callbacks"] != "none"]["trampolines"])
@@ -117,7 +117,7 @@ def two_variables(frame: pd.DataFrame | None = None) -> Verdict:
     because = (
         f"Plain ops and ops that want all registers, at random: in {frame['states'].sum()} states, {int(one.sum())} of "
         f"{len(one)} combinations of ISA, release and the two variables have one trampoline. What there is to choose from in "
-        f"{releases.shown()[-1]}: {'; '.join(tables)}."
+        f"{releases.LATEST}: {'; '.join(tables)}."
     )
     found = {"states": int(frame["states"].sum()), "combinations": len(one), "with one trampoline": int(one.sum())}
     return Verdict(kind, because, found, on)

@@ -97,7 +97,7 @@ def body(_: pd.DataFrame) -> Stepper:
 FIGURES = (
     Figure(
         "fig-first-callback",
-        f"What happens between the call and the callback? ({releases.shown()[-1]})",
+        f"What happens between the call and the callback? ({releases.LATEST})",
         body=body,
         limits="Emulated counts, no timing. One call of a three-argument function with one ops attached; stretches begin at "
         "the milestone named and end at the next.",

@@ -97,7 +97,7 @@ def body(_: pd.DataFrame) -> Stepper:
 FIGURES = (
     Figure(
         "fig-first-program",
-        f"What does a generated trampoline do around a program? ({releases.shown()[-1]})",
+        f"What does a generated trampoline do around a program? ({releases.LATEST})",
         body=body,
         limits="Emulated counts, no timing. One call of a two-argument function with one fentry program; stretches begin at "
         "the milestone named and end at the next.",

@@ -35,7 +35,7 @@ def rows() -> pd.DataFrame:
     """
     seen = unwinding.rows()
     part = seen[
-        (seen["release"] == releases.shown()[-1])
+        (seen["release"] == releases.LATEST)
         & (seen["unwinder"] == unwinding.PLAIN)
         & (seen["component"] == "callback")
         & seen["hook"].isin(list(HOOKS))
@@ -119,7 +119,7 @@ def generated_lacks_the_fixup(frame: pd.DataFrame | None = None) -> Verdict:
 FIGURES = (
     Figure(
         "fig-fix-up",
-        f"What does an unwinder see from inside a callback? ({releases.shown()[-1]})",
+        f"What does an unwinder see from inside a callback? ({releases.LATEST})",
         table=table,
         limits="Emulated, exact: the moments before each instruction of the callback or program, and at how many of them an "
         "unwinder that follows frame pointers finds the traced function, its caller, and both in order. records: who makes "

@@ -56,7 +56,7 @@ def rows() -> pd.DataFrame:
 
 def _kernels() -> Iterator[tuple[Kernel, dict[str, tuple[str, str]]]]:
     """What is booted, and the cases that are tried there."""
-    newest = releases.shown()[-1]
+    newest = releases.LATEST
     for isa in ISAS.values():
         with_regs = [r for r in releases.shown() if releases.features(isa, r, {})["regs"]][-1]
         if with_regs == newest:
@@ -122,7 +122,7 @@ def estimates() -> pd.DataFrame:
 def bars(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per component; releases but the newest are named."""
     part = frame.assign(order=range(len(frame)))
-    old = part["release"] != releases.shown()[-1]
+    old = part["release"] != releases.LATEST
     part["save"] = part["save"].where(~old, part["save"] + ", " + part["release"])
     part = part.melt(["isa", "save", "order"], list(OUTSIDE), var_name="component", value_name="instructions")
     return part.sort_values("order", kind="stable")

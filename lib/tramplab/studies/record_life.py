@@ -39,7 +39,7 @@ def rows() -> pd.DataFrame:
     target (where the record says the site leads), leads (where a call then goes from the site: a symbol, "" for the body,
     "trap" for the handler of breakpoints), calls (what the trampoline calls), ran (whose callbacks, in order).
     """
-    release = releases.shown()[-1]
+    release = releases.LATEST
     out = []
     for isa in ISAS:
         subject = _Watched(isa, release)
@@ -233,7 +233,7 @@ def _site(site: str, idle: str, called: set[str]) -> str:
 FIGURES = (
     Figure(
         "fig-record-life",
-        f"What becomes of a record while ops come and go? ({releases.shown()[-1]})",
+        f"What becomes of a record while ops come and go? ({releases.LATEST})",
         rows=lambda frame: frame[frame["last"]],
         chart=lambda frame: state_strip(quiet=("-", "0"))(life(frame)),
         table=table,
@@ -244,7 +244,7 @@ FIGURES = (
     ),
     Figure(
         "fig-record-writes",
-        f"In which order is a site rewritten? ({releases.shown()[-1]})",
+        f"In which order is a site rewritten? ({releases.LATEST})",
         chart=lambda frame: state_strip(quiet=("-", "none"))(order(frame)),
         table=writes,
         alt="A panel per ISA: ops pointer, site, where it leads and whose callbacks a call then runs, after every single write "

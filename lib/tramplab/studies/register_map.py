@@ -64,7 +64,7 @@ def rows() -> pd.DataFrame:
 def shown(isa: Isa, hook: hooks.Hook) -> str | None:
     """The release in which this study looks at a hook; None if the ISA never had it."""
     had = [r for r in releases.shown() if releases.features(isa, r, {})[hook.needs]]
-    wanted = had if hook.name == OLD else [r for r in had if r == releases.shown()[-1]]
+    wanted = had if hook.name == OLD else [r for r in had if r == releases.LATEST]
     return wanted[-1] if wanted else None
 
 
@@ -138,7 +138,7 @@ def grouped(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _panel(isa: str, part: pd.DataFrame) -> str:
     found = dict(zip(part["hook"], part["release"], strict=True))
-    newest = releases.shown()[-1]
+    newest = releases.LATEST
     return f"{isa} {newest}" + (f", {OLD} {found[OLD]}" if found.get(OLD, newest) != newest else "")
 
 

@@ -42,7 +42,7 @@ def rows() -> pd.DataFrame:
                     with kernel.attached(function, *hooks.requests(hook, callbacks)):
                         name = hooks.label(hook.name, callbacks)
                         out.append(_row(isa, release, name, kernel.call(function, *ARGUMENTS)))
-            if release == releases.shown()[-1]:
+            if release == releases.LATEST:
                 for name, shape in SHAPES.items():
                     with kernel.attached(function, shape):
                         out.append(_row(isa, release, name, kernel.call(function, *ARGUMENTS)))
@@ -86,13 +86,13 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         "calls": len(real),
         "wrong": len(wrong),
         "callers": CALLERS,
-        "newest": releases.shown()[-1],
+        "newest": releases.LATEST,
     }
     for name, hook in (("shared", "direct+ops"), ("fexit", "bpf-fexit")):
         mine = real[(real["isa"] == "x86_64") & (real["hook"] == hook)]
         for when, r in (("old", mine[mine["outer"] > 0].iloc[-1]), ("new", mine[mine["outer"] == 0].iloc[0])):
             out |= {f"{name}-{when}-release": r["release"], f"{name}-{when}-own": int(r["own"])}
-    newest = real[(real["hook"] == "bpf-fexit") & (real["release"] == releases.shown()[-1])]
+    newest = real[(real["hook"] == "bpf-fexit") & (real["release"] == releases.LATEST)]
     out |= {f"{r.isa}-fexit-own": r.own for r in newest.itertuples()}
     for r in frame[frame["hook"] == "jump back"].itertuples():
         out[f"{r.isa}-own"], out[f"{r.isa}-outer"], out[f"{r.isa}-first"] = r.own, r.outer, r.first

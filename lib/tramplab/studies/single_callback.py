@@ -78,7 +78,7 @@ def added(frame: pd.DataFrame, value: str = "instructions") -> pd.DataFrame:
 
 def newest(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of the last release, without the cases of more than two callbacks, which would dwarf the rest."""
-    rows = frame[(frame["release"] == releases.shown()[-1]) & (frame["callbacks"] <= 2)]
+    rows = frame[(frame["release"] == releases.LATEST) & (frame["callbacks"] <= 2)]
     rows.attrs["units"] = frame.attrs["units"]
     return rows
 
@@ -95,7 +95,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     "newest", and the cost of every hook, like "arm64-direct-ops-v6-4".
     """
     table = added(frame)
-    out: dict[str, object] = {"newest": releases.shown()[-1]}
+    out: dict[str, object] = {"newest": releases.LATEST}
     for _, line in table.iterrows():
         for release in releases.shown():
             if not pd.isna(line[release]):
@@ -112,7 +112,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 FIGURES = (
     Figure(
         "fig-single-callback",
-        f"Where do the instructions of one hooked call go? ({releases.shown()[-1]})",
+        f"Where do the instructions of one hooked call go? ({releases.LATEST})",
         rows=newest,
         chart=stacked_bars("instructions"),
         table=pivot("instructions", index=("isa", "hook")),

@@ -17,7 +17,7 @@ def walks(function: str, arguments: tuple[int, ...], request: Callable[[], Reque
     """One call with what request() asks for attached, on each ISA in the newest release; see ftrace.walk."""
     out = []
     for isa in ISAS.values():
-        kernel = Kernel(isa.name, releases.shown()[-1])
+        kernel = Kernel(isa.name, releases.LATEST)
         called = kernel.function(function)
         with kernel.attached(called, request()):
             out.append(walk(kernel, called, *arguments))

@@ -102,7 +102,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def newest(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of the last release."""
-    part = frame[frame["release"] == releases.shown()[-1]]
+    part = frame[frame["release"] == releases.LATEST]
     part.attrs["units"] = UNITS
     return part
 
@@ -131,7 +131,7 @@ def strip(frame: pd.DataFrame) -> pd.DataFrame:
 FIGURES = (
     Figure(
         "fig-switching",
-        f"Where does a call go while ops come and go? ({releases.shown()[-1]})",
+        f"Where does a call go while ops come and go? ({releases.LATEST})",
         rows=newest,
         chart=lambda frame: state_strip(quiet=("nothing",))(strip(frame)),
         table=table,

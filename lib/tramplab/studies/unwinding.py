@@ -49,7 +49,7 @@ def rows() -> pd.DataFrame:
     for isa in ISAS:
         for release in releases.shown():
             found = _found(isa, releases.stand_in(isa, release), HOOKS)
-            if release == releases.shown()[-1]:
+            if release == releases.LATEST:
                 found = found + _found(isa, release, NEWEST)
             out += [{"isa": isa, "release": release, **row} for row in found]
     frame = pd.DataFrame(out)
@@ -166,7 +166,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def newest(frame: pd.DataFrame) -> pd.DataFrame:
     """The newest release: boundaries by how many of the two the plain unwinder finds there, also where that is none."""
-    data = frame[(frame["release"] == releases.shown()[-1]) & (frame["unwinder"] == PLAIN)]
+    data = frame[(frame["release"] == releases.LATEST) & (frame["unwinder"] == PLAIN)]
     data = data.assign(found=data["found"].where(data["found"].isin([BOTH, NEITHER]), ONE))
     sums = data.groupby([*_CALL, "found"], sort=False)["boundaries"].sum()
     lines = [(*call, name, int(sums.get((*call, name), 0))) for call in _calls(data) for name in (BOTH, ONE, NEITHER)]
@@ -176,7 +176,7 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 def unwinders(frame: pd.DataFrame) -> pd.DataFrame:
     """The newest release: all boundaries, and at how many the plain unwinder finds the function, its caller, both in order, or
     something wrong, and the second one both."""
-    data = frame[frame["release"] == releases.shown()[-1]]
+    data = frame[frame["release"] == releases.LATEST]
     plain, found = data["unwinder"] == PLAIN, data["found"]
     picked = {
         "all": plain,
@@ -200,7 +200,7 @@ def _calls(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
 def lost(frame: pd.DataFrame) -> pd.DataFrame:
     """The newest release with one ops: every stretch in which the plain unwinder lacks one or both, callbacks left out."""
     part = frame[
-        (frame["release"] == releases.shown()[-1])
+        (frame["release"] == releases.LATEST)
         & (frame["hook"] == "ops")
         & (frame["unwinder"] == PLAIN)
         & (frame["records"] != NOBODY)
@@ -214,9 +214,9 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: "release", the newest, and of a call there with one ops "x86_64-all-both" of
     "x86_64-all-boundaries", the same in the trampoline alone ("x86_64-all-trampoline-both") and with the second unwinder
     ("x86_64-all-entry-both"); "wrong", at how many boundaries of all calls the plain unwinder says what is not so."""
-    part = frame[(frame["release"] == releases.shown()[-1]) & (frame["hook"] == "ops")]
+    part = frame[(frame["release"] == releases.LATEST) & (frame["hook"] == "ops")]
     out: dict[str, object] = {
-        "release": releases.shown()[-1],
+        "release": releases.LATEST,
         "wrong": int(frame.loc[(frame["wrong"] != "") & (frame["unwinder"] == PLAIN), "boundaries"].sum()),
     }
     for (isa, records), own in part.groupby(["isa", "records"], sort=False):
@@ -239,7 +239,7 @@ _LIMITS = (
 FIGURES = (
     Figure(
         "fig-unwinding",
-        f"Does an unwinder find the traced function and its caller? ({releases.shown()[-1]})",
+        f"Does an unwinder find the traced function and its caller? ({releases.LATEST})",
         rows=newest,
         table=pivot("boundaries", across="found", index=tuple(_CALL)),
         chart=stacked_bars("boundaries", bars=("hook", "records"), stack="found", facet="isa"),
@@ -249,13 +249,13 @@ FIGURES = (
     ),
     Figure(
         "fig-unwinding-where",
-        f"Where is one of them lost? (one ops, {releases.shown()[-1]})",
+        f"Where is one of them lost? (one ops, {releases.LATEST})",
         table=lost,
         limits=_LIMITS,
     ),
     Figure(
         "fig-unwinding-entry",
-        f"Which of the two does it find, and when is it wrong? ({releases.shown()[-1]})",
+        f"Which of the two does it find, and when is it wrong? ({releases.LATEST})",
         table=unwinders,
         limits=_LIMITS
         + " entry: an unwinder that also knows where the return address is at a function's first instruction.",
