@@ -26,7 +26,7 @@ def add_line(app, pagename, templatename, context, doctree):
     if doctree is None:
         return
     links = [
-        f'<a href="{html.escape(address)}" title="{what}"{" download" * save}>{label}</a>'
+        f'<a href="{html.escape(address)}" title="{what}"{" download" if save else ""}>{label}</a>'
         for label, address, what, save in forms(app, pagename, context)
     ]
     line = f'<p class="tl-links">This page as: {" · ".join(links)}</p>'

@@ -43,7 +43,7 @@ def duration(seconds: int) -> str:
     """
     units = ((3600, "hour"), (60, "minute"), (1, "second"))
     number, unit = next((seconds // size, unit) for size, unit in units if seconds >= size)
-    return f"{number} {unit}{'s' * (number > 1)}"
+    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
 
 def say(line: str):

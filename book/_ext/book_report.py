@@ -47,7 +47,8 @@ def report(told: list[dict], status: int, command: str) -> list[str]:
             add("" if fact["name"] in OWN else fact["at"], words(fact), advice(fact))
     if not lines:
         add(pages(told), f"the build {book_told.how_it_ended(status)}.", MEMORY if status == -signal.SIGKILL else MEND)
-    return [*lines, f"What to do: {'; '.join(do)}, then `{command}` again" + LAB * bool(of["cell"] or of["stderr"]) + "."]
+    lab = LAB if of["cell"] or of["stderr"] else ""
+    return [*lines, f"What to do: {'; '.join(do)}, then `{command}` again{lab}."]
 
 
 MEND_CELL = "mend the cell or what it calls"

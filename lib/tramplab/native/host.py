@@ -142,4 +142,6 @@ def _commit() -> str:
         now = revision(checkout())
     except TramplabError:
         return "unknown"
-    return now.commit + "+" * now.dirty or "unknown"
+    if not now.commit:
+        return "unknown"
+    return f"{now.commit}+" if now.dirty else now.commit

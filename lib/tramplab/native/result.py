@@ -59,7 +59,7 @@ class Result:
 
     def verdict(self) -> str:
         """Whether the machine was quiet enough, and which hooks have several speeds, in sentences."""
-        seen = f"{len(self.clock)} window{'s'[: len(self.clock) != 1]}"
+        seen = f"{len(self.clock)} {'window' if len(self.clock) == 1 else 'windows'}"
         if len(self.unquiet) + len(self.unsteady) == len(self.rows):
             said = f"This machine was not quiet enough: in {seen} no hook has had the same least time in {NEEDED}."
         elif self.unquiet:

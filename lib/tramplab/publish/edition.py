@@ -63,6 +63,8 @@ def current() -> Edition:
         ) from None
     now = revision(root)
     tagged = f"v{version}" in now.tags and not now.dirty
-    name = version if tagged or not now.commit else now.commit[:SHORT_DIGITS] + "+" * now.dirty
-    commit = now.commit + "-dirty" * now.dirty
+    short, commit = now.commit[:SHORT_DIGITS], now.commit
+    if now.dirty:
+        short, commit = f"{short}+", f"{commit}-dirty"
+    name = version if tagged or not now.commit else short
     return Edition(title, authors, version, released[:4], commit, name, base)

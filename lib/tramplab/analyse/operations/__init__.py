@@ -60,7 +60,7 @@ def split(operands: str) -> list[str]:
     """
     out, depth = [""], 0
     for c in operands:
-        depth += (c == "[") - (c == "]")
+        depth += {"[": 1, "]": -1}.get(c, 0)
         if c == "," and not depth:
             out.append("")
         else:

@@ -8,6 +8,7 @@ on to the function.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
@@ -77,19 +78,19 @@ def items(plan: Plan, own: ModuleType) -> Iterator[Item]:
     if plan.calls_function and plan.guards:
         yield Address(own.FIRST, plan.image)
         yield Call(plan.guards.hold)
-    count = 0
+    skips = (f"skip{n}" for n in itertools.count(1))  # a label for each program
     for p in plan.fentry:
-        yield from _run(plan, own, frame, p, f"skip{(count := count + 1)}")
+        yield from _run(plan, own, frame, p, next(skips))
     if plan.fmod_ret:
         yield own.clear_result(frame)
     for p in plan.fmod_ret:
-        yield from _run(plan, own, frame, p, f"skip{(count := count + 1)}", keeps_result=True)
+        yield from _run(plan, own, frame, p, next(skips), keeps_result=True)
         yield from own.unless_zero(frame, AFTER)
     if plan.calls_function:
         yield from own.call_function(plan, frame)
     yield Label(AFTER)
     for p in plan.fexit:
-        yield from _run(plan, own, frame, p, f"skip{(count := count + 1)}")
+        yield from _run(plan, own, frame, p, next(skips))
     if plan.calls_function and plan.guards:
         yield Address(own.FIRST, plan.image)
         yield Call(plan.guards.release)

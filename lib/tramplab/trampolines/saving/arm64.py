@@ -32,7 +32,7 @@ def before(image: Image, features: Features, plan: Plan) -> str:
     if plan.whole and not plan.full:  # in pairs, as ftrace_caller has them
         lines += [f"add x10, sp, #{frame}", *_each("st", stored | late)]
     else:
-        lines += [*early, *[f"add x10, sp, #{frame}"] * plan.sp, *_each("st", late)]
+        lines += [*early, *([f"add x10, sp, #{frame}"] if plan.sp else []), *_each("st", late)]
     lines += [f"stp x29, x9, [sp, #{records + 16}]", f"add x29, sp, #{records + 16}"]
     lines += [f"stp x29, x30, [sp, #{records}]", f"add x29, sp, #{records}"]
     return "\n".join([*lines, "sub x0, x30, #4", "mov x1, x9", "mov x3, sp"])
@@ -72,7 +72,7 @@ def _layout(image: Image, plan: Plan) -> tuple[dict[str, int], int, int]:
     slots |= {name: f.offset for name, f in image.struct("lab_more_regs").fields.items() if name != "fregs"}
     end = max([fregs.size, *(slots[r] + 8 for r in plan.keeps)])
     records = end + 15 & ~15
-    return slots, records, records + _RECORDS + GAP * plan.stack
+    return slots, records, records + _RECORDS + (GAP if plan.stack else 0)
 
 
 def _each(op: str, places: dict[str, int]) -> list[str]:

@@ -25,8 +25,10 @@ def before(image: Image, features: Features, plan: Plan) -> str:
     slots, frame = _layout(image, plan)
     lines = [f"addi sp, sp, -{frame}", f"sd t0, {slots['epc']}(sp)", f"sd ra, {slots['ra']}(sp)"]
     lines += [f"sd {r}, {slots[r]}(sp)" for r in plan.keeps]
-    lines += [f"sd zero, {slots['t1']}(sp)"] * (plan.whole and not plan.full)  # no direct call
-    lines += [f"addi t3, sp, {frame}", f"sd t3, {slots['sp']}(sp)"] * plan.sp
+    if plan.whole and not plan.full:
+        lines.append(f"sd zero, {slots['t1']}(sp)")  # no direct call
+    if plan.sp:
+        lines += [f"addi t3, sp, {frame}", f"sd t3, {slots['sp']}(sp)"]
     return "\n".join([*lines, f"addi a0, t0, -{_SITE[features['site']]}", "mv a1, ra", "mv a3, sp"])
 
 
@@ -51,4 +53,4 @@ def _layout(image: Image, plan: Plan) -> tuple[dict[str, int], int]:
     slots = {name: f.offset for name, f in (more | fregs.fields).items() if name not in ("args", "fregs")}
     slots |= {f"a{n}": fregs.fields["args"].offset + 8 * n for n in range(8)}
     end = max([fregs.size, *(slots[r] + 8 for r in plan.keeps)])
-    return slots, (end + 15 & ~15) + GAP * plan.stack
+    return slots, (end + 15 & ~15) + (GAP if plan.stack else 0)

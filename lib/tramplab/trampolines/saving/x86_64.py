@@ -24,10 +24,13 @@ _SITE = 5
 def before(image: Image, features: Features, plan: Plan) -> str:
     """Make the frame, save, and set up what the callback is passed but for the ops."""
     slots, top = _slots(image), _top(image, features, plan)
-    lines = [".byte 0xf3, 0x0f, 0x1e, 0xfa"] * bool(features["trampoline_endbr"])
-    lines += ["pushfq"] * plan.full
-    lines += [f"sub rsp, {GAP}"] * plan.stack
-    lines += [_NOP10] * bool(features["call_depth_slots"])
+    slot = [_NOP10] if features["call_depth_slots"] else []
+    lines = [".byte 0xf3, 0x0f, 0x1e, 0xfa"] if features["trampoline_endbr"] else []
+    if plan.full:
+        lines.append("pushfq")
+    if plan.stack:
+        lines.append(f"sub rsp, {GAP}")
+    lines += slot
     if features["frame_pointer"]:  # the record of the function, then the trampoline's own
         above = top - _RECORDS - _frame(image)
         lines += ["push rbp", f"push qword ptr [rsp + {16 + above}]", "push rbp", "mov rbp, rsp"]
@@ -36,9 +39,11 @@ def before(image: Image, features: Features, plan: Plan) -> str:
     lines += [f"mov [rsp + {slots[r]}], {r}" for r in plan.keeps if r != "rbp" or not features["frame_pointer"]]
     if "rbp" in plan.keeps and features["frame_pointer"]:
         lines += [f"mov rdx, [rsp + {_frame(image) + 32}]", f"mov [rsp + {slots['rbp']}], rdx"]
-    lines += [f"mov qword ptr [rsp + {slots['orig_ax']}], 0"] * plan.whole
+    if plan.whole:
+        lines.append(f"mov qword ptr [rsp + {slots['orig_ax']}], 0")
     lines += [f"mov rsi, [rsp + {top + 8}]", f"mov rdi, [rsp + {top}]"]
-    lines += [f"mov [rsp + {slots['ip']}], rdi"] * plan.ip
+    if plan.ip:
+        lines.append(f"mov [rsp + {slots['ip']}], rdi")
     if plan.sp:
         lines += [f"lea rcx, [rsp + {top + 8}]", f"mov [rsp + {slots['sp']}], rcx"]
     lines.append(f"sub rdi, {_SITE}")
@@ -46,8 +51,7 @@ def before(image: Image, features: Features, plan: Plan) -> str:
         lines += [f"mov rcx, [rsp + {top - 8}]", f"mov [rsp + {slots['flags']}], rcx"]
         lines.append(f"mov qword ptr [rsp + {slots['ss']}], 0x18")
     lines.append(f"mov qword ptr [rsp + {slots['cs']}], {0x10 if plan.full else 0}")  # 0: only some slots are right
-    lines += ["mov rcx, rsp", *[_NOP10] * bool(features["call_depth_slots"])]
-    return "\n".join(lines)
+    return "\n".join([*lines, "mov rcx, rsp", *slot])
 
 
 def after(image: Image, features: Features, plan: Plan) -> str:
@@ -65,8 +69,8 @@ def after(image: Image, features: Features, plan: Plan) -> str:
         lines.append(f"mov rbp, [rsp + {_frame(image) + 32}]")
     if plan.stack:
         return "\n".join([*lines, "mov [r10 - 8], r11", "lea rsp, [r10 - 8]", "ret"])
-    lines.append(f"add rsp, {top - 8 * plan.full}")
-    return "\n".join([*lines, *["popfq"] * plan.full, "ret"])
+    drop = [f"add rsp, {top - 8}", "popfq"] if plan.full else [f"add rsp, {top}"]
+    return "\n".join([*lines, *drop, "ret"])
 
 
 def load_ops(pc: int, ops: int) -> bytes:
@@ -90,4 +94,6 @@ def _frame(image: Image) -> int:
 
 def _top(image: Image, features: Features, plan: Plan) -> int:
     """From the frame up to the way back into the function, which the patch site's call pushed."""
-    return _frame(image) + _RECORDS * bool(features["frame_pointer"]) + GAP * plan.stack + 8 * plan.full
+    records = _RECORDS if features["frame_pointer"] else 0
+    gap, flags = GAP if plan.stack else 0, 8 if plan.full else 0
+    return _frame(image) + records + gap + flags
