@@ -35,15 +35,15 @@ class Guest:
 
     # sites
 
-    def site(self, function: str) -> int | None:
-        """Where a function's site goes: 0 if nowhere, None if its bytes are neither a call nor idle."""
+    def site(self, function: str, jumped: bool = False) -> int | None:
+        """Where a function's site goes: 0 if nowhere, None if its bytes are neither a call, or on x86-64 a jump, nor idle."""
         entry = self.k.function(function).address
         if self.facts.isa == "x86_64":
             data = self.m.read(entry, 9)
             at = entry
             if data[:4] == bytes.fromhex("f30f1efa"):
                 at, data = entry + 4, data[4:]
-            return self.x86_call(at, data[:5])
+            return self.x86_call(at, data[:5], 0xE9 if jumped else 0xE8)
         if self.facts.isa == "arm64":
             first, second = self.words(entry, 2)
             return self.arm64_call(entry + 4, second) if first == 0xAA1E03E9 else None
@@ -58,10 +58,10 @@ class Guest:
             return 0
         return auipc_pair(first, second, entry, 5)
 
-    def x86_call(self, at: int, data: bytes) -> int | None:
+    def x86_call(self, at: int, data: bytes, opcode: int = 0xE8) -> int | None:
         if data == bytes.fromhex("0f1f440000"):
             return 0
-        return at + 5 + int.from_bytes(data[1:5], "little", signed=True) & MASK if data[0] == 0xE8 else None
+        return at + 5 + int.from_bytes(data[1:5], "little", signed=True) & MASK if data[0] == opcode else None
 
     def arm64_call(self, at: int, w: int) -> int | None:
         if w == 0xD503201F:
@@ -96,6 +96,17 @@ class Guest:
                 else:
                     out[label] = auipc_pair(*self.words(at, 2), at, 1)
         return out
+
+    def calls_inside(self, start: int, size: int) -> set[int]:
+        """Where the calls in a made trampoline may go; on x86-64, where any byte may start one, also what are none."""
+        data = self.m.read(start, size)
+        if self.facts.isa == "x86_64":
+            return {self.x86_call(start + n, data[n : n + 5]) for n in range(size - 4) if data[n] == 0xE8}
+        words = self.words(start, size // 4)
+        if self.facts.isa == "arm64":
+            return {self.arm64_call(start + 4 * n, w) for n, w in enumerate(words) if w >> 26 == 0x25}
+        pairs = enumerate(zip(words, words[1:], strict=False))
+        return {auipc_pair(*pair, start + 4 * n, 1) for n, pair in pairs} - {None}
 
     # the list
 

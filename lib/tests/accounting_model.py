@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tramplab import Direct
+from tramplab import Bpf, Direct
 from tramplab.ftrace import releases
 from tramplab.ftrace.ops import Request
 
@@ -21,11 +21,18 @@ POOL_SIZE, HEAP_SIZE = 128, 64 * 4096
 
 # --- What a release has, and what the flag bits are
 
+#: dyn_ftrace.flags of include/linux/ftrace.h: v5.17; CALL_OPS by cbad0fb2d8d9, TOUCHED by e11b521a7b69, MODIFIED by 6ce2c04fcbca.
 BITS = {
     "ENABLED": 31, "REGS": 30, "REGS_EN": 29, "TRAMP": 28, "TRAMP_EN": 27, "IPMODIFY": 26, "DISABLED": 25, "DIRECT": 24,
     "DIRECT_EN": 23, "CALL_OPS": 22, "CALL_OPS_EN": 21, "TOUCHED": 20, "MODIFIED": 19,
 }  # fmt: skip
-FL_ENABLED, FL_DYNAMIC, FL_SAVE_REGS, FL_RECURSION, FL_RCU, FL_DIRECT = 1 << 0, 1 << 1, 1 << 2, 1 << 4, 1 << 12, 1 << 17
+#: ftrace_ops.flags of the same header, v5.17 (FTRACE_OPS_FL_*).
+FL_ENABLED, FL_DYNAMIC, FL_SAVE_REGS, FL_RECURSION = 1 << 0, 1 << 1, 1 << 2, 1 << 4
+FL_IPMODIFY, FL_RCU, FL_DIRECT = 1 << 12, 1 << 14, 1 << 17
+#: Save sets that a kernel's own trampolines have; any other one the lab makes for an ops, on every ISA.
+KERNELS_OWN = ("args", "regs")
+#: What a BPF request's direct call goes to: no symbol, but what was made for it.
+MADE = "(made)"
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,11 @@ class Facts:
         return self.isa == "x86_64" or self.version <= {"arm64": (6, 1), "riscv64": (6, 9)}[self.isa]
 
     @property
+    def args(self) -> bool:
+        """Callbacks get an ftrace_regs, of which the ip may be changed without SAVE_REGS."""
+        return self.isa == "x86_64" or self.version >= {"arm64": (6, 2), "riscv64": (6, 10)}[self.isa]
+
+    @property
     def direct(self) -> bool:
         return self.version >= {"x86_64": (5, 5), "arm64": (6, 4), "riscv64": (6, 8)}[self.isa]
 
@@ -61,6 +73,16 @@ class Facts:
     def own_trampolines(self) -> bool:
         return self.isa == "x86_64"
 
+    @property
+    def jumps(self) -> bool:
+        """A site jumps to a BPF trampoline that calls the function; an odd address says so (25e4e3565d45)."""
+        return self.isa == "x86_64" and self.version >= (6, 19)
+
+    @property
+    def can_go_elsewhere(self) -> bool:
+        """Not out of riscv64's 16-byte site, which takes the return address off the stack behind the call."""
+        return self.isa != "riscv64" or self.version > (6, 2)
+
 
 # --- The model
 
@@ -73,8 +95,21 @@ class Tracer:
     filter: frozenset[str]
     notrace: frozenset[str]
     flags: int
-    direct: str | None  # the stub's symbol
+    direct: str | None  # the stub's symbol, or MADE
+    func: str = "call_direct_funcs"
+    save: str = ""
+    goes_to: str = ""  # where its callback sends calls
+    programs: int = 0
+    jumped: bool = False
     real: object = None
+
+    @property
+    def own_set(self) -> bool:
+        return self.save not in ("", *KERNELS_OWN)
+
+    @property
+    def changes_stack(self) -> bool:
+        return self.func == "lab_call_instead"
 
     @property
     def assisted(self) -> bool:
@@ -104,30 +139,44 @@ class Model:
         return [t for t in self.tracers if function in t.functions]
 
     def has_trampoline(self, t: Tracer) -> bool:
-        return self.facts.own_trampolines or bool(t.direct)  # a direct call names the common one as its own
+        return self.facts.own_trampolines or t.own_set or bool(t.direct)  # a direct call names the common one as its own
 
     def make(self, request: Request) -> Tracer:
         every = frozenset(self.entries)
-        wanted, notrace = frozenset(request.filter), frozenset(getattr(request, "notrace", ()))
-        if isinstance(request, Direct):
+        wanted, notrace = frozenset(request.filter), frozenset(request.notrace)
+        if isinstance(request, Direct | Bpf):
             flags = FL_ENABLED | FL_DYNAMIC | FL_DIRECT | (FL_SAVE_REGS if self.facts.regs else 0)
+            if isinstance(request, Bpf):
+                calls_function = request.fexit + request.fmod_ret > 0
+                programs = request.fentry + request.fexit + request.fmod_ret
+                return Tracer(wanted, wanted, notrace, flags, MADE, programs=programs, jumped=self.facts.jumps and calls_function)
             where = "far" if request.far else "near"
             return Tracer(wanted, wanted, notrace, flags, f"lab_direct_{where}")
         flags = FL_ENABLED
         flags |= FL_SAVE_REGS if request.save == "regs" else 0
         flags |= (FL_RECURSION if request.recursion else 0) | (FL_RCU if request.rcu else 0)
-        flags |= FL_DYNAMIC if request.dynamic else 0
-        return Tracer((wanted or every) - notrace, wanted, notrace, flags, None)
+        flags |= (FL_DYNAMIC if request.dynamic else 0) | (FL_IPMODIFY if request.go_to else 0)
+        names = {"func": request.callback, "save": request.save, "goes_to": request.go_to}
+        return Tracer((wanted or every) - notrace, wanted, notrace, flags, None, **names)
 
     def refusal(self, t: Tracer) -> str | None:
-        """Why a registration must not work, as a pattern for the message."""
-        if t.direct and not self.facts.direct:
-            return "direct"
-        if not t.direct and t.flags & FL_SAVE_REGS and not self.facts.regs:
-            return "regs"
-        if t.direct and any("DIRECT" in self.entries[f].flags for f in t.functions):
-            return "direct"
-        return "room" if len(self.tracers) == POOL_SIZE else None
+        """Why a registration must not work, as a pattern for the message, which need name only one of several reasons."""
+        flags = {n for f in t.functions for n in self.entries[f].flags}
+        others = {o for f in t.functions for o in self.wanting(f)}
+        ipmodify = bool(t.flags & FL_IPMODIFY)
+        reasons = {
+            "no direct calls": t.direct and not self.facts.direct,
+            "made for one function": t.direct == MADE and len(t.functions) != 1,
+            "no ftrace_regs_caller": not t.direct and t.flags & FL_SAVE_REGS and not self.facts.regs,
+            "hands over an ftrace_regs": t.own_set and not self.facts.args,
+            "lets only an ops with save='regs' change the ip": ipmodify and t.save == "args" and not self.facts.args,
+            "a direct call already": t.direct and "DIRECT" in flags,
+            "changes the ip of": ipmodify and "IPMODIFY" in flags,
+            "both a direct call and": (ipmodify and "DIRECT" in flags) or (t.direct and "IPMODIFY" in flags),
+            "must be alone": others and (t.changes_stack or any(o.changes_stack for o in others)),
+            "room for 128": len(self.tracers) == POOL_SIZE,
+        }
+        return "|".join(reason for reason, applies in reasons.items() if applies) or None
 
     def register(self, t: Tracer) -> None:
         self.tracers.insert(0, t)
@@ -136,6 +185,8 @@ class Model:
             e.count += 1
             if t.direct:
                 e.put("DIRECT", True)
+            if t.flags & FL_IPMODIFY:
+                e.put("IPMODIFY", True)
             e.put("TRAMP", e.count == 1 and self.has_trampoline(t))
             if t.flags & FL_SAVE_REGS:
                 e.put("REGS", True)
@@ -149,6 +200,8 @@ class Model:
             e.count -= 1
             if t.direct:
                 e.put("DIRECT", False)
+            if t.flags & FL_IPMODIFY:
+                e.put("IPMODIFY", False)
             if t.flags & FL_SAVE_REGS and not any(o.flags & FL_SAVE_REGS for o in left):
                 e.put("REGS", False)
             e.put("TRAMP", e.count == 1 and self.has_trampoline(left[0]))

@@ -10,28 +10,37 @@ import random
 import pytest
 from accounting_guest import Guest
 from accounting_model import POOL_SIZE, Facts, every_kernel
-from accounting_subject import NAMES, Subject, subject_with
+from accounting_subject import NAMES, Subject, patched, subject_with
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tramplab import Direct, Kernel, Ops
+from tramplab import Bpf, Direct, Kernel, Ops
 from tramplab.errors import TramplabError
+from tramplab.trampolines.plain.request import REDIRECTING
+from tramplab.trampolines.saving import SETS
 
 # --- Random sequences
 
 names = st.lists(st.sampled_from(NAMES), unique=True, max_size=4).map(tuple)
+few_names = st.lists(st.sampled_from(NAMES), unique=True, min_size=1, max_size=2).map(tuple)
+wishes = {"recursion": st.booleans(), "rcu": st.booleans(), "dynamic": st.booleans()}
+one_or_two = st.integers(1, 2)
 requests = st.one_of(
     st.builds(
         Ops,
-        save=st.sampled_from(["args", "args", "regs"]),
+        save=st.sampled_from(["args", "args", "regs", *SETS]),
         filter=names,
         notrace=st.one_of(st.just(()), names),
-        recursion=st.booleans(),
-        rcu=st.booleans(),
-        dynamic=st.booleans(),
+        **wishes,
+    ),
+    st.sampled_from([(save, callback) for callback, sets in REDIRECTING.items() for save in sets]).flatmap(
+        lambda way: st.builds(patched, st.just(way[0]), few_names, st.just(way[1]), **wishes)
     ),
     st.builds(Direct, far=st.booleans(), filter=names.filter(bool)),
+    st.builds(Bpf, fentry=one_or_two, fexit=st.integers(0, 2), fmod_ret=st.integers(0, 1), filter=few_names),
 )
+#: So many trampolines of the largest save set always fit into the room for them; test_saving.py fills it.
+MOST_SETS = 2
 #: A request is registered; a number picks one of those registered and takes it away.
 sequences = st.lists(st.one_of(requests, st.integers(0, 20)), min_size=1, max_size=16)
 #: Few per kernel, as there are 24 kernels; `make fuzz` multiplies them.
@@ -51,6 +60,8 @@ def test_random_sequences(isa, release, sequence, last):
             if not s.model.tracers:
                 continue
             s.unregister(s.model.tracers[step % len(s.model.tracers)])
+        elif isinstance(step, Ops) and step.save in SETS and sum(t.own_set for t in s.model.tracers) == MOST_SETS:
+            continue
         elif not s.register(step):
             continue
         s.check()
@@ -142,6 +153,37 @@ def test_refusals_change_nothing(isa, release):
         s.model.unregister(t)
         s.check()
     s.play()
+
+
+@every_kernel
+def test_every_kind_of_ops_beside_every_other(isa, release):
+    """Two of a kind and two of different kinds, on one function and on two that overlap, in both orders: what may share does
+    and is called, what may not is refused without a trace; what is left when the first or the second goes is as if alone."""
+    kinds = [
+        lambda f: Ops(filter=f),
+        lambda f: Ops(save="regs", filter=f),
+        lambda f: Ops(save="live", filter=f),
+        lambda f: patched("args", f),
+        lambda f: patched("regs", f),
+        lambda f: patched("ip+sp", f, "lab_call_instead"),
+        lambda f: Direct(filter=f),
+        lambda f: Bpf(fentry=1, filter=f[:1]),
+        lambda f: Bpf(fexit=1, fmod_ret=1, filter=f[:1]),
+    ]
+    s = Subject(isa, release)
+    for first, second in itertools.product(kinds, repeat=2):
+        for goes in (0, 1):
+            if not s.register(first(("two_args", "one_arg"))):
+                break
+            s.register(second(("two_args",)))
+            s.check()
+            s.play()
+            s.unregister(s.model.tracers[goes % len(s.model.tracers)])
+            s.check()
+            s.play()
+            while s.model.tracers:
+                s.unregister(s.model.tracers[0])
+    s.check_idle()
 
 
 @every_kernel

@@ -1,15 +1,16 @@
 """Patch plans: the protocol of each ISA, one step at a time, and how far a site reaches."""
 
+import dataclasses
 import itertools
 
 import pytest
 from accounting_guest import sext
 from accounting_model import MASK
-from accounting_subject import CALLS, Subject, subject_with
+from accounting_subject import CALLS, Subject, patched
 
-from tramplab import Direct, Ops
+from tramplab import Bpf, Direct, Ops
 from tramplab.ftrace.ops import Request
-from tramplab.ftrace.steps import Free, Sync, Wait, Write
+from tramplab.ftrace.steps import Free, Step, Sync, Wait, Write
 
 # --- Patch plans
 
@@ -161,6 +162,45 @@ def test_riscv_pairs_change_under_stop_machine(release):
     assert text_writes > 30
 
 
+def kind(step: Step) -> str:
+    """What a step is, in a word; a wait by the kernel's name."""
+    if isinstance(step, Write):
+        return "text" if step.text else "data"
+    return step.sync.kernel if isinstance(step, Wait) else "free"
+
+
+def check_riscv_order(plan: list[Step], entries: set[int]) -> None:
+    """The sites change in one go, each after the ops that it is to find, and are made visible once, when all are written."""
+    kinds, places = [kind(step) for step in plan], [getattr(step, "address", None) for step in plan]
+    for entry in entries & {at - 4 for at, what in zip(places, kinds, strict=True) if what == "text"}:
+        if entry - 8 in places:
+            assert places.index(entry - 8) < places.index(entry + 4), "a site changes before its literal"
+    if "text" in kinds:
+        first, last = kinds.index("text"), len(kinds) - 1 - kinds[::-1].index("text")
+        assert set(kinds[first : last + 1]) == {"text"}, "something comes between the changes of sites"
+        assert kinds.count("flush_icache_all") == 1 and kinds.index("flush_icache_all") > last
+
+
+def test_riscv_order_can_be_wrong():
+    """Each of these plans does what the right one does, one step too early, too late or too often."""
+    s = Subject("riscv64", "v7.2")
+    entries = {s.k.function(f).address for f in s.k.functions}
+    plan = next(plans(s))
+    check_riscv_order(plan, entries)
+    first, literal = [kind(step) for step in plan].index("text"), next(x for x in plan if getattr(x, "address", 0) + 8 in entries)
+    flush = next(step for step in plan if kind(step) == "flush_icache_all")
+    later = [step for step in plan if step is not literal]
+    for wrong, complaint in (
+        ([*later, literal], "a site changes before its literal"),
+        ([*plan[: first + 1], flush, *plan[first + 1 :]], "something comes between"),
+        ([*plan[: first + 1], plan[0], *plan[first + 1 :]], "something comes between"),
+        ([*plan, flush], "flush_icache_all"),
+        ([flush, *(step for step in plan if step is not flush)], "flush_icache_all"),
+    ):
+        with pytest.raises(AssertionError, match=complaint):
+            check_riscv_order(wrong, entries)
+
+
 def test_riscv_changes_one_jalr():
     """riscv64 from v6.16: no hart is stopped. Only the second word of a site changes, aligned, NOP or JALR through t0
     before and after; the AUIPC never; one flush_icache_all ends a plan's text changes."""
@@ -168,8 +208,8 @@ def test_riscv_changes_one_jalr():
     entries = {s.k.function(f).address for f in s.k.functions}
     upper = {e: s.guest.words(e, 1) for e in entries}
     for plan in plans(s):
-        kinds = [("text" if s.text else "data") if isinstance(s, Write) else getattr(s, "sync", Free) for s in plan]
-        assert Sync.STOP_MACHINE not in kinds
+        assert "stop_machine" not in map(kind, plan)
+        check_riscv_order(plan, entries)
         for step in plan:
             if isinstance(step, Write) and step.text:
                 new, old = int.from_bytes(step.data, "little"), s.guest.words(step.address, 1)[0]
@@ -178,10 +218,6 @@ def test_riscv_changes_one_jalr():
             elif isinstance(step, Write) and is_text(s, step.address):
                 assert step.address + 8 in entries and len(step.data) == 8 and step.address % 8 == 0
             s.k.apply([step])
-        if "text" in kinds:
-            last = len(kinds) - 1 - kinds[::-1].index("text")
-            assert kinds.index("text") < last + 1 and Sync.FLUSH_ICACHE in kinds[last:]
-            assert kinds.count(Sync.FLUSH_ICACHE) == 1 and kinds.index(Sync.FLUSH_ICACHE) > last
         assert {e: s.guest.words(e, 1) for e in entries} == upper
 
 
@@ -261,6 +297,8 @@ def test_the_model_can_tell(monkeypatch):
     """The comparison notices when the package's rules are broken: each of these mistakes turns it red."""
     from tramplab.ftrace import slowpath
     from tramplab.ftrace.records import Record
+    from tramplab.trampolines.bpf import BpfTrampolines
+    from tramplab.trampolines.saving import SavingTrampolines
 
     def keeps_tramp(self, name, on, put=Record.put):
         put(self, name, on or name == "TRAMP")
@@ -275,15 +313,41 @@ def test_the_model_can_tell(monkeypatch):
         self.ops.append(self.ops.pop(0))
         return ops, steps
 
+    def keeps_ipmodify(self, ops, others, remove=Record.remove):
+        had = self.has("IPMODIFY")
+        remove(self, ops, others)
+        self.put("IPMODIFY", had)
+
+    def shares(self, direct, ipmodify=False, check=Record.check):
+        check(self, False, ipmodify and not self.has("DIRECT"))
+
+    def forgets_the_jump(self, ops, create=BpfTrampolines.create):
+        steps = create(self, ops)
+        ops.direct &= ~1
+        return steps
+
+    def never_assisted(self, ops, create=SavingTrampolines.create):
+        whole = dataclasses.replace(ops, flags=0)
+        steps = create(self, whole)
+        ops.trampoline, ops.trampoline_size = whole.trampoline, whole.trampoline_size
+        return steps
+
+    one, two = ("one_arg",), [Ops(filter=("one_arg",)), Ops(save="regs", filter=("one_arg",))]
     mistakes = [
-        (Record, "put", keeps_tramp),
-        (Record, "remove", forgets_regs),
-        (slowpath.SlowPath, "register", wrong_order),
+        (Record, "put", keeps_tramp, two),
+        (Record, "remove", forgets_regs, two),
+        (slowpath.SlowPath, "register", wrong_order, two),
+        (Record, "remove", keeps_ipmodify, [Ops(filter=one), patched("args", one)]),
+        (Record, "check", shares, [Direct(filter=one), patched("args", one)]),
+        (BpfTrampolines, "create", forgets_the_jump, [Bpf(fexit=1, filter=one)]),
+        (SavingTrampolines, "create", never_assisted, [Ops(save="live", recursion=True, filter=one)]),
     ]
-    for owner, name, mistake in mistakes:
-        with monkeypatch.context() as m:
+    for owner, name, mistake, requests in mistakes:
+        s = Subject("x86_64", "v7.2")
+        with monkeypatch.context() as m, pytest.raises((AssertionError, pytest.fail.Exception)):
             m.setattr(owner, name, mistake)
-            with pytest.raises(AssertionError):
-                s = subject_with("x86_64", "v6.12", Ops(filter=("one_arg",)), Ops(save="regs", filter=("one_arg",)))
-                s.unregister(s.model.tracers[0])
+            for request in requests:
+                s.register(request)
                 s.check()
+            s.unregister(s.model.tracers[0])
+            s.check()

@@ -11,8 +11,8 @@ FL_ENABLED = 1 << 0
 FL_DYNAMIC = 1 << 1
 FL_SAVE_REGS = 1 << 2
 FL_RECURSION = 1 << 4
-FL_RCU = 1 << 12
-FL_IPMODIFY = 1 << 13
+FL_IPMODIFY = 1 << 12
+FL_RCU = 1 << 14
 FL_DIRECT = 1 << 17
 
 
