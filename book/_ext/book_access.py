@@ -17,10 +17,12 @@ REPAIRS = {
 
 
 def setup(app):
+    """Register with Sphinx what repairs pages."""
     app.connect("build-finished", repair, priority=800)  # after those that write pages, before book_weight
 
 
 def repair(app, exception):
+    """Repair every page that was written."""
     if exception is None and app.builder.format == "html":
         for path in Path(app.outdir).rglob("*.html"):
             text = path.read_text("utf-8")

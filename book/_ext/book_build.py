@@ -108,6 +108,7 @@ def end_all(watching: socket.socket, process: multiprocessing.Process):
 
 
 def main(arguments: list[str]) -> int:
+    """Build, put what is whole in its place, or say what went wrong; returns the exit status."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--path-output", type=Path, default=Path())
     parser.add_argument("--custom-builder", dest="kind")

@@ -12,11 +12,13 @@ _page = {}  # "name" and "lines" of the one that this process is reading
 
 
 def setup(app):
+    """Register with Sphinx what follows the execution of cells."""
     app.connect("source-read", note_page, priority=0)
     around_each_cell()
 
 
 def note_page(app, docname, source):
+    """Remember the page that is read, for the places of its cells."""
     _page.update(name=name(app.env, docname), lines=source[0].splitlines())
 
 
@@ -36,6 +38,7 @@ def place(notebook, index: int) -> dict:
 
 
 def around_each_cell():
+    """Have nbclient tell where a cell fails, prints an error, or takes long."""
     original = NotebookClient.async_execute_cell
 
     @functools.wraps(original)

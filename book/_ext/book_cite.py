@@ -6,6 +6,7 @@ from tramplab.publish import cite, permalinks
 
 
 def setup(app):
+    """Register with Sphinx the citation of a page."""
     app.connect("html-page-context", add_citation)
 
 

@@ -9,6 +9,7 @@ from tramplab.publish import edition, site
 
 
 def setup(app):
+    """Register with Sphinx the edition."""
     app.connect("html-page-context", add_line)
     app.connect("build-finished", write_edition)
 
@@ -20,5 +21,6 @@ def add_line(app, pagename, templatename, context, doctree):
 
 
 def write_edition(app, exception):
+    """Write the file that `make site` reads."""
     if exception is None and app.builder.format == "html" and book_permalinks.listed(app):
         site.write_edition(Path(app.outdir), edition.current())

@@ -27,6 +27,7 @@ class PagesFailed(SphinxError):
 
 
 def setup(app):
+    """Register with Sphinx what tells of faults."""
     go_on_after_a_page_that_fails()
     app.connect("env-updated", stop, priority=0)
     for handler in logging.getLogger(NAMESPACE).handlers:
@@ -35,6 +36,7 @@ def setup(app):
 
 
 def go_on_after_a_page_that_fails():
+    """Have Sphinx read the other pages too, and note which failed."""
     original = Builder.read_doc
 
     @functools.wraps(original)
@@ -68,6 +70,7 @@ def go_on_after_a_page_that_fails():
 
 
 def note(env, docname):
+    """Mark a page as failed, and as read."""
     env.metadata[docname][FAILED] = True
     env.all_docs[docname] = time.time_ns() // 1000  # as Sphinx does of a page that was read
 
@@ -94,6 +97,7 @@ class Told(logging.Filter):
         self.folder = folder
 
     def filter(self, record) -> bool:
+        """Tell a warning; it is always printed."""
         text = logging.LogRecord.getMessage(record)  # Sphinx's own adds the place
         if not text.startswith("stderr was found in the cell outputs"):  # there the cell has told what it printed
             place, line = re.fullmatch(r"(.*?)(?::(\d+))?", getattr(record, "location", None) or "", re.S).groups()

@@ -10,6 +10,7 @@ from tramplab.publish.files import FOLDER
 
 
 def setup(app):
+    """Register with Sphinx the folder that cells write files into."""
     # Cells write CSV, JSON and specs of charts straight into the output, where the pages link to them. All pages are in book/.
     folder = Path(app.outdir) / "book" / "_gen"
     os.environ[FOLDER] = str(folder)

@@ -7,6 +7,7 @@ import book_notebooks
 
 
 def setup(app):
+    """Register with Sphinx the links to a page's other forms."""
     app.connect("html-page-context", add_line)
     app.connect("html-page-context", add_buttons, priority=502)  # after the theme has made its menu
 

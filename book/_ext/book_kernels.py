@@ -28,6 +28,7 @@ FOREVER = 10**9  # seconds
 
 
 def setup(app):
+    """Register with Sphinx how the kernels of pages are started and ended."""
     use_this_environment()
     use_own_ipython_settings(Path(app.doctreedir).parent / "ipython")
     start_and_end_kernels(folder_for_sockets(app))

@@ -9,6 +9,7 @@ from myst_nb.core import read
 
 
 def setup(app):
+    """Register with Sphinx line numbers that are those of the page."""
     original = read.read_myst_markdown_notebook
 
     @functools.wraps(original)

@@ -16,6 +16,7 @@ METADATA = {
 
 
 def setup(app):
+    """Register with Sphinx what writes pages as notebooks."""
     app.connect("build-finished", write_notebooks)
 
 

@@ -13,6 +13,7 @@ SPARE = 150  # MB for what the process that writes the pages still takes while t
 
 
 def setup(app):
+    """Register with Sphinx how many pages are executed at once."""
     app.parallel = capacity.at_once(PAGE, SPARE)
     app.connect("env-updated", write_alone)
     one_document_per_task()

@@ -20,6 +20,7 @@ def spoken_of(where: dict):
 
 
 async def speak(where: dict):
+    """Say of a cell, now and then, that it still runs."""
     passed = 0
     for seconds in times():
         await asyncio.sleep(seconds - passed)

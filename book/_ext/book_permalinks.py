@@ -18,6 +18,7 @@ CLAIM = "tl-claim"  # the class of a claim, which a page declares in HTML of its
 
 
 def setup(app):
+    """Register with Sphinx the addresses that must not go away."""
     app.connect("html-page-context", add_moved)
     app.connect("build-finished", finish)
 
@@ -76,6 +77,7 @@ def finish(app, exception):
 
 
 def write_redirects(app, links):
+    """Write the short links, and a stub where a page was."""
     out, titles = Path(app.outdir), app.env.titles
     (out / "p").mkdir(exist_ok=True)
     for name, place in places(links).items():
@@ -100,6 +102,7 @@ class Anchors(HTMLParser):
         self.feed(path.read_text("utf-8"))
 
     def handle_starttag(self, tag, attrs):
+        """Note an element's id, as HTMLParser meets it."""
         attributes = dict(attrs)
         if name := attributes.get("id"):
             self.ids.add(name)

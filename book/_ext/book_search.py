@@ -9,6 +9,7 @@ from tramplab.publish.show import OWN
 
 
 def setup(app):
+    """Register with Sphinx what is left out of the search index."""
     original = IndexBuilder.feed
 
     @functools.wraps(original)

@@ -10,6 +10,7 @@ logger = logging.getLogger(__name__)
 
 
 def setup(app):
+    """Register with Sphinx the text twins of pages."""
     # After the theme, which mixes its HTML into every translator that it finds registered.
     app.connect("builder-inited", lambda app: app.set_translator("text", Twin), priority=900)
     app.connect("config-inited", same_quotes)
@@ -25,6 +26,7 @@ class Twin(Translator):
     """A page as text, under a head that says what it is. A line that is too long is not cut: it fails the build."""
 
     def depart_document(self, node):
+        """Put the head on, and report lines that are too long."""
         super().depart_document(node)
         docname = self.builder.current_docname
         self.body = head(self.builder.app, docname) + self.body.strip("\n") + "\n"

@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 def setup(app):
+    """Register with Sphinx what makes pages lighter."""
     app.connect("build-finished", lighten, priority=900)  # after everything that writes pages
 
 

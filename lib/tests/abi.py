@@ -153,7 +153,7 @@ class Hooked:
             registers[isa.struct_return] = call.result_at
             if isa.struct_return in names:
                 names.remove(isa.struct_return)
-        registers.update(zip(names, args))
+        registers.update(zip(names, args, strict=False))
         # the stack: rubbish everywhere but above the caller's frame record, then arguments and return address
         words = args[len(names) :]
         sp = self.machine.stack_top - 64 - 16 * (bits(6)) - 8 * len(words) & ~15
@@ -191,7 +191,7 @@ class Hooked:
         self._same(self._fixed, seen, tuple(self._fixed), "after the call")
         off = seen[isa.sp] - state.sp - isa.call_pushes
         assert not off, f"the stack is off by {off} bytes"
-        for register, value in zip(isa.returns, call.values):
+        for register, value in zip(isa.returns, call.values, strict=False):
             assert seen[register] == value, f"{call.name} returned {seen[register]:#x} in {register}, not {value:#x}"
         for address, value in call.words.items():
             left = m.read_u64(address)
@@ -251,7 +251,7 @@ class Hooked:
         call, isa = state.call, self.isa
         registers = [state.registers[r] for r in isa.args]
         rows = self._entered(call.name, registers, self.machine.return_to, state.sp)
-        for (name, args), parent in zip(call.nested, self._returns_to):  # two, or none
+        for (name, args), parent in zip(call.nested, self._returns_to, strict=False):  # two, or none
             rows += self._entered(name, list(args), parent, None)
         if call.jumps:
             name, args = call.jumps
@@ -317,7 +317,7 @@ class Hooked:
 
     def _compare(self, expected: list[dict[str, object]], observed: list[tuple[int, ...]]) -> None:
         assert len(observed) == len(expected), f"{len(observed)} callbacks ran, not {len(expected)}"
-        for i, (row, words) in enumerate(zip(expected, observed)):
+        for i, (row, words) in enumerate(zip(expected, observed, strict=False)):
             for name, value in row.items():
                 at = self._fields[name]
                 if name == "args":

@@ -1,5 +1,7 @@
 """The state of a guest as its memory has it: structs walked, hashes read, patch sites decoded by hand."""
 
+import itertools
+
 from accounting_model import HEAP_SIZE, MASK, POOL_SIZE, Facts
 
 from tramplab import Kernel
@@ -105,7 +107,7 @@ class Guest:
         words = self.words(start, size // 4)
         if self.facts.isa == "arm64":
             return {self.arm64_call(start + 4 * n, w) for n, w in enumerate(words) if w >> 26 == 0x25}
-        pairs = enumerate(zip(words, words[1:], strict=False))
+        pairs = enumerate(itertools.pairwise(words))
         return {auipc_pair(*pair, start + 4 * n, 1) for n, pair in pairs} - {None}
 
     # the list

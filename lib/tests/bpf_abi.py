@@ -68,7 +68,7 @@ class BpfHooked(abi.Hooked):
         """What the programs of one call see, before and after what happens inside."""
         if name not in FUNCTIONS:
             return inside
-        fentry, fmod_ret, fexit = self.kinds
+        fentry, fmod_ret, _ = self.kinds
         seen = [{"cookie": i, "args": list(args)} for i in range(1, sum(self.kinds) + 1)]
         for row in seen[fentry : fentry + fmod_ret]:
             row["result"] = 0
@@ -78,7 +78,7 @@ class BpfHooked(abi.Hooked):
 
     def _compare(self, expected: list[dict[str, object]], observed: list[tuple[int, ...]]) -> None:
         assert len(observed) == len(expected), f"{len(observed)} programs ran, not {len(expected)}"
-        for row, (cookie, count, *words) in zip(expected, observed):
+        for row, (cookie, count, *words) in zip(expected, observed, strict=False):
             args = row["args"]
             assert (cookie, count) == (row["cookie"], len(args)), f"program {cookie} ran with {count} words, not {row}"
             assert words[:count] == args, f"program {cookie} saw {words[:count]}, not {args}"

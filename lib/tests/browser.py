@@ -3,6 +3,7 @@
 The book is built once; TRAMPLAB_HTML names one that is already built.
 """
 
+import contextlib
 import fcntl
 import functools
 import http.server
@@ -181,10 +182,8 @@ def visit(
     if javascript and charts:
         for chart in tab.query_selector_all(".tl-chart"):
             chart.scroll_into_view_if_needed()
-            try:
+            with contextlib.suppress(Exception):  # reported below as a chart with 0 marks
                 chart.wait_for_selector("svg", timeout=patience)
-            except Exception:
-                pass  # reported below as a chart with 0 marks
             role = chart.get_attribute("data-role")
             drawn = len(chart.query_selector_all(f'svg [aria-roledescription="{role}"]'))
             seen.charts.append((int(chart.get_attribute("data-marks")), drawn))

@@ -1,5 +1,6 @@
 """What is looked for in an open page: faults that axe-core knows, its weight, and rules of the theme that it misses."""
 
+import contextlib
 import gzip
 import sys
 from pathlib import Path
@@ -37,10 +38,8 @@ def violations(tab, inside: str = "html") -> list[str]:
 def unfolded(tab) -> list[str]:
     """The same with everything opened that the page has folded."""
     tab.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
-    try:
+    with contextlib.suppress(TooLate):  # axe-core says which
         tab.wait_for_function(REACHABLE, timeout=3000)
-    except TooLate:
-        pass  # axe-core says which
     return violations(tab)
 
 

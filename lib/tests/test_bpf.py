@@ -1,5 +1,7 @@
 """BPF trampolines: how they are attached, what guards their programs, what goes wrong and says so."""
 
+import itertools
+
 import abi_calls
 import pytest
 
@@ -102,7 +104,7 @@ def test_the_trampoline_saves_what_the_function_takes(isa):
         with k.attached(f, Bpf(fentry=1)):
             c = k.call(f, *range(args)).counts.by_component["trampoline"]
         sizes.append((c.instructions, c.loads, c.stores))
-    steps = {tuple(b - a for a, b in zip(x, y)) for x, y in zip(sizes, sizes[1:])}
+    steps = {tuple(b - a for a, b in zip(x, y, strict=True)) for x, y in itertools.pairwise(sizes)}
     assert steps == {(2, 1, 1)}
 
 

@@ -63,7 +63,7 @@ def deciding(place: abi_places.Place):
 def test_fmod_ret_skips_exactly_when_asked(place, verdicts, args):
     """The first verdict that is not zero is the result; no later fmod_ret program and not the function runs, fexit does."""
     here, f, observer = deciding(place)
-    bpf_abi.verdicts(here, dict(zip((3, 4, 5), verdicts)))
+    bpf_abi.verdicts(here, dict(zip((3, 4, 5), verdicts, strict=False)))
     here.machine.write_u64(observer._count, 0)
     here.machine.set_meter("count")
     run = here.kernel.call(f, *args)

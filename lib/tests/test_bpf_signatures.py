@@ -37,9 +37,9 @@ def source() -> str:
     lines = ["struct lab_one { long first; };"]
     for i, types in enumerate(signatures()):
         names = [f"a{n}" for n in range(len(types))]
-        taken = ", ".join(f"{t} {n}" for t, n in zip(types, names)) or "void"
-        words = [w.format(n) for t, n in zip(types, names) for w in TYPES[t]]
-        terms = "".join(f" + {w} * {weight}" for w, weight in zip(words, WEIGHTS))
+        taken = ", ".join(f"{t} {n}" for t, n in zip(types, names, strict=False)) or "void"
+        words = [w.format(n) for t, n in zip(types, names, strict=False) for w in TYPES[t]]
+        terms = "".join(f" + {w} * {weight}" for w, weight in zip(words, WEIGHTS, strict=False))
         lines.append(f"long drawn_{i}({taken}) {{ return 1{terms}; }}")
     return "\n".join(lines) + "\n"
 
@@ -86,7 +86,7 @@ def test_any_signature(isa, guest, which, words, kinds):
     where = places(ISAS[isa], prototype.parameters)
     words = words[: words_of(types)]
     arguments = positional(ISAS[isa], where, words)
-    wanted = 1 + sum(w * weight for w, weight in zip(words, WEIGHTS)) & (1 << 64) - 1
+    wanted = 1 + sum(w * weight for w, weight in zip(words, WEIGHTS, strict=False)) & (1 << 64) - 1
     f = k.function(name)
     assert k.call(f, *arguments).value == wanted
     fentry, fmod_ret, fexit = kinds

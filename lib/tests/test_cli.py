@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import os
 import shutil
@@ -61,7 +62,7 @@ def test_measure_callbacks(tramplab):
     runs = [
         json.loads(tramplab("measure", "arm64", "ops", "--callbacks", k, "--json")[1])["components"] for k in (2, 3, 4)
     ]
-    steps = [{c: b[c]["instructions"] - a[c]["instructions"] for c in COMPONENTS} for a, b in zip(runs, runs[1:])]
+    steps = [{c: b[c]["instructions"] - a[c]["instructions"] for c in COMPONENTS} for a, b in itertools.pairwise(runs)]
     assert steps[0] == steps[1]
     assert steps[0]["callback"] > 0 < steps[0]["core"]
     assert {steps[0][c] for c in ("site", "trampoline", "function")} == {0}

@@ -406,7 +406,7 @@ def test_a_run_with_such_an_instruction_has_no_counts():
     k.machine.poke(f.site.body, assemble(k.isa, "xor ecx, ecx\nrep movsb\nret", f.site.body))
     run = k.call(f, 1)
     with pytest.raises(TramplabError, match=r"rep movsb.*0x[0-9a-f]+.*accesses\.x86_64"):
-        run.counts
+        _ = run.counts
 
 
 # --- The frame

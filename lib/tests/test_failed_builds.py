@@ -106,7 +106,7 @@ def test_of_warnings_ten_are_listed_with_their_lines(tmp_path):
 def test_an_error_of_the_books_own_extension_is_said_with_its_place(tmp_path):
     command, environment = book(tmp_path, {})
     extension = tmp_path / "book" / "_ext" / "book_files.py"
-    source = extension.read_text("utf-8").replace("    folder = Path(os.environ[FOLDER])\n", "    folder = Path(os.environ['NO'])\n")
+    source = extension.read_text("utf-8").replace("folder = Path(os.environ[FOLDER])\n", "folder = Path(os.environ['NO'])\n")
     extension.write_text(source, "utf-8")
     line = source[: source.index("'NO'")].count("\n") + 1
     assert last_words(tmp_path, command, environment) == [

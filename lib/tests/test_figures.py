@@ -277,5 +277,5 @@ def test_headings_are_found_by_label():
     assert pages.heading("book/trampoline-switching", "fig-by-release") == "Since when?"
     with pytest.raises(TramplabError, match=r"has no heading under the label \(nowhere\)="):
         pages.heading("book/method", "nowhere")
-    with pytest.raises(TramplabError, match="no page book/nowhere.md"):
+    with pytest.raises(TramplabError, match=r"no page book/nowhere\.md"):
         pages.heading("book/nowhere")

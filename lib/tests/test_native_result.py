@@ -61,8 +61,8 @@ def test_every_circumstance_has_its_warning():
 # --- Saved results
 
 ROW = {
-    **{"hook": "ops", "ns_min": 1.5, "ns_q1": 2, "ns_median": 2, "ns_q3": 3, "ns_over": 0.5, "cycles_over": 2.0},
-    **{"ratio_direct": None, "windows": [1.5, 1.6], "steady": True, "agreed": False},
+    "hook": "ops", "ns_min": 1.5, "ns_q1": 2, "ns_median": 2, "ns_q3": 3, "ns_over": 0.5, "cycles_over": 2.0,
+    "ratio_direct": None, "windows": [1.5, 1.6], "steady": True, "agreed": False,
 }
 CLOCK = (0.25, 0.25)
 

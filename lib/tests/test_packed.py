@@ -45,7 +45,7 @@ def test_changes_make_the_one_of_the_other(old, new):
 def test_every_kind_of_chart_is_unpacked_whole_and_small(kind):
     whole = example(kind)
     small = json.loads(json.dumps(packed(whole, "words", shared())))
-    rows = [dict(zip(small["columns"], row)) for row in zip(*small["columns"].values())]
+    rows = [dict(zip(small["columns"], row, strict=True)) for row in zip(*small["columns"].values(), strict=True)]
     wide = {"config": shared(), **small["wide"]}
     narrow = applied(wide, small["narrow"])
     assert rows == json.loads(json.dumps(whole.rows))

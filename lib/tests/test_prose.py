@@ -68,7 +68,10 @@ def test_a_typed_measurement_is_found(line):
 
 
 def test_a_typed_measurement_in_a_caption_is_found():
-    text = "# Page\n\n```{code-cell} ipython3\n---\nmystnb:\n  figure:\n    name: fig-x\n    caption: |\n      Of 45 bytes.\n---\nx\n```\n"
+    text = (
+        "# Page\n\n```{code-cell} ipython3\n---\nmystnb:\n  figure:\n    name: fig-x\n    caption: |\n"
+        "      Of 45 bytes.\n---\nx\n```\n"
+    )
     assert typed(text) == ["line 9: 45 bytes"]
 
 

@@ -67,7 +67,7 @@ def test_pivot_adds_totals_in_the_order_of_the_rows():
 
 
 def test_pivot_refuses_to_merge_rows():
-    with pytest.raises(TramplabError, match="several rows for isa=x86_64.*tells them apart"):
+    with pytest.raises(TramplabError, match=r"several rows for isa=x86_64.*tells them apart"):
         pivot("instructions", index=("isa",))(example_rows())
     with pytest.raises(TramplabError, match="no column cycles; they have isa"):
         pivot("cycles")(example_rows())

@@ -28,7 +28,7 @@ def test_what_says_nothing_of_one_call_is_refused():
     with pytest.raises(TramplabError, match="is in s, which says nothing about one call"):
         _ = published.get("arm64-pi4-xu-dd-1568").ns
     with pytest.raises(
-        TramplabError, match="unknown published measurement 'x86-jmp-before-fentri'.*x86-jmp-before-fentry"
+        TramplabError, match=r"unknown published measurement 'x86-jmp-before-fentri'.*x86-jmp-before-fentry"
     ):
         published.get("x86-jmp-before-fentri")
     with pytest.raises(TramplabError, match="is in M ops/s, not a loss"):

@@ -60,7 +60,7 @@ def test_arguments_arrive_as_they_were(isa):
         name, arguments = list(CALLS)[count], range(7, 7 + count)
         for save in sets(k):
             with k.attached(None, patch(name, save)):
-                wanted = sum(w * a for w, a in zip(WEIGHTS, arguments)) + (1 << 40)
+                wanted = sum(w * a for w, a in zip(WEIGHTS, arguments, strict=False)) + (1 << 40)
                 run = k.call(name, *arguments)
                 assert run.value == wanted + (count == 0) and run.hits == (1,)  # lab_sink is 1
 
@@ -90,7 +90,7 @@ def test_a_replaced_call_keeps_the_callers_registers(isa, save):
             assert seen[lab.isa.sp] == state.sp
             m.poke(target, m.read(target, 4))
             assert m.run(target, m.return_to).registers[lab.isa.returns[0]] == (
-                sum(w * a for w, a in zip(WEIGHTS, state.call.args)) + (1 << 40) & abi_calls.MASK
+                sum(w * a for w, a in zip(WEIGHTS, state.call.args, strict=False)) + (1 << 40) & abi_calls.MASK
             )
 
 

@@ -30,7 +30,7 @@ PACKAGE = ROOT / "lib" / "tramplab"
 
 BASE = {"errors", "paths", "capacity", "revision"}
 BELOW = {
-    **dict.fromkeys(BASE, set()),
+    **{part: set() for part in BASE},
     "isa": set(),
     "build": {"isa"},
     "emulate": {"isa", "build"},
@@ -70,7 +70,7 @@ def imports(source: str, package: tuple[str, ...]) -> set[str]:
 
 def forbidden(names: set[str], part: str) -> set[str]:
     """Those of the names that lie above `part`, or beside it."""
-    parts = {name: (name.split(".") + ["__init__"])[1] for name in names if name.split(".")[0] == "tramplab"}
+    parts = {name: [*name.split("."), "__init__"][1] for name in names if name.split(".")[0] == "tramplab"}
     known = {name: target if target in EVERYTHING else "__init__" for name, target in parts.items()}
     return {name for name, target in known.items() if target not in BELOW[part] | BASE | {part}}
 
@@ -288,7 +288,8 @@ def build(folder: Path, body: str) -> tuple[bool, str]:
 def test_a_good_page_builds_with_this_python(tmp_path):
     body = (
         GOOD_CELL + "The answer is {glue:}`answer`.\n\n```{code-cell}\nimport sys\nprint('prefix', sys.prefix)\n```\n"
-        "```{code-cell}\nfrom ipykernel.connect import get_connection_info\nprint(get_connection_info(unpack=True)['transport'], 'sockets')\n```\n"
+        "```{code-cell}\nfrom ipykernel.connect import get_connection_info\n"
+        "print(get_connection_info(unpack=True)['transport'], 'sockets')\n```\n"
     )
     built, said = build(tmp_path, body)
     assert built, said

@@ -65,7 +65,8 @@ def test_addresses_are_folded_only_where_they_do_not_fit():
 
 PAGE = """
 "Quoted" - it's an en–dash, an em—dash ... See {doc}`second`, {numref}`fig-x`, [a link](https://example.org/a), <https://example.org/auto>,
-[the link](https://example.org/a), and the id fig-single-callback-history-and-more, which is not broken at-a-hyphen. Note[^1]. Cited {cite}`kernel-ftrace`.
+[the link](https://example.org/a), and the id fig-single-callback-history-and-more, which is not broken at-a-hyphen.
+Note[^1]. Cited {cite}`kernel-ftrace`.
 
 [^1]: The note.
 

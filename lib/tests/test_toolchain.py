@@ -480,7 +480,7 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
 
 @every_isa
 def test_types_are_kept_beside_the_image(isa, tmp_path, monkeypatch):
-    """Read once, then the same from what was kept; made again if that is damaged or the reader has changed; no kept file, no harm."""
+    """Read once, then the same from what was kept; made again if that is damaged or the reader is new; no kept file, no harm."""
     path = tmp_path / "lab.elf"
     path.write_bytes(make(isa).read_bytes())
     first = types.types(path)

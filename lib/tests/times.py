@@ -22,7 +22,10 @@ def pytest_configure(config):
         return  # the workers inherit the folder
     folder = Path(tempfile.mkdtemp(prefix="tramplab-times-"))
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-    rows = tuple({**r, "agreed": r["agreed"] and r["hook"] not in _UNQUIET, "steady": r["hook"] != "bpf-fexit:10"} for r in ONE_DIGIT_MORE.rows)
+    rows = tuple(
+        {**r, "agreed": r["agreed"] and r["hook"] not in _UNQUIET, "steady": r["hook"] != "bpf-fexit:10"}
+        for r in ONE_DIGIT_MORE.rows
+    )
     failures = ("direct-far hangs natively: it did not return in time and was last seen at lab_direct_far+0x14.",)
     facts = {**ONE_DIGIT_MORE.provenance, "virtualised": "QEMU Standard PC (Q35 + ICH9, 2009)"}
     Made(rows, ONE_DIGIT_MORE.clock, (), failures, facts).save(folder / "hooks.json")

@@ -87,6 +87,7 @@ class Parameter:
 
     @property
     def uncertain(self) -> bool:
+        """Is there a range around the value?"""
         return self.low != self.high
 
 

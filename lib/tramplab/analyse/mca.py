@@ -80,6 +80,7 @@ def _cycles(call: Call, core: Core) -> float:
     try:
         done = subprocess.run(
             command,
+            check=False,
             input=block(call),
             env={**os.environ, "LC_ALL": "C"},
             capture_output=True,

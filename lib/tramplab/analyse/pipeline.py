@@ -179,8 +179,7 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
 
             at = value = cycle + 1
             for register in i.address:
-                if ready[register] > at:
-                    at = ready[register]
+                at = max(at, ready[register])
             if i.loads:
                 issue = max(at, addresses_known) if loads_wait else at
                 for _ in range(i.load_cycles):
@@ -190,8 +189,7 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
                     for store in stores:
                         value = max(value, (written[store] if store >= 0 else before[~store]) + forward)
             for register in i.reads:
-                if ready[register] > value:
-                    value = ready[register]
+                value = max(value, ready[register])
             if i.atomic:
                 value = atomic_done = max(value, atomic_done) + i.latency
             elif i.ports:
@@ -201,8 +199,7 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
                 ready[register] = value
             for register in i.bumps:
                 ready[register] = take(alu_ports, at) + 1
-            if value > finished:
-                finished = value
+            finished = max(finished, value)
             if i.stores:
                 for _ in range(i.store_cycles):
                     at = take(store_ports, at)

@@ -77,6 +77,7 @@ class Stack:
         self._top = self._valid = 0
 
     def push(self, address: int) -> None:
+        """A call: where it returns to, over the oldest entry if the stack is full."""
         self._top = (self._top + 1) % len(self._entries)
         self._entries[self._top] = address
         self._valid = min(self._valid + 1, len(self._entries))

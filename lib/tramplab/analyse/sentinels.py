@@ -116,7 +116,8 @@ class _Play:
         self.top, body = before[self.isa.sp], False
         self.first = {r: before[r] for r in self.numbers}
         here = self._part(before)
-        for after in states:
+        for state in states:
+            after = state
             there = self._part(after) if after[self.isa.pc] != self.machine.return_to else "caller"
             if not body:
                 self._note(here, before, after)

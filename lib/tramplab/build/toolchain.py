@@ -89,7 +89,9 @@ def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | Non
     """Run one tool of the compiler wheel, with these variables added to its environment; its complaint is the error."""
     environment = {**os.environ, "LC_ALL": "C", **(env or {})}
     command = [zig(), *arguments]
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, encoding="utf-8", errors="replace")
+    done = subprocess.run(
+        command, check=False, cwd=cwd, env=environment, capture_output=True, encoding="utf-8", errors="replace"
+    )
     if done.returncode:
         lines = done.stderr.splitlines() or ["no message"]
         first = next((line for line in lines if re.search(r"(^|: )(fatal )?error: ", line)), lines[0])

@@ -34,6 +34,7 @@ class Counts:
         return Counts(*map(sub, _VALUES(self), _VALUES(other)))
 
     def as_dict(self) -> dict[str, int]:
+        """The counts by their names."""
         return dict(zip(_NAMES, _VALUES(self), strict=True))
 
 
@@ -55,10 +56,12 @@ class RunCounts:
 
     @functools.cached_property
     def by_symbol(self) -> dict[str, Counts]:
+        """Counts of each symbol that was executed."""
         return self._by(self._symbol_of)
 
     @property
     def total(self) -> Counts:
+        """Counts of the whole run."""
         return sum(self.by_component.values(), Counts())
 
     def __eq__(self, other: object) -> bool:

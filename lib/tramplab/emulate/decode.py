@@ -28,10 +28,12 @@ class Instruction:
 
     @property
     def size(self) -> int:
+        """Its bytes."""
         return len(self.data)
 
     @property
     def text(self) -> str:
+        """As a disassembler prints it."""
         return f"{self.mnemonic} {self.operands}".strip()
 
 

@@ -64,9 +64,11 @@ class Image:
             raise unknown(kind, name, sorted(self.symbols), sorted(self.functions)) from None
 
     def address(self, name: str) -> int:
+        """Where a symbol lies; raises TramplabError with near matches."""
         return self.symbol(name).address
 
     def struct(self, name: str) -> Struct:
+        """The layout of a struct; raises TramplabError with near matches."""
         try:
             return self.structs[name]
         except KeyError:

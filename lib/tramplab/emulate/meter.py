@@ -73,6 +73,7 @@ class Tally:
 
     @property
     def instructions(self) -> int:
+        """How many were issued in all."""
         return sum(n for n, _ in self.issued.values())
 
 
@@ -208,6 +209,7 @@ class CMeter:
         return (self._state.here - ctypes.addressof(self._ranges)) // ctypes.sizeof(_Range)
 
     def events(self) -> np.ndarray:
+        """What was recorded, in order; raises TramplabError if there was no room for all of it."""
         if self._state.lost_events:
             raise TramplabError(
                 f"the recording is full: {self._state.lost_events} events were lost; record a shorter call."
@@ -262,11 +264,13 @@ class PyMeter:
         return True
 
     def on_record(self, engine, address: int, size: int, data) -> None:
+        """The same, and record the instruction."""
         if self.on_count(engine, address, size, data):
             self._pc = address
             self._record(address, size, INSTRUCTION, self._read_sp())
 
     def on_access(self, _engine, kind: int, address: int, size: int, _value, _data) -> None:
+        """The engine's hook at each access to memory: record it."""
         self._record(address, size, STORE if kind == MEM_WRITE else LOAD, 0)
 
     def end(self, pc: int) -> Tally:
@@ -286,6 +290,7 @@ class PyMeter:
         return self._text[self._here].base + self._last
 
     def events(self) -> np.ndarray:
+        """What was recorded, in order; raises TramplabError if there was no room for all of it."""
         if self._lost:
             raise TramplabError(f"the recording is full: {self._lost} events were lost; record a shorter call.")
         return np.array(self._events, EVENT)

@@ -51,9 +51,11 @@ class Record:
         return self.flags & ((1 << self.counter_bits) - 1)
 
     def has(self, name: str) -> bool:
+        """Is a flag set?"""
         return bool(self.flags & _MASK[name])
 
     def put(self, name: str, on: bool) -> None:
+        """Set or clear a flag, if the release has it."""
         if BITS[name] < self.counter_bits:
             return  # this release has no such flag
         self.flags = self.flags | _MASK[name] if on else self.flags & ~_MASK[name]

@@ -26,6 +26,7 @@ class Interval:
     sure: str
 
     def contains(self, version: tuple[int, int]) -> bool:
+        """Does it hold in this version?"""
         return (self.since is None or parse(self.since) <= version) and (
             self.until is None or version <= parse(self.until)
         )

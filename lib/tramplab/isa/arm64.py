@@ -28,7 +28,7 @@ BRK_KPROBE = struct.pack("<I", 0xD4200000 | 4 << 5)
 
 ISA = Isa(
     name="arm64",
-    registers=tuple(f"x{n}" for n in range(31)) + ("sp",),
+    registers=(*(f"x{n}" for n in range(31)), "sp"),
     pc="pc",
     sp="sp",
     fp="x29",

@@ -67,7 +67,13 @@ def _once(subject: Subject, plan: Plan, runner: tuple[str, ...]) -> Answers:
     command = [*runner, str(child(subject.isa))]
     try:
         done = subprocess.run(
-            command, input=script(subject, plan), capture_output=True, encoding="utf-8", errors="replace", timeout=PATIENCE
+            command,
+            check=False,
+            input=script(subject, plan),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=PATIENCE,
         )
     except OSError as e:
         raise TramplabError(

@@ -27,7 +27,7 @@ class Files:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and path.read_text("utf-8") != content:
             raise TramplabError(
-                f"two different figures have the id {self.id}, or its files are from an earlier build: `make book` starts from empty."
+                f"two different figures have the id {self.id}, or its files are of an earlier build: `make book` starts from empty."
             )
         path.write_text(content, "utf-8")
         return f"{self.folder.name}/{path.name}"

@@ -53,7 +53,8 @@ def show(study: ModuleType, figure_id: str, rows: pd.DataFrame | None = None) ->
     body = figure.body(frame) if figure.body else None
     answer = figure.answer(frame) if figure.answer else ""
     drawing = figure.chart(frame) if figure.chart else None
-    text = f"{figure.question}\n\n" + (f"{textwrap.fill(answer, INDENTED_WIDTH, break_on_hyphens=False)}\n\n" if answer else "") + table
+    said = f"{textwrap.fill(answer, INDENTED_WIDTH, break_on_hyphens=False)}\n\n" if answer else ""
+    text = f"{figure.question}\n\n{said}{table}"
     text += f"\n{body.text.rstrip()}\n" if body else ""
     citation = _citation(figure, table)
     files = Files(figure_id)

@@ -81,7 +81,7 @@ def pivot(
         table = wide.reset_index()
         table.columns.name = None
         unit = rows.attrs.get("units", {}).get(value)
-        table.attrs["units"] = {name: unit for name in wide.columns} if unit else {}
+        table.attrs["units"] = dict.fromkeys(wide.columns, unit) if unit else {}
         return table
 
     return apply

@@ -53,6 +53,7 @@ class Subject:
         return " ".join(letter for letter, _ in self._attached)
 
     def attach(self, letter: str) -> None:
+        """Attach what a letter stands for."""
         (ops,) = self.kernel.attach(self.function, REQUESTS[letter]())
         self._attached.append((letter, ops))
 
@@ -64,7 +65,7 @@ class Subject:
         """Attach and detach, last one first, until just these are attached, in this order: "a r"."""
         while self.letters != letters:
             if letters.startswith(self.letters):
-                self.attach(letters[len(self.letters) :].split()[0])
+                self.attach(letters[len(self.letters) :].split(maxsplit=1)[0])
             else:
                 self.detach()
 

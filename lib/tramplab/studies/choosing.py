@@ -128,7 +128,8 @@ FIGURES = (
         "fig-choosing",
         "Which trampoline does a function get, and what decides it?",
         table=table,
-        limits="The trampoline that a call ran after every step of random sequences of plain ops and of ops that want all registers, "
+        limits="The trampoline that a call ran after every step of random sequences of plain ops and of ops that want all "
+        "registers, "
         "without further flags and without direct calls.",
     ),
 )

@@ -67,9 +67,7 @@ def jobs(isa: Isa, run: Run, arguments: tuple[str, ...]) -> list[str]:
             out.append(REACH)
         elif o.call or _goes_through(isa, operations, i):
             out.append(CALL)
-        elif stores and set(o.reads) & (set(arguments) - spoiled):
-            out.append(KEEP)
-        elif loads and i > last and set(o.writes) & set(arguments):
+        elif (stores and set(o.reads) & (set(arguments) - spoiled)) or (loads and i > last and set(o.writes) & set(arguments)):
             out.append(KEEP)
         elif set(o.writes) & set(isa.args):
             out.append(PASS)
@@ -140,7 +138,7 @@ FIGURES = (
         "What does each trampoline do with its instructions?",
         rows=lambda frame: with_two(frame).rename(columns={"job": "component", "variant": "hook"}),
         chart=stacked_bars("instructions", stack="component"),
-        table=lambda frame: pivot("instructions", across="component", index=("isa", "hook"))(frame),
+        table=pivot("instructions", across="component", index=("isa", "hook")),
         alt="A panel per ISA: instructions of three trampolines for a function of two arguments, by what they are for. The table "
         "below has every number.",
         limits="Emulated counts of the trampolines' own instructions in one call of a function with two arguments. What an "

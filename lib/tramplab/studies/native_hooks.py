@@ -48,8 +48,9 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
 
     Columns: isa, machine ("here", or the name of a file in data/native/), release, hook, ns (over the unhooked call),
     ratio (to the direct call), cycles (the same by the clock the machine showed), agreed (do the windows?), core (None if
-    none is by its maker), exact (is it the CPU's own?), estimate, low, high (cycles), missed (mispredicted returns, from the replay), counted
-    (mispredicted branches by the CPU, None where it may not be asked), cpu, date, virtual (is it a virtual machine?).
+    none is by its maker), exact (is it the CPU's own?), estimate, low, high (cycles), missed (mispredicted returns, from the
+    replay), counted (mispredicted branches by the CPU, None where it may not be asked), cpu, date, virtual (is it a virtual
+    machine?).
     """
     out = []
     for machine, result in timed.items():

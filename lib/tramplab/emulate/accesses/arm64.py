@@ -17,7 +17,7 @@ _NOTHING = {"prfm", "prfum", "adr", "adrp"}
 
 def accesses(mnemonic: str, operands: str) -> Accesses | None:
     """The accesses of one instruction; None if it is in no table."""
-    first = operands.split(",")[0].strip()
+    first = operands.split(",", maxsplit=1)[0].strip()
     if mnemonic in _NOTHING:
         return NOTHING
     size = 8 if first.startswith("x") or first in {"fp", "lr", "sp"} else 4

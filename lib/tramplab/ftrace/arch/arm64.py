@@ -50,6 +50,7 @@ def boot(s: Site, features, symbols) -> list[Step]:
 
 
 def reaches(s: Site, target: int, features, symbols) -> bool:
+    """Does a BL at the site get there?"""
     return BL.reaches(s.ip, target)
 
 
@@ -59,6 +60,7 @@ def call_bytes(s: Site, target: int, features, symbols) -> bytes:
 
 
 def nop_bytes(s: Site, features, symbols) -> bytes:
+    """What the site holds while nobody traces."""
     return NOP
 
 
@@ -78,6 +80,7 @@ def patch_call(address: int, target: int, why: str, image: Image | None = None) 
 
 
 def write_literal(s: Site, ops: int, why: str) -> Step:
+    """The step that puts an ops in front of a function."""
     return word(s.literal, ops, f"{s.function}: {why}")
 
 

@@ -92,6 +92,7 @@ def call_bytes(s: Site, target: int, features, symbols) -> bytes:
 
 
 def nop_bytes(s: Site, features, symbols) -> bytes:
+    """What the patched part of the site holds while nobody traces."""
     return NOP4 * ((s.body - s.ip) // len(NOP4))
 
 
@@ -122,4 +123,5 @@ def update_code(steps: list[Step], features) -> list[Step]:
 
 
 def write_literal(s: Site, ops: int, why: str) -> Step:
+    """The step that puts an ops in front of a function."""
     return word(s.literal, ops, f"{s.function}: {why}")

@@ -41,6 +41,7 @@ def boot(s: Site, features, symbols) -> list[Step]:
 
 
 def reaches(s: Site, target: int, features, symbols) -> bool:
+    """Does a CALL at the site get there?"""
     return CALL.reaches(s.ip, target)
 
 
@@ -50,6 +51,7 @@ def call_bytes(s: Site, target: int, features, symbols) -> bytes:
 
 
 def nop_bytes(s: Site, features, symbols) -> bytes:
+    """What the site holds while nobody traces."""
     return NOP5
 
 

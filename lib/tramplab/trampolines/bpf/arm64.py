@@ -89,6 +89,7 @@ def _arguments(plan: Plan, f: Frame) -> Iterator[Item]:
 
 
 def cookie(plan: Plan, f: Frame, value: int) -> Iterator[Item]:
+    """Put a program's cookie into the run context."""
     at = f"[sp, #{f.run_ctx + plan.cookie_at}]"
     yield Text(f"mov x10, #{value}\nstr x10, {at}" if value else f"str xzr, {at}")
 
@@ -101,6 +102,7 @@ def prog(struct: int, first: bool) -> Iterator[Item]:
 
 
 def run_ctx(f: Frame, register: str) -> Item:
+    """The address of the run context in a register."""
     return Text(f"add {register}, sp, #{f.run_ctx}")
 
 
@@ -111,22 +113,27 @@ def started(skip: str) -> Iterator[Item]:
 
 
 def start_time() -> Item:
+    """The time that `started` kept as the second argument."""
     return Text("mov x1, x20")
 
 
 def context(f: Frame) -> Item:
+    """The array of arguments as the first argument."""
     return Text(f"add x0, sp, #{f.context}")
 
 
 def keep_result(f: Frame) -> Item:
+    """What was returned becomes the function's result."""
     return Text(f"str x0, [sp, #{f.result}]")
 
 
 def clear_result(f: Frame) -> Item:
+    """The function's result is zero."""
     return Text(f"str xzr, [sp, #{f.result}]")
 
 
 def unless_zero(f: Frame, label: str) -> Iterator[Item]:
+    """Go to a label if the function's result is not zero."""
     yield Text(f"ldr x10, [sp, #{f.result}]")
     yield Jump("x10 is not zero", label)
 

@@ -80,15 +80,18 @@ def _arguments(plan: Plan, f: Frame) -> Iterator[Item]:
 
 
 def cookie(plan: Plan, f: Frame, value: int) -> Iterator[Item]:
+    """Put a program's cookie into the run context."""
     at = f"{plan.cookie_at - f.run_ctx}(s0)"
     yield Text(f"li t1, {value}\nsd t1, {at}" if value else f"sd zero, {at}")
 
 
 def prog(struct: int, first: bool) -> Iterator[Item]:
+    """The program as the first argument."""
     yield Address("a0", struct)
 
 
 def run_ctx(f: Frame, register: str) -> Item:
+    """The address of the run context in a register."""
     return Text(f"addi {register}, s0, -{f.run_ctx}")
 
 
@@ -99,22 +102,27 @@ def started(skip: str) -> Iterator[Item]:
 
 
 def start_time() -> Item:
+    """The time that `started` kept as the second argument."""
     return Text("mv a1, s1")
 
 
 def context(f: Frame) -> Item:
+    """The array of arguments as the first argument."""
     return Text(f"addi a0, s0, -{f.context}")
 
 
 def keep_result(f: Frame) -> Item:
+    """What was returned becomes the function's result."""
     return Text(f"sd a0, -{f.result}(s0)")
 
 
 def clear_result(f: Frame) -> Item:
+    """The function's result is zero."""
     return Text(f"sd zero, -{f.result}(s0)")
 
 
 def unless_zero(f: Frame, label: str) -> Iterator[Item]:
+    """Go to a label if the function's result is not zero."""
     yield Text(f"ld t1, -{f.result}(s0)")
     yield Jump("t1 is not zero", label)
 

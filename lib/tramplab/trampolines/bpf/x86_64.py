@@ -85,14 +85,17 @@ def _arguments(plan: Plan, f: Frame) -> Iterator[Item]:
 
 
 def cookie(plan: Plan, f: Frame, value: int) -> Iterator[Item]:
+    """Put a program's cookie into the run context."""
     yield Text(f"mov edi, {value}\nmov [rbp - {f.run_ctx - plan.cookie_at}], rdi")
 
 
 def prog(struct: int, first: bool) -> Iterator[Item]:
+    """The program as the first argument."""
     yield Address("rdi", struct)
 
 
 def run_ctx(f: Frame, register: str) -> Item:
+    """The address of the run context in a register."""
     return Text(f"lea {register}, [rbp - {f.run_ctx}]")
 
 
@@ -103,22 +106,27 @@ def started(skip: str) -> Iterator[Item]:
 
 
 def start_time() -> Item:
+    """The time that `started` kept as the second argument."""
     return Text("mov rsi, rbx")
 
 
 def context(f: Frame) -> Item:
+    """The array of arguments as the first argument."""
     return Text(f"lea rdi, [rbp - {f.context}]")
 
 
 def keep_result(f: Frame) -> Item:
+    """What was returned becomes the function's result."""
     return Text(f"mov [rbp - {f.result}], rax")
 
 
 def clear_result(f: Frame) -> Item:
+    """The function's result is zero."""
     return Text(f"xor eax, eax\nmov [rbp - {f.result}], rax")
 
 
 def unless_zero(f: Frame, label: str) -> Iterator[Item]:
+    """Go to a label if the function's result is not zero."""
     yield Text(f"cmp qword ptr [rbp - {f.result}], 0")
     yield Jump("not equal", label)
 
