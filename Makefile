@@ -85,7 +85,7 @@ lock: requirements.in  ## resolve requirements.in anew into requirements.txt (wi
 	rm -rf _build/lock
 
 clean:  ## remove what was built (not .venv)
-	rm -rf _build .pytest_cache lib/.pytest_cache lib/.hypothesis lib/*.egg-info requirements.txt.new
+	rm -rf _build .pytest_cache lib/.pytest_cache lib/.hypothesis lib/.mypy_cache lib/*.egg-info requirements.txt.new
 	find lib book -name __pycache__ -type d -exec rm -rf {} +
 
 # $(call debian,PROGRAMS,PACKAGE,TESTS): install a package for some tests where none of its programs is there. Only on Debian:

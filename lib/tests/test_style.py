@@ -1,4 +1,4 @@
-"""The rules of lib/pyproject.toml for Python sources: the package, its tests and bench, and the book's extension keep them."""
+"""The rules of lib/pyproject.toml for Python sources: ruff's for all of them, mypy's for the package."""
 
 import subprocess
 import sys
@@ -10,11 +10,16 @@ from browser import ROOT
 SOURCES = (".", "../book/_ext")
 
 
-def ruff(*arguments: str, text: str | None = None) -> tuple[int, str]:
-    """Exit status and complaints; without a cache, as it takes less than a second."""
-    command = [sys.executable, "-m", "ruff", "check", "--config", "pyproject.toml", "--no-cache", "--output-format", "concise"]
-    done = subprocess.run([*command, *arguments], cwd=ROOT / "lib", input=text, capture_output=True, encoding="utf-8")
+def run(*command: str, text: str | None = None) -> tuple[int, str]:
+    """Exit status and complaints of a module."""
+    there = ROOT / "lib"
+    done = subprocess.run([sys.executable, "-m", *command], cwd=there, input=text, capture_output=True, encoding="utf-8")
     return done.returncode, done.stdout + done.stderr
+
+
+def ruff(*arguments: str, text: str | None = None) -> tuple[int, str]:
+    """Without a cache: it takes less than a second."""
+    return run("ruff", "check", "--config", "pyproject.toml", "--no-cache", "--output-format", "concise", *arguments, text=text)
 
 
 def test_no_rule_is_broken():
@@ -34,3 +39,23 @@ def test_no_rule_is_broken():
 def test_a_broken_rule_is_named(text, rule):
     status, said = ruff("--stdin-filename", "tramplab/made_up.py", "-", text=text)
     assert status == 1 and f" {rule} " in said
+
+
+def test_types_agree():
+    """With the cache in lib/.mypy_cache: a second after the first time."""
+    status, said = run("mypy", "-p", "tramplab")
+    assert status == 0, said
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("def f(x): return x", "no-untyped-def"),
+        ("def f(x: int = None) -> None: ...", "assignment"),
+        ("def f() -> None:\n    n: int = ''", "assignment"),
+    ],
+)
+def test_types_that_do_not_agree_are_named(text, complaint):
+    """The same rules for a program of one line, with a cache of its own: another mypy may be running."""
+    status, said = run("mypy", "--cache-dir=/dev/null", "-c", text)
+    assert status == 1 and f"[{complaint}]" in said

@@ -1,5 +1,6 @@
 """`tramplab` and `python -m tramplab`: the command line, which Ctrl-C ends quietly even before it is there."""
 
+import io
 import os
 import signal
 import sys
@@ -18,11 +19,12 @@ def main() -> int:
         print(f"tramplab: {e}", file=sys.stderr)
         return 2
     signal.signal(signal.SIGINT, usual)
-    sys.stdout.reconfigure(errors="replace")  # what the terminal has no sign for is a question mark, not a crash
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # what the terminal has no sign for is a question mark, not a crash
     return run()
 
 
-def _leave(*_) -> None:
+def _leave(*_: object) -> None:
     os.write(2, b"tramplab: interrupted.\n")
     os._exit(130)
 

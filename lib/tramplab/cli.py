@@ -7,6 +7,10 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
+
+import pandas as pd
 
 from . import isa as isas
 from . import studies
@@ -28,7 +32,7 @@ FORMATS = ("text", "csv", "json")
 
 
 class _Parser(argparse.ArgumentParser):
-    def error(self, message: str):
+    def error(self, message: str) -> NoReturn:
         raise TramplabError(f"{message} (try: {self.prog} --help).")
 
 
@@ -104,7 +108,7 @@ def _hook_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--callbacks", default="1", metavar="K", help="ops to attach (default 1)")
 
 
-def _chosen(args) -> dict:
+def _chosen(args: argparse.Namespace) -> dict:
     return {
         "isa": args.isa,
         "hook": args.hook,
@@ -114,7 +118,7 @@ def _chosen(args) -> dict:
     }
 
 
-def _list(args) -> None:
+def _list(args: argparse.Namespace) -> None:
     print("ISAs:      " + " ".join(isas.ISAS))
     print("Releases:  every mainline release from " + releases.known()[0] + " to " + releases.known()[-1])
     print("           shown in studies: " + " ".join(releases.shown()))
@@ -130,7 +134,7 @@ def _list(args) -> None:
         print(f"  {name:<20}{module.TITLE}")
 
 
-def _run(args) -> None:
+def _run(args: argparse.Namespace) -> None:
     if args.format not in FORMATS:
         raise unknown("format", args.format, FORMATS)
     study = studies.get(args.study)
@@ -147,13 +151,13 @@ def _run(args) -> None:
         sys.stdout.write(text)
 
 
-def _trace(args) -> None:
+def _trace(args: argparse.Namespace) -> None:
     r = run(**_chosen(args))
     print(f"{args.hook} on {r.config}: {r.function.name} returned {r.value}")
     print(r.disassembly())
 
 
-def _measure(args) -> None:
+def _measure(args: argparse.Namespace) -> None:
     m = measure(**_chosen(args), core=args.core)
     if args.json:
         print(json.dumps(m))
@@ -186,11 +190,11 @@ def _print_estimate(e: dict) -> None:
         print(f"{p['name']:<24}{p['value']:>6}{span:>8}{effect:>10}  {p['kind']}")
 
 
-def _claims(args) -> None:
+def _claims(args: argparse.Namespace) -> None:
     sys.stdout.write((ledger.as_json if args.json else ledger.as_text)(args.id))
 
 
-def _cite(args) -> None:
+def _cite(args: argparse.Namespace) -> None:
     link = permalinks.get(args.id)
     study = studies.with_figure(link.id)
     if args.bibtex:
@@ -204,7 +208,7 @@ def _cite(args) -> None:
     sys.stdout.write(text)
 
 
-def study_text(study, frame) -> str:
+def study_text(study: ModuleType, frame: pd.DataFrame) -> str:
     """A study's title and rows in at most 72 columns: its golden table, or where it has none that of its first figure."""
     table = study.golden if hasattr(study, "golden") else study.FIGURES[0].table
     return f"{study.TITLE}\n\n{text_table(table(frame), split='isa')}"
@@ -215,7 +219,7 @@ def expected_file(name: str) -> Path:
     return data_file("releases.yml").parent / "expected" / f"{name}.txt"
 
 
-def _update(args) -> None:
+def _update(args: argparse.Namespace) -> None:
     for study in studies.GOLDEN.values():
         _rewrite(expected_file(study.NAME), study_text(study, study.rows()))
     path = checkout() / "data" / permalinks.FILE

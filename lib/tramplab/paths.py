@@ -7,6 +7,7 @@ import hashlib
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -27,7 +28,7 @@ def data_file(name: str) -> Path:
     return folder / name
 
 
-def read_yaml(text: str) -> object:
+def read_yaml(text: str) -> Any:
     """What a YAML document says; raises yaml.YAMLError."""
     return yaml.load(text, Loader=_LOADER)
 

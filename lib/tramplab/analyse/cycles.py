@@ -72,7 +72,7 @@ def relative(dearer: tuple[Run | Call, Run | Call], cheaper: tuple[Run | Call, R
     """
     pairs = [tuple(Call.of(run) for run in pair) for pair in (dearer, cheaper)]
 
-    def ratio(*change) -> float:
+    def ratio(*change: str) -> float:
         above, below = (_cycles(hooked, core, *change) - _cycles(idle, core, *change) for hooked, idle in pairs)
         if below <= 0:
             raise TramplabError(f"the second hook adds nothing on {core.name}, so nothing is a multiple of it.")
@@ -96,7 +96,7 @@ def _band(core: Core, at: Callable[..., float]) -> Estimate:
 @functools.lru_cache(maxsize=8192)
 def _cycles(call: Call, core: Core, parameter: str | None = None, value: int | None = None) -> float:
     """Cycles per repetition of a call, with all parameters at their values but perhaps one."""
-    if parameter is None:
+    if parameter is None or value is None:
         return pipeline.cycles(_lowered(call, core), call, core.in_order)
     if value == core.values[parameter]:  # one end of a range often is the value itself
         return _cycles(call, core)

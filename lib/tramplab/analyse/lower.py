@@ -97,7 +97,7 @@ class _Lowering:
             fused = self._has("fused_compare") and item.operation.conditional and previous.compares
             items.append(self._item(item, fused, sp))
             previous = item.operation
-        accesses = {use: self.ports[use] for use in ("load", "store", "store_data", "alu") if use in self.ports}
+        accesses: dict[str, int] = {u: self.ports[u] for u in ("load", "store", "store_data", "alu") if u in self.ports}
         return LoweredProgram(
             items, self.values, accesses, len(self.registers), self.program.stores, frozenset(self.looked_up)
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..ftrace.releases import LATEST
 from ..lab.measure import counted, run
 from ..lab.run import Run
@@ -10,7 +12,7 @@ from .cycles import Estimate
 
 
 def measure(
-    isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, core: str | None = None, **overrides
+    isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, core: str | None = None, **overrides: Any
 ) -> dict:
     """What `tramplab measure` prints: the counts (see lab.measure.counted), and
 
@@ -31,7 +33,7 @@ def measure(
     return found
 
 
-def of_run(r: Run, isa: str, hook: str, release: str, args: int, callbacks: int, **stack) -> dict:
+def of_run(r: Run, isa: str, hook: str, release: str, args: int, callbacks: int, **stack: Any) -> dict:
     """The counts and mispredicted returns of a run that was made so. stack: as replay() takes it."""
     replayed = returnstack.replay(r, **stack)
     found = counted(r, isa, hook, release, args, callbacks)

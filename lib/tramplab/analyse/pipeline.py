@@ -160,7 +160,7 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
     v, use = program.values, program.accesses
     window, buffer, per_cycle = v["window"], v["store_buffer"], v["stores_per_cycle"]
     loads_wait, restart_after = v["loads_wait"], v["mispredict"]
-    load_ports, store_ports, alu_ports, data_ports = (use.get(name) for name in ("load", "store", "alu", "store_data"))
+    load_ports, store_ports, alu_ports, data_ports = use["load"], use["store"], use["alu"], use.get("store_data")
     front, take = _FrontEnd(v["fetch"], v["width"]), _Ports().take
     ready = [0] * program.registers  # from when on a register's value can be used
     done = [0] * window  # per instruction: it and everything older is finished

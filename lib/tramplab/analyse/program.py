@@ -124,7 +124,7 @@ def _sources(steps: list[Step]) -> Iterator[Source]:
                 extents.append((address, size))
             else:
                 of = {writers.get(byte) for byte in span}
-                known = sorted(of - {None})
+                known = sorted(n for n in of if n is not None)
                 numbers = tuple(n - per_repetition if n >= per_repetition else -1 - n for n in known)
                 found.append(Source(numbers, len(of) == 1, [extents[n] for n in known] == [(address, size)]))
     return iter(found)

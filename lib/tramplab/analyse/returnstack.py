@@ -128,7 +128,7 @@ def replay(run: Run | Call, entries: int = ENTRIES, callers: int = CALLERS, chec
         Miss(
             e.step,
             call.where(int(call.recording.pc[e.step])),
-            _named(call, chain, predicted),
+            None if predicted is None else _named(call, chain, predicted),
             _named(call, chain, e.went),
         )
         for e, predicted in play(stack, events(call))
@@ -138,7 +138,8 @@ def replay(run: Run | Call, entries: int = ENTRIES, callers: int = CALLERS, chec
         predicted = stack.pop()
         if predicted != actual:
             name = _named(call, chain, actual)
-            where.append(Miss(None, f"the return to {name}", _named(call, chain, predicted), name))
+            said = None if predicted is None else _named(call, chain, predicted)
+            where.append(Miss(None, f"the return to {name}", said, name))
     return ReturnStackResult(own, len(where) - own, callers, entries, tuple(where))
 
 
@@ -166,7 +167,5 @@ def _chain(callers: int) -> list[int]:
     return [-1 - n for n in reversed(range(callers))]
 
 
-def _named(call: Call, chain: list[int], address: int | None) -> str | None:
-    if address is None:
-        return None
+def _named(call: Call, chain: list[int], address: int) -> str:
     return f"caller {-address}" if address in chain else call.where(address)

@@ -104,7 +104,7 @@ class _Play:
         return start
 
     def _is_flags(self, register: str) -> bool:
-        return bool(self.flags) and register == self.flags.name
+        return self.flags is not None and register == self.flags.name
 
     def _states(self, start: dict[str, int]) -> Iterator[dict[str, int]]:
         for state in stepping(self.machine, self.function.address, start):
@@ -138,7 +138,7 @@ class _Play:
         for address, size, value in accesses(self.machine)[0]:
             for word in range(address, address + size, 8):
                 stored = int.from_bytes(self.machine.read(word, 8), "little") if size > 8 else value
-                register = self.meant.get(stored)
+                register = None if stored is None else self.meant.get(stored)
                 if self.top - self.machine.stack.size < word < self.top + _CALLER:
                     self.held.pop(word, None)
                     if register and part == "trampoline" and size >= 8:
@@ -184,7 +184,9 @@ class _Play:
             self.machine.set_register(r, value)
         for place, r in self.held.items():
             if r != self.isa.link:
-                value = self.flags.slot if self._is_flags(r) else _SLOT + _REGISTER * self.numbers[r] + len(self.marked)
+                value = _SLOT + _REGISTER * self.numbers[r] + len(self.marked)
+                if self.flags and r == self.flags.name:
+                    value = self.flags.slot
                 self.machine.write_u64(place, value)
                 self.meant[value] = r
                 self.marked.add(value)

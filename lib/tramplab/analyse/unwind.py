@@ -131,7 +131,7 @@ def watch(kernel: Kernel, caller: Function, function: Function, *arguments: int)
         raise TramplabError(f"{caller.name} did not call {function.name}; choose one of the functions it calls.")
     behind = truth[first][0]
     last = next(n for n in range(first, len(seen) + 1) if n == len(seen) or seen[n][0] == behind)
-    return run, [Boundary(pc, *chains, truth[n]) for n, (pc, *chains) in enumerate(seen[:last]) if n >= first]
+    return run, [Boundary(*at, truth[n]) for n, at in enumerate(seen[:last]) if n >= first]
 
 
 def live(call: Call) -> list[tuple[int, ...]]:

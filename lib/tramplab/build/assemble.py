@@ -32,7 +32,7 @@ def by_keystone(isa: Isa, source: str, address: int = 0) -> bytes:
     if keystone is None or isa.keystone is None:
         raise TramplabError(f"Keystone does not assemble {isa.name} here; use by_clang().")
     try:
-        data, _ = _engine(isa).asm(source, address, as_bytes=True)
+        data, _ = _engine(*isa.keystone).asm(source, address, as_bytes=True)
     except keystone.KsError as e:
         raise TramplabError(f"{isa.name} assembly: {e.message} in {' '.join(source.split())!r}.") from None
     if not data:
@@ -63,6 +63,5 @@ def by_clang(isa: Isa, source: str, address: int = 0) -> bytes:
 
 
 @functools.cache
-def _engine(isa: Isa):
-    arch, mode = isa.keystone
+def _engine(arch: str, mode: str) -> keystone.Ks:
     return keystone.Ks(getattr(keystone, arch), getattr(keystone, mode))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from elftools.dwarf.die import DIE
 from elftools.elf.elffile import ELFFile
 
 
@@ -74,7 +75,7 @@ def asm_offsets(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _struct(die) -> Struct:
+def _struct(die: DIE) -> Struct:
     fields = {}
     for child in die.iter_children():
         if child.tag == "DW_TAG_member" and "DW_AT_name" in child.attributes:
@@ -84,7 +85,7 @@ def _struct(die) -> Struct:
     return Struct(die.attributes["DW_AT_name"].value.decode(), die.attributes["DW_AT_byte_size"].value, fields)
 
 
-def _value(die) -> Value:
+def _value(die: DIE) -> Value:
     """What the type of a DIE makes of a parameter or result."""
     if "DW_AT_type" not in die.attributes:
         return Value(0)
@@ -95,7 +96,7 @@ def _value(die) -> Value:
     return Value(size, of.tag in ("DW_TAG_structure_type", "DW_TAG_union_type"))
 
 
-def _size(die) -> tuple[int, int]:
+def _size(die: DIE) -> tuple[int, int]:
     """(bytes, elements) of a type, through typedefs and qualifiers."""
     if "DW_AT_byte_size" in die.attributes:
         return die.attributes["DW_AT_byte_size"].value, 0

@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,7 +99,7 @@ def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | Non
     return done.stdout
 
 
-def publish(make, name: str) -> Path:
+def publish(make: Callable[[Path], Path], name: str) -> Path:
     """The cached file `name`; if absent, make(folder) -> file builds it in a folder of its own, then it is renamed."""
     final = cache_dir() / name
     if final.is_file():

@@ -91,7 +91,7 @@ def count(
     component_of and symbol_of name what an address belongs to. Raises TramplabError at an instruction whose accesses are
     in no table.
     """
-    weights = {}
+    weights: dict[int, tuple[int, ...]] = {}
     for pc, (times, taken) in tally.issued.items():
         a = decode.accesses_of(isa, instructions[pc])
         weights[pc] = (times, times * a.loads, times * a.stores, times * a.load_bytes, times * a.store_bytes, taken)

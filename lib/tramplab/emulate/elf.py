@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from ..build.types import types
 from ..isa import Isa
@@ -32,9 +33,12 @@ def _parse(elf: ELFFile, path: Path, isa: Isa, components: Mapping[str, str], pa
                 raise ValueError("a segment is cut short")
             flags = seg["p_flags"]
             segments.append(Segment(seg["p_vaddr"], data, seg["p_memsz"], bool(flags & 1), bool(flags & 2)))
+    table = elf.get_section_by_name(SYMBOLS)
+    if not isinstance(table, SymbolTableSection):
+        raise ValueError("there is no table of symbols")
     symbols = {
         s.name: Symbol(s.name, s["st_value"], s["st_size"])
-        for s in elf.get_section_by_name(SYMBOLS).iter_symbols()
+        for s in table.iter_symbols()
         if s.name and not s.name.startswith(("$", ".L")) and s["st_shndx"] not in ("SHN_UNDEF", "SHN_ABS")
     }
     code = []
@@ -42,8 +46,8 @@ def _parse(elf: ELFFile, path: Path, isa: Isa, components: Mapping[str, str], pa
         component = components.get(section.name)
         if component and section["sh_size"]:
             code.append((section["sh_addr"], section["sh_addr"] + section["sh_size"], component))
-    table = elf.get_section_by_name(patch_sites)
-    raw = table.data() if table else b""
+    listed = elf.get_section_by_name(patch_sites)
+    raw = listed.data() if listed else b""
     sites = tuple(int.from_bytes(raw[i : i + 8], "little") for i in range(0, len(raw), 8))
     if not segments or not code:
         raise ValueError("no code in it")

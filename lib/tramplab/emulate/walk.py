@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import TramplabError
@@ -27,7 +27,7 @@ class Moment:
 
 
 def walk(
-    machine: Machine, address: int, registers: dict[str, int], stack: list[int] = ()
+    machine: Machine, address: int, registers: dict[str, int], stack: Sequence[int] = ()
 ) -> tuple[dict[str, int], list[Moment]]:
     """Call a function as Machine.call does, an instruction at a time: the registers at its start, and the moments.
 
@@ -49,7 +49,7 @@ def walk(
 
 
 def stepping(
-    machine: Machine, address: int, registers: dict[str, int], stack: list[int] = ()
+    machine: Machine, address: int, registers: dict[str, int], stack: Sequence[int] = ()
 ) -> Iterator[dict[str, int]]:
     """Call a function as Machine.call does, an instruction at a time: the registers before each, and those at the end.
 

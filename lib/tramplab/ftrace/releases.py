@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import TramplabError, unknown
 from ..isa import ISAS, Isa
@@ -19,7 +20,7 @@ DERIVED = ("site", "counter_bits", "ops")
 class Interval:
     """A value that holds from `since` to `until`, both inclusive tags; None is open. `sure`: read, inferred, recalled."""
 
-    value: object
+    value: Any
     since: str | None
     until: str | None
     source: str
@@ -45,10 +46,10 @@ class Features:
 
     isa: str
     release: str
-    values: dict[str, object]
-    overridden: dict[str, object]
+    values: dict[str, Any]
+    overridden: dict[str, Any]
 
-    def __getitem__(self, name: str) -> object:
+    def __getitem__(self, name: str) -> Any:
         return self.values.get(name, False)
 
     def __str__(self) -> str:

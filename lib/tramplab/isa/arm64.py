@@ -1,11 +1,12 @@
 """arm64 (AArch64), AAPCS64, as the kernel uses it."""
 
 import struct
+from collections.abc import Callable
 
 from .record import LAST, Branch, Isa, ReturnStack, UserSpace
 
 
-def _imm26(opcode: int):
+def _imm26(opcode: int) -> Callable[[int, int], bytes]:
     def encode(pc: int, target: int) -> bytes:
         return struct.pack("<I", opcode | (((target - pc) >> 2) & 0x3FFFFFF))
 

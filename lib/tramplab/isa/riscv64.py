@@ -1,6 +1,7 @@
 """riscv64 (RV64GC), LP64 calling convention, as the kernel uses it."""
 
 import struct
+from collections.abc import Callable
 
 from .record import SPLIT, Branch, Isa, ReturnStack, UserSpace
 
@@ -27,7 +28,7 @@ def jalr(rd: int, rs1: int, low: int) -> bytes:
     return struct.pack("<I", (low & 0xFFF) << 20 | rs1 << 15 | rd << 7 | 0x67)
 
 
-def _pair(register: int):
+def _pair(register: int) -> Callable[[int, int], bytes]:
     def encode(pc: int, target: int) -> bytes:
         upper, low = split_offset(target - pc)
         return auipc(register, upper) + jalr(register, register, low)

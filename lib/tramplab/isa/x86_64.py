@@ -1,11 +1,12 @@
 """x86-64, System V calling convention, as the kernel uses it."""
 
 import struct
+from collections.abc import Callable
 
 from .record import WHOLE, Branch, Isa, ReturnStack, UserSpace
 
 
-def _rel32(opcode: int):
+def _rel32(opcode: int) -> Callable[[int, int], bytes]:
     def encode(pc: int, target: int) -> bytes:
         return struct.pack("<Bi", opcode, target - (pc + 5))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..emulate.counts import COMPONENTS
 from ..errors import TramplabError
 from ..ftrace.releases import LATEST
@@ -23,7 +25,7 @@ FUNCTIONS = (
 )
 
 
-def run(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, **overrides) -> Run:
+def run(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, **overrides: Any) -> Run:
     """Boot a kernel, attach the hook, call a function with `args` integer arguments (1, 2, 3, ...) once.
 
     Raises TramplabError for anything unknown and for hooks that the release never had on the ISA.
@@ -38,7 +40,7 @@ def run(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: in
         return kernel.call(function, *range(1, args + 1))
 
 
-def measure(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, **overrides) -> dict:
+def measure(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, **overrides: Any) -> dict:
     """Run once and return the counts as a dictionary, see counted()."""
     return counted(run(isa, hook, release, args, callbacks, **overrides), isa, hook, release, args, callbacks)
 

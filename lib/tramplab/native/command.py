@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import textwrap
 from collections.abc import Iterable
@@ -27,7 +28,7 @@ _COLUMNS = (
 _SHOWN = ("cpu", "kernel", "virtualised", "governor", "smt", "load", "pinned to", "GHz", "release", "date", "commit")
 
 
-def add(sub) -> None:
+def add(sub: argparse._SubParsersAction) -> None:
     """Add the command to the command line's subparsers."""
     p = sub.add_parser("native", help="the hooks' times on this machine's CPU")
     p.add_argument(
@@ -50,7 +51,7 @@ def add(sub) -> None:
     p.set_defaults(command=native)
 
 
-def native(args) -> None:
+def native(args: argparse.Namespace) -> None:
     """Run it; what ran is printed and saved even where a hook failed, which is the error at the end."""
     rounds, windows = whole_number(args.rounds, "--rounds"), whole_number(args.windows, "--windows")
     count = whole_number(args.args or ("2" if args.shapes else "1"), "--args")

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 from pathlib import Path
+from typing import Any
 
 from .. import isa as isas
 from ..errors import TramplabError
@@ -63,7 +64,7 @@ def facts(cpu: int) -> dict[str, object]:
     }
 
 
-def warnings(facts: dict[str, object]) -> list[str]:
+def warnings(facts: dict[str, Any]) -> list[str]:
     """What a reader of the times should know, one sentence each."""
     out = []
     if facts["virtualised"] != "no":

@@ -102,6 +102,7 @@ def _trouble(subject: Subject, out: Answers) -> tuple[str, str | None]:
         if what not in _REFUSED:
             return f"the native run does not take this much: {what} {address:#x}; ask for fewer hooks.", None
         return _REFUSED[what].format(address=address, why=os.strerror(errno)), None
+    assert out.died is not None  # it came to no end, and refused nothing
     number, pc, address, name = out.died
     state = next((s for s in subject.states if s.name == name), None)
     if state is None:

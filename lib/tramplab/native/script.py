@@ -89,7 +89,7 @@ def _lines(subject: Subject, plan: Plan) -> Iterator[str]:
 
 def _maps(regions: tuple[Region, ...], page: int) -> list[tuple[int, int, bool]]:
     """The pages of some regions as few maps: (address, size, is it text)."""
-    pages = {}
+    pages: dict[int, bool] = {}
     for r in regions:
         pages |= dict.fromkeys(range(r.address & -page, r.address + len(r.data), page), r.text)
     maps: list[tuple[int, int, bool]] = []
@@ -113,9 +113,11 @@ def answers(text: str) -> Answers:
         elif word == "counter":
             out.counters.append(int(rest[0], 16))
         elif word == "died":
-            out.died = (*(int(n, 16) for n in rest[:3]), rest[3])
+            number, pc, address = (int(n, 16) for n in rest[:3])
+            out.died = number, pc, address, rest[3]
         elif word == "refused":
-            out.refused = (rest[0], *(int(n, 16) for n in rest[1:]))
+            at, errno = (int(n, 16) for n in rest[1:])
+            out.refused = rest[0], at, errno
         elif word == "done":
             out.done = True
         elif word == "count":

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -74,10 +75,10 @@ class Subject:
     chain: int
 
 
-def boot(isa: Isa, release: str, **overrides) -> Kernel:
+def boot(isa: Isa, release: str, **overrides: Any) -> Kernel:
     """A lab kernel that is built for a process, booted in the emulator."""
     kernel = Kernel(isa.in_user_space, release, meter=COUNT, **overrides)
-    for register, symbol in isa.user_space.bases:
+    for register, symbol in isa.user_space.bases if isa.user_space else ():
         kernel.machine.set_register(register, kernel.image.address(symbol))
     return kernel
 

@@ -6,6 +6,7 @@ import os
 import statistics
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from ..errors import TramplabError
 from . import host
@@ -36,8 +37,9 @@ class Series:
         columns: dict[str, dict[str, object]] | None = None,
     ):
         self.subject, self.columns = subject, columns or {}
-        self.plan = Plan(host.last_cpu() if cpu is None else cpu, rounds=rounds, counters=COUNTERS)
-        self.facts = host.facts(self.plan.cpu)
+        pinned = host.last_cpu() if cpu is None else cpu
+        self.plan = Plan(pinned, rounds=rounds, counters=COUNTERS)
+        self.facts = host.facts(pinned)
         self.warnings = host.warnings(self.facts)
         self.facts |= {"release": subject.release, "arguments": args, "rounds": rounds}
         self.failures: list[str] = []
@@ -68,8 +70,8 @@ class Series:
             ns = [b / times for b in batches]
             self.windows.setdefault(name, []).append(min(ns))
             self._batches.setdefault(name, []).extend(ns)
-        for name, batches in out.count.items():
-            self._counted.setdefault(name, []).extend(batches)
+        for name, counted in out.count.items():
+            self._counted.setdefault(name, []).extend(counted)
         self._refused = out.counters
 
     @property
@@ -112,7 +114,7 @@ class Series:
         quartiles = statistics.quantiles(ns, n=4, method="inclusive") if len(ns) > 1 else ns * 3
         over = ns[0] - base
         direct = min(self.windows["direct"]) - base if "direct" in self.hooks else 0
-        row = {
+        row: dict[str, Any] = {
             "hook": hook,
             "ns_min": ns[0],
             **dict(zip(("ns_q1", "ns_median", "ns_q3"), quartiles, strict=True)),

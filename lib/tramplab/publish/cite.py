@@ -47,7 +47,8 @@ def place(name: str) -> str:
 def bibtex(name: str) -> str:
     """The BibTeX entry of the chapter that an id is in; of the book itself for its front page."""
     now, link = edition.current(), permalinks.get(name)
-    chapter = permalinks.chapter(link.page).id
+    first = permalinks.chapter(link.page)
+    chapter = first.id if first else name
     title = heading(link.page)
     whole = title == now.title.partition(":")[0]
     fields = {

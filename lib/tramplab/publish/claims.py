@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 
@@ -112,20 +114,21 @@ def parse(text: str) -> dict[str, Claim]:
     return found
 
 
-def _thread(letter: str, entry: object) -> Thread:
+def _thread(letter: str, entry: Any) -> Thread:
     _check(f"thread {letter}", entry, _THREAD)
     if not isinstance(entry["people"], list):
         raise TramplabError(f"{FILE}: thread {letter}: people is a list of names.")
     return Thread(entry["title"], entry["date"], tuple(entry["people"]), entry.get("message", ""))
 
 
-def _claim(place: str, entry: object, threads: dict[str, Thread], chapters: dict[str, str]) -> Claim:
+def _claim(place: str, entry: Any, threads: dict[str, Thread], chapters: dict[str, str]) -> Claim:
     _check(place, entry, _CLAIM)
     name = entry["id"]
     if not isinstance(name, str) or not re.fullmatch(r"[a-z]\d+", name):
         raise TramplabError(f"{FILE}: {place}: an id is a letter and a number, such as v1, not {name!r}.")
     letters = entry["thread"] if isinstance(entry["thread"], list) else [entry["thread"]]
-    named = [("thread", letter, threads) for letter in letters] + [("chapter", entry["chapter"], chapters)]
+    named: list[tuple[str, Any, Collection[str]]] = [("thread", letter, threads) for letter in letters]
+    named.append(("chapter", entry["chapter"], chapters))
     named += [("verdict", entry["expect"], KINDS)] if "expect" in entry else []
     for what, value, known in named:
         if value not in known:

@@ -18,8 +18,13 @@ from tramplab.publish.cite import LIMITS
 class Body(Protocol):
     """Something shown in place of a chart: HTML for a page, text for a terminal."""
 
-    html: str
-    text: str
+    @property
+    def html(self) -> str:
+        """For a page."""
+
+    @property
+    def text(self) -> str:
+        """For a terminal."""
 
 
 @dataclass(frozen=True)

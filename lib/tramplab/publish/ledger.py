@@ -7,7 +7,7 @@ import inspect
 import json
 import textwrap
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tramplab.publish import cite, permalinks, verdict
@@ -124,7 +124,7 @@ def _fill(text: str, width: int, indent: str, first: str) -> str:
     )
 
 
-def _aligned(numbers: dict[str, int | float | str]) -> str:
+def _aligned(numbers: Mapping[str, int | float | str]) -> str:
     """Names and values in two columns, or a paragraph where those do not fit a mail."""
     left = max(map(len, numbers), default=0)
     lines = [f"  {name:<{left}}  {value}" for name, value in numbers.items()]
@@ -202,6 +202,6 @@ def _experiment(claim_id: str) -> list[str]:
     function = verdict.judge_of(claim_id)
     if function is None:
         return []
-    path, line = Path(inspect.getsourcefile(function)), inspect.getsourcelines(function)[1]
+    path, line = Path(inspect.getfile(function)), inspect.getsourcelines(function)[1]
     label = f"{path.parent.name}/{path.name}, line {line}"
     return ["Experiment: " + Files(path.stem).link(".py.txt", label, path.read_text("utf-8"), "text/plain")]

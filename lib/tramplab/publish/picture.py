@@ -48,8 +48,9 @@ def draw_all(folder: Path) -> int:
     most = capacity.at_once(DRAWING)
     command = (sys.executable, "-P", "-m", __spec__.name)
     shares = [specs[n::most] for n in range(min(most, len(specs)))]
-    pipe = {"stderr": subprocess.PIPE, "encoding": "utf-8", "errors": "replace"}
-    drawing = [subprocess.Popen([*command, *share], **pipe) for share in shares]
+    drawing = [
+        subprocess.Popen([*command, *share], stderr=subprocess.PIPE, encoding="utf-8", errors="replace") for share in shares
+    ]
     said = [process.communicate()[1] for process in drawing]
     for process, words in zip(drawing, said, strict=True):
         if process.returncode:

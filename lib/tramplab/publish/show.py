@@ -33,7 +33,7 @@ class Shown:
     def __init__(self, html_text: str, text: str, citation: str):
         self.html, self.text, self.citation = html_text, text, citation
 
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/html": self.html, "text/plain": self.text}
 
     def __repr__(self) -> str:
@@ -109,7 +109,7 @@ def _links(study: ModuleType, figure: Figure, frame: pd.DataFrame, text: str, fi
         files.link(".csv", "CSV", frame.to_csv(index=False, lineterminator="\n"), "text/csv"),
         files.link(".json", "JSON", rows_json(frame, figure.id, figure.question), "application/json"),
     )
-    path, line = Path(inspect.getsourcefile(study)), inspect.getsourcelines(study.rows)[1]
+    path, line = Path(inspect.getfile(study)), inspect.getsourcelines(study.rows)[1]
     code = Files(path.stem).link(
         ".py.txt", f"{path.parent.name}/{path.name}, line {line}", path.read_text("utf-8"), "text/plain"
     )

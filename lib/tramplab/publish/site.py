@@ -7,6 +7,7 @@ any address, or be opened as it is.
 from __future__ import annotations
 
 import filecmp
+import functools
 import html
 import json
 import os
@@ -137,7 +138,7 @@ def _copy(built: Path, target: Path, addition: Callable[[str], str]) -> None:
     shutil.copytree(built, target)
     for path in sorted(target.rglob("*.html")):
         text, page = path.read_text("utf-8"), path.relative_to(target).as_posix()
-        marked = _LINE.sub(lambda found, page=page: f"{found[1]}{found[2]} · {addition(page)}{found[3]}", text)
+        marked = _marked(text, functools.partial(addition, page))
         if marked != text:
             path.write_text(marked, "utf-8")
 
@@ -197,3 +198,8 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
+
+
+def _marked(text: str, says: Callable[[], str]) -> str:
+    """A page with more in its edition line, if it has one."""
+    return _LINE.sub(lambda found: f"{found[1]}{found[2]} · {says()}{found[3]}", text)

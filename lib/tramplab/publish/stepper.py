@@ -60,11 +60,11 @@ def stepper(walks: list[dict], notes: Notes) -> Stepper:
     }
     # "<" is escaped so that no text can end the script element
     script = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-    texts = {walk["isa"]: walk_text(walk, own[walk["isa"]], common) for walk in walks}
-    whole = "\n".join(_text_html(name, text) for name, text in texts.items())
+    plain = {walk["isa"]: walk_text(walk, own[walk["isa"]], common) for walk in walks}
+    whole = "\n".join(_text_html(name, text) for name, text in plain.items())
     return Stepper(
         f'<tl-steps><script type="application/json">{script}</script>\n{whole}</tl-steps>',
-        "\n".join([LEGEND, *texts.values()]),
+        "\n".join([LEGEND, *plain.values()]),
     )
 
 
@@ -110,14 +110,16 @@ def _begins(walk: dict, number: int, wanted: str) -> bool:
 
 def _for_all(notes: dict[tuple[str, int | str], str], widths: dict[str, int]) -> dict[tuple[str, int], str]:
     """Notes for all walks, checked."""
-    for milestone, at in notes:
+    checked = {}
+    for (milestone, at), text in notes.items():
         if milestone not in widths:
             raise unknown("milestone for a note", milestone, widths)
         if not isinstance(at, int) or not 0 <= at < widths[milestone]:
             raise TramplabError(
                 f"a note for all walks is about no step: {milestone} has {widths[milestone]}, counted from 0, and no {at!r}."
             )
-    return dict(notes)
+        checked[milestone, at] = text
+    return checked
 
 
 def _text_html(name: str, text: str) -> str:

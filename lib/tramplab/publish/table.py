@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 
@@ -150,7 +151,7 @@ def _total(columns: list[_Column], gap: int) -> int:
 def _columns(frame: pd.DataFrame) -> list[_Column]:
     """All columns ready to print; named index levels first, one header line per level of the column index."""
     levels = [level for level in frame.index.names if level is not None]
-    names = [(str(level),) for level in levels]
+    names: list[tuple[str, ...]] = [(str(level),) for level in levels]
     names += [tuple(map(str, name)) if isinstance(name, tuple) else (str(name),) for name in frame.columns]
     data = [pd.Series(frame.index.get_level_values(level)) for level in levels]
     data += [frame.iloc[:, i] for i in range(frame.shape[1])]
@@ -172,7 +173,7 @@ def _is_number(values: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
 
 
-def _cell(value: object) -> str:
+def _cell(value: Any) -> str:
     """One cell: '-' for nothing, whole numbers without a point, others with two decimals, text on one line."""
     if pd.isna(value):
         return "-"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -30,7 +30,7 @@ class Verdict:
 
     kind: str
     because: str
-    numbers: dict[str, int | float | str] = field(default_factory=dict)
+    numbers: Mapping[str, int | float | str] = field(default_factory=dict)
     on: str = ""
 
     def __post_init__(self) -> None:

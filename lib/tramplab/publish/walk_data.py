@@ -30,8 +30,8 @@ def pack(walk: dict) -> dict:
     def value(text: str) -> int:
         return values.setdefault(text, len(values))
 
-    start = {**walk["registers"], **walk["memory"]}
-    start = [value(start[name]) if name in start else -1 for name in place]
+    known = {**walk["registers"], **walk["memory"]}
+    start = [value(known[name]) if name in known else -1 for name in place]
     steps = [
         [n for name, text in {**changed, **stores}.items() if name in place for n in (place[name], value(text))]
         + [~place[name] for name in loads]

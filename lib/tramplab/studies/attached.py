@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 from ..emulate.counts import COMPONENTS
 from ..ftrace.ops import Registered
@@ -15,7 +17,7 @@ from ..trampolines.plain import Ops
 FUNCTION = "three_args"
 #: What a letter stands for: plain ops, ops that want all registers, an ops that asks for the recursion guard and so is
 #: called through the assist function, and a direct call.
-REQUESTS = {
+REQUESTS: dict[str, Callable[[], Ops | Direct]] = {
     "a": Ops,
     "b": Ops,
     "r": lambda: Ops(save="regs"),
@@ -93,7 +95,7 @@ class Subject:
         """Make the site and its ops pointer hold these bytes, past all bookkeeping; see `held`."""
         where = self.function.site
         self.kernel.apply([text(where.entry, site, "the site, by hand")])
-        if literal:
+        if where.literal is not None:
             self.kernel.apply([text(where.literal, literal, "the ops pointer, by hand")])
 
     # one call
@@ -123,9 +125,10 @@ class Subject:
         if not self.held[1]:
             return ""
         address = int.from_bytes(self.held[1], "little")
-        return {o.address: letter for letter, o in self._attached}.get(address) or self.kernel.image.where(address)
+        letters = {o.address: letter for letter, o in self._attached}
+        return letters.get(address) or self.kernel.image.where(address) or f"{address:#x}"
 
-    def _way(self, run: Run) -> dict[str, object]:
+    def _way(self, run: Run) -> dict[str, Any]:
         """Where the call went, and what of the registers it left on the way for callbacks to read."""
         hook = [s for s in run.steps if run.component_of(s.pc) not in ("site", "function")]
         first = list(itertools.takewhile(lambda s: run.component_of(s.pc) == "trampoline", hook))

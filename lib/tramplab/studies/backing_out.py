@@ -75,7 +75,8 @@ def backs_out_exactly(frame: pd.DataFrame | None = None, calls: pd.DataFrame | N
         + ", ".join(f"{frame[c].sum()} {what}" for c, what in _WHAT.items())
         + "."
     ]
-    numbers = {"removals": len(frame)} | {what: int(frame[c].sum()) for c, what in _WHAT.items()}
+    numbers: dict[str, int | float | str] = {"removals": len(frame)}
+    numbers |= {what: int(frame[c].sum()) for c, what in _WHAT.items()}
     for sequence, (other, own) in _GUARDED.items():
         (letter,) = {ops for ops in switching.SEQUENCES[sequence] if len(ops) == 1}
         ends = [(p, p.first[letter], p.last[letter]) for p in switching.newest_plays(calls, sequence)]

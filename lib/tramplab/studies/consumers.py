@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -97,7 +99,7 @@ def _frame(kernel: Kernel, run: Run) -> dict[str, object]:
     called = next(i for i, s in enumerate(run.steps) if run.component_of(s.pc) == "callback")
     bottom, top = min(s.sp for s in own), own[0].sp
 
-    def words(steps, stores: bool) -> list[int]:
+    def words(steps: Iterable[Any], stores: bool) -> list[int]:
         accesses = (a for s in steps for a, _, w in s.accesses if w == stores)
         return sorted({a - a % WORD for a in accesses if bottom <= a < top})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -115,7 +116,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
-def numbers(frame: pd.DataFrame) -> dict[str, object]:
+def numbers(frame: pd.DataFrame) -> dict[str, Any]:
     """What the prose quotes: poisoned registers that were claimed dead, those of them that were not, and the ones that carry
     an argument without a change of the result (none may)."""
     claimed = frame[frame["role"].isin(CLAIMED)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from ..analyse.operations import NONE
@@ -109,7 +111,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
-def numbers(frame: pd.DataFrame) -> dict[str, object]:
+def numbers(frame: pd.DataFrame) -> dict[str, Any]:
     """What the prose quotes: how many restores were taken out under functions that need them, and how many results were wrong
     then, by callback ("counts", "clobbers"); "idle": wrong ones where the function does not need them."""
     out: dict[str, object] = {}

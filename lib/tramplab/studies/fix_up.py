@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from ..analyse import cycles
@@ -55,7 +57,7 @@ def rows() -> pd.DataFrame:
 
 
 @once
-def cost() -> dict[str, object]:
+def cost() -> dict[str, Any]:
     """What the fix-up adds to one ops on x86-64: instructions, loads and stores, and per core estimated cycles with their
     band ("skylake", "skylake-band"); the kernel's other parts are built alike, and the function is one that makes no record."""
     with_it, without = (_hooked(pointers) for pointers in (True, False))
@@ -95,7 +97,8 @@ def generated_lacks_the_fixup(frame: pd.DataFrame | None = None) -> Verdict:
     frame = rows() if frame is None else frame
     built = frame[(frame["hook"] == "bpf-fentry") & (frame["records"] != unwinding.NOBODY)]
     kind, on = across(built.assign(truth=built["both"] == 0), BY_ISA)
-    told, found = [], {}
+    told: list[str] = []
+    found: dict[str, int | float | str] = {}
     for isa, own in frame[frame["records"] != unwinding.NOBODY].groupby("isa", sort=False):
         name = {"x86_64": "x86-64"}.get(isa, isa)
         last = own.groupby("hook", sort=False).last()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from ..analyse.program import operation_of
@@ -100,9 +102,9 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return pivot("instructions", across="job", index=("isa", "args", "variant"))(frame[frame["args"].isin((0, 2, 8))])
 
 
-def numbers(frame: pd.DataFrame) -> dict[str, object]:
+def numbers(frame: pd.DataFrame) -> dict[str, Any]:
     """What the prose quotes of the call with two arguments: "x86_64-bare-frame", and the sum, "x86_64-bare"."""
-    out: dict[str, object] = {}
+    out: dict[str, Any] = {}
     for r in with_two(frame).itertuples():
         out[f"{r.isa}-{r.variant}-{r.job}"] = int(r.instructions)
         out[f"{r.isa}-{r.variant}"] = out.get(f"{r.isa}-{r.variant}", 0) + int(r.instructions)
@@ -117,7 +119,8 @@ def live_is_as_good_as_generated(frame: pd.DataFrame | None = None) -> Verdict:
     cases = sums.reset_index().assign(truth=lambda d: d["ops-live"] <= d["bare"])
     kind, on = across(cases, BY_ISA)
     two = with_two(frame).pivot_table(index=["isa", "variant"], columns="job", values="instructions", sort=False)
-    told, found = [], {}
+    told: list[str] = []
+    found: dict[str, int | str] = {}
     for isa in dict.fromkeys(frame["isa"]):
         live, bare = two.loc[isa, "ops-live"], two.loc[isa, "bare"]
         name = {"x86_64": "x86-64"}.get(isa, isa)

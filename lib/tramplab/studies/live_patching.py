@@ -70,7 +70,8 @@ def _row(kernel: Kernel, save: str, callback: str, saved: str) -> dict[str, obje
     run = _call(kernel, SHOWN, callback, saved)
     kernel.machine.set_meter(COUNT)  # of the rest only the results are looked at
     returns = kernel.image.address("lab_returns")
-    before, tally = kernel.machine.read_u64(returns), Counter()
+    before = kernel.machine.read_u64(returns)
+    tally: Counter[str] = Counter()
     for name in CALLS:
         made = passed(kernel, name)
         kind = "stacked" if kernel.passed(made.arguments, {})[1] else "plain"

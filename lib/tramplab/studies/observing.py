@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import struct
+from typing import Any
 
 import pandas as pd
 
@@ -65,7 +66,8 @@ def _watch(isa: str, release: str, observer: str, readable: tuple[str, ...]) -> 
         else:
             # a function can have one direct call
             name = chance.choice([x for x in names if x != "direct" or x not in there])
-            attached.append((name, *kernel.attach(function, REQUESTS[OTHERS[name]]())))
+            (ops,) = kernel.attach(function, REQUESTS[OTHERS[name]]())
+            attached.append((name, ops))
             change = f"+{name}"
         seen, times, value = _call(kernel)
         differs = [f for f, a, b in zip(_FIELDS, first, seen, strict=True) if a != b and f in readable]
@@ -84,7 +86,7 @@ def _call(kernel: Kernel) -> tuple[tuple[int, ...], int, int]:
     return struct.unpack(f"<{len(_FIELDS)}Q", machine.read(where, 8 * len(_FIELDS))), machine.read_u64(counter), value
 
 
-def numbers(frame: pd.DataFrame) -> dict[str, object]:
+def numbers(frame: pd.DataFrame) -> dict[str, Any]:
     """What the prose quotes: switches, calls missed or seen twice, and switches after which something was seen otherwise."""
     return {
         "switches": len(frame),

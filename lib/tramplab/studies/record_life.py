@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pandas as pd
 
@@ -76,7 +77,7 @@ class _Watched(Subject):
     """A subject whose plans are applied one step at a time; `writes` is what the last change did to site and pointer."""
 
     def __init__(self, isa: str, release: str) -> None:
-        self.writes: list[dict[str, object]] = []
+        self.writes: list[dict[str, Any]] = []
         super().__init__(isa, release)
 
     def attach(self, letter: str) -> None:
@@ -88,7 +89,7 @@ class _Watched(Subject):
         self._apply(self.kernel.slowpath.unregister(self._attached[place][1]))
         self._attached.pop(place)
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> dict[str, Any]:
         """The record, the site, and what a call makes of them."""
         site, slowpath = self.function.site, self.kernel.slowpath
         trap = self.kernel.machine.instruction_at(site.ip).mnemonic == "int3"

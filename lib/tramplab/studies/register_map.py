@@ -158,8 +158,8 @@ def in_short(registers: list[str]) -> str:
 
 
 def _follows(before: str, name: str) -> bool:
-    prefix, number = re.fullmatch(r"([a-z]+)(\d+)", name).groups()
-    return before == f"{prefix}{int(number) - 1}"
+    m = re.fullmatch(r"([a-z]+)(\d+)", name)
+    return m is not None and before == f"{m[1]}{int(m[2]) - 1}"
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from ..analyse import cycles
@@ -10,6 +12,7 @@ from ..analyse.cores import get as core
 from ..emulate.machine import RECORD
 from ..isa import ISAS
 from ..lab.kernel import Kernel
+from ..lab.run import Run
 from ..publish.figure import Figure
 from ..publish.verdict import Verdict, across, judges
 from ..trampolines.plain import Ops
@@ -48,7 +51,7 @@ def rows() -> pd.DataFrame:
     return frame
 
 
-def _row(model: Core, save: str, run, idle, clobbered) -> dict[str, object]:
+def _row(model: Core, save: str, run: Run, idle: Run, clobbered: Run) -> dict[str, object]:
     added, gain = cycles.estimate(run, idle, model), cycles.estimate(clobbered, run, model)
     band = {"cycles": added.mid, "low": added.low, "high": added.high}
     band |= {"gain": gain.mid, "gain_low": gain.low, "gain_high": gain.high}
@@ -58,10 +61,10 @@ def _row(model: Core, save: str, run, idle, clobbered) -> dict[str, object]:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Per core and save set, the estimate and its band, and what it is less than with all that C clobbers."""
 
-    def band(r) -> str:
+    def band(r: Any) -> str:
         return f"{r.low:.0f} to {r.high:.0f}"
 
-    def gain(r) -> str:
+    def gain(r: Any) -> str:
         return "-" if r.save == "clobbered" else f"{r.gain:.0f} ({r.gain_low:.0f} to {r.gain_high:.0f})"
 
     out = frame[["isa", "core", "save", "cycles"]].assign(

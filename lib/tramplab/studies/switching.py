@@ -61,7 +61,8 @@ def _played(isa: str, release: str) -> list[dict]:
 
 def _play(subject: Subject, states: tuple[str, ...]) -> list[dict]:
     """Bring a subject into each state in turn, and observe it there."""
-    out, alone = [], None
+    out: list[dict] = []
+    alone = (b"", b"")
     for step, state in enumerate(states):
         if "(" in state:
             shared = subject.held

@@ -127,7 +127,7 @@ def _stretches(kernel: Kernel, records: str, hook: hooks.Hook, callbacks: int) -
         pc = chain.addresses[0]
         return run.symbol_of(pc), run.component_of(pc), verdict.found, verdict.wrong
 
-    out = []
+    out: list[dict[str, object]] = []
     for unwinder, chains in (
         (PLAIN, [(b.plain, b.truth) for b in boundaries]),
         (ENTRY, [(b.at_entry, b.truth) for b in boundaries]),

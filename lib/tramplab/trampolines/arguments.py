@@ -35,12 +35,13 @@ def places(isa: Isa, parameters: Sequence[Value], taken: str | None = None) -> l
     >>> places(ISAS["riscv64"], [word] * 7 + [pair, word])[7:]
     [['a7', 0], [1]]
     """
-    free, stacked, out = [r for r in isa.args if r != taken], 0, []
+    free, stacked = [r for r in isa.args if r != taken], 0
+    out: list[list[Place]] = []
     for i, p in enumerate(parameters, 1):
         require_size(p, f"argument {i}")
         words = -(-p.size // WORD)
         if words <= len(free):
-            out.append(free[:words])
+            out.append([*free[:words]])
             free = free[words:]
             continue
         kept = free if isa.struct_spills == SPLIT else []

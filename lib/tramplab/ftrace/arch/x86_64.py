@@ -8,7 +8,7 @@ from ...isa.x86_64 import CALL, INT3, JMP, NOP5
 from ..layout import fields
 from ..site import Site
 from ..steps import Step, Sync, Wait, block, text, word
-from .common import defines
+from .common import Features, Symbols, defines
 
 #: What overriding a feature by hand brings with it.
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
@@ -22,35 +22,35 @@ CALL_OPCODE, JMP_OPCODE = b"\xe8", b"\xe9"
 _SYNC = Sync.TEXT_POKE
 
 
-def config(features) -> GuestConfig:
+def config(features: Features) -> GuestConfig:
     """Five bytes for the compiler to reserve; landing pads where IBT is on."""
-    flags = ("-fpatchable-function-entry=5",)
+    flags: tuple[str, ...] = ("-fpatchable-function-entry=5",)
     if features["ibt"]:
         flags += ("-fcf-protection=branch",)
     return GuestConfig(defines(features), flags, bool(features["frame_pointer"]))
 
 
-def site(function: str, entry: int, compiled: int, features) -> Site:
+def site(function: str, entry: int, compiled: int, features: Features) -> Site:
     """The site starts where the compiler says, behind the landing pad if there is one; it is its own ip."""
     return Site(function, entry, compiled, compiled + CALL.size, None, compiled)
 
 
-def boot(s: Site, features, symbols) -> list[Step]:
+def boot(s: Site, features: Features, symbols: Symbols) -> list[Step]:
     """The compiler's padding becomes the kernel's five-byte NOP."""
     return [text(s.ip, NOP5, f"{s.function}: the compiler's padding becomes one NOP")]
 
 
-def reaches(s: Site, target: int, features, symbols) -> bool:
+def reaches(s: Site, target: int, features: Features, symbols: Symbols) -> bool:
     """Does a CALL at the site get there?"""
     return CALL.reaches(s.ip, target)
 
 
-def call_bytes(s: Site, target: int, features, symbols) -> bytes:
+def call_bytes(s: Site, target: int, features: Features, symbols: Symbols) -> bytes:
     """What the site holds while it calls target; an odd target (v6.19 on) is jumped to."""
     return JMP.encode(s.ip, target & ~1) if target & 1 else CALL.encode(s.ip, target)
 
 
-def nop_bytes(s: Site, features, symbols) -> bytes:
+def nop_bytes(s: Site, features: Features, symbols: Symbols) -> bytes:
     """What the site holds while nobody traces."""
     return NOP5
 
@@ -97,11 +97,11 @@ def _announced(changes: list[tuple[int, bytes, str, str]], image: Image) -> tupl
     return steps, [word(number, 0, "no breakpoint is left")]
 
 
-def stops_machine(features) -> bool:
+def stops_machine(features: Features) -> bool:
     """Does all of an update happen while every other CPU is stopped?"""
     return False
 
 
-def update_code(steps: list[Step], features) -> list[Step]:
+def update_code(steps: list[Step], features: Features) -> list[Step]:
     """Nothing around the steps: each of them is safe while the other CPUs run."""
     return steps

@@ -106,7 +106,7 @@ def _first(parts: list[str], wanted: str, start: int) -> int | None:
 
 
 def _told(accesses: tuple[Access, ...], say: Wording) -> dict[str, str]:
-    return {say.place(address, size): say.value(value) for address, size, value in accesses}
+    return {say.place(address, size): say.value(value) for address, size, value in accesses if value is not None}
 
 
 def _read_first(moments: list[Moment]) -> tuple[Access, ...]:

@@ -10,7 +10,7 @@ import sys
 # jsonschema, on which Altair rests, imports rfc3987_syntax where that is installed (JupyterLab brings it), and building its
 # grammars takes longer than all the rest. No chart needs them, so here it is not found.
 if "rfc3987_syntax" not in sys.modules:
-    sys.modules["rfc3987_syntax"] = None
+    sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # documented: an import of it fails
     import altair  # noqa: F401
 
     del sys.modules["rfc3987_syntax"]

@@ -26,7 +26,7 @@ def lines(
     value: str,
     over: str,
     series: Names = ("hook",),
-    facet: str = "isa",
+    facet: Names = "isa",
     shared: bool = True,
     columns: int = 3,
     log: str = "",

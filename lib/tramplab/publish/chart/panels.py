@@ -2,7 +2,8 @@
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -10,7 +11,7 @@ from altair.utils.schemapi import debug_mode
 
 from tramplab.errors import TramplabError
 from tramplab.publish.chart.drawing import Drawing
-from tramplab.publish.chart.text import longest_piece, width, wrap
+from tramplab.publish.chart.text import fit, longest_piece, width
 from tramplab.publish.chart.theme import CHARACTER, LINE, NARROW, WIDE, configuration
 from tramplab.publish.table import require_columns, require_unique
 
@@ -74,7 +75,7 @@ def decoration(rows: list[dict]) -> alt.Chart:
     return alt.Chart(alt.InlineData(values=rows))
 
 
-def named(lines: dict[object, list[str]], upright: bool, **options) -> alt.Axis:
+def named(lines: Mapping[Any, list[str]], upright: bool, **options: Any) -> alt.Axis:
     """An axis of names, each printed in the lines given for its value: left of an upright axis, else above it."""
     extra = {value: LINE * (len(parts) - 1) for value, parts in lines.items()}
     move, far, rest = ("labelOffset", -0.5, 0) if upright else ("labelPadding", 1, 4)  # lines are added downwards
@@ -103,7 +104,7 @@ def above(names: list[str], pixels: float) -> tuple[dict[str, list[str]], dict]:
     """Lines and options for names above columns of so many pixels; written from below if a piece is too long."""
     if max(map(longest_piece, names)) * CHARACTER > pixels:
         return {name: [name] for name in names}, {"labelAngle": -90, "minExtent": max(map(width, names)) + 4}
-    return {name: wrap(name, int(pixels // CHARACTER)) for name in names}, {"labelAngle": 0}
+    return {name: fit(name, int(pixels // CHARACTER)) for name in names}, {"labelAngle": 0}
 
 
 def lines_of(data: pd.DataFrame, key: str) -> tuple[dict[str, list[str]], bool]:
@@ -135,7 +136,7 @@ def abreast(pixels: float, panels: int, least: float, most: int) -> int:
     return max(1, min(most, panels, int((pixels + GAP) // (least + GAP))))
 
 
-def layers(*parts: alt.Chart | dict, **properties) -> dict:
+def layers(*parts: alt.Chart | dict, **properties: Any) -> dict:
     """The spec of a chart of layers; a part is a layer, or is made by this function. Decorations keep their data inside.
 
     A dict and no alt.layer(): Altair copies all that is below whenever it puts charts together or sets a property.
@@ -152,7 +153,7 @@ def _plain(chart: alt.Chart) -> dict:
     return made if chart.data is alt.Undefined else made | {"data": {"values": datasets[data["name"]]}}
 
 
-def spec(charts: list[dict | alt.Chart], columns: int, shared_x: bool = False) -> dict:
+def spec(charts: Sequence[dict | alt.Chart], columns: int, shared_x: bool = False) -> dict:
     """The Vega-Lite spec of panels, `columns` of them side by side."""
     chart = alt.concat(data=ROWS, columns=columns, spacing={"row": 12, "column": GAP})
     chart = chart.resolve_scale(x="shared" if shared_x else "independent", y="independent")

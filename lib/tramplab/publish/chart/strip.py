@@ -3,8 +3,9 @@
 import math
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -84,19 +85,21 @@ def _colours(states: list[str], quiet: tuple[str, ...]) -> dict[str, str]:
     return {state: STATES[i % len(STATES)] for i, state in enumerate(coloured)} | dict.fromkeys(quiet, QUIET)
 
 
-def _labels(runs: list[_Run], room: list[float], words: set[str]) -> tuple[list[list[str]], dict[str, str]]:
+def _labels(runs: list[_Run], room: Sequence[float], words: set[str]) -> tuple[list[list[str]], dict[str, str]]:
     """The lines that fit into each run's `room` pixels, and the letter of each state for which no line does.
 
     words: what the chart says elsewhere, so is no such letter.
     """
     free = iter(letter for letter in string.ascii_letters if letter not in words)
-    labels, letters = [], {}
+    labels: list[list[str]] = []
+    letters: dict[str, str] = {}
     for run, pixels in zip(runs, room, strict=True):
         lines = wrap(run.state, int(pixels // CHARACTER))
         if lines is None and run.state not in letters:
-            letters[run.state] = next(free, None)
-            if letters[run.state] is None:
+            letter = next(free, None)
+            if letter is None:
                 raise TramplabError("there are too many states for the width of a page; show fewer steps or lanes.")
+            letters[run.state] = letter
         labels.append(lines or [letters[run.state]])
     return labels, letters
 
@@ -129,7 +132,7 @@ def _layout(data: pd.DataFrame, runs: list[_Run], colours: dict[str, str], name:
     channel = {"x": alt.X, "y": alt.Y}
     step_scale = alt.Scale(domain=[0, len(steps)], reverse=narrow)
     lane_scale = alt.Scale(domain=lanes, paddingInner=EDGE / (wide if narrow else high), paddingOuter=0)
-    where = {
+    where: dict[str, Any] = {
         along: channel[along]("at:Q", scale=step_scale, title=None, axis=step_axis),
         across: channel[across]("lane:N", scale=lane_scale, title=None, axis=lane_axis),
     }
@@ -144,7 +147,7 @@ def _layout(data: pd.DataFrame, runs: list[_Run], colours: dict[str, str], name:
 
 def _marks(colours: dict[str, str], name: str, along: str) -> alt.Chart:
     """A block for every row of the frame; the last of a run leaves a gap, the others reach under the next one."""
-    gap = {f"{along}2Offset": alt.expr("datum.last ? -2 : 0.5")}
+    gap: dict[str, Any] = {f"{along}2Offset": alt.expr("datum.last ? -2 : 0.5")}
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     return (
         alt.Chart()

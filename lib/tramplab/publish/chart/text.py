@@ -64,7 +64,9 @@ def fit(text: str, characters: int) -> list[str]:
     >>> fit("retry in the trampoline", 8)
     ['retry in', 'the', 'trampoline']
     """
-    return wrap(text, max(characters, longest_piece(text)))
+    lines = wrap(text, max(characters, longest_piece(text)))
+    assert lines is not None  # the longest piece fits
+    return lines
 
 
 def spread(wanted: list[float], sizes: list[float], low: float, high: float) -> list[float]:

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
 from ..arguments import Place
 from .code import Address, Call, Item, Label
@@ -97,7 +98,7 @@ def items(plan: Plan, own: ModuleType) -> Iterator[Item]:
     yield from own.leave(plan, frame)
 
 
-def _run(plan: Plan, own: ModuleType, frame, p: Program, skip: str, keeps_result: bool = False) -> Iterator[Item]:
+def _run(plan: Plan, own: ModuleType, frame: Any, p: Program, skip: str, keeps_result: bool = False) -> Iterator[Item]:
     """One program with what goes around it; skipped if the guard says so."""
     if plan.guards:
         yield from own.cookie(plan, frame, p.cookie)
