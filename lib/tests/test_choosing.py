@@ -2,11 +2,11 @@
 
 import pytest
 
+from accounting_model import Facts
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.publish.claims import DEPENDS, FAILS, HOLDS
 from tramplab.studies import choosing, dead_registers, dropped_saves, observing
-from tramplab.studies.attached import NEEDS
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def test_walks_are_the_same_every_time():
 
 def test_every_kind_of_switch_happens(observed):
     for (isa, release, observer), part in observed.groupby(["isa", "release", "observer"]):
-        features = releases.features(ISAS[isa], release, {})
-        names = [name for name, letter in observing.OTHERS.items() if letter not in NEEDS or features[NEEDS[letter]]]
+        had = Facts(isa, release)
+        names = {"plain", "guarded"} | ({"regs"} if had.regs else set()) | ({"direct"} if had.direct else set())
         assert set(part["change"]) == {sign + name for sign in "+-" for name in names}, (isa, release, observer)
         assert part["attached"].str.split().str.len().max() == observing.MOST
 
