@@ -47,6 +47,7 @@ def inside(end: socket.socket, watching: socket.socket, arguments: list[str], ro
     os.environ["TRAMPLAB_ROWS"] = str(rows)
     try:
         from jupyter_book.cli.main import main
+
         from tramplab.build.toolchain import cache_dir
         from tramplab.native import kept
 

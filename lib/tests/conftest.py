@@ -2,7 +2,6 @@
 
 import gc
 import os
-import signal
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -36,9 +35,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_configure(config):
-    """A shell's background job ignores Ctrl-C, and so would what tests start and interrupt. Rows of studies are made once for all tests, see lib/tramplab/studies/once.py; workers of xdist inherit the folder."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Rows of studies are made once for all tests, see lib/tramplab/studies/once.py; workers of xdist inherit the folder."""
     if not hasattr(config, "workerinput"):
         rows = tempfile.TemporaryDirectory(prefix="tramplab-rows-")
         os.environ["TRAMPLAB_ROWS"] = rows.name

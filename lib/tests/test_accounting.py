@@ -60,10 +60,10 @@ def test_random_sequences(isa, release, sequence, last):
             if not s.model.tracers:
                 continue
             s.unregister(s.model.tracers[step % len(s.model.tracers)])
-        elif isinstance(step, Ops) and step.save in SETS and sum(t.own_set for t in s.model.tracers) == MOST_SETS:
-            continue
-        elif not s.register(step):
-            continue
+        else:
+            full = getattr(step, "save", "") in SETS and sum(t.own_set for t in s.model.tracers) == MOST_SETS
+            if full or not s.register(step):
+                continue
         s.check()
         s.play()
     left = list(s.model.tracers)

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from decoded import instructions
 
 from bench.loops import LOOPS
-from decoded import instructions
 from tramplab import TramplabError
 from tramplab.build import assemble
 from tramplab.isa import ISAS

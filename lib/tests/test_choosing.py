@@ -1,8 +1,8 @@
 """Which trampoline is picked, whether callbacks notice, which registers are alive: the runs behind claims s1, s3, v2 and v4."""
 
 import pytest
-
 from accounting_model import Facts
+
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.publish.claims import DEPENDS, FAILS, HOLDS

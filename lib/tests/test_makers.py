@@ -1,5 +1,6 @@
 """Makers of trampolines: a new kind is one folder and one line, and the slow path knows none of them."""
 
+import itertools
 import os
 import re
 import shutil
@@ -99,24 +100,27 @@ def test_what_a_maker_takes_it_gives_back(isa, request_):
     assert len(places) == 1
 
 
+def failing(real, at):
+    """A method that does what the real one does, but raises at a certain call."""
+    calls = itertools.count(1)
+
+    def method(self, *arguments):
+        if next(calls) == at:
+            raise TramplabError("full.")
+        return real(self, *arguments)
+
+    return method
+
+
 def test_a_refused_request_keeps_nothing(monkeypatch):
     """Whatever step of its making fails: the next one gets the place that it had."""
     k = Kernel("x86_64")
     first, steps = k.slowpath.register(Bpf(fentry=2, filter=("one_arg",)))
     k.apply(steps)
     k.detach(first)
-    for failing in ("take", "writes"):
+    for owner, name, at in ((type(k.heap), "take", 3), (type(k.slowpath.memory), "writes", 1)):
         with monkeypatch.context() as m:
-            owner = type(k.heap) if failing == "take" else type(k.slowpath.memory)
-            calls = []
-
-            def fails(self, *arguments, real=getattr(owner, failing)):
-                calls.append(1)
-                if len(calls) == (3 if failing == "take" else 1):
-                    raise TramplabError("full.")
-                return real(self, *arguments)
-
-            m.setattr(owner, failing, fails)
+            m.setattr(owner, name, failing(getattr(owner, name), at))
             with pytest.raises(TramplabError, match="full"):
                 k.attach(k.function("one_arg"), Bpf(fentry=2))
     again, _ = k.slowpath.register(Bpf(fentry=2, filter=("one_arg",)))

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+
 from tramplab.studies import first_callback, once
 
 

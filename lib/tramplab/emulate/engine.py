@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from typing import Any
 
 import unicorn
 from unicorn import (
@@ -48,7 +49,8 @@ class Engine:
     def __init__(self, isa: Isa) -> None:
         self.isa = isa
         arch, mode, model = isa.unicorn
-        self._uc = unicorn.Uc(getattr(unicorn, arch), getattr(unicorn, mode))
+        make: Any = unicorn.Uc  # whose stubs lack methods that it has
+        self._uc = make(getattr(unicorn, arch), getattr(unicorn, mode))
         if model:
             self._uc.ctl_set_cpu_model(model)
         self._uc.ctl_set_tlb_mode(unicorn.UC_TLB_VIRTUAL)
@@ -179,14 +181,15 @@ class Engine:
     @staticmethod
     def addresses() -> tuple[int, int]:
         """Where the library's functions that stop the CPU and read one register lie, for compiled hooks."""
-        return tuple(ctypes.cast(f, ctypes.c_void_p).value for f in (uclib.uc_emu_stop, uclib.uc_reg_read))
+        stop, read = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (uclib.uc_emu_stop, uclib.uc_reg_read))
+        return stop, read
 
     # inside
 
     def _unmapped(self, address: int) -> TramplabError:
         return TramplabError(f"nothing is mapped at {address:#x} in the {self.isa.name} guest.")
 
-    def _on_invalid(self, _uc, kind: int, address: int, _size: int, _value: int, _data) -> bool:
+    def _on_invalid(self, _uc: object, kind: int, address: int, _size: int, _value: int, _data: object) -> bool:
         self._invalid = (_ACCESSES.get(kind, "forbidden access to"), address & _MASK)
         return False
 

@@ -267,6 +267,7 @@ class Machine:
 
     def _make_meter(self, python: bool) -> None:
         lib, engine, sp = None if python else library(), self._engine, self.isa.sp
+        self._meter: CMeter | PyMeter
         if lib is None:
             self._meter = PyMeter(self.text, engine.stop, lambda: engine.register(sp))
         else:

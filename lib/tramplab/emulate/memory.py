@@ -41,7 +41,8 @@ class Memory:
             engine.write(s.address, s.data)
         for a in areas:
             engine.map(a.address, a.size, writable=not a.executable, executable=a.executable)
-        self.text = [(s.address, s.size) for s in (*segments, *areas) if s.executable]
+        self.text = [(s.address, s.size) for s in segments if s.executable]
+        self.text += [(a.address, a.size) for a in areas if a.executable]
         self._decoded: dict[int, decode.Instruction] = {}  # of text as it is now; only poke() changes that
         self._pages: dict[int, bytes] = {}  # of text, likewise
 

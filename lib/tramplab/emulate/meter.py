@@ -263,13 +263,13 @@ class PyMeter:
         counters.executed[self._last] += 1
         return True
 
-    def on_record(self, engine, address: int, size: int, data) -> None:
+    def on_record(self, engine: object, address: int, size: int, data: object) -> None:
         """The same, and record the instruction."""
         if self.on_count(engine, address, size, data):
             self._pc = address
             self._record(address, size, INSTRUCTION, self._read_sp())
 
-    def on_access(self, _engine, kind: int, address: int, size: int, _value, _data) -> None:
+    def on_access(self, _engine: object, kind: int, address: int, size: int, _value: int, _data: object) -> None:
         """The engine's hook at each access to memory: record it."""
         self._record(address, size, STORE if kind == MEM_WRITE else LOAD, 0)
 

@@ -34,7 +34,7 @@ class Situation:
 
 def fault(where: Situation, reason: str) -> GuestFault:
     """The error for a run that the CPU could not go on with; reason is the engine's word for it."""
-    what = reason.split("(")[0].strip().lower()
+    what = reason.split("(", maxsplit=1)[0].strip().lower()
     if where.access:
         kind, address = where.access
         what = f"{kind} {address:#x}"

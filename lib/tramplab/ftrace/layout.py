@@ -100,7 +100,7 @@ class OpsMemory:
     def free(self, ops: Registered) -> list[Step]:
         """The steps that give an ops' hashes and its place in the pool back."""
         blocks = self._blocks.pop(ops.index, ())
-        return [Free(self.heap, at, "a hash of the ops") for at in blocks] + [Free(self, ops.index, "the ops itself")]
+        return [*(Free(self.heap, at, "a hash of the ops") for at in blocks), Free(self, ops.index, "the ops itself")]
 
     def give(self, what: int) -> None:
         """Have a place in the pool back."""

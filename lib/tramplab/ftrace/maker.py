@@ -8,7 +8,7 @@ give it back. Who makes what is in trampolines/.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..errors import TramplabError
 from .ops import Registered, Request
@@ -16,17 +16,17 @@ from .steps import Step
 
 
 class Maker(Protocol):
-    """Of one kind of request."""
+    """Of one kind of request: what it is given to check and to make is of the kind that it serves."""
 
     def serves(self, request: Request) -> bool:
         """Is this request of its kind?"""
         ...
 
-    def check(self, request: Request, functions: tuple[str, ...]) -> None:
+    def check(self, request: Any, functions: tuple[str, ...]) -> None:
         """Raise TramplabError if this release cannot have the request on these functions."""
         ...
 
-    def make(self, request: Request, functions: tuple[str, ...]) -> Registered:
+    def make(self, request: Any, functions: tuple[str, ...]) -> Registered:
         """What is to be registered for a request that was checked; nothing is taken yet."""
         ...
 
@@ -45,4 +45,5 @@ def maker_of(request: Request, makers: Sequence[Maker]) -> Maker:
     for maker in makers:
         if maker.serves(request):
             return maker
-    raise TramplabError(f"nobody makes what a request of the type {type(request).__name__} needs: see tramplab.trampolines for those who do.")
+    kind = type(request).__name__
+    raise TramplabError(f"nobody makes what a request of the type {kind} needs: see tramplab.trampolines for those who do.")

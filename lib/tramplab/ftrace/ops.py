@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..errors import unknown
 
@@ -40,16 +41,17 @@ class Generated:
 class Registered:
     """An ops as the slow path holds it. What its kind decides is filled in by its maker, see ftrace/maker.py.
 
-    func: address of its callback. flags: its FTRACE_OPS_FL_ bits. functions: names that its hashes let through.
-    go_to: address of the function that its callback sends calls to, 0 if it does not. trampoline: address of its own
-    trampoline, 0 if none; trampoline_size: bytes of it that were made for this ops. direct: target of its direct call, 0 if
-    none; from v6.19 x86-64 marks one that is to be jumped to by an odd address. alone: must it be the only one on its
-    functions, and why. must_reach: what the target is called where every site must reach it by itself, with what to do.
-    generated: code that was made for it. structs: addresses of what that code works with, and their names. index: its place
-    in the guest's pool, and address: that of its struct ftrace_ops; both are given to it when it is registered.
+    request: what was asked for, of the kind that its maker serves. func: address of its callback. flags: its FTRACE_OPS_FL_
+    bits. functions: names that its hashes let through. go_to: address of the function that its callback sends calls to, 0 if
+    it does not. trampoline: address of its own trampoline, 0 if none; trampoline_size: bytes of it that were made for this
+    ops. direct: target of its direct call, 0 if none; from v6.19 x86-64 marks one that is to be jumped to by an odd address.
+    alone: why it must be the only one on its functions, "" if it need not. must_reach: what is wrong where a site does not
+    reach it by itself, "" if that is no matter; {} in both stands for the function. generated: code that was made for it.
+    structs: addresses of what that code works with, and their names. index: its place in the guest's pool, and address: that
+    of its struct ftrace_ops; both are given to it when it is registered.
     """
 
-    request: Request
+    request: Any
     func: int
     flags: int
     functions: tuple[str, ...]

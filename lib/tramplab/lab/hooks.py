@@ -8,7 +8,7 @@ from ..ftrace.ops import Request
 from ..trampolines import KINDS
 from ..trampolines.kind import MAX_CALLBACKS, Hook
 
-__all__ = ["HOOKS", "MAX_CALLBACKS", "Hook", "get", "label", "require", "requests"]
+__all__ = ["HOOKS", "MAX_CALLBACKS", "Hook", "get", "label", "requests", "require"]
 
 #: By name, in the order of their kinds.
 HOOKS: dict[str, Hook] = {h.name: h for kind in KINDS for h in kind.hooks}

@@ -40,9 +40,10 @@ class Kernel:
     """A lab kernel, booted and idle.
 
     isa: "x86_64", "arm64" or "riscv64". release: a mainline tag; it decides trampolines, patch sites and core paths.
-    cpus: how many CPUs it has; they run one at a time. traps: breakpoints go through the guest's entry to its handler, which
-    x86-64's patching needs when calls come between its steps; without, one ends a call with an error. overrides: features by name (see data/releases.yml), e.g. call_ops=False; they are shown in str(kernel).
-    meter: "record" (default) sees every access of every call, "count" only counts. guest: the folder of guest sources.
+    overrides: features by name (see data/releases.yml), e.g. call_ops=False; they are shown in str(kernel). meter: "record"
+    (default) sees every access of every call, "count" only counts. guest: the folder of guest sources. cpus: how many CPUs it
+    has; they run one at a time. traps: breakpoints go through the guest's entry to its handler, which x86-64's patching needs
+    when calls come between its steps; without, one ends a call with an error.
     Raises TramplabError for an unknown ISA, release or feature.
     """
 

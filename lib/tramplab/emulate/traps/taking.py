@@ -15,9 +15,10 @@ class Traps:
 
     def __init__(self, engine: Engine, vector: Vector | None) -> None:
         self._engine, self._vector, self._own = engine, vector, MODULES[engine.isa.name]
-        self._seen = ""
+        self._seen, self._entry = "", 0
         self._end_leaving: Callable[[], None] | None = None
         if vector:
+            self._entry = vector.entry
             engine.hook_traps(self._interrupt, self._unknown)
 
     def watch(self) -> None:
@@ -49,7 +50,7 @@ class Traps:
         if self._seen == _LEAVE:
             return self._own.leave(self._engine)
         self._own.enter(self._engine, self._engine.register(self._engine.isa.pc) - self._own.BEHIND)
-        return self._vector.entry
+        return self._entry
 
     def _interrupt(self, number: int) -> None:
         self._seen = _TRAP if number == self._own.INTERRUPT else _OTHER

@@ -64,7 +64,7 @@ def nop_bytes(s: Site, features: Features, symbols: Symbols) -> bytes:
     return NOP
 
 
-def write_sites(changes: list[tuple[Site, bytes, str]], features, image: Image) -> list[Step]:
+def write_sites(changes: list[tuple[Site, bytes, str]], features: Features, image: Image) -> list[Step]:
     """One aligned instruction each, among those the architecture lets one replace while they may be executed."""
     steps: list[Step] = []
     for s, data, why in changes:

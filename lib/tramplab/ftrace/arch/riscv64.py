@@ -96,7 +96,7 @@ def nop_bytes(s: Site, features: Features, symbols: Symbols) -> bytes:
     return NOP4 * ((s.body - s.ip) // len(NOP4))
 
 
-def write_sites(changes: list[tuple[Site, bytes, str]], features, image: Image) -> list[Step]:
+def write_sites(changes: list[tuple[Site, bytes, str]], features: Features, image: Image) -> list[Step]:
     """All sites in turn; how the other harts are kept from them is update_code()'s business."""
     return [text(s.ip, data, f"{s.function}: {why}", INSTRUCTION) for s, data, why in changes]
 

@@ -55,7 +55,7 @@ def nop_bytes(s: Site, features: Features, symbols: Symbols) -> bytes:
     return NOP5
 
 
-def write_sites(changes: list[tuple[Site, bytes, str]], features, image: Image) -> list[Step]:
+def write_sites(changes: list[tuple[Site, bytes, str]], features: Features, image: Image) -> list[Step]:
     """Many sites at once: breakpoint first, then the tails, then the first bytes, with all CPUs in step in between."""
     most = image.symbol("lab_pokes").size // image.struct("lab_poke").size
     steps: list[Step] = []

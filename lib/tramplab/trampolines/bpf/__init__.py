@@ -6,6 +6,9 @@ saves follows from the function's signature, which the kernel has from BTF and t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ...ftrace.ops import Request
 from ..kind import Hook, Kind
 from .request import MOST_PROGRAMS, Bpf
 from .trampolines import BpfTrampolines
@@ -13,17 +16,16 @@ from .trampolines import BpfTrampolines
 __all__ = ["KIND", "MOST_PROGRAMS", "Bpf", "BpfTrampolines"]
 
 
-def _programs(kind: str, what: str) -> Hook:
+def _programs(kind: str, what: str, requests: Callable[[int], list[Request]]) -> Hook:
     """BPF programs of a kind, in one trampoline made for the function."""
-    title = f"{kind} programs, {what}"
-    return Hook(f"bpf-{kind.replace('_', '')}", title, "direct", True, lambda k: [Bpf(**{kind: k})], MOST_PROGRAMS)
+    return Hook(f"bpf-{kind.replace('_', '')}", f"{kind} programs, {what}", "direct", True, requests, MOST_PROGRAMS)
 
 
 KIND = Kind(
     BpfTrampolines,
     (
-        _programs("fentry", "before the function"),
-        _programs("fexit", "behind the function, which the trampoline calls"),
-        _programs("fmod_ret", "that can keep the function from running"),
+        _programs("fentry", "before the function", lambda k: [Bpf(fentry=k)]),
+        _programs("fexit", "behind the function, which the trampoline calls", lambda k: [Bpf(fexit=k)]),
+        _programs("fmod_ret", "that can keep the function from running", lambda k: [Bpf(fmod_ret=k)]),
     ),
 )

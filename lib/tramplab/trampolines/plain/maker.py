@@ -61,7 +61,10 @@ def check_redirecting(request: Ops) -> None:
 
 def registered(image: Image, request: Ops, functions: tuple[str, ...]) -> Registered:
     """An ops as the slow path holds it."""
-    stack = "an ops that changes the stack must be alone on {}, because only its own trampoline restores sp: detach the others first."
+    stack = (
+        "an ops that changes the stack must be alone on {}, because only its own trampoline restores sp: detach the others "
+        "first."
+    )
     return Registered(
         request,
         image.address(request.callback),
