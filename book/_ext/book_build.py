@@ -22,6 +22,7 @@ import book_told
 import book_unfinished
 
 FAILED = 1  # exit status
+LINES = "cache.txt"  # in the folder of a build: what was damaged in the cache, and is mended
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 WRITABLE = "What to do: see that %s is a folder that can be written, on a disk with space, then build again."
 PATIENCE = 10  # seconds for the processes of a build to end by themselves when they are told to
@@ -35,7 +36,8 @@ def inside(end: socket.socket, watching: socket.socket, arguments: list[str], ro
 
     Each study's rows are made once for all pages, see lib/tramplab/studies/once.py: they are kept in a folder that goes with
     the build, so that the next one makes them again. And this machine is timed before anything else runs, unless it has been,
-    because pages are executed side by side: the times, or why there are none, lie in that folder too.
+    because pages are executed side by side: the times, or why there are none, lie in that folder too. And so do the lines on
+    damaged files of the cache, which a page must not print.
     """
     os.setsid()
     for number in SIGNALS:
@@ -48,10 +50,11 @@ def inside(end: socket.socket, watching: socket.socket, arguments: list[str], ro
     try:
         from jupyter_book.cli.main import main
 
-        from tramplab.build.toolchain import cache_dir
+        from tramplab import cache
         from tramplab.native import kept
 
-        cache_dir()  # where it cannot be written, that is said once and not by every page
+        cache.folder()  # where it cannot be written, that is said once and not by every page
+        os.environ[cache.LINES] = str(rows / LINES)
         print(kept.prepare(rows), flush=True)
         os.environ[kept.CHOICE] = str(rows)
         main(arguments)
@@ -122,7 +125,10 @@ def main(arguments: list[str]) -> int:
             signal.signal(number, signal.default_int_handler)
     try:
         with book_unfinished.folder(build) as folder:
-            told, status = watched([*others, "--path-output", str(folder)], folder.resolve() / "rows")
+            rows = folder.resolve() / "rows"
+            told, status = watched([*others, "--path-output", str(folder)], rows)
+            with contextlib.suppress(FileNotFoundError):
+                print((rows / LINES).read_text("utf-8"), end="", file=sys.stderr, flush=True)
             if status == 0:
                 book_unfinished.put(folder / "_build" / kind, build / kind)
                 return 0

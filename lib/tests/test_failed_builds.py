@@ -147,7 +147,7 @@ def test_a_cache_that_cannot_be_written_is_said_once(tmp_path):
     command, environment = book(tmp_path, CELLS)
     (tmp_path / "file").touch()
     lines = last_words(tmp_path, command, environment | {"TRAMPLAB_CACHE": str(tmp_path / "file" / "cache")})
-    where = f"cannot keep compiled images in {tmp_path}/file/cache (Not a directory)"
+    where = f"cannot keep files in {tmp_path}/file/cache (Not a directory)"
     assert lines == [
         f"{where}: set TRAMPLAB_CACHE to a folder that can be written.",
         "What to do: do as it says, then `make book` again.",

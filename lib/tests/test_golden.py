@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tramplab import studies
-from tramplab.build.toolchain import GUEST, cache_dir
+from tramplab import cache, studies
+from tramplab.build.toolchain import GUEST
 from tramplab.cli import expected_file, main, study_text
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
@@ -48,7 +48,7 @@ def test_two_processes_give_identical_rows(tmp_path, capsys):
     assert main(arguments) == 0
     assert capsys.readouterr().out == there and len(there) > 10_000
     images = {p.name: p.read_bytes() for p in tmp_path.glob("*.elf")}
-    assert images == {name: (cache_dir() / name).read_bytes() for name in images} and len(images) >= 10
+    assert images == {name: (cache.folder() / name).read_bytes() for name in images} and len(images) >= 10
 
 
 def test_ten_instructions_counted_by_hand():

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from tramplab.build.toolchain import cache_dir
+from tramplab import cache
 from tramplab.capacity import processors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ PACKAGE = ROOT / "lib" / "tramplab"
 
 # -- imports: what each part may import, besides itself and what everything rests on
 
-BASE = {"errors", "paths", "capacity", "revision"}
+BASE = {"errors", "paths", "cache", "capacity", "revision"}
 BELOW = {
     **{part: set() for part in BASE},
     "isa": set(),
@@ -272,7 +272,7 @@ def small_book(folder: Path, body: str) -> tuple[list[str], dict[str, str]]:
     installed = f"{sys.prefix}/installed"  # -o: the environment this test runs in is taken as it is
     command = ["make", "book", f"VENV={sys.prefix}", "-o", installed]
     # ... and what the other tests have built need not be built again; no page of such a book shows times
-    own = {"TRAMPLAB_CACHE": str(cache_dir()), "TRAMPLAB_TIMES": "off"}
+    own = {"TRAMPLAB_CACHE": str(cache.folder()), "TRAMPLAB_TIMES": "off"}
     return command, {**os.environ, **own, "HOME": str(home), "MAKEFLAGS": "", "MAKELEVEL": "0", "NO_COLOR": "1"}
 
 

@@ -1,8 +1,13 @@
 """The studies of chapter "From counts to time" that need no clock: made-up times in, known ranks and errors out."""
 
-import pytest
-from machines import CPUS, result, shaped
+import random
 
+import pytest
+from damage import DAMAGES
+from machines import CPUS, result, shaped
+from seeds import seeds
+
+from tramplab import cache
 from tramplab.analyse.cores import cores
 from tramplab.errors import TramplabError
 from tramplab.ftrace import releases
@@ -183,6 +188,10 @@ def test_saved_times_of_the_call_and_of_the_jump_are_compared():
 # -- taken once and kept
 
 
+TIMES = {"direct": 4.0}
+TIMING = "timing this machine, for up to a minute"
+
+
 @pytest.fixture
 def fresh(monkeypatch, tmp_path):
     """An empty cache, no choice of times, and a clock that says how often it was asked."""
@@ -206,7 +215,7 @@ def test_a_machine_is_timed_once_per_state_of_the_sources(fresh, monkeypatch):
     first = kept.own(kept.HOOKS)
     kept._own.cache_clear()
     again = kept.own(kept.HOOKS)
-    assert again == load(next(kept.cache_dir().glob("native-hooks-*"))) and again.rows == first.rows and len(fresh) == 1
+    assert again.rows == first.rows and len(fresh) == 1
     monkeypatch.setattr(kept, "_state", lambda: "other")
     kept._own.cache_clear()
     assert kept.own(kept.HOOKS).row("direct")["ns_over"] == 2 and len(fresh) == 2
@@ -218,20 +227,22 @@ def test_kept_times_are_renewed_on_demand(fresh):
     assert kept.renew().row("direct")["ns_over"] == 2 == kept.own(kept.HOOKS).row("direct")["ns_over"] == len(fresh)
 
 
-def test_kept_times_that_cannot_be_read_are_taken_again(fresh):
-    """Cut short, of another edition, or no file at all: none of it is an error."""
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_kept_times_that_are_damaged_are_taken_again(fresh, kind, capsys):
+    """With a line that says so; who asks next has the new ones."""
     kept.own(kept.HOOKS)
-    path = next(kept.cache_dir().glob("native-hooks-*"))
-    for n, damaged in enumerate((path.read_bytes()[:100], b"", b'{"format": 1}', b"\xff\xfe"), 2):
-        path.write_bytes(damaged)
+    (seed,), (hooks_, shapes_) = seeds(f"times {kind}", 1), map(cache.place, kept._names())
+    hooks_.write_bytes(DAMAGES[kind](hooks_.read_bytes(), shapes_.read_bytes(), random.Random(seed)))
+    capsys.readouterr()
+    for said in ([f"tramplab: {hooks_.name} in the cache was damaged and is made again", TIMING], []):
         kept._own.cache_clear()
-        assert kept.own(kept.HOOKS).row("direct")["ns_over"] == n == len(fresh)
-    assert load(path).row("direct")["ns_over"] == len(fresh)
+        assert kept.own(kept.HOOKS).row("direct")["ns_over"] == 2 == len(fresh)
+        assert capsys.readouterr().err.splitlines() == said
 
 
 def test_a_cache_that_cannot_be_written_keeps_nothing_and_stops_nothing(fresh, monkeypatch, tmp_path):
     monkeypatch.setattr(kept, "_state", lambda: "there")
-    (kept.cache_dir() / "native-hooks-there.json").mkdir()
+    cache.place("native-hooks-there.json").mkdir()
     assert kept.own(kept.HOOKS).row("direct")["ns_over"] == 1
     assert kept.prepare(tmp_path).startswith("this machine's times: Agreed")
     assert load(tmp_path / "hooks.json").row("direct")["ns_over"] == 1

@@ -10,9 +10,10 @@ import functools
 import hashlib
 from pathlib import Path
 
+from .. import cache
 from ..errors import TramplabError
 from ..isa import Isa
-from .toolchain import publish, run_tool, version
+from .toolchain import run_tool, version
 
 try:
     import keystone
@@ -59,7 +60,7 @@ def by_clang(isa: Isa, source: str, address: int = 0) -> bytes:
             raise TramplabError(f"{isa.name} assembly: nothing to assemble in {' '.join(source.split())!r}.")
         return folder / "code.bin"
 
-    return publish(make, f"asm-{name[:24]}.bin").read_bytes()
+    return cache.made(make, f"asm-{name[:24]}.bin")
 
 
 @functools.cache

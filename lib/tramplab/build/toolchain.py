@@ -1,7 +1,6 @@
 """Guest sources to ELF images, by the clang and lld inside the `ziglang` wheel.
 
-An image is named by what went into it (sources, flags, compiler version), so a cache entry never goes stale, and it
-appears under its name in one rename, so two builds at once cannot see half of one.
+An image is named by what went into it (sources, flags, compiler version), so what is kept of it never goes stale.
 
 `python -m ziglang clang` is clang itself, without the caching wrapper of `zig cc`: it takes clang's own flags
 (-march, -fpatchable-function-entry=N,M) and keeps no state of its own.
@@ -9,25 +8,21 @@ appears under its name in one rename, so two builds at once cannot see half of o
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..cache import publish
 from ..errors import TramplabError
 from ..isa import Isa
 from .dwarf import asm_offsets
 
-_BUILDING = ".building-"
 GUEST = Path(__file__).resolve().parent.parent / "guest"
 
 _COMMON = (
@@ -66,25 +61,6 @@ def zig() -> str:
     )
 
 
-def cache_dir() -> Path:
-    """Where images are kept: $TRAMPLAB_CACHE, or tramplab/ in the user's cache folder; made if it is not there."""
-    base = os.environ.get("TRAMPLAB_CACHE")
-    folder = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tramplab"
-    with _writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@contextlib.contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as e:
-        raise TramplabError(
-            f"cannot keep compiled images in {folder} ({e.strerror}): set TRAMPLAB_CACHE to a folder that can be written."
-        ) from None
-
-
 def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
     """Run one tool of the compiler wheel, with these variables added to its environment; its complaint is the error."""
     environment = {**os.environ, "LC_ALL": "C", **(env or {})}
@@ -97,24 +73,6 @@ def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | Non
         first = next((line for line in lines if re.search(r"(^|: )(fatal )?error: ", line)), lines[0])
         raise TramplabError(f"the guest does not build ({arguments[0]}): {first.strip().rstrip('.')}.")
     return done.stdout
-
-
-def publish(make: Callable[[Path], Path], name: str) -> Path:
-    """The cached file `name`; if absent, make(folder) -> file builds it in a folder of its own, then it is renamed."""
-    final = cache_dir() / name
-    if final.is_file():
-        return final
-    for left in final.parent.glob(f"{_BUILDING}*"):  # of a build that was killed; none takes an hour
-        with contextlib.suppress(FileNotFoundError):  # another process is done with it
-            if time.time() - left.stat().st_mtime > 3600:
-                shutil.rmtree(left, ignore_errors=True)
-    with _writing(final.parent):
-        folder = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=final.parent))
-    try:
-        os.replace(make(folder), final)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return final
 
 
 def source_files(isa: Isa, guest: Path = GUEST) -> list[Path]:
@@ -143,7 +101,8 @@ def build(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> Path:
 def program(isa: Isa, sources: Path, base: int) -> Path:
     """A static program without a libc, from a folder's *.c and its <isa>.S; linked at base (cached)."""
     files = sorted(f for f in sources.iterdir() if f.suffix in {".c", ".h"} or f.name == f"{isa.name}.S")
-    flags = [f"--target={isa.triple}", *_COMMON, *isa.cflags, "-fpie", f"-ffile-prefix-map={sources}={sources.name}"]
+    flags = [f"--target={isa.triple}", *_COMMON, *isa.cflags, "-fpie", f"-fdebug-compilation-dir={sources.name}"]
+    flags.append(f"-ffile-prefix-map={sources}={sources.name}")
     h = hashlib.sha256(repr((flags[:-1], base, version())).encode())
     for f in files:
         h.update(f.name.encode() + b"\0" + f.read_bytes() + b"\0")

@@ -1,4 +1,4 @@
-"""Struct layouts and prototypes of an image, kept beside it: to read them from DWARF takes longer than to run most hooks."""
+"""Struct layouts and prototypes of an image, kept: to read them from DWARF takes longer than to run most hooks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import elftools
 from elftools.elf.elffile import ELFFile
 
+from .. import cache
 from ..errors import TramplabError
-from ..paths import write_whole
 from . import dwarf
 from .dwarf import Field, Prototype, Struct, Value
 
@@ -21,22 +21,22 @@ from .dwarf import Field, Prototype, Struct, Value
 def types(path: Path) -> tuple[dict[str, Struct], dict[str, Prototype]]:
     """The structs and the functions' prototypes in an ELF file, by name.
 
-    What they are kept in is named by the file's bytes and by what reads them, so it never goes stale; if it is damaged, it is
-    made again. Raises what the ELF reader raises for a damaged image.
+    What they are kept in is named by the file's bytes and by what reads them, so it never goes stale. Raises what the ELF
+    reader raises for a damaged image.
     """
-    data = path.read_bytes()
-    kept = path.with_name(f"{path.name}.{hashlib.sha256(data + _reader()).hexdigest()[:16]}.types")
+    name = f"types-{hashlib.sha256(path.read_bytes() + _reader()).hexdigest()[:24]}.json"
     try:
-        return _decoded(json.loads(kept.read_text("utf-8")))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return _read(path, kept)
+        kept = cache.read(name)
+    except TramplabError:  # there is no cache
+        kept = None
+    return _read(path, name) if kept is None else _decoded(json.loads(kept))
 
 
-def _read(path: Path, kept: Path) -> tuple[dict[str, Struct], dict[str, Prototype]]:
+def _read(path: Path, name: str) -> tuple[dict[str, Struct], dict[str, Prototype]]:
     with path.open("rb") as f:
         found = dwarf.types(ELFFile(f))
     with contextlib.suppress(TramplabError):  # where nothing can be written, the image is read again each time
-        write_whole(kept, json.dumps([{name: asdict(one) for name, one in part.items()} for part in found]))
+        cache.keep(name, json.dumps([{name: asdict(one) for name, one in part.items()} for part in found]))
     return found
 
 
@@ -53,5 +53,5 @@ def _decoded(kept: list[dict[str, dict]]) -> tuple[dict[str, Struct], dict[str, 
 
 @functools.cache
 def _reader() -> bytes:
-    """What decides how debug info is understood."""
-    return Path(dwarf.__file__).read_bytes() + elftools.__version__.encode()
+    """What decides how debug info is understood and written down."""
+    return b"".join(Path(f).read_bytes() for f in (dwarf.__file__, __file__)) + elftools.__version__.encode()

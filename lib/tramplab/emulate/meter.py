@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..build.toolchain import publish, run_tool
+from ..build.toolchain import run_tool
+from ..cache import publish
 from ..errors import TramplabError
 from .engine import Engine
 
@@ -87,7 +88,7 @@ def library() -> ctypes.CDLL | None:
 
     def make(folder: Path) -> Path:
         out = folder / name
-        flags = ["-O2", "-shared", "-fPIC", "-nostdlib", "-fno-sanitize=undefined"]
+        flags = ["-O2", "-g0", "-shared", "-fPIC", "-nostdlib", "-fno-sanitize=undefined"]  # debug info would name the folder
         run_tool(
             "cc", *flags, str(SOURCE), "-o", str(out), cwd=folder, env={"ZIG_LOCAL_CACHE_DIR": str(folder / "zig")}
         )

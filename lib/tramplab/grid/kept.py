@@ -1,4 +1,4 @@
-"""What a grid that was interrupted had finished: a small file per unit, beside the compiled images.
+"""What a grid that was interrupted had finished: a small file per unit, in the cache.
 
 The folder is named by everything that the rows depend on (sources, releases, compiler, emulator, decoder), so nothing in it
 is ever out of date. A grid that was delivered leaves nothing behind.
@@ -13,11 +13,9 @@ import json
 import shutil
 import time
 from dataclasses import asdict
-from pathlib import Path
 
-from ..build.toolchain import cache_dir
-from ..errors import TramplabError
-from ..paths import data_file, sources, write_whole
+from .. import cache
+from ..paths import data_file, sources
 from .cells import Unit
 from .rows import Answer
 
@@ -46,44 +44,33 @@ class Kept:
     """The finished units of one state of the sources."""
 
     def __init__(self, now: str) -> None:
-        self.folder = cache_dir() / f"{_PREFIX}{now}"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as e:
-            raise TramplabError(
-                f"cannot keep what is finished in {self.folder} ({e.strerror}); set TRAMPLAB_CACHE to a folder that can be "
-                "written."
-            ) from None
-        for other in self.folder.parent.glob(f"{_PREFIX}*"):  # of sources that nobody has come back to
-            if other != self.folder and time.time() - other.stat().st_mtime > _OLD:
+        self._name = f"{_PREFIX}{now}"
+        for other in cache.folder().glob(f"{_PREFIX}*"):  # of sources that nobody has come back to
+            if other.name != self._name and time.time() - other.stat().st_mtime > _OLD:
                 shutil.rmtree(other, ignore_errors=True)
 
     def load(self, unit: Unit) -> tuple[list[str], Answer] | None:
-        """A unit's columns and rows; None if it is not finished, or its file is damaged."""
-        try:
-            kept = json.loads(self._file(unit).read_text("utf-8"))
-            columns, rows, refused = kept["columns"], kept["rows"], kept["refused"]
-            whole = kept["unit"] == json.loads(json.dumps(asdict(unit))) and all(len(r) == len(columns) for r in rows)
-        except (OSError, ValueError, KeyError, TypeError):
+        """A unit's columns and rows; None if it is not finished."""
+        if (text := cache.read(self._file(unit))) is None:
             return None
-        complete = len(rows) == len(unit.callbacks) or refused
-        return (columns, Answer(tuple(map(tuple, rows)), refused)) if whole and complete else None
+        kept = json.loads(text)
+        return kept["columns"], Answer(tuple(map(tuple, kept["rows"])), kept["refused"])
 
     def has(self, unit: Unit) -> bool:
         """Is a unit finished?"""
-        return self._file(unit).is_file()
+        return cache.place(self._file(unit)).is_file()
 
     def save(self, unit: Unit, columns: list[str], answer: Answer) -> None:
         """Keep a finished unit, whole or not at all."""
-        write_whole(self._file(unit), json.dumps({"unit": asdict(unit), "columns": columns, **asdict(answer)}))
+        cache.keep(self._file(unit), json.dumps({"columns": columns, **asdict(answer)}))
 
     def forget(self, units: list[Unit]) -> None:
         """Remove these units, and the folder if nothing else is in it."""
         for unit in units:
-            self._file(unit).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # another grid's units, or files that another run is writing
-            self.folder.rmdir()
+            cache.place(self._file(unit)).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # another grid's units, or nothing was kept
+            (cache.folder() / self._name).rmdir()
 
-    def _file(self, unit: Unit) -> Path:
-        name = hashlib.sha256(repr(unit).encode()).hexdigest()[:16]
-        return self.folder / f"{unit.isa}-{unit.hook}-{unit.args}-{name}.json"
+    def _file(self, unit: Unit) -> str:
+        name = hashlib.sha256(repr(unit).encode()).hexdigest()[:24]
+        return f"{self._name}/{unit.isa}-{unit.hook}-{unit.args}-{name}.json"

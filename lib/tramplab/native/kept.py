@@ -1,7 +1,7 @@
 """This machine's own times, taken once and kept; and the ones that were saved in data/native/.
 
 Times differ from run to run. What is shown of them must not differ between two pages, so a machine is timed once per
-state of the sources, and the result is kept beside the compiled images. `tramplab native` always measures anew.
+state of the sources, and the result is kept in the cache. `tramplab native` always measures anew.
 
 $TRAMPLAB_TIMES is `off`, for no times of this machine, or names a folder with other ones: hooks.json and shapes.json as
 `tramplab native --save` writes them, or why there are none in hooks.txt and shapes.txt.
@@ -15,11 +15,11 @@ import os
 import sys
 from pathlib import Path
 
-from ..build.toolchain import cache_dir
+from .. import cache
 from ..errors import TramplabError
 from ..paths import data_file, sources, write_whole
 from . import host
-from .result import Result, load
+from .result import Result, load, parsed
 from .timing import time_both
 
 HOOKS, SHAPES = "hooks", "shapes"
@@ -74,14 +74,13 @@ def _own() -> tuple[Result, Result]:
     """Both kinds, kept or timed now. What cannot be read is timed again, what cannot be kept is used all the same."""
     try:
         host.isa()
-        paths = _paths()
-        try:
-            return load(paths[0]), load(paths[1])
-        except TramplabError:
-            print("timing this machine, for up to a minute", file=sys.stderr, flush=True)
-            both = time_both()
+        found = [(cache.read(name), name) for name in _names()]
+        if all(text is not None for text, _ in found):
+            return tuple(parsed(text, name) for text, name in found)
+        print("timing this machine, for up to a minute", file=sys.stderr, flush=True)
+        both = time_both()
         with contextlib.suppress(TramplabError):  # a build has its own folder for them: see prepare()
-            _keep(both, paths)
+            _keep(both)
         return both
     except TramplabError:
         raise
@@ -93,18 +92,18 @@ def renew() -> Result:
     """Time both kinds anew and keep them in place of what is kept; returns the hooks'. Raises TramplabError where it fails."""
     host.isa()
     both = time_both()
-    _keep(both, _paths())
+    _keep(both)
     _own.cache_clear()
     return both[0]
 
 
-def _keep(both: tuple[Result, Result], paths: list[Path]) -> None:
-    for path, result in zip(paths, both, strict=True):
-        result.save(path)
+def _keep(both: tuple[Result, Result]) -> None:
+    for name, result in zip(_names(), both, strict=True):
+        cache.keep(name, result.as_json())
 
 
-def _paths() -> list[Path]:
-    return [cache_dir() / f"native-{kind}-{_state()}.json" for kind in KINDS]
+def _names() -> list[str]:
+    return [f"native-{kind}-{_state()}.json" for kind in KINDS]
 
 
 def _state() -> str:

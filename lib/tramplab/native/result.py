@@ -97,9 +97,16 @@ class Result:
 def load(path: str | Path) -> Result:
     """Read a saved result; raises TramplabError for a file that is none."""
     try:
-        saved = json.loads(Path(path).read_text("utf-8"))
+        text = Path(path).read_bytes()
     except OSError as e:
         raise TramplabError(f"cannot read {path}: {e.strerror}.") from None
+    return parsed(text, path)
+
+
+def parsed(text: bytes, path: str | Path) -> Result:
+    """The result that a file holds; its path is for the error."""
+    try:
+        saved = json.loads(text)
     except ValueError:
         raise TramplabError(f"{path} is no native result: it is not JSON.") from None
     if not isinstance(saved, dict) or saved.get("format") != _FORMAT:
