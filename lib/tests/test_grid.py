@@ -5,30 +5,30 @@ import csv
 import dataclasses
 import io
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
-from pathlib import Path
+import tty
+from typing import TextIO
 
 import pytest
+from children import children, ended, running, with_processes
 
-from tramplab import Direct, Kernel, TramplabError, cli, paths
+from tramplab import Direct, Kernel, TramplabError, cli, jobs, paths
 from tramplab.analyse.measure import measure
 from tramplab.ftrace.releases import LATEST
 from tramplab.cache import folder
 from tramplab.grid import cells, command, kept, rows
 from tramplab.grid.cells import Unit
-from tramplab.grid.pool import Pool
 from tramplab.grid.progress import Progress
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 
 #: A grid of 12 units and 36 rows, of one ISA, so that it is quick.
 SMALL = ["--isa", "arm64", "--hook", "ops,direct,none,direct+ops", "--args", "0-1,8", "--callbacks", "1-3,5-6"]
-
-
-with_processes = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here to see processes in")
 
 
 @pytest.fixture
@@ -56,26 +56,11 @@ def grid(capsys, cache):
     return run
 
 
-def processes() -> list[tuple[int, int, str]]:
-    """Every process of this machine: its id, its parent's, and its state."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            state, parent = file.read_text("utf-8").rpartition(")")[2].split()[:2]
-            found.append((int(file.parent.name), int(parent), state))
-    return found
-
-
-def running() -> set[int]:
-    """Those that have not ended; one that nobody waited for has."""
-    return {pid for pid, _, state in processes() if state not in "ZX"}
-
-
 def asked(monkeypatch) -> list[Unit]:
     """The units that workers are asked for from now on."""
     seen: list[Unit] = []
-    answers = Pool.answers
-    monkeypatch.setattr(Pool, "answers", lambda self, units: seen.extend(units) or answers(self, units))
+    shared = jobs.shared
+    monkeypatch.setattr(jobs, "shared", lambda work, units, *more: seen.extend(units) or shared(work, units, *more))
     return seen
 
 
@@ -137,6 +122,14 @@ def test_the_same_bytes_with_any_number_of_processes_and_order(grid, tmp_path):
     assert outs[0].read_bytes() == outs[1].read_bytes() == outs[2].read_bytes()
 
 
+def test_the_units_with_most_rows_are_begun_first(grid, monkeypatch):
+    """So that no process is left alone with a long one at the end."""
+    seen = asked(monkeypatch)
+    assert grid(*SMALL)[0] == 0
+    lengths = [len(u.callbacks) for u in seen]
+    assert lengths == sorted(lengths, reverse=True) and set(lengths) == {1, 5}
+
+
 def test_another_release(grid):
     status, out, _ = grid("--isa", "arm64", "--args", "1", "--callbacks", "1", "--release", "v6.1")
     found = {r["hook"]: r for r in csv.DictReader(io.StringIO(out))}
@@ -175,7 +168,7 @@ def test_a_ctrl_c_and_on(grid, cache, tmp_path):
     patience = time.monotonic() + 60
     while not list(cache.glob("grid-*/*.json")) and time.monotonic() < patience:
         time.sleep(0.01)
-    workers = {pid for pid, parent, _ in processes() if parent == process.pid}
+    workers, others = children(process.pid)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130 and len(workers) == 2
@@ -183,7 +176,7 @@ def test_a_ctrl_c_and_on(grid, cache, tmp_path):
     assert 0 < done < 18
     last = f"tramplab: interrupted; {64 * done} of 1152 rows are kept, and the same command goes on from there."
     assert err.splitlines()[-1] == last and "Traceback" not in err
-    assert not workers & running()
+    assert not workers & running() and ended(others)
     assert sorted(os.listdir(tmp_path)) == ["cache", "whole.csv"]
     status, _, err = grid(*chosen, "--out", target)
     assert status == 0 and err.startswith(f"{64 * done} of 1152 rows are there already\n")
@@ -275,83 +268,66 @@ def test_what_nobody_came_back_to_is_removed(cache):
 @with_processes
 def test_a_worker_that_dies_is_a_sentence(cache):
     """Killed from outside, as when memory is short: which signal, at what, and what to do."""
-    with Pool(1) as pool:
-        answers = pool.answers(cells.units(("arm64",), ("ops",)))
+    with jobs.shared(rows.of, cells.units(("arm64",), ("ops",)), 1, command.REMEDY) as answers:
         next(answers)
-        (worker,) = workers = pool.pids
+        workers, _ = children(os.getpid())
+        (worker,) = workers
         os.kill(worker, signal.SIGKILL)
         with pytest.raises(TramplabError, match=r"ended by SIGKILL at ops on arm64 v7.2, . arguments; .* same command"):
             list(answers)
     assert not workers & running()
 
 
-@with_processes
-def test_workers_end_with_the_process_that_made_them(cache):
-    """Even if that one has no time to say so."""
-    program = (
-        "from tramplab.grid import cells, pool\n"
-        "with pool.Pool(2) as p:\n"
-        "    for _ in p.answers(cells.units(('arm64',), ('ops',))):\n"
-        "        print(*p.pids, flush=True)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, encoding="utf-8")
-    workers = set(map(int, process.stdout.readline().split()))
-    process.kill()
-    process.communicate()
-    patience = time.monotonic() + 30
-    while (alive := workers & running()) and time.monotonic() < patience:
-        time.sleep(0.05)
-    assert len(workers) == 2 and not alive
-
-
 def test_what_a_worker_cannot_do_is_its_sentence(cache):
     unit = Unit("arm64", "opps", LATEST, 1, (1,))
-    with Pool(2) as pool, pytest.raises(TramplabError, match="unknown hook 'opps'; did you mean ops"):
-        list(pool.answers([unit]))
-
-
-def test_workers_do_not_see_the_folder_they_are_started_in(cache, monkeypatch, tmp_path):
-    """A file there with the name of a module of Python's own is not taken for it."""
-    (tmp_path / "selectors.py").write_text("raise SystemExit('the wrong one')", "utf-8")
-    (tmp_path / "json.py").write_text("raise SystemExit('the wrong one')", "utf-8")
-    monkeypatch.chdir(tmp_path)
-    with Pool(1) as pool:
-        ((_, _, answer),) = pool.answers([Unit("arm64", "ops", LATEST, 1, (1,))])
-    assert len(answer.rows) == 1
+    with jobs.shared(rows.of, [unit], 2, command.REMEDY) as answers:
+        with pytest.raises(TramplabError, match="unknown hook 'opps'; did you mean ops") as e:
+            list(answers)
+    assert e.value.__cause__ is None
 
 
 # --- Progress
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
+@pytest.fixture
+def terminal():
+    """Opens a terminal of so many columns; what is written to the stream can be read from the file descriptor."""
+    with contextlib.ExitStack() as opened:
+
+        def of(columns: int) -> tuple[TextIO, int]:
+            shown, own = pty.openpty()
+            opened.callback(os.close, shown)
+            tty.setraw(own)
+            termios.tcsetwinsize(own, (24, columns))
+            return opened.enter_context(open(own, "w", encoding="utf-8")), shown
+
+        yield of
 
 
 @pytest.mark.parametrize("columns", [120, 80, 40, 20])
-def test_a_bar_on_a_terminal(monkeypatch, columns):
+def test_a_bar_on_a_terminal(terminal, columns):
     """One line that is written over, never wider than the terminal, and ended before anything else is said."""
-    monkeypatch.setenv("COLUMNS", str(columns))
-    stream = Terminal()
-    with Progress(4113, "rows", stream) as progress:
-        progress.begin(100)
-        for _ in range(4013):
-            progress.add(1)
-    text = stream.getvalue()
+    stream, shown = terminal(columns)
+    with Progress(4113, 100, "rows", stream) as progress:
+        for _ in range(8):
+            progress.add(500)
+            time.sleep(0.11)  # it is drawn ten times a second at most
+        progress.add(13)
+    text = os.read(shown, 1 << 16).decode()
     drawn = text.removesuffix("\n").split("\r")[1:]
     assert text.endswith("\n") and text.count("\n") == 1 and all(len(line) < columns for line in drawn)
-    assert drawn[0].strip().endswith("100 of 4113 rows"[: columns - 1])
+    assert drawn[0].strip().startswith("2%") and drawn[-1].startswith("100%") and len(drawn) > 5
     if columns >= 80:
-        assert len({line.index("]") for line in drawn}) == 1 and "#." in drawn[50] and drawn[-1].count("#") == 40
+        assert "| 100/4113 [" in drawn[0] and "| 4113/4113 [" in drawn[-1]
 
 
 def test_lines_elsewhere_and_nothing_when_quiet(grid):
     stream = io.StringIO()
-    with Progress(1000, "rows", stream) as progress:
-        progress.begin(0)
-        for _ in range(1000):
+    with Progress(1000, 250, "rows", stream) as progress:
+        for _ in range(750):
             progress.add(1)
-    assert stream.getvalue().splitlines() == [f"{n} of 1000 rows" for n in range(100, 1001, 100)]
+    first, *more = stream.getvalue().splitlines()
+    assert first == "250 of 1000 rows are there already" and more == [f"{n} of 1000 rows" for n in range(300, 1001, 100)]
     assert grid("--isa", "arm64", "--hook", "none", "--args", "1", "--quiet")[2] == ""
 
 

@@ -28,7 +28,7 @@ PACKAGE = ROOT / "lib" / "tramplab"
 
 # -- imports: what each part may import, besides itself and what everything rests on
 
-BASE = {"errors", "paths", "cache", "capacity", "revision"}
+BASE = {"errors", "paths", "cache", "jobs", "capacity", "revision"}
 BELOW = {
     **{part: set() for part in BASE},
     "isa": set(),

@@ -6,19 +6,21 @@ import sys
 import tempfile
 from pathlib import Path
 
+from .. import jobs
 from ..capacity import processors
 from ..errors import TramplabError, whole_number
 from ..isa import ISAS
 from ..lab import hooks
 from ..lab.kernel import LATEST
 from ..paths import write_whole
-from . import cells, kept
+from . import cells, kept, rows
 from .cells import Unit
-from .pool import Pool
 from .progress import Progress
 from .rows import Answer
 
 MAX_PROCESSES = 256
+#: What to do about workers that die or cannot be started.
+REMEDY = "what was finished is kept, so run the same command again, with fewer --processes if memory is short"
 
 
 def add(sub) -> None:
@@ -72,8 +74,8 @@ def as_csv(units: list[Unit], found: dict[Unit, tuple[list[str], Answer]]) -> st
     header = next((columns for columns, answer in found.values() if answer.rows), None)
     if header is None:
         raise TramplabError(found[units[0]][1].refused)
-    rows = [header, *(row for u in units for row in found[u][1].rows)]
-    return "".join(",".join(map(str, row)) + "\n" for row in rows)
+    lines = [header, *(row for u in units for row in found[u][1].rows)]
+    return "".join(",".join(map(str, line)) + "\n" for line in lines)
 
 
 def _all(units: list[Unit], store: kept.Kept, processes: int, stream) -> dict[Unit, tuple[list[str], Answer]]:
@@ -81,18 +83,19 @@ def _all(units: list[Unit], store: kept.Kept, processes: int, stream) -> dict[Un
     loaded = ((u, store.load(u)) for u in units)
     found = {u: there for u, there in loaded if there}
     total = sum(len(u.callbacks) for u in units)
-    with Progress(total, "rows", stream) as progress, Pool(processes) as pool:
-        progress.begin(sum(len(u.callbacks) for u in found))
-        try:
-            for unit, columns, answer in pool.answers([u for u in units if u not in found]):
+    todo = sorted((u for u in units if u not in found), key=lambda u: -len(u.callbacks))  # at the end the short ones fill up
+    there = sum(len(u.callbacks) for u in found)
+    try:
+        with Progress(total, there, "rows", stream) as progress, jobs.shared(rows.of, todo, processes, REMEDY) as answers:
+            for unit, (columns, answer) in answers:
                 store.save(unit, columns, answer)
                 found[unit] = columns, answer
                 progress.add(len(unit.callbacks))
-        except KeyboardInterrupt:
-            done = sum(len(u.callbacks) for u in units if store.has(u))
-            raise KeyboardInterrupt(
-                f"interrupted; {done} of {total} rows are kept, and the same command goes on from there."
-            ) from None
+    except KeyboardInterrupt:
+        done = sum(len(u.callbacks) for u in units if store.has(u))
+        raise KeyboardInterrupt(
+            f"interrupted; {done} of {total} rows are kept, and the same command goes on from there."
+        ) from None
     return found
 
 

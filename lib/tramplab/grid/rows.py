@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from ..analyse.measure import of_run
@@ -35,6 +36,16 @@ def flat(measured: dict) -> dict[str, str | int]:
         else:
             out[name] = value
     return out
+
+
+def of(unit: Unit) -> tuple[list[str], Answer]:
+    """The columns and the rows of a unit, on a kernel that this process keeps for the units of its ISA and release."""
+    return answer(unit, _kernel(unit.isa, unit.release))
+
+
+@functools.cache
+def _kernel(isa: str, release: str) -> Kernel:
+    return Kernel(isa, release)
 
 
 def answer(unit: Unit, kernel: Kernel) -> tuple[list[str], Answer]:
