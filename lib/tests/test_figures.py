@@ -12,7 +12,7 @@ import pytest
 
 from tramplab import studies
 from tramplab.errors import TramplabError
-from tramplab.paths import checkout
+from tramplab.paths import checkout, read_yaml
 from tramplab.publish import cite, edition, files, pages, permalinks, picture
 from tramplab.publish.chart import stacked_bars
 from tramplab.publish.edition import Edition
@@ -270,6 +270,23 @@ def test_the_pages_declare_their_labels_and_figures(tmp_path):
     )
     folder = tmp_path.name
     assert pages.addresses(tmp_path) == [f"{folder}/page.html#{name}" for name in ("top", "fig-a", "sub")]
+    assert [said for what, said in pages.declared((tmp_path / "page.md").read_text("utf-8")) if what == pages.HEADING] == [
+        "Top `code`",
+        "Sub",
+    ]
+
+
+@pytest.mark.parametrize("options", ["mystnb: [", "- a list", "mystnb: text"])
+def test_options_of_a_cell_that_cannot_be_read_are_a_sentence(tmp_path, options):
+    (tmp_path / "page.md").write_text(f"# Page\n\n```{{code-cell}}\n---\n{options}\n---\n```\n", "utf-8")
+    with pytest.raises(TramplabError, match=r"page\.md: the options of a cell are no mapping in YAML: .*\.$") as e:
+        pages.addresses(tmp_path)
+    assert "\n" not in str(e.value)
+
+
+def test_pages_are_read_with_the_extensions_of_the_book():
+    config = read_yaml((checkout() / "_config.yml").read_text("utf-8"))
+    assert set(config["parse"]["myst_enable_extensions"]) == pages.EXTENSIONS
 
 
 def test_headings_are_found_by_label():

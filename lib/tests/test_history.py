@@ -7,11 +7,27 @@ import pytest
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.paths import checkout
+from tramplab.publish import pages
 
 TEXT = (checkout() / "book" / "trampoline-switching.md").read_text("utf-8")
-SECTION = TEXT.partition("\n(since)=\n")[2].partition("\n(single-callback-history)=\n")[0]
-ITEMS = re.findall(r"^- \*\*(v\d+\.\d+)\*\*, (\w+)\.(.*?)(?=^- |^\S)", SECTION, re.MULTILINE | re.DOTALL)
 COMMIT = re.compile(r"\b[0-9a-f]{12}\b")
+
+
+def items() -> list[tuple[str, str, str]]:
+    """The items of the section's list: release, how well it is known, and what else is said."""
+    tokens = pages.tokens(TEXT)
+    label, end = ([t.content for t in tokens].index(name) for name in ("since", "single-callback-history"))
+    found = []
+    for token in tokens[label:end]:
+        if token.type == "list_item_open":
+            found.append("")
+        elif token.type == "inline" and token.level > 1:  # a paragraph of the page has level 1
+            found[-1] += f"{token.content}\n"
+    matches = (re.match(r"\*\*(v\d+\.\d+)\*\*, (\w+)\.(.*)", item, re.DOTALL) for item in found)
+    return [m.groups() for m in matches if m]
+
+
+ITEMS = items()
 
 
 def changes() -> dict[str, set[tuple[str, str]]]:

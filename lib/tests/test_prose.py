@@ -4,6 +4,7 @@ What a run or a publication gives is glued into a sentence from the rows or from
 in the source beside a unit was typed by hand.
 """
 
+import itertools
 import re
 
 import pytest
@@ -18,20 +19,26 @@ TYPED = re.compile(
     rf"(?<![\w.-])(?:\d[\d.,]*|(?:{WORDS}))(?:\s+(?:more|fewer|further|added))?\s*(?:{UNITS})(?![\w-])", re.I
 )
 CODE_WIDTH = 69  # the text form indents code by three
-SECTION = re.compile(r"^#{1,6} ")
-LABEL = re.compile(r"^\(([a-z0-9-]+)\)=$")
 
 
-def words_of(text: str) -> list[tuple[int, str]]:
-    """The lines of a page that are prose: outside code, with captions, without roles and inline code."""
-    found, before, metadata = [], "", False
-    for number, line, inside in pages.prose(text):
-        if inside and line == "---":
-            metadata = before.startswith("```{code-cell}")
-        elif not inside or (metadata and not re.match(r"^\s*(mystnb|figure|name|caption|tags):", line)):
-            found.append((number, re.sub(r"\{[\w:-]+\}`[^`]*`|`[^`]*`", "x", line)))
-        before = line
-    return found
+def words_of(text: str, first: int = 1) -> list[tuple[int, str]]:
+    """The lines of a page that are prose: outside code, with captions; roles and inline code are an x."""
+    found: dict[int, str] = {}
+    for token in pages.tokens(text):
+        line = first + token.map[0] if token.map else first
+        if token.type == "html_block":
+            found |= enumerate(token.content.splitlines(), line)
+        elif token.type == "fence":
+            caption = pages.cell(token)[0].get("mystnb", {}).get("figure", {}).get("caption", "")
+            begin = next(iter(caption.splitlines()), "")
+            before = text.splitlines()[line - first : token.map[1]]
+            found |= words_of(caption, line + next(n for n, said in enumerate(before) if begin in said))
+        for part in token.children or ():
+            if part.type in ("softbreak", "hardbreak"):
+                line += 1
+            elif part.type in ("text", "html_inline", "code_inline", "myst_role"):
+                found[line] = found.get(line, "") + (part.content if part.type in ("text", "html_inline") else "x")
+    return sorted(found.items())
 
 
 def typed(text: str) -> list[str]:
@@ -91,23 +98,17 @@ def test_what_is_not_a_typed_measurement_passes(line):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_code_fits_a_terminal(page):
-    fenced = [line for _, line, inside in pages.prose(page.read_text("utf-8")) if inside]
-    assert [
-        line for line in fenced if len(line) > CODE_WIDTH and "caption" not in line and not line.startswith("      ")
-    ] == []
+    blocks = [token for token in pages.tokens(page.read_text("utf-8")) if token.type == "fence"]
+    assert [line for token in blocks for line in pages.cell(token)[1].splitlines() if len(line) > CODE_WIDTH] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_every_section_can_be_cited(page):
     """An explicit label stands in front of every heading, and the label is in the list of permalinks."""
-    lines = [(number, line) for number, line, inside in pages.prose(page.read_text("utf-8")) if not inside]
-    before = ""
-    for number, line in lines:
-        if SECTION.match(line):
-            label = LABEL.match(before)
-            assert label, f"{page.name}, line {number}: no (label)= in front of the heading"
-            assert permalinks.get(label[1]).page == f"book/{page.stem}"
-        before = line or before
+    for before, token in itertools.pairwise(pages.tokens(page.read_text("utf-8"))):
+        if token.type == "heading_open":
+            assert before.type == "myst_target", f"{page.name}, line {token.map[0] + 1}: no (label)= in front of the heading"
+            assert permalinks.get(before.content).page == f"book/{page.stem}"
 
 
 def test_permalinks_are_what_the_book_declares():

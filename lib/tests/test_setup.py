@@ -22,6 +22,7 @@ from packaging.utils import canonicalize_name
 
 from tramplab import cache
 from tramplab.capacity import processors
+from tramplab.publish import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "lib" / "tramplab"
@@ -230,7 +231,9 @@ def test_every_target_is_in_make_help():
 def test_files_that_are_named_exist(name):
     """Every path in backticks, from the root, the package, its tests or the file's own folder; * stands for anything."""
     text = (ROOT / name).read_text("utf-8")
-    named = [n for n in re.findall(r"`([\w./*-]+)`", text) if re.search(r"/[\w*]|\w\.(py|md|yml|csv|txt|S|cff)$", n)]
+    spans = [part.content for token in pages.tokens(text) for part in token.children or () if part.type == "code_inline"]
+    spans = [n for n in spans if re.fullmatch(r"[\w./*-]+", n)]
+    named = [n for n in spans if re.search(r"/[\w*]|\w\.(py|md|yml|csv|txt|S|cff)$", n)]
     folders = (ROOT, PACKAGE, ROOT / "lib" / "tests", (ROOT / name).parent)
     made = r"_build/|/e/|book/<|.*index\.html|\.ci/|NAME"
     absent = [n for n in named if not re.match(made, n) and not any(list(f.glob(n.strip("/"))) for f in folders)]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_setup import small_book
 
-from tramplab.publish import files, permalinks
+from tramplab.publish import files, pages, permalinks
 from tramplab.publish.site import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -241,7 +241,7 @@ def test_every_page_has_a_twin_for_a_terminal(site, page):
     text = (site / f"{page}.txt").read_text("utf-8")
     assert [line for line in text.splitlines() if len(line) > 72 or line != line.rstrip()] == []
     assert "\n\n\n\n" not in text and "<div" not in text and "%s" not in text
-    title = next(line for line in (ROOT / f"{page}.md").read_text("utf-8").splitlines() if line.startswith("# "))[2:]
+    title = pages.heading(page)
     head = text[: text.index("\n\n\n")]
     name = permalinks.chapter(page).id
     built = read_edition(site)

@@ -1,34 +1,59 @@
-"""What the sources of the pages declare: their headings and citable ids. Code blocks are not looked into."""
+"""What the sources of the pages declare: their headings and citable ids. They are read by the parser of the book itself."""
 
 from __future__ import annotations
 
-import re
+import functools
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
 
 from tramplab.errors import TramplabError
-from tramplab.paths import checkout
+from tramplab.paths import checkout, read_yaml
 
-_FENCE = re.compile(r"^(`{3,}|~{3,})")
-_LABEL = re.compile(r"^\(([a-z0-9-]+)\)=\s*$")
-_HEADING = re.compile(r"^#{1,6} +(.*?)\s*$")
-_FIGURE = re.compile(r"^ +name: (fig-[a-z0-9-]+)\s*$")
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+#: Of MyST's extensions those that _config.yml switches on.
+EXTENSIONS = {"colon_fence", "deflist", "attrs_inline"}
+LABEL, HEADING, FIGURE = "label", "heading", "figure"
+_LINE = "---\n"  # before and after a cell's options
 
 
-def prose(text: str) -> Iterator[tuple[int, str, bool]]:
-    """The lines of a page's source: number (from 1), text, and whether it belongs to a fenced block or front matter."""
-    fence, front = None, text.startswith("---\n")
-    for number, line in enumerate(text.splitlines(), 1):
-        mark = _FENCE.match(line)
-        if front:
-            yield number, line, True
-            front = number == 1 or line != "---"
-        elif fence:
-            yield number, line, True
-            fence = None if line.strip() == fence else fence
-        else:
-            fence = mark[1] if mark else None
-            yield number, line, bool(mark)
+@functools.cache
+def _parser() -> MarkdownIt:
+    from markdown_it.renderer import RendererHTML  # a tenth of a second that few commands are to wait for
+    from myst_parser.config.main import MdParserConfig
+    from myst_parser.parsers.mdit import create_md_parser
+
+    return create_md_parser(MdParserConfig(enable_extensions=EXTENSIONS), RendererHTML)
+
+
+def tokens(text: str) -> list[Token]:
+    """A page's source as the blocks that the book is made of; lines in their `map` are counted from 0."""
+    return _parser().parse(text)
+
+
+def cell(token: Token) -> tuple[dict, str]:
+    """The options and the code of a block of code; there are no options where it is no cell. Raises yaml.YAMLError."""
+    if not token.info.startswith("{code-cell}") or not token.content.startswith(_LINE):
+        return {}, token.content
+    options, _, code = token.content.removeprefix(_LINE).partition(_LINE)
+    return read_yaml(options) or {}, code
+
+
+def declared(text: str) -> Iterator[tuple[str, str]]:
+    """What a page declares, in its order: LABEL, HEADING or FIGURE, and its name or text."""
+    for before, token in itertools.pairwise([None, *tokens(text)]):
+        if token.type == "myst_target":
+            yield LABEL, token.content
+        elif token.type == "inline" and before.type == "heading_open":
+            yield HEADING, token.content
+        elif token.type == "fence" and (name := cell(token)[0].get("mystnb", {}).get("figure", {}).get("name")):
+            yield FIGURE, name
 
 
 def heading(page: str, name: str | None = None) -> str:
@@ -36,29 +61,32 @@ def heading(page: str, name: str | None = None) -> str:
 
     Raises TramplabError if there is no such page or label. A figure's heading is that of its section.
     """
-    try:
-        text = (checkout() / f"{page}.md").read_text("utf-8")
-    except OSError:
-        raise TramplabError(f"the book has no page {page}.md.") from None
     wanted, last = name is None, None
-    for _, line, inside in prose(text):
-        if not inside and (match := _HEADING.match(line)):
-            last = match[1]
-            if wanted:
-                return last
-        if name is not None:
-            if not inside and (match := _LABEL.match(line)):
-                wanted = match[1] == name
-            elif inside and last and (match := _FIGURE.match(line)) and match[1] == name:
-                return last
+    for what, said in _declared_by(checkout() / f"{page}.md"):
+        if what == HEADING:
+            last = said
+        elif said == name:
+            wanted = True
+        if wanted and (what == HEADING or (what == FIGURE and last)):
+            return last
     raise TramplabError(f"{page}.md has no heading{f' under the label ({name})=' if name else ''}.")
 
 
 def addresses(folder: Path) -> list[str]:
     """The citable addresses that the pages of a book/ folder declare: section labels and figure names."""
-    found = []
-    for page in sorted(folder.glob("*.md")):
-        for _, line, inside in prose(page.read_text("utf-8")):
-            if match := (_FIGURE if inside else _LABEL).match(line):
-                found.append(f"{folder.name}/{page.stem}.html#{match[1]}")
-    return found
+    return [
+        f"{folder.name}/{page.stem}.html#{said}"
+        for page in sorted(folder.glob("*.md"))
+        for what, said in _declared_by(page)
+        if what != HEADING
+    ]
+
+
+def _declared_by(path: Path) -> list[tuple[str, str]]:
+    name = f"{path.parent.name}/{path.name}"
+    try:
+        return list(declared(path.read_text("utf-8")))
+    except OSError:
+        raise TramplabError(f"the book has no page {name}.") from None
+    except (yaml.YAMLError, AttributeError) as e:
+        raise TramplabError(f"{name}: the options of a cell are no mapping in YAML: {' '.join(str(e).split())}.") from None
