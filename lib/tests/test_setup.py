@@ -49,6 +49,10 @@ BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"
 
 # One module each; charts are made in one package.
 ENGINES = {
+    "concurrent": "jobs.py",
+    "multiprocessing": "jobs.py",
+    "tqdm": "grid/progress.py",
+    "myst_parser": "publish/pages.py",
     "unicorn": "emulate/engine.py",
     "capstone": "emulate/decode.py",
     "keystone": "build/assemble.py",
