@@ -137,13 +137,13 @@ def test_workers_end_with_the_process_that_made_them(number):
     """Even if that one has no time to say so, and they are at work."""
     program = (
         "import sys, time\n"
-        "sys.path.insert(0, %r)\n"
+        f"sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
         "import test_jobs\n"
         "from tramplab import jobs\n"
         "with jobs.shared(test_jobs.sleep, [0.5, 0.6, 60, 61], 2, '') as results:\n"
         "    print(*(next(results)[1] for _ in range(2)), flush=True)\n"
         "    time.sleep(60)\n"
-    ) % os.path.dirname(__file__)
+    )
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, encoding="utf-8")
     workers = set(map(int, process.stdout.readline().split()))
     assert workers == children(process.pid)[0] and len(workers) == 2 and workers <= running()

@@ -1,5 +1,6 @@
 """Permalinks in the built book: short links, what moved, and the checks that none is lost."""
 
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
@@ -66,7 +67,7 @@ def moved_book(folder, listed=LIST, index="", new=NEW):
     (folder / "_toc.yml").write_text(yaml.safe_dump(toc), "utf-8")
     (folder / "data").mkdir()
     (folder / "data" / permalinks.FILE).write_text(listed, "utf-8")
-    (folder / "data" / "releases.yml").write_text("", "utf-8")
+    shutil.copy(ROOT / "data" / "releases.yml", folder / "data" / "releases.yml")  # which the package reads when imported
     (folder / "CITATION.cff").write_text((ROOT / "CITATION.cff").read_text("utf-8"), "utf-8")
     environment |= {"TRAMPLAB_DATA": str(folder / "data"), "TRAMPLAB_URL": "https://example.org/x"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")

@@ -10,16 +10,16 @@ from browser import ROOT
 SOURCES = (".", "../book/_ext")
 
 
-def run(*command: str, text: str | None = None) -> tuple[int, str]:
+def run(*command: str, given: str | None = None) -> tuple[int, str]:
     """Exit status and complaints of a module."""
     there = ROOT / "lib"
-    done = subprocess.run([sys.executable, "-m", *command], cwd=there, input=text, capture_output=True, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-m", *command], cwd=there, input=given, capture_output=True, encoding="utf-8")
     return done.returncode, done.stdout + done.stderr
 
 
-def ruff(*arguments: str, text: str | None = None) -> tuple[int, str]:
+def ruff(*arguments: str, given: str | None = None) -> tuple[int, str]:
     """Without a cache: it takes less than a second."""
-    return run("ruff", "check", "--config", "pyproject.toml", "--no-cache", "--output-format", "concise", *arguments, text=text)
+    return run("ruff", "check", "--config", "pyproject.toml", "--no-cache", "--output-format", "concise", *arguments, given=given)
 
 
 def test_no_rule_is_broken():
@@ -37,7 +37,7 @@ def test_no_rule_is_broken():
     ],
 )
 def test_a_broken_rule_is_named(text, rule):
-    status, said = ruff("--stdin-filename", "tramplab/made_up.py", "-", text=text)
+    status, said = ruff("--stdin-filename", "tramplab/made_up.py", "-", given=text)
     assert status == 1 and f" {rule} " in said
 
 

@@ -16,11 +16,12 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .errors import TramplabError
 
-Job, Result = TypeVar("Job"), TypeVar("Result")
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 PATIENCE = 5  # seconds for workers to end when nobody wants more of them
 
 
@@ -75,9 +76,9 @@ class _Workers(SpawnContext):
         self.at = self.RawArray("q", [-1] * most)  # the number of the job that each is at
         self.over = self.RawValue("b", False)
 
-    def Process(self, *args, **kwargs) -> BaseProcess:
+    def Process(self, *args: Any, **options: Any) -> BaseProcess:  # type: ignore[override]  # a class there, a function here
         """As its pool starts one; its name is its place in `at`."""
-        process = super().Process(*args, **kwargs, name=str(len(self._started)))
+        process = super().Process(*args, **{**options, "name": str(len(self._started))})
         self._started.append(process)
         return process
 
@@ -90,7 +91,7 @@ class _Workers(SpawnContext):
     def kill(self) -> None:
         """Every one, and what it started, such as a compiler."""
         for process in self._started:
-            if process.is_alive():
+            if process.is_alive() and process.pid:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.kill()
@@ -115,17 +116,20 @@ def _from_here() -> Iterator[None]:
 
 # --- In a worker
 
-_mine: dict[str, object] = {}
+_mine: dict[str, Any] = {}
 
 
-def _begin(at, over) -> None:
+def _begin(at: Any, over: Any) -> None:
+    """Shared memory: the jobs that the workers are at, and whether nobody wants more of them."""
     os.setsid()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _mine.update(at=at, over=over, place=int(multiprocessing.current_process().name))
 
 
 def _end_with_parent() -> None:
-    multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
+    parent = multiprocessing.parent_process()
+    if parent:
+        multiprocessing.connection.wait([parent.sentinel])
     os.killpg(0, signal.SIGKILL)
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from pathlib import Path
+from typing import TextIO
 
 from .. import jobs
 from ..capacity import processors
 from ..errors import TramplabError, whole_number
+from ..ftrace.releases import LATEST
 from ..isa import ISAS
 from ..lab import hooks
-from ..lab.kernel import LATEST
 from ..paths import write_whole
 from . import cells, kept, rows
 from .cells import Unit
@@ -23,7 +25,7 @@ MAX_PROCESSES = 256
 REMEDY = "what was finished is kept, so run the same command again, with fewer --processes if memory is short"
 
 
-def add(sub) -> None:
+def add(sub: argparse._SubParsersAction) -> None:
     """Add the command to the command line's subparsers."""
     p = sub.add_parser("grid", help="counts of every hook, argument count and number of callbacks, as CSV")
     p.add_argument("--isa", metavar="A,B", help=f"of {', '.join(ISAS)} (default: all)")
@@ -37,7 +39,7 @@ def add(sub) -> None:
     p.set_defaults(command=grid)
 
 
-def grid(args) -> None:
+def grid(args: argparse.Namespace) -> None:
     """Run it. What is finished is kept until the table is delivered, so the same command goes on after an interrupt."""
     units = cells.units(
         cells.names(args.isa) if args.isa is not None else tuple(ISAS),
@@ -78,7 +80,7 @@ def as_csv(units: list[Unit], found: dict[Unit, tuple[list[str], Answer]]) -> st
     return "".join(",".join(map(str, line)) + "\n" for line in lines)
 
 
-def _all(units: list[Unit], store: kept.Kept, processes: int, stream) -> dict[Unit, tuple[list[str], Answer]]:
+def _all(units: list[Unit], store: kept.Kept, processes: int, stream: TextIO | None) -> dict[Unit, tuple[list[str], Answer]]:
     """The columns and rows of every unit: those that are kept, and the others from workers."""
     loaded = ((u, store.load(u)) for u in units)
     found = {u: there for u, there in loaded if there}

@@ -74,9 +74,10 @@ def _own() -> tuple[Result, Result]:
     """Both kinds, kept or timed now. What cannot be read is timed again, what cannot be kept is used all the same."""
     try:
         host.isa()
-        found = [(cache.read(name), name) for name in _names()]
-        if all(text is not None for text, _ in found):
-            return tuple(parsed(text, name) for text, name in found)
+        names = _names()
+        hooks, shapes = (cache.read(name) for name in names)
+        if hooks is not None and shapes is not None:
+            return parsed(hooks, names[0]), parsed(shapes, names[1])
         print("timing this machine, for up to a minute", file=sys.stderr, flush=True)
         both = time_both()
         with contextlib.suppress(TramplabError):  # a build has its own folder for them: see prepare()

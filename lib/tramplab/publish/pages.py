@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,13 +46,15 @@ def cell(token: Token) -> tuple[dict, str]:
 
 def declared(text: str) -> Iterator[tuple[str, str]]:
     """What a page declares, in its order: LABEL, HEADING or FIGURE, and its name or text."""
-    for before, token in itertools.pairwise([None, *tokens(text)]):
+    before = ""  # the kind of block that came last
+    for token in tokens(text):
         if token.type == "myst_target":
             yield LABEL, token.content
-        elif token.type == "inline" and before.type == "heading_open":
+        elif token.type == "inline" and before == "heading_open":
             yield HEADING, token.content
         elif token.type == "fence" and (name := cell(token)[0].get("mystnb", {}).get("figure", {}).get("name")):
             yield FIGURE, name
+        before = token.type
 
 
 def heading(page: str, name: str | None = None) -> str:
@@ -61,7 +62,7 @@ def heading(page: str, name: str | None = None) -> str:
 
     Raises TramplabError if there is no such page or label. A figure's heading is that of its section.
     """
-    wanted, last = name is None, None
+    wanted, last = name is None, ""
     for what, said in _declared_by(checkout() / f"{page}.md"):
         if what == HEADING:
             last = said

@@ -13,12 +13,6 @@
 #define CALL_OPCODE 0xe8
 #define JMP_OPCODE 0xe9
 
-struct lab_poke {
-	unsigned long ip;	/* of the breakpoint */
-	unsigned long target;	/* of the call or jump */
-	unsigned long opcode;	/* of the instruction that is to be there */
-};
-
 struct lab_poke lab_pokes[LAB_NR_POKES];
 unsigned long lab_pokes_nr;
 

@@ -7,6 +7,13 @@
 static inline unsigned long trap_ip(struct pt_regs *regs) { return regs->ip - LAB_TRAP_SIZE; }	/* the CPU is behind it */
 static inline void trap_set_ip(struct pt_regs *regs, unsigned long ip) { regs->ip = ip; }
 _Bool text_poke_trap(struct pt_regs *regs);
+
+/* A site that is being changed, see core/text_poke.c. */
+struct lab_poke {
+	unsigned long ip;	/* of the breakpoint */
+	unsigned long target;	/* of the call or jump */
+	unsigned long opcode;	/* of the instruction that is to be there */
+};
 #elif defined(__aarch64__)
 #define LAB_TRAP_SIZE 4
 static inline unsigned long trap_ip(struct pt_regs *regs) { return regs->pc; }
