@@ -187,11 +187,16 @@ def visit(
             role = chart.get_attribute("data-role")
             drawn = len(chart.query_selector_all(f'svg [aria-roledescription="{role}"]'))
             seen.charts.append((int(chart.get_attribute("data-marks")), drawn))
-    seen.overflow = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    seen.overflow = overflow(tab)
     if look:
         look(tab)
     context.close()
     return seen
+
+
+def overflow(tab) -> int:
+    """How many pixels the open page is wider than its window."""
+    return tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
 class Links(HTMLParser):

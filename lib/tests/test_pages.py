@@ -4,13 +4,14 @@ Nothing leaves the site, nothing is said on the console or scrolls sideways, cha
 axe-core finds no fault, the page is light, and no rule is missed of those that book/_ext leaves out.
 """
 
+import itertools
 import re
 
 import pytest
-from browser import DESKTOP, PAGES, PHONE, pages_with_chart, visit
+from browser import DESKTOP, PAGES, PHONE, overflow, pages_with_chart, visit
 from looks import BUNDLE, opened, too_heavy, unfolded, weigh
 
-#: How a page is read: from where, on what, in which theme.
+#: How a page is read: from where, on what, in which theme. Every two of transport, size and theme meet.
 WAYS = {
     "http-desktop-light": ("http", DESKTOP, "light"),
     "file-phone-dark": ("file", PHONE, "dark"),
@@ -18,25 +19,36 @@ WAYS = {
     "file-desktop-dark": ("file", DESKTOP, "dark"),
     "file-phone-light": ("file", PHONE, "light"),
 }
-USUAL = list(WAYS)[:2]  # every page is read so: each transport, size and theme once
 OTHERS = ["search", "genindex"]
+CHARTED = "book/counts-to-time"
+#: Every page in one way, by turns, and one page with charts in all of them.
+OPENED = dict.fromkeys([*zip([*PAGES, *OTHERS], itertools.cycle(WAYS)), *((CHARTED, way) for way in WAYS)])
 
 
-@pytest.mark.parametrize("page", [*PAGES, *OTHERS])
-@pytest.mark.parametrize("way", USUAL)
+def turned(tab, size):
+    """Give the window another size, and wait for the charts, which are drawn anew."""
+    tab.evaluate("document.querySelectorAll('.tl-chart svg').forEach((svg) => { svg.dataset.old = ''; })")
+    tab.set_viewport_size({"width": size[0], "height": size[1]})
+    tab.wait_for_function("!document.querySelector('.tl-chart svg[data-old]')")
+
+
+@pytest.mark.parametrize(("page", "way"), OPENED)
 def test_page(browser, bases, site, page, way):
     def look(tab):
         text = tab.query_selector(".tl-chart svg text")
         if text:
             found["text"] = text.evaluate("e => getComputedStyle(e).fill")
         found["violations"] = unfolded(tab)
-        if page != "genindex" and (size is DESKTOP or page == PAGES[0]):
+        if page != "genindex":
             found["missed"] = opened(tab, site)
+        turned(tab, PHONE if size is DESKTOP else DESKTOP)
+        found["overflow"] = overflow(tab)
 
     transport, size, scheme = WAYS[way]
     found: dict = {}
     seen = visit(browser, bases[transport], page, size, scheme, look=look, charts=True)
     assert seen.problems() == [] and found["violations"] == [] and found.get("missed", []) == []
+    assert found["overflow"] <= 0, "in a window of the other size, the page scrolls sideways"
     drawn = page in pages_with_chart(site)
     assert bool(seen.charts) == ("text" in found) == (BUNDLE in seen.asked) == drawn, "the bundle is for charts"
     if drawn:
@@ -47,9 +59,5 @@ def test_page(browser, bases, site, page, way):
     assert too_heavy(sizes) == []
 
 
-@pytest.mark.parametrize("way", list(WAYS)[2:])
-def test_a_page_with_charts_in_the_other_ways(browser, bases, site, way):
-    """So every two of transport, size and theme meet."""
-    transport, size, scheme = WAYS[way]
-    seen = visit(browser, bases[transport], pages_with_chart(site)[0], size, scheme, charts=True)
-    assert seen.charts and seen.problems() == []
+def test_the_page_opened_in_all_ways_has_charts(site):
+    assert CHARTED in pages_with_chart(site)
