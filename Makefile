@@ -42,7 +42,7 @@ SITE ?= _build/site
 site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a web server in SITE=... (_build/site)
 	$(PY) -m tramplab.publish.site _build/html $(SITE)
 
-# Two workers: a quarter less time than one, measured on two cores. What goes to which is in lib/tests/conftest.py.
+# Two workers: a quarter less time than one, measured on two cores. What goes to which, and when, is in lib/tests/order.py.
 test: $(VENV)/installed browser qemu  ## run all tests; installs Debian's Chromium and qemu-user when absent and allowed to
 	cd lib && ../$(PY) -m pytest -n 2
 

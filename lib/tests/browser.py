@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -197,6 +198,32 @@ def visit(
 def overflow(tab) -> int:
     """How many pixels the open page is wider than its window."""
     return tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+@contextmanager
+def reader(browser, javascript):
+    """arrives(base, address, there): where a reader who follows an address ends, relative to the base.
+
+    Stops waiting when the reader has come to `there`.
+    """
+    from playwright.sync_api import TimeoutError as TooLate
+
+    context = browser.new_context(java_script_enabled=javascript)
+
+    def arrives(base, address, there) -> str:
+        tab = context.new_page()
+        tab.goto(f"{base}/{address}", wait_until="load")
+        if address == there:
+            tab.wait_for_timeout(400)  # it would have left by now
+        else:
+            with suppress(TooLate):
+                tab.wait_for_url(f"{base}/{there}", timeout=5000)
+        return tab.url.removeprefix(f"{base}/")
+
+    try:
+        yield arrives
+    finally:
+        context.close()
 
 
 class Links(HTMLParser):

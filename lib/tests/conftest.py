@@ -4,34 +4,16 @@ import gc
 import os
 import tempfile
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["browser", "shuffled", "slowest", "times"]
+pytest_plugins = ["browser", "order", "shuffled", "slowest", "times"]
 
 # The same examples in every run, so that a red test is red for everybody; `make fuzz` looks for new ones.
 settings.register_profile("tramplab", max_examples=200, deadline=None, derandomize=True)
 settings.register_profile("fuzz", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("tramplab")
-
-
-#: Under xdist the tests of a group go to one worker, so that what they share and takes long is made once: the verdicts on all
-#: claims, kernels with poisoned registers, and a small book.
-GROUPS = {"claims": "verdicts", "figures": "verdicts", "choosing": "choosing", "redirects": "redirects"}
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """By files and not by marks, which xdist 3.8 loses under pytest 9.2."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Grouped(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return GROUPS.get(Path(nodeid.partition("::")[0]).stem.removeprefix("test_"), nodeid)
-
-    return Grouped(config, log)
 
 
 def pytest_configure(config):

@@ -3,13 +3,20 @@
 import json
 import re
 import shutil
+import sys
 from urllib.parse import unquote, urldefrag
 
 import jupytext
 import nbformat
 import pytest
-from browser import DESKTOP, PAGES, PHONE, ROOT, Links, pages_with_chart, serve, visit
+from browser import DESKTOP, PAGES, PHONE, ROOT, Links, pages_with_chart, reader, serve, visit
 from charts import faults
+
+from tramplab.publish import permalinks
+from tramplab.publish.site import read_edition
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+from book_permalinks import places
 
 
 def test_a_request_that_leaves_is_reported(browser, site, tmp_path):
@@ -52,6 +59,15 @@ def test_charts_are_pictures_without_javascript(browser, bases, site, size):
     for natural, shown, source in widths:
         assert natural > 200 and 200 < shown <= size[0]
         assert source.endswith("-narrow.svg") == (size is PHONE)
+
+
+def test_every_permalink_of_the_book_has_a_short_page(browser, bases, site):
+    links = permalinks.read()
+    assert {path.stem for path in (site / "p").iterdir()} == set(links)
+    name = next(name for name in links if name.startswith("fig-"))
+    with reader(browser, javascript=False) as arrives:
+        assert arrives(bases["file"], f"p/{name}.html", places(links)[name]) == places(links)[name]
+    assert f'href="{read_edition(site).url(places(links)[name])}"' in (site / "p" / f"{name}.html").read_text("utf-8")
 
 
 # -- without a browser

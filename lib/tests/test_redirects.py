@@ -1,19 +1,16 @@
-"""Permalinks in the built book: short links, what moved, and the checks that none is lost."""
+"""Permalinks in a built book: short links, what moved, and the checks that none is lost."""
 
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager, suppress
 
 import pytest
 import yaml
-from browser import DESKTOP, ROOT, Links, serve, visit
-from playwright.sync_api import TimeoutError as TooLate
+from browser import DESKTOP, ROOT, Links, reader, serve, visit
 from test_setup import small_book
 
 from tramplab.errors import TramplabError
 from tramplab.publish import permalinks
-from tramplab.publish.site import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import moved
@@ -88,30 +85,6 @@ def addresses(small):
     address, end = serve(small.parent)
     yield {"file": small.as_uri(), "http": f"{address}/html"}
     end()
-
-
-@contextmanager
-def reader(browser, javascript):
-    """arrives(base, address, there): where a reader who follows an address ends, relative to the base.
-
-    Stops waiting when the reader has come to `there`.
-    """
-    context = browser.new_context(java_script_enabled=javascript)
-
-    def arrives(base, address, there) -> str:
-        tab = context.new_page()
-        tab.goto(f"{base}/{address}", wait_until="load")
-        if address == there:
-            tab.wait_for_timeout(400)  # it would have left by now
-        else:
-            with suppress(TooLate):
-                tab.wait_for_url(f"{base}/{there}", timeout=5000)
-        return tab.url.removeprefix(f"{base}/")
-
-    try:
-        yield arrives
-    finally:
-        context.close()
 
 
 @pytest.mark.parametrize("transport", ["file", "http"])
@@ -195,15 +168,3 @@ def test_every_way_to_lose_a_permalink_fails_the_build(tmp_path):
     ):
         assert complaint in said
     assert "'Deeper'" not in said and said.count("WARNING") == 7
-
-
-# -- the book
-
-
-def test_every_permalink_of_the_book_has_a_short_page(browser, bases, site):
-    links = permalinks.read()
-    assert {path.stem for path in (site / "p").iterdir()} == set(links)
-    name = next(name for name in links if name.startswith("fig-"))
-    with reader(browser, javascript=False) as arrives:
-        assert arrives(bases["file"], f"p/{name}.html", places(links)[name]) == places(links)[name]
-    assert f'href="{read_edition(site).url(places(links)[name])}"' in (site / "p" / f"{name}.html").read_text("utf-8")
