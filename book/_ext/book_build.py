@@ -35,9 +35,9 @@ def inside(end: socket.socket, watching: socket.socket, arguments: list[str], ro
     which builds large grammars: they are for addresses in settings, of which a book has none to check.
 
     Each study's rows are made once for all pages, see lib/tramplab/studies/once.py: they are kept in a folder that goes with
-    the build, so that the next one makes them again. And this machine is timed before anything else runs, unless it has been,
-    because pages are executed side by side: the times, or why there are none, lie in that folder too. And so do the lines on
-    damaged files of the cache, which a page must not print.
+    the build, so that the next one makes them again, or in the one of the tests for which the book is built. And this machine
+    is timed before anything else runs, unless it has been, because pages are executed side by side: the times, or why there
+    are none, lie in the folder of the build too. And so do the lines on damaged files of the cache, which a page must not print.
     """
     os.setsid()
     for number in SIGNALS:
@@ -46,7 +46,7 @@ def inside(end: socket.socket, watching: socket.socket, arguments: list[str], ro
     book_told.use(end)
     rows.mkdir()
     sys.modules["rfc3987_syntax"] = None
-    os.environ["TRAMPLAB_ROWS"] = str(rows)
+    os.environ.setdefault("TRAMPLAB_ROWS", str(rows))
     try:
         from jupyter_book.cli.main import main
 

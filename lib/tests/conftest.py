@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import tempfile
 from collections import Counter
 
@@ -17,7 +18,11 @@ settings.load_profile("tramplab")
 
 
 def pytest_configure(config):
-    """Rows of studies are made once for all tests, see lib/tramplab/studies/once.py; workers of xdist inherit the folder."""
+    """Rows of studies are made once for all tests and the book that they look at, see lib/tramplab/studies/once.py; workers of
+    xdist inherit the folder. And Ctrl-C, which tests send, is heard: where a shell has started them in the background, what
+    they start would ignore it too."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         rows = tempfile.TemporaryDirectory(prefix="tramplab-rows-")
         os.environ["TRAMPLAB_ROWS"] = rows.name

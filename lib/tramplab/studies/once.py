@@ -19,7 +19,8 @@ from typing import TypeVar
 from ..paths import write_whole
 
 Rows = TypeVar("Rows")
-#: The environment variable that names the folder; book/_ext/book_build.py sets it for the length of a build.
+#: The environment variable that names the folder; book/_ext/book_build.py sets it for the length of a build, and the tests for
+#: that of a run, in which they build the book too.
 FOLDER = "TRAMPLAB_ROWS"
 
 
