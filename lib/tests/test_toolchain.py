@@ -74,8 +74,14 @@ def sources(tmp_path) -> Path:
     return Path(shutil.copytree(GUEST, tmp_path / "my sources" / "guest"))
 
 
+def objects_in(folder: Path) -> list[Path]:
+    """The compiled sources that a build keeps for others, whether or not it comes to its end."""
+    return list(folder.glob("*-*.o"))
+
+
 def left_in(folder: Path) -> list[str]:
-    return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
+    """What else is there."""
+    return sorted({p.name for p in folder.iterdir()} - {p.name for p in objects_in(folder)}) if folder.exists() else []
 
 
 # --- Content-addressed
@@ -259,7 +265,8 @@ def test_killed_build_leaves_no_image(cache, tmp_path):
 
 
 def test_interrupted_build_leaves_nothing(cache, monkeypatch):
-    """Ctrl-C at any step of a build, first tool to last, leaves an empty cache; then a build gives the same image."""
+    """Ctrl-C at any step of a build, first tool to last, leaves nothing but whole objects; then a build gives the same image, from
+    those and without them."""
     real, calls = toolchain.run_tool, []
 
     def counted(*arguments, stop_at, cwd=None):
@@ -274,12 +281,60 @@ def test_interrupted_build_leaves_nothing(cache, monkeypatch):
     (cache / left_in(cache)[0]).unlink()
     for stop in (1, 2, steps // 2, steps - 1, steps):
         calls.clear()
+        for made in objects_in(cache):
+            made.unlink()
         monkeypatch.setattr(toolchain, "run_tool", functools.partial(counted, stop_at=stop))
         with pytest.raises(KeyboardInterrupt):
             make("arm64")
         assert left_in(cache) == [], f"after step {stop} of {steps}"
     monkeypatch.setattr(toolchain, "run_tool", real)
-    assert hashlib.sha256(make("arm64").read_bytes()).digest() == expected
+    assert objects_in(cache) and hashlib.sha256(make("arm64").read_bytes()).digest() == expected
+
+
+def compiled(monkeypatch) -> list[str]:
+    """The names of the sources that are compiled from now on."""
+    seen, real = [], toolchain.run_tool
+
+    def run_tool(*arguments, **options):
+        if "-c" in arguments:
+            seen.append(Path(arguments[arguments.index("-c") + 1]).name)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(toolchain, "run_tool", run_tool)
+    return seen
+
+
+def test_only_what_has_changed_is_compiled_again(cache, sources, monkeypatch):
+    """After a change of a source, a header, a flag or the compiler: what it reaches, wherever the sources lie, and nothing else;
+    and the image is the one that an empty cache gives."""
+    record, cfg = isas.get("riscv64"), config("riscv64")
+    seen = compiled(monkeypatch)
+    make("riscv64")
+    every = sorted([*(p.name for p in (GUEST / "core").glob("*.c")), *(p.name for p in (GUEST / "riscv64").glob("*.S")), "functions.c"])
+    assert sorted(seen) == every
+    for path, reached in (
+        ("core/direct.c", {"direct.c"}),
+        ("riscv64/args.inc", {p.name for p in (GUEST / "riscv64").glob("*.S") if '"args.inc"' in p.read_text("utf-8")}),
+        ("include/lab.h", {name for name in every if name.endswith(".c")}),
+    ):
+        text = (sources / path).read_text("utf-8")
+        (sources / path).write_text("\n" + text, "utf-8")
+        seen.clear()
+        image_ = make("riscv64", sources)
+        assert set(seen) == reached and len(seen) == len(reached), path
+        with monkeypatch.context() as m:
+            m.setenv("TRAMPLAB_CACHE", str(cache / "empty" / Path(path).name))
+            assert make("riscv64", sources).read_bytes() == image_.read_bytes()
+        (sources / path).write_text(text, "utf-8")
+    seen.clear()
+    build(record, dataclasses.replace(cfg, site_flags=("-fpatchable-function-entry=8,4",)))
+    assert seen == ["functions.c"]
+    seen.clear()
+    build(record, dataclasses.replace(cfg, defines=(*cfg.defines, "CONFIG_NOBODY_ASKS_FOR")))
+    assert seen == []
+    monkeypatch.setattr(toolchain, "version", lambda: "clang version 99")
+    build(record, cfg)
+    assert sorted(seen) == every
 
 
 def test_building_leaves_the_environment_alone(cache, monkeypatch):

@@ -1,6 +1,7 @@
 """Guest sources to ELF images, by the clang and lld inside the `ziglang` wheel.
 
-An image is named by what went into it (sources, flags, compiler version), so what is kept of it never goes stale.
+An image is named by what went into it (sources, flags, compiler version), so what is kept of it never goes stale. So are the
+objects it is linked from, which most images have in common with others.
 
 `python -m ziglang clang` is clang itself, without the caching wrapper of `zig cc`: it takes clang's own flags
 (-march, -fpatchable-function-entry=N,M) and keeps no state of its own.
@@ -132,15 +133,24 @@ def _bases(isa: Isa) -> list[str]:
 
 def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
     pointer = "-fno-omit-frame-pointer" if config.frame_pointer else "-fomit-frame-pointer"
-    base = ["clang", f"--target={isa.triple}", *_COMMON, *isa.cflags, pointer]
-    base += [f"-D{d}=1" for d in config.defines]
-    base += ["-I", str(guest / "include"), "-I", str(guest / isa.name), "-I", str(folder)]
+    code = [f"--target={isa.triple}", *_COMMON, *isa.cflags, pointer]
+    text = [f"-D{d}=1" for d in config.defines]
+    text += ["-I", str(guest / "include"), "-I", str(guest / isa.name), "-I", str(folder)]
     # debug info must not know where the sources lie: the same tree gives the same image everywhere
-    base += [f"-ffile-prefix-map={guest}=guest", f"-ffile-prefix-map={folder}=build", "-fdebug-compilation-dir=guest"]
+    paths = [f"-ffile-prefix-map={guest}=guest", f"-ffile-prefix-map={folder}=build", "-fdebug-compilation-dir=guest"]
     objects = []
 
     def compile_(source: Path, name: str, flags: Iterable[str] = ()) -> None:
-        run_tool(*base, *flags, "-c", str(source), "-o", str(folder / name), cwd=folder)
+        # what decides an object's bytes: flags, compiler, and what the preprocessor makes of the source, wherever all this lies
+        command = ["clang", *code, *flags, *text, *paths]
+        read = run_tool(*command, "-E", str(source), cwd=folder).replace(str(folder), "build").replace(str(guest), "guest")
+        key = hashlib.sha256(repr((code, flags, version(), read)).encode()).hexdigest()
+
+        def make(own: Path) -> Path:
+            run_tool(*command, "-c", str(source), "-o", str(own / name), cwd=folder)
+            return own / name
+
+        shutil.copy(publish(make, f"{isa.name}-{key[:24]}.o"), folder / name)
         objects.append(name)
 
     for source in sorted((guest / "core").glob("*.c")):
