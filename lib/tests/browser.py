@@ -148,7 +148,7 @@ def visit(
     scheme="light",
     javascript=True,
     look=None,
-    patience=8000,
+    patience=30_000,
     charts=False,
 ) -> Visit:
     """Open a page and report. Requests that leave the site are noted and stopped.
@@ -217,7 +217,7 @@ def reader(browser, javascript):
             tab.wait_for_timeout(400)  # it would have left by now
         else:
             with suppress(TooLate):
-                tab.wait_for_url(f"{base}/{there}", timeout=5000)
+                tab.wait_for_url(f"{base}/{there}", timeout=30_000)
         return tab.url.removeprefix(f"{base}/")
 
     try:

@@ -12,6 +12,7 @@ import pytest
 #: Under xdist the tests of a group go to one worker, so that what they share and takes long is made once: the verdicts on all
 #: claims, kernels with poisoned registers, and a small book.
 GROUPS = {"test_claims": "verdicts", "test_figures": "verdicts", "test_choosing": "choosing", "test_redirects": "redirects"}
+GROUPS |= {"test_setup": "setup"}
 #: Files with tests of many seconds, the longest first.
 LONG = ("test_claims test_figures test_redirects test_measured test_setup test_failed_builds test_stopped_builds test_choosing"
         " test_grid test_mutants").split()  # fmt: skip

@@ -166,12 +166,14 @@ def test_a_ctrl_c_and_on(grid, cache, tmp_path):
     assert grid(*chosen, "--out", whole)[0] == 0
     program = [sys.executable, "-m", "tramplab", "grid", *chosen, "--out", str(target)]
     process = subprocess.Popen(program, stderr=subprocess.PIPE, encoding="utf-8")
-    patience = time.monotonic() + 60
-    while not list(cache.glob("grid-*/*.json")) and time.monotonic() < patience:
+    patience, workers = time.monotonic() + 120, set()
+    while len(workers) < 2 and time.monotonic() < patience:
+        workers, others = children(process.pid)
         time.sleep(0.01)
-    workers, others = children(process.pid)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    while not list(cache.glob("grid-*/*.json")) and time.monotonic() < patience:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)  # at once: all is done a second after the first
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130 and len(workers) == 2
     done = len(list(cache.glob("grid-*/*.json")))
     assert 0 < done < 18

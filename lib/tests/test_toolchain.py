@@ -209,7 +209,7 @@ def builder(isa: str, ready: Path, go: Path) -> subprocess.Popen:
 
 
 def wait_for(*paths: Path) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not all(p.exists() for p in paths):
         assert time.monotonic() < end, "the other process did not get that far"
         time.sleep(0.005)
@@ -239,7 +239,7 @@ def test_two_builds_at_once(cache, tmp_path):
         wait_for(*ready)
         assert [n for n in left_in(cache) if not n.startswith(".building-")] == []
         go.touch()
-        results = [p.communicate(timeout=60) for p in both]
+        results = [p.communicate(timeout=120) for p in both]
     finally:
         for p in both:
             p.kill()
@@ -255,7 +255,7 @@ def test_killed_build_leaves_no_image(cache, tmp_path):
     try:
         wait_for(tmp_path / "ready")
         os.kill(victim.pid, signal.SIGKILL)
-        assert victim.wait(timeout=30) == -signal.SIGKILL
+        assert victim.wait(timeout=120) == -signal.SIGKILL
     finally:
         victim.kill()
         victim.communicate()

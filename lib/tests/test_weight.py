@@ -121,7 +121,7 @@ def test_search_and_copying_work_without_the_scripts_left_out(browser, bases):
         tab.keyboard.press("Control+k")
         tab.fill("#pst-search-dialog input", "trampoline")
         tab.keyboard.press("Enter")
-        tab.wait_for_selector("ul.search li a", timeout=5000)
+        tab.wait_for_selector("ul.search li a", timeout=30_000)
         hits.append(len(tab.query_selector_all("ul.search li a")))
 
     def copy(tab):
