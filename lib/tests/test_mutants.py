@@ -14,7 +14,7 @@ import pytest
 from abi import STATES
 
 from tramplab import GuestFault, StepLimit
-from tramplab.build.toolchain import GUEST
+from tramplab.build.toolchain import GUEST, cache_dir
 from tramplab.isa import ISAS
 
 
@@ -381,8 +381,11 @@ def broken(folder: Path, mutant) -> Path:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory) -> Path:
-    """A cache for what nobody wants to keep: images that differ from others, and among themselves, in one object."""
-    return tmp_path_factory.mktemp("cache")
+    """A cache for what nobody wants to keep: images that differ in one object from those of the usual one."""
+    folder = tmp_path_factory.mktemp("cache")
+    for compiled in cache_dir().glob("*.o"):
+        shutil.copy(compiled, folder)
+    return folder
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)

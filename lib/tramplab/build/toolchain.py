@@ -26,6 +26,9 @@ from .dwarf import asm_offsets
 
 GUEST = Path(__file__).resolve().parent.parent / "guest"
 
+#: Digests of all that the preprocessor was given in this process -> of what it gave.
+_READ: dict[str, str] = {}
+
 _COMMON = (
     "-O2 -g -gdwarf-4 -std=gnu11 -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-pic -fno-common"
     " -fno-builtin -fno-strict-aliasing -fno-delete-null-pointer-checks -Wall -Wextra -Werror -Wno-unused-parameter"
@@ -126,6 +129,10 @@ def version() -> str:
     return run_tool("clang", "--version").splitlines()[0]
 
 
+def _digest(of: object) -> str:
+    return hashlib.sha256(repr(of).encode()).hexdigest()
+
+
 def _bases(isa: Isa) -> list[str]:
     places = {"LAB_TEXT_BASE": isa.text_base, "LAB_FAR_BASE": isa.far_base, "LAB_PAGE": isa.page}
     return [f"--defsym={name}={value:#x}" for name, value in places.items()]
@@ -142,15 +149,18 @@ def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
 
     def compile_(source: Path, name: str, flags: Iterable[str] = ()) -> None:
         # what decides an object's bytes: flags, compiler, and what the preprocessor makes of the source, wherever all this lies
-        command = ["clang", *code, *flags, *text, *paths]
-        read = run_tool(*command, "-E", str(source), cwd=folder).replace(str(folder), "build").replace(str(guest), "guest")
-        key = hashlib.sha256(repr((code, flags, version(), read)).encode()).hexdigest()
+        command, how = ["clang", *code, *flags, *text, *paths], (code, flags, version())
+        headers = [f for f in (*source_files(isa, guest), folder / "asm-offsets.h") if f.suffix in {".h", ".inc"} and f.exists()]
+        given = _digest((how, config.defines, name, [(f.name, f.read_bytes()) for f in (source, *headers)]))
+        if given not in _READ:
+            read = run_tool(*command, "-E", str(source), cwd=folder)
+            _READ[given] = _digest((how, read.replace(str(folder), "build").replace(str(guest), "guest")))
 
         def make(own: Path) -> Path:
             run_tool(*command, "-c", str(source), "-o", str(own / name), cwd=folder)
             return own / name
 
-        shutil.copy(publish(make, f"{isa.name}-{key[:24]}.o"), folder / name)
+        shutil.copy(publish(make, f"{isa.name}-{_READ[given][:24]}.o"), folder / name)
         objects.append(name)
 
     for source in sorted((guest / "core").glob("*.c")):
