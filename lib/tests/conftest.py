@@ -1,6 +1,7 @@
 """Settings for all tests."""
 
 import gc
+import itertools
 import os
 import signal
 import tempfile
@@ -15,6 +16,9 @@ pytest_plugins = ["browser", "order", "shuffled", "slowest", "times"]
 settings.register_profile("tramplab", max_examples=200, deadline=None, derandomize=True)
 settings.register_profile("fuzz", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("tramplab")
+
+#: The numbers of the tests that have ended in this process.
+_finished = itertools.count(1)
 
 
 def pytest_configure(config):
@@ -34,6 +38,13 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logfinish():
+    """A kernel is a hundred objects and four megabytes, and refers to itself: unless asked for, it is collected too late."""
+    if next(_finished) % 50 == 0:
+        gc.collect()
 
 
 def pytest_terminal_summary(terminalreporter):
