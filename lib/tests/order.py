@@ -12,7 +12,7 @@ import pytest
 #: Under xdist the tests of a group go to one worker, so that what they share and takes long is made once: the verdicts on all
 #: claims, kernels with poisoned registers, and small books.
 GROUPS = {file: file for file in ("test_choosing", "test_redirects", "test_setup")}
-GROUPS |= {file: "verdicts" for file in ("test_claims", "test_figures")}
+GROUPS |= dict.fromkeys(("test_claims", "test_figures"), "verdicts")
 #: Files with tests of many seconds, the longest first.
 LONG = ("test_claims test_figures test_redirects test_measured test_setup test_failed_builds test_stopped_builds test_choosing"
         " test_grid test_mutants").split()  # fmt: skip

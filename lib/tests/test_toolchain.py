@@ -310,8 +310,8 @@ def test_only_what_has_changed_is_compiled_again(cache, sources, monkeypatch):
     record, cfg = isas.get("riscv64"), config("riscv64")
     seen = compiled(monkeypatch)
     make("riscv64")
-    every = sorted([*(p.name for p in (GUEST / "core").glob("*.c")), *(p.name for p in (GUEST / "riscv64").glob("*.S")), "functions.c"])
-    assert sorted(seen) == every
+    every = [p.name for p in (*(GUEST / "core").glob("*.c"), *(GUEST / "riscv64").glob("*.S"), GUEST / "functions.c")]
+    assert sorted(seen) == sorted(every)
     for path, reached in (
         ("core/direct.c", {"direct.c"}),
         ("riscv64/args.inc", {p.name for p in (GUEST / "riscv64").glob("*.S") if '"args.inc"' in p.read_text("utf-8")}),
@@ -334,7 +334,7 @@ def test_only_what_has_changed_is_compiled_again(cache, sources, monkeypatch):
     assert seen == []
     monkeypatch.setattr(toolchain, "version", lambda: "clang version 99")
     build(record, cfg)
-    assert sorted(seen) == every
+    assert sorted(seen) == sorted(every)
 
 
 def test_building_leaves_the_environment_alone(cache, monkeypatch):

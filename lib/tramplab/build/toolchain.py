@@ -14,6 +14,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
