@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tramplab import native
 from tramplab.analyse import cycles, pipeline
-from tramplab.analyse.call import Call
+from tramplab.analyse.call import RecordedCall
 from tramplab.analyse.lower import lower
 from tramplab.analyse.program import program
 from tramplab.emulate.machine import COUNT, NONE, RECORD
@@ -22,7 +22,7 @@ from tramplab.errors import TramplabError
 from tramplab.ftrace.ops import Ops
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
-from tramplab.lab.measure import measure
+from tramplab.lab.measure import counts_of
 from tramplab.publish.fitted import fitted_table
 from tramplab.studies import native_shapes, single_callback
 
@@ -71,7 +71,7 @@ def model_speed(name: str) -> float:
     kernel = Kernel(core.isa, meter=RECORD)
     function = kernel.function("three_args")
     with kernel.attached(function, *(Ops() for _ in range(10))):
-        call = Call.of(kernel.call(function, 1, 2, 3))
+        call = RecordedCall.of(kernel.call(function, 1, 2, 3))
     repetition, rounds = program(call), 50
     clocks = pipeline.clocks(lower(repetition, core, core.values), call, core.in_order)
     return rounds * len(repetition.items) / timed(lambda: list(itertools.islice(clocks, rounds)))
@@ -80,7 +80,7 @@ def model_speed(name: str) -> float:
 def native_figures() -> None:
     """How long the native run takes, and how well instruction counts and estimates tell its times."""
     try:
-        print(f"native run of all hooks: {timed(native.measure):.1f} s")
+        print(f"native run of all hooks: {timed(native.time_hooks):.1f} s")
         result = native.time_shapes()
     except TramplabError as e:
         print(f"native run: {e}")
@@ -92,12 +92,12 @@ def native_figures() -> None:
 
 def main() -> None:
     """Measure and print everything; takes some minutes."""
-    print(f"{'':<10}{'raw M/s':>9}{'counting/raw':>14}{'counting/Python':>17}{'measure ms':>12}")
+    print(f"{'':<10}{'raw M/s':>9}{'counting/raw':>14}{'counting/Python':>17}{'count, ms':>12}")
     for isa in ISAS:
         raw, counted = seconds_per_instruction(isa, (NONE, COUNT), False, CALLS)
         (python,) = seconds_per_instruction(isa, (COUNT,), True, PYTHON_CALLS)
-        measure(isa, "ops")
-        warm = statistics.median(timed(functools.partial(measure, isa, "ops")) for _ in range(15))
+        counts_of(isa, "ops")
+        warm = statistics.median(timed(functools.partial(counts_of, isa, "ops")) for _ in range(15))
         print(f"{isa:<10}{1e-6 / raw:>9.0f}{raw / counted:>14.2f}{python / counted:>17.1f}{warm * 1e3:>12.1f}")
     speeds = ", ".join(f"{name} {model_speed(name) / 1e3:.0f}" for name in ("zen3", "cortex-a72", "sifive-u74"))
     print(f"models of cores, thousand instructions/s: {speeds}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from tramplab import Kernel
-from tramplab.analyse.call import Call
+from tramplab.analyse.call import RecordedCall
 from tramplab.build.assemble import assemble
 from tramplab.emulate.trace import Recording
 
@@ -17,7 +17,7 @@ def kernel(isa: str) -> Kernel:
     return Kernel(isa)
 
 
-def call(isa: str, text: str) -> Call:
+def call(isa: str, text: str) -> RecordedCall:
     """Run the text as a function (entered by a call, with its own return in it) and take down what it did."""
     k = kernel(isa)
     start = k.isa.module_base + OFFSET
@@ -26,7 +26,7 @@ def call(isa: str, text: str) -> Call:
     zeros = {r: 0 for r in k.isa.registers if r not in k.isa.fixed and r != k.isa.link}
     raw = k.machine.call(start, zeros)
     instructions = {pc: k.machine.instruction_at(pc) for pc in raw.tally.issued}
-    return Call(
+    return RecordedCall(
         k.isa,
         Recording(raw.events, instructions),
         instructions,

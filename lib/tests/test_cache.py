@@ -196,7 +196,7 @@ def test_a_book_is_built_from_a_damaged_cache(measured, tmp_path):
     """The line is said by the build, and on no page."""
     own = Path(shutil.copytree(measured[0], tmp_path / "cache"))
     whole = spoil(own, 0, 0)
-    body = "```{code-cell}\nfrom tramplab.lab.measure import measure\nprint(measure('riscv64', 'bpf-fexit')['hook'])\n```\n"
+    body = "```{code-cell}\nfrom tramplab.lab.measure import counts_of\nprint(counts_of('riscv64', 'bpf-fexit')['hook'])\n```\n"
     (tmp_path / "book").mkdir()
     command, environment = small_book(tmp_path / "book", body)
     environment["TRAMPLAB_CACHE"] = str(own)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tramplab import Kernel, TramplabError, cli
 from tramplab.analyse import cores, cycles, pipeline
-from tramplab.analyse.call import Call
+from tramplab.analyse.call import RecordedCall
 from tramplab.analyse.cores import Core, Parameter
 from tramplab.analyse.lower import lower
 from tramplab.analyse.operations import arm64, riscv64, x86_64
@@ -46,7 +46,7 @@ def core(isa: str, in_order: bool = False, uses: dict | None = None, **values) -
     return Core(isa=isa, in_order=in_order, clock_ghz=1.0, sources={}, parameters=parameters, **names, **ports)
 
 
-def takes(of: Core, call: Call) -> float:
+def takes(of: Core, call: RecordedCall) -> float:
     return pipeline.cycles(lower(program(call), of, of.values), call, of.in_order)
 
 
@@ -259,7 +259,7 @@ def test_the_band_is_the_root_of_the_sum_of_squares():
 def test_what_is_skipped_changes_nothing():
     """A parameter that no instruction of the call asks for is not tried out: trying it gives the same."""
     for name, of in cores.cores().items():
-        call = Call.of(run(of.isa, "ops"))
+        call = RecordedCall.of(run(of.isa, "ops"))
         for p in of.parameters.values():
             plain = lower(program(call), of, {**of.values, p.name: p.high})
             assert cycles._cycles(call, of, p.name, p.high) == pipeline.cycles(plain, call, of.in_order), (name, p.name)

@@ -15,7 +15,7 @@ from tramplab.build.toolchain import GUEST
 from tramplab.cli import expected_file, main, study_text
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
-from tramplab.lab.measure import measure
+from tramplab.lab.measure import counts_of
 from tramplab.studies import callbacks, single_callback
 from tramplab.trampolines.plain import Ops
 
@@ -98,7 +98,7 @@ def test_from_two_callbacks_on_the_cost_is_a_straight_line():
     rows = callbacks.rows()
     for isa in ISAS:
         totals = [
-            sum(c["instructions"] for c in measure(isa, "ops", args=3, callbacks=k)["components"].values())
+            sum(c["instructions"] for c in counts_of(isa, "ops", args=3, callbacks=k)["components"].values())
             for k in range(2, 21)
         ]
         assert {b - a for a, b in itertools.pairwise(totals)} == {callbacks.numbers(rows)[f"{isa}-further"]}

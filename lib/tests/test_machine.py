@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tramplab import Direct, Kernel, Ops, TramplabError
+from tramplab.emulate import counters
 from tramplab.emulate import image as images
-from tramplab.emulate import meter as meters
 from tramplab.emulate.engine import PAGE, Engine
 from tramplab.emulate.image import Image, Origin, Segment
 from tramplab.emulate.machine import COUNT, METERS, Machine, Places
@@ -78,7 +78,7 @@ class _Guarded:
 @pytest.mark.parametrize("python", [False, True])
 def test_more_instructions_than_the_list_holds_are_found_all_the_same(monkeypatch, python):
     whole = Kernel("arm64", python_meter=python)
-    monkeypatch.setattr(meters, "MOST_TOUCHED", 5)
+    monkeypatch.setattr(counters, "MOST_TOUCHED", 5)
     short = Kernel("arm64", python_meter=python)
     for kernel in (whole, short):
         kernel.attach(kernel.function("three_args"), Ops(), Ops())

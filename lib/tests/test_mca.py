@@ -8,7 +8,7 @@ import handmade
 import pytest
 
 from tramplab.analyse import cores, mca
-from tramplab.analyse.call import Call
+from tramplab.analyse.call import RecordedCall
 from tramplab.lab.measure import run
 
 installed = pytest.mark.skipif(shutil.which(mca.PROGRAM) is None, reason="llvm-mca is not installed")
@@ -60,7 +60,7 @@ def test_known_sequences():
 
 def test_not_installed(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    call = Call.of(run("x86_64", "none"))
+    call = RecordedCall.of(run("x86_64", "none"))
     assert mca.opinion(call, call, cores.get("zen3")) == mca.Opinion(
         None, "llvm-mca is not installed (on Debian: apt-get install llvm)."
     )
@@ -79,12 +79,12 @@ def test_it_fails(monkeypatch, tmp_path, script, words):
     program.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    call = Call.of(run("x86_64", "ops"))
+    call = RecordedCall.of(run("x86_64", "ops"))
     found = mca.opinion(call, call, cores.get("zen3"))
     assert found.cycles is None and words in found.reason
 
 
 def test_a_core_it_has_no_name_for(monkeypatch):
     monkeypatch.setattr(mca.shutil, "which", lambda _: "/bin/false")
-    call = Call.of(run("riscv64", "ops"))
+    call = RecordedCall.of(run("riscv64", "ops"))
     assert "no name for spacemit-x60" in mca.opinion(call, call, cores.get("spacemit-x60")).reason

@@ -24,7 +24,7 @@ from tramplab.isa import ISAS
 from tramplab.lab.measure import FUNCTIONS
 from tramplab.native import run, script, states
 from tramplab.native.result import Result
-from tramplab.native.script import Answers, Plan
+from tramplab.native.script import Answers, TimingPlan
 from tramplab.native.states import Region
 from tramplab.trampolines.shapes import Shape
 
@@ -136,7 +136,7 @@ def test_a_difference_is_an_error():
     for change in ({"value": 4}, {"seen": (0, 0, 2)}, {"seen": (1, 0, 1)}):
         wrong = dataclasses.replace(subject.states[1], **change)
         message = error(
-            lambda wrong=wrong: run.run(dataclasses.replace(subject, states=(subject.states[0], wrong)), Plan())
+            lambda wrong=wrong: run.run(dataclasses.replace(subject, states=(subject.states[0], wrong)), TimingPlan())
         )
         assert message.startswith("ops does not do natively what it does in the emulator")
 
@@ -177,7 +177,7 @@ def test_the_child_is_built_once_per_source(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def timed() -> Result:
     host_isa()
-    return native.measure(["ops", "ops:2", "direct"], rounds=40, windows=2)
+    return native.time_hooks(["ops", "ops:2", "direct"], rounds=40, windows=2)
 
 
 def test_times_are_rows_over_the_unhooked_call(timed):
@@ -267,7 +267,7 @@ def test_what_is_put_is_the_region(data):
     """The words for memory leave out zeros only."""
     subject = dataclasses.replace(SUBJECT, regions=(Region(0x1000, False, data),))
     memory = np.zeros(len(data), np.uint8)
-    for line in script.script(subject, Plan()).splitlines():
+    for line in script.script(subject, TimingPlan()).splitlines():
         word, *rest = line.split()
         if word == "put":
             at, filled = int(rest[0], 16) - 0x1000, bytes.fromhex(rest[1])
@@ -275,7 +275,7 @@ def test_what_is_put_is_the_region(data):
     assert memory.tobytes() == data
 
 
-SUBJECT = states.Subject(ISAS["arm64"], "v7.2", "one_arg", (), (), 1, 2, 3, 4, 5)
+SUBJECT = states.NativeKernel(ISAS["arm64"], "v7.2", "one_arg", (), (), 1, 2, 3, 4, 5)
 
 
 def test_answers_are_read_as_far_as_they_go():

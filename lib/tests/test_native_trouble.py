@@ -15,7 +15,7 @@ from hosts import error, every_isa, host_isa, runner
 from tramplab import isa as isas
 from tramplab import native
 from tramplab.native import host, run, script, states
-from tramplab.native.script import Plan
+from tramplab.native.script import TimingPlan
 from tramplab.native.states import Region
 
 # --- What goes wrong in the child
@@ -46,7 +46,7 @@ def spoilt(isa: str, what: str, hooks=("ops", "direct", "ops:2"), bad="direct"):
 @every_isa
 @pytest.mark.parametrize("what", ["SIGILL", "SIGSEGV", "hang"])
 def test_a_hook_that_dies_is_one_sentence_and_the_others_still_run(isa, what):
-    out = run.run(spoilt(isa, what), Plan(limit_ms=600), runner(isa))
+    out = run.run(spoilt(isa, what), TimingPlan(limit_ms=600), runner(isa))
     (why,) = out.failures
     assert "\n" not in why and why.startswith("direct ") and "one_arg+0x" in why
     assert ("hangs" if what == "hang" else what) in why
@@ -57,7 +57,7 @@ def test_a_hook_that_dies_while_it_is_timed():
     """The others are timed in a new child."""
     isa = host_isa()
     subject = spoilt(isa.name, "SIGILL", ("ops", "direct"))
-    out = run.run(subject, Plan(rounds=3, batch_ns=1000, warm=5))
+    out = run.run(subject, TimingPlan(rounds=3, batch_ns=1000, warm=5))
     assert len(out.failures) == 1 and list(out.answers.time) == ["none", "ops", "-"]
     assert all(len(v) == 3 for v in out.answers.time.values())
 
@@ -65,7 +65,7 @@ def test_a_hook_that_dies_while_it_is_timed():
 def test_without_a_baseline_there_is_nothing():
     isa = host_isa()
     assert "none crashed natively: SIGILL" in error(
-        lambda: run.run(spoilt(isa.name, "SIGILL", ("ops",), "none"), Plan())
+        lambda: run.run(spoilt(isa.name, "SIGILL", ("ops",), "none"), TimingPlan())
     )
 
 
@@ -75,7 +75,7 @@ def test_memory_that_may_not_be_executed_is_one_sentence():
     refuse = "ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) and sys.exit(77)"
     hardened = f"import ctypes, os, sys; {refuse}; os.execv(sys.argv[1], sys.argv[1:])"
     subject = states.subject(isa, "v7.2", {}, 1)
-    message = error(lambda: run.run(subject, Plan(), (sys.executable, "-c", hardened)))
+    message = error(lambda: run.run(subject, TimingPlan(), (sys.executable, "-c", hardened)))
     if "status 77" in message:
         pytest.skip("this kernel cannot refuse executable memory (PR_SET_MDWE needs Linux 6.3)")
     assert message.startswith(
@@ -88,14 +88,14 @@ def test_memory_that_cannot_be_mapped_is_one_sentence():
     isa = host_isa()
     subject = states.subject(isa, "v7.2", {}, 1)
     taken = dataclasses.replace(subject, regions=(*subject.regions, Region(run.CHILD_BASE, False, bytes(8))))
-    assert error(lambda: run.run(taken, Plan())).startswith(
+    assert error(lambda: run.run(taken, TimingPlan())).startswith(
         f"the lab kernel cannot be mapped at {run.CHILD_BASE:#x} (File exists)"
     )
 
 
 def test_a_refused_cpu_is_a_warning():
     host_isa()
-    result = native.measure(["direct"], rounds=1, windows=1, cpu=8000)
+    result = native.time_hooks(["direct"], rounds=1, windows=1, cpu=8000)
     assert result.provenance["pinned to"] is None and len(result.rows) == 2
     assert any(w.startswith("the run could not be kept on CPU 8000 (") for w in result.warnings)
 
@@ -104,7 +104,7 @@ def test_too_much_for_the_child_is_one_sentence():
     isa = host_isa()
     subject = states.subject(isa, "v7.2", {}, 1)
     many = tuple(dataclasses.replace(subject.states[0], name=f"n{i}") for i in range(300))
-    assert "ask for fewer hooks" in error(lambda: run.run(dataclasses.replace(subject, states=many), Plan()))
+    assert "ask for fewer hooks" in error(lambda: run.run(dataclasses.replace(subject, states=many), TimingPlan()))
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,14 @@ def test_too_much_for_the_child_is_one_sentence():
 )
 def test_a_child_that_does_not_start_is_one_sentence(words, said):
     isa = host_isa()
-    assert said in error(lambda: run.run(states.subject(isa, "v7.2", {}, 1), Plan(), words))
+    assert said in error(lambda: run.run(states.subject(isa, "v7.2", {}, 1), TimingPlan(), words))
 
 
 def test_a_child_that_is_deaf_is_ended(monkeypatch):
     isa = host_isa()
     monkeypatch.setattr(run, "PATIENCE", 0.2)
     assert "did not end within 0.2 s" in error(
-        lambda: run.run(states.subject(isa, "v7.2", {}, 1), Plan(), ("sh", "-c", "exec sleep 9"))
+        lambda: run.run(states.subject(isa, "v7.2", {}, 1), TimingPlan(), ("sh", "-c", "exec sleep 9"))
     )
 
 
@@ -132,7 +132,7 @@ def test_no_child_outlives_its_parent(tmp_path):
     """Here, one that hangs for good and has an hour to do so."""
     isa = host_isa()
     words = tmp_path / "words"
-    words.write_text(script.script(spoilt(isa.name, "hang", ("ops",), "none"), Plan(limit_ms=3_600_000)), "utf-8")
+    words.write_text(script.script(spoilt(isa.name, "hang", ("ops",), "none"), TimingPlan(limit_ms=3_600_000)), "utf-8")
     popen = "p = subprocess.Popen(sys.argv[1], stdin=open(sys.argv[2]))"
     start = f"import subprocess, sys; {popen}; print(p.pid, flush=True); p.wait()"
     parent = subprocess.Popen([sys.executable, "-c", start, run.child(isa), words], stdout=subprocess.PIPE)
@@ -171,14 +171,14 @@ def running(process: Path) -> bool:
 @pytest.mark.parametrize(
     "call, said",
     [
-        (lambda: native.measure(["opps"]), "unknown hook 'opps'; did you mean ops"),
-        (lambda: native.measure(["ops:x"]), "not 'ops:x'"),
-        (lambda: native.measure(["ops:0"]), "0 callbacks cannot be attached"),
-        (lambda: native.measure(["direct:2"]), "takes one callback, not 2"),
-        (lambda: native.measure(release="v9.9"), "unknown release"),
-        (lambda: native.measure(rounds=0), "1 to 20000 rounds, not 0"),
-        (lambda: native.measure(windows=0), "1 to 1000 windows, not 0"),
-        (lambda: native.measure(args=7), "0 to 6 arguments, not 7"),
+        (lambda: native.time_hooks(["opps"]), "unknown hook 'opps'; did you mean ops"),
+        (lambda: native.time_hooks(["ops:x"]), "not 'ops:x'"),
+        (lambda: native.time_hooks(["ops:0"]), "0 callbacks cannot be attached"),
+        (lambda: native.time_hooks(["direct:2"]), "takes one callback, not 2"),
+        (lambda: native.time_hooks(release="v9.9"), "unknown release"),
+        (lambda: native.time_hooks(rounds=0), "1 to 20000 rounds, not 0"),
+        (lambda: native.time_hooks(windows=0), "1 to 1000 windows, not 0"),
+        (lambda: native.time_hooks(args=7), "0 to 6 arguments, not 7"),
     ],
 )
 def test_bad_input_is_one_sentence(call, said):
@@ -198,7 +198,7 @@ def test_bad_input_is_one_sentence(call, said):
 def test_a_host_without_native_support_is_one_sentence(monkeypatch, system, machine, said):
     monkeypatch.setattr(platform, "system", lambda: system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    assert said in error(native.measure)
+    assert said in error(native.time_hooks)
 
 
 @pytest.mark.parametrize("machine, isa", [("x86_64", "x86_64"), ("aarch64", "arm64"), ("riscv64", "riscv64")])

@@ -6,7 +6,7 @@ import pytest
 
 from tramplab.isa import ISAS
 from tramplab.studies import backing_out, switching
-from tramplab.studies.attached import Subject
+from tramplab.studies.attached import Hooked
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_what_is_not_restored_is_the_pointer_where_a_guarded_and_another_ops_met
 
 def test_a_guest_that_differs_is_noticed(monkeypatch):
     """The comparison can fail: a byte left behind in the site, or anywhere else, by a removal."""
-    detach = Subject.detach
+    detach = Hooked.detach
     for offset, column in ((0, "site"), (-64, "text")):
 
         def careless(self, place=-1, offset=offset):
@@ -88,26 +88,26 @@ def test_a_guest_that_differs_is_noticed(monkeypatch):
             at = self.function.site.entry + offset
             self.kernel.machine.poke(at, bytes([self.kernel.machine.read(at, 1)[0] ^ 1]))
 
-        monkeypatch.setattr(Subject, "detach", careless)
-        row = backing_out._undo(Subject("arm64", "v7.2"), ("a",))
+        monkeypatch.setattr(Hooked, "detach", careless)
+        row = backing_out._undo(Hooked("arm64", "v7.2"), ("a",))
         assert not row[column] and not row["idle"] and row["literal"]
 
 
 def test_what_is_left_is_removed_first_one_first(monkeypatch):
-    removed, detach = [], Subject.detach
+    removed, detach = [], Hooked.detach
 
     def watched(self, place=-1):
         removed.append(self.letters.split()[place])
         detach(self, place)
 
-    monkeypatch.setattr(Subject, "detach", watched)
-    row = backing_out._undo(Subject("arm64", "v7.2"), ("a", "g", "d"))
+    monkeypatch.setattr(Hooked, "detach", watched)
+    row = backing_out._undo(Hooked("arm64", "v7.2"), ("a", "g", "d"))
     assert removed == ["d", "a", "g"] and row["idle"]
 
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_a_state_is_reached_from_any_other(isa):
-    subject = Subject(isa, "v7.2")
+    subject = Hooked(isa, "v7.2")
     states = ["", "a", "a b", "b", "b g a", "", "a b"]
     for state in states:
         subject.reach(state)

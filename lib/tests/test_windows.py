@@ -16,7 +16,7 @@ from tramplab.native.agreement import NEEDED, WITHIN, agreed, apart, steady
 from tramplab.native.result import Result
 from tramplab.native.run import Outcome
 from tramplab.native.script import CHAIN, Answers
-from tramplab.native.states import State, Subject
+from tramplab.native.states import NativeKernel, State
 from tramplab.native.windows import Series, fill
 from tramplab.paths import data_file
 
@@ -37,7 +37,7 @@ def child(monkeypatch):
     monkeypatch.setattr(windows.host, "facts", lambda cpu: {"pinned to": cpu, **quiet})
 
     def make(told: list[dict | Exception], hooks=("none", "ops", "direct"), **more) -> Series:
-        subject = Subject(isas.get("x86_64"), "v7.2", "one_arg", (), tuple(map(state, hooks)), 1, 2, 3, 4, 5)
+        subject = NativeKernel(isas.get("x86_64"), "v7.2", "one_arg", (), tuple(map(state, hooks)), 1, 2, 3, 4, 5)
         left = iter(told)
 
         def run(subject, plan):
@@ -172,7 +172,7 @@ def test_a_run_that_fails_half_way_keeps_what_it_has(child):
 def test_native_times_agree_or_say_that_they_do_not():
     """On the machine that runs this test, whatever it does meanwhile: what is told of the windows is what they say."""
     host_isa()
-    result = native.measure(["ops", "direct"], rounds=20, windows=3)
+    result = native.time_hooks(["ops", "direct"], rounds=20, windows=3)
     base = result.rows[0]["windows"]
     for row in result.rows:
         assert len(row["windows"]) == len(result.clock) == 3

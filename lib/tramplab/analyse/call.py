@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..emulate.decode import Instruction
-from ..emulate.trace import Recording, Step
+from ..emulate.trace import Issued, Recording
 from ..isa import Isa
 from ..lab.run import Run
 
 #: A run's call is made once, so that what is worked out of it can be kept.
-_CALLS: weakref.WeakKeyDictionary[Run, Call] = weakref.WeakKeyDictionary()
+_CALLS: weakref.WeakKeyDictionary[Run, RecordedCall] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class RecordedCall:
     """One call, from the traced function's first instruction to its return.
 
     instructions: by address, every address in the recording among them. returns_to: where execution is after the last step.
@@ -30,16 +30,16 @@ class Call:
     name_of: Callable[[int], str | None]
 
     @classmethod
-    def of(cls, run: Run | Call) -> Call:
+    def of(cls, run: Run | RecordedCall) -> RecordedCall:
         """The call of a run; raises TramplabError for one that was only counted."""
-        if isinstance(run, Call):
+        if isinstance(run, RecordedCall):
             return run
         if run not in _CALLS:
             _CALLS[run] = cls(run.isa, run.recording, run.instructions, run.registers[run.isa.pc], run.name_of)
         return _CALLS[run]
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[Issued]:
         """Every instruction in order."""
         return self.recording.steps
 

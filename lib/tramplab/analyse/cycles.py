@@ -16,12 +16,15 @@ from dataclasses import dataclass, replace
 from ..errors import TramplabError
 from ..lab.run import Run
 from . import pipeline
-from .call import Call
+from .call import RecordedCall
 from .cores import Core, cores, get
 from .lower import LoweredProgram, lower
 from .program import program
 
 __all__ = ["Estimate", "Sensitivity", "cores", "estimate", "get", "per_call", "relative"]
+
+#: A call as it was made, or as it was written down.
+Called = Run | RecordedCall
 
 
 @dataclass(frozen=True)
@@ -53,24 +56,24 @@ class Estimate:
         return f"{self.low:.0f}-{self.high:.0f} {self.unit}"
 
 
-def estimate(hooked: Run | Call, unhooked: Run | Call, core: Core) -> Estimate:
+def estimate(hooked: Called, unhooked: Called, core: Core) -> Estimate:
     """What the hook adds to one call; raises TramplabError if the core is of another ISA."""
-    with_hook, without = Call.of(hooked), Call.of(unhooked)
+    with_hook, without = RecordedCall.of(hooked), RecordedCall.of(unhooked)
     return _band(core, lambda *change: _cycles(with_hook, core, *change) - _cycles(without, core, *change))
 
 
-def per_call(run: Run | Call, core: Core) -> Estimate:
+def per_call(run: Called, core: Core) -> Estimate:
     """The whole call, with the loop that makes it over and over."""
-    call = Call.of(run)
+    call = RecordedCall.of(run)
     return _band(core, lambda *change: _cycles(call, core, *change))
 
 
-def relative(dearer: tuple[Run | Call, Run | Call], cheaper: tuple[Run | Call, Run | Call], core: Core) -> Estimate:
+def relative(dearer: tuple[Called, Called], cheaper: tuple[Called, Called], core: Core) -> Estimate:
     """How many times as much one hook adds as another; each is a hooked call and the same call unhooked.
 
     The band is that of the ratio: a parameter is changed in both at once. Raises TramplabError if the second adds nothing.
     """
-    pairs = [tuple(Call.of(run) for run in pair) for pair in (dearer, cheaper)]
+    pairs = [tuple(RecordedCall.of(run) for run in pair) for pair in (dearer, cheaper)]
 
     def ratio(*change: str) -> float:
         above, below = (_cycles(hooked, core, *change) - _cycles(idle, core, *change) for hooked, idle in pairs)
@@ -94,7 +97,7 @@ def _band(core: Core, at: Callable[..., float]) -> Estimate:
 
 
 @functools.lru_cache(maxsize=8192)
-def _cycles(call: Call, core: Core, parameter: str | None = None, value: int | None = None) -> float:
+def _cycles(call: RecordedCall, core: Core, parameter: str | None = None, value: int | None = None) -> float:
     """Cycles per repetition of a call, with all parameters at their values but perhaps one."""
     if parameter is None or value is None:
         return pipeline.cycles(_lowered(call, core), call, core.in_order)
@@ -114,7 +117,7 @@ def _cycles(call: Call, core: Core, parameter: str | None = None, value: int | N
 
 
 @functools.lru_cache(maxsize=256)
-def _lowered(call: Call, core: Core) -> LoweredProgram:
+def _lowered(call: RecordedCall, core: Core) -> LoweredProgram:
     if core.isa != call.isa.name:
         raise TramplabError(f"{core.name} is a core for {core.isa}; this call ran on {call.isa.name}.")
     return lower(program(call), core, core.values)

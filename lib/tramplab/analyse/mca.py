@@ -16,7 +16,7 @@ import subprocess
 from dataclasses import dataclass
 
 from ..lab.run import Run
-from .call import Call
+from .call import RecordedCall
 from .cores import Core
 from .operations import BRANCH, CONSTANT
 from .program import program
@@ -43,15 +43,15 @@ class _SilentError(Exception):
     """Why there is none."""
 
 
-def opinion(hooked: Run | Call, unhooked: Run | Call, core: Core) -> Opinion:
+def opinion(hooked: Run | RecordedCall, unhooked: Run | RecordedCall, core: Core) -> Opinion:
     """What llvm-mca says of the difference between two calls."""
     try:
-        return Opinion(_cycles(Call.of(hooked), core) - _cycles(Call.of(unhooked), core))
+        return Opinion(_cycles(RecordedCall.of(hooked), core) - _cycles(RecordedCall.of(unhooked), core))
     except _SilentError as e:
         return Opinion(None, str(e))
 
 
-def block(call: Call) -> str:
+def block(call: RecordedCall) -> str:
     """The straight part of what a call executed, as assembler text."""
     name, lines = call.isa.name, []
     for item in program(call).items:
@@ -67,7 +67,7 @@ def block(call: Call) -> str:
     return _PROLOGUE.get(name, "") + "\n".join(lines) + "\n"
 
 
-def _cycles(call: Call, core: Core) -> float:
+def _cycles(call: RecordedCall, core: Core) -> float:
     """Cycles per repetition of a call's straight part."""
     where = shutil.which(PROGRAM)
     if where is None:

@@ -17,7 +17,7 @@ import functools
 import itertools
 from collections.abc import Iterable, Iterator
 
-from .call import Call
+from .call import RecordedCall
 from .lower import LoweredProgram
 from .returnstack import steady
 
@@ -33,7 +33,7 @@ PARAMETERS = frozenset(
 )
 
 
-def cycles(program: LoweredProgram, call: Call, in_order: bool) -> float:
+def cycles(program: LoweredProgram, call: RecordedCall, in_order: bool) -> float:
     """Cycles per repetition of a lowered call in the steady state.
 
     Looked at are all clocks of the model and not only its end: the slowest chain of instructions may start early and take
@@ -51,18 +51,18 @@ def cycles(program: LoweredProgram, call: Call, in_order: bool) -> float:
     return max(_passed(history[half - 1], history[-1])) / (REPETITIONS - half)
 
 
-def clocks(program: LoweredProgram, call: Call, in_order: bool) -> Iterator[list[int]]:
+def clocks(program: LoweredProgram, call: RecordedCall, in_order: bool) -> Iterator[list[int]]:
     """All clocks of the model after each of REPETITIONS repetitions."""
     return (_in_order if in_order else _out_of_order)(program, mispredicted(call, program.values))
 
 
-def mispredicted(call: Call, values: dict[str, int]) -> tuple[frozenset[int], ...]:
+def mispredicted(call: RecordedCall, values: dict[str, int]) -> tuple[frozenset[int], ...]:
     """Per repetition, the steps whose return is mispredicted with these parameters."""
     return _mispredicted(call, values["return_stack"], bool(values["return_stack_checked"]))
 
 
 @functools.lru_cache(maxsize=1024)
-def _mispredicted(call: Call, entries: int, checked: bool) -> tuple[frozenset[int], ...]:
+def _mispredicted(call: RecordedCall, entries: int, checked: bool) -> tuple[frozenset[int], ...]:
     return tuple(itertools.islice(steady(call, entries, checked), REPETITIONS))
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..emulate.decode import Instruction
-from ..emulate.trace import Step
+from ..emulate.trace import Issued
 from ..errors import TramplabError
 from ..isa import Isa
-from .call import Call
+from .call import RecordedCall
 from .operations import ALU, BRANCH, CONSTANT, FLAGS, Operation, arm64, riscv64, x86_64
 
 _TABLES = {"x86_64": x86_64.operation, "arm64": arm64.operation, "riscv64": riscv64.operation}
@@ -59,19 +59,19 @@ class Item:
 class Program:
     """One repetition: its items, how many stores they make, and the call they are of."""
 
-    call: Call
+    call: RecordedCall
     items: tuple[Item, ...]
     stores: int
 
 
 @functools.lru_cache(maxsize=256)
-def program(call: Call) -> Program:
+def program(call: RecordedCall) -> Program:
     """Prepare a call; raises TramplabError at an instruction that is in no table."""
     isa = call.isa
     known = {pc: operation_of(isa, i) for pc, i in call.instructions.items()}
     pushed = ((call.steps[0].sp, isa.call_pushes, True),) if isa.call_pushes else ()
     before = [Operation(CONSTANT, writes=(register,)) for register in isa.args]
-    steps = [*(Step(0, 0, ()) for _ in before), Step(0, 0, pushed), *call.steps]
+    steps = [*(Issued(0, 0, ()) for _ in before), Issued(0, 0, pushed), *call.steps]
     operations = [
         *before,
         Operation(BRANCH, writes=(isa.link,) if isa.link else (), stack=isa.link is None, call=True),
@@ -109,7 +109,7 @@ def operation_of(isa: Isa, i: Instruction) -> Operation:
     return found
 
 
-def _sources(steps: list[Step]) -> Iterator[Source]:
+def _sources(steps: list[Issued]) -> Iterator[Source]:
     """The source of every load of a repetition, in order, found in the second of two."""
     writers: dict[int, int] = {}  # byte -> its last store, counted over both
     extents: list[tuple[int, int]] = []  # address and size of each store

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..lab.run import Run
-from .call import Call
+from .call import RecordedCall
 from .links import NOTHING, Link, arm64, riscv64, x86_64
 
 _RULES = {
@@ -92,7 +92,7 @@ class Stack:
         return address
 
 
-def events(call: Call) -> list[Event]:
+def events(call: RecordedCall) -> list[Event]:
     """The steps of a call that push or pop, in order."""
     rule = _RULES[call.isa.name]
     links = {pc: rule(i.mnemonic, i.operands, pc + i.size) for pc, i in call.instructions.items()}
@@ -118,9 +118,9 @@ def play(stack: Stack, happened: Iterable[Event]) -> list[tuple[Event, int | Non
     return missed
 
 
-def replay(run: Run | Call, entries: int = ENTRIES, callers: int = CALLERS, checked: bool = True) -> ReturnStackResult:
+def replay(run: Run | RecordedCall, entries: int = ENTRIES, callers: int = CALLERS, checked: bool = True) -> ReturnStackResult:
     """Replay one call below a chain of callers; see the module's own text for what is counted."""
-    call = Call.of(run)
+    call = RecordedCall.of(run)
     chain, stack = _chain(callers), Stack(entries, checked)
     for address in (*chain, call.returns_to):
         stack.push(address)
@@ -143,7 +143,7 @@ def replay(run: Run | Call, entries: int = ENTRIES, callers: int = CALLERS, chec
     return ReturnStackResult(own, len(where) - own, callers, entries, tuple(where))
 
 
-def steady(call: Call, entries: int, checked: bool) -> Iterator[frozenset[int]]:
+def steady(call: RecordedCall, entries: int, checked: bool) -> Iterator[frozenset[int]]:
     """The call made over and over by one loop: per repetition, without end, the steps whose return is mispredicted."""
     stack, happened = Stack(entries, checked), events(call)
     for address in _chain(entries):
@@ -153,12 +153,12 @@ def steady(call: Call, entries: int, checked: bool) -> Iterator[frozenset[int]]:
         yield frozenset(e.step for e, _ in play(stack, happened))
 
 
-def settled(run: Run | Call, entries: int = ENTRIES, checked: bool = True) -> int:
+def settled(run: Run | RecordedCall, entries: int = ENTRIES, checked: bool = True) -> int:
     """Mispredicted returns per call when one loop makes the call over and over, as a native measurement does.
 
     Unlike replay(), no caller returns: what is counted is what a counter of mispredicted branches shows.
     """
-    rounds = list(itertools.islice(steady(Call.of(run), entries, checked), 4 * entries))
+    rounds = list(itertools.islice(steady(RecordedCall.of(run), entries, checked), 4 * entries))
     return len(rounds[-1])
 
 
@@ -167,5 +167,5 @@ def _chain(callers: int) -> list[int]:
     return [-1 - n for n in reversed(range(callers))]
 
 
-def _named(call: Call, chain: list[int], address: int) -> str:
+def _named(call: RecordedCall, chain: list[int], address: int) -> str:
     return f"caller {-address}" if address in chain else call.where(address)

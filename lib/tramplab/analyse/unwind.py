@@ -25,14 +25,14 @@ from ..lab.kernel import Kernel
 from ..lab.reading.walk import require_same
 from ..lab.run import Run
 from ..lab.view import Function
-from .call import Call
+from .call import RecordedCall
 from .returnstack import events
 
 WORD = 8
 
 
 @dataclass(frozen=True)
-class Record:
+class FrameRecord:
     """Where the words of a frame record lie, in bytes from what the frame pointer holds: that of the caller's record, and
     the return address."""
 
@@ -42,7 +42,7 @@ class Record:
 
 #: x86-64: what PUSH RBP finds below the return address. arm64: AAPCS64, the frame pointer. riscv64: the psABI's frame
 #: pointer convention; s0 holds the stack pointer as it was at the function's entry, the record is below.
-RECORDS = {"x86_64": Record(0, 8), "arm64": Record(0, 8), "riscv64": Record(-16, -8)}
+RECORDS = {"x86_64": FrameRecord(0, 8), "arm64": FrameRecord(0, 8), "riscv64": FrameRecord(-16, -8)}
 
 OUTSIDE, DOWN, CROOKED, NO_CODE = (
     "leaves the stack",
@@ -77,7 +77,7 @@ BOTH, FUNCTION, CALLER, NEITHER, APART = FOUND = ("both", "function only", "call
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judged:
     """found: what a chain has of the traced function and its caller, one of FOUND. wrong: what in it is not so, or ""."""
 
     found: str
@@ -122,7 +122,7 @@ def watch(kernel: Kernel, caller: Function, function: Function, *arguments: int)
     """Call `caller`, which calls `function` once: the run, and every instruction boundary of that inner call, from the
     function's first instruction to its return. Raises TramplabError if it makes no such call, GuestFault, StepLimit."""
     run = kernel.call(caller, *arguments)
-    call = Call.of(run)
+    call = RecordedCall.of(run)
     seen = list(itertools.islice(_stepped(kernel, caller, arguments), len(call.steps) + 1))
     require_same(caller, [pc for pc, _, _ in seen], run)
     truth = live(call)
@@ -134,7 +134,7 @@ def watch(kernel: Kernel, caller: Function, function: Function, *arguments: int)
     return run, [Boundary(*at, truth[n]) for n, at in enumerate(seen[:last]) if n >= first]
 
 
-def live(call: Call) -> list[tuple[int, ...]]:
+def live(call: RecordedCall) -> list[tuple[int, ...]]:
     """Before each step, the return addresses in use, innermost first, told by calls and returns and not by the stack.
 
     The outermost stands there twice: the lab's caller has a record that says it is called from where it returns to. A
@@ -159,7 +159,7 @@ def live(call: Call) -> list[tuple[int, ...]]:
     return out
 
 
-def _made_by_hand(call: Call, step: int) -> bool:
+def _made_by_hand(call: RecordedCall, step: int) -> bool:
     """Does the instruction before a step put an address of the code into the link register?"""
     before = call.instructions[call.steps[step - 1].pc] if step else None
     return before is not None and before.mnemonic == "adr" and before.operands.split(",")[0] == call.isa.link
@@ -167,7 +167,7 @@ def _made_by_hand(call: Call, step: int) -> bool:
 
 def judge(
     chain: Chain, truth: Iterable[int], function: str, caller: str, name_of: Callable[[int], str | None]
-) -> Verdict:
+) -> Judged:
     """Compare a chain with the truth. It may leave out return addresses; one that is not in use, or stands in the wrong
     order, is wrong, and so is a chain that ends with an error."""
     names = [(name_of(address) or "").split("+")[0] for address in chain.addresses]
@@ -175,9 +175,9 @@ def judge(
     stray = next((a for a in chain.addresses[1:] if a not in left), None)
     wrong = chain.error or (f"{name_of(stray) or hex(stray)} is no caller" if stray is not None else "")
     if (function, caller) in itertools.pairwise(names):
-        return Verdict(BOTH, wrong)
+        return Judged(BOTH, wrong)
     has = {(True, True): APART, (True, False): FUNCTION, (False, True): CALLER, (False, False): NEITHER}
-    return Verdict(has[function in names, caller in names], wrong)
+    return Judged(has[function in names, caller in names], wrong)
 
 
 def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> Iterator[tuple[int, Chain, Chain]]:

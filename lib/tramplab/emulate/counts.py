@@ -9,8 +9,8 @@ from operator import add, attrgetter, sub
 
 from ..isa import Isa
 from . import decode
+from .counters import Tally
 from .decode import Instruction
-from .meter import Tally
 
 #: The order of components everywhere: what a call meets on its way.
 COMPONENTS = ("site", "trampoline", "core", "callback", "function")

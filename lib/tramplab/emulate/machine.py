@@ -10,10 +10,12 @@ import numpy as np
 
 from ..errors import TramplabError, unknown
 from . import decode, trouble
+from .counters import Tally
 from .engine import ACCESS, CODE, PAGE, Engine, Stopped
 from .image import Image
 from .memory import Area, Memory
-from .meter import CMeter, PyMeter, Tally, library
+from .meter import CMeter, library
+from .pymeter import PyMeter
 from .traps import Vector
 from .traps.taking import Traps
 
@@ -42,7 +44,7 @@ class Places:
 class RawRun:
     """One call, before anybody interprets it.
 
-    registers: after the return. tally: per instruction. events: a recording (else empty), see meter.EVENT.
+    registers: after the return. tally: per instruction. events: a recording (else empty), see counters.EVENT.
     """
 
     registers: dict[str, int]
@@ -233,7 +235,7 @@ class Machine:
         return True
 
     def events(self) -> np.ndarray:
-        """What the last run or step recorded, see meter.EVENT; nothing without the meter "record"."""
+        """What the last run or step recorded, see counters.EVENT; nothing without the meter "record"."""
         return self._meter.events() if self.meter == RECORD else np.zeros(0)
 
     def situation(self) -> trouble.Situation:

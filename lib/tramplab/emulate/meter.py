@@ -1,7 +1,7 @@
 """Exact counting: how often each instruction was issued, how often it was left by a jump, and (recording) what it touched.
 
 Two implementations with equal results: meter.c, compiled by the compiler wheel and called by the emulator without going
-through Python, and PyMeter for hosts where that cannot be built. Both fill the same arrays; `Tally` reads them.
+through Python, and pymeter.py for hosts where that cannot be built. Both fill the same counters.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,17 +19,12 @@ import numpy as np
 from ..build.toolchain import run_tool
 from ..cache import publish
 from ..errors import TramplabError
+from .counters import EVENT, Counters, Tally, find
 from .engine import Engine
 
 SOURCE = Path(__file__).with_name("meter.c")
-INSTRUCTION, LOAD, STORE = 0, 1, 2
-MEM_WRITE = 17  # the emulator's access type of a store; 16 is a load
 
-#: Instructions of one stretch of text that are listed when a run first touches them.
-MOST_TOUCHED = 1 << 16
 
-#: One recorded event, as meter.c lays it out.
-EVENT = np.dtype([("pc", "<u8"), ("address", "<u8"), ("sp", "<u8"), ("size", "<u4"), ("kind", "<u4")])
 
 
 class _Range(ctypes.Structure):
@@ -65,19 +59,6 @@ class _Meter(ctypes.Structure):
     ]
 
 
-@dataclass(frozen=True)
-class Tally:
-    """What one run issued: pc -> (times issued, times left by a taken branch)."""
-
-    issued: dict[int, tuple[int, int]]
-    stopped: bool  # the instruction budget ran out
-
-    @property
-    def instructions(self) -> int:
-        """How many were issued in all."""
-        return sum(n for n, _ in self.issued.values())
-
-
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """The compiled hooks; None where they cannot be built or $TRAMPLAB_METER is "python"."""
@@ -99,45 +80,6 @@ def library() -> ctypes.CDLL | None:
     except (TramplabError, OSError):
         return None
     return lib
-
-
-class Counters:
-    """The counters of one stretch of text: per byte of it, how often an instruction that begins there was issued, and how
-    often it was left by a taken branch.
-
-    What a run touched is listed, so that nothing has to look through all of a large text. A run that touches more than fits
-    in the list is looked for there all the same.
-    """
-
-    def __init__(self, base: int, size: int) -> None:
-        self.base, self.size = base, size
-        self.executed, self.taken = np.zeros(size, np.uint32), np.zeros(size, np.uint32)
-        self.touched = np.zeros(min(size, MOST_TOUCHED), np.uint32)
-
-    def at(self, number: int) -> np.ndarray:
-        """The offsets of what was issued, in order; number: how many instructions were touched."""
-        if number > len(self.touched):
-            return self.executed.nonzero()[0]
-        return np.sort(self.touched[:number])
-
-    def clear(self, number: int) -> None:
-        """Make what was touched zero again."""
-        at = self.at(number)
-        self.executed[at] = self.taken[at] = 0
-
-    def issued(self, number: int) -> dict[int, tuple[int, int]]:
-        """pc -> (times issued, times left by a taken branch)."""
-        at = self.at(number)
-        rows = zip(at.tolist(), self.executed[at].tolist(), self.taken[at].tolist(), strict=True)
-        return {self.base + offset: (n, t) for offset, n, t in rows}
-
-
-def find(stretches: list[Counters], address: int) -> int:
-    """The index of the stretch that holds an address, -1 if none does."""
-    for i, s in enumerate(stretches):
-        if s.base <= address < s.base + s.size:
-            return i
-    return -1
 
 
 class CMeter:
@@ -216,88 +158,3 @@ class CMeter:
                 f"the recording is full: {self._state.lost_events} events were lost; record a shorter call."
             )
         return self._events[: self._state.nr_events].copy()
-
-
-class PyMeter:
-    """The same hooks in Python, about thirty times slower."""
-
-    def __init__(self, spans: list[tuple[int, int]], stop: Callable[[], None], read_sp: Callable[[], int]) -> None:
-        self._text = [Counters(base, size) for base, size in spans]
-        self._touched = [0] * len(spans)
-        self._stop, self._read_sp = stop, read_sp
-
-    def watch(self, engine: Engine, of: int, which: str) -> Callable[[], None]:
-        """See CMeter.watch."""
-        return engine.hook(of, getattr(self, f"on_{which}"))
-
-    def begin(self, start: int, budget: int, max_events: int, clear: bool = True) -> None:
-        """See CMeter.begin."""
-        if clear:
-            for n, counters in enumerate(self._text):
-                counters.clear(self._touched[n])
-                self._touched[n] = 0
-        self._here, self._last, self._next = max(find(self._text, start), 0), 0, start
-        self._budget = self._whole_budget = budget
-        self._stopped, self._pc = False, 0
-        self._events: list[tuple[int, int, int, int, int]] = []
-        self._max_events, self._lost = max_events, 0
-
-    def on_count(self, _engine: object, address: int, size: int, _data: object) -> bool:
-        """An instruction is issued."""
-        if not self._budget:
-            self._stopped = True
-            self._stop()
-            return False
-        self._budget -= 1
-        if address != self._next:
-            self._text[self._here].taken[self._last] += 1
-        self._next = address + size
-        here = find(self._text, address)
-        if here < 0:
-            return True
-        self._here, counters = here, self._text[here]
-        self._last = address - counters.base
-        if not counters.executed[self._last]:
-            if self._touched[here] < len(counters.touched):
-                counters.touched[self._touched[here]] = self._last
-            self._touched[here] += 1
-        counters.executed[self._last] += 1
-        return True
-
-    def on_record(self, engine: object, address: int, size: int, data: object) -> None:
-        """The same, and record the instruction."""
-        if self.on_count(engine, address, size, data):
-            self._pc = address
-            self._record(address, size, INSTRUCTION, self._read_sp())
-
-    def on_access(self, _engine: object, kind: int, address: int, size: int, _value: int, _data: object) -> None:
-        """The engine's hook at each access to memory: record it."""
-        self._record(address, size, STORE if kind == MEM_WRITE else LOAD, 0)
-
-    def end(self, pc: int) -> Tally:
-        """See CMeter.end."""
-        if not self._stopped and self._next != pc:
-            self._text[self._here].taken[self._last] += 1
-        issued: dict[int, tuple[int, int]] = {}
-        for number, counters in zip(self._touched, self._text, strict=True):
-            issued |= counters.issued(number)
-        return Tally(issued, self._stopped)
-
-    @property
-    def last(self) -> int | None:
-        """The address of the last instruction issued; None if none was."""
-        if self._budget == self._whole_budget:
-            return None
-        return self._text[self._here].base + self._last
-
-    def events(self) -> np.ndarray:
-        """What was recorded, in order; raises TramplabError if there was no room for all of it."""
-        if self._lost:
-            raise TramplabError(f"the recording is full: {self._lost} events were lost; record a shorter call.")
-        return np.array(self._events, EVENT)
-
-    def _record(self, address: int, size: int, kind: int, sp: int) -> None:
-        if len(self._events) >= self._max_events:
-            self._lost += 1
-        else:
-            self._events.append((self._pc, address, sp, size, kind))

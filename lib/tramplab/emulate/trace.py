@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .meter import INSTRUCTION, STORE
+from .counters import INSTRUCTION, STORE
 
 
 @dataclass(frozen=True)
-class Step:
+class Issued:
     """One issued instruction: its address and the stack pointer before it; its accesses as (address, size, is_store)."""
 
     pc: int
@@ -23,7 +23,7 @@ class Step:
 class Recording:
     """A recorded call as arrays, in order.
 
-    Per step: pc and sp, see Step. Per access: step, the index of the step that made it; address, size in bytes, is_store.
+    Per step: pc and sp, see Issued. Per access: step, the index of the step that made it; address, size in bytes, is_store.
     pcs: the addresses of all steps, each once.
     """
 
@@ -41,13 +41,13 @@ class Recording:
         return len(self.pc)
 
     @functools.cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[Issued]:
         """The same as a list of steps."""
         accesses: list[list[tuple[int, int, bool]]] = [[] for _ in range(len(self))]
         columns = (self.step, self.address, self.size, self.is_store)
         for n, address, size, is_store in zip(*(c.tolist() for c in columns), strict=True):
             accesses[n].append((address, size, is_store))
-        return [Step(*s) for s in zip(self.pc.tolist(), self.sp.tolist(), map(tuple, accesses), strict=True)]
+        return [Issued(*s) for s in zip(self.pc.tolist(), self.sp.tolist(), map(tuple, accesses), strict=True)]
 
     def each(self, of: Callable[[int], object]) -> np.ndarray:
         """Per step, what of(pc) says of its instruction; asked once per instruction."""
@@ -55,7 +55,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Frame:
+class StackFrame:
     """What the trampolines of a call did with the stack, in bytes.
 
     frame: from the stack pointer at the first trampoline instruction down to the lowest it reaches while a trampoline
@@ -68,7 +68,7 @@ class Frame:
     deepest: int
 
 
-def frame_of(call: Recording, is_trampoline: Callable[[int], bool]) -> Frame:
+def frame_of(call: Recording, is_trampoline: Callable[[int], bool]) -> StackFrame:
     """Measure the frame from a recorded call; is_trampoline(pc) tells which instructions are the trampolines'."""
     first = int(call.sp[0])
     stored = call.address[call.is_store]
@@ -76,9 +76,9 @@ def frame_of(call: Recording, is_trampoline: Callable[[int], bool]) -> Frame:
     lowest = min(int(call.sp.min()), int(below.min(initial=first)))
     own = call.each(is_trampoline)
     if not own.any():
-        return Frame(0, 0, first - lowest)
+        return StackFrame(0, 0, first - lowest)
     top, bottom = int(call.sp[own][0]), int(call.sp[own].min())
     made = own[call.step] & call.is_store
     spans = set(zip(call.address[made].tolist(), call.size[made].tolist(), strict=True))
     written = {b for a, n in spans for b in range(max(a, bottom), min(a + n, top))}
-    return Frame(top - bottom, len(written), first - lowest)
+    return StackFrame(top - bottom, len(written), first - lowest)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ..errors import TramplabError
 from . import trouble
+from .counters import INSTRUCTION, STORE
 from .machine import RECORD, Machine
-from .meter import INSTRUCTION, STORE
 
 LONGEST = 5_000  # steps: a walk is for reading
 

@@ -40,7 +40,7 @@ def run(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: in
         return kernel.call(function, *range(1, args + 1))
 
 
-def measure(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, **overrides: Any) -> dict:
+def counts_of(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, **overrides: Any) -> dict:
     """Run once and return the counts as a dictionary, see counted()."""
     return counted(run(isa, hook, release, args, callbacks, **overrides), isa, hook, release, args, callbacks)
 

@@ -53,12 +53,12 @@ class Run:
         return _trace.Recording(self._raw.events, self.instructions)
 
     @property
-    def steps(self) -> list[_trace.Step]:
+    def steps(self) -> list[_trace.Issued]:
         """Every instruction in order; needs a kernel that records."""
         return self.recording.steps
 
     @functools.cached_property
-    def frame(self) -> _trace.Frame:
+    def frame(self) -> _trace.StackFrame:
         """The trampolines' use of the stack, in bytes."""
         return _trace.frame_of(self.recording, lambda pc: self.component_of(pc) == "trampoline")
 

@@ -1,7 +1,7 @@
 """The lab kernel on the CPU in front of the reader: the same trampolines, natively, in nanoseconds.
 
     from tramplab import native
-    result = native.measure(["ops", "ops:10", "direct"])
+    result = native.time_hooks(["ops", "ops:10", "direct"])
     result.rows, result.warnings
 
 The guest's sources are built once more, as code for a process (what then differs is in `isa.user_space.differs` and
@@ -9,6 +9,6 @@ The guest's sources are built once more, as code for a process (what then differ
 """
 
 from .result import LIMITS, Result, load
-from .timing import check, default_hooks, measure, time_shapes
+from .timing import check, default_hooks, time_hooks, time_shapes
 
-__all__ = ["LIMITS", "Result", "check", "default_hooks", "load", "measure", "time_shapes"]
+__all__ = ["LIMITS", "Result", "check", "default_hooks", "load", "time_hooks", "time_shapes"]

@@ -13,7 +13,7 @@ from ..lab import hooks
 from .agreement import NEEDED
 from .kept import renew
 from .result import Result
-from .timing import ROUNDS, measure, time_shapes
+from .timing import ROUNDS, time_hooks, time_shapes
 from .windows import MOST
 
 WIDTH = 72
@@ -64,7 +64,7 @@ def native(args: argparse.Namespace) -> None:
     elif args.shapes:
         result = time_shapes(rounds=rounds, windows=windows, args=count)
     else:
-        result = measure(args.hook or None, args.release, rounds=rounds, windows=windows, args=count)
+        result = time_hooks(args.hook or None, args.release, rounds=rounds, windows=windows, args=count)
     result.provenance["command"] = "tramplab " + " ".join(sys.argv[1:])
     if args.save:
         result.save(args.save)

@@ -11,8 +11,8 @@ from pathlib import Path
 from ..build import toolchain
 from ..errors import TramplabError
 from ..isa import Isa
-from .script import Answers, Plan, answers, script
-from .states import BASELINE, State, Subject
+from .script import Answers, TimingPlan, answers, script
+from .states import BASELINE, NativeKernel, State
 
 CHILD = Path(__file__).resolve().parent / "child"
 #: Where the child itself lies: far from every guest, and inside the smallest address space (riscv64 Sv39: 256 GiB).
@@ -35,7 +35,7 @@ class Outcome:
 
     answers: Answers
     failures: tuple[str, ...]
-    subject: Subject
+    subject: NativeKernel
 
 
 def child(isa: Isa) -> Path:
@@ -43,7 +43,7 @@ def child(isa: Isa) -> Path:
     return toolchain.program(isa.in_user_space, CHILD, CHILD_BASE)
 
 
-def run(subject: Subject, plan: Plan, runner: tuple[str, ...] = ()) -> Outcome:
+def run(subject: NativeKernel, plan: TimingPlan, runner: tuple[str, ...] = ()) -> Outcome:
     """Run all states; a hook that crashes or hangs is left out, and the others run again.
 
     runner: words put before the child's path, such as an emulator of user programs. Raises TramplabError where nothing can
@@ -63,7 +63,7 @@ def run(subject: Subject, plan: Plan, runner: tuple[str, ...] = ()) -> Outcome:
         subject = replace(subject, states=tuple(s for s in subject.states if s.name != name))
 
 
-def _once(subject: Subject, plan: Plan, runner: tuple[str, ...]) -> Answers:
+def _once(subject: NativeKernel, plan: TimingPlan, runner: tuple[str, ...]) -> Answers:
     command = [*runner, str(child(subject.isa))]
     try:
         done = subprocess.run(
@@ -95,7 +95,7 @@ def _status(code: int) -> str:
     return f"by {signal.Signals(-code).name}" if code < 0 else f"status {code}"
 
 
-def _trouble(subject: Subject, out: Answers) -> tuple[str, str | None]:
+def _trouble(subject: NativeKernel, out: Answers) -> tuple[str, str | None]:
     """A sentence, and the hook it is about."""
     if out.refused:
         what, address, errno = out.refused

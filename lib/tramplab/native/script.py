@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .states import Region, Subject
+from .states import NativeKernel, Region
 
 #: (name, type, config) of the counters that are asked for (perf_event_open(2)).
 COUNTERS = (("instructions", 0, 1), ("cycles", 0, 0), ("branch-misses", 0, 5))
@@ -23,7 +23,7 @@ CHAIN, CHAIN_ADDITIONS = "-", 64
 
 
 @dataclass(frozen=True)
-class Plan:
+class TimingPlan:
     """What the child is to do: CPU to stay on (None: any), ms until a batch counts as hanging, batches.
 
     rounds: batches per hook, 0 to check only. batch_ns: how long a batch is to take; the child makes it longer where the
@@ -58,12 +58,12 @@ class Answers:
     done: bool = False
 
 
-def script(subject: Subject, plan: Plan) -> str:
+def script(subject: NativeKernel, plan: TimingPlan) -> str:
     """The child's whole input."""
     return "\n".join(_lines(subject, plan)) + "\n"
 
 
-def _lines(subject: Subject, plan: Plan) -> Iterator[str]:
+def _lines(subject: NativeKernel, plan: TimingPlan) -> Iterator[str]:
     if plan.cpu is not None:
         yield f"pin {plan.cpu:x}"
     yield f"limit {plan.limit_ms:x}"

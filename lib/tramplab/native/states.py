@@ -60,7 +60,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Subject:
+class NativeKernel:
     """An idle kernel in user space and the states to run it in; the first state is the baseline, with nothing attached."""
 
     isa: Isa
@@ -83,7 +83,7 @@ def boot(isa: Isa, release: str, **overrides: Any) -> Kernel:
     return kernel
 
 
-def subject(isa: Isa, release: str, variants: dict[str, Attach], args: int) -> Subject:
+def subject(isa: Isa, release: str, variants: dict[str, Attach], args: int) -> NativeKernel:
     """Boot, attach and call in the emulator, once per variant; a baseline is put first.
 
     Each variant gets a kernel of its own, so what it changes does not depend on the others. Raises TramplabError for what
@@ -96,7 +96,7 @@ def subject(isa: Isa, release: str, variants: dict[str, Attach], args: int) -> S
     every = {BASELINE: hook(BASELINE), **variants}
     states = tuple(_state(boot(isa, release), regions, name, attach, args) for name, attach in every.items())
     image, machine = idle.image, idle.machine
-    return Subject(
+    return NativeKernel(
         isa,
         release,
         FUNCTIONS[args],

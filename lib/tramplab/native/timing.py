@@ -13,7 +13,7 @@ from ..trampolines import shapes
 from . import host
 from .result import Result
 from .run import Outcome, run
-from .script import Plan
+from .script import TimingPlan
 from .states import BASELINE, Attach, hook, shape, subject
 from .windows import MOST, Series, fill
 
@@ -29,7 +29,7 @@ def default_hooks(isa: Isa, release: str = LATEST) -> tuple[str, ...]:
     return tuple(f"{h.name}:{k}" if k > 1 else h.name for h in had for k in (CALLBACKS if h.counts else (1,)))
 
 
-def measure(
+def time_hooks(
     specs: Iterable[str] | None = None,
     release: str = LATEST,
     *,
@@ -63,7 +63,7 @@ def time_shapes(
 
 
 def time_both() -> tuple[Result, Result]:
-    """All hooks and all shapes: what measure() and time_shapes() give, their windows in turn."""
+    """All hooks and all shapes: what time_hooks() and time_shapes() give, their windows in turn."""
     both = _of_hooks(None, LATEST, ROUNDS, MOST, 1, None), _of_shapes(shapes.GRID, ROUNDS, MOST, 2, None)
     fill(both)
     return both[0].result(), both[1].result()
@@ -76,7 +76,7 @@ def check(
 
     runner: the words that run a program of that ISA here, e.g. ("qemu-aarch64",); none for the host's own.
     """
-    return run(subject(isa, release, variants, args), Plan(), runner)
+    return run(subject(isa, release, variants, args), TimingPlan(), runner)
 
 
 def _of_hooks(

@@ -14,8 +14,8 @@ from .agreement import NEEDED, agreed, steady
 from .counted import counts
 from .result import Result
 from .run import run
-from .script import CHAIN, CHAIN_ADDITIONS, COUNTERS, Plan
-from .states import BASELINE, Subject
+from .script import CHAIN, CHAIN_ADDITIONS, COUNTERS, TimingPlan
+from .states import BASELINE, NativeKernel
 
 #: Windows at most, seconds between two of them, and seconds after which none is begun that is not needed.
 MOST, PAUSE, LONGEST = 20, 0.5, 40.0
@@ -30,7 +30,7 @@ class Series:
 
     def __init__(
         self,
-        subject: Subject,
+        subject: NativeKernel,
         rounds: int,
         args: int,
         cpu: int | None = None,
@@ -38,7 +38,7 @@ class Series:
     ):
         self.subject, self.columns = subject, columns or {}
         pinned = host.last_cpu() if cpu is None else cpu
-        self.plan = Plan(pinned, rounds=rounds, counters=COUNTERS)
+        self.plan = TimingPlan(pinned, rounds=rounds, counters=COUNTERS)
         self.facts = host.facts(pinned)
         self.warnings = host.warnings(self.facts)
         self.facts |= {"release": subject.release, "arguments": args, "rounds": rounds}

@@ -29,7 +29,7 @@ REQUESTS: dict[str, Callable[[], Ops | Direct]] = {
 NEEDS = {"r": "regs", "s": "regs", "d": "direct"}
 
 
-class Subject:
+class Hooked:
     """A kernel in which one function is hooked and called.
 
     Every register that the caller may choose has a value of its own in each call, so that it is known again in memory.

@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..publish.verdict import BY_RELEASE, Verdict, across, judges
 from . import switching
-from .attached import Subject
+from .attached import Hooked
 from .every_release import every_release
 from .once import once
 
@@ -29,7 +29,7 @@ def rows() -> pd.DataFrame:
 
 
 def _undone(isa: str, release: str) -> list[dict[str, object]]:
-    subject = Subject(isa, release)
+    subject = Hooked(isa, release)
     return [_undo(subject, ops) for ops in _sequences([letter for letter in LETTERS if subject.can(letter)])]
 
 
@@ -39,7 +39,7 @@ def _sequences(letters: list[str]) -> list[tuple[str, ...]]:
     return [ops for ops in every if ops.count("d") <= 1]
 
 
-def _undo(subject: Subject, ops: tuple[str, ...]) -> dict[str, object]:
+def _undo(subject: Hooked, ops: tuple[str, ...]) -> dict[str, object]:
     """Attach all, remove the last, compare; then remove the rest, and compare with the start."""
     booted = subject.held, subject.other_text
     for letter in ops[:-1]:

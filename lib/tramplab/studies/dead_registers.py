@@ -28,7 +28,7 @@ STRUCT = "big_struct_return"
 
 
 @dataclass(frozen=True)
-class Subject:
+class Prepared:
     """A function and how it is called: its arguments, registers besides, and the registers its arguments are in."""
 
     function: str
@@ -62,24 +62,24 @@ def rows() -> pd.DataFrame:
     return frame
 
 
-def _subjects(isa: Isa, where: int) -> Iterator[Subject]:
+def _subjects(isa: Isa, where: int) -> Iterator[Prepared]:
     """Functions of no to eight integers, and one that returns a struct through memory: its address is passed, too."""
     for n, name in enumerate(FUNCTIONS):
-        yield Subject(name, tuple(range(11, 11 + n)), {}, isa.args[:n])
+        yield Prepared(name, tuple(range(11, 11 + n)), {}, isa.args[:n])
     if isa.struct_return in isa.args:
-        yield Subject(STRUCT, (where, 11, 12), {}, isa.args[:3])
+        yield Prepared(STRUCT, (where, 11, 12), {}, isa.args[:3])
     else:
-        yield Subject(STRUCT, (11, 12), {isa.struct_return: where}, (*isa.args[:2], isa.struct_return))
+        yield Prepared(STRUCT, (11, 12), {isa.struct_return: where}, (*isa.args[:2], isa.struct_return))
 
 
-def _effect(kernel: Kernel, subject: Subject, where: int, register: str, right: tuple[int, ...]) -> str:
+def _effect(kernel: Kernel, subject: Prepared, where: int, register: str, right: tuple[int, ...]) -> str:
     try:
         return "none" if _call(kernel, subject, where, {register: POISON}) == right else "other result"
     except (GuestFault, StepLimit):
         return "fault"
 
 
-def _call(kernel: Kernel, subject: Subject, where: int, poison: dict[str, int]) -> tuple[int, ...]:
+def _call(kernel: Kernel, subject: Prepared, where: int, poison: dict[str, int]) -> tuple[int, ...]:
     """What the call gives back: its value (but of a struct, whose address is its own business) and the struct's words."""
     for n in range(3):
         kernel.machine.write_u64(where + 8 * n, 0)
@@ -90,7 +90,7 @@ def _call(kernel: Kernel, subject: Subject, where: int, poison: dict[str, int]) 
     return value, *(kernel.machine.read_u64(where + 8 * n) for n in range(3))
 
 
-def _role(isa: Isa, subject: Subject, register: str) -> str:
+def _role(isa: Isa, subject: Prepared, register: str) -> str:
     if register in subject.carries:
         return "argument"
     if register == isa.fp:

@@ -13,7 +13,7 @@ from ..isa import ISAS
 from ..lab.run import Run
 from ..publish.chart import state_strip
 from ..publish.figure import Figure
-from .attached import FUNCTION, REQUESTS, Subject
+from .attached import FUNCTION, REQUESTS, Hooked
 from .once import once
 
 NAME = "record_life"
@@ -73,7 +73,7 @@ def rows() -> pd.DataFrame:
     return frame
 
 
-class _Watched(Subject):
+class _Watched(Hooked):
     """A subject whose plans are applied one step at a time; `writes` is what the last change did to site and pointer."""
 
     def __init__(self, isa: str, release: str) -> None:

@@ -14,7 +14,7 @@ from ..ftrace import releases
 from ..publish.chart import state_strip
 from ..publish.figure import Figure
 from ..publish.verdict import BY_RELEASE, Verdict, across, judges
-from .attached import Subject
+from .attached import Hooked
 from .every_release import every_release
 from .once import once
 
@@ -53,13 +53,13 @@ def _played(isa: str, release: str) -> list[dict]:
     """Every sequence; none that needs what the release never had."""
     out = []
     for name, states in SEQUENCES.items():
-        subject = Subject(isa, release)
+        subject = Hooked(isa, release)
         if subject.can("".join(states)):
             out += [{"sequence": name, **row} for row in _play(subject, states)]
     return out
 
 
-def _play(subject: Subject, states: tuple[str, ...]) -> list[dict]:
+def _play(subject: Hooked, states: tuple[str, ...]) -> list[dict]:
     """Bring a subject into each state in turn, and observe it there."""
     out: list[dict] = []
     alone = (b"", b"")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ...emulate.trace import Step
+from ...emulate.trace import Issued
 
 WIDTH = 72
 _ADDRESS = re.compile(r"#?0x[0-9a-f]{8,16}\b")
 
 
 def listing(
-    steps: list[Step],
+    steps: list[Issued],
     texts: dict[int, str],
     component_of: Callable[[int], str],
     name_of: Callable[[int], str | None],
@@ -50,7 +50,7 @@ def named(text: str, name_of: Callable[[int], str | None]) -> str:
     return _ADDRESS.sub(name, text)
 
 
-def _moved(step: Step) -> str:
+def _moved(step: Issued) -> str:
     reads = sum(n for _, n, w in step.accesses if not w)
     writes = sum(n for _, n, w in step.accesses if w)
     return " ".join(f"{k}{n}" for k, n in (("R", reads), ("W", writes)) if n)

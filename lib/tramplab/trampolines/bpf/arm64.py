@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .code import Address, Item, Jump, Text, require_reach
-from .shape import Plan
+from .shape import TrampolinePlan
 
 FIRST, SECOND, THIRD = "x0", "x1", "x2"
 _JUMPS = {"x0 is zero": 0xB4000000, "x10 is not zero": 0xB500000A}  # cbz x0, cbnz x10
@@ -55,7 +55,7 @@ class Frame:
     size: int
 
 
-def frame(plan: Plan) -> Frame:
+def frame(plan: TrampolinePlan) -> Frame:
     """The layout for a plan."""
     guarded = bool(plan.guards)
     run_ctx = 8 * plan.stacked * plan.calls_function
@@ -66,7 +66,7 @@ def frame(plan: Plan) -> Frame:
     return Frame(run_ctx, count, context, result, kept, kept + 16 * guarded + 15 & ~15)
 
 
-def enter(plan: Plan, f: Frame) -> Iterator[Item]:
+def enter(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """Make the records and the frame, and fill the array."""
     yield Text("stp x29, x9, [sp, #-16]!\nmov x29, sp\nstp x29, x30, [sp, #-16]!\nmov x29, sp")
     yield Text(f"sub sp, sp, #{f.size}")
@@ -82,13 +82,13 @@ def enter(plan: Plan, f: Frame) -> Iterator[Item]:
         yield Text(f"str x19, [sp, #{f.kept}]\nstr x20, [sp, #{f.kept + 8}]")
 
 
-def _arguments(plan: Plan, f: Frame) -> Iterator[Item]:
+def _arguments(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     for i, place in enumerate(plan.words):
         if isinstance(place, str):
             yield Text(f"ldr {place}, [sp, #{f.context + 8 * i}]")
 
 
-def cookie(plan: Plan, f: Frame, value: int) -> Iterator[Item]:
+def cookie(plan: TrampolinePlan, f: Frame, value: int) -> Iterator[Item]:
     """Put a program's cookie into the run context."""
     at = f"[sp, #{f.run_ctx + plan.cookie_at}]"
     yield Text(f"mov x10, #{value}\nstr x10, {at}" if value else f"str xzr, {at}")
@@ -138,7 +138,7 @@ def unless_zero(f: Frame, label: str) -> Iterator[Item]:
     yield Jump("x10 is not zero", label)
 
 
-def call_function(plan: Plan, f: Frame) -> Iterator[Item]:
+def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """The function with its arguments, then room for a jump past the fexit programs."""
     yield from _arguments(plan, f)
     for i, place in enumerate(plan.words):
@@ -149,7 +149,7 @@ def call_function(plan: Plan, f: Frame) -> Iterator[Item]:
     yield Text("nop")
 
 
-def leave(plan: Plan, f: Frame) -> Iterator[Item]:
+def leave(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """To the function, or to its caller if it has run."""
     if not plan.calls_function:
         yield from _arguments(plan, f)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...isa.riscv64 import CALL_RA, auipc, split_offset
 from .code import Address, Call, Item, Jump, Text, require_reach
-from .shape import Plan
+from .shape import TrampolinePlan
 
 FIRST, SECOND, THIRD = "a0", "a1", "a2"
 _A0 = 10
@@ -53,7 +53,7 @@ class Frame:
     size: int
 
 
-def frame(plan: Plan) -> Frame:
+def frame(plan: TrampolinePlan) -> Frame:
     """The layout for a plan."""
     result = 16 + 8 * plan.calls_function
     context = result + 8 * len(plan.words)
@@ -62,7 +62,7 @@ def frame(plan: Plan) -> Frame:
     return Frame(result, context, context + 8, context + 16, run_ctx, run_ctx + stacked + 15 & ~15)
 
 
-def enter(plan: Plan, f: Frame) -> Iterator[Item]:
+def enter(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """Make both frames and fill the array."""
     yield Text("addi sp, sp, -16\nsd ra, 8(sp)\nsd s0, 0(sp)\naddi s0, sp, 16")
     yield Text(f"addi sp, sp, -{f.size}\nsd t0, {f.size - 8}(sp)\nsd s0, {f.size - 16}(sp)\naddi s0, sp, {f.size}")
@@ -73,13 +73,13 @@ def enter(plan: Plan, f: Frame) -> Iterator[Item]:
         yield Text(f"ld t1, {_OUTER + 8 * place}(s0)\nsd t1, {at}" if isinstance(place, int) else f"sd {place}, {at}")
 
 
-def _arguments(plan: Plan, f: Frame) -> Iterator[Item]:
+def _arguments(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     for i, place in enumerate(plan.words):
         if isinstance(place, str):
             yield Text(f"ld {place}, {8 * i - f.context}(s0)")
 
 
-def cookie(plan: Plan, f: Frame, value: int) -> Iterator[Item]:
+def cookie(plan: TrampolinePlan, f: Frame, value: int) -> Iterator[Item]:
     """Put a program's cookie into the run context."""
     at = f"{plan.cookie_at - f.run_ctx}(s0)"
     yield Text(f"li t1, {value}\nsd t1, {at}" if value else f"sd zero, {at}")
@@ -127,7 +127,7 @@ def unless_zero(f: Frame, label: str) -> Iterator[Item]:
     yield Jump("t1 is not zero", label)
 
 
-def call_function(plan: Plan, f: Frame) -> Iterator[Item]:
+def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """The function with its arguments, then room for a jump past the fexit programs."""
     yield from _arguments(plan, f)
     for i, place in enumerate(plan.words):
@@ -138,7 +138,7 @@ def call_function(plan: Plan, f: Frame) -> Iterator[Item]:
     yield Text("nop\nnop")
 
 
-def leave(plan: Plan, f: Frame) -> Iterator[Item]:
+def leave(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """To the function, or to its caller if it has run."""
     if plan.calls_function:
         yield Text(f"ld a0, -{f.result}(s0)")

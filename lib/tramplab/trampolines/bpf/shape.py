@@ -31,7 +31,7 @@ class Guards:
 
 
 @dataclass(frozen=True)
-class Program:
+class BpfProgram:
     """One program: address of its code, of its struct bpf_prog, and the cookie of its link."""
 
     code: int
@@ -40,7 +40,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrampolinePlan:
     """What a trampoline is made for.
 
     words: the place of each argument word. fentry, fmod_ret, fexit: programs, in order. guards: None for programs that are
@@ -50,9 +50,9 @@ class Plan:
     """
 
     words: tuple[Place, ...]
-    fentry: tuple[Program, ...]
-    fmod_ret: tuple[Program, ...]
-    fexit: tuple[Program, ...]
+    fentry: tuple[BpfProgram, ...]
+    fmod_ret: tuple[BpfProgram, ...]
+    fexit: tuple[BpfProgram, ...]
     guards: Guards | None
     image: int
     body: int
@@ -72,7 +72,7 @@ class Plan:
         return sum(isinstance(p, int) for p in self.words)
 
 
-def items(plan: Plan, own: ModuleType) -> Iterator[Item]:
+def items(plan: TrampolinePlan, own: ModuleType) -> Iterator[Item]:
     """The trampoline in pieces; own: the ISA's module."""
     frame = own.frame(plan)
     yield from own.enter(plan, frame)
@@ -98,7 +98,7 @@ def items(plan: Plan, own: ModuleType) -> Iterator[Item]:
     yield from own.leave(plan, frame)
 
 
-def _run(plan: Plan, own: ModuleType, frame: Any, p: Program, skip: str, keeps_result: bool = False) -> Iterator[Item]:
+def _run(plan: TrampolinePlan, own: ModuleType, frame: Any, p: BpfProgram, skip: str, keeps_result: bool = False) -> Iterator[Item]:
     """One program with what goes around it; skipped if the guard says so."""
     if plan.guards:
         yield from own.cookie(plan, frame, p.cookie)

@@ -16,7 +16,7 @@ from ..ground import Ground
 from . import arm64, riscv64, x86_64
 from .code import lay_out, size_of
 from .request import Bpf
-from .shape import Guards, Plan, Program, items
+from .shape import BpfProgram, Guards, TrampolinePlan, items
 from .signature import require
 
 _MODULES: dict[str, ModuleType] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
@@ -24,7 +24,7 @@ _MODULES: dict[str, ModuleType] = {"x86_64": x86_64, "arm64": arm64, "riscv64": 
 LARGEST = 4096
 
 
-class Counters:
+class PerCpuCounters:
     """The guest's per-CPU counters: one for each program and each image, by their numbers."""
 
     def __init__(self, number: int) -> None:
@@ -50,7 +50,7 @@ class BpfTrampolines:
         self._ground, self._image = ground, ground.image
         counts = ground.image.struct("lab_pcpu").fields["counts"]
         self._first_count = counts.offset
-        self._counters = Counters(counts.elements)
+        self._counters = PerCpuCounters(counts.elements)
         self._taken: dict[int, list[int]] = {}  # index of an ops -> its counters
 
     def serves(self, request: Request) -> bool:
@@ -104,7 +104,7 @@ class BpfTrampolines:
         """Bytes of the image, then of each program."""
         return [self._image.struct("bpf_tramp_image").size] + [self._image.struct("bpf_prog").size] * request.programs
 
-    def _code(self, plan: Plan, request: Bpf, site: Site) -> tuple[int, bytes]:
+    def _code(self, plan: TrampolinePlan, request: Bpf, site: Site) -> tuple[int, bytes]:
         """Room for a trampoline, and its bytes there. Raises TramplabError if it is too large; no room is taken then."""
         isa, own = self._image.isa, _MODULES[self._image.isa.name]
         pieces = list(items(plan, own))
@@ -130,18 +130,18 @@ class BpfTrampolines:
             steps.append(block(at, fields(self._image, "bpf_prog", {"active": counter}), "a BPF program"))
         return steps
 
-    def _plan(self, request: Bpf, site: Site, structs: list[int]) -> Plan:
+    def _plan(self, request: Bpf, site: Site, structs: list[int]) -> TrampolinePlan:
         address, run_ctx = self._image.address, self._image.struct("bpf_tramp_run_ctx")
         code, cookies = address(request.target), itertools.count(1)
-        programs = [Program(code, at, next(cookies)) for at in structs[1:]]
+        programs = [BpfProgram(code, at, next(cookies)) for at in structs[1:]]
         bounds = list(itertools.accumulate((request.fentry, request.fmod_ret, request.fexit), initial=0))
         fentry, fmod_ret, fexit = (tuple(programs[a:b]) for a, b in itertools.pairwise(bounds))
         if not request.observe:  # a program that has a say is another one
-            fmod_ret = tuple(Program(address("lab_bpf_modify"), p.struct, p.cookie) for p in fmod_ret)
+            fmod_ret = tuple(BpfProgram(address("lab_bpf_modify"), p.struct, p.cookie) for p in fmod_ret)
         guards = Guards(
             *map(address, ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit"))
         )
-        return Plan(
+        return TrampolinePlan(
             words=words(self._image.isa, self._image.prototypes[site.function]),
             fentry=fentry,
             fmod_ret=fmod_ret,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...isa.x86_64 import CALL, ENDBR64
 from .code import Address, Call, Item, Jump, Raw, Text, require_reach
-from .shape import Plan
+from .shape import TrampolinePlan
 
 FIRST, SECOND, THIRD = "rdi", "rsi", "rdx"
 _MOVABS = {"rdi": b"\x48\xbf"}
@@ -51,14 +51,14 @@ class Frame:
     result: int = 8
 
 
-def frame(plan: Plan) -> Frame:
+def frame(plan: TrampolinePlan) -> Frame:
     """The layout for a plan."""
     context = 8 * len(plan.words) + 8 * plan.calls_function
     run_ctx = context + (16 + plan.run_ctx if plan.guards else 0)
     return Frame(context, context + 8, context + 16, run_ctx, run_ctx + 8 * plan.stacked * plan.calls_function)
 
 
-def enter(plan: Plan, f: Frame) -> Iterator[Item]:
+def enter(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """Make the frame and fill the array."""
     if plan.landing_pad:
         yield Raw(ENDBR64)
@@ -73,18 +73,18 @@ def enter(plan: Plan, f: Frame) -> Iterator[Item]:
             yield Text(f"mov {slot}, {place}")
 
 
-def _caller_word(plan: Plan, index: int) -> int:
+def _caller_word(plan: TrampolinePlan, index: int) -> int:
     """Offset from rbp of a word that the caller passed: above rbp, the way into the function if called, and the caller's."""
     return (16 if plan.jumped else 24) + 8 * index
 
 
-def _arguments(plan: Plan, f: Frame) -> Iterator[Item]:
+def _arguments(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     for i, place in enumerate(plan.words):
         if isinstance(place, str):
             yield Text(f"mov {place}, [rbp - {f.context - 8 * i}]")
 
 
-def cookie(plan: Plan, f: Frame, value: int) -> Iterator[Item]:
+def cookie(plan: TrampolinePlan, f: Frame, value: int) -> Iterator[Item]:
     """Put a program's cookie into the run context."""
     yield Text(f"mov edi, {value}\nmov [rbp - {f.run_ctx - plan.cookie_at}], rdi")
 
@@ -131,7 +131,7 @@ def unless_zero(f: Frame, label: str) -> Iterator[Item]:
     yield Jump("not equal", label)
 
 
-def call_function(plan: Plan, f: Frame) -> Iterator[Item]:
+def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """The function with its arguments, then room for a jump past the fexit programs."""
     yield from _arguments(plan, f)
     for i, place in enumerate(plan.words):
@@ -142,7 +142,7 @@ def call_function(plan: Plan, f: Frame) -> Iterator[Item]:
     yield Text("nop dword ptr [rax + rax]")
 
 
-def leave(plan: Plan, f: Frame) -> Iterator[Item]:
+def leave(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """To the function, or past what a call at the site pushed to its caller."""
     if plan.calls_function:
         yield Text(f"mov rax, [rbp - {f.result}]")

@@ -7,7 +7,7 @@ import struct
 from ...emulate.image import Image
 from ...ftrace.releases import Features
 from ...isa.arm64 import BL as CALL  # noqa: F401 (how a trampoline calls)
-from .plan import GAP, Plan
+from .plan import GAP, SavePlan
 
 #: x8 carries the address of a large result.
 ARGUMENTS = tuple(f"x{n}" for n in range(9))
@@ -18,7 +18,7 @@ REGS = (*ARGS, *(f"x{n}" for n in range(10, 29)))
 _RECORDS, _PAGE = 32, 4096
 
 
-def before(image: Image, features: Features, plan: Plan) -> str:
+def before(image: Image, features: Features, plan: SavePlan) -> str:
     """Make the frame and the two records, save, and set up what the callback is passed but for the ops."""
     slots, records, frame = _layout(image, plan)
     stored = {r: slots[r] for r in plan.keeps}
@@ -38,7 +38,7 @@ def before(image: Image, features: Features, plan: Plan) -> str:
     return "\n".join([*lines, "sub x0, x30, #4", "mov x1, x9", "mov x3, sp"])
 
 
-def after(image: Image, features: Features, plan: Plan) -> str:
+def after(image: Image, features: Features, plan: SavePlan) -> str:
     """Restore, drop the frame and return, to where the pc slot says if the plan has one.
 
     Where the frame holds no fp and lr, both come from the record of the function. What ftrace_regs_caller saves beyond
@@ -64,7 +64,7 @@ def load_ops(pc: int, ops: int) -> bytes:
     return struct.pack("<II", adrp, 0x91000042 | (ops % _PAGE) << 10)
 
 
-def _layout(image: Image, plan: Plan) -> tuple[dict[str, int], int, int]:
+def _layout(image: Image, plan: SavePlan) -> tuple[dict[str, int], int, int]:
     """Offsets of registers and members; of the frame records; and the size of all."""
     fregs = image.struct("ftrace_regs")
     slots = {name: f.offset for name, f in fregs.fields.items() if name != "regs"}

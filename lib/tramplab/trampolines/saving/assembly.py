@@ -11,7 +11,7 @@ from ...ftrace.releases import Features
 from ...isa import Isa
 from ..arguments import live_registers
 from . import arm64, riscv64, x86_64
-from .plan import Plan
+from .plan import SavePlan
 
 #: One module per ISA: ARGUMENTS, CLOBBERED, ARGS and REGS, names of registers; and the code.
 _MODULES: dict[str, ModuleType] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
@@ -35,18 +35,18 @@ class Code:
     after: str
 
 
-def plan(image: Image, name: str, functions: tuple[str, ...]) -> Plan:
+def plan(image: Image, name: str, functions: tuple[str, ...]) -> SavePlan:
     """What a trampoline with this save set does for these functions; for `live`, what any of them takes."""
     own = _MODULES[image.isa.name]
     if name == "live":
         taken = {r for f in functions for r in live_registers(image.isa, image.prototypes[f])}
-        return Plan(keeps=tuple(r for r in own.ARGUMENTS if r in taken))
+        return SavePlan(keeps=tuple(r for r in own.ARGUMENTS if r in taken))
     return {
-        "clobbered": Plan(keeps=own.CLOBBERED),
-        "ip": Plan(keeps=own.ARGUMENTS, ip=True),
-        "ip+sp": Plan(keeps=own.ARGUMENTS, ip=True, sp=True, stack=True),
-        "own-args": Plan(keeps=own.ARGS, ip=True, sp=True, whole=True),
-        "own-regs": Plan(keeps=own.REGS, ip=True, sp=True, whole=True, full=True),
+        "clobbered": SavePlan(keeps=own.CLOBBERED),
+        "ip": SavePlan(keeps=own.ARGUMENTS, ip=True),
+        "ip+sp": SavePlan(keeps=own.ARGUMENTS, ip=True, sp=True, stack=True),
+        "own-args": SavePlan(keeps=own.ARGS, ip=True, sp=True, whole=True),
+        "own-regs": SavePlan(keeps=own.REGS, ip=True, sp=True, whole=True, full=True),
     }[name]
 
 

@@ -9,7 +9,7 @@ GAP = 32
 
 
 @dataclass(frozen=True)
-class Plan:
+class SavePlan:
     """What goes into the frame and comes back.
 
     keeps: general registers, stored before the callback and, where the kernel's own trampoline does so too, loaded again

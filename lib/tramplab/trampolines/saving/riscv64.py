@@ -8,7 +8,7 @@ from ...emulate.image import Image
 from ...ftrace.releases import Features
 from ...isa.riscv64 import CALL_RA as CALL  # noqa: F401 (how a trampoline calls)
 from ...isa.riscv64 import auipc, split_offset
-from .plan import GAP, Plan
+from .plan import GAP, SavePlan
 
 ARGUMENTS = tuple(f"a{n}" for n in range(8))
 #: Without t0 and ra, which the patch site's call and the trampoline's own use; both are always saved.
@@ -20,7 +20,7 @@ _A2 = 12
 _SITE = {"detour8": 8, "auipc-jalr": 4, "literal-auipc-jalr": 4}
 
 
-def before(image: Image, features: Features, plan: Plan) -> str:
+def before(image: Image, features: Features, plan: SavePlan) -> str:
     """Make the frame, save, and set up what the callback is passed but for the ops."""
     slots, frame = _layout(image, plan)
     lines = [f"addi sp, sp, -{frame}", f"sd t0, {slots['epc']}(sp)", f"sd ra, {slots['ra']}(sp)"]
@@ -32,7 +32,7 @@ def before(image: Image, features: Features, plan: Plan) -> str:
     return "\n".join([*lines, f"addi a0, t0, -{_SITE[features['site']]}", "mv a1, ra", "mv a3, sp"])
 
 
-def after(image: Image, features: Features, plan: Plan) -> str:
+def after(image: Image, features: Features, plan: SavePlan) -> str:
     """Restore, drop the frame and return to where the epc slot says."""
     slots, frame = _layout(image, plan)
     lines = [f"ld t0, {slots['epc']}(sp)", f"ld ra, {slots['ra']}(sp)"]
@@ -47,7 +47,7 @@ def load_ops(pc: int, ops: int) -> bytes:
     return auipc(_A2, upper) + struct.pack("<I", (low & 0xFFF) << 20 | _A2 << 15 | _A2 << 7 | 0x13)
 
 
-def _layout(image: Image, plan: Plan) -> tuple[dict[str, int], int]:
+def _layout(image: Image, plan: SavePlan) -> tuple[dict[str, int], int]:
     """Offsets of registers and members, and the size of the frame."""
     fregs, more = image.struct("ftrace_regs"), image.struct("lab_more_regs").fields
     slots = {name: f.offset for name, f in (more | fregs.fields).items() if name not in ("args", "fregs")}

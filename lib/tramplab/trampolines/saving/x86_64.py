@@ -7,7 +7,7 @@ import struct
 from ...emulate.image import Image
 from ...ftrace.releases import Features
 from ...isa.x86_64 import CALL  # noqa: F401 (how a trampoline calls)
-from .plan import GAP, Plan
+from .plan import GAP, SavePlan
 
 #: rax tells a variadic function how many vector registers carry arguments.
 ARGUMENTS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9", "rax")
@@ -21,7 +21,7 @@ _NOP10 = ".byte 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0"
 _SITE = 5
 
 
-def before(image: Image, features: Features, plan: Plan) -> str:
+def before(image: Image, features: Features, plan: SavePlan) -> str:
     """Make the frame, save, and set up what the callback is passed but for the ops."""
     slots, top = _slots(image), _top(image, features, plan)
     slot = [_NOP10] if features["call_depth_slots"] else []
@@ -54,7 +54,7 @@ def before(image: Image, features: Features, plan: Plan) -> str:
     return "\n".join([*lines, "mov rcx, rsp", *slot])
 
 
-def after(image: Image, features: Features, plan: Plan) -> str:
+def after(image: Image, features: Features, plan: SavePlan) -> str:
     """Restore, drop the frame and return, to where the ip slot says if the plan has one."""
     slots, top = _slots(image), _top(image, features, plan)
     lines = []
@@ -92,7 +92,7 @@ def _frame(image: Image) -> int:
     return image.struct("pt_regs").size
 
 
-def _top(image: Image, features: Features, plan: Plan) -> int:
+def _top(image: Image, features: Features, plan: SavePlan) -> int:
     """From the frame up to the way back into the function, which the patch site's call pushed."""
     records = _RECORDS if features["frame_pointer"] else 0
     gap, flags = GAP if plan.stack else 0, 8 if plan.full else 0
