@@ -24,7 +24,8 @@ from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.measure import counts_of
 from tramplab.publish.fitted import fitted_table
-from tramplab.studies import native_shapes, single_callback
+from tramplab.studies.time import native_shapes
+from tramplab.studies.variants import single_callback
 
 from . import loops
 

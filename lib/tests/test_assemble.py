@@ -13,7 +13,7 @@ from bench.loops import LOOPS
 from tramplab import TramplabError
 from tramplab.build import assemble
 from tramplab.isa import ISAS
-from tramplab.studies.counting import EXAMPLES
+from tramplab.studies.method.counting import EXAMPLES
 
 HERE = Path(__file__).resolve().parent
 #: Every snippet the project assembles, and single instructions whose encoding two assemblers could choose differently.

@@ -6,7 +6,7 @@ from accounting_model import Facts
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.publish.claims import DEPENDS, FAILS, HOLDS
-from tramplab.studies import choosing, dead_registers, dropped_saves, observing
+from tramplab.studies.variants import choosing, dead_registers, dropped_saves, observing
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tramplab.paths import checkout, data_file
 from tramplab.publish import claims, edition, ledger, verdict
 from tramplab.publish.claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE
 from tramplab.publish.verdict import Verdict
-from tramplab.studies import backing_out, switching
+from tramplab.studies.variants import backing_out, switching
 
 COUNTS = {"v": 8, "s": 6, "d": 10, "r": 13, "p": 9, "k": 7}
 IDS = [f"{letter}{n}" for letter, count in COUNTS.items() for n in range(1, count + 1)]
@@ -155,8 +155,8 @@ def test_a_claim_names_the_module_that_judges_it():
     """In every module of the studies, whether or not anything here has imported it."""
     folder = checkout() / "lib" / "tramplab" / "studies"
     found = {
-        name: f"tramplab.studies.{path.stem}"
-        for path in folder.glob("*.py")
+        name: f"tramplab.studies.{path.parent.name}.{path.stem}"
+        for path in folder.glob("*/*.py")
         for name in re.findall(r'^@judges\("(\w+)"\)$', path.read_text("utf-8"), re.M)
     }
     assert found == {c.id: c.judge for c in claims.read().values() if c.judge}
@@ -365,7 +365,7 @@ def test_a_box_links_to_the_ledger_the_mail_and_the_experiment(claim_id):
     shown, links = ledger.box(claim_id), Links(ledger.box(claim_id).html).links
     assert f"claims.html#{claim_id}" in links and "claims.html" in links
     assert {f"https://lore.kernel.org/r/{m}/" for m in claims.get(claim_id).messages} < set(links)
-    module, line = re.search(r"studies/(\w+\.py), line (\d+)</a>", shown.html).groups()
+    module, line = re.search(r"studies/([\w/]+\.py), line (\d+)</a>", shown.html).groups()
     source = (checkout() / "lib" / "tramplab" / "studies" / module).read_text("utf-8").splitlines()
     assert source[int(line) - 1] == f'@judges("{claim_id}")'
     words = str(verdict.judge(claim_id))

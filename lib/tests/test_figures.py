@@ -133,7 +133,7 @@ def test_bad_figures_are_refused(gen):
 
 
 def test_every_figure_of_every_study_has_an_id_of_its_own_and_is_in_a_page():
-    declared = [figure.id for module in studies.STUDIES.values() for figure in module.FIGURES]
+    declared = [figure.id for module in studies.every().values() for figure in module.FIGURES]
     assert len(declared) == len(set(declared))
     assert set(declared) == {name for name in permalinks.read() if name.startswith("fig-")}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tramplab.isa import ISAS
-from tramplab.studies import first_program, fix_up, generated, jobs
+from tramplab.studies.variants import first_program, fix_up, generated, jobs
 
 EVERY = tuple(ISAS)
 

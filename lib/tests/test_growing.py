@@ -8,7 +8,7 @@ from tramplab.emulate.counts import Counts
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.lab.growing import growing
-from tramplab.studies import arguments, callbacks, single_callback
+from tramplab.studies.variants import arguments, callbacks, single_callback
 
 
 def total(isa: str, hook: str, **options) -> Counts:

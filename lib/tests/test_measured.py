@@ -23,7 +23,7 @@ from tramplab.publish import edition
 from tramplab.publish.files import FOLDER
 from tramplab.publish.fitted import fitted_table
 from tramplab.publish.show import show
-from tramplab.studies import native_hooks, native_shapes
+from tramplab.studies.time import native_hooks, native_shapes
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_search

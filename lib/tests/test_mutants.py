@@ -14,7 +14,8 @@ import pytest
 from abi import STATES
 
 from tramplab import GuestFault, StepLimit
-from tramplab.build.toolchain import GUEST, cache_dir
+from tramplab.build.toolchain import GUEST
+from tramplab.cache import folder as cache_folder
 from tramplab.isa import ISAS
 
 
@@ -383,7 +384,7 @@ def broken(folder: Path, mutant) -> Path:
 def cache(tmp_path_factory) -> Path:
     """A cache for what nobody wants to keep: images that differ in one object from those of the usual one."""
     folder = tmp_path_factory.mktemp("cache")
-    for compiled in cache_dir().glob("*.o"):
+    for compiled in cache_folder().glob("*.o"):
         shutil.copy(compiled, folder)
     return folder
 

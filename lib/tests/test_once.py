@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from tramplab.studies import first_callback, once
+from tramplab.studies import once
+from tramplab.studies.variants import first_callback
 
 
 @pytest.fixture(params=["in memory", "in a build's folder"])

@@ -298,7 +298,7 @@ def test_the_model_can_tell(monkeypatch):
     from tramplab.ftrace import slowpath
     from tramplab.ftrace.records import Record
     from tramplab.trampolines.bpf import BpfTrampolines
-    from tramplab.trampolines.saving import SavingTrampolines
+    from tramplab.trampolines.saving import SavingOps
 
     def keeps_tramp(self, name, on, put=Record.put):
         put(self, name, on or name == "TRAMP")
@@ -326,10 +326,10 @@ def test_the_model_can_tell(monkeypatch):
         ops.direct &= ~1
         return steps
 
-    def never_assisted(self, ops, create=SavingTrampolines.create):
+    def never_assisted(self, ops, create=SavingOps.create):
         whole = dataclasses.replace(ops, flags=0)
         steps = create(self, whole)
-        ops.trampoline, ops.trampoline_size = whole.trampoline, whole.trampoline_size
+        ops.trampoline, ops.trampoline_size, ops.generated = whole.trampoline, whole.trampoline_size, whole.generated
         return steps
 
     one, two = ("one_arg",), [Ops(filter=("one_arg",)), Ops(save="regs", filter=("one_arg",))]
@@ -340,7 +340,7 @@ def test_the_model_can_tell(monkeypatch):
         (Record, "remove", keeps_ipmodify, [Ops(filter=one), patched("args", one)]),
         (Record, "check", shares, [Direct(filter=one), patched("args", one)]),
         (BpfTrampolines, "create", forgets_the_jump, [Bpf(fexit=1, filter=one)]),
-        (SavingTrampolines, "create", never_assisted, [Ops(save="live", recursion=True, filter=one)]),
+        (SavingOps, "create", never_assisted, [Ops(save="live", recursion=True, filter=one)]),
     ]
     for owner, name, mistake, requests in mistakes:
         s = Subject("x86_64", "v7.2")

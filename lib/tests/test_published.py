@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tramplab.errors import TramplabError
 from tramplab.publish import published
-from tramplab.studies import published_call_ops, published_pairs, thread_2019
-from tramplab.studies.ranks import scaled_errors, spearman
+from tramplab.studies.time import published_call_ops, published_pairs
+from tramplab.studies.time.ranks import scaled_errors, spearman
+from tramplab.studies.variants import thread_2019
 
 
 def test_every_row_is_read_with_its_source():

@@ -9,8 +9,8 @@ from tramplab.ftrace import releases
 from tramplab.ftrace.slowpath import SlowPath
 from tramplab.ftrace.steps import Write
 from tramplab.isa import ISAS
-from tramplab.studies import record_life
-from tramplab.studies.record_life import TRAP, flag
+from tramplab.studies.variants import record_life
+from tramplab.studies.variants.record_life import TRAP, flag
 
 RISC = ("arm64", "riscv64")
 

@@ -8,7 +8,7 @@ import pytest
 from tramplab import Direct, Kernel, Ops, StepLimit, TramplabError
 from tramplab.analyse.returnstack import replay
 from tramplab.isa import ISAS
-from tramplab.studies.patched_calls import CALLS, passed, result
+from tramplab.studies.variants.patched_calls import CALLS, passed, result
 from tramplab.trampolines.plain.request import SETS_IP
 
 every_isa = pytest.mark.parametrize("isa", ISAS)

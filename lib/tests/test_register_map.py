@@ -12,8 +12,8 @@ from tramplab.errors import TramplabError
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.lab.kernel import Kernel
-from tramplab.studies import register_map
-from tramplab.studies.dropped_saves import restored
+from tramplab.studies.variants import register_map
+from tramplab.studies.variants.dropped_saves import restored
 from tramplab.trampolines.plain import Ops
 
 #: The trampoline that a hook calls, where it is one that the guest has as a whole.

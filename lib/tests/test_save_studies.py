@@ -3,7 +3,7 @@
 import pytest
 
 from tramplab.isa import ISAS
-from tramplab.studies import consumers, live_patching, save_set_cycles, save_sets
+from tramplab.studies.variants import consumers, live_patching, save_set_cycles, save_sets
 
 
 def test_only_live_arguments_depend_on_the_function():

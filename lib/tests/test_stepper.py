@@ -11,7 +11,7 @@ from tramplab.errors import TramplabError
 from tramplab.publish.stepper import segments, step_of, stepper
 from tramplab.publish.walk_data import pack
 from tramplab.publish.walk_text import walk_text
-from tramplab.studies import first_callback
+from tramplab.studies.variants import first_callback
 
 WALK = {
     "isa": "arm64",

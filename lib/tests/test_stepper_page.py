@@ -6,7 +6,7 @@ import pytest
 from browser import DESKTOP, PHONE, SCREENS, visit
 
 from tramplab.publish.stepper import segments, step_of
-from tramplab.studies import first_callback
+from tramplab.studies.variants import first_callback
 
 PAGE, FIGURE = "book/trampoline-variants", "fig-first-callback"
 

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from tramplab.isa import ISAS
-from tramplab.studies import backing_out, switching
-from tramplab.studies.attached import Hooked
+from tramplab.studies.variants import backing_out, switching
+from tramplab.studies.variants.attached import Hooked
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.native import kept, load
-from tramplab.studies import native_hooks, native_shapes, return_stack
+from tramplab.studies.time import native_hooks, native_shapes, return_stack
 from tramplab.trampolines import shapes
 
 

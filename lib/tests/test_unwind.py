@@ -31,7 +31,7 @@ from tramplab.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS, get
 from tramplab.publish.table import INDENTED_WIDTH, text_table
-from tramplab.studies import unwinding
+from tramplab.studies.variants import unwinding
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 #: ISAs whose lab kernel can be built with frame pointers.

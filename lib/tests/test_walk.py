@@ -13,7 +13,7 @@ from tramplab.lab import hooks
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.reading.walk import MILESTONES, milestones, walk
 from tramplab.lab.reading.wording import Wording
-from tramplab.studies import first_callback
+from tramplab.studies.variants import first_callback
 from tramplab.trampolines.plain import Ops
 
 CASES = [

@@ -130,7 +130,7 @@ def _list(args: argparse.Namespace) -> None:
             print(f"  {'':<15}  {isa}: {releases.history(isa, h.needs)}")
     print("Functions: " + " ".join(FUNCTIONS[:5]) + "\n           " + " ".join(FUNCTIONS[5:]))
     print("Studies:")
-    for name, module in studies.STUDIES.items():
+    for name, module in studies.every().items():
         print(f"  {name:<20}{module.TITLE}")
 
 
@@ -220,7 +220,7 @@ def expected_file(name: str) -> Path:
 
 
 def _update(args: argparse.Namespace) -> None:
-    for study in studies.GOLDEN.values():
+    for study in studies.golden().values():
         _rewrite(expected_file(study.NAME), study_text(study, study.rows()))
     path = checkout() / "data" / permalinks.FILE
     old = path.read_text("utf-8") if path.is_file() else ""

@@ -203,5 +203,5 @@ def _experiment(claim_id: str) -> list[str]:
     if function is None:
         return []
     path, line = Path(inspect.getfile(function)), inspect.getsourcelines(function)[1]
-    label = f"{path.parent.name}/{path.name}, line {line}"
+    label = f"{'/'.join(path.parts[-3:])}, line {line}"  # with the folder of its chapter
     return ["Experiment: " + Files(path.stem).link(".py.txt", label, path.read_text("utf-8"), "text/plain")]

@@ -43,7 +43,7 @@ class Shown:
 def show(study: ModuleType, figure_id: str, rows: pd.DataFrame | None = None) -> Shown:
     """Show a figure of a study, from rows that the study made earlier, or from a run made now.
 
-    >>> from tramplab.studies import counting
+    >>> from tramplab.studies.method import counting
     >>> print(show(counting, "fig-counting").text.splitlines()[0])
     How often does each instruction run?
 

@@ -1,81 +1,59 @@
-"""One module per question: functions that return rows. Everything shown in the book is drawn from them."""
+"""One module per question: functions that return rows. Everything shown in the book is drawn from them.
+
+A folder per chapter, and a study is whichever module in one has a NAME and a TITLE: found, not listed. Nothing is imported
+before somebody asks for it.
+"""
 
 from __future__ import annotations
 
-from types import ModuleType
+import functools
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from ..errors import unknown
-from . import (
-    arguments,
-    callbacks,
-    choosing,
-    consumers,
-    counting,
-    dead_registers,
-    dropped_saves,
-    first_callback,
-    first_program,
-    fix_up,
-    generated,
-    jobs,
-    live_patching,
-    native_hooks,
-    native_shapes,
-    published_call_ops,
-    published_pairs,
-    record_life,
-    register_map,
-    return_stack,
-    save_set_cycles,
-    save_sets,
-    single_callback,
-    switching,
-    unwinding,
-)
-
-#: name -> module with NAME, TITLE, FIGURES, rows() and numbers(), and golden() where the rows are the same on every machine
-STUDIES: dict[str, ModuleType] = {
-    m.NAME: m
-    for m in (
-        single_callback,
-        first_callback,
-        dead_registers,
-        register_map,
-        dropped_saves,
-        save_sets,
-        save_set_cycles,
-        generated,
-        jobs,
-        first_program,
-        arguments,
-        callbacks,
-        choosing,
-        record_life,
-        switching,
-        live_patching,
-        consumers,
-        counting,
-        return_stack,
-        unwinding,
-        fix_up,
-        published_call_ops,
-        published_pairs,
-        native_shapes,
-        native_hooks,
-    )
-}
-#: Those whose rows are the same on every machine.
-GOLDEN = {name: m for name, m in STUDIES.items() if hasattr(m, "golden")}
+from ..publish.figure import Figure
 
 
-def get(name: str) -> ModuleType:
+class Study(Protocol):
+    """What a module must have to be a study. One whose rows are the same on every machine has golden() besides, which gives
+    the text that data/expected keeps."""
+
+    NAME: str
+    TITLE: str
+    FIGURES: Sequence[Figure]
+
+    def rows(self) -> Any:
+        """What was found, as a tidy pandas frame (or several, by name), with units in its attributes."""
+        ...
+
+    def numbers(self, frame: Any) -> dict[str, object]:
+        """What sentences of the book quote of the rows."""
+        ...
+
+
+@functools.cache
+def every() -> dict[str, Any]:
+    """All studies by name, by chapters; each is a module that has what Study says."""
+    names = (m.name for m in pkgutil.walk_packages(__path__, f"{__name__}.") if not m.ispkg)
+    modules = [importlib.import_module(name) for name in sorted(names)]
+    return {m.NAME: m for m in modules if hasattr(m, "NAME") and hasattr(m, "TITLE")}
+
+
+def golden() -> dict[str, Any]:
+    """Those whose rows are the same on every machine."""
+    return {name: m for name, m in every().items() if hasattr(m, "golden")}
+
+
+def get(name: str) -> Any:
     """A study by name; raises TramplabError with near matches."""
     try:
-        return STUDIES[name]
+        return every()[name]
     except KeyError:
-        raise unknown("study", name, STUDIES) from None
+        raise unknown("study", name, every()) from None
 
 
-def with_figure(figure_id: str) -> ModuleType | None:
+def with_figure(figure_id: str) -> Any | None:
     """The study that declares a figure; None if none does."""
-    return next((m for m in STUDIES.values() if any(f.id == figure_id for f in m.FIGURES)), None)
+    return next((m for m in every().values() if any(f.id == figure_id for f in m.FIGURES)), None)

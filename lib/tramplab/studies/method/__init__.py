@@ -1,0 +1,1 @@
+"""How the counts are made: what the method page runs."""

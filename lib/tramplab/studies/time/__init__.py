@@ -1,0 +1,1 @@
+"""From counts to time: returns predicted, cycles estimated, times measured and published."""

@@ -1,0 +1,277 @@
+"""Do estimated cycles rank trampolines of many shapes as a real core does?"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+from collections.abc import Mapping
+
+import pandas as pd
+
+from ...analyse import cycles, mca
+from ...analyse.cores import Core, cores
+from ...analyse.returnstack import settled
+from ...emulate.machine import RECORD
+from ...errors import TramplabError
+from ...lab.kernel import Kernel
+from ...lab.run import Run
+from ...native import Result
+from ...native.kept import SHAPES, own, saved
+from ...publish.chart import Drawing, scatter
+from ...publish.figure import Figure
+from ...publish.fitted import digits
+from ...trampolines import shapes
+from ..once import once
+from . import native_machine
+from .ranks import scaled_errors, spearman
+
+NAME = "native_shapes"
+TITLE = "Trampolines of many shapes, timed and estimated"
+FUNCTION, ARGUMENTS = "two_args", (1, 2)
+UNITS = {
+    "measured": "ns added",
+    "instructions": "added",
+    "cycles": "added",
+    "estimated": "ns added",
+    "low": "ns",
+    "high": "ns",
+}
+BALANCED, UNBALANCED = "balanced", "unbalanced"
+HERE = "here"
+#: Fewer shapes than these are not ranked.
+FEWEST = 5
+COLUMNS = (
+    "isa machine release core exact lead shape way measured instructions cycles estimated low high missed counted mca cpu date"
+    " virtual".split()
+)
+
+
+@once
+def rows() -> pd.DataFrame:
+    """The saved results of data/native/, see frame()."""
+    return frame(saved(SHAPES))
+
+
+def here() -> pd.DataFrame:
+    """This machine's, see frame(), with llvm-mca's opinion where that is installed; no rows where there are no times."""
+    try:
+        return frame({HERE: own(SHAPES)}, second_opinion=True)
+    except TramplabError:
+        return frame({})
+
+
+def frame(timed: Mapping[str, Result], second_opinion: bool = False) -> pd.DataFrame:
+    """One row per machine, shape and core of the machine's ISA, the nearest core first.
+
+    A shape that did not run, took no longer than the unhooked call, or on which the windows do not agree, has none.
+
+    Columns: isa, machine, release, core, exact (is it the CPU's own?), lead (is it the nearest?), shape, way ("balanced",
+    "unbalanced"), measured (ns over the unhooked call), instructions, cycles (estimate), with the one factor per core that
+    makes half of all estimates too high: estimated, low, high (ns); missed (mispredicted returns, from the replay), counted
+    (mispredicted branches, by the CPU; None where it may not be asked), mca (cycles by llvm-mca for the leading core; None for
+    others, where it is not asked for, and where it is not installed), cpu, date, virtual.
+    """
+    out: list[dict[str, object]] = []
+    for machine, result in timed.items():
+        facts, near = native_machine.facts(result), native_machine.core(result)
+        agreed = {str(row["hook"]): row for row in result.rows if row["agreed"] and float(str(row["ns_over"])) > 0}
+        base, runs = _runs(str(facts["isa"]))
+        runs = {s: run for s, run in runs.items() if str(s) in agreed}
+        modelled = [c for c in cores().values() if c.isa == facts["isa"]]
+        for core in sorted(modelled, key=lambda c: c is not near) if runs else []:
+            lead = core is near
+            head = {**facts, "machine": machine, "core": core.name, "lead": lead, "exact": lead and facts["exact"]}
+            out += [{**head, **row} for row in _of_core(core, base, runs, agreed, second_opinion and lead)]
+    made = pd.DataFrame(out, columns=COLUMNS)
+    made.attrs["units"] = UNITS
+    return made
+
+
+def _of_core(
+    core: Core, base: Run, runs: Mapping[shapes.Shape, Run], timed: Mapping[str, Mapping], second_opinion: bool
+) -> list[dict[str, object]]:
+    """The rows of one machine and core."""
+    measured = {s: float(timed[str(s)]["ns_over"]) for s in runs}
+    estimates = {s: _estimate(core.isa, core.name, s) for s in runs}
+    factor = statistics.median(measured[s] / e.mid for s, e in estimates.items())
+    return [
+        {
+            "shape": str(s).removeprefix("shape-").rsplit("-", 1)[0],
+            "way": BALANCED if s.balanced else UNBALANCED,
+            "measured": measured[s],
+            "instructions": len(runs[s].steps) - len(base.steps),
+            "cycles": round(e.mid, 2),
+            "estimated": float(f"{e.mid * factor:.4g}"),
+            "low": float(f"{e.low * factor:.4g}"),
+            "high": float(f"{e.high * factor:.4g}"),
+            "missed": settled(runs[s], core["return_stack"].value),
+            "counted": timed[str(s)].get("branch_misses"),
+            "mca": mca.opinion(runs[s], base, core).cycles if second_opinion else None,
+        }
+        for s, e in estimates.items()
+    ]
+
+
+@functools.cache
+def _estimate(isa: str, core: str, chosen: shapes.Shape) -> cycles.Estimate:
+    """What the model of a core says of a shape."""
+    base, runs = _runs(isa)
+    return cycles.estimate(runs[chosen], base, cores()[core])
+
+
+@functools.cache
+def _runs(isa: str) -> tuple[Run, dict[shapes.Shape, Run]]:
+    """The unhooked call, and one through every shape."""
+    kernel = Kernel(isa, meter=RECORD)
+    function = kernel.function(FUNCTION)
+    base, runs = kernel.call(function, *ARGUMENTS), {}
+    for s in shapes.GRID:
+        with kernel.attached(function, s):
+            runs[s] = kernel.call(function, *ARGUMENTS)
+    return base, runs
+
+
+def ranks(frame: pd.DataFrame) -> pd.DataFrame:
+    """How well the instruction count and each core's estimate tell the times: one row per machine and estimator.
+
+    Columns: isa (and machine), estimator, and for all shapes, the balanced and the unbalanced ones the rank correlation
+    (Spearman) and the median error after one scale factor, in percent; None for fewer than FEWEST shapes.
+    """
+    out = []
+    for machine, part in frame.groupby("machine", sort=False):
+        head = {"isa": f"{part['isa'].iloc[0]}, {machine}", "machine": machine}
+        for name, (column, chosen) in _estimators(part).items():
+            row: dict[str, object] = {**head, "estimator": name}
+            for group, ways in {"all": (BALANCED, UNBALANCED), BALANCED: (BALANCED,), UNBALANCED: (UNBALANCED,)}.items():
+                points = chosen[chosen["way"].isin(ways)]
+                row[f"{group}_rank"], row[f"{group}_error"] = _told(points[column].tolist(), points["measured"].tolist())
+            out.append(row)
+    groups = ("all", BALANCED, UNBALANCED)
+    columns = ["isa", "machine", "estimator", *(f"{group}_{what}" for group in groups for what in ("rank", "error"))]
+    made = pd.DataFrame(out, columns=columns)
+    made.attrs["units"] = {c: "%" for c in columns if c.endswith("_error")}
+    return made
+
+
+def _estimators(part: pd.DataFrame) -> dict[str, tuple[str, pd.DataFrame]]:
+    """What claims to tell the times of one machine: name -> column and rows; the leading core first."""
+    found = {core: ("cycles", rows) for core, rows in part.groupby("core", sort=False)}
+    found["instructions"] = ("instructions", part[part["core"] == part["core"].iloc[0]])
+    seconds = part[part["mca"].notna()]
+    return found | {f"llvm-mca, {core}": ("mca", rows) for core, rows in seconds.groupby("core", sort=False)}
+
+
+def _told(told: list[float], measured: list[float]) -> tuple[float | None, float | None]:
+    """Rank correlation, and median error in percent; None for too few shapes, or where all are told alike."""
+    if len(told) < FEWEST or min(told) <= 0 or len(set(told)) == 1 or len(set(measured)) == 1:
+        return None, None
+    return round(spearman(told, measured), 2), round(100 * statistics.median(scaled_errors(told, measured)))
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """The ranks, a part per machine."""
+    made = ranks(frame).drop(columns="machine")
+    for column in made.columns[2:]:
+        made[column] = [digits(v) if column.endswith("rank") else "-" if pd.isna(v) else f"{v:.0f}" for v in made[column]]
+    made.attrs["right"] = tuple(made.columns[2:])
+    return made
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: of saved results, which are the same for everybody."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the page quotes: "shapes", how many there are, and "answer", sentences on each saved machine."""
+    said = [answer(part) for _, part in frame.groupby("machine", sort=False)]
+    nothing = "No times are saved in data/native/ on which windows agree."
+    return {"shapes": len(shapes.GRID), "answer": " ".join(said) or nothing}
+
+
+def answer(part: pd.DataFrame) -> str:
+    """How well the count and the models rank one machine's times, in sentences."""
+    table = ranks(part)
+    by_name = {r["estimator"]: r for r in table.to_dict("records")}
+    first = part.iloc[0]
+    said = [native_machine.where(part), f"The count of instructions {_rank(by_name['instructions'])}."]
+    if first["lead"]:
+        row = by_name[first["core"]]
+        said.append(f"The {native_machine.model(first)} {_rank(row)}; {_balanced(row)}.")
+    else:
+        said.append("No core by its maker is modelled; the table has the others.")
+    return " ".join([*said, counted(part[part["core"] == first["core"]])])
+
+
+def _rank(row: Mapping) -> str:
+    if pd.isna(row["all_rank"]):
+        return "cannot be judged by so few shapes"
+    return f"ranks them with {digits(row['all_rank'])} and has a median error of {row['all_error']:.0f}%"
+
+
+def _balanced(row: Mapping) -> str:
+    if pd.isna(row["balanced_rank"]):
+        return "too few of those where no return is mispredicted were timed"
+    return f"those where no return is mispredicted it ranks with {digits(row['balanced_rank'])}"
+
+
+def counted(part: pd.DataFrame) -> str:
+    """By how much the replay's mispredicted returns and the CPU's mispredicted branches differ, in a sentence."""
+    both = part[part["counted"].notna()]
+    if both.empty:
+        return "The CPU's own count of mispredicted branches could not be read."
+    off = (both["missed"] - both["counted"]).abs().max()
+    return f"The CPU's own count of mispredicted branches differs from the replay by at most {digits(off)} per call."
+
+
+def answer_here(frame: pd.DataFrame) -> str:
+    """What stands above this machine's table: sentences that are true of any machine."""
+    try:
+        result = own(SHAPES)
+    except TramplabError as e:
+        return f"There are no times of the machine that built this page: {e}"
+    said = [result.verdict(), *result.failures]
+    return " ".join([*([answer(frame)] if len(frame) else []), *said])
+
+
+_POINTS = scatter("estimated", "measured", "shape", "way", low="low", high="high", facet="panel", columns=2)
+
+
+def chart(frame: pd.DataFrame) -> Drawing | None:
+    """A panel per saved machine, for its leading core; None where there is nothing to draw."""
+    shown = frame[frame["lead"].astype(bool) & (frame[["measured", "estimated", "low", "high"]] > 0).all(axis="columns")]
+    if shown.empty:
+        return None
+    places = {machine: n for n, machine in enumerate(dict.fromkeys(shown["machine"]), 1)}
+    number = "{1}, machine {0}" if len(places) > 1 else "{1}"
+    made = shown.assign(panel=[number.format(places[m], c) for m, c in zip(shown["machine"], shown["core"], strict=True)])
+    return _POINTS(made)
+
+
+_LIMITS = (
+    "Native times, warm, in user mode, on which three windows agree; estimates are cycles times one factor per core, which no "
+    "core's parameters are fitted to."
+)
+
+FIGURES = (
+    Figure(
+        "fig-native-shapes",
+        f"Do estimated cycles rank {len(shapes.GRID)} trampolines as a CPU does?",
+        chart=chart,
+        table=table,
+        alt="A panel per machine, for the model of its core: estimated against measured nanoseconds that trampolines add to a "
+        "call. The table below has rank correlations and errors of all models.",
+        limits=_LIMITS,
+        measured=True,
+    ),
+    Figure(
+        "fig-here-shapes",
+        "Do they rank them as the machine that built this page does?",
+        rows=lambda _: here(),
+        table=table,
+        answer=answer_here,
+        limits=f"{_LIMITS} Every machine has its own.",
+        measured=True,
+        own=True,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Trampoline variants: what each saves, who needs it, and how ftrace picks and switches them."""

@@ -1,0 +1,109 @@
+"""What does a hook cost against the number of the function's arguments: is it made for the function, or for every function?"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pandas as pd
+
+from ...emulate.machine import COUNT
+from ...ftrace import releases
+from ...isa import ISAS
+from ...lab import hooks
+from ...lab.kernel import Kernel
+from ...lab.measure import FUNCTIONS
+from ...publish.chart import lines
+from ...publish.figure import Figure
+from ..once import once
+
+NAME = "arguments"
+TITLE = "What each argument of the function costs"
+#: A line each, so at most six.
+SHOWN = ("ops", "ops-regs", "ops-live", "direct", "bpf-fentry")
+UNITS = {"load_bytes": "B", "store_bytes": "B", "bytes_moved": "B"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, hook and number of arguments, in the newest release: what one hooked call adds to the unhooked one.
+
+    Columns: isa, hook, args, instructions, loads, stores, load_bytes, store_bytes, branches_taken, bytes_moved (the bytes
+    loaded and stored). A hook that the release does not have on an ISA has no rows there.
+    """
+    out = []
+    for isa in ISAS.values():
+        kernel = Kernel(isa.name, releases.LATEST, meter=COUNT)
+        for name in SHOWN:
+            if not kernel.features[hooks.get(name).needs]:
+                continue
+            for args, called in enumerate(FUNCTIONS):
+                function, values = kernel.function(called), tuple(range(1, args + 1))
+                base = kernel.call(function, *values).counts.total
+                with kernel.attached(function, *hooks.requests(hooks.get(name), 1)):
+                    added = (kernel.call(function, *values).counts.total - base).as_dict()
+                moved = added["load_bytes"] + added["store_bytes"]
+                out.append({"isa": isa.name, "hook": name, "args": args, **added, "bytes_moved": moved})
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def table(value: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """A function from rows to a table of one value: a line per ISA and hook, a column per number of arguments."""
+
+    def apply(frame: pd.DataFrame) -> pd.DataFrame:
+        keys = ["isa", "hook"]
+        wide = frame.pivot(index=keys, columns="args", values=value)
+        wide = wide.reindex(pd.MultiIndex.from_frame(frame[keys].drop_duplicates())).reset_index()
+        wide.columns = [str(name) for name in wide.columns]
+        unit = UNITS.get(value)
+        wide.attrs["units"] = {str(n): unit for n in range(len(FUNCTIONS))} if unit else {}
+        return wide
+
+    return apply
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: per ISA the instructions added, then the bytes moved."""
+    wide = [table(value)(frame).assign(of=of) for of, value in (("insns", "instructions"), ("bytes", "bytes_moved"))]
+    both = pd.concat([part[part["isa"] == isa] for isa in ISAS for part in wide], ignore_index=True)
+    return both[["isa", "of", "hook", *map(str, range(len(FUNCTIONS)))]]
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, by ISA and hook: "arm64-ops-0" and "arm64-ops-8", the bytes moved around a function of no and
+    of eight arguments, and "arm64-ops-step", what each argument adds to them: one number, or "-" where steps differ."""
+    out: dict[str, object] = {}
+    for (isa, hook), line in frame.groupby(["isa", "hook"], sort=False):
+        moved = line.set_index("args")["bytes_moved"]
+        steps = {int(b - a) for a, b in itertools.pairwise(moved)}
+        for args in (moved.index[0], moved.index[-1]):
+            out[f"{isa}-{hook}-{args}"] = int(moved[args])
+        out[f"{isa}-{hook}-step"] = steps.pop() if len(steps) == 1 else "-"
+    flat = frame.groupby(["isa", "hook"])["instructions"].nunique() == 1
+    out["lines"], out["flat"] = len(flat), int(flat.sum())
+    return out
+
+
+_LIMITS = (
+    f"{releases.LATEST}; emulated counts of one call, one callback, functions of no to eight integers; no timing. On x86-64 "
+    "the seventh and the eighth argument are on the stack."
+)
+FIGURES = (
+    Figure(
+        "fig-arguments",
+        "What does each argument of the function cost?",
+        chart=lines("instructions", over="args", series="hook"),
+        table=table("instructions"),
+        alt="A panel per ISA: instructions that a hook adds to one call, against the number of integer arguments of the function, "
+        "with a line per hook. The table below has every number.",
+        limits=_LIMITS,
+    ),
+    Figure(
+        "fig-arguments-bytes",
+        "How many bytes does a hook move for each argument?",
+        table=table("bytes_moved"),
+        limits=_LIMITS,
+    ),
+)

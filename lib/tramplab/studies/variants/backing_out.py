@@ -1,0 +1,101 @@
+"""Does removing an ops bring back exactly what was there before it? Every short sequence, undone."""
+
+from __future__ import annotations
+
+import itertools
+
+import pandas as pd
+
+from ...publish.verdict import BY_RELEASE, Verdict, across, judges
+from ..every_release import every_release
+from ..once import once
+from . import switching
+from .attached import Hooked
+
+#: What is attached: letters of attached.REQUESTS, at most so many at once.
+LETTERS, DEPTH = "agrd", 3
+BY = {**BY_RELEASE, "call_ops": "CALL_OPS"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release and sequence of up to three ops, the last of which is removed again.
+
+    Columns: isa, release, call_ops (has the site an ops pointer?), ops (in order of attaching), then whether everything
+    is as it was before the last one came: site, literal (the ops pointer), text (all other code); and idle: whether all
+    code is as booted when the others are removed too, first one first. What a release never had is left out.
+    """
+    return pd.DataFrame(every_release(_undone))
+
+
+def _undone(isa: str, release: str) -> list[dict[str, object]]:
+    subject = Hooked(isa, release)
+    return [_undo(subject, ops) for ops in _sequences([letter for letter in LETTERS if subject.can(letter)])]
+
+
+def _sequences(letters: list[str]) -> list[tuple[str, ...]]:
+    """Every sequence of these letters; a function can have one direct call."""
+    every = (ops for length in range(DEPTH) for ops in itertools.product(letters, repeat=length + 1))
+    return [ops for ops in every if ops.count("d") <= 1]
+
+
+def _undo(subject: Hooked, ops: tuple[str, ...]) -> dict[str, object]:
+    """Attach all, remove the last, compare; then remove the rest, and compare with the start."""
+    booted = subject.held, subject.other_text
+    for letter in ops[:-1]:
+        subject.attach(letter)
+    (site, literal), text = subject.held, subject.other_text
+    subject.attach(ops[-1])
+    subject.detach()
+    row = {"call_ops": bool(literal), "ops": " ".join(ops)}
+    row |= {"site": subject.held[0] == site, "literal": subject.held[1] == literal, "text": subject.other_text == text}
+    while subject.letters:
+        subject.detach(0)
+    return {**row, "idle": (subject.held, subject.other_text) == booted}
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, int]:
+    """What the prose quotes: removals, and those after which the ops pointer is not what it was."""
+    return {"removals": len(frame), "removals-inexact": int((~frame["literal"]).sum())}
+
+
+@judges("s4")
+def backs_out_exactly(frame: pd.DataFrame | None = None, calls: pd.DataFrame | None = None) -> Verdict:
+    """Everything that decides where a call goes is as before, in every sequence.
+
+    frame: rows of this module. calls: rows of `switching`, for what a difference means to a call.
+    """
+    frame = rows() if frame is None else frame
+    calls = switching.rows() if calls is None else calls
+    exact = frame[["site", "literal", "text", "idle"]].all(axis="columns")
+    kind, on = across(frame.assign(truth=exact), BY)
+
+    because = [
+        f"Of {len(frame)} removals on all ISAs and releases shown, "
+        + ", ".join(f"{frame[c].sum()} {what}" for c, what in _WHAT.items())
+        + "."
+    ]
+    numbers: dict[str, int | float | str] = {"removals": len(frame)}
+    numbers |= {what: int(frame[c].sum()) for c, what in _WHAT.items()}
+    for sequence, (other, own) in _GUARDED.items():
+        (letter,) = {ops for ops in switching.SEQUENCES[sequence] if len(ops) == 1}
+        ends = [(p, p.first[letter], p.last[letter]) for p in switching.newest_plays(calls, sequence)]
+        for way in dict.fromkeys((was.calls, now.calls) for _, was, now in ends if was.calls != now.calls):
+            found = [(p, was.total, now.total) for p, was, now in ends if (was.calls, now.calls) == way]
+            costs = ", ".join(f"{p} ({was} to {now} instructions)" for p, was, now in found)
+            because.append(f"Once {other} came and went, {own} goes to {way[1]}, not {way[0]}, on {costs}.")
+            numbers |= {f"{p}, {own}, instructions": f"{was} to {now}" for p, was, now in found}
+    return Verdict(kind, " ".join(because), numbers, on)
+
+
+_WHAT = {
+    "site": "restore the patch site",
+    "literal": "restore the ops pointer beside it",
+    "text": "restore all other code",
+    "idle": "lead back to the booted code",
+}
+#: Sequences of `switching` in which two ops differ in the recursion guard: who comes and goes, whose call is looked at.
+_GUARDED = {
+    "guarded leaves": ("an ops with the recursion guard", "a plain ops' call"),
+    "guarded stays": ("a plain ops", "a guarded ops' call"),
+}

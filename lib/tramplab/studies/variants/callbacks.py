@@ -1,0 +1,108 @@
+"""What does each further callback on one function cost, and does it matter whether one of them wants all registers?"""
+
+from __future__ import annotations
+
+import itertools
+
+import pandas as pd
+
+from ...emulate.machine import COUNT
+from ...ftrace import releases
+from ...isa import ISAS
+from ...lab.growing import growing
+from ...lab.kernel import Kernel
+from ...publish.chart import lines
+from ...publish.figure import Figure
+from ...trampolines.plain import Ops
+from ..once import once
+
+NAME = "callbacks"
+TITLE = "What each further callback adds"
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+#: Which of the ops want all registers: series -> number of callbacks -> what each of them saves.
+REGISTERS = {
+    "none": lambda k: ["args"] * k,
+    "one": lambda k: ["regs"] + ["args"] * (k - 1),
+    "all": lambda k: ["regs"] * k,
+}
+FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
+UNITS = {"load_bytes": "B", "store_bytes": "B"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, who wants all registers, and number of callbacks: what one hooked call adds to the unhooked one.
+
+    Columns: isa, release, regs (none, one, all), callbacks, instructions, loads, stores, load_bytes, store_bytes,
+    branches_taken. Releases: the newest shown that can save all registers on request, and the newest of all; where these
+    differ, the newest has only the series without.
+    """
+    out = []
+    for isa in ISAS.values():
+        for release in shown(isa.name):
+            kernel = Kernel(isa.name, release, meter=COUNT)
+            function = kernel.function(FUNCTION)
+            base = kernel.call(function, *ARGUMENTS).counts.total
+            for regs, saves in REGISTERS.items():
+                if regs != "none" and not kernel.features["regs"]:
+                    continue
+                with growing(kernel, function) as attach:
+                    for k in COUNTS:
+                        attach([Ops(save=save) for save in saves(k)])
+                        added = (kernel.call(function, *ARGUMENTS).counts.total - base).as_dict()
+                        out.append({"isa": isa.name, "release": release, "regs": regs, "callbacks": k, **added})
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def shown(isa: str) -> list[str]:
+    """The releases of this study on an ISA, oldest first: last with a regs trampoline, and newest."""
+    with_regs = [r for r in releases.shown() if releases.features(ISAS[isa], r, {})["regs"]]
+    return list(dict.fromkeys((with_regs[-1], releases.LATEST)))
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Instructions added: one line per ISA, release and series, one column per number of callbacks."""
+    keys = ["isa", "release", "regs"]
+    lines = pd.MultiIndex.from_frame(frame[keys].drop_duplicates())
+    wide = frame.pivot(index=keys, columns="callbacks", values="instructions").reindex(lines).reset_index()
+    wide.columns = [str(name) for name in wide.columns]
+    return wide
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: "arm64-further", what each callback from the second to the third on adds in the newest release,
+    and "x86_64-regs", what it adds to a call with many callbacks that one of them, or all, want all registers."""
+    out: dict[str, object] = {}
+    newest = releases.LATEST
+    wide = table(frame).set_index(["isa", "release", "regs"])
+    most = str(COUNTS[-1])
+    for isa in ISAS:
+        line = wide.loc[(isa, newest, "none")]
+        slopes = {(line[str(b)] - line[str(a)]) / (b - a) for a, b in itertools.pairwise(COUNTS[1:])}
+        out[f"{isa}-further"] = int(slopes.pop()) if len(slopes) == 1 else "-"
+        release = shown(isa)[0]
+        out[f"{isa}-regs-release"] = release
+        none, one, every = (int(wide.loc[(isa, release, regs), most]) for regs in REGISTERS)
+        out[f"{isa}-one-more"], out[f"{isa}-all-more"] = one - none, every - none
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+FIGURES = (
+    Figure(
+        "fig-callbacks",
+        "What does each further callback add, and one that wants all registers?",
+        chart=lines("instructions", over="callbacks", series="regs", facet=("isa", "release"), log="xy"),
+        table=table,
+        alt="A panel per ISA and release: instructions added to one call against the number of callbacks on the function, both "
+        "on logarithmic axes, with a line for none, one and all of them wanting all registers. The table below has every number.",
+        limits="Emulated counts of instructions in one call of a three-argument function; no timing. none, one, all: how "
+        "many of the ops want all registers.",
+    ),
+)

@@ -1,0 +1,122 @@
+"""Does a callback notice that the trampoline under it is switched? What it sees, while others come and go."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import struct
+from typing import Any
+
+import pandas as pd
+
+from ...emulate.machine import COUNT
+from ...ftrace import releases
+from ...ftrace.ops import Registered
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.verdict import BY_RELEASE, Verdict, across, judges
+from ...trampolines.plain import Ops
+from ..once import once
+from .attached import NEEDS, REQUESTS
+
+NAME = "observing"
+FUNCTION = "three_args"
+STEPS, MOST, SEED = 40, 4, 2021
+#: What comes and goes beside the observer -> its letter in attached.REQUESTS.
+OTHERS = {"plain": "a", "guarded": "g", "regs": "r", "direct": "d"}
+#: What the guest's observer writes down of a call (struct lab_observation in guest/core/callbacks.c).
+_FIELDS = ("ip", "parent_ip", "op", "fregs_ip", "fregs_sp", "full_regs", *(f"arg{n}" for n in range(8)))
+_WITHOUT_REGISTERS = _FIELDS[:3]
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release, observer and switch: an ops observes, and another is registered or unregistered beside it.
+
+    Columns: isa, release, observer ("plain", or "regs" for one that wants all registers), switch (its number), change
+    ("+regs", "-direct"), attached (what is there then, the observer aside), seen (how often the observer ran in one call),
+    right (is the result the unhooked call's?), differs (what it saw otherwise than before the first switch, names of
+    _FIELDS with blanks between; only what it may read: without WITH_ARGS a plain callback is handed no registers).
+    """
+    out = []
+    for isa, release, observer in itertools.product(ISAS, releases.shown(), ("plain", "regs")):
+        features = releases.features(ISAS[isa], release, {})
+        if observer == "plain" or features["regs"]:
+            readable = _FIELDS if features["args"] or observer == "regs" else _WITHOUT_REGISTERS
+            head = {"isa": isa, "release": release, "observer": observer}
+            out += [{**head, **row} for row in _watch(isa, release, observer, readable)]
+    return pd.DataFrame(out)
+
+
+def _watch(isa: str, release: str, observer: str, readable: tuple[str, ...]) -> list[dict[str, object]]:
+    kernel, chance = Kernel(isa, release, meter=COUNT), random.Random(SEED)
+    function = kernel.function(FUNCTION)
+    result = kernel.call(function, 11, 22, 33).value
+    kernel.attach(function, Ops(callback="lab_observe", save="regs" if observer == "regs" else "args"))
+    first, _, _ = _call(kernel)
+    names = [name for name, letter in OTHERS.items() if letter not in NEEDS or kernel.features[NEEDS[letter]]]
+    attached: list[tuple[str, Registered]] = []
+    out = []
+    for n in range(STEPS):
+        there = [name for name, _ in attached]
+        if attached and (len(attached) == MOST or chance.random() < 0.45):
+            name, ops = attached.pop(chance.randrange(len(attached)))
+            kernel.detach(ops)
+            change = f"-{name}"
+        else:
+            # a function can have one direct call
+            name = chance.choice([x for x in names if x != "direct" or x not in there])
+            (ops,) = kernel.attach(function, REQUESTS[OTHERS[name]]())
+            attached.append((name, ops))
+            change = f"+{name}"
+        seen, times, value = _call(kernel)
+        differs = [f for f, a, b in zip(_FIELDS, first, seen, strict=True) if a != b and f in readable]
+        now = " ".join(name for name, _ in attached)
+        row = {"switch": n + 1, "change": change, "attached": now, "seen": times, "right": value == result}
+        out.append({**row, "differs": " ".join(differs)})
+    return out
+
+
+def _call(kernel: Kernel) -> tuple[tuple[int, ...], int, int]:
+    """One call: what the observer saw, how often it ran, and the result."""
+    machine, image = kernel.machine, kernel.image
+    counter, where = image.address("lab_observed_count"), image.address("lab_observed")
+    machine.write_u64(counter, 0)
+    value = kernel.call(FUNCTION, 11, 22, 33).value
+    return struct.unpack(f"<{len(_FIELDS)}Q", machine.read(where, 8 * len(_FIELDS))), machine.read_u64(counter), value
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, Any]:
+    """What the prose quotes: switches, calls missed or seen twice, and switches after which something was seen otherwise."""
+    return {
+        "switches": len(frame),
+        "not-once": int((frame["seen"] != 1).sum()),
+        "differing": int((frame["differs"] != "").sum()),
+        "what": ", ".join(sorted({f for d in frame["differs"] for f in d.split()})) or "nothing",
+    }
+
+
+@judges("s3")
+def invisible(frame: pd.DataFrame | None = None) -> Verdict:
+    """After every switch the observer runs once per call, sees what it saw before, and the function's result is right."""
+    frame = rows() if frame is None else frame
+    same = (frame["seen"] == 1) & frame["right"] & (frame["differs"] == "")
+    kind, on = across(frame.assign(truth=same), BY_RELEASE)
+    n = numbers(frame)
+    because = (
+        f"Of {n['switches']} switches on all ISAs and releases shown, {n['not-once']} made the observing callback miss a call or "
+        "see it twice. It saw the same addresses, stack pointer and arguments after all of them."
+    )
+    other = frame[frame["differs"] != ""]
+    if len(other):
+        places = ", ".join(dict.fromkeys(other["isa"].str.replace("x86_64", "x86-64")))
+        because = because.removesuffix(" It saw the same addresses, stack pointer and arguments after all of them.")
+        because += f" After {len(other)}, all on {places}, it saw something else: {_SAYS.get(n['what'], n['what'])}."
+    found = {"switches": n["switches"], "calls missed or doubled": n["not-once"], "switches seen": len(other)}
+    return Verdict(kind, because, found, on)
+
+
+_SAYS = {
+    "full_regs": "ftrace_get_regs() gives a plain callback registers while the trampoline for all registers runs, and NULL "
+    "otherwise; addresses, stack pointer and arguments stay the same"
+}

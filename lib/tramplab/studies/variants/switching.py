@@ -1,0 +1,271 @@
+"""What happens to a function's hook as ops come and go, and what that says of the claims about it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ...emulate.counts import COMPONENTS
+from ...ftrace import releases
+from ...publish.chart import state_strip
+from ...publish.figure import Figure
+from ...publish.verdict import BY_RELEASE, Verdict, across, judges
+from ..every_release import every_release
+from ..once import once
+from .attached import Hooked
+
+NAME = "switching"
+TITLE = "One function while ops come and go"
+#: What is attached after each change, in order of attaching; letters are those of attached.REQUESTS. "d (a)": both, but
+#: the patch site is made to hold what it held for d alone, as if d owned it.
+SEQUENCES = {
+    "plain": ("", "a", "a b", "a", ""),
+    "registers": ("", "a", "a r", "a r s", "a r", "a", "", "r", ""),
+    "direct": ("", "d", "d a", "d (a)", "d a", "d", ""),
+    "guarded leaves": ("", "a", "a g", "a", ""),
+    "guarded stays": ("", "g", "g a", "g", ""),
+}
+UNITS = dict.fromkeys((*COMPONENTS, "total"), "insns")
+LIST = "ftrace_ops_list_func"
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release, sequence and step: the state of the patch site, and what one call of the function did.
+
+    Columns: isa, release, sequence, step, ops (what is attached, in order), count and flags (of the record), site_bytes,
+    literal (whose ops the site points at: a letter, or a symbol; empty without CALL_OPS), target (of the patch site),
+    calls (what the trampoline calls), saved (general registers of the caller in the frame that callbacks are handed;
+    empty with a direct call), stores (by the trampoline before it calls), ran (whose callbacks, in order), right (is the
+    result that of the unhooked call?), instructions by component and in total. A sequence that needs what a release never
+    had is left out.
+    """
+    frame = pd.DataFrame(every_release(_played)).astype({"saved": "Int64"})
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _played(isa: str, release: str) -> list[dict]:
+    """Every sequence; none that needs what the release never had."""
+    out = []
+    for name, states in SEQUENCES.items():
+        subject = Hooked(isa, release)
+        if subject.can("".join(states)):
+            out += [{"sequence": name, **row} for row in _play(subject, states)]
+    return out
+
+
+def _play(subject: Hooked, states: tuple[str, ...]) -> list[dict]:
+    """Bring a subject into each state in turn, and observe it there."""
+    out: list[dict] = []
+    alone = (b"", b"")
+    for step, state in enumerate(states):
+        if "(" in state:
+            shared = subject.held
+            subject.hold(*alone)
+            seen = subject.observe()
+            subject.hold(*shared)
+        else:
+            subject.reach(state)
+            alone = subject.held if state == "d" else alone
+            seen = subject.observe()
+        out.append({"step": step, "ops": state, **seen})
+    return out
+
+
+# -- what is shown
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: of releases that behave alike only the last."""
+    behaviour = ["sequence", "step", "ops", "literal", "target", "calls", "saved", "ran"]
+    parts = []
+    for _, part in frame.groupby("isa", sort=False):
+        kinds = [(lines, lines[behaviour].to_csv(index=False)) for _, lines in part.groupby("release", sort=False)]
+        parts += [a[0] for a, b in itertools.zip_longest(kinds, kinds[1:]) if b is None or a[1] != b[1]]
+    return table(pd.concat(parts))
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """The steps in order, each sequence from its unhooked start; "regs" are those saved for callbacks."""
+    ends = (frame["ops"] == "") & (frame["sequence"] != frame["sequence"].shift(-1))
+    part = frame[~ends]
+    shown = part[["ops", "target", "calls", "saved", "ran", "total"]].replace("", pd.NA)
+    shown = shown.rename(columns={"saved": "regs"})
+    shown.insert(0, "isa", part["isa"] + " " + part["release"])
+    shown.attrs["units"] = UNITS
+    return shown
+
+
+def newest(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the last release."""
+    part = frame[frame["release"] == releases.LATEST]
+    part.attrs["units"] = UNITS
+    return part
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, int]:
+    """What the prose quotes: instructions of a call in the newest release, by ISA, sequence and step (from 0).
+
+    By names like "arm64-guarded-leaves-3".
+    """
+    last = newest(frame)
+    keys = zip(last["isa"], last["sequence"].str.replace(" ", "-"), last["step"].astype(str), strict=True)
+    return dict(zip(map("-".join, keys), map(int, last["total"]), strict=True))
+
+
+def strip(frame: pd.DataFrame) -> pd.DataFrame:
+    """Where the patch site and the trampoline lead while b, or g, joins a and leaves: one row per ISA, step and lane."""
+    out = []
+    for sequence, other in (("plain", "b"), ("guarded leaves", "g")):
+        for row in frame[frame["sequence"] == sequence].itertuples(index=False):
+            step = f"{row.step + 1}: {row.ops.replace(other, 'other').replace(' ', ' + ') or 'none'}"
+            for lane, state in (("site", row.target), ("then", row.calls)):
+                out.append({"isa": row.isa, "step": step, "lane": f"a, {other}: {lane}", "state": state or "nothing"})
+    return pd.DataFrame(out)
+
+
+FIGURES = (
+    Figure(
+        "fig-switching",
+        f"Where does a call go while ops come and go? ({releases.LATEST})",
+        rows=newest,
+        chart=lambda frame: state_strip(quiet=("nothing",))(strip(frame)),
+        table=table,
+        alt="A panel per ISA: where the patch site leads and what is called from there, step by step, while a second ops "
+        "joins a plain one and leaves; once a plain one, once one with the recursion guard. The table has every step.",
+        limits="Emulated counts of instructions in one call of a three-argument function; no timing. a, b: plain ops; r, s: "
+        "want all registers; g: wants the recursion guard; d: direct call in reach of the site; d (a): both registered, "
+        "site forced to d. regs: general registers handed to callbacks.",
+    ),
+)
+
+
+# -- what it says of the claims
+
+
+@dataclass(frozen=True)
+class Play:
+    """One sequence on one ISA and release: by what is attached, the first and the last row with just that."""
+
+    isa: str
+    release: str
+    first: dict[str, Any]
+    last: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.isa.replace('x86_64', 'x86-64')} {self.release}"
+
+
+def plays(frame: pd.DataFrame, sequence: str) -> list[Play]:
+    """Every play of a sequence, in order."""
+    out = []
+    for (isa, release), part in frame[frame["sequence"] == sequence].groupby(["isa", "release"], sort=False):
+        lines = list(part.itertuples(index=False))
+        out.append(Play(isa, release, {r.ops: r for r in reversed(lines)}, {r.ops: r for r in lines}))
+    return out
+
+
+def newest_plays(frame: pd.DataFrame, sequence: str) -> list[Play]:
+    """The play of each ISA's last release that has one."""
+    return list({p.isa: p for p in plays(frame, sequence)}.values())
+
+
+def per_isa(found: list[Play], value: Callable[[Play], str]) -> str:
+    """Values and where they are, those that are the same together: "8 on x86-64 v7.2; 10 on arm64 v7.2, riscv64 v7.2"."""
+    places: dict[str, list[str]] = {}
+    for p in found:
+        places.setdefault(value(p), []).append(str(p))
+    if len(places) == 1:
+        return f"{next(iter(places))} everywhere"
+    return "; ".join(f"{text} on {', '.join(where)}" for text, where in places.items())
+
+
+def decide(frame: pd.DataFrame, sequence: str, true_of: Callable[[Play], bool]) -> tuple[str, str]:
+    """Kind and `on` of a verdict that is decided by a condition on each play of a sequence."""
+    cases = [{"isa": p.isa, "release": p.release, "truth": true_of(p)} for p in plays(frame, sequence)]
+    return across(pd.DataFrame(cases, columns=["isa", "release", "truth"]), BY_RELEASE)
+
+
+@judges("s2")
+def all_get_registers(frame: pd.DataFrame | None = None) -> Verdict:
+    """Beside one ops that wants all registers, a plain one is handed as many; they are stored once for everybody."""
+    frame = rows() if frame is None else frame
+
+    def true_of(p: Play) -> bool:
+        plain, wanting, two, three = (p.first[ops] for ops in ("a", "r", "a r", "a r s"))
+        shared = two.saved == three.saved == wanting.saved > plain.saved
+        once = two.stores == three.stores == wanting.stores
+        return bool(shared and once and two.ran == "r a" and three.ran == "s r a")
+
+    found = newest_plays(frame, "registers")
+    kind, on = decide(frame, "registers", true_of)
+    registers = per_isa(found, lambda p: f"from {p.first['a'].saved} to {p.first['a r'].saved}")
+    stores = per_isa(found, lambda p: f"{p.first['a r'].stores} and {p.first['a r s'].stores}")
+    because = (
+        "When an ops that wants all registers joins a plain one, the general registers in the frame that both are handed "
+        f"go {registers}. The trampoline stores, for two callbacks and for three: {stores}."
+    )
+    states = {"a": "a plain ops", "a r": "one of each kind"}
+    numbers = {f"{p}, registers, {what}": int(p.first[ops].saved) for p in found for ops, what in states.items()}
+    return Verdict(kind, because, numbers, on)
+
+
+@judges("s5")
+def list_replaces_own_trampoline(frame: pd.DataFrame | None = None) -> Verdict:
+    """A lone ops has a trampoline of its own; a second one brings the common one and the list; without it, all is back."""
+    frame = rows() if frame is None else frame
+
+    def true_of(p: Play) -> bool:
+        one, two, back = p.first["a"], p.first["a b"], p.last["a"]
+        own = one.target.startswith("ftrace_trampoline[") and one.calls != LIST
+        common = not two.target.startswith("ftrace_trampoline[") and two.calls == LIST
+        return own and common and (back.target, back.calls) == (one.target, one.calls)
+
+    def each(p: Play, column: str) -> str:
+        values = [getattr(r, column) for r in (p.first["a"], p.first["a b"], p.last["a"])]
+        return f"{values[0]} throughout" if len(set(values)) == 1 else ", ".join(map(str, values))
+
+    found = newest_plays(frame, "plain")
+    kind, on = decide(frame, "plain", true_of)
+    because = (
+        f"With one ops, two, and one again, the patch site goes to {per_isa(found, lambda p: each(p, 'target'))}. "
+        f"From there it goes to {per_isa(found, lambda p: each(p, 'calls'))}. "
+        f"Instructions of one call: {per_isa(found, lambda p: each(p, 'total'))}."
+    )
+    states = {"a": "one ops", "a b": "two ops"}
+    numbers = {f"{p}, instructions, {what}": int(p.first[ops].total) for p in found for ops, what in states.items()}
+    return Verdict(kind, because, numbers, on)
+
+
+@judges("s6")
+def direct_call_shares(frame: pd.DataFrame | None = None) -> Verdict:
+    """A direct call and an ops on one function both run; with the site held by the direct call alone, the ops does not."""
+    frame = rows() if frame is None else frame
+
+    def true_of(p: Play) -> bool:
+        alone, both, held = p.first["d"], p.first["d a"], p.first["d (a)"]
+        shares = alone.ran == "d" and sorted(both.ran.split()) == ["a", "d"] and both.right
+        return bool(shares and held.ran == "d" and held.right)
+
+    def ran(p: Play, ops: str) -> str:
+        return " then ".join({"a": "ops", "d": "direct call"}[letter] for letter in p.first[ops].ran.split())
+
+    def cost(p: Play) -> str:
+        return f"{p.first['d'].total} and {p.first['d a'].total}"
+
+    found = newest_plays(frame, "direct")
+    kind, on = decide(frame, "direct", true_of)
+    because = (
+        f"With a direct call and an ops on one function, a call runs {per_isa(found, lambda p: ran(p, 'd a'))}. With the "
+        "patch site made to hold what it holds for the direct call alone, while both stay registered: "
+        f"{per_isa(found, lambda p: ran(p, 'd (a)'))}. Instructions of one call, direct call alone and with the ops: "
+        f"{per_isa(found, cost)}."
+    )
+    states = {"d": "direct call alone", "d a": "with an ops"}
+    numbers = {f"{p}, instructions, {what}": int(p.first[ops].total) for p in found for ops, what in states.items()}
+    return Verdict(kind, because, numbers, on)
