@@ -14,7 +14,7 @@ from tramplab.trampolines.plain.request import SETS_IP, SETS_SP
 from tramplab.trampolines.saving import maker
 from tramplab.trampolines.saving.assembly import Code
 
-#: What new_two_args(1, 2) returns (guest/core/replacements.c).
+#: What new_two_args(1, 2) returns (guest/consumers/replacements.c).
 NEW_TWO = 1 * 29 + 2 * 31 + (1 << 40)
 
 

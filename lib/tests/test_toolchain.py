@@ -310,7 +310,7 @@ def test_only_what_has_changed_is_compiled_again(cache, sources, monkeypatch):
     record, cfg = isas.get("riscv64"), config("riscv64")
     seen = compiled(monkeypatch)
     make("riscv64")
-    every = [p.name for p in (*(GUEST / "core").glob("*.c"), *(GUEST / "riscv64").glob("*.S"), GUEST / "functions.c")]
+    every = [p.name for p in (*GUEST.glob("co*/*.c"), *(GUEST / "riscv64").glob("*.S"), GUEST / "functions.c")]
     assert sorted(seen) == sorted(every)
     for path, reached in (
         ("core/direct.c", {"direct.c"}),
@@ -519,8 +519,8 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
         include = [
             f'#include "{GUEST / "include" / "lab.h"}"',
             f'#include "{GUEST / "functions.c"}"',
-            f'#include "{GUEST / "core" / "callbacks.c"}"',
-            f'#include "{GUEST / "core" / "bpf_callbacks.c"}"',
+            f'#include "{GUEST / "consumers" / "callbacks.c"}"',
+            f'#include "{GUEST / "consumers" / "bpf_callbacks.c"}"',
             f'#include "{GUEST / "include" / "trap.h"}"',
         ]
         (tmp_path / "layout.c").write_text("\n".join([*include, *checks, ""]), "utf-8")

@@ -82,7 +82,7 @@ def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | Non
 
 def source_files(isa: Isa, guest: Path = GUEST) -> list[Path]:
     """All files of the guest that can influence an image of this ISA, in a fixed order."""
-    folders = [guest / "include", guest / "core", guest / isa.name]
+    folders = [guest / "include", guest / "core", guest / "consumers", guest / isa.name]
     files = [guest / "functions.c", guest / "link.ld"]
     files += [f for d in folders for f in d.iterdir() if f.suffix in {".c", ".h", ".S", ".inc"}]
     return sorted(files, key=lambda f: f.relative_to(guest).as_posix())
@@ -164,10 +164,10 @@ def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
         shutil.copy(publish(make, f"{isa.name}-{_READ[given][:24]}.o"), folder / name)
         objects.append(name)
 
-    for source in sorted((guest / "core").glob("*.c")):
-        # by its name link.ld tells what is called, which counts as `callback`, from what calls it
-        consumer = source.stem.endswith("callbacks")
-        compile_(source, f"{'' if consumer else 'core_'}{source.stem}.o")
+    # by their names link.ld tells what is called, which counts as `callback`, from what calls it
+    for folder_name, prefix in (("core", "core"), ("consumers", "consumer")):
+        for source in sorted((guest / folder_name).glob("*.c")):
+            compile_(source, f"{prefix}_{source.stem}.o")
     compile_(guest / "functions.c", "functions.o", config.site_flags)
     # the assembly's constants are what the C compiler just decided; linked, because relocations hide in debug info too
     run_tool("ld.lld", "--unresolved-symbols=ignore-all", "-e", "0", "core_ftrace.o", "-o", "offsets.elf", cwd=folder)

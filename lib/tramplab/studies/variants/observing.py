@@ -24,7 +24,7 @@ FUNCTION = "three_args"
 STEPS, MOST, SEED = 40, 4, 2021
 #: What comes and goes beside the observer -> its letter in attached.REQUESTS.
 OTHERS = {"plain": "a", "guarded": "g", "regs": "r", "direct": "d"}
-#: What the guest's observer writes down of a call (struct lab_observation in guest/core/callbacks.c).
+#: What the guest's observer writes down of a call (struct lab_observation in guest/consumers/callbacks.c).
 _FIELDS = ("ip", "parent_ip", "op", "fregs_ip", "fregs_sp", "full_regs", *(f"arg{n}" for n in range(8)))
 _WITHOUT_REGISTERS = _FIELDS[:3]
 
