@@ -171,7 +171,8 @@ def test_a_long_cell_is_spoken_of_while_it_runs(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout + done.stderr
     line = "== still executing book/slow.md, line 8, the cell `import time; time.sleep(2.5)`, for {} now"
-    assert [s for s in done.stdout.splitlines() if "still" in s] == [line.format(t) for t in ("1 second", "2 seconds")]
+    said = [s[s.find("== still") :] for s in done.stdout.splitlines() if "still" in s]  # perhaps behind what Sphinx counts
+    assert said == [line.format(t) for t in ("1 second", "2 seconds")]
     pages = (path for path in (tmp_path / "_build" / "html" / "book").glob("slow.*") if path.suffix != ".glue.json")
     texts = {path.suffix: path.read_text("utf-8") for path in pages}
     assert "done" in texts[".txt"] and [kind for kind, text in texts.items() if "still executing" in text] == []
