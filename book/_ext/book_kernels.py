@@ -15,8 +15,10 @@ from traitlets.config import Config
 IPYTHON_CONFIG = """\
 c = get_config()
 c.HistoryManager.enabled = False          # without: a history database
-c.IPKernelApp.log_level = "ERROR"         # without: of a build that is killed, its kernels say that they end
 """
+# Without, the kernels of a build that is killed say that they end. An argument, because one that is just starting then may find the
+# folder with its settings gone.
+ARGUMENTS = ["--IPKernelApp.log_level=ERROR"]
 # Sent every 0.2 seconds, as usual, what a slow cell prints comes in pieces cut anywhere, and two builds differ.
 STARTUP = """\
 import sys
@@ -72,7 +74,7 @@ def start_and_end_kernels(folder: str):
     def init(self, *args, **kwargs):
         own = {"transport": "ipc", "connection_file": f"{folder}/{secrets.token_hex(4)}.json"}
         times = {"startup_timeout": FOREVER, "iopub_timeout": FOREVER, "shutdown_kernel": "immediate"}
-        original(self, *args, **{**times, "config": Config(KernelManager=own), **kwargs})
+        original(self, *args, **{**times, "extra_arguments": [*ARGUMENTS], "config": Config(KernelManager=own), **kwargs})
 
     NotebookClient.__init__ = init
 

@@ -275,6 +275,7 @@ def test_interrupted_build_leaves_nothing(cache, monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments, cwd=cwd)
 
+    toolchain.version()  # asked for once in a process
     monkeypatch.setattr(toolchain, "_READ", {})
     monkeypatch.setattr(toolchain, "run_tool", functools.partial(counted, stop_at=0))
     steps = (make("arm64"), len(calls))[1]
