@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from children import children, ended, running, with_processes
 
 from tramplab import TramplabError, jobs
 from tramplab.errors import unknown
+from tramplab.paths import write_whole
 
 REMEDY = "try again"
 
@@ -49,10 +51,11 @@ def sleep(n: float) -> int:
     return os.getpid()
 
 
-def start(n: int) -> tuple[int, int]:
-    """The worker and what it has started, which goes on; later jobs take long."""
-    time.sleep(n)
-    return os.getpid(), subprocess.Popen(["sleep", "60"]).pid
+def start(name: str) -> None:
+    """Writes down the worker and what it has started, and takes long."""
+    started = subprocess.Popen(["sleep", "60"])
+    write_whole(Path(name), f"{os.getpid()} {started.pid}")
+    time.sleep(60)
 
 
 def first_module(n: int) -> str:
@@ -112,14 +115,18 @@ def test_a_worker_that_cannot_be_started_is_a_sentence(monkeypatch):
 
 
 @with_processes
-def test_a_worker_that_takes_long_is_killed_when_nobody_waits(monkeypatch):
+def test_a_worker_that_takes_long_is_killed_when_nobody_waits(monkeypatch, tmp_path):
     """And what it has started, such as a compiler."""
     monkeypatch.setattr(jobs, "PATIENCE", 0.2)
-    begin = time.monotonic()
-    with jobs.shared(start, [0, 60, 61, 62], 2, REMEDY) as results:
-        _, both = next(results)
-        assert set(both) <= running()
-    assert time.monotonic() - begin < 30 and ended(set(both))
+    told = [tmp_path / name for name in "ab"]
+    with jobs.shared(start, list(map(str, told)), 2, REMEDY):
+        patience = time.monotonic() + 120
+        while not all(t.exists() for t in told) and time.monotonic() < patience:
+            time.sleep(0.01)
+        every = {int(pid) for t in told for pid in t.read_text("utf-8").split()}
+        assert len(every) == 4 and every <= running()
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 30 and ended(every)
 
 
 @with_processes

@@ -144,7 +144,7 @@ def test_the_commands_bad_input(words, said):
 def test_a_failed_hook_is_the_commands_error_after_its_table(monkeypatch, capsys, tmp_path):
     """What ran is printed and saved all the same."""
     fake = Result(({**ROW, "hook": "none"},), CLOCK, ("careful",), ("direct crashed natively: SIGILL at x.",), {"cpu": "a"})
-    monkeypatch.setattr(command, "measure", lambda *_, **__: fake)
+    monkeypatch.setattr(command, "time_hooks", lambda *_, **__: fake)
     file = tmp_path / "r.json"
     assert error(lambda: main("native", "--save", str(file))) == "direct crashed natively: SIGILL at x."
     assert "careful" in capsys.readouterr().out and native.load(file).failures == fake.failures
