@@ -28,8 +28,6 @@ def pytest_collection_modifyitems(config, items):
     if not config.option.again:
         return
     left = [item for item in items if item.path.stem in FILES or item.name in DETERMINISM]
-    assert {item.path.stem for item in left} > FILES, "again.py names files that are not there"
-    assert {item.name for item in left} > DETERMINISM, "again.py names tests that are not there"
     config.hook.pytest_deselected(items=left)
     kept = set(items) - set(left)
     items[:] = [item for item in items if item in kept]

@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+import again
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -149,6 +150,15 @@ def test_an_import_that_points_upwards_is_seen(source, part):
 def test_an_import_that_points_downwards_is_allowed():
     source = "import os\nfrom tramplab.errors import TramplabError\nfrom ..isa import x\nfrom . import y"
     assert not forbidden(imports(source, ("tramplab", "emulate")), "emulate")
+
+
+# -- tests
+
+
+def test_what_a_second_run_leaves_out_is_there():
+    sources = {path.stem: path.read_text("utf-8") for path in (ROOT / "lib" / "tests").glob("test_*.py")}
+    assert sources.keys() >= again.FILES
+    assert all(any(f"def {name}(" in text for text in sources.values()) for name in again.DETERMINISM)
 
 
 # -- requirements
