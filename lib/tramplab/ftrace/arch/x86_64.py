@@ -17,7 +17,6 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("regs", False): {"direct": False, "direct_in_ops": False, "direct_jmp": False},
 }
 
-CALL_OPCODE, JMP_OPCODE = b"\xe8", b"\xe9"
 #: Between two stores to one site.
 _SYNC = Sync.TEXT_POKE
 
@@ -88,9 +87,8 @@ def _announced(changes: list[tuple[int, bytes, str, str]], image: Image) -> tupl
     base, size = image.address("lab_pokes"), image.struct("lab_poke").size
     steps: list[Step] = []
     for n, (at, data, whose, _) in enumerate(sorted(changes)):
-        branch = data[:1] in (CALL_OPCODE, JMP_OPCODE)
-        target = at + len(data) + int.from_bytes(data[1:], "little", signed=True) if branch else 0
-        poke = fields(image, "lab_poke", {"ip": at, "target": target, "opcode": data[0]})
+        disp = int.from_bytes(data[1:], "little")
+        poke = fields(image, "lab_poke", {"ip": at, "disp": disp, "opcode": data[0]})
         steps.append(block(base + n * size, poke, f"{whose}what its breakpoint stands for"))
     number = image.address("lab_pokes_nr")
     steps.append(word(number, len(changes), "breakpoints that may be met from now on"))

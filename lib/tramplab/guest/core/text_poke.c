@@ -35,7 +35,7 @@ _Bool text_poke_trap(struct pt_regs *regs)
 				regs->sp -= sizeof(long);
 				*(unsigned long *)regs->sp = behind;
 			}
-			regs->ip = p->opcode == CALL_OPCODE || p->opcode == JMP_OPCODE ? p->target : behind;
+			regs->ip = p->opcode == CALL_OPCODE || p->opcode == JMP_OPCODE ? behind + p->disp : behind;
 			return 1;
 		}
 	}

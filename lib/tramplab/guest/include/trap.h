@@ -11,8 +11,8 @@ _Bool text_poke_trap(struct pt_regs *regs);
 /* A site that is being changed, see core/text_poke.c. */
 struct lab_poke {
 	unsigned long ip;	/* of the breakpoint */
-	unsigned long target;	/* of the call or jump */
-	unsigned long opcode;	/* of the instruction that is to be there */
+	int disp;		/* what follows the opcode of the instruction that is to be there */
+	unsigned char opcode;
 };
 #elif defined(__aarch64__)
 #define LAB_TRAP_SIZE 4
