@@ -61,7 +61,7 @@ ISA = Isa(
     user_space=UserSpace(
         shift=0xFFFF800000000000,
         cflags=_CFLAGS,
-        bases=(("tpidr_el0", "init_task"), ("x18", "lab_boot_pcpu")),
+        bases=(("tpidr_el0", "task"), ("x18", "pcpu")),
         differs=(
             "current is read from TPIDR_EL0, the kernel's from SP_EL0",
             "the per-CPU base is a MOV from x18, the kernel's an MRS from TPIDR_EL1",

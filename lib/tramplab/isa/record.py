@@ -45,7 +45,7 @@ class UserSpace:
     """How the lab kernel is built as part of an ordinary process, and in what it then differs.
 
     shift: bytes that every address lies lower than in the kernel, so that all distances stay. cflags: instead of the
-    kernel's. bases: (register, symbol whose address it holds) where a kernel's own base register is out of reach. differs:
+    kernel's. bases: as Isa.bases, with other registers where a kernel's own are out of a process's reach. differs:
     what runs differently, for the reader; one instruction always stands for one.
     """
 
@@ -110,6 +110,7 @@ class Isa:
         there = self.user_space
         if there is None:
             raise TramplabError(f"the lab kernel cannot be built as part of a process on {self.name}.")
-        bases = {name: getattr(self, name) - there.shift for name in ("text_base", "module_base", "far_base")}
+        places = {name: getattr(self, name) - there.shift for name in ("text_base", "module_base", "far_base")}
         # a kernel's pages are up to 64 KiB, and mmap knows nothing smaller
-        return replace(self, cflags=(*there.cflags, "-DCONFIG_LAB_USER=1"), user_space=None, page=1 << 16, **bases)
+        cflags = (*there.cflags, "-DCONFIG_LAB_USER=1")
+        return replace(self, cflags=cflags, bases=there.bases, user_space=None, page=1 << 16, **places)

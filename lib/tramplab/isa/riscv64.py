@@ -84,5 +84,5 @@ ISA = Isa(
     unicorn_prefix="riscv",
     capstone=("CS_ARCH_RISCV", "CS_MODE_RISCV64|CS_MODE_RISCVC"),
     keystone=None,
-    user_space=UserSpace(shift=0xFFFFFFFF00000000, cflags=_CFLAGS, bases=(), differs=()),
+    user_space=UserSpace(shift=0xFFFFFFFF00000000, cflags=_CFLAGS, bases=(("tp", "task"),), differs=()),
 )

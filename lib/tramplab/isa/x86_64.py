@@ -64,7 +64,7 @@ ISA = Isa(
     user_space=UserSpace(
         shift=0xFFFFFFFF80000000,
         cflags=("-mcmodel=small", *_CFLAGS),
-        bases=(),
+        bases=(("gs_base", "pcpu"),),
         differs=(),
     ),
 )

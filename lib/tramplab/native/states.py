@@ -77,10 +77,7 @@ class NativeKernel:
 
 def boot(isa: Isa, release: str, **overrides: Any) -> Kernel:
     """A lab kernel that is built for a process, booted in the emulator."""
-    kernel = Kernel(isa.in_user_space, release, meter=COUNT, **overrides)
-    for register, symbol in isa.user_space.bases if isa.user_space else ():
-        kernel.machine.set_register(register, kernel.image.address(symbol))
-    return kernel
+    return Kernel(isa.in_user_space, release, meter=COUNT, **overrides)
 
 
 def subject(isa: Isa, release: str, variants: dict[str, Attach], args: int) -> NativeKernel:
