@@ -32,6 +32,10 @@ class Heap:
                 return start
         raise TramplabError(self._full)
 
+    def taken(self, what: int) -> int:
+        """Bytes of the stretch that was handed out at an address."""
+        return self._taken[what]
+
     def give(self, what: int) -> None:
         """Have the stretch back that was handed out at an address."""
         self._free.append((what, self._taken.pop(what)))

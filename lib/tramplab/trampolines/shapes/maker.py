@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from typing import Protocol
 
 from ...build.assemble import assemble
 from ...emulate.image import Image
 from ...ftrace.ops import Registered, Request
 from ...ftrace.steps import Free, Step, text
+from ...isa.record import Branch
 from ..direct import check_direct, registered
 from ..ground import ROOM, Ground
 from . import arm64, riscv64, x86_64
 from .request import Shape
 
-#: One module per ISA: CALL, how a trampoline calls; SAVED, what it can save, in order; before() and after() the calls.
-_MODULES: dict[str, ModuleType] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
+
+class ShapeArch(Protocol):
+    """One module per ISA has all of this."""
+
+    @property
+    def CALL(self) -> Branch:
+        """How a trampoline calls."""
+
+    @property
+    def SAVED(self) -> list[str]:
+        """What it can save, in order."""
+
+    def before(self, saved: list[str]) -> str:
+        """Assembly before the calls: make the frame and save."""
+
+    def after(self, saved: list[str], balanced: bool) -> str:
+        """Assembly behind them: restore and leave, balanced or not."""
+
+
+_MODULES: dict[str, ShapeArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
 
 
 def code(image: Image, shape: Shape, address: int | None = None) -> bytes:
@@ -60,6 +79,6 @@ class ShapeCalls:
         """The room, empty again."""
         if not ops.direct:
             return []
-        size = len(code(self._ground.image, ops.request, ops.direct))
-        empty = text(ops.direct, bytes(size), "the room is empty again")
-        return [empty, Free(self._ground.near, ops.direct, "the shape")]
+        near = self._ground.near
+        empty = text(ops.direct, bytes(near.taken(ops.direct)), "the room is empty again")
+        return [empty, Free(near, ops.direct, "the shape")]
