@@ -214,7 +214,7 @@ class SlowPath:
         if self._literals.get(site.function, self.image.address("ftrace_nop_ops")) == ops:
             return []
         self._literals[site.function] = ops
-        return [self.arch.write_literal(site, ops, why)]
+        return [word(site.literal, ops, f"{site.function}: {why}")]
 
     def _common_function(self) -> tuple[int, int]:
         """What the common trampolines call, and the ops they pass (update_ftrace_function).

@@ -1,15 +1,14 @@
 """What a CPU does at a breakpoint, and at the instruction that returns from it: the emulator knows neither.
 
-One module per ISA: enter(engine, pc) leaves the state where the architecture does, with pc the breakpoint's address, and
-leave(engine) gives the address to go on at. What the hardware itself moves to and from the stack is in no count, as it is no
-instruction's.
+What the hardware itself moves to and from the stack is in no count, as it is no instruction's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
+from typing import Protocol
 
+from ..engine import Engine
 from . import arm64, riscv64, x86_64
 
 
@@ -22,5 +21,22 @@ class Vector:
     leaves: int
 
 
-#: One per ISA.
-MODULES: dict[str, ModuleType] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
+class TrapArch(Protocol):
+    """One module per ISA has all of this."""
+
+    @property
+    def INTERRUPT(self) -> int | None:
+        """The number under which the engine reports a breakpoint; None: as an instruction that it does not know."""
+
+    @property
+    def BEHIND(self) -> int:
+        """Bytes from the breakpoint to where the engine then is."""
+
+    def enter(self, engine: Engine, pc: int) -> None:
+        """Leave the state where the architecture does; pc: the breakpoint's address."""
+
+    def leave(self, engine: Engine) -> int:
+        """The address to go on at, with the state as it was."""
+
+
+MODULES: dict[str, TrapArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}

@@ -6,8 +6,9 @@ from ...build.toolchain import GuestConfig
 from ...emulate.image import Image
 from ...isa.arm64 import BL, MOV_X9_LR, NOP
 from ..site import Site
-from ..steps import INSTRUCTION, Step, Sync, Wait, text, word
-from .common import Features, Symbols, defines
+from ..steps import INSTRUCTION, Step, Sync, Wait, text
+from .common import defines
+from .protocol import FeatureTable, Symbols
 
 #: What overriding a feature by hand brings with it.
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
@@ -28,20 +29,20 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
 }
 
 
-def config(features: Features) -> GuestConfig:
+def config(features: FeatureTable) -> GuestConfig:
     """Two NOPs at the entry; with CALL_OPS two more before it, and functions 8-byte aligned."""
     literal = features["site"] == "literal-mov-bl"
     flags = ("-fpatchable-function-entry=4,2", "-falign-functions=8") if literal else ("-fpatchable-function-entry=2",)
     return GuestConfig(defines(features), flags, bool(features["frame_pointer"]))
 
 
-def site(function: str, entry: int, compiled: int, features: Features) -> Site:
+def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:
     """ip is the second instruction of the entry, the one that becomes a BL."""
     literal = compiled if features["site"] == "literal-mov-bl" else None
     return Site(function, entry, entry + 4, entry + 8, literal, compiled)
 
 
-def boot(s: Site, features: Features, symbols: Symbols) -> list[Step]:
+def boot(s: Site, features: FeatureTable, symbols: Symbols) -> list[Step]:
     """The first NOP becomes MOV X9, LR for good; the literal is nobody's."""
     steps: list[Step] = [text(s.entry, MOV_X9_LR, f"{s.function}: save the caller's return address, for good")]
     if s.literal is not None:
@@ -49,22 +50,22 @@ def boot(s: Site, features: Features, symbols: Symbols) -> list[Step]:
     return steps
 
 
-def reaches(s: Site, target: int, features: Features, symbols: Symbols) -> bool:
+def reaches(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bool:
     """Does a BL at the site get there?"""
     return BL.reaches(s.ip, target)
 
 
-def call_bytes(s: Site, target: int, features: Features, symbols: Symbols) -> bytes:
+def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bytes:
     """What the site holds while it calls target."""
     return BL.encode(s.ip, target)
 
 
-def nop_bytes(s: Site, features: Features, symbols: Symbols) -> bytes:
+def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:
     """What the site holds while nobody traces."""
     return NOP
 
 
-def write_sites(changes: list[tuple[Site, bytes, str]], features: Features, image: Image) -> list[Step]:
+def write_sites(changes: list[tuple[Site, bytes, str]], features: FeatureTable, image: Image) -> list[Step]:
     """One aligned instruction each, among those the architecture lets one replace while they may be executed."""
     steps: list[Step] = []
     for s, data, why in changes:
@@ -79,17 +80,11 @@ def patch_call(address: int, target: int, why: str, image: Image | None = None) 
     return [new, Wait(Sync.IC_IVAU, "the new call is visible")]
 
 
-def write_literal(s: Site, ops: int, why: str) -> Step:
-    """The step that puts an ops in front of a function, where the release keeps one there."""
-    assert s.literal is not None
-    return word(s.literal, ops, f"{s.function}: {why}")
-
-
-def stops_machine(features: Features) -> bool:
+def stops_machine(features: FeatureTable) -> bool:
     """Does all of an update happen while every other CPU is stopped?"""
     return False
 
 
-def update_code(steps: list[Step], features: Features) -> list[Step]:
+def update_code(steps: list[Step], features: FeatureTable) -> list[Step]:
     """Nothing around the steps: each of them is safe while the other CPUs run."""
     return steps

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
-
-#: The address of a guest's symbol, by name.
-Symbols = Callable[[str], int]
-
-
-class Features(Protocol):
-    """What a release has: a feature's value by its name, as data/releases.yml has it."""
-
-    def __getitem__(self, name: str, /) -> Any: ...
-
+from .protocol import FeatureTable
 
 #: feature -> the preprocessor name that the guest's sources know it by
 DEFINES = {
@@ -35,6 +24,6 @@ DEFINES = {
 }
 
 
-def defines(features: Features) -> tuple[str, ...]:
+def defines(features: FeatureTable) -> tuple[str, ...]:
     """The preprocessor names of all features that are on."""
     return tuple(name for feature, name in DEFINES.items() if features[feature])

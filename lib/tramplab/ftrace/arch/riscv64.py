@@ -6,8 +6,9 @@ from ...build.toolchain import GuestConfig
 from ...emulate.image import Image
 from ...isa.riscv64 import CALL_RA, CALL_T0, LD_RA, NOP4, SD_RA, T0, auipc, jalr, split_offset
 from ..site import Site
-from ..steps import INSTRUCTION, Step, Sync, Wait, text, word
-from .common import Features, Symbols, defines
+from ..steps import INSTRUCTION, Step, Sync, Wait, text
+from .common import defines
+from .protocol import FeatureTable, Symbols
 
 #: What overriding a feature by hand brings with it.
 _ATOMIC = {
@@ -36,7 +37,7 @@ _FIXED_AUIPC = ("auipc-jalr", "literal-auipc-jalr")
 _JALR_REACH = (-2048, 2047)
 
 
-def config(features: Features) -> GuestConfig:
+def config(features: FeatureTable) -> GuestConfig:
     """The compiler counts compressed NOPs of two bytes."""
     flags = {
         "detour16": ("-fpatchable-function-entry=8",),
@@ -48,14 +49,14 @@ def config(features: Features) -> GuestConfig:
     return GuestConfig(names, flags, bool(features["frame_pointer"]))
 
 
-def site(function: str, entry: int, compiled: int, features: Features) -> Site:
+def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:
     """ip is the first byte of the pair, or with a fixed AUIPC the JALR behind it."""
     shape = features["site"]
     literal = compiled if shape == "literal-auipc-jalr" else None
     return Site(function, entry, entry + _IP[shape], entry + _SIZE[shape], literal, compiled)
 
 
-def boot(s: Site, features: Features, symbols: Symbols) -> list[Step]:
+def boot(s: Site, features: FeatureTable, symbols: Symbols) -> list[Step]:
     """Compressed NOPs become four-byte ones; a fixed AUIPC is written now and never again."""
     idle = nop_bytes(s, features, symbols)
     if features["site"] not in _FIXED_AUIPC:
@@ -75,14 +76,14 @@ def _window(s: Site, symbols: Symbols) -> int:
     return s.entry + (split_offset(symbols("ftrace_caller") - s.entry)[0] << 12)
 
 
-def reaches(s: Site, target: int, features: Features, symbols: Symbols) -> bool:
+def reaches(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bool:
     """A full pair goes anywhere in the kernel; a fixed AUIPC leaves the 4 KiB around what it was made for."""
     if features["site"] not in _FIXED_AUIPC:
         return CALL_T0.reaches(s.entry + (4 if features["site"] == "detour16" else 0), target)
     return _JALR_REACH[0] <= target - _window(s, symbols) <= _JALR_REACH[1]
 
 
-def call_bytes(s: Site, target: int, features: Features, symbols: Symbols) -> bytes:
+def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bytes:
     """What the patched part of the site holds while it calls target."""
     if features["site"] == "detour16":
         return SD_RA + CALL_RA.encode(s.entry + 4, target) + LD_RA
@@ -91,12 +92,12 @@ def call_bytes(s: Site, target: int, features: Features, symbols: Symbols) -> by
     return jalr(T0, T0, target - _window(s, symbols))
 
 
-def nop_bytes(s: Site, features: Features, symbols: Symbols) -> bytes:
+def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:
     """What the patched part of the site holds while nobody traces."""
     return NOP4 * ((s.body - s.ip) // len(NOP4))
 
 
-def write_sites(changes: list[tuple[Site, bytes, str]], features: Features, image: Image) -> list[Step]:
+def write_sites(changes: list[tuple[Site, bytes, str]], features: FeatureTable, image: Image) -> list[Step]:
     """All sites in turn; how the other harts are kept from them is update_code()'s business."""
     return [text(s.ip, data, f"{s.function}: {why}", INSTRUCTION) for s, data, why in changes]
 
@@ -106,12 +107,12 @@ def patch_call(address: int, target: int, why: str, image: Image | None = None) 
     return [text(address, CALL_RA.encode(address, target), why, INSTRUCTION)]
 
 
-def stops_machine(features: Features) -> bool:
+def stops_machine(features: FeatureTable) -> bool:
     """Does all of an update happen while every other hart is stopped?"""
     return features["site"] not in _FIXED_AUIPC
 
 
-def update_code(steps: list[Step], features: Features) -> list[Step]:
+def update_code(steps: list[Step], features: FeatureTable) -> list[Step]:
     """Pairs change while every other hart is stopped; a lone aligned JALR while they all run."""
     if stops_machine(features):
         return [
@@ -120,9 +121,3 @@ def update_code(steps: list[Step], features: Features) -> list[Step]:
             Wait(Sync.FENCE_I, "every hart fetches anew and goes on"),
         ]
     return [*steps, Wait(Sync.FLUSH_ICACHE, "every hart fetches anew")]
-
-
-def write_literal(s: Site, ops: int, why: str) -> Step:
-    """The step that puts an ops in front of a function, where the release keeps one there."""
-    assert s.literal is not None
-    return word(s.literal, ops, f"{s.function}: {why}")

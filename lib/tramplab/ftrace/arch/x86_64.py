@@ -8,7 +8,8 @@ from ...isa.x86_64 import CALL, INT3, JMP, NOP5
 from ..layout import fields
 from ..site import Site
 from ..steps import Step, Sync, Wait, block, text, word
-from .common import Features, Symbols, defines
+from .common import defines
+from .protocol import FeatureTable, Symbols
 
 #: What overriding a feature by hand brings with it.
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
@@ -21,7 +22,7 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
 _SYNC = Sync.TEXT_POKE
 
 
-def config(features: Features) -> GuestConfig:
+def config(features: FeatureTable) -> GuestConfig:
     """Five bytes for the compiler to reserve; landing pads where IBT is on."""
     flags: tuple[str, ...] = ("-fpatchable-function-entry=5",)
     if features["ibt"]:
@@ -29,32 +30,32 @@ def config(features: Features) -> GuestConfig:
     return GuestConfig(defines(features), flags, bool(features["frame_pointer"]))
 
 
-def site(function: str, entry: int, compiled: int, features: Features) -> Site:
+def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:
     """The site starts where the compiler says, behind the landing pad if there is one; it is its own ip."""
     return Site(function, entry, compiled, compiled + CALL.size, None, compiled)
 
 
-def boot(s: Site, features: Features, symbols: Symbols) -> list[Step]:
+def boot(s: Site, features: FeatureTable, symbols: Symbols) -> list[Step]:
     """The compiler's padding becomes the kernel's five-byte NOP."""
     return [text(s.ip, NOP5, f"{s.function}: the compiler's padding becomes one NOP")]
 
 
-def reaches(s: Site, target: int, features: Features, symbols: Symbols) -> bool:
+def reaches(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bool:
     """Does a CALL at the site get there?"""
     return CALL.reaches(s.ip, target)
 
 
-def call_bytes(s: Site, target: int, features: Features, symbols: Symbols) -> bytes:
+def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bytes:
     """What the site holds while it calls target; an odd target (v6.19 on) is jumped to."""
     return JMP.encode(s.ip, target & ~1) if target & 1 else CALL.encode(s.ip, target)
 
 
-def nop_bytes(s: Site, features: Features, symbols: Symbols) -> bytes:
+def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:
     """What the site holds while nobody traces."""
     return NOP5
 
 
-def write_sites(changes: list[tuple[Site, bytes, str]], features: Features, image: Image) -> list[Step]:
+def write_sites(changes: list[tuple[Site, bytes, str]], features: FeatureTable, image: Image) -> list[Step]:
     """Many sites at once: breakpoint first, then the tails, then the first bytes, with all CPUs in step in between."""
     most = image.symbol("lab_pokes").size // image.struct("lab_poke").size
     steps: list[Step] = []
@@ -95,11 +96,11 @@ def _announced(changes: list[tuple[int, bytes, str, str]], image: Image) -> tupl
     return steps, [word(number, 0, "no breakpoint is left")]
 
 
-def stops_machine(features: Features) -> bool:
+def stops_machine(features: FeatureTable) -> bool:
     """Does all of an update happen while every other CPU is stopped?"""
     return False
 
 
-def update_code(steps: list[Step], features: Features) -> list[Step]:
+def update_code(steps: list[Step], features: FeatureTable) -> list[Step]:
     """Nothing around the steps: each of them is safe while the other CPUs run."""
     return steps

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .code import Address, Item, Jump, Text, require_reach
-from .shape import TrampolinePlan
+from .plan import TrampolinePlan
 
 FIRST, SECOND, THIRD = "x0", "x1", "x2"
 _JUMPS = {"x0 is zero": 0xB4000000, "x10 is not zero": 0xB500000A}  # cbz x0, cbnz x10

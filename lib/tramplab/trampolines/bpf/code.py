@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from types import ModuleType
+from typing import Protocol
 
 from ...build.assemble import assemble
 from ...errors import TramplabError
@@ -60,24 +60,34 @@ class Label:
 Item = Text | Raw | Call | Address | Jump | Label
 
 
-def size_of(isa: Isa, own: ModuleType, items: Iterable[Item]) -> int:
+class Branches(Hashable, Protocol):
+    """What depends on where it lies, as an ISA encodes it: each of one size whatever the distance. Raise TramplabError for a
+    target out of reach."""
+
+    def call(self, pc: int, target: int) -> bytes:
+        """A call of an absolute address."""
+
+    def address(self, register: str, pc: int, value: int) -> bytes:
+        """An absolute address into a register."""
+
+    def jump(self, condition: str, pc: int, target: int) -> bytes:
+        """A jump if a condition, by its name, is true."""
+
+
+def size_of(isa: Isa, own: Branches, items: Iterable[Item]) -> int:
     """How many bytes lay_out() will make of these items, wherever they lie."""
     return sum(_size(isa, own, item) for item in items)
 
 
-def lay_out(isa: Isa, own: ModuleType, items: Iterable[Item], base: int) -> bytes:
-    """The bytes of all items, one behind the other, as lying at base.
-
-    own: the ISA's module, with call(pc, target), address(register, pc, value) and jump(condition, pc, target), each of
-    one size whatever the distance. Raises TramplabError for a target out of reach.
-    """
+def lay_out(isa: Isa, own: Branches, items: Iterable[Item], base: int) -> bytes:
+    """The bytes of all items, one behind the other, as lying at base; raises TramplabError for a target out of reach."""
     items = list(items)
     starts = list(itertools.accumulate((_size(isa, own, item) for item in items), initial=base))
     labels = {item.name: at for item, at in zip(items, starts, strict=False) if isinstance(item, Label)}
     return b"".join(_bytes(isa, own, item, at, labels) for item, at in zip(items, starts, strict=False))
 
 
-def _bytes(isa: Isa, own: ModuleType, item: Item, pc: int, labels: dict[str, int]) -> bytes:
+def _bytes(isa: Isa, own: Branches, item: Item, pc: int, labels: dict[str, int]) -> bytes:
     """One item at pc."""
     match item:
         case Text(source):
@@ -93,7 +103,7 @@ def _bytes(isa: Isa, own: ModuleType, item: Item, pc: int, labels: dict[str, int
     return b""
 
 
-def _size(isa: Isa, own: ModuleType, item: Item) -> int:
+def _size(isa: Isa, own: Branches, item: Item) -> int:
     """The size of one item: of what it is with nothing but distances of zero."""
     match item:
         case Text(source):
@@ -110,7 +120,7 @@ def _size(isa: Isa, own: ModuleType, item: Item) -> int:
 
 
 @functools.cache
-def _plain_size(isa: Isa, own: ModuleType, item: Item) -> int:
+def _plain_size(isa: Isa, own: Branches, item: Item) -> int:
     return len(_bytes(isa, own, item, 0, {"": 0}))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...isa.riscv64 import CALL_RA, auipc, split_offset
 from .code import Address, Call, Item, Jump, Text, require_reach
-from .shape import TrampolinePlan
+from .plan import TrampolinePlan
 
 FIRST, SECOND, THIRD = "a0", "a1", "a2"
 _A0 = 10

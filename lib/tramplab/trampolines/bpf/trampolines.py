@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from types import ModuleType
 
 from ...errors import TramplabError
 from ...ftrace.layout import fields
@@ -15,11 +14,13 @@ from ..direct import check_direct, registered
 from ..ground import Ground
 from . import arm64, riscv64, x86_64
 from .code import lay_out, size_of
+from .plan import BpfProgram, Guards, TrampolinePlan
+from .protocol import BpfArch
 from .request import Bpf
-from .shape import BpfProgram, Guards, TrampolinePlan, items
+from .shape import items
 from .signature import require
 
-_MODULES: dict[str, ModuleType] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
+_MODULES: dict[str, BpfArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
 #: The kernel makes no trampoline larger than a page.
 LARGEST = 4096
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...isa.x86_64 import CALL, ENDBR64
 from .code import Address, Call, Item, Jump, Raw, Text, require_reach
-from .shape import TrampolinePlan
+from .plan import TrampolinePlan
 
 FIRST, SECOND, THIRD = "rdi", "rsi", "rdx"
 _MOVABS = {"rdi": b"\x48\xbf"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
 from ...build.assemble import assemble
 from ...emulate.image import Image
@@ -12,9 +11,9 @@ from ...isa import Isa
 from ..arguments import live_registers
 from . import arm64, riscv64, x86_64
 from .plan import SavePlan
+from .protocol import SavingArch
 
-#: One module per ISA: ARGUMENTS, CLOBBERED, ARGS and REGS, names of registers; and the code.
-_MODULES: dict[str, ModuleType] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
+_MODULES: dict[str, SavingArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
 
 #: Save set -> what it is.
 SETS = {

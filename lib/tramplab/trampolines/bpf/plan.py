@@ -1,0 +1,59 @@
+"""What a BPF trampoline is made for: the function's arguments, the programs, and what goes around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..arguments import Place
+
+
+@dataclass(frozen=True)
+class Guards:
+    """Addresses of what is called around a program (enter, exit), and around the function (hold, release)."""
+
+    enter: int
+    exit: int
+    hold: int
+    release: int
+
+
+@dataclass(frozen=True)
+class BpfProgram:
+    """One program: address of its code, of its struct bpf_prog, and the cookie of its link."""
+
+    code: int
+    struct: int
+    cookie: int
+
+
+@dataclass(frozen=True)
+class TrampolinePlan:
+    """What a trampoline is made for.
+
+    words: the place of each argument word. fentry, fmod_ret, fexit: programs, in order. guards: None for programs that are
+    called bare, with nothing but the array of arguments. image: address of its struct bpf_tramp_image. body: the function's
+    first byte past the site. run_ctx: size of the programs' context in bytes; cookie_at: offset of the cookie in it.
+    jumped: entered by a jump, not by a call. landing_pad: starts with the ISA's landing pad.
+    """
+
+    words: tuple[Place, ...]
+    fentry: tuple[BpfProgram, ...]
+    fmod_ret: tuple[BpfProgram, ...]
+    fexit: tuple[BpfProgram, ...]
+    guards: Guards | None
+    image: int
+    body: int
+    run_ctx: int
+    cookie_at: int
+    jumped: bool = False
+    landing_pad: bool = False
+
+    @property
+    def calls_function(self) -> bool:
+        """Does the trampoline call the function, rather than go on to it?"""
+        return bool(self.fmod_ret or self.fexit)
+
+    @property
+    def stacked(self) -> int:
+        """How many argument words the caller passes on the stack."""
+        return sum(isinstance(p, int) for p in self.words)
