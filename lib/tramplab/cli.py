@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import NoReturn
 
 import pandas as pd
@@ -25,6 +24,7 @@ from .lab.measure import FUNCTIONS, run
 from .native import command as native
 from .paths import checkout, data_file, write_whole
 from .publish import cite, claims, ledger, pages, permalinks
+from .publish.figure import Study
 from .publish.show import cited, rows_json
 from .publish.table import text_table
 
@@ -208,10 +208,9 @@ def _cite(args: argparse.Namespace) -> None:
     sys.stdout.write(text)
 
 
-def study_text(study: ModuleType, frame: pd.DataFrame) -> str:
-    """A study's title and rows in at most 72 columns: its golden table, or where it has none that of its first figure."""
-    table = study.golden if hasattr(study, "golden") else study.FIGURES[0].table
-    return f"{study.TITLE}\n\n{text_table(table(frame), split='isa')}"
+def study_text(study: Study, frame: pd.DataFrame) -> str:
+    """A study's title and its golden table, in at most 72 columns."""
+    return f"{study.TITLE}\n\n{text_table(study.golden(frame), split='isa')}"
 
 
 def expected_file(name: str) -> Path:
@@ -220,7 +219,7 @@ def expected_file(name: str) -> Path:
 
 
 def _update(args: argparse.Namespace) -> None:
-    for study in studies.golden().values():
+    for study in studies.every().values():
         _rewrite(expected_file(study.NAME), study_text(study, study.rows()))
     path = checkout() / "data" / permalinks.FILE
     old = path.read_text("utf-8") if path.is_file() else ""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pandas as pd
 
@@ -60,10 +59,34 @@ class Figure:
             raise TramplabError(f"{self.id}: a figure has a chart or a body, not both.")
 
 
-def find(study: ModuleType, figure_id: str) -> Figure:
+@runtime_checkable
+class Study(Protocol):
+    """A question and the run that answers it: what a module must have to be a study. Where claims depend on its rows, it
+    has their judges besides, see publish.verdict."""
+
+    @property
+    def NAME(self) -> str:
+        """As commands and files call it."""
+
+    @property
+    def TITLE(self) -> str:
+        """What is asked, in a line."""
+
+    @property
+    def FIGURES(self) -> Sequence[Figure]:
+        """What pages show of the rows."""
+
+    def rows(self) -> pd.DataFrame:
+        """What was found: tidy, with units in its attributes."""
+
+    def golden(self, frame: pd.DataFrame, /) -> pd.DataFrame:
+        """The part that data/expected keeps, the same on every machine."""
+
+
+def find(study: Study, figure_id: str) -> Figure:
     """A figure of a study by id; raises TramplabError with near matches."""
-    figures = {figure.id: figure for figure in getattr(study, "FIGURES", ())}
+    figures = {figure.id: figure for figure in study.FIGURES}
     try:
         return figures[figure_id]
     except KeyError:
-        raise unknown(f"figure of the study {getattr(study, 'NAME', study.__name__)}", figure_id, figures) from None
+        raise unknown(f"figure of the study {study.NAME}", figure_id, figures) from None

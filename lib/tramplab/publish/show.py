@@ -7,7 +7,6 @@ import inspect
 import json
 import textwrap
 from pathlib import Path
-from types import ModuleType
 
 import pandas as pd
 
@@ -15,7 +14,7 @@ from tramplab.publish import cite
 from tramplab.publish.chart import Drawing
 from tramplab.publish.chart.packed import packed
 from tramplab.publish.chart.panels import shared
-from tramplab.publish.figure import Figure, find
+from tramplab.publish.figure import Figure, Study, find
 from tramplab.publish.files import Files
 from tramplab.publish.fitted import fitted_table
 from tramplab.publish.table import INDENTED_WIDTH, text_table
@@ -40,7 +39,7 @@ class Shown:
         return self.text
 
 
-def show(study: ModuleType, figure_id: str, rows: pd.DataFrame | None = None) -> Shown:
+def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Shown:
     """Show a figure of a study, from rows that the study made earlier, or from a run made now.
 
     >>> from tramplab.studies.method import counting
@@ -74,13 +73,13 @@ def show(study: ModuleType, figure_id: str, rows: pd.DataFrame | None = None) ->
     return Shown("\n".join(parts), text, citation)
 
 
-def cited(study: ModuleType, figure_id: str) -> str:
+def cited(study: Study, figure_id: str) -> str:
     """The citation that show() gives, without drawing the figure; raises TramplabError as it does."""
     figure, _, table = _made(study, figure_id)
     return _citation(figure, table)
 
 
-def _made(study: ModuleType, figure_id: str, rows: pd.DataFrame | None = None) -> tuple[Figure, pd.DataFrame, str]:
+def _made(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> tuple[Figure, pd.DataFrame, str]:
     """A figure, the rows it shows, and the table of them as text."""
     figure = find(study, figure_id)
     frame = figure.rows(study.rows() if rows is None else rows)
@@ -102,14 +101,14 @@ def _citation(figure: Figure, table: str) -> str:
     return cite.citation(figure.id, figure.question, body, figure.limits)
 
 
-def _links(study: ModuleType, figure: Figure, frame: pd.DataFrame, text: str, files: Files) -> str:
+def _links(study: Study, figure: Figure, frame: pd.DataFrame, text: str, files: Files) -> str:
     """The same rows in other forms, and the code they are from."""
     rows = (
         files.link(".txt", "text", text, "text/plain"),
         files.link(".csv", "CSV", frame.to_csv(index=False, lineterminator="\n"), "text/csv"),
         files.link(".json", "JSON", rows_json(frame, figure.id, figure.question), "application/json"),
     )
-    path, line = Path(inspect.getfile(study)), inspect.getsourcelines(study.rows)[1]
+    path, line = Path(inspect.getfile(inspect.unwrap(study.rows))), inspect.getsourcelines(study.rows)[1]
     code = Files(path.stem).link(
         ".py.txt", f"{path.parent.name}/{path.name}, line {line}", path.read_text("utf-8"), "text/plain"
     )
