@@ -101,7 +101,6 @@ class Told(logging.Filter):
         text = logging.LogRecord.getMessage(record)  # Sphinx's own adds the place
         if not text.startswith("stderr was found in the cell outputs"):  # there the cell has told what it printed
             place, line = re.fullmatch(r"(.*?)(?::(\d+))?", getattr(record, "location", None) or "", re.S).groups()
-            if place.startswith(f"{self.folder}/"):
-                place = place.removeprefix(f"{self.folder}/")
-            book_told.tell("warning", page=place, line=line and int(line), sentence=text)
+            page = place.removeprefix(f"{self.folder}/")
+            book_told.tell("warning", page=page, line=line and int(line), sentence=text)
         return True

@@ -32,8 +32,8 @@ def children(pid: int) -> tuple[set[int], set[int]]:
 
 
 def ended(pids: set[int]) -> bool:
-    """Have they all, at the latest in half a minute?"""
-    patience = time.monotonic() + 30
+    """Have they all, at the latest in two minutes?"""
+    patience = time.monotonic() + 120
     while (alive := pids & running()) and time.monotonic() < patience:
         time.sleep(0.05)
     return not alive

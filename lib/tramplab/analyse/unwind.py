@@ -77,7 +77,7 @@ BOTH, FUNCTION, CALLER, NEITHER, APART = FOUND = ("both", "function only", "call
 
 
 @dataclass(frozen=True)
-class Judged:
+class ChainVerdict:
     """found: what a chain has of the traced function and its caller, one of FOUND. wrong: what in it is not so, or ""."""
 
     found: str
@@ -167,7 +167,7 @@ def _made_by_hand(call: RecordedCall, step: int) -> bool:
 
 def judge(
     chain: Chain, truth: Iterable[int], function: str, caller: str, name_of: Callable[[int], str | None]
-) -> Judged:
+) -> ChainVerdict:
     """Compare a chain with the truth. It may leave out return addresses; one that is not in use, or stands in the wrong
     order, is wrong, and so is a chain that ends with an error."""
     names = [(name_of(address) or "").split("+")[0] for address in chain.addresses]
@@ -175,9 +175,9 @@ def judge(
     stray = next((a for a in chain.addresses[1:] if a not in left), None)
     wrong = chain.error or (f"{name_of(stray) or hex(stray)} is no caller" if stray is not None else "")
     if (function, caller) in itertools.pairwise(names):
-        return Judged(BOTH, wrong)
+        return ChainVerdict(BOTH, wrong)
     has = {(True, True): APART, (True, False): FUNCTION, (False, True): CALLER, (False, False): NEITHER}
-    return Judged(has[function in names, caller in names], wrong)
+    return ChainVerdict(has[function in names, caller in names], wrong)
 
 
 def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> Iterator[tuple[int, Chain, Chain]]:

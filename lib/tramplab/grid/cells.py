@@ -10,7 +10,6 @@ from ..errors import TramplabError
 from ..ftrace import releases
 from ..isa import ISAS
 from ..lab import hooks
-from ..lab.kernel import LATEST
 from ..lab.measure import FUNCTIONS
 
 ARGS = tuple(range(len(FUNCTIONS)))
@@ -34,7 +33,7 @@ class Unit:
 def units(
     isa_names: tuple[str, ...] = tuple(ISAS),
     hook_names: tuple[str, ...] | None = None,
-    release: str = LATEST,
+    release: str = releases.LATEST,
     args: tuple[int, ...] = ARGS,
     callbacks: tuple[int, ...] = CALLBACKS,
 ) -> list[Unit]:

@@ -104,7 +104,8 @@ def _keep(both: tuple[Result, Result]) -> None:
 
 
 def _names() -> list[str]:
-    return [f"native-{kind}-{_state()}.json" for kind in KINDS]
+    state = _state()
+    return [f"native-{kind}-{state}.json" for kind in KINDS]
 
 
 def _state() -> str:

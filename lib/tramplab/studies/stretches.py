@@ -14,7 +14,7 @@ from ..lab.reading.walk import walk
 
 
 def walks(function: str, arguments: tuple[int, ...], request: Callable[[], Request]) -> list[dict]:
-    """One call with what request() asks for attached, on each ISA in the newest release; see ftrace.walk."""
+    """One call with what request() asks for attached, on each ISA in the newest release; see lab.reading.walk."""
     out = []
     for isa in ISAS.values():
         kernel = Kernel(isa.name, releases.LATEST)

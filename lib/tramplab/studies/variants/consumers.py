@@ -115,10 +115,9 @@ def _frame(kernel: Kernel, run: Run) -> dict[str, object]:
 def _slot(kernel: Kernel, offset: int) -> str:
     """The name of the word at an offset in the frame that the callback is handed."""
     structs = kernel.image.structs
-    layouts = [structs[n] for n in ("lab_more_regs", "ftrace_regs", "pt_regs") if n in structs]
-    if kernel.isa.name == "x86_64":  # its ftrace_regs is a pt_regs
-        layouts = [structs["pt_regs"]]
-    for layout in layouts:
+    whole = structs["ftrace_regs"].size == structs["pt_regs"].size  # then it is one
+    names = ["pt_regs"] if whole else ["lab_more_regs", "ftrace_regs", "pt_regs"]
+    for layout in (structs[name] for name in names if name in structs):
         for name, field in layout.fields.items():
             if name != "fregs" and field.offset <= offset < field.offset + field.size:
                 return f"{name}[{(offset - field.offset) // WORD}]" if field.elements else name

@@ -79,7 +79,7 @@ NOTES: Notes = {
 
 @once
 def walks() -> list[dict]:
-    """One call with one plain ops attached, on each ISA in the newest release; see ftrace.walk."""
+    """One call with one plain ops attached, on each ISA in the newest release; see lab.reading.walk."""
     return stretches.walks(FUNCTION, ARGUMENTS, Ops)
 
 

@@ -79,7 +79,7 @@ NOTES: Notes = {
 
 @once
 def walks() -> list[dict]:
-    """One call with one fentry program, on each ISA in the newest release; see ftrace.walk."""
+    """One call with one fentry program, on each ISA in the newest release; see lab.reading.walk."""
     return stretches.walks(FUNCTION, ARGUMENTS, lambda: Bpf(fentry=1))
 
 
