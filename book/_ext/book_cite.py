@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tramplab.publish import cite, permalinks
+from tramplab.publish.cite import cite, permalinks
 
 
 def setup(app):

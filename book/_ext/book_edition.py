@@ -5,7 +5,8 @@ from pathlib import Path
 
 import book_permalinks
 
-from tramplab.publish import edition, site
+from tramplab.publish import site
+from tramplab.publish.cite import edition
 
 
 def setup(app):

@@ -4,9 +4,9 @@ import json
 import os
 from pathlib import Path
 
-from tramplab.publish import picture, vega
-from tramplab.publish.chart import panels
-from tramplab.publish.files import FOLDER
+from tramplab.publish.figures import picture, vega
+from tramplab.publish.figures.chart import panels
+from tramplab.publish.figures.files import FOLDER
 
 
 def setup(app):

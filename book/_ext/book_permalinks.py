@@ -9,8 +9,8 @@ from docutils import nodes
 from sphinx.util import logging
 
 from tramplab.errors import TramplabError
-from tramplab.publish import edition, permalinks
-from tramplab.publish.permalinks import Permalink
+from tramplab.publish.cite import edition, permalinks
+from tramplab.publish.cite.permalinks import Permalink
 
 logger = logging.getLogger(__name__)
 LEVELS = 3  # of headings that must have a label

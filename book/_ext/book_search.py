@@ -5,7 +5,7 @@ import functools
 from docutils import nodes
 from sphinx.search import IndexBuilder
 
-from tramplab.publish.show import OWN
+from tramplab.publish.figures.show import OWN
 
 
 def setup(app):

@@ -17,7 +17,7 @@
     document.head.append(script);
   });
 
-  // What publish/chart/packed.py has packed: columns, the wide layout, and in what the narrow one differs.
+  // What publish/figures/chart/packed.py has packed: columns, the wide layout, and in what the narrow one differs.
   const unpacked = ({ columns, wide, narrow }, small) => {
     const names = Object.keys(columns);
     const rows = columns[names[0]].map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));

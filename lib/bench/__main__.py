@@ -23,7 +23,7 @@ from tramplab.ftrace.ops import Ops
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.measure import counts_of
-from tramplab.publish.fitted import fitted_table
+from tramplab.publish.figures.fitted import fitted_table
 from tramplab.studies.time import native_shapes
 from tramplab.studies.variants import single_callback
 

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from altair.vegalite.v6.schema import load_schema
 
-from tramplab.publish import chart
-from tramplab.publish.chart import heat_map, lines, scatter, stacked_bars, state_strip, waterfall
+from tramplab.publish.figures import chart
+from tramplab.publish.figures.chart import heat_map, lines, scatter, stacked_bars, state_strip, waterfall
 
 ISAS = ("x86_64", "arm64", "riscv64")
 LAYOUTS = ("wide", "narrow")

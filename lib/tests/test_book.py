@@ -12,7 +12,7 @@ import pytest
 from browser import DESKTOP, PAGES, PHONE, ROOT, Links, pages_with_chart, reader, serve, visit
 from charts import faults
 
-from tramplab.publish import permalinks
+from tramplab.publish.cite import permalinks
 from tramplab.publish.site import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))

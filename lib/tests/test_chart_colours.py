@@ -9,8 +9,8 @@ from browser import ROOT
 from charts import both_layouts, every_kind, example, marks, texts
 
 from tramplab.errors import TramplabError
-from tramplab.publish import vega
-from tramplab.publish.chart import theme
+from tramplab.publish.figures import vega
+from tramplab.publish.figures.chart import theme
 
 
 def declared() -> dict[str, dict[str, str]]:

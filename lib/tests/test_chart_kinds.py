@@ -30,9 +30,9 @@ from charts import (
 )
 
 from tramplab.errors import TramplabError
-from tramplab.publish import chart
-from tramplab.publish.chart import heat, heat_map, lines, scatter, stacked_bars, state_strip, theme, waterfall
-from tramplab.publish.chart.text import number, signed
+from tramplab.publish.figures import chart
+from tramplab.publish.figures.chart import heat, heat_map, lines, scatter, stacked_bars, state_strip, theme, waterfall
+from tramplab.publish.figures.chart.text import number, signed
 
 # -- stacked bars
 

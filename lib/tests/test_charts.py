@@ -41,10 +41,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tramplab.errors import TramplabError
-from tramplab.publish import chart, vega
-from tramplab.publish import picture as image
-from tramplab.publish.chart import heat_map, lines, scatter, stacked_bars, state_strip, waterfall
-from tramplab.publish.chart.text import longest_piece, spread, wrap
+from tramplab.publish.figures import chart, vega
+from tramplab.publish.figures import picture as image
+from tramplab.publish.figures.chart import heat_map, lines, scatter, stacked_bars, state_strip, waterfall
+from tramplab.publish.figures.chart.text import longest_piece, spread, wrap
 
 # -- every kind
 

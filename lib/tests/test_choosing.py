@@ -5,7 +5,7 @@ from accounting_model import Facts
 
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
-from tramplab.publish.claims import DEPENDS, FAILS, HOLDS
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.studies.variants import choosing, dead_registers, dropped_saves, observing
 
 

@@ -14,9 +14,10 @@ from browser import CHAPTERS, Links
 
 from tramplab.errors import TramplabError
 from tramplab.paths import checkout, data_file
-from tramplab.publish import claims, edition, ledger, verdict
-from tramplab.publish.claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE
-from tramplab.publish.verdict import Verdict
+from tramplab.publish.cite import edition
+from tramplab.publish.claims import claims, ledger, verdict
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE
+from tramplab.publish.claims.verdict import Verdict
 from tramplab.studies.variants import backing_out, switching
 
 COUNTS = {"v": 8, "s": 6, "d": 10, "r": 13, "p": 9, "k": 7}
@@ -165,13 +166,14 @@ def test_a_claim_names_the_module_that_judges_it():
 @pytest.mark.parametrize("ask", ["ledger.box('s5').text", "ledger.as_text('s5')", "str(verdict.judge('s5'))"])
 def test_whoever_asks_gets_the_verdict(ask):
     """Nothing but what is asked has been imported."""
-    code = f"from tramplab.publish import ledger, verdict; print({ask})"
+    code = f"from tramplab.publish.claims import ledger, verdict; print({ask})"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.decode()
     assert "depends on the ISA" in said and ledger.NOT_JUDGED not in said
 
 
 def test_importing_the_ledger_imports_no_study():
-    code = "import sys; from tramplab.publish import ledger; print([m for m in sys.modules if m.startswith('tramplab.studies')])"
+    imported = "[m for m in sys.modules if m.startswith('tramplab.studies')]"
+    code = f"import sys; from tramplab.publish.claims import ledger; print({imported})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"
 
 
@@ -400,7 +402,7 @@ def test_json_has_every_claim():
 
 def test_another_process_says_the_same():
     edition.current.cache_clear()  # there may have been a commit since it was asked for
-    code = "from tramplab.publish import ledger as l; print(l.as_json(), l.ledger().html)"
+    code = "from tramplab.publish.claims import ledger as l; print(l.as_json(), l.ledger().html)"
     env = {**os.environ, "PYTHONHASHSEED": "1", "TRAMPLAB_ROWS": ""}  # it makes its own
     there = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True).stdout.decode()
     assert there == f"{ledger.as_json()} {ledger.ledger().html}\n" and len(there) > 50_000

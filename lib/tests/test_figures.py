@@ -13,11 +13,12 @@ import pytest
 from tramplab import studies
 from tramplab.errors import TramplabError
 from tramplab.paths import checkout, read_yaml
-from tramplab.publish import cite, edition, files, pages, permalinks, picture
-from tramplab.publish.chart import stacked_bars
-from tramplab.publish.edition import Edition
-from tramplab.publish.figure import Figure, find
-from tramplab.publish.show import cited, show
+from tramplab.publish.cite import cite, edition, pages, permalinks
+from tramplab.publish.cite.edition import Edition
+from tramplab.publish.figures import files, picture
+from tramplab.publish.figures.chart import stacked_bars
+from tramplab.publish.figures.figure import Figure, find
+from tramplab.publish.figures.show import cited, show
 from tramplab.publish.table import pivot
 
 CHART = stacked_bars("instructions")

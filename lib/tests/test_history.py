@@ -7,7 +7,7 @@ import pytest
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.paths import checkout
-from tramplab.publish import pages
+from tramplab.publish.cite import pages
 
 TEXT = (checkout() / "book" / "trampoline-switching.md").read_text("utf-8")
 COMMIT = re.compile(r"\b[0-9a-f]{12}\b")

@@ -19,10 +19,10 @@ from sphinx.search import IndexBuilder
 
 from tramplab.errors import TramplabError
 from tramplab.native import command
-from tramplab.publish import edition
-from tramplab.publish.files import FOLDER
-from tramplab.publish.fitted import fitted_table
-from tramplab.publish.show import show
+from tramplab.publish.cite import edition
+from tramplab.publish.figures.files import FOLDER
+from tramplab.publish.figures.fitted import fitted_table
+from tramplab.publish.figures.show import show
 from tramplab.studies.time import native_hooks, native_shapes
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))

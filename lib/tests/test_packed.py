@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tramplab.errors import TramplabError
-from tramplab.publish.chart import Drawing
-from tramplab.publish.chart.packed import changes, packed
-from tramplab.publish.chart.panels import shared
+from tramplab.publish.figures.chart import Drawing
+from tramplab.publish.figures.chart.packed import changes, packed
+from tramplab.publish.figures.chart.panels import shared
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from("ab"),

@@ -10,7 +10,8 @@ import re
 import pytest
 
 from tramplab.paths import checkout
-from tramplab.publish import claims, pages, permalinks
+from tramplab.publish.cite import pages, permalinks
+from tramplab.publish.claims import claims
 
 PAGES = sorted((checkout() / "book").glob("*.md"))
 WORDS = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundred|thousand"

@@ -10,7 +10,7 @@ from browser import DESKTOP, ROOT, Links, reader, serve, visit
 from test_setup import small_book
 
 from tramplab.errors import TramplabError
-from tramplab.publish import permalinks
+from tramplab.publish.cite import permalinks
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import moved

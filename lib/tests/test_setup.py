@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 
 from tramplab import cache
 from tramplab.capacity import processors
-from tramplab.publish import pages
+from tramplab.publish.cite import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "lib" / "tramplab"
@@ -54,11 +54,11 @@ ENGINES = {
     "concurrent": "jobs.py",
     "multiprocessing": "jobs.py",
     "tqdm": "grid/progress.py",
-    "myst_parser": "publish/pages.py",
+    "myst_parser": "publish/cite/pages.py",
     "unicorn": "emulate/engine.py",
     "capstone": "emulate/decode.py",
     "keystone": "build/assemble.py",
-    "altair": "publish/chart",
+    "altair": "publish/figures/chart",
 }
 
 

@@ -13,8 +13,9 @@ import pytest
 from browser import PAGES, PHONE, Links, pages_with_chart, visit
 
 from tramplab.errors import TramplabError
-from tramplab.publish import edition, site
-from tramplab.publish.edition import Edition
+from tramplab.publish import site
+from tramplab.publish.cite import edition
+from tramplab.publish.cite.edition import Edition
 
 ONE = Edition("Tramplab: t", ("A",), "0.1", "2026", "1" * 12, "1111111", "https://example.org/x")
 TWO = dataclasses.replace(ONE, version="0.2", commit="2" * 12, name="0.2")

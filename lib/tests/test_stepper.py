@@ -8,9 +8,9 @@ import re
 import pytest
 
 from tramplab.errors import TramplabError
-from tramplab.publish.stepper import segments, step_of, stepper
-from tramplab.publish.walk_data import pack
-from tramplab.publish.walk_text import walk_text
+from tramplab.publish.stepper.stepper import segments, step_of, stepper
+from tramplab.publish.stepper.walk_data import pack
+from tramplab.publish.stepper.walk_text import walk_text
 from tramplab.studies.variants import first_callback
 
 WALK = {

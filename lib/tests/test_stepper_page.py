@@ -5,7 +5,7 @@ import re
 import pytest
 from browser import DESKTOP, PHONE, SCREENS, visit
 
-from tramplab.publish.stepper import segments, step_of
+from tramplab.publish.stepper.stepper import segments, step_of
 from tramplab.studies.variants import first_callback
 
 PAGE, FIGURE = "book/trampoline-variants", "fig-first-callback"

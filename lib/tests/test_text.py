@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_setup import small_book
 
-from tramplab.publish import files, pages, permalinks
+from tramplab.publish.cite import pages, permalinks
+from tramplab.publish.figures import files
 from tramplab.publish.site import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))

@@ -23,9 +23,10 @@ from .lab import hooks
 from .lab.measure import FUNCTIONS, run
 from .native import command as native
 from .paths import checkout, data_file, write_whole
-from .publish import cite, claims, ledger, pages, permalinks
-from .publish.figure import Study
-from .publish.show import cited, rows_json
+from .publish.cite import cite, pages, permalinks
+from .publish.claims import claims, ledger
+from .publish.figures.figure import Study
+from .publish.figures.show import cited, rows_json
 from .publish.table import text_table
 
 FORMATS = ("text", "csv", "json")

@@ -6,8 +6,8 @@ import csv
 import functools
 from dataclasses import dataclass
 
-from tramplab.errors import TramplabError, unknown
-from tramplab.paths import data_file
+from ..errors import TramplabError, unknown
+from ..paths import data_file
 
 FILE = "published.csv"
 

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from tramplab.errors import TramplabError
-from tramplab.publish import edition
-from tramplab.publish.edition import Edition
+from ..errors import TramplabError
+from .cite import edition
+from .cite.edition import Edition
 
 FILE = "edition.json"  # in the built book and in every frozen copy: which edition it is
 ORDER = "editions.txt"  # in e/: the editions in the order in which they were published

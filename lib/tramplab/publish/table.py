@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from tramplab.errors import TramplabError
+from ..errors import TramplabError
 
 WIDTH = 72  # a line of a kernel mailing list mail
 INDENTED_WIDTH = 66  # where the table will be indented, as in the text form of the book

@@ -1,7 +1,7 @@
 """One module per question: functions that return rows. Everything shown in the book is drawn from them.
 
-A folder per chapter, and a study is whichever module in one has what publish.figure.Study says: found, not listed. Nothing is
-imported before somebody asks for it.
+A folder per chapter, and a study is whichever module in one has what publish.figures.figure.Study says: found, not listed. Nothing
+is imported before somebody asks for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 
 from ..errors import unknown
-from ..publish.figure import Study
+from ..publish.figures.figure import Study
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from ...emulate.decode import known_accesses
 from ...emulate.machine import COUNT
 from ...isa import ISAS
 from ...lab.kernel import Kernel
-from ...publish.figure import Figure
+from ...publish.figures.figure import Figure
 from ..once import once
 
 NAME = "counting"

@@ -15,8 +15,8 @@ from ...lab.measure import run
 from ...native import Result
 from ...native.agreement import NEEDED, STEADY, WITHIN
 from ...native.kept import HOOKS, own, saved
-from ...publish.figure import Figure
-from ...publish.fitted import digits
+from ...publish.figures.figure import Figure
+from ...publish.figures.fitted import digits
 from ..once import once
 from . import native_machine
 

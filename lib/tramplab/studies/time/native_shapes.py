@@ -17,9 +17,9 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...native import Result
 from ...native.kept import SHAPES, own, saved
-from ...publish.chart import Drawing, scatter
-from ...publish.figure import Figure
-from ...publish.fitted import digits
+from ...publish.figures.chart import Drawing, scatter
+from ...publish.figures.figure import Figure
+from ...publish.figures.fitted import digits
 from ...trampolines import shapes
 from ..once import once
 from . import native_machine

@@ -13,8 +13,8 @@ from ...emulate.machine import RECORD
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish import published
-from ...publish.chart import scatter
-from ...publish.figure import Figure
+from ...publish.figures.chart import scatter
+from ...publish.figures.figure import Figure
 from ...trampolines.plain import Ops
 from ..once import once
 from .ranks import spearman

@@ -14,8 +14,8 @@ from ...errors import TramplabError
 from ...lab.measure import run
 from ...lab.run import Run
 from ...publish import published
-from ...publish.chart import scatter
-from ...publish.figure import Figure
+from ...publish.figures.chart import scatter
+from ...publish.figures.figure import Figure
 from ..once import once
 
 NAME = "published_pairs"

@@ -11,7 +11,7 @@ from ...isa import ISAS
 from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...lab.run import Run
-from ...publish.figure import Figure
+from ...publish.figures.figure import Figure
 from ...trampolines import shapes
 from ..once import once
 

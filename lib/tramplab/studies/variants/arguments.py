@@ -13,8 +13,8 @@ from ...isa import ISAS
 from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...lab.measure import FUNCTIONS
-from ...publish.chart import lines
-from ...publish.figure import Figure
+from ...publish.figures.chart import lines
+from ...publish.figures.figure import Figure
 from ..once import once
 
 NAME = "arguments"

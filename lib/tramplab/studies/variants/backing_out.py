@@ -6,7 +6,7 @@ import itertools
 
 import pandas as pd
 
-from ...publish.verdict import BY_RELEASE, Verdict, across, judges
+from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
 from ..every_release import every_release
 from ..once import once
 from . import switching

@@ -11,8 +11,8 @@ from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.growing import growing
 from ...lab.kernel import Kernel
-from ...publish.chart import lines
-from ...publish.figure import Figure
+from ...publish.figures.chart import lines
+from ...publish.figures.figure import Figure
 from ...trampolines.plain import Ops
 from ..once import once
 

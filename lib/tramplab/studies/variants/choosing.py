@@ -11,8 +11,8 @@ from ...emulate.machine import COUNT
 from ...ftrace import releases
 from ...ftrace.ops import Registered
 from ...lab.kernel import Kernel
-from ...publish.figure import Figure
-from ...publish.verdict import BY_RELEASE, Verdict, across, judges
+from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
+from ...publish.figures.figure import Figure
 from ...trampolines.plain import Ops
 from ..every_release import every_release
 from ..once import once

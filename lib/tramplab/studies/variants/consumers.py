@@ -13,9 +13,9 @@ from ...errors import TramplabError
 from ...isa import ISAS, Isa
 from ...lab.kernel import Kernel
 from ...lab.run import Run
-from ...publish.chart import heat_map
-from ...publish.figure import Figure
-from ...publish.verdict import Verdict, across, judges
+from ...publish.claims.verdict import Verdict, across, judges
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
 from ...trampolines.plain import Ops
 from ..once import once
 

@@ -13,8 +13,8 @@ from ...errors import GuestFault, StepLimit
 from ...isa import ISAS, Isa
 from ...lab.kernel import Kernel
 from ...lab.measure import FUNCTIONS
-from ...publish.figure import Figure
-from ...publish.verdict import BY_ISA, Verdict, across, judges
+from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.figures.figure import Figure
 from ..once import once
 
 NAME = "dead_registers"

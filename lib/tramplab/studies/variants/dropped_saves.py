@@ -16,8 +16,8 @@ from ...lab.kernel import Kernel
 from ...lab.measure import FUNCTIONS
 from ...lab.run import Run
 from ...lab.view import Function
-from ...publish.figure import Figure
-from ...publish.verdict import BY_ISA, Verdict, across, judges
+from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.figures.figure import Figure
 from ...trampolines.plain import Ops
 from ..once import once
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from ...ftrace import releases
-from ...publish.figure import Figure
-from ...publish.stepper import Notes, Stepper, stepper
+from ...publish.figures.figure import Figure
+from ...publish.stepper.stepper import Notes, Stepper, stepper
 from ...trampolines.plain import Ops
 from .. import stretches
 from ..once import once
@@ -20,7 +20,7 @@ _OWN_OPS = "CALL_OPS: the eight bytes before three_args point to the ops, so one
 _DIRECT = "Has this ops a direct call? If so, leave through it now, with nothing saved."
 _FROM_OPS = "The function to call comes from the ops. The trampoline is everybody's, yet no list is walked."
 
-#: What is said of which step; see publish/stepper.py.
+#: What is said of which step; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
         ("site", 0): "A caller passes 1, 2 and 3. Watch where they go.",

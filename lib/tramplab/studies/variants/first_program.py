@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from ...ftrace import releases
-from ...publish.figure import Figure
-from ...publish.stepper import Notes, Stepper, stepper
+from ...publish.figures.figure import Figure
+from ...publish.stepper.stepper import Notes, Stepper, stepper
 from ...trampolines.bpf import Bpf
 from .. import stretches
 from ..once import once
@@ -22,7 +22,7 @@ _SKIP = "Zero would mean that the program is active already on this CPU: then it
 _CONTEXT = "All the program is passed: where the saved arguments are."
 _ENTER = "RCU's read side, migration off, the run's context, and a counter that keeps the program from running inside itself."
 
-#: What is said of which step; see publish/stepper.py.
+#: What is said of which step; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
         ("site", 0): "A caller passes 1 and 2. The trampoline was made for a function of two arguments.",

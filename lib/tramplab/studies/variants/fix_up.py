@@ -13,8 +13,8 @@ from ...emulate.machine import RECORD
 from ...ftrace import releases
 from ...lab.kernel import Kernel
 from ...lab.run import Run
-from ...publish.figure import Figure
-from ...publish.verdict import BY_ISA, Verdict, across, judges
+from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.figures.figure import Figure
 from ...trampolines.plain import Ops
 from ..once import once
 from . import unwinding

@@ -15,10 +15,10 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...lab.measure import FUNCTIONS
 from ...lab.run import Run
-from ...publish.chart import stacked_bars
-from ...publish.figure import Figure
+from ...publish.claims.verdict import Verdict, across, judges
+from ...publish.figures.chart import stacked_bars
+from ...publish.figures.figure import Figure
 from ...publish.table import pivot
-from ...publish.verdict import Verdict, across, judges
 from ...trampolines.bpf import Bpf
 from ...trampolines.plain import Ops
 from ..once import once

@@ -11,10 +11,10 @@ from ...isa import ISAS, Isa, get
 from ...lab.kernel import Kernel
 from ...lab.measure import FUNCTIONS
 from ...lab.run import Run
-from ...publish.chart import stacked_bars
-from ...publish.figure import Figure
+from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.figures.chart import stacked_bars
+from ...publish.figures.figure import Figure
 from ...publish.table import pivot
-from ...publish.verdict import BY_ISA, Verdict, across, judges
 from ...trampolines.arguments import live_registers
 from ..once import once
 from . import generated

@@ -16,9 +16,9 @@ from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...lab.run import Run
-from ...publish.chart import stacked_bars
-from ...publish.figure import Figure
-from ...publish.verdict import BY_ISA, Verdict, across, judges
+from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.figures.chart import stacked_bars
+from ...publish.figures.figure import Figure
 from ...trampolines.plain import Ops
 from ..once import once
 from .patched_calls import CALLS, passed, result

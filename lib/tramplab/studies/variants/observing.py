@@ -14,7 +14,7 @@ from ...ftrace import releases
 from ...ftrace.ops import Registered
 from ...isa import ISAS
 from ...lab.kernel import Kernel
-from ...publish.verdict import BY_RELEASE, Verdict, across, judges
+from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
 from ...trampolines.plain import Ops
 from ..once import once
 from .attached import NEEDS, REQUESTS

@@ -11,8 +11,8 @@ from ...ftrace import releases
 from ...ftrace.steps import Step, Write
 from ...isa import ISAS
 from ...lab.run import Run
-from ...publish.chart import state_strip
-from ...publish.figure import Figure
+from ...publish.figures.chart import state_strip
+from ...publish.figures.figure import Figure
 from ..once import once
 from .attached import FUNCTION, REQUESTS, Hooked
 

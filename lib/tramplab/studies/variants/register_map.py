@@ -13,8 +13,8 @@ from ...isa import ISAS, Isa
 from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...lab.view import Function
-from ...publish.chart import heat_map
-from ...publish.figure import Figure
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
 from ..once import once
 
 NAME = "register_map"

@@ -8,8 +8,8 @@ from ...emulate.machine import RECORD
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...lab.measure import FUNCTIONS
-from ...publish.chart import lines
-from ...publish.figure import Figure
+from ...publish.figures.chart import lines
+from ...publish.figures.figure import Figure
 from ...trampolines.plain import Ops
 from ..once import once
 

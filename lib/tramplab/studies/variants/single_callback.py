@@ -10,8 +10,8 @@ from ...ftrace import releases
 from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...lab.measure import FUNCTIONS
-from ...publish.chart import heat_map, stacked_bars
-from ...publish.figure import Figure
+from ...publish.figures.chart import heat_map, stacked_bars
+from ...publish.figures.figure import Figure
 from ...publish.table import pivot
 from ..every_release import every_release
 from ..once import once

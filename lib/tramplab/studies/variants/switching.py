@@ -11,9 +11,9 @@ import pandas as pd
 
 from ...emulate.counts import COMPONENTS
 from ...ftrace import releases
-from ...publish.chart import state_strip
-from ...publish.figure import Figure
-from ...publish.verdict import BY_RELEASE, Verdict, across, judges
+from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
+from ...publish.figures.chart import state_strip
+from ...publish.figures.figure import Figure
 from ..every_release import every_release
 from ..once import once
 from .attached import Hooked

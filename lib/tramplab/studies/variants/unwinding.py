@@ -16,8 +16,8 @@ from ...ftrace.steps import text
 from ...isa import ISAS
 from ...lab import hooks
 from ...lab.kernel import Kernel
-from ...publish.chart import stacked_bars
-from ...publish.figure import Figure
+from ...publish.figures.chart import stacked_bars
+from ...publish.figures.figure import Figure
 from ...publish.table import pivot
 from ..once import once
 

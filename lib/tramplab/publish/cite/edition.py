@@ -1,0 +1,70 @@
+"""Which book this is: its title, edition, commit and address. CITATION.cff says it, git adds the commit."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+
+import yaml
+
+from ...errors import TramplabError
+from ...paths import checkout, read_yaml
+from ...revision import revision
+
+SHORT_DIGITS = 7  # in an address, where every character counts: a mail has 72 columns
+
+
+@dataclass(frozen=True)
+class Edition:
+    """One state of the book.
+
+    name is the folder under /e/ that holds the pages of this edition: the version where the commit is tagged with it,
+    otherwise the commit, so that a citation never points at pages with other numbers. commit is empty outside git; it
+    ends in "-dirty" where tracked files differ from it.
+    """
+
+    title: str
+    authors: tuple[str, ...]
+    version: str
+    year: str
+    commit: str
+    name: str
+    base_url: str
+
+    def __str__(self) -> str:
+        return f"edition {self.version}" + (f", commit {self.commit}" if self.commit else "")
+
+    def url(self, path: str) -> str:
+        """The address of a file of this edition, frozen."""
+        return f"{self.base_url}/e/{self.name}/{path}"
+
+
+@functools.cache
+def current() -> Edition:
+    """The edition of the checkout around the package.
+
+    The base address is `url` in CITATION.cff, or $TRAMPLAB_URL where the book is built for another host. Raises
+    TramplabError if CITATION.cff is missing or lacks a field.
+    """
+    root = checkout()
+    try:
+        cff = read_yaml((root / "CITATION.cff").read_text("utf-8"))
+        base = (os.environ.get("TRAMPLAB_URL") or cff["url"]).rstrip("/")
+        version, title, released = str(cff["version"]), cff["title"], str(cff["date-released"])
+        authors = tuple(
+            author.get("name") or f"{author['given-names']} {author['family-names']}" for author in cff["authors"]
+        )
+    except OSError:
+        raise TramplabError(f"{root / 'CITATION.cff'} cannot be read: it names the edition and its address.") from None
+    except (KeyError, TypeError, yaml.YAMLError) as e:
+        raise TramplabError(
+            f"{root / 'CITATION.cff'} has no usable title, authors, version, date-released and url ({e})."
+        ) from None
+    now = revision(root)
+    tagged = f"v{version}" in now.tags and not now.dirty
+    short, commit = now.commit[:SHORT_DIGITS], now.commit
+    if now.dirty:
+        short, commit = f"{short}+", f"{commit}-dirty"
+    name = version if tagged or not now.commit else short
+    return Edition(title, authors, version, released[:4], commit, name, base)

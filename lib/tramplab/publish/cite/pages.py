@@ -1,0 +1,93 @@
+"""What the sources of the pages declare: their headings and citable ids. They are read by the parser of the book itself."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from ...errors import TramplabError
+from ...paths import checkout, read_yaml
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+#: Of MyST's extensions those that _config.yml switches on.
+EXTENSIONS = {"colon_fence", "deflist", "attrs_inline"}
+LABEL, HEADING, FIGURE = "label", "heading", "figure"
+_LINE = "---\n"  # before and after a cell's options
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    from markdown_it.renderer import RendererHTML  # a tenth of a second that few commands are to wait for
+    from myst_parser.config.main import MdParserConfig
+    from myst_parser.parsers.mdit import create_md_parser
+
+    return create_md_parser(MdParserConfig(enable_extensions=EXTENSIONS), RendererHTML)
+
+
+def tokens(text: str) -> list[Token]:
+    """A page's source as the blocks that the book is made of; lines in their `map` are counted from 0."""
+    return _parser().parse(text)
+
+
+def cell(token: Token) -> tuple[dict, str]:
+    """The options and the code of a block of code; there are no options where it is no cell. Raises yaml.YAMLError."""
+    if not token.info.startswith("{code-cell}") or not token.content.startswith(_LINE):
+        return {}, token.content
+    options, _, code = token.content.removeprefix(_LINE).partition(_LINE)
+    return read_yaml(options) or {}, code
+
+
+def declared(text: str) -> Iterator[tuple[str, str]]:
+    """What a page declares, in its order: LABEL, HEADING or FIGURE, and its name or text."""
+    before = ""  # the kind of block that came last
+    for token in tokens(text):
+        if token.type == "myst_target":
+            yield LABEL, token.content
+        elif token.type == "inline" and before == "heading_open":
+            yield HEADING, token.content
+        elif token.type == "fence" and (name := cell(token)[0].get("mystnb", {}).get("figure", {}).get("name")):
+            yield FIGURE, name
+        before = token.type
+
+
+def heading(page: str, name: str | None = None) -> str:
+    """The heading under a label of a page such as book/method; the page's first without one.
+
+    Raises TramplabError if there is no such page or label. A figure's heading is that of its section.
+    """
+    wanted, last = name is None, ""
+    for what, said in _declared_by(checkout() / f"{page}.md"):
+        if what == HEADING:
+            last = said
+        elif said == name:
+            wanted = True
+        if wanted and (what == HEADING or (what == FIGURE and last)):
+            return last
+    raise TramplabError(f"{page}.md has no heading{f' under the label ({name})=' if name else ''}.")
+
+
+def addresses(folder: Path) -> list[str]:
+    """The citable addresses that the pages of a book/ folder declare: section labels and figure names."""
+    return [
+        f"{folder.name}/{page.stem}.html#{said}"
+        for page in sorted(folder.glob("*.md"))
+        for what, said in _declared_by(page)
+        if what != HEADING
+    ]
+
+
+def _declared_by(path: Path) -> list[tuple[str, str]]:
+    name = f"{path.parent.name}/{path.name}"
+    try:
+        return list(declared(path.read_text("utf-8")))
+    except OSError:
+        raise TramplabError(f"the book has no page {name}.") from None
+    except (yaml.YAMLError, AttributeError) as e:
+        raise TramplabError(f"{name}: the options of a cell are no mapping in YAML: {' '.join(str(e).split())}.") from None

@@ -1,0 +1,177 @@
+"""What was claimed in the threads: data/claims.yml, read and checked."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from ...errors import TramplabError, unknown
+from ...paths import data_file, read_yaml
+
+FILE = "claims.yml"
+PAGE = "book/claims"  # the ledger; the ids of claims are its anchors
+HOLDS, FAILS, DEPENDS, NOT_TESTABLE = KINDS = ("holds", "fails", "depends", "not testable here")
+
+_THREAD = {"title": True, "date": True, "people": True, "message": False}  # key -> whether it must be there
+_CLAIM = {
+    **dict.fromkeys(("id", "chapter", "thread", "said", "judged_by"), True),
+    **dict.fromkeys(("who", "message", "judge", "expect", "depends_on", "why"), False),
+}
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A discussion on a mailing list. message: the message-id of a mail in it, "" where it is not known."""
+
+    title: str
+    date: str
+    people: tuple[str, ...]
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something that was said, in our words.
+
+    chapter: the page that discusses it. chapter_title: its heading. who, message: more precise than the threads', ""
+    where no more is known. judged_by: the experiment. judge: the module whose function judges, "" while none does. expect:
+    the verdict that the run must reach, "" while nothing judges the claim. on: what that verdict depends on, or why the
+    claim cannot be tested here.
+    """
+
+    id: str
+    chapter: str
+    chapter_title: str
+    threads: tuple[Thread, ...]
+    said: str
+    judged_by: str
+    who: str = ""
+    message: str = ""
+    judge: str = ""
+    expect: str = ""
+    on: str = ""
+
+    @property
+    def source(self) -> str:
+        """The thread it was said in, when and with whom, as words.
+
+        >>> thread = Thread("fprobe and pt_regs", "Aug 2023", ("Ann", "Bob", "Cid"))
+        >>> Claim("p1", "p", "P", (thread,), "It is.", "Look.").source
+        'fprobe and pt_regs, Aug 2023, with Ann, Bob and Cid'
+        >>> Claim("p1", "p", "P", (thread,), "It is.", "Look.", who="Bob").source
+        'fprobe and pt_regs, Aug 2023, said by Bob'
+        """
+        by = f"said by {self.who}" if self.who else ""
+        return "; ".join(f"{t.title}, {t.date}, {by or 'with ' + _listed(t.people)}" for t in self.threads)
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The message-ids that are known: the claim's own, or those of its threads."""
+        return (self.message,) if self.message else tuple(t.message for t in self.threads if t.message)
+
+
+@functools.cache
+def read() -> dict[str, Claim]:
+    """The claims of this checkout, by id, in the order of the file."""
+    return parse(data_file(FILE).read_text("utf-8"))
+
+
+def get(claim_id: str) -> Claim:
+    """One claim by id; raises TramplabError with near matches."""
+    try:
+        return read()[claim_id]
+    except KeyError:
+        raise unknown("claim", claim_id, read()) from None
+
+
+def addresses() -> list[str]:
+    """The citable addresses of all claims."""
+    return [f"{PAGE}.html#{claim_id}" for claim_id in read()]
+
+
+def parse(text: str) -> dict[str, Claim]:
+    """The claims of a file's text, by id; TramplabError names the entry that is wrong and what is wrong with it."""
+    try:
+        data = read_yaml(text)
+    except yaml.YAMLError as e:
+        raise TramplabError(f"{FILE} is not YAML: {' '.join(str(e).split())}.") from None
+    _check("the file", data, dict.fromkeys(("threads", "chapters", "claims"), True))
+    for key, kind, what in (("threads", dict, "mapping"), ("chapters", dict, "mapping"), ("claims", list, "list")):
+        if not isinstance(data[key], kind):
+            raise TramplabError(f"{FILE}: {key} must be a {what}; see the head of the file.")
+    threads = {letter: _thread(letter, entry) for letter, entry in data["threads"].items()}
+    found: dict[str, Claim] = {}
+    for number, entry in enumerate(data["claims"], 1):
+        claim = _claim(f"claim number {number}", entry, threads, data["chapters"])
+        if claim.id in found:
+            raise TramplabError(f"{FILE}: the id {claim.id} is given twice; an id is for one claim.")
+        found[claim.id] = claim
+    return found
+
+
+def _thread(letter: str, entry: Any) -> Thread:
+    _check(f"thread {letter}", entry, _THREAD)
+    if not isinstance(entry["people"], list):
+        raise TramplabError(f"{FILE}: thread {letter}: people is a list of names.")
+    return Thread(entry["title"], entry["date"], tuple(entry["people"]), entry.get("message", ""))
+
+
+def _claim(place: str, entry: Any, threads: dict[str, Thread], chapters: dict[str, str]) -> Claim:
+    _check(place, entry, _CLAIM)
+    name = entry["id"]
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z]\d+", name):
+        raise TramplabError(f"{FILE}: {place}: an id is a letter and a number, such as v1, not {name!r}.")
+    letters = entry["thread"] if isinstance(entry["thread"], list) else [entry["thread"]]
+    named: list[tuple[str, Any, Collection[str]]] = [("thread", letter, threads) for letter in letters]
+    named.append(("chapter", entry["chapter"], chapters))
+    named += [("verdict", entry["expect"], KINDS)] if "expect" in entry else []
+    for what, value, known in named:
+        if value not in known:
+            raise TramplabError(f"{FILE}: {name}: {unknown(what, value, known)}")
+    expect = entry.get("expect", "")
+    for key, needed in (("depends_on", expect == DEPENDS), ("why", expect == NOT_TESTABLE)):
+        if needed != (key in entry):
+            verdict = DEPENDS if key == "depends_on" else NOT_TESTABLE
+            raise TramplabError(f"{FILE}: {name}: expect: {verdict} needs {key}:, and no other verdict has it.")
+    return Claim(
+        name,
+        entry["chapter"],
+        chapters[entry["chapter"]],
+        tuple(threads[letter] for letter in letters),
+        _one_line(entry["said"]),
+        _one_line(entry["judged_by"]),
+        entry.get("who", ""),
+        entry.get("message", ""),
+        entry.get("judge", ""),
+        expect,
+        _one_line(entry.get("depends_on") or entry.get("why") or "").rstrip("."),
+    )
+
+
+def _check(place: str, entry: object, keys: dict[str, bool]) -> None:
+    """Refuse what is not a mapping with these keys, or has an empty value."""
+    if not isinstance(entry, dict):
+        raise TramplabError(f"{FILE}: {place} must have the keys {', '.join(keys)}.")
+    for key, value in entry.items():
+        if key not in keys:
+            raise TramplabError(f"{FILE}: {place}: {unknown('key', key, keys)}")
+        if not value:
+            raise TramplabError(f"{FILE}: {place}: {key} is empty; fill it in or leave it out.")
+        if not isinstance(value, (str, list, dict)):
+            raise TramplabError(f"{FILE}: {place}: {key} is read as {value!r}; put it in quotes.")
+    missing = [key for key, needed in keys.items() if needed and key not in entry]
+    if missing:
+        raise TramplabError(f"{FILE}: {place} has no {' and no '.join(missing)}.")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,0 +1,167 @@
+"""Judging a claim by running: the judges that studies declare, what they say, and whether that was expected."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from ...errors import TramplabError, unknown
+from ..table import require_columns
+from . import claims
+from .claims import DEPENDS, FAILS, HOLDS, KINDS, NOT_TESTABLE, Claim
+
+Judge = Callable[[], "Verdict"]
+#: claim id -> judge; a module's judges are here once it is imported, which a claim sees to that names it.
+_JUDGES: dict[str, Judge] = {}
+#: claim id -> verdict, once it was asked for.
+_VERDICTS: dict[str, Verdict] = {}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run says of a claim.
+
+    kind: one of claims.KINDS. because: one or two sentences with the decisive numbers, made from the rows. numbers: the
+    same numbers by name. on: what the verdict depends on, or why the claim cannot be tested here.
+    """
+
+    kind: str
+    because: str
+    numbers: Mapping[str, int | float | str] = field(default_factory=dict)
+    on: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise unknown("verdict", self.kind, KINDS)
+        if (self.kind in (DEPENDS, NOT_TESTABLE)) != bool(self.on):
+            raise TramplabError(f"on= belongs to the verdicts {DEPENDS!r} and {NOT_TESTABLE!r}, and to no other.")
+
+    def __str__(self) -> str:
+        return in_words(self.kind, self.on)
+
+
+def in_words(kind: str, on: str) -> str:
+    """A verdict in a few words.
+
+    >>> in_words("depends", "the ISA"), in_words("holds", "")
+    ('depends on the ISA', 'holds')
+    """
+    return {DEPENDS: f"{kind} on {on}", NOT_TESTABLE: f"{kind}: {on}"}.get(kind, kind)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim and what its run says; verdict is None while nothing judges it."""
+
+    claim: Claim
+    verdict: Verdict | None
+
+    @property
+    def problem(self) -> str:
+        """One sentence if the run and data/claims.yml do not agree, otherwise empty."""
+        claim, verdict = self.claim, self.verdict
+        if verdict is None:
+            return f"{claim.id} is expected to be {claim.expect!r}, but nothing judges it." if claim.expect else ""
+        if not claim.expect:
+            return f"the run says of {claim.id}: {verdict}; but {claims.FILE} has no expect: for it."
+        if (verdict.kind, verdict.on) != (claim.expect, claim.on):
+            return f"the run says of {claim.id}: {verdict}; expected was: {in_words(claim.expect, claim.on)}."
+        return ""
+
+
+def judges(claim_id: str) -> Callable[[Judge], Judge]:
+    """Declare that a function of no arguments judges a claim; raises TramplabError if another one does already.
+
+    The verdict's kind must follow from rows, as `across` finds it, so that a changed trampoline can change it.
+    """
+
+    def declare(function: Judge) -> Judge:
+        if claim_id in _JUDGES:
+            raise TramplabError(f"two functions judge {claim_id}: {_JUDGES[claim_id].__name__}, {function.__name__}.")
+        _JUDGES[claim_id] = function
+        return function
+
+    return declare
+
+
+def judge_of(claim_id: str) -> Judge | None:
+    """The function that judges a claim, if there is one; the module that has it is imported when it is first asked for.
+
+    Raises TramplabError where the module that the claim names is not there, or does not judge it.
+    """
+    claim = claims.get(claim_id)
+    if claim.judge and claim_id not in _JUDGES:
+        try:
+            importlib.import_module(claim.judge)
+        except ModuleNotFoundError as e:
+            if not f"{claim.judge}.".startswith(f"{e.name}."):  # what it imports is missing, not it
+                raise
+            raise TramplabError(f"{claims.FILE}: {claim_id}: there is no module {claim.judge}, which judge: names.") from None
+        if claim_id not in _JUDGES:
+            raise TramplabError(f'{claims.FILE}: {claim_id}: {claim.judge} has no function with @judges("{claim_id}").')
+    return _JUDGES.get(claim_id)
+
+
+def judge(claim_id: str) -> Verdict | None:
+    """The verdict on a claim; None while nothing judges it. The run is made once per process.
+
+    A claim that cannot be tested here needs no judge. Raises TramplabError for an unknown claim, with near matches.
+    """
+    claim, function = claims.get(claim_id), judge_of(claim_id)
+    if function is None:
+        return Verdict(NOT_TESTABLE, "", on=claim.on) if claim.expect == NOT_TESTABLE else None
+    if claim_id not in _VERDICTS:
+        _VERDICTS[claim_id] = function()
+    return _VERDICTS[claim_id]
+
+
+def judged(claim_id: str) -> Judged:
+    """A claim with its verdict."""
+    return Judged(claims.get(claim_id), judge(claim_id))
+
+
+def all_judged() -> list[Judged]:
+    """Every claim in order, each with its verdict."""
+    return [judged(claim_id) for claim_id in claims.read()]
+
+
+def problems() -> list[str]:
+    """Where runs and data/claims.yml do not agree, judges of claims that do not exist included."""
+    strays = [
+        f"{f.__name__}() judges {name}, which is no claim." for name, f in _JUDGES.items() if name not in claims.read()
+    ]
+    return [j.problem for j in all_judged() if j.problem] + strays
+
+
+#: What a verdict can depend on: column -> its name in a sentence.
+BY_ISA = {"isa": "the ISA"}
+BY_RELEASE = {**BY_ISA, "release": "the release"}
+
+
+def across(rows: pd.DataFrame, by: dict[str, str], truth: str = "truth") -> tuple[str, str]:
+    """Kind and `on` of a verdict from rows with a column that says whether the claim is true there.
+
+    by: column -> its name in a sentence. Rows that are alike in all of these are one case, in which the claim is true if it is
+    in every row. The first column whose value alone decides is what the verdict depends on.
+
+    >>> rows = pd.DataFrame({"isa": ["x86_64", "x86_64", "arm64"], "release": ["v1", "v2", "v2"]})
+    >>> across(rows.assign(truth=[True, True, False]), {"isa": "the ISA", "release": "the release"})
+    ('depends', 'the ISA')
+    >>> across(rows.assign(truth=[True, False, False]), {"isa": "the ISA", "release": "the release"})
+    ('depends', 'the release')
+    >>> across(rows.assign(truth=[False, True, False]), {"isa": "the ISA", "release": "the release"})
+    ('depends', 'the ISA and the release')
+    >>> across(rows.assign(truth=[True, True, False], release="v2"), {"isa": "the ISA", "release": "the release"})
+    ('depends', 'the ISA')
+    """
+    require_columns(rows, [*by, truth])
+    if not len(rows):
+        raise TramplabError("there is no case to judge: the rows are empty.")
+    cases = rows.groupby(list(by), as_index=False, sort=False)[truth].all()
+    if cases[truth].nunique() == 1:
+        return (HOLDS if cases[truth].all() else FAILS), ""
+    alone = [name for column, name in by.items() if (cases.groupby(column)[truth].nunique() == 1).all()]
+    return DEPENDS, alone[0] if alone else " and ".join(by.values())

@@ -1,0 +1,1 @@
+"""Rows as a reader sees them: question, answer, chart, table and files of a figure."""

@@ -1,0 +1,100 @@
+"""Stacked bars: what a total is made of."""
+
+from collections.abc import Callable
+
+import altair as alt
+import pandas as pd
+
+from . import panels
+from .drawing import Drawing
+from .panels import Names
+from .text import number, width
+from .theme import CHARACTER, colour
+
+ROW = 18  # pixels: one bar with its gap
+LEAST = 90  # pixels: the narrowest panel worth reading
+
+
+def stacked_bars(
+    value: str,
+    bars: Names = ("hook",),
+    stack: str = "component",
+    facet: str = "isa",
+    shared: bool = True,
+    columns: int = 3,
+) -> Callable[[pd.DataFrame], Drawing]:
+    """A function from rows to a drawing: a bar per value of `bars`, stacked by `stack`, a panel per `facet`.
+
+    `shared=False` gives each panel its own scale; up to `columns` panels stand side by side, one on a phone. Order is
+    that of the rows. Every row is one mark; two rows for one mark are refused, since a bar of their sum would show a
+    number that is in no row.
+    """
+
+    def draw(frame: pd.DataFrame) -> Drawing:
+        data = panels.tidy(frame, value, bar=bars, part=stack, panel=facet)
+        data["value"] = panels.numbers(frame, value)
+        parts = panels.order(data["part"])
+        data["rank"] = data["part"].map(parts.index)
+        name = panels.title(frame, value)
+        return panels.drawing(
+            data, "bar", lambda width, narrow: _layout(data, parts, name, shared, width, 1 if narrow else columns)
+        )
+
+    return draw
+
+
+def _layout(data: pd.DataFrame, parts: list[str], name: str, shared: bool, whole: int, columns: int) -> dict:
+    """The Vega-Lite spec of one layout, `whole` pixels wide."""
+    bars, labels_once = panels.lines_of(data, "bar")
+    totals = data.groupby(["panel", "bar"], sort=False)["value"].sum().reset_index()
+    labels_width = max(map(width, data["bar"])) + 8
+    total_width = max(width(number(total)) for total in totals["value"]) + 6
+    once, each = (labels_width, total_width) if labels_once else (0, labels_width + total_width)
+    columns = panels.abreast(whole - once, len(bars), LEAST + each, columns)
+    free = whole - once - each * columns - panels.GAP * (columns - 1)
+    legend_columns = max(1, int(whole // (max(map(len, parts)) * CHARACTER + 24)))
+    charts = []
+    for position, panel in enumerate(bars):
+        axis_title = name if columns > 1 or position == len(bars) - 1 else None
+        side = alt.Axis(**panels.side(position % columns == 0 or not labels_once, labels_width))
+        one = _panel(panel, bars[panel], parts, name, axis_title, side, min(len(parts), legend_columns))
+        ends = totals[totals["panel"] == panel]
+        records = [
+            {"bar": bar, "total": total, "label": number(total)}
+            for bar, total in zip(ends["bar"], ends["value"].tolist(), strict=True)
+        ]
+        y = alt.Y("bar:N", sort=bars[panel], scale=alt.Scale(domain=bars[panel]), title=None)
+        texts = panels.decoration(records).mark_text(align="left", dx=4, aria=False)
+        texts = texts.encode(x=alt.X("total:Q", title=axis_title), y=y, text=alt.Text("label:N"))
+        charts.append(panels.layers(one, texts, title=panel, width=int(free / columns), height=alt.Step(ROW)))
+    return panels.spec(charts, columns, shared)
+
+
+def _panel(
+    panel: str,
+    bars: list[str],
+    parts: list[str],
+    name: str,
+    axis_title: str | None,
+    side: alt.Axis,
+    legend_columns: int,
+) -> alt.Chart:
+    """Bars of one panel."""
+    chart = alt.Chart().mark_bar(height=ROW - 5, **panels.mark("bar", name, "panel", "bar", "part"))
+    chart = chart.transform_filter(panels.only(panel))
+    return chart.encode(
+        x=alt.X("value:Q", stack="zero", title=axis_title),
+        y=alt.Y("bar:N", sort=bars, scale=alt.Scale(domain=bars), title=None, axis=side),
+        order=alt.Order("rank:Q"),
+        color=alt.Color(
+            "part:N",
+            title=None,
+            scale=alt.Scale(domain=parts, range=[colour(part, parts) for part in parts]),
+            legend=alt.Legend(orient="top", columns=legend_columns),
+        ),
+        tooltip=[
+            alt.Tooltip("bar:N", title=panel),
+            alt.Tooltip("part:N", title="part"),
+            alt.Tooltip("value:Q", title=name),
+        ],
+    )

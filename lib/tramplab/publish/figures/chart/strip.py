@@ -1,0 +1,175 @@
+"""A state strip: what becomes of each part of a thing, step by step."""
+
+import math
+import re
+import string
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from ....errors import TramplabError
+from . import panels
+from .drawing import Drawing
+from .panels import Names
+from .text import fit, widest, wrap
+from .theme import CHARACTER, INK, LINE, QUIET, STATES
+
+BLOCK = 22  # pixels: the least height of a block
+NAME = 14  # characters of a name at the side in one line, where its words allow
+EDGE = 4  # pixels of a block that its text leaves free, and between lanes
+LEAST = 16  # pixels: the narrowest block that holds a letter
+
+
+def state_strip(
+    step: Names = "step",
+    lane: Names = "lane",
+    state: str = "state",
+    facet: str = "isa",
+    states: tuple[str, ...] = (),
+    quiet: tuple[str, ...] = (),
+) -> Callable[[pd.DataFrame], Drawing]:
+    """A function from rows to a drawing: the state of every lane at every step, in blocks; a panel per `facet`.
+
+    Every row is one mark; equal states that follow each other look like one block, with one label. Where a block is too
+    narrow for its label it has a letter, explained below. Steps run to the right, on a phone downwards. Colours go by
+    the place of a state in `states`, then in the rows: charts that are given the same `states` agree. Those in `quiet`
+    are grey. Raises TramplabError if there are more steps than fit.
+    """
+
+    def draw(frame: pd.DataFrame) -> Drawing:
+        data = panels.tidy(frame, state, step=step, lane=lane, panel=facet)
+        data["value"] = data["value"].astype(str)
+        steps = panels.order(data["step"])
+        data["at"] = data["step"].map(steps.index)
+        data["next"] = data["at"] + 1
+        runs = _runs(data)
+        ends = {(run.panel, run.lane, run.next) for run in runs}
+        data["last"] = [key in ends for key in data[["panel", "lane", "next"]].itertuples(index=False, name=None)]
+        colours = _colours([*states, *panels.order(data["value"])], quiet)
+        name = panels.title(frame, state)
+        return panels.drawing(data, "state", lambda whole, narrow: _layout(data, runs, colours, name, whole, narrow))
+
+    return draw
+
+
+@dataclass
+class _Run:
+    """Equal states that follow each other in one lane, from step `at` to before step `next`."""
+
+    panel: str
+    lane: str
+    at: int
+    next: int
+    state: str
+
+
+def _runs(data: pd.DataFrame) -> list[_Run]:
+    runs: list[_Run] = []
+    for _, lane in data.groupby(["panel", "lane"], sort=False):
+        for row in lane.sort_values("at").itertuples():
+            if runs and (runs[-1].panel, runs[-1].lane) == (row.panel, row.lane):
+                before = runs[-1]
+                if before.next == row.at and before.state == row.value:
+                    before.next = row.next
+                    continue
+            runs.append(_Run(row.panel, row.lane, row.at, row.next, row.value))
+    return runs
+
+
+def _colours(states: list[str], quiet: tuple[str, ...]) -> dict[str, str]:
+    """A colour for every state, in turn; those that come around again differ by their label."""
+    coloured = [state for state in dict.fromkeys(states) if state not in quiet]
+    return {state: STATES[i % len(STATES)] for i, state in enumerate(coloured)} | dict.fromkeys(quiet, QUIET)
+
+
+def _labels(runs: list[_Run], room: Sequence[float], words: set[str]) -> tuple[list[list[str]], dict[str, str]]:
+    """The lines that fit into each run's `room` pixels, and the letter of each state for which no line does.
+
+    words: what the chart says elsewhere, so is no such letter.
+    """
+    free = iter(letter for letter in string.ascii_letters if letter not in words)
+    labels: list[list[str]] = []
+    letters: dict[str, str] = {}
+    for run, pixels in zip(runs, room, strict=True):
+        lines = wrap(run.state, int(pixels // CHARACTER))
+        if lines is None and run.state not in letters:
+            letter = next(free, None)
+            if letter is None:
+                raise TramplabError("there are too many states for the width of a page; show fewer steps or lanes.")
+            letters[run.state] = letter
+        labels.append(lines or [letters[run.state]])
+    return labels, letters
+
+
+def _layout(data: pd.DataFrame, runs: list[_Run], colours: dict[str, str], name: str, whole: int, narrow: bool) -> dict:
+    """The Vega-Lite spec of one layout, `whole` pixels wide; narrow: steps run downwards."""
+    steps, lanes = panels.order(data["step"]), panels.order(data["lane"])
+    side, top = (steps, lanes) if narrow else (lanes, steps)
+    side_lines = {text: fit(text, NAME) for text in side}
+    names_width = widest(side_lines.values()) + 8
+    wide = int((whole - names_width) / len(top))
+    if wide < LEAST:
+        raise TramplabError(f"{len(top)} columns of states do not fit into {whole} pixels; show fewer steps or lanes.")
+    room = [(1 if narrow else run.next - run.at) * wide - EDGE for run in runs]
+    words = set(re.findall(r"\w+", " ".join([*steps, *lanes, *data["value"]])))
+    labels, letters = _labels(runs, room, words)
+    high = max(BLOCK, LINE * max(map(len, side_lines.values())) + 4)
+    for run, label in zip(runs, labels, strict=True):
+        high = max(high, math.ceil((LINE * (len(label) - 1) + BLOCK) / (run.next - run.at if narrow else 1)))
+
+    top_lines, at_top = panels.above(top, wide - EDGE)
+    at_side = panels.side(True, names_width)
+    step_lines, lane_lines = (side_lines, top_lines) if narrow else (top_lines, side_lines)
+    middles = {i + 0.5: step_lines[step] for i, step in enumerate(steps)}
+    ticks = {"values": list(middles), "tickCount": len(middles)}
+    step_axis = panels.named(middles, narrow, **ticks, **(at_side if narrow else at_top))
+    lane_axis = panels.named(lane_lines, not narrow, **(at_top if narrow else at_side))
+
+    along, across = ("y", "x") if narrow else ("x", "y")
+    channel = {"x": alt.X, "y": alt.Y}
+    step_scale = alt.Scale(domain=[0, len(steps)], reverse=narrow)
+    lane_scale = alt.Scale(domain=lanes, paddingInner=EDGE / (wide if narrow else high), paddingOuter=0)
+    where: dict[str, Any] = {
+        along: channel[along]("at:Q", scale=step_scale, title=None, axis=step_axis),
+        across: channel[across]("lane:N", scale=lane_scale, title=None, axis=lane_axis),
+    }
+    charts = []
+    for panel in panels.order(data["panel"]):
+        marks = _marks(colours, name, along).encode(**where)
+        texts = _texts([(run, label) for run, label in zip(runs, labels, strict=True) if run.panel == panel])
+        parts = marks.transform_filter(panels.only(panel)), texts.encode(**where)
+        charts.append(panels.layers(*parts, width=wide * len(top), height=high * len(side), title=panel))
+    return panels.spec([*charts, *panels.key(letters, wide * len(top))], 1)
+
+
+def _marks(colours: dict[str, str], name: str, along: str) -> alt.Chart:
+    """A block for every row of the frame; the last of a run leaves a gap, the others reach under the next one."""
+    gap: dict[str, Any] = {f"{along}2Offset": alt.expr("datum.last ? -2 : 0.5")}
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    return (
+        alt.Chart()
+        .mark_rect(**gap, **panels.mark("state", name, "panel", "step", "lane"))
+        .encode(
+            **{f"{along}2": "next:Q"},
+            color=alt.Color("value:N", scale=scale, legend=None),
+            tooltip=[
+                alt.Tooltip("step:N", title="step"),
+                alt.Tooltip("lane:N", title="of"),
+                alt.Tooltip("value:N", title=name),
+            ],
+        )
+    )
+
+
+def _texts(labels: list[tuple[_Run, list[str]]]) -> alt.Chart:
+    """The label of every run, in the middle of it."""
+    records = [
+        {"lane": run.lane, "at": (run.at + run.next) / 2, "label": line, "dy": LINE * (i - (len(lines) - 1) / 2)}
+        for run, lines in labels
+        for i, line in enumerate(lines)
+    ]
+    texts = panels.decoration(records).mark_text(baseline="middle", dy=alt.expr("datum.dy"), color=INK, aria=False)
+    return texts.encode(text=alt.Text("label:N"))

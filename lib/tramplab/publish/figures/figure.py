@@ -1,0 +1,92 @@
+"""What a study declares of a figure: its id, its question, and how rows become a chart and a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import pandas as pd
+
+from ...errors import TramplabError, unknown
+from ..cite.cite import LIMITS
+from .chart import Drawing
+
+
+class Body(Protocol):
+    """Something shown in place of a chart: HTML for a page, text for a terminal."""
+
+    @property
+    def html(self) -> str:
+        """For a page."""
+
+    @property
+    def text(self) -> str:
+        """For a terminal."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A citable figure of a study.
+
+    id: fig- and lower-case words. question: the title; what the figure answers. rows, table: functions of the study's
+    rows: which of them the figure shows, and in what shape they are printed. chart: rows -> drawing, or None where there is
+    nothing to draw. body: shown in place of a chart, for what no chart can show. alt: a sentence for readers who cannot
+    see the chart. limits: what a citation must say of the numbers. answer: rows -> sentences that stand above the rest.
+    measured: its table has what machines measured or are called, and must fit whatever that is. own: it shows the machine
+    that builds the book, so that every build has another.
+    """
+
+    id: str
+    question: str
+    rows: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
+    table: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
+    chart: Callable[[pd.DataFrame], Drawing | None] | None = None
+    body: Callable[[pd.DataFrame], Body] | None = None
+    alt: str = ""
+    limits: str = LIMITS
+    answer: Callable[[pd.DataFrame], str] | None = None
+    measured: bool = False
+    own: bool = False
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"fig-[a-z0-9]+(-[a-z0-9]+)*", self.id):
+            raise TramplabError(f"a figure id is fig- and lower-case words joined by hyphens, not {self.id!r}.")
+        if self.chart and not self.alt:
+            raise TramplabError(f"{self.id}: a chart needs alt=, a sentence for readers who cannot see it.")
+        if self.chart and self.body:
+            raise TramplabError(f"{self.id}: a figure has a chart or a body, not both.")
+
+
+@runtime_checkable
+class Study(Protocol):
+    """A question and the run that answers it: what a module must have to be a study. Where claims depend on its rows, it
+    has their judges besides, see publish.claims.verdict."""
+
+    @property
+    def NAME(self) -> str:
+        """As commands and files call it."""
+
+    @property
+    def TITLE(self) -> str:
+        """What is asked, in a line."""
+
+    @property
+    def FIGURES(self) -> Sequence[Figure]:
+        """What pages show of the rows."""
+
+    def rows(self) -> pd.DataFrame:
+        """What was found: tidy, with units in its attributes."""
+
+    def golden(self, frame: pd.DataFrame, /) -> pd.DataFrame:
+        """The part that data/expected keeps, the same on every machine."""
+
+
+def find(study: Study, figure_id: str) -> Figure:
+    """A figure of a study by id; raises TramplabError with near matches."""
+    figures = {figure.id: figure for figure in study.FIGURES}
+    try:
+        return figures[figure_id]
+    except KeyError:
+        raise unknown(f"figure of the study {study.NAME}", figure_id, figures) from None

@@ -1,0 +1,78 @@
+"""Charts as static pictures, for readers without JavaScript, for print and for the terminal's browsers.
+
+A page's cells leave the specs of their charts, and the book draws them at its end: run as a module with such files, this
+makes of each fig-x.spec.json a fig-x.svg. Starting what draws takes longer than to draw several pictures, and every
+page is executed in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from ... import capacity
+from ...errors import TramplabError
+from . import vega
+
+DRAWING = 150  # MB of a process that draws (measured: 110)
+SPEC, SVG = ".spec.json", ".svg"
+TEXT = "#333333"  # text and axes in a static SVG; on a page they have the colour of the text around them
+
+_TAG = re.compile(r"<[^>]*>")
+_SPOKEN = re.compile(r' (?:aria-[a-z]+|role)="[^"]*"')
+_LENGTHS = re.compile(r' (?:d|transform|[xy][12]?|width|height)="[^"]*"')
+_LONG = re.compile(r"-?\d+\.\d{2,}")
+
+
+def svg(spec: dict) -> str:
+    """A static SVG of a Vega-Lite spec with its data, in the colours of a light page."""
+    text = vega.svg(spec).replace("currentColor", TEXT)
+    return re.sub(r"var\(--[\w-]+, *(#[0-9a-f]{6})\)", r"\1", text)
+
+
+def picture(spec: dict) -> str:
+    """The same for an image file, about half as large when compressed: without words for assistive technology, which
+    does not look into images, and with lengths to a tenth of a pixel."""
+    return _TAG.sub(lambda tag: _LENGTHS.sub(_shorter, _SPOKEN.sub("", tag[0])), svg(spec))
+
+
+def draw_all(folder: Path) -> int:
+    """Make the picture of every spec in a folder, in as many processes as the machine has room for; returns how many there are.
+
+    Raises TramplabError, with what such a process said last, if one fails.
+    """
+    specs = sorted(map(str, folder.glob(f"*{SPEC}")))
+    most = capacity.at_once(DRAWING)
+    command = (sys.executable, "-P", "-m", __spec__.name)
+    shares = [specs[n::most] for n in range(min(most, len(specs)))]
+    drawing = [
+        subprocess.Popen([*command, *share], stderr=subprocess.PIPE, encoding="utf-8", errors="replace") for share in shares
+    ]
+    said = [process.communicate()[1] for process in drawing]
+    for process, words in zip(drawing, said, strict=True):
+        if process.returncode:
+            last = (words.splitlines() or [f"status {process.returncode}"])[-1]
+            raise TramplabError(f"a chart's picture was not drawn: {last}")
+    return len(specs)
+
+
+def _shorter(attribute: re.Match) -> str:
+    return _LONG.sub(lambda number: f"{float(number[0]):.1f}", attribute[0])
+
+
+def main(specs: list[str]) -> None:
+    """Draw these files' specs, each beside its file, which goes; ends with a line that names the file of one that fails."""
+    for path in map(Path, specs):
+        try:
+            drawn = picture(json.loads(path.read_text("utf-8")))
+        except ValueError as e:  # its first line says only that it failed, and from the third on it is a stack
+            sys.exit(f"{path.name}: {' '.join(str(e).splitlines()[:2])}")
+        path.with_name(path.name.removesuffix(SPEC) + SVG).write_text(drawn, "utf-8")
+        path.unlink()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

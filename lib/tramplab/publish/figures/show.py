@@ -1,0 +1,127 @@
+"""What a cell hands to the page: question, chart, table, files and citation of a figure, all from one frame."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import json
+import textwrap
+from pathlib import Path
+
+import pandas as pd
+
+from ..cite import cite
+from ..table import INDENTED_WIDTH, text_table
+from .chart import Drawing
+from .chart.packed import packed
+from .chart.panels import shared
+from .figure import Figure, Study, find
+from .files import Files
+from .fitted import fitted_table
+
+#: Classes of a figure, and of one that shows the machine that builds the book.
+FIGURE, OWN = "tl-figure", "tl-figure tl-own"
+
+
+class Shown:
+    """A figure as HTML and as text. Jupyter takes whichever fits: a page the HTML, a terminal the table.
+
+    citation: the block for a review mail.
+    """
+
+    def __init__(self, html_text: str, text: str, citation: str):
+        self.html, self.text, self.citation = html_text, text, citation
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/html": self.html, "text/plain": self.text}
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Shown:
+    """Show a figure of a study, from rows that the study made earlier, or from a run made now.
+
+    >>> from ...studies.method import counting
+    >>> print(show(counting, "fig-counting").text.splitlines()[0])
+    How often does each instruction run?
+
+    Raises TramplabError, with near matches, if the study declares no such figure.
+    """
+    figure, frame, table = _made(study, figure_id, rows)
+    body = figure.body(frame) if figure.body else None
+    answer = figure.answer(frame) if figure.answer else ""
+    drawing = figure.chart(frame) if figure.chart else None
+    said = f"{textwrap.fill(answer, INDENTED_WIDTH, break_on_hyphens=False)}\n\n" if answer else ""
+    text = f"{figure.question}\n\n{said}{table}"
+    text += f"\n{body.text.rstrip()}\n" if body else ""
+    citation = _citation(figure, table)
+    files = Files(figure_id)
+    parts = [f'<div class="{OWN if figure.own else FIGURE}"><p class="tl-title">{html.escape(figure.question)}</p>']
+    if answer:
+        parts.append(f'<p class="tl-answer">{html.escape(answer)}</p>')
+    if drawing:
+        parts.append(_chart_html(drawing, files, figure.alt))
+    if body:
+        parts.append(body.html)
+    parts += [
+        f"<details{'' if drawing or body else ' open'}><summary>Table</summary>",
+        f'<pre tabindex="0" aria-label="{html.escape(figure.question)}">{html.escape(table)}</pre></details>',
+        cite.box(citation, figure_id),
+        f'<p class="tl-links">{_links(study, figure, frame, text, files)}</p></div>',
+    ]
+    return Shown("\n".join(parts), text, citation)
+
+
+def cited(study: Study, figure_id: str) -> str:
+    """The citation that show() gives, without drawing the figure; raises TramplabError as it does."""
+    figure, _, table = _made(study, figure_id)
+    return _citation(figure, table)
+
+
+def _made(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> tuple[Figure, pd.DataFrame, str]:
+    """A figure, the rows it shows, and the table of them as text."""
+    figure = find(study, figure_id)
+    frame = figure.rows(study.rows() if rows is None else rows)
+    table = fitted_table if figure.measured else text_table
+    return figure, frame, table(figure.table(frame), INDENTED_WIDTH, split="isa")
+
+
+def rows_json(frame: pd.DataFrame, figure_id: str, title: str) -> str:
+    """The rows as JSON, with what is needed to understand them: title and units."""
+    rows = json.loads(frame.to_json(orient="records"))
+    head = {"id": figure_id, "title": title, "units": frame.attrs.get("units", {})}
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    return json.dumps(head)[:-1] + f', "rows": [\n{lines}\n]}}\n'
+
+
+def _citation(figure: Figure, table: str) -> str:
+    lines = table.count("\n")
+    body = table if lines <= cite.LONGEST_TABLE else f"(a table of {lines} lines: see the link)"
+    return cite.citation(figure.id, figure.question, body, figure.limits)
+
+
+def _links(study: Study, figure: Figure, frame: pd.DataFrame, text: str, files: Files) -> str:
+    """The same rows in other forms, and the code they are from."""
+    rows = (
+        files.link(".txt", "text", text, "text/plain"),
+        files.link(".csv", "CSV", frame.to_csv(index=False, lineterminator="\n"), "text/csv"),
+        files.link(".json", "JSON", rows_json(frame, figure.id, figure.question), "application/json"),
+    )
+    path, line = Path(inspect.getfile(inspect.unwrap(study.rows))), inspect.getsourcelines(study.rows)[1]
+    code = Files(path.stem).link(
+        ".py.txt", f"{path.parent.name}/{path.name}, line {line}", path.read_text("utf-8"), "text/plain"
+    )
+    return f"Rows: {' · '.join(rows)} · Experiment: {code}"
+
+
+def _chart_html(drawing: Drawing, files: Files, alt: str) -> str:
+    """A static picture for either width, and the specs from which book.js draws the live chart in its place."""
+    wide, narrow = files.picture("", drawing.spec("wide")), files.picture("-narrow", drawing.spec("narrow"))
+    # Escaped so that no text of the rows can end the script element.
+    spec = json.dumps(packed(drawing, alt, shared()), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    return (
+        f'<div class="tl-chart" data-marks="{len(drawing.rows)}" data-role="{drawing.role}"><picture>'
+        f'<source media="(max-width: 600px)" srcset="{narrow}"><img src="{wide}" alt="{html.escape(alt)}"></picture>'
+        f'<script type="application/json">{spec}</script></div>'
+    )

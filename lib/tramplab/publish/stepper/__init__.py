@@ -1,0 +1,1 @@
+"""A recorded call to step through, in a page and as text."""
