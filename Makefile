@@ -42,14 +42,14 @@ SITE ?= _build/site
 site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a web server in SITE=... (_build/site)
 	$(PY) -m tramplab.publish.site _build/html $(SITE)
 
-# Two workers: a quarter less time than one, measured on two cores. What goes to which, and when, is in lib/tests/order.py.
+# Two workers: a quarter less time than one, measured on two cores. What goes to which, and when, is in lib/tests/support/order.py.
 test: $(VENV)/installed browser qemu  ## run all tests; installs Debian's Chromium and qemu-user when absent and allowed to
 	cd lib && ../$(PY) -m pytest -n 2
 
 bench: $(VENV)/installed  ## print the speed figures as ratios
 	cd lib && ../$(PY) -m bench
 
-# hypothesis marks its tests, and lib/tests/seeds.py those that draw only a seed; the profile is in lib/tests/conftest.py.
+# hypothesis marks its tests, and lib/tests/support/seeds.py those that draw only a seed; the profile is in lib/tests/conftest.py.
 fuzz: $(VENV)/installed  ## run the property tests with 10,000 examples each
 	cd lib && ../$(PY) -m pytest -m hypothesis --hypothesis-profile fuzz
 

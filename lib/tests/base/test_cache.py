@@ -1,0 +1,207 @@
+"""The cache: whatever happens to a file in it, counts and rows are the right ones, one line says so, and the file is mended."""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.damage import DAMAGES
+from support.seeds import drawn, seeds
+from support.small_books import small_book
+from tramplab import TramplabError, cache, cli
+from tramplab import isa as isas
+from tramplab.grid import kept
+from tramplab.grid.cells import Unit
+from tramplab.native import run
+
+KINDS = list(DAMAGES)
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch) -> Path:
+    """A cache of one's own, with nothing in it."""
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "cache"))
+    return cache.folder()
+
+
+def lines(*names: str) -> list[str]:
+    """What is to be said of damaged files, in the order of their names."""
+    return [f"tramplab: {name} in the cache was damaged and is made again" for name in sorted(names)]
+
+
+def spoil(folder: Path, turn: int, seed: int) -> dict[str, bytes]:
+    """Damage every file in a folder, each in another way, which is the next one at the next turn; their bytes before."""
+    whole = {path: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+    contents, rng = list(whole.values()), random.Random(seed)
+    for n, (path, data) in enumerate(whole.items()):
+        damaged = DAMAGES[KINDS[(n + turn) % len(KINDS)]](data, contents[n - 1], rng)
+        assert damaged != data
+        path.write_bytes(damaged)
+    return {path.name: data for path, data in whole.items()}
+
+
+def held(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def write(content: bytes):
+    """What makes a file of this content, as a build does."""
+
+    def make(folder: Path) -> Path:
+        (folder / "made").write_bytes(content)
+        return folder / "made"
+
+    return make
+
+
+# --- Every kind of file
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=300), st.binary(max_size=300), st.sampled_from(KINDS), st.randoms(use_true_random=False))
+def test_what_is_read_is_what_was_kept(content, other, kind, rng):
+    """Whatever the content and the damage, and wherever it is."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAMPLAB_CACHE", folder)
+        patch.setenv(cache.LINES, f"{folder}/lines")
+        a, b = (cache.publish(write(data), name) for name, data in (("a.bin", content), ("b.bin", other)))
+        whole = a.read_bytes()
+        assert cache.read("a.bin") == content and cache.made(write(b"not made"), "a.bin") == content
+        a.write_bytes(DAMAGES[kind](whole, b.read_bytes(), rng))
+        assert cache.made(write(content), "a.bin") == content == cache.read("a.bin") and a.read_bytes() == whole
+        assert Path(folder, "lines").read_text("utf-8").splitlines() == lines(a.name)
+
+
+MEASURE = [sys.executable, "-m", "tramplab", "measure", "riscv64", "bpf-fexit", "--json"]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory) -> tuple[Path, str]:
+    """A cache with what a measurement needs: an image, its types, snippets and the meter; and its counts."""
+    folder = tmp_path_factory.mktemp("measured")
+    environment = {**os.environ, "TRAMPLAB_CACHE": str(folder)}
+    done = subprocess.run(MEASURE, env=environment, capture_output=True, encoding="utf-8", check=True)
+    assert {path.name.partition("-")[0] for path in folder.iterdir()} == {"asm", "meter", "riscv64", "types"}
+    return folder, done.stdout
+
+
+@drawn
+@pytest.mark.parametrize("turn", range(len(KINDS)))
+def test_counts_do_not_change(measured, turn, tmp_path):
+    """All files of a cache damaged at once; at each turn a file has another damage, so that each meets them all."""
+    (seed,) = seeds(f"cache {turn}", 1)
+    folder, counts = measured
+    own = Path(shutil.copytree(folder, tmp_path / "cache"))
+    whole = spoil(own, turn, seed)
+    environment = {**os.environ, "TRAMPLAB_CACHE": str(own)}
+    done = subprocess.run(MEASURE, env=environment, capture_output=True, encoding="utf-8")
+    assert (done.returncode, done.stdout, sorted(done.stderr.splitlines())) == (0, counts, lines(*whole))
+    assert held(own) == whole
+
+
+@drawn
+@pytest.mark.parametrize("turn", range(len(KINDS)))
+def test_rows_of_a_grid_do_not_change(measured, turn, tmp_path, monkeypatch, capsys):
+    """Units that were kept by a grid that was stopped."""
+    (seed,) = seeds(f"grid {turn}", 1)
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(shutil.copytree(measured[0], tmp_path / "cache")))
+    command = ["grid", "--isa", "riscv64", "--hook", "none,ops", "--args", "0-1", "--callbacks", "1", "--processes", "1"]
+    with monkeypatch.context() as patch:
+        patch.setattr(kept.Kept, "forget", lambda *_: None)
+        assert cli.main(command) == 0
+    table = capsys.readouterr().out
+    units = tmp_path / "cache" / f"grid-{kept.state()}"
+    whole = spoil(units, turn, seed)
+    assert len(whole) == 4 and cli.main(command) == 0
+    out, err = capsys.readouterr()
+    assert out == table and sorted(line for line in err.splitlines() if line.startswith("tramplab:")) == lines(*whole)
+
+
+@drawn
+@pytest.mark.parametrize("isa", isas.ISAS)
+def test_the_native_child_is_made_again(isa, empty, capsys):
+    program = run.child(isas.get(isa))
+    whole = program.read_bytes()
+    for turn, seed in enumerate(seeds(f"child {isa}", len(KINDS) - 1)):  # there is no other file to be exchanged for it
+        spoil(empty, turn, seed)
+        assert run.child(isas.get(isa)) == program and program.read_bytes() == whole and os.access(program, os.X_OK)
+        assert capsys.readouterr().err.splitlines() == lines(program.name)
+
+
+def test_a_whole_unit_of_another_state_is_none_of_this_one(empty, capsys):
+    """A file's name belongs to its checksum, with the folder before it."""
+    unit, answer = Unit("arm64", "ops", "v7.2", 1, (1,)), kept.Answer((("ops",),))
+    for state in ("old", "new"):
+        kept.Kept(state).save(unit, ["hook"], answer)
+    (name,) = (path.name for path in (empty / "grid-new").iterdir())
+    shutil.copy(empty / "grid-old" / name, empty / "grid-new" / name)
+    assert kept.Kept("new").load(unit) is None and kept.Kept("old").load(unit) == (["hook"], answer)
+    assert capsys.readouterr().err.splitlines() == lines(name)
+
+
+# --- What a process has verified
+
+
+def test_a_file_is_verified_again_when_it_is_another_one(empty, monkeypatch, capsys):
+    """Once by a process as long as it looks the same; damage that came later is noticed."""
+    path = cache.publish(write(b"content"), "a.bin")
+    read = []
+    monkeypatch.setattr(cache, "read", lambda name, real=cache.read: read.append(name) or real(name))
+    for _ in range(3):
+        assert cache.publish(write(b"not made"), "a.bin") == path
+    assert read == ["a.bin"]
+    path.write_bytes(b"damaged")
+    assert cache.publish(write(b"content"), "a.bin") == path and cache.read("a.bin") == b"content"
+    assert capsys.readouterr().err.splitlines() == lines(path.name)
+
+
+def test_what_earlier_versions_kept_is_not_looked_at(empty, capsys):
+    (empty / "a.bin").write_bytes(b"without a checksum")
+    assert cache.read("a.bin") is None and cache.made(write(b"content"), "a.bin") == b"content"
+    assert (empty / "a.bin").read_bytes() == b"without a checksum" and capsys.readouterr().err == ""
+
+
+def test_what_killed_builds_left_is_removed(empty):
+    old, young = empty / ".building-old", empty / ".building-young"
+    for folder in (old, young):
+        folder.mkdir()
+        (folder / "lab.elf").touch()
+    past = time.time() - 2 * 3600
+    os.utime(old, (past, past))
+    cache.publish(write(b"content"), "a.bin")
+    assert not old.exists() and young.exists() and len(list(empty.iterdir())) == 2
+
+
+@pytest.mark.parametrize("keep", [lambda: cache.publish(write(b""), "a.bin"), lambda: cache.keep("a.bin", "")])
+def test_a_folder_in_the_way_is_one_sentence(keep, empty):
+    cache.place("a.bin").mkdir()
+    with pytest.raises(TramplabError) as e:
+        keep()
+    assert str(e.value) == f"cannot keep files in {empty} (Is a directory): set TRAMPLAB_CACHE to a folder that can be written."
+    assert [path.name for path in empty.iterdir()] == ["a.sha256.bin"]
+
+
+# --- In a book, where what a cell says on standard error is an error
+
+
+def test_a_book_is_built_from_a_damaged_cache(measured, tmp_path):
+    """The line is said by the build, and on no page."""
+    own = Path(shutil.copytree(measured[0], tmp_path / "cache"))
+    whole = spoil(own, 0, 0)
+    body = "```{code-cell}\nfrom tramplab.lab.measure import counts_of\nprint(counts_of('riscv64', 'bpf-fexit')['hook'])\n```\n"
+    (tmp_path / "book").mkdir()
+    command, environment = small_book(tmp_path / "book", body)
+    environment["TRAMPLAB_CACHE"] = str(own)
+    done = subprocess.run(command, cwd=tmp_path / "book", env=environment, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(line for line in done.stderr.splitlines() if "damaged" in line) == lines(*whole)
+    page = (tmp_path / "book" / "_build" / "html" / "book" / "index.html").read_text("utf-8")
+    assert "bpf-fexit" in page and "damaged" not in page and held(own) == whole

@@ -1,0 +1,179 @@
+"""Jobs on several processes: their order, what goes wrong in a worker, and that no worker stays behind."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.children import children, ended, running, with_processes
+from tramplab import TramplabError, jobs
+from tramplab.errors import unknown
+from tramplab.paths import write_whole
+
+REMEDY = "try again"
+
+
+def double(n: int) -> int:
+    return 2 * n
+
+
+def begun(n: int) -> float:
+    now = time.monotonic()
+    time.sleep(0.02)
+    return now
+
+
+def own_id(n: int) -> int:
+    return os.getpid()
+
+
+def refuse(n: int) -> int:
+    raise unknown("number", n, [n + 1])
+
+
+def fail(n: int) -> int:
+    raise ZeroDivisionError(n)
+
+
+def die(n: int) -> int:
+    if n == 3:
+        os._exit(7)
+    return n
+
+
+def sleep(n: float) -> int:
+    time.sleep(n)
+    return os.getpid()
+
+
+def start(name: str) -> None:
+    """Writes down the worker and what it has started, and takes long."""
+    started = subprocess.Popen(["sleep", "60"])
+    write_whole(Path(name), f"{os.getpid()} {started.pid}")
+    time.sleep(60)
+
+
+def first_module(n: int) -> str:
+    import json
+
+    return json.dumps([n])
+
+
+def done(work, items, processes: int = 2) -> dict:
+    with jobs.shared(work, items, processes, REMEDY) as results:
+        return dict(results)
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_every_job_is_done_once(processes):
+    with jobs.shared(double, range(20), processes, REMEDY) as results:
+        assert sorted(results) == [(n, 2 * n) for n in range(20)]
+
+
+def test_no_jobs_need_no_worker():
+    before = set(multiprocessing.active_children())
+    with jobs.shared(double, [], 2, REMEDY) as results:
+        assert list(results) == [] and set(multiprocessing.active_children()) == before
+
+
+def test_jobs_are_begun_in_their_order():
+    when = done(begun, [5, 3, 9, 1, 7], 1)
+    assert sorted(when, key=when.get) == [5, 3, 9, 1, 7]
+
+
+def test_what_a_worker_raises():
+    """A sentence is a sentence, without the worker's traceback; a mistake in the work keeps it."""
+    with pytest.raises(TramplabError) as e:
+        done(refuse, [1])
+    assert str(e.value) == "unknown number '1'. Known: 2." and e.value.__cause__ is None and e.value.__suppress_context__
+    with pytest.raises(ZeroDivisionError) as e:
+        done(fail, [1])
+    assert "in fail" in str(e.value.__cause__)
+
+
+def test_a_worker_that_dies_is_a_sentence():
+    with pytest.raises(TramplabError) as e:
+        done(die, range(9), 1)
+    assert str(e.value) == "a worker process ended with status 7 at 3; try again."
+    with pytest.raises(TramplabError, match=r"^a worker process ended with status 7 at 3; try again\.$"):
+        done(die, range(9), 3)
+
+
+def test_a_worker_that_cannot_be_started_is_a_sentence(monkeypatch):
+    def refuse(*_):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(multiprocessing.context.SpawnProcess, "_Popen", refuse)
+    with pytest.raises(TramplabError) as e:
+        done(double, range(9))
+    assert str(e.value) == "no worker process can be started (Resource temporarily unavailable); try again."
+
+
+@with_processes
+def test_a_worker_that_takes_long_is_killed_when_nobody_waits(monkeypatch, tmp_path):
+    """And what it has started, such as a compiler."""
+    monkeypatch.setattr(jobs, "PATIENCE", 0.2)
+    told = [tmp_path / name for name in "ab"]
+    with jobs.shared(start, list(map(str, told)), 2, REMEDY):
+        patience = time.monotonic() + 120
+        while not all(t.exists() for t in told) and time.monotonic() < patience:
+            time.sleep(0.01)
+        every = {int(pid) for t in told for pid in t.read_text("utf-8").split()}
+        assert len(every) == 4 and every <= running()
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 30 and ended(every)
+
+
+@with_processes
+def test_jobs_that_were_handed_out_are_not_begun_when_nobody_waits():
+    """A worker has the next ones already; after an end they would take as long as the first."""
+    with jobs.shared(sleep, [0, 2, 2.1, 2.2, 2.3], 1, REMEDY) as results:
+        next(results)
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 4
+
+
+@with_processes
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_the_process_that_made_them(number):
+    """Even if that one has no time to say so, and they are at work."""
+    program = (
+        "import sys, time\n"
+        f"sys.path[:0] = {[str(path) for path in Path(__file__).parents[:2]]!r}\n"
+        "import test_jobs\n"
+        "from tramplab import jobs\n"
+        "with jobs.shared(test_jobs.sleep, [0.5, 0.6, 60, 61], 2, '') as results:\n"
+        "    print(*(next(results)[1] for _ in range(2)), flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, encoding="utf-8")
+    workers = set(map(int, process.stdout.readline().split()))
+    assert workers == children(process.pid)[0] and len(workers) == 2 and workers <= running()
+    process.send_signal(number)
+    process.communicate()
+    assert ended(workers)
+
+
+@with_processes
+def test_workers_see_no_ctrl_c():
+    """Not even while they start: the signal is blocked in them, and for this process it waits."""
+    with jobs.shared(own_id, [1], 1, REMEDY) as results:
+        ((_, worker),) = results
+        with open(f"/proc/{worker}/status", encoding="utf-8") as f:
+            blocked = next(line for line in f if line.startswith("SigBlk:"))
+    assert int(blocked.split()[1], 16) & 1 << signal.SIGINT - 1
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_workers_do_not_see_the_folder_they_are_started_in(monkeypatch, tmp_path):
+    """A file there with the name of a module of Python's own is not taken for it."""
+    for name in ("selectors", "json", "multiprocessing"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    assert done(first_module, [1]) == {1: "[1]"} and "PYTHONSAFEPATH" not in os.environ

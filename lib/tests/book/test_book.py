@@ -1,0 +1,167 @@
+"""The built book: its links, files and citations, with and without scripts. See test_pages.py for each page as it is read."""
+
+import json
+import re
+import shutil
+import sys
+from urllib.parse import unquote, urldefrag
+
+import jupytext
+import nbformat
+import pytest
+
+from support import ROOT
+from support.browser import DESKTOP, PAGES, PHONE, Links, pages_with_chart, reader, serve, visit
+from support.charts import faults
+from tramplab.publish.cite import permalinks
+from tramplab.publish.site import read_edition
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+from book_permalinks import places
+
+
+def test_a_request_that_leaves_is_reported(browser, site, tmp_path):
+    """The check can fail: one link to another host, and nothing else, makes it complain about just that."""
+    shutil.copytree(site, tmp_path / "site")
+    page = tmp_path / "site" / f"{PAGES[0]}.html"
+    link = '<link rel="stylesheet" href="https://cdn.example/x.css"></head>'
+    page.write_text(page.read_text("utf-8").replace("</head>", link, 1), "utf-8")
+    address, end = serve(tmp_path / "site")
+    try:
+        for base in (address, (tmp_path / "site").as_uri()):
+            assert visit(browser, base, PAGES[0]).outside == ["https://cdn.example/x.css"]
+            assert visit(browser, base, PAGES[-1]).problems() == []
+    finally:
+        end()
+
+
+def test_a_chart_that_is_not_drawn_is_reported(browser, site, tmp_path):
+    shutil.copytree(site, tmp_path / "site")
+    (tmp_path / "site" / "_static" / "vega-bundle.js").write_text("window.tramplabVega = async () => {};", "utf-8")
+    seen = visit(browser, (tmp_path / "site").as_uri(), pages_with_chart(site)[0], patience=500, charts=True)
+    assert seen.charts and seen.problems() == [f"chart with 0 marks of {expected}" for expected, _ in seen.charts]
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_charts_are_pictures_without_javascript(browser, bases, site, size):
+    widths = []
+
+    def look(tab):
+        assert not tab.query_selector_all(".tl-chart svg")
+        for picture in tab.query_selector_all(".tl-chart img"):
+            widths.append(
+                picture.evaluate("img => [img.naturalWidth, img.getBoundingClientRect().width, img.currentSrc]")
+            )
+            assert picture.get_attribute("alt")
+
+    for page in pages_with_chart(site):
+        assert visit(browser, bases["file"], page, size, javascript=False, look=look).problems() == []
+    assert widths
+    for natural, shown, source in widths:
+        assert natural > 200 and 200 < shown <= size[0]
+        assert source.endswith("-narrow.svg") == (size is PHONE)
+
+
+def test_every_permalink_of_the_book_has_a_short_page(browser, bases, site):
+    links = permalinks.read()
+    assert {path.stem for path in (site / "p").iterdir()} == set(links)
+    name = next(name for name in links if name.startswith("fig-"))
+    with reader(browser, javascript=False) as arrives:
+        assert arrives(bases["file"], f"p/{name}.html", places(links)[name]) == places(links)[name]
+    assert f'href="{read_edition(site).url(places(links)[name])}"' in (site / "p" / f"{name}.html").read_text("utf-8")
+
+
+# -- without a browser
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_opens_as_a_notebook(page):
+    """JupyterLab refuses a page whose front matter makes no valid notebook; the book's build does not mind."""
+    text = (ROOT / f"{page}.md").read_text("utf-8")
+    if "{code-cell}" in text:
+        notebook = jupytext.reads(text, fmt="md:myst")
+        nbformat.validate(notebook)
+        assert {cell.cell_type for cell in notebook.cells} == {"markdown", "code"}
+
+
+def test_every_link_inside_the_site_leads_somewhere(site):
+    """Also those in raw HTML, which Sphinx does not look at."""
+    # _static has the theme's templates
+    files = [path for path in site.rglob("*.html") if path.relative_to(site).parts[0] != "_static"]
+    pages = {path.resolve(): Links(path.read_text("utf-8")) for path in files}
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            address, fragment = urldefrag(unquote(link))
+            if re.match(r"[a-z]+:", address):
+                continue
+            target = (path.parent / address.partition("?")[0]).resolve() if address else path
+            if not target.is_file() or (fragment and target in pages and fragment not in pages[target].ids):
+                broken.append(f"{path.relative_to(site)}: {link}")
+    assert broken == []
+
+
+def test_figures_have_their_files_and_a_table_in_the_page(site):
+    for page in pages_with_chart(site):
+        text = (site / f"{page}.html").read_text("utf-8")
+        figures = re.findall(r'href="(_gen/(fig-[\w-]+))\.csv"', text)
+        assert figures
+        for address, name in figures:
+            assert f'id="{name}"' in text, f"{name} is shown under another name"
+            for suffix in (".csv", ".json"):
+                assert (site / page).parent.joinpath(address + suffix).stat().st_size > 50
+        assert text.count("<summary>Table</summary>") >= len(figures)
+
+
+def test_charts_are_what_vega_lite_expects(site):
+    """Every chart in the pages, held against the schema, which a build does not do."""
+    for page in pages_with_chart(site):
+        text = (site / f"{page}.html").read_text("utf-8")
+        specs = re.findall(r'data-role="\w+"><picture>.*?<script type="application/json">(.*?)</script>', text, re.S)
+        assert specs
+        for wide in (json.loads(spec)["wide"] for spec in specs):
+            assert faults({"data": {"name": "rows"}, **wide}) == []
+
+
+@pytest.mark.parametrize("transport, size", [("http", DESKTOP), ("file", PHONE)], ids=["http-desktop", "file-phone"])
+def test_citations_can_be_copied(browser, bases, site, transport, size):
+    """The button puts the text into the clipboard, to the byte; read back by pasting, which works on file:// too.
+
+    Every box has a button. It is pressed in the middle one of every page; in the first with charts also in the first and the last.
+    """
+    copied = []
+
+    def look(tab):
+        boxes = tab.query_selector_all("details.tl-cite")
+        assert all(box.query_selector("button.copybtn") for box in boxes)
+        for n in sorted({0, len(boxes) // 2, len(boxes) - 1} if page == drawn else {len(boxes) // 2}):
+            box = boxes[n]
+            box.query_selector("summary").click()
+            box.query_selector("button.copybtn").click()
+            tab.evaluate("document.body.append(document.createElement('textarea'))")
+            field = tab.query_selector("body > textarea")
+            field.focus()
+            tab.keyboard.press("Control+V")
+            wanted = box.query_selector("pre").evaluate("pre => pre.firstChild.textContent")
+            assert field.input_value().rstrip("\n") == wanted.rstrip("\n")
+            copied.append(wanted)
+            field.evaluate("field => field.remove()")
+
+    drawn = pages_with_chart(site)[0]
+    for page in PAGES if size is DESKTOP else [drawn]:  # where a page is from does not differ from page to page
+        assert visit(browser, bases[transport], page, size, look=look).problems() == []
+    assert any("Emulated counts" in text for text in copied)
+    assert any(text.count("@incollection") for text in copied) or size is PHONE
+
+
+def test_citations_are_in_the_page_without_javascript(browser, bases, site):
+    def look(tab):
+        boxes = tab.query_selector_all("details.tl-cite")
+        boxes[0].query_selector("summary").click()
+        assert boxes[0].query_selector("pre").is_visible()
+        seen.extend(box.query_selector("pre").text_content() for box in boxes)
+
+    seen: list[str] = []
+    for page in pages_with_chart(site):
+        visit(browser, bases["file"], page, javascript=False, look=look)
+    assert seen and all("Link: " in text for text in seen)

@@ -1,0 +1,64 @@
+"""Every page of the built book in Chromium, opened as few times as will do; everything is looked at in one load.
+
+Nothing leaves the site, nothing is said on the console or scrolls sideways, charts are drawn in the colours of the theme,
+axe-core finds no fault, the page is light, and no rule is missed of those that book/_ext leaves out.
+"""
+
+import itertools
+import re
+
+import pytest
+
+from support.browser import DESKTOP, PAGES, PHONE, overflow, pages_with_chart, visit
+from support.looks import BUNDLE, opened, too_heavy, unfolded, weigh
+
+#: How a page is read: from where, on what, in which theme. Every two of transport, size and theme meet.
+WAYS = {
+    "http-desktop-light": ("http", DESKTOP, "light"),
+    "file-phone-dark": ("file", PHONE, "dark"),
+    "http-phone-dark": ("http", PHONE, "dark"),
+    "file-desktop-dark": ("file", DESKTOP, "dark"),
+    "file-phone-light": ("file", PHONE, "light"),
+}
+OTHERS = ["search", "genindex"]
+CHARTED = "book/counts-to-time"
+#: Every page in one way, by turns, and one page with charts in all of them.
+OPENED = dict.fromkeys([*zip([*PAGES, *OTHERS], itertools.cycle(WAYS)), *((CHARTED, way) for way in WAYS)])
+
+
+def turned(tab, size):
+    """Give the window another size, and wait for the charts, which are drawn anew."""
+    tab.evaluate("document.querySelectorAll('.tl-chart svg').forEach((svg) => { svg.dataset.old = ''; })")
+    tab.set_viewport_size({"width": size[0], "height": size[1]})
+    tab.wait_for_function("!document.querySelector('.tl-chart svg[data-old]')")
+
+
+@pytest.mark.parametrize(("page", "way"), OPENED)
+def test_page(browser, bases, site, page, way):
+    def look(tab):
+        text = tab.query_selector(".tl-chart svg text")
+        if text:
+            found["text"] = text.evaluate("e => getComputedStyle(e).fill")
+        found["violations"] = unfolded(tab)
+        if page != "genindex":
+            found["missed"] = opened(tab, site)
+        turned(tab, PHONE if size is DESKTOP else DESKTOP)
+        found["overflow"] = overflow(tab)
+
+    transport, size, scheme = WAYS[way]
+    found: dict = {}
+    seen = visit(browser, bases[transport], page, size, scheme, look=look, charts=True)
+    assert seen.problems() == [] and found["violations"] == [] and found.get("missed", []) == []
+    assert found["overflow"] <= 0, "in a window of the other size, the page scrolls sideways"
+    drawn = page in pages_with_chart(site)
+    assert bool(seen.charts) == ("text" in found) == (BUNDLE in seen.asked) == drawn, "the bundle is for charts"
+    if drawn:
+        brightness = sum(map(int, re.findall(r"\d+", found["text"])[:3])) / 3
+        assert brightness < 90 if scheme == "light" else brightness > 160
+    sizes = weigh(site, seen.asked)
+    assert len(sizes) > 10, "a page has style sheets and scripts"
+    assert too_heavy(sizes) == []
+
+
+def test_the_page_opened_in_all_ways_has_charts(site):
+    assert CHARTED in pages_with_chart(site)

@@ -1,0 +1,171 @@
+"""Permalinks in a built book: short links, what moved, and the checks that none is lost."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from support import ROOT
+from support.browser import DESKTOP, Links, reader, serve, visit
+from support.small_books import small_book
+from tramplab.errors import TramplabError
+from tramplab.publish.cite import permalinks
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+import moved
+from book_permalinks import moved_from, places
+
+# -- what the list means
+
+
+def test_what_moved_twice_is_followed_to_the_end():
+    links = permalinks.parse("book/a.html#one -> book/b.html#one\nbook/b.html#two -> book/c.html#two\n")
+    assert places(links) == {"one": "book/b.html#one", "two": "book/c.html#two"}
+    links = permalinks.parse("book/a.html#one -> book/b.html#two\nbook/b.html#two -> book/c.html#two\n")
+    assert places(links) == {"one": "book/c.html#two", "two": "book/c.html#two"}
+    assert moved_from(links) == {"book/a": {"one": "c.html#two"}, "book/b": {"two": "c.html#two"}}
+
+
+def test_a_circle_is_refused():
+    with pytest.raises(TramplabError, match=r"book/a.html#one leads in a circle"):
+        places(permalinks.parse("book/a.html#one -> book/b.html#two\nbook/b.html#two -> book/a.html#one\n"))
+
+
+def test_links_are_relative():
+    assert moved.relative("book/a.html#one", "p/one.html") == "../book/a.html#one"
+    assert moved.relative("book/a.html#one", "book/b.html") == "a.html#one"
+    assert moved.relative("book/a.html#one", "book/a.html") == "#one"
+    assert moved.relative("a.html#one", "b.html") == "a.html#one"
+
+
+# -- a small book from which things have moved
+
+LIST = """\
+book/index.html#small
+book/index.html#former -> book/new.html#here
+book/index.html#twice -> book/old.html#only
+book/gone.html#first -> book/new.html#here
+book/gone.html#second -> book/index.html#small
+book/old.html#only -> book/new.html#new
+book/new.html#new
+book/new.html#here
+"""
+NEW = "(new)=\n# New\n\n" + "Text.\n\n" * 60 + "(here)=\n## Here\n\n" + "Text.\n\n" * 60
+
+
+def moved_book(folder, listed=LIST, index="", new=NEW):
+    """Build it as `make book` does; whether it was built, and what was said."""
+    command, environment = small_book(folder, index)
+    page = folder / "book" / "index.md"
+    page.write_text(page.read_text("utf-8").replace("# Small", "(small)=\n# Small"), "utf-8")
+    (folder / "book" / "new.md").write_text(new, "utf-8")
+    toc = {"format": "jb-book", "root": "book/index", "chapters": [{"file": "book/new"}]}
+    (folder / "_toc.yml").write_text(yaml.safe_dump(toc), "utf-8")
+    (folder / "data").mkdir()
+    (folder / "data" / permalinks.FILE).write_text(listed, "utf-8")
+    shutil.copy(ROOT / "data" / "releases.yml", folder / "data" / "releases.yml")  # which the package reads when imported
+    (folder / "CITATION.cff").write_text((ROOT / "CITATION.cff").read_text("utf-8"), "utf-8")
+    environment |= {"TRAMPLAB_DATA": str(folder / "data"), "TRAMPLAB_URL": "https://example.org/x"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
+    return done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("moved")
+    built, said = moved_book(folder)
+    assert built, said
+    return folder / "_build" / "html"
+
+
+@pytest.fixture(scope="module")
+def addresses(small):
+    """The book opened as files, and served below another address."""
+    address, end = serve(small.parent)
+    yield {"file": small.as_uri(), "http": f"{address}/html"}
+    end()
+
+
+@pytest.mark.parametrize("transport", ["file", "http"])
+@pytest.mark.parametrize("javascript", [True, False], ids=["scripts", "no scripts"])
+def test_short_links_lead_on(browser, addresses, transport, javascript):
+    wanted = {"here": "book/new.html#here", "twice": "book/new.html#new"}
+    with reader(browser, javascript) as arrives:
+        assert {n: arrives(addresses[transport], f"p/{n}.html", at) for n, at in wanted.items()} == wanted
+
+
+MOVES = {
+    "book/index.html#former": "book/new.html#here",
+    "book/index.html#twice": "book/new.html#new",
+    "book/index.html#small": "book/index.html#small",
+    "book/gone.html#first": "book/new.html#here",
+    "book/gone.html#second": "book/index.html#small",
+    "book/gone.html": "book/gone.html",  # two ways: the reader chooses
+    "book/old.html#only": "book/new.html#new",
+}
+
+
+@pytest.mark.parametrize("transport", ["file", "http"])
+def test_moved_addresses_lead_on(browser, addresses, transport):
+    with reader(browser, javascript=True) as arrives:
+        assert {old: arrives(addresses[transport], old, new) for old, new in MOVES.items()} == MOVES
+
+
+def test_a_moved_anchor_leads_on_from_the_open_page(browser, addresses):
+    def look(tab):
+        tab.evaluate("location.hash = '#former'")
+        tab.wait_for_url("**/new.html#here")
+
+    visit(browser, addresses["file"], "book/index", look=look)
+
+
+def test_moved_addresses_work_without_scripts(browser, addresses):
+    """One way: the page leads on. Several, or a page that is still there: the old anchor is shown with its link."""
+
+    def look(tab):
+        for old, new in wanted.items():
+            tab.goto(f"{addresses['file']}/{old}")
+            item = tab.query_selector(":target")
+            box = item.bounding_box()
+            assert box["y"] >= 0 and box["y"] < DESKTOP[1]
+            item.query_selector("a").click()
+            tab.wait_for_url(f"{addresses['file']}/{new}")
+
+    with reader(browser, javascript=False) as arrives:
+        assert arrives(addresses["file"], "book/old.html#only", "book/new.html#new") == "book/new.html#new"
+    wanted = {old: MOVES[old] for old in ("book/index.html#former", "book/gone.html#first", "book/gone.html#second")}
+    visit(browser, addresses["file"], "book/new", javascript=False, look=look)
+
+
+def test_pages_from_which_nothing_moved_say_nothing(small):
+    assert "tl-moved" in (small / "book" / "index.html").read_text("utf-8")
+    assert "tl-moved" not in (small / "book" / "new.html").read_text("utf-8")
+
+
+def test_short_links_name_the_frozen_page(small):
+    page = (small / "p" / "former.html").read_text("utf-8")
+    assert '<link rel="canonical" href="https://example.org/x/e/0.1/book/new.html#here">' in page
+    assert Links(page).links[-1] == "../book/new.html#here"
+
+
+def test_every_way_to_lose_a_permalink_fails_the_build(tmp_path):
+    listed = LIST + "book/lost.html#lost\nbook/new.html#cut\nbook/new.html#stays -> book/index.html#small\n"
+    listed = listed.replace("\nbook/new.html#here\n", "\n")
+    new = NEW + "## Bare\n\n(stays)=\n## Stays\n\n### Deep\n\n#### Deeper\n"
+    claim = '<div class="tl-claim holds" id="v1">A claim.</div>\n'
+    built, said = moved_book(tmp_path, listed, index=claim, new=new)
+    assert not built
+    said = " ".join(said.split())
+    for complaint in (
+        "permalinks.txt lists book/lost.html#lost, but there is no page book/lost.",
+        "permalinks.txt lists book/new.html#cut, but the page book/new has no anchor cut.",
+        "permalinks.txt does not list book/new.html#here: run `make update`",
+        "permalinks.txt does not list book/index.html#v1: run `make update`",
+        "permalinks.txt says that stays moved, but it is still here",
+        "the section 'Bare' has no label: write (some-name)= above it",
+        "the section 'Deep' has no label",
+    ):
+        assert complaint in said
+    assert "'Deeper'" not in said and said.count("WARNING") == 7

@@ -1,0 +1,291 @@
+"""The text twins: what the writer makes of a page, and the twins of the built book."""
+
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support import ROOT
+from support.browser import PAGES, PHONE, visit
+from support.small_books import small_book
+from tramplab.publish.cite import pages, permalinks
+from tramplab.publish.figures import files
+from tramplab.publish.site import read_edition
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+import book_files
+from text_writer import WIDTH, address, columns
+
+words = st.text("ab-", min_size=1, max_size=9).filter(lambda word: set(word) != {"-"})
+cells = st.lists(words, max_size=14).map(" ".join)
+
+
+# -- the writer's parts
+
+
+@given(st.integers(1, 5).flatmap(lambda n: st.lists(st.lists(cells, min_size=n, max_size=n), min_size=1, max_size=5)))
+def test_tables_fit_and_lose_no_word(rows):
+    lines = columns(rows, 1, WIDTH)
+    assert all(len(line) <= WIDTH for line in lines)
+    shown = [word for line in lines if set(line) - set("- ") for word in line.split()]
+    assert sorted(shown) == sorted(word for row in rows for cell in row for word in cell.split())
+
+
+def test_tables_are_aligned_and_wrapped_where_they_must_be():
+    rows = [["ISA", "site", "reach"], ["x86-64", "one NOP of five bytes", "2 GiB"], ["arm64", "two", "128 MiB"]]
+    assert columns(rows, 1, 72) == [
+        "ISA     site                   reach",
+        "------  ---------------------  -------",
+        "x86-64  one NOP of five bytes  2 GiB",
+        "arm64   two                    128 MiB",
+    ]
+    assert columns(rows, 1, 30) == [
+        "ISA     site           reach",
+        "------  -------------  -------",
+        "x86-64  one NOP of     2 GiB",
+        "        five bytes",
+        "",
+        "arm64   two            128 MiB",
+    ]
+
+
+def test_addresses_are_folded_only_where_they_do_not_fit():
+    url = "https://example.org/" + "x" * 100
+    assert address("Link:  ", url[:60]) == ["Link:  " + url[:60]]
+    assert address("Link:  ", url[:70]) == ["Link:", url[:70]]
+    folded = address("Link:  ", url)
+    assert folded[0] == "Link:" and "".join(line.strip() for line in folded[1:]) == url
+    assert all(len(line) <= WIDTH for line in folded)
+
+
+# -- a small book, whose text is known
+
+PAGE = """
+"Quoted" - it's an en–dash, an em—dash ... See {doc}`second`, {numref}`fig-x`, [a link](https://example.org/a), <https://example.org/auto>,
+[the link](https://example.org/a), and the id fig-single-callback-history-and-more, which is not broken at-a-hyphen.
+Note[^1]. Cited {cite}`kernel-ftrace`.
+
+[^1]: The note.
+
+```{note}
+A note that is long enough to be wrapped somewhere, with `code` in it, and more words after that.
+```
+
+Term
+: Its definition.
+
+| ISA | site |
+|-----|-----:|
+| `arm64` | two NOPs |
+
+1. One
+   ```console
+   $ make
+   ```
+2. Two
+   - nested
+
+![The icon](_static/favicon.svg)
+
+<p>raw <b>html</b></p>
+
+```text
+777777777777777777777777777777777777777777777777777777777777777777777777
+```
+
+```{bibliography}
+```
+
+## Cells
+
+```{code-cell}
+:tags: [hide-input]
+hidden = 1
+```
+
+```{code-cell}
+print("shown", 1 + 1)
+```
+
+```{code-cell}
+---
+mystnb:
+  figure:
+    name: fig-x
+    caption: A *caption*.
+---
+class X:
+    text = {"text/html": "<b>x", "text/plain": "x as text"}
+    def _repr_mimebundle_(self, **k): return self.text
+X()
+```
+"""
+
+REFERENCES = """@misc{kernel-ftrace,
+  title = {ftrace - Function Tracer}, author = {Rostedt, Steven},
+  howpublished = {Linux kernel, Documentation/trace/ftrace.rst}
+}
+"""
+
+TWIN = """\
+Small
+=====
+
+"Quoted" - it's an en-dash, an em--dash ... See Second, Fig. 1, a link
+[2], https://example.org/auto, the link [2], and the id
+fig-single-callback-history-and-more, which is not broken at-a-hyphen.
+Note[1]. Cited [Ros].
+
+Note:
+
+  A note that is long enough to be wrapped somewhere, with `code` in it,
+  and more words after that.
+
+Term
+   Its definition.
+
+ISA      site
+-------  --------
+`arm64`  two NOPs
+
+1. One
+
+       $ make
+
+2. Two
+
+   * nested
+
+[image: The icon]
+
+777777777777777777777777777777777777777777777777777777777777777777777777
+
+[Ros] Steven Rostedt. Ftrace - function tracer. Linux kernel,
+      Documentation/trace/ftrace.rst.
+
+
+Cells
+-----
+
+    print("shown", 1 + 1)
+
+Output:
+
+    shown 2
+
+    class X:
+        text = {"text/html": "<b>x", "text/plain": "x as text"}
+        def _repr_mimebundle_(self, **k): return self.text
+    X()
+
+    x as text
+
+Fig. 1, fig-x: A *caption*.
+
+* * *
+
+[1] The note.
+
+
+Links
+-----
+
+[2] https://example.org/a
+"""
+
+def two_pages(folder, body):
+    command, environment = small_book(folder, body)
+    (folder / "book" / "references.bib").write_text(REFERENCES, "utf-8")
+    toc = {"format": "jb-book", "root": "book/index", "chapters": [{"file": "book/second"}]}
+    (folder / "_toc.yml").write_text(yaml.safe_dump(toc), "utf-8")
+    (folder / "book" / "second.md").write_text('# Second\n\nThe "second" page -- it\'s plain.\n', "utf-8")
+    return command, environment
+
+
+def run(command, folder, environment):
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
+    return done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_twin_beside_the_html_is_what_make_text_writes(tmp_path):
+    command, environment = two_pages(tmp_path, PAGE)
+    built, said = run(command, tmp_path, environment)
+    assert built, said
+    twins = [tmp_path / "_build" / "html" / "book" / f"{name}.txt" for name in ("index", "second")]
+    beside = [twin.read_text("utf-8") for twin in twins]
+    assert beside[0] == TWIN
+    assert beside[1] == 'Second\n======\n\nThe "second" page - it\'s plain.\n'
+    built, said = run(["text" if word == "book" else word for word in command], tmp_path, environment)
+    assert built, said
+    assert [(tmp_path / "_build" / "text" / "book" / twin.name).read_text("utf-8") for twin in twins] == beside
+
+
+def test_a_book_as_text_keeps_no_charts(tmp_path, monkeypatch):
+    """Its cells leave the specs of their charts like any others, and nobody draws them."""
+    monkeypatch.setenv(files.FOLDER, str(tmp_path))
+    (tmp_path / "fig-x.spec.json").write_text("{}", "utf-8")
+    app = SimpleNamespace(builder=SimpleNamespace(format="text"), outdir=tmp_path)
+    book_files.write_charts(app, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- the twins of the book
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_has_a_twin_for_a_terminal(site, page):
+    text = (site / f"{page}.txt").read_text("utf-8")
+    assert [line for line in text.splitlines() if len(line) > 72 or line != line.rstrip()] == []
+    assert "\n\n\n\n" not in text and "<div" not in text and "%s" not in text
+    title = pages.heading(page)
+    head = text[: text.index("\n\n\n")]
+    name = permalinks.chapter(page).id
+    built = read_edition(site)
+    assert head.startswith("Title: Tramplab") and title in head
+    assert f"Book:  {built}\n" in head and built.url(f"p/{name}.html") in head.replace("\n    ", "")
+
+
+def test_figures_are_in_the_twins_as_their_tables_with_number_and_id(site):
+    figures = sorted((site / "book" / "_gen").glob("fig-*.txt"))
+    text = "".join((site / f"{page}.txt").read_text("utf-8") for page in PAGES)
+    lines = {line.strip() for line in text.splitlines()}
+    assert figures
+    for figure in figures:
+        missing = [line for line in figure.read_text("utf-8").splitlines() if line.strip() not in lines]
+        assert missing == [], figure.name
+        assert f", {figure.stem}: " in text
+
+
+def test_what_the_page_hides_is_not_in_the_twin(site):
+    sources = {page: (ROOT / f"{page}.md").read_text("utf-8") for page in PAGES}
+    hiding = [page for page, source in sources.items() if "hide-input" in source]
+    assert hiding
+    for page in hiding:
+        hidden = sources[page].partition("hide-input]")[2].partition("\n```")[0].strip().splitlines()[-1].strip()
+        assert hidden not in (site / f"{page}.txt").read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_links_to_its_other_forms(browser, bases, site, page):
+    """On a phone and without JavaScript."""
+    found = {}
+
+    def look(tab):
+        for link in tab.query_selector_all("h1 + p.tl-links a"):
+            box = link.bounding_box()
+            assert box and box["x"] >= 0 and box["x"] + box["width"] <= PHONE[0]
+            found[link.inner_text()] = link.evaluate("a => a.href")
+
+    assert visit(browser, bases["file"], page, PHONE, javascript=False, look=look).problems() == []
+    cells = "{code-cell}" in (ROOT / f"{page}.md").read_text("utf-8")
+    assert list(found) == ["Text", *(["Notebook"] if cells else []), "Source"]
+    source = found.pop("Source").removeprefix(bases["file"])
+    assert (site / source.lstrip("/")).read_text("utf-8") == (ROOT / f"{page}.md").read_text("utf-8")
+    assert [url.rpartition(".")[2] for url in found.values()] == ["txt", "ipynb"][: len(found)]
+    menu = re.findall(r"btn-download-(\w+)-button", (site / f"{page}.html").read_text("utf-8"))
+    assert menu == [*(name.lower() for name in found), "source", "pdf"]

@@ -1,0 +1,221 @@
+"""What a page costs its reader: bytes to load, and the time until the first chart is drawn.
+
+The pages get their small size from book/_ext/book_weight.py, which leaves out most of the theme; what it leaves out must
+not be missed. That no page of the book is too heavy, or misses anything, is in test_pages.py.
+"""
+
+import base64
+import random
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import tinycss2
+
+from support import ROOT
+from support.browser import DESKTOP, PAGES, pages_with_chart, serve, visit
+from support.looks import BUNDLE, PAGE_LIMIT, WHOLE, missed, too_heavy, weigh
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+import book_icons
+import book_styles
+import book_weight
+
+CHART_LIMIT = 1.5  # seconds from opening a page to its first chart
+
+
+def test_a_heavy_page_and_a_heavy_bundle_are_reported(browser, site, tmp_path):
+    folder = tmp_path / "site"
+    shutil.copytree(site, folder)
+    page = pages_with_chart(site)[0]
+    noise = f"// {base64.b64encode(random.Random(1).randbytes(PAGE_LIMIT)).decode()}\n"  # does not compress below 3/4
+    (folder / "_static" / "large.js").write_text(noise, "utf-8")
+    with (folder / BUNDLE).open("a", encoding="utf-8") as bundle:
+        bundle.write(noise)
+    path = folder / f"{page}.html"
+    script = '<script src="../_static/large.js"></script>'
+    path.write_text(path.read_text("utf-8").replace("</head>", f"{script}</head>", 1), "utf-8")
+    asked = visit(browser, folder.as_uri(), page, charts=True).asked
+    first, second = too_heavy(weigh(folder, asked))
+    assert "without the bundle" in first and "large.js" in first and "the bundle has" in second
+
+
+# -- the first chart
+
+NOTE_FIRST_CHART = """
+new MutationObserver((_, observer) => {
+  if (document.querySelector(".tl-chart svg")) {
+    window.firstChart = performance.now();   // since the page was asked for
+    observer.disconnect();
+  }
+}).observe(document, { childList: true, subtree: true });
+"""
+
+#: Work for the browser: 20 million steps, each of which waits for the one before; and how long it takes where nothing else
+#: runs, in seconds (a virtual machine on a server's Zen 3).
+SPIN = "let x = 1; for (let i = 0; i < 2e7; i++) x = Math.imul(x, 31) + i | 0; window.spun = x;"
+QUIET = 0.125
+
+
+def slowness(tab) -> float:
+    """How many times as long as there the same work takes here and now; not below 1."""
+    spin = f"() => {{ const start = performance.now(); {SPIN} return performance.now() - start; }}"
+    return max(1, min(tab.evaluate(spin) for _ in range(3)) / 1000 / QUIET)
+
+
+def seconds_to_chart(browser, address: str) -> float:
+    """From opening a page to its first chart, on a quiet machine. `address` names the chart's figure, as a citation does."""
+    context = browser.new_context(viewport={"width": DESKTOP[0], "height": DESKTOP[1]})
+    tab = context.new_page()
+    tab.add_init_script(NOTE_FIRST_CHART)
+    tab.goto(address)
+    tab.wait_for_function("window.firstChart", timeout=60_000)
+    time = tab.evaluate("window.firstChart") / 1000 / slowness(tab)
+    context.close()
+    return time
+
+
+def fast_enough(browser, base: str, site: Path, page: str, tries: int = 5) -> bool:
+    """Is the first chart there in time at least once? Other work on the machine can only add to a time."""
+    before = (site / f"{page}.html").read_text("utf-8").split('class="tl-chart"', 1)[0]
+    name = before.rsplit("<figure ", 1)[1].split('id="', 1)[1].split('"', 1)[0]
+    return any(seconds_to_chart(browser, f"{base}/{page}.html#{name}") <= CHART_LIMIT for _ in range(tries))
+
+
+def test_first_chart_is_drawn_in_time(browser, bases, site):
+    pages = pages_with_chart(site)
+    assert pages and [page for page in pages if not fast_enough(browser, bases["http"], site, page)] == []
+
+
+def test_a_slow_chart_is_reported(browser, site, tmp_path):
+    shutil.copytree(site, tmp_path / "site")
+    bundle = tmp_path / "site" / BUNDLE
+    # a function of its own each time, as slowness() has: one that is run again is compiled better, and takes a quarter
+    work = f"for (let n = 0; n < {2 * CHART_LIMIT / QUIET}; n++) {{ new Function(`{SPIN} // ${{n}}`)(); }}\n"
+    bundle.write_text(work + bundle.read_text("utf-8"), "utf-8")
+    address, end = serve(tmp_path / "site")
+    try:
+        assert not fast_enough(browser, address, site, pages_with_chart(site)[0], tries=1)
+    finally:
+        end()
+
+
+# -- what was left out is not missed
+
+
+def test_a_missed_rule_is_reported(browser, bases, site, tmp_path):
+    shutil.copytree(site, tmp_path / "site")
+    sheet = tmp_path / "site" / "_static" / "styles" / "pydata-sphinx-theme.css"
+    rules = sheet.read_text("utf-8").splitlines(keepends=True)
+    sheet.write_text("".join(rule for rule in rules if not rule.startswith(".bd-sidebar-primary{")), "utf-8")
+    found = []
+    visit(browser, bases["file"], PAGES[0], look=lambda tab: found.extend(missed(tab, tmp_path / "site")))
+    assert found == [".bd-sidebar-primary"]
+
+
+def test_search_and_copying_work_without_the_scripts_left_out(browser, bases):
+    """From a page, through the search dialog, to the results; and the copy button of a code cell."""
+
+    def look(tab):
+        tab.keyboard.press("Control+k")
+        tab.fill("#pst-search-dialog input", "trampoline")
+        tab.keyboard.press("Enter")
+        tab.wait_for_selector("ul.search li a", timeout=30_000)
+        hits.append(len(tab.query_selector_all("ul.search li a")))
+
+    def copy(tab):
+        tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        tab.hover("div.highlight")
+        tab.click("button.copybtn >> nth=0")
+        tab.wait_for_selector("button.copybtn.success")
+        hits.append(tab.evaluate("navigator.clipboard.readText()"))
+
+    hits: list = []
+    page = next(page for page in PAGES if "{code-cell}" in (ROOT / f"{page}.md").read_text("utf-8"))
+    visit(browser, bases["http"], page, look=look)
+    visit(browser, bases["http"], page, look=copy)
+    found, copied = hits
+    assert found >= 1 and copied.splitlines()[0] in (ROOT / f"{page}.md").read_text("utf-8").splitlines()
+
+
+# -- without a browser
+
+
+@pytest.fixture(scope="module")
+def icons():
+    sheet = WHOLE["styles/pydata-sphinx-theme.css"].read_text("utf-8")
+    return book_icons.Icons(book_icons.SCRIPT.read_text("utf-8"), [sheet])
+
+
+def test_icons_of_the_pages_are_pictures(site):
+    for page in [*PAGES, "search"]:
+        text = (site / f"{page}.html").read_text("utf-8")
+        assert text.count('<svg class="svg-inline--fa') >= 6  # three of the theme switch alone
+        assert 'class="fa' not in text
+
+
+def test_an_icon_element_becomes_a_picture_with_its_other_classes_and_its_title(icons):
+    made = icons.pictures('<i class="theme-switch fa-solid fa-sun fa-lg" data-mode="light" title="Light"></i>')
+    assert made.startswith('<svg class="svg-inline--fa theme-switch fa-sun fa-lg" data-mode="light" aria-hidden="true"')
+    assert "<title>Light</title><path " in made and not icons.unknown
+
+
+@pytest.mark.parametrize("classes", ["fa-solid fa-nonsense", "fas", "far fa-circle"])
+def test_an_icon_without_outline_is_reported(classes):
+    icons = book_icons.Icons(book_icons.SCRIPT.read_text("utf-8"), [])
+    element = f'<span class="{classes}"></span>'
+    assert icons.pictures(element) == element and icons.unknown == {classes}
+
+
+def test_other_elements_are_left_alone(icons):
+    page = '<span class="fast"></span><i class="x-fa-y"></i><i class="fa-solid">text</i><span id="fa-sun"></span>'
+    assert icons.pictures(page) == page and not icons.unknown
+
+
+def declarations(icons, css: str) -> str:
+    return book_styles.reduced(css, {"note"}, icons.block)
+
+
+def test_an_icon_in_the_style_sheet_becomes_a_mask(icons):
+    made = declarations(
+        icons, ".note::after{color:red;content:var(--pst-icon-admonition-note);font:var(--fa-font-solid)}"
+    )
+    assert 'content:"";' in made and "mask:url(" in made and "color:red" in made and "font" not in made
+
+
+@pytest.mark.parametrize("content", ['"#"', '"\\2014"', "var(--unknown)", "counter(x)"])
+def test_other_content_stays(icons, content):
+    assert content in declarations(icons, f".note::after{{content:{content}}}").replace("—", "\\2014")
+
+
+@pytest.mark.parametrize(
+    "css, kept",
+    [
+        (".used{a:b}", True),
+        (".used .other{a:b}", False),
+        (".other,.used:hover{a:b}", True),
+        ("p:not(.other){a:b}", True),
+        ("#used>p.other{a:b}", False),
+        ("@media print{.used{a:b}.other{a:b}}", True),
+        ("@media print{.other{a:b}}", False),
+        ("/*! MIT licence */", True),
+        ("/* remark */", False),
+        ("@keyframes other{to{a:b}}", True),
+        ("@font-face{font-family:other}", False),
+    ],
+)
+def test_rules_that_can_apply_are_kept(css, kept):
+    made = book_styles.reduced(css, {"used"}, lambda rule: tinycss2.serialize(rule.content))
+    assert bool(made) == kept and ("other{a:b}" not in made or "keyframes" in made)
+
+
+def test_scripts_are_taken_out_by_name():
+    page = (
+        '<script src="../_static/a.js?v=1"></script>\n<script defer="defer" src="b.js"></script><script>a.js</script>'
+    )
+    assert book_weight.without_scripts(page, ("a",)) == page.partition("\n")[2]
+    assert book_weight.without_scripts(page, ("b", "c")) == page.replace(
+        '<script defer="defer" src="b.js"></script>', ""
+    )

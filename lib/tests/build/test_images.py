@@ -1,0 +1,162 @@
+"""What is read from an image: damaged ones, and the layouts of structs."""
+
+import random
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from support.guests import ISAS, config, elf, error, every_isa, make
+from tramplab import Kernel
+from tramplab import isa as isas
+from tramplab.build import dwarf, toolchain, types
+from tramplab.build.dwarf import asm_offsets
+from tramplab.build.toolchain import GUEST, run_tool, source_files
+from tramplab.errors import TramplabError
+from tramplab.lab import guest as image
+
+
+def damaged(path: Path, data: bytes, isa: str) -> str:
+    path.write_bytes(data)
+    image.read.cache_clear()
+    message = error(lambda: image.read(path, isas.get(isa)))
+    assert str(path) in message and message.endswith(".")
+    return message
+
+
+@every_isa
+def test_truncated_image(isa, tmp_path):
+    """An image cut short anywhere is one line that names the file and what to do."""
+    whole = elf(isa)
+    for keep in (0, 1, 4, 63, 64, 1000, len(whole) // 2, len(whole) - 700, len(whole) - 1):
+        assert "delete it" in damaged(tmp_path / "cut.elf", whole[:keep], isa)
+
+
+@every_isa
+def test_garbage_image(isa, tmp_path, cache):
+    """Whatever bytes are overwritten, reading either works or is one line that names the file: never another
+    exception."""
+    path, whole, rnd = tmp_path / "garbage.elf", elf(isa), random.Random(isa)
+    refused = 0
+    for n in range(30):
+        data = bytearray(whole)
+        # the file's header, the section headers at its end, and anywhere
+        at = (rnd.randrange(64), len(data) - 1 - rnd.randrange(64 * 20), rnd.randrange(len(data)))[n % 3]
+        size = min(rnd.choice((1, 8, 400)), len(data) - at)
+        data[at : at + size] = rnd.randbytes(size)
+        path.write_bytes(data)
+        image.read.cache_clear()
+        try:
+            image.read(path, isas.get(isa))
+        except TramplabError as e:
+            assert str(path) in str(e) and "\n" not in str(e)
+            refused += 1
+    assert refused > 5
+    damaged(path, rnd.randbytes(5000), isa)
+    damaged(path, b"", isa)
+
+
+def test_absent_image(tmp_path):
+    """An image that is gone says so."""
+    message = error(lambda: image.read(tmp_path / "gone.elf", isas.get("arm64")))
+    assert str(tmp_path / "gone.elf") in message and message.endswith(".")
+
+
+PT_REGS = {"x86_64": 168, "arm64": 336, "riscv64": 288}
+FTRACE_REGS = [
+    ("x86_64", "v5.17", 168),
+    ("x86_64", "v7.2", 168),
+    ("arm64", "v6.1", 336),
+    ("arm64", "v6.2", 112),
+    ("arm64", "v7.2", 112),
+    ("riscv64", "v6.1", 288),
+    ("riscv64", "v6.9", 288),
+    ("riscv64", "v6.10", 112),
+    ("riscv64", "v7.2", 112),
+]
+
+
+@pytest.mark.parametrize(("isa", "release", "size"), FTRACE_REGS, ids=[f"{i}-{r}" for i, r, _ in FTRACE_REGS])
+def test_register_frames_have_the_kernels_sizes(isa, release, size):
+    """pt_regs and ftrace_regs are as large as in the kernel of that ISA and release."""
+    structs = Kernel(isa, release).image.structs
+    assert structs["ftrace_regs"].size == size
+    assert structs["pt_regs"].size == PT_REGS[isa]
+
+
+@every_isa
+def test_layouts_are_what_clang_says(isa, tmp_path):
+    """Every size and offset read from the debug info, and every constant that the assembly gets, holds when clang
+    itself is asked in a static assertion under the same flags."""
+    record = isas.get(isa)
+    for release in ("v6.1", "v7.2"):
+        img, cfg = Kernel(isa, release).image, config(isa, release)
+        checks = [f'_Static_assert(sizeof(struct {s.name}) == {s.size}, "");' for s in img.structs.values()]
+        checks += [
+            f"_Static_assert(__builtin_offsetof(struct {s.name}, {n}) == {f.offset}"
+            f' && sizeof(((struct {s.name} *)0)->{n}) == {f.size}, "");'
+            for s in img.structs.values()
+            for n, f in s.fields.items()
+        ]
+        assert len(checks) > 40
+        # structs that are defined in the sources of functions and callbacks, not in the header
+        include = [
+            f'#include "{GUEST / "include" / "lab.h"}"',
+            f'#include "{GUEST / "functions.c"}"',
+            f'#include "{GUEST / "consumers" / "callbacks.c"}"',
+            f'#include "{GUEST / "consumers" / "bpf_callbacks.c"}"',
+            f'#include "{GUEST / "include" / "trap.h"}"',
+        ]
+        (tmp_path / "layout.c").write_text("\n".join([*include, *checks, ""]), "utf-8")
+        flags = [*toolchain._COMMON, *record.cflags, *(f"-D{d}=1" for d in cfg.defines), "-I", str(GUEST / "include")]
+        run_tool("clang", f"--target={record.triple}", *flags, "-c", "layout.c", "-o", "layout.o", cwd=tmp_path)
+        header = asm_offsets(img.path).splitlines()
+        defines = dict(line.split()[1:] for line in header if line.startswith("#define"))
+        assert defines == {f"SIZEOF_{s.name}": str(s.size) for s in img.structs.values()} | {
+            f"OFF_{s.name}_{n}": str(f.offset) for s in img.structs.values() for n, f in s.fields.items()
+        }
+
+
+@every_isa
+def test_types_are_kept(isa, cache, monkeypatch):
+    """Read once, then the same from what was kept; made again if the reader has changed; nothing kept, no harm."""
+    path = make(isa)
+    first = types.types(path)
+    with monkeypatch.context() as m:
+        m.setattr(dwarf, "types", lambda elf: pytest.fail("read again"))
+        assert types.types(path) == first and len(first[0]) > 5 and first[1]["struct_arg"].parameters
+    monkeypatch.setattr(types, "_reader", lambda: b"another")
+    assert types.types(path) == first and len(list(cache.glob("types-*"))) == 2
+    (cache.parent / "file").touch()
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(cache.parent / "file" / "cache"))
+    assert types.types(path) == first
+
+
+def test_array_members(tmp_path):
+    """An array's size is all of it, and its elements are counted, also through typedefs and several dimensions."""
+    (tmp_path / "a.c").write_text(
+        "typedef long word; struct inner { char c; word w[3]; };\n"
+        "struct outer { struct inner in[2]; short grid[4][5]; void *p; volatile const word last; } o;\n",
+        "utf-8",
+    )
+    run_tool("clang", "--target=aarch64-none-elf", "-g", "-gdwarf-4", "-c", "a.c", "-o", "a.o", cwd=tmp_path)
+    run_tool("ld.lld", "-e", "0", "a.o", "-o", "a.elf", cwd=tmp_path)
+    with (tmp_path / "a.elf").open("rb") as f:
+        found, _ = dwarf.types(ELFFile(f))
+    outer = {n: (f.offset, f.size, f.elements) for n, f in found["outer"].fields.items()}
+    assert outer == {"in": (0, 64, 2), "grid": (64, 40, 20), "p": (104, 8, 0), "last": (112, 8, 0)}
+    assert found["inner"].size == 32 and found["inner"].fields["w"].elements == 3
+
+
+def test_every_guest_file_is_installed():
+    """The package's data patterns cover every file of the guest, so that an installed package builds what a checkout
+    does."""
+    tomllib = pytest.importorskip("tomllib")
+    project = GUEST.parent.parent / "pyproject.toml"
+    if not project.is_file():
+        pytest.skip("not a checkout")
+    patterns = tomllib.loads(project.read_text("utf-8"))["tool"]["setuptools"]["package-data"]["tramplab"]
+    covered = {p for pattern in patterns for p in GUEST.parent.glob(pattern)}
+    wanted = {p for isa in ISAS for p in source_files(isas.get(isa))} | {toolchain.GUEST.parent / "emulate" / "meter.c"}
+    wanted |= set((GUEST.parent / "native" / "child").iterdir())
+    assert wanted - covered == set()

@@ -1,0 +1,258 @@
+"""The set-up and the rules of the checkout: imports, requirements, make targets, and the documents."""
+
+import ast
+import functools
+import graphlib
+import importlib.metadata
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+from support import ROOT, again
+from tramplab.publish.cite import pages
+
+PACKAGE = ROOT / "lib" / "tramplab"
+
+# -- imports: what each part may import, besides itself and what everything rests on
+
+BASE = {"errors", "paths", "cache", "jobs", "capacity", "revision"}
+BELOW = {
+    **{part: set() for part in BASE},
+    "isa": set(),
+    "build": {"isa"},
+    "emulate": {"isa", "build"},
+    "ftrace": {"isa", "build", "emulate"},
+    "trampolines": {"isa", "build", "emulate", "ftrace"},
+    "lab": {"isa", "build", "emulate", "ftrace", "trampolines"},
+    "analyse": {"isa", "build", "emulate", "ftrace", "trampolines", "lab"},
+    "native": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse"},
+    "grid": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse"},
+    "publish": set(),
+    "studies": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse", "native", "publish"},
+}
+EVERYTHING = set(BELOW) | {"__init__", "cli"}
+BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"cli"}}
+
+# One module each; charts are made in one package.
+ENGINES = {
+    "concurrent": "jobs.py",
+    "multiprocessing": "jobs.py",
+    "tqdm": "grid/progress.py",
+    "myst_parser": "publish/cite/pages.py",
+    "unicorn": "emulate/engine.py",
+    "capstone": "emulate/decode.py",
+    "keystone": "build/assemble.py",
+    "altair": "publish/figures/chart",
+}
+
+
+def imports(source: str, package: tuple[str, ...]) -> set[str]:
+    """Dotted names a module imports, anywhere in it. `package` is what its relative imports are relative to."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = [*package[: len(package) - node.level + 1]] if node.level else []
+            base += node.module.split(".") if node.module else []
+            names |= {".".join([*base, alias.name]) for alias in node.names}
+    return names
+
+
+def forbidden(names: set[str], part: str) -> set[str]:
+    """Those of the names that lie above `part`, or beside it."""
+    parts = {name: [*name.split("."), "__init__"][1] for name in names if name.split(".")[0] == "tramplab"}
+    known = {name: target if target in EVERYTHING else "__init__" for name, target in parts.items()}
+    return {name for name, target in known.items() if target not in BELOW[part] | BASE | {part}}
+
+
+@functools.cache
+def modules() -> list[tuple[Path, str, set[str]]]:
+    """Every module of the package: where in it, of which part, and what it imports."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        inside = path.relative_to(PACKAGE)
+        names = imports(path.read_text("utf-8"), ("tramplab", *inside.parts[:-1]))
+        found.append((inside, inside.parts[0].removesuffix(".py"), names))
+    return found
+
+
+def test_imports_point_downwards():
+    assert {str(path): bad for path, part, names in modules() if (bad := forbidden(names, part))} == {}
+
+
+def graph(found: list[tuple[Path, str, set[str]]]) -> dict[str, set[str]]:
+    """Module -> the modules of the package that it imports, also for type checkers only."""
+
+    def dotted(path: Path) -> str:
+        return ".".join(("tramplab", *path.with_suffix("").parts)).removesuffix(".__init__")
+
+    known = {dotted(path) for path, _, _ in found}
+    return {
+        dotted(path): {n if n in known else n.rpartition(".")[0] for n in names if n.split(".")[0] == "tramplab"}
+        for path, _, names in found
+    }
+
+
+def circle(imported: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other all around; none where there is no such circle."""
+    try:
+        list(graphlib.TopologicalSorter(imported).static_order())
+    except graphlib.CycleError as e:
+        return e.args[1]
+    return []
+
+
+def test_no_modules_import_each_other():
+    assert circle(graph(modules())) == []
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) != []
+
+
+def test_each_engine_is_imported_in_one_place():
+    found = {
+        engine: [path for path, _, names in modules() if engine in {n.split(".")[0] for n in names}]
+        for engine in ENGINES
+    }
+    assert all(found.values())
+    assert [str(p) for engine in ENGINES for p in found[engine] if not p.is_relative_to(ENGINES[engine])] == []
+
+
+@pytest.mark.parametrize(
+    "source, part",
+    [
+        ("from tramplab.lab.kernel import Kernel", "publish"),
+        ("def f():\n    import tramplab.studies", "ftrace"),
+        ("from ..publish import table", "emulate"),
+        ("from .. import cli", "studies"),
+        ("from tramplab import Kernel", "publish"),
+    ],
+)
+def test_an_import_that_points_upwards_is_seen(source, part):
+    assert forbidden(imports(source, ("tramplab", part)), part)
+
+
+def test_an_import_that_points_downwards_is_allowed():
+    source = "import os\nfrom tramplab.errors import TramplabError\nfrom ..isa import x\nfrom . import y"
+    assert not forbidden(imports(source, ("tramplab", "emulate")), "emulate")
+
+
+# -- tests
+
+
+def test_no_folder_is_left_out(request):
+    """Pytest leaves folders of some names alone, and what is in them fails no more."""
+    lib = ROOT / "lib"
+    folders = [path.relative_to(lib) for room in ("tests", "tramplab") for path in (lib / room).rglob("*") if path.is_dir()]
+    shunned = [f for f in folders if f.name != "__pycache__" and any(map(f.match, request.config.getini("norecursedirs")))]
+    assert len(folders) > 30 and shunned == []
+
+
+def test_what_a_second_run_leaves_out_is_there():
+    sources = {path.stem: path.read_text("utf-8") for path in (ROOT / "lib" / "tests").rglob("test_*.py")}
+    assert sources.keys() >= again.FILES
+    assert all(any(f"def {name}(" in text for text in sources.values()) for name in again.DETERMINISM)
+
+
+# -- requirements
+
+
+def wanted() -> dict[str, tuple[Requirement, str]]:
+    """Name to requirement and reason, from requirements.in."""
+    text = (ROOT / "requirements.in").read_text("utf-8")
+    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
+    pairs = [(Requirement(spec), reason.strip()) for spec, _, reason in (line.partition("#") for line in lines)]
+    return {canonicalize_name(requirement.name): (requirement, reason) for requirement, reason in pairs}
+
+
+def locked() -> dict[str, Requirement]:
+    lines = [line for line in (ROOT / "requirements.txt").read_text("utf-8").splitlines() if not line.startswith("#")]
+    bad = [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+( ; [\w.]+ [=!<]+ \"[\w.]+\"( and .*)?)?", line)]
+    assert bad == [], "the lock has only lines of the form name==version, with a marker where needed"
+    return {canonicalize_name(Requirement(line).name): Requirement(line) for line in lines}
+
+
+def test_every_requirement_has_a_reason():
+    assert {name for name, (_, reason) in wanted().items() if len(reason) < 10} == set()
+    assert {n for n, (r, reason) in wanted().items() if "==" in str(r.specifier) and "pinned" not in reason} <= {
+        "keystone-engine"
+    }
+
+
+def test_the_lock_covers_the_requirements_with_the_same_markers():
+    lock = locked()
+    for name, (requirement, _) in wanted().items():
+        (pin,) = lock[name].specifier
+        assert requirement.specifier.contains(pin.version), name
+        assert str(requirement.marker) == str(lock[name].marker), name
+
+
+def installed() -> dict[str, Requirement]:
+    """What the lock installs on this Python."""
+    return {name: r for name, r in locked().items() if not r.marker or r.marker.evaluate()}
+
+
+def test_the_lock_is_complete():
+    """Whatever a locked package needs on this Python is locked, in a version that will do."""
+    lock = installed()
+    missing = []
+    for name in lock:
+        for line in importlib.metadata.requires(name) or []:
+            need = Requirement(line)
+            if need.marker and not need.marker.evaluate({"extra": ""}):
+                continue
+            pins = (
+                [pin.version for pin in lock[canonicalize_name(need.name)].specifier]
+                if canonicalize_name(need.name) in lock
+                else []
+            )
+            if not pins or not need.specifier.contains(pins[0]):
+                missing.append(f"{name} needs {line}")
+    assert missing == []
+
+
+def test_every_locked_package_runs_on_the_oldest_python():
+    """The lock may be made with a later 3.11 than a distribution has."""
+    needs = {name: importlib.metadata.metadata(name).get("Requires-Python") for name in installed()}
+    assert {name: need for name, need in needs.items() if need and "3.11.0" not in SpecifierSet(need)} == {}
+
+
+def test_the_package_asks_only_for_what_is_locked():
+    needs = {canonicalize_name(Requirement(line).name) for line in importlib.metadata.requires("tramplab")}
+    assert needs <= set(wanted())
+
+
+# -- make
+
+
+def test_every_target_is_in_make_help():
+    targets = re.search(r"^\.PHONY:(.*)$", (ROOT / "Makefile").read_text("utf-8"), re.M)[1].split()
+    help_text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True).stdout
+    documented = re.findall(r"^make (\w+)\s+\S", help_text, re.M)
+    assert set(targets) - set(documented) == {"browser", "qemu"}  # steps of `make test`
+
+
+# -- documentation
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "data/README.md"])
+def test_files_that_are_named_exist(name):
+    """Every path in backticks, from the root, the package, its tests or the file's own folder; * stands for anything."""
+    text = (ROOT / name).read_text("utf-8")
+    spans = [part.content for token in pages.tokens(text) for part in token.children or () if part.type == "code_inline"]
+    spans = [n for n in spans if re.fullmatch(r"[\w./*-]+", n)]
+    named = [n for n in spans if re.search(r"/[\w*]|\w\.(py|md|yml|csv|txt|S|cff)$", n)]
+    folders = (ROOT, PACKAGE, ROOT / "lib" / "tests", (ROOT / name).parent)
+    made = r"_build/|/e/|book/<|.*index\.html|\.ci/|NAME"
+    absent = [n for n in named if not re.match(made, n) and not any(list(f.glob(n.strip("/"))) for f in folders)]
+    assert len(named) > 4 and absent == []
+
+
+def test_the_examples_to_imitate_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    for example, file in (("arm64-call-ops", "data/releases.yml"), ("s5", "data/claims.yml")):
+        assert f"`{example}` in `{file}`" in text and re.search(rf"\b{example}\b", (ROOT / file).read_text("utf-8"))

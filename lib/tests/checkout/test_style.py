@@ -1,0 +1,62 @@
+"""The rules of lib/pyproject.toml for Python sources: ruff's for all of them, mypy's for the package."""
+
+import subprocess
+import sys
+
+import pytest
+
+from support import ROOT
+
+#: What is there besides what the tests of the book copy.
+SOURCES = (".", "../book/_ext")
+
+
+def run(*command: str, given: str | None = None) -> tuple[int, str]:
+    """Exit status and complaints of a module."""
+    there = ROOT / "lib"
+    done = subprocess.run([sys.executable, "-m", *command], cwd=there, input=given, capture_output=True, encoding="utf-8")
+    return done.returncode, done.stdout + done.stderr
+
+
+def ruff(*arguments: str, given: str | None = None) -> tuple[int, str]:
+    """Without a cache: it takes less than a second."""
+    return run("ruff", "check", "--config", "pyproject.toml", "--no-cache", "--output-format", "concise", *arguments, given=given)
+
+
+def test_no_rule_is_broken():
+    status, said = ruff(*SOURCES)
+    assert status == 0, said
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ('"""A module."""\n\nimport os\n', "F401"),
+        ('"""A module."""\n\n\ndef public():\n    return 1\n', "D103"),
+        ('"""A module."""\n\nFIRST = [a for a, b in zip("ab", "cd")]\n', "B905"),
+        ('"""A module."""\n\nimport sys\nimport os\n\nprint(sys, os)\n', "I001"),
+    ],
+)
+def test_a_broken_rule_is_named(text, rule):
+    status, said = ruff("--stdin-filename", "tramplab/made_up.py", "-", given=text)
+    assert status == 1 and f" {rule} " in said
+
+
+def test_types_agree():
+    """With the cache in lib/.mypy_cache: a second after the first time."""
+    status, said = run("mypy", "-p", "tramplab")
+    assert status == 0, said
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("def f(x): return x", "no-untyped-def"),
+        ("def f(x: int = None) -> None: ...", "assignment"),
+        ("def f() -> None:\n    n: int = ''", "assignment"),
+    ],
+)
+def test_types_that_do_not_agree_are_named(text, complaint):
+    """The same rules for a program of one line, with a cache of its own: another mypy may be running."""
+    status, said = run("mypy", "--cache-dir=/dev/null", "-c", text)
+    assert status == 1 and f"[{complaint}]" in said

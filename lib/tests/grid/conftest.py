@@ -1,0 +1,33 @@
+"""What the tests of the grid have in common."""
+
+import shutil
+
+import pytest
+
+from tramplab import Kernel, cli
+from tramplab.cache import folder
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache folder with the images of the usual one and nothing else."""
+    usual, own = folder(), tmp_path / "cache"
+    Kernel("arm64")  # builds what is not there
+    own.mkdir()
+    for file in usual.iterdir():
+        if file.is_file() and file.suffix in (".elf", ".so", ".dylib"):
+            shutil.copy(file, own)
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(own))
+    return own
+
+
+@pytest.fixture
+def grid(capsys, cache):
+    """Run `tramplab grid` in this process; returns (status, stdout, stderr)."""
+
+    def run(*arguments):
+        status = cli.main(["grid", *map(str, arguments)])
+        out = capsys.readouterr()
+        return status, out.out, out.err
+
+    return run

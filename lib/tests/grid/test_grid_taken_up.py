@@ -1,0 +1,146 @@
+"""A grid that is interrupted or loses a worker: what is finished is kept, and for which sources."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from support.children import children, ended, running, with_processes
+from support.grids import SMALL, asked
+from tramplab import Kernel, TramplabError, jobs, paths
+from tramplab.ftrace.releases import LATEST
+from tramplab.grid import cells, command, kept, rows
+from tramplab.grid.cells import Unit
+from tramplab.grid.progress import Progress
+
+
+@with_processes
+def test_a_ctrl_c_and_on(grid, cache, tmp_path):
+    """One sentence and status 130, no file, no process left; then the same command does the rest, to the same bytes."""
+    whole, target = tmp_path / "whole.csv", tmp_path / "rows.csv"
+    chosen = ["--isa", "arm64", "--hook", "ops,direct+ops", "--processes", "2"]
+    assert grid(*chosen, "--out", whole)[0] == 0
+    program = [sys.executable, "-m", "tramplab", "grid", *chosen, "--out", str(target)]
+    process = subprocess.Popen(program, stderr=subprocess.PIPE, encoding="utf-8")
+    patience, workers = time.monotonic() + 120, set()
+    while len(workers) < 2 and time.monotonic() < patience:
+        workers, others = children(process.pid)
+        time.sleep(0.01)
+    while not list(cache.glob("grid-*/*.json")) and time.monotonic() < patience:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)  # at once: all is done a second after the first
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130 and len(workers) == 2
+    done = len(list(cache.glob("grid-*/*.json")))
+    assert 0 < done < 18
+    last = f"tramplab: interrupted; {64 * done} of 1152 rows are kept, and the same command goes on from there."
+    assert err.splitlines()[-1] == last and "Traceback" not in err
+    assert not workers & running() and ended(others)
+    assert sorted(os.listdir(tmp_path)) == ["cache", "whole.csv"]
+    status, _, err = grid(*chosen, "--out", target)
+    assert status == 0 and err.startswith(f"{64 * done} of 1152 rows are there already\n")
+    assert target.read_bytes() == whole.read_bytes()
+    assert not list(cache.glob("grid-*"))
+
+
+@pytest.mark.parametrize(("fault", "status"), [(KeyboardInterrupt, 130), (TramplabError("no."), 2)])
+def test_what_is_finished_is_not_done_again(grid, monkeypatch, tmp_path, fault, status):
+    """Stopped after five units, by the user or by a failure: seven remain, and the table is the same."""
+    whole, target = tmp_path / "whole.csv", tmp_path / "rows.csv"
+    assert grid(*SMALL, "--out", whole)[0] == 0
+    seen, finished = asked(monkeypatch), []
+    with monkeypatch.context() as m:
+        add = Progress.add
+
+        def stop(self, count):
+            add(self, count)
+            finished.append(count)
+            if len(finished) == 5:
+                raise fault
+
+        m.setattr(Progress, "add", stop)
+        assert grid(*SMALL, "--out", target)[0] == status
+    assert not target.exists() and len(seen) == 12
+    seen.clear()
+    assert grid(*SMALL, "--out", target)[0] == 0
+    assert len(seen) == 7 and target.read_bytes() == whole.read_bytes()
+
+
+def test_what_was_kept_is_for_these_sources_and_this_choice(cache):
+    """Another state of the sources, release or number of callbacks finds nothing."""
+    unit = Unit("arm64", "ops", LATEST, 1, (1, 2))
+    columns, answer = rows.answer(unit, Kernel("arm64"))
+    store = kept.Kept("one")
+    store.save(unit, columns, answer)
+    assert kept.Kept("one").load(unit) == (columns, answer)
+    assert kept.Kept("two").load(unit) is None
+    for change in ({"release": "v6.4"}, {"callbacks": (1,)}, {"args": 2}, {"hook": "direct"}):
+        assert store.load(dataclasses.replace(unit, **change)) is None
+
+
+def test_the_state_is_that_of_the_sources(monkeypatch, tmp_path):
+    """Content and name of any source count; what an editor or Python leaves beside it does not."""
+    monkeypatch.setenv("TRAMPLAB_DATA", str(paths.data_file("releases.yml").parent))
+    monkeypatch.setattr(paths, "__file__", str(tmp_path / "paths.py"))
+    (tmp_path / "guest" / "arm64").mkdir(parents=True)
+    source = tmp_path / "guest" / "arm64" / "a.S"
+    states = []
+    for text in ("nop", "ret"):
+        source.write_text(text, "utf-8")
+        states.append(kept.state())
+    source.rename(source.with_name("b.S"))
+    states.append(kept.state())
+    assert len(set(states)) == 3
+    source.with_name(".b.S.swp").write_text("x", "utf-8")
+    source.with_name("b.pyc").write_text("x", "utf-8")
+    assert kept.state() == states[-1]
+    (tmp_path / "releases.yml").write_text("", "utf-8")
+    monkeypatch.setenv("TRAMPLAB_DATA", str(tmp_path))
+    assert kept.state() != states[-1]
+
+
+def test_sources_changed_meanwhile(grid, monkeypatch, tmp_path):
+    states = iter(["before", "after"])
+    monkeypatch.setattr(kept, "state", lambda: next(states))
+    status, out, err = grid(*SMALL, "--quiet", "--out", tmp_path / "rows.csv")
+    assert (status, out, err) == (
+        2,
+        "",
+        "tramplab: the sources were changed while the grid was running; run it again.\n",
+    )
+    assert not (tmp_path / "rows.csv").exists()
+
+
+def test_what_nobody_came_back_to_is_removed(cache):
+    unit = Unit("arm64", "ops", LATEST, 1, (1,))
+    for state in ("old", "new"):
+        kept.Kept(state).save(unit, ["hook"], rows.Answer((("ops",),)))
+    week = time.time() - 8 * 24 * 3600
+    os.utime(cache / "grid-old", (week, week))
+    kept.Kept("now")
+    assert not (cache / "grid-old").exists() and kept.Kept("new").has(unit)
+
+
+@with_processes
+def test_a_worker_that_dies_is_a_sentence(cache):
+    """Killed from outside, as when memory is short: which signal, at what, and what to do."""
+    with jobs.shared(rows.of, cells.units(("arm64",), ("ops",)), 1, command.REMEDY) as answers:
+        next(answers)
+        workers, _ = children(os.getpid())
+        (worker,) = workers
+        os.kill(worker, signal.SIGKILL)
+        with pytest.raises(TramplabError, match=r"ended by SIGKILL at ops on arm64 v7.2, . arguments; .* same command"):
+            list(answers)
+    assert not workers & running()
+
+
+def test_what_a_worker_cannot_do_is_its_sentence(cache):
+    unit = Unit("arm64", "opps", LATEST, 1, (1,))
+    complains = pytest.raises(TramplabError, match="unknown hook 'opps'; did you mean ops")
+    with jobs.shared(rows.of, [unit], 2, command.REMEDY) as answers, complains as e:
+        list(answers)
+    assert e.value.__cause__ is None

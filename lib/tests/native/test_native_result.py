@@ -1,0 +1,150 @@
+"""Native times told: circumstances, saved results, the command."""
+
+import json
+
+import pytest
+
+from support.hosts import error, host_isa
+from tramplab import native
+from tramplab.native import command, host
+from tramplab.native.result import Result
+from tramplab.trampolines import shapes
+
+# --- The circumstances
+
+
+@pytest.mark.parametrize(
+    "cpuinfo, model",
+    [
+        ("processor\t: 0\nmodel name\t: A CPU\ncpu family\t: 25\nmodel\t\t: 1\n", "A CPU, family 25, model 1"),
+        ("processor\t: 0\nhart\t\t: 1\nuarch\t\t: sifive,u74-mc\n", "uarch sifive,u74-mc"),
+        ("nothing\n", "unknown"),
+    ],
+)
+def test_cpu_models(monkeypatch, cpuinfo, model):
+    monkeypatch.setattr(host, "_read", lambda _: "")
+    assert host.cpu_model(cpuinfo) == model
+
+
+@pytest.mark.parametrize(
+    "cpuinfo, maker",
+    [
+        ("vendor_id\t: GenuineIntel\nmodel name\t: A CPU\n", "GenuineIntel"),
+        ("CPU implementer\t: 0x61\nCPU part\t: 0x023\n", "0x61"),
+        ("uarch\t\t: spacemit,x60\nmvendorid\t: 0x710\n", "spacemit"),
+        ("mvendorid\t: 0x489\n", "0x489"),
+        ("", "unknown"),
+    ],
+)
+def test_makers(cpuinfo, maker):
+    assert host.vendor(cpuinfo) == maker
+
+
+def test_what_a_machine_says_of_itself_is_words_of_a_sentence():
+    assert host.plain("A\x00B\n C\t" + "d" * 90) == "A B C " + "d" * 37 + "..."
+
+
+def test_every_circumstance_has_its_warning():
+    quiet = {"virtualised": "no", "governor": "performance", "smt": "off", "load": 0.1, "cpus": 2}
+    assert host.warnings(quiet) == []
+    for change, word in (
+        ({"virtualised": "KVM"}, "(KVM)"),
+        ({"governor": "powersave"}, "powersave"),
+        ({"governor": "unknown"}, "not to be seen"),
+        ({"smt": "on"}, "sibling"),
+        ({"load": 1.5}, "load was 1.5"),
+    ):
+        (said,) = host.warnings({**quiet, **change})
+        assert word in said
+
+
+# --- Saved results
+
+ROW = {
+    "hook": "ops", "ns_min": 1.5, "ns_q1": 2, "ns_median": 2, "ns_q3": 3, "ns_over": 0.5, "cycles_over": 2.0,
+    "ratio_direct": None, "windows": [1.5, 1.6], "steady": True, "agreed": False,
+}
+CLOCK = (0.25, 0.25)
+
+
+def test_a_saved_result_comes_back(tmp_path):
+    result = Result((ROW,), CLOCK, ("a warning",), ("a failure",), {"cpu": "x", "pinned to": None})
+    result.save(tmp_path / "r.json")
+    assert native.load(tmp_path / "r.json") == result and [p.name for p in tmp_path.iterdir()] == ["r.json"]
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        (None, "cannot read"),
+        ("{", "is not JSON"),
+        ("[]", "is no native result of this edition"),
+        ('{"format": 0}', "is no native result of this edition"),
+        ('{"format": 1, "rows": []}', "which tells whether windows agree"),
+        ('{"format": 2}', "damaged"),
+        ('{"format": 2, "rows": [], "clock": [], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
+        ('{"format": 2, "rows": [{"hook": "a"}], "clock": [], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
+        ('{"format": 2, "rows": 3, "clock": [], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
+        (Result((ROW,), (0.25,), (), (), {}).as_json(), "damaged"),
+    ],
+)
+def test_a_file_that_is_no_result_is_one_sentence(tmp_path, text, said):
+    file = tmp_path / "r.json"
+    if text is not None:
+        file.write_text(text, "utf-8")
+    assert said in error(lambda: native.load(file))
+
+
+def test_a_result_that_cannot_be_saved_is_one_sentence(tmp_path):
+    assert "cannot write" in error(lambda: Result((ROW,), CLOCK, (), (), {}).save(tmp_path / "nowhere" / "r.json"))
+
+
+# --- The command
+
+
+def main(*words: str) -> None:
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    command.add(parser.add_subparsers())
+    args = parser.parse_args(words)
+    args.command(args)
+
+
+def test_the_command_prints_a_narrow_table(capsys):
+    host_isa()
+    main("native", "direct", "direct+ops:10", "--rounds", "2", "--windows", "1")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 72
+    assert [line.split()[:2] for line in lines[2:5]] == [["none", "?"], ["direct", "?"], ["direct+ops:10", "?"]]
+    assert lines[3].split()[-1] == "1.00" and any(line.startswith("cpu: ") for line in lines)
+    assert "not quiet enough: in 1 window no hook has had the same least time in 3." in " ".join(lines)
+
+
+def test_the_command_saves_and_prints_json(capsys, tmp_path):
+    host_isa()
+    main("native", "--shapes", "--rounds", "1", "--windows", "1", "--json", "--save", str(tmp_path / "r.json"))
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads((tmp_path / "r.json").read_text("utf-8")) and len(printed["rows"]) == 1 + len(shapes.GRID)
+    assert printed["provenance"]["command"].startswith("tramplab ")
+
+
+@pytest.mark.parametrize(
+    "words, said", [
+        (("--rounds", "many"), "--rounds is a whole number"),
+        (("--windows", "2.5"), "--windows is a whole number"),
+        (("ops", "--shapes"), "leave the hooks out"),
+        (("ops", "--keep"), "leave hooks and --shapes out"),
+    ]
+)
+def test_the_commands_bad_input(words, said):
+    assert said in error(lambda: main("native", *words))
+
+
+def test_a_failed_hook_is_the_commands_error_after_its_table(monkeypatch, capsys, tmp_path):
+    """What ran is printed and saved all the same."""
+    fake = Result(({**ROW, "hook": "none"},), CLOCK, ("careful",), ("direct crashed natively: SIGILL at x.",), {"cpu": "a"})
+    monkeypatch.setattr(command, "time_hooks", lambda *_, **__: fake)
+    file = tmp_path / "r.json"
+    assert error(lambda: main("native", "--save", str(file))) == "direct crashed natively: SIGILL at x."
+    assert "careful" in capsys.readouterr().out and native.load(file).failures == fake.failures

@@ -1,0 +1,199 @@
+"""One clear sentence for whatever goes wrong in the native child, and for what it is asked in vain."""
+
+import dataclasses
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.children import ended
+from support.hosts import error, every_isa, host_isa, runner
+from tramplab import isa as isas
+from tramplab import native
+from tramplab.native import host, run, script, states
+from tramplab.native.script import TimingPlan
+from tramplab.native.states import Region
+
+# --- What goes wrong in the child
+
+#: Code that is no instruction, that reads address zero, and that jumps to itself.
+BAD = {
+    "x86_64": {"SIGILL": "0f0b", "SIGSEGV": "488b042500000000", "hang": "ebfe"},
+    "arm64": {"SIGILL": "00000000", "SIGSEGV": "090080d2200140f9", "hang": "00000014"},
+    "riscv64": {"SIGILL": "00000000", "SIGSEGV": "03350000", "hang": "6f000000"},
+}
+
+
+def spoilt(isa: str, what: str, hooks=("ops", "direct", "ops:2"), bad="direct"):
+    """A subject in which one hook's traced function begins with a bad instruction; and where."""
+    record = isas.get(isa)
+    subject = states.subject(record, "v7.2", {h: states.hook(h) for h in hooks}, 1)
+    at = states.boot(record, "v7.2").function("one_arg").site.body
+    code = bytes.fromhex(BAD[isa][what])
+    text = next(r for r in subject.regions if r.address <= at < r.address + len(r.data))
+    before = text.data[at - text.address :][: len(code)]
+
+    def spoil(s):
+        return dataclasses.replace(s, patches=(*s.patches, (at, before, code))) if s.name == bad else s
+
+    return dataclasses.replace(subject, states=tuple(map(spoil, subject.states)))
+
+
+@every_isa
+@pytest.mark.parametrize("what", ["SIGILL", "SIGSEGV", "hang"])
+def test_a_hook_that_dies_is_one_sentence_and_the_others_still_run(isa, what):
+    out = run.run(spoilt(isa, what), TimingPlan(limit_ms=600), runner(isa))
+    (why,) = out.failures
+    assert "\n" not in why and why.startswith("direct ") and "one_arg+0x" in why
+    assert ("hangs" if what == "hang" else what) in why
+    assert list(out.answers.check) == ["none", "ops", "ops:2"] and out.answers.done
+
+
+def test_a_hook_that_dies_while_it_is_timed():
+    """The others are timed in a new child."""
+    isa = host_isa()
+    subject = spoilt(isa.name, "SIGILL", ("ops", "direct"))
+    out = run.run(subject, TimingPlan(rounds=3, batch_ns=1000, warm=5))
+    assert len(out.failures) == 1 and list(out.answers.time) == ["none", "ops", "-"]
+    assert all(len(v) == 3 for v in out.answers.time.values())
+
+
+def test_without_a_baseline_there_is_nothing():
+    isa = host_isa()
+    assert "none crashed natively: SIGILL" in error(
+        lambda: run.run(spoilt(isa.name, "SIGILL", ("ops",), "none"), TimingPlan())
+    )
+
+
+def test_memory_that_may_not_be_executed_is_one_sentence():
+    """A kernel that refuses mprotect(PROT_EXEC) for memory that was writable (PR_SET_MDWE, Linux 6.3)."""
+    isa = host_isa()
+    refuse = "ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) and sys.exit(77)"
+    hardened = f"import ctypes, os, sys; {refuse}; os.execv(sys.argv[1], sys.argv[1:])"
+    subject = states.subject(isa, "v7.2", {}, 1)
+    message = error(lambda: run.run(subject, TimingPlan(), (sys.executable, "-c", hardened)))
+    if "status 77" in message:
+        pytest.skip("this kernel cannot refuse executable memory (PR_SET_MDWE needs Linux 6.3)")
+    assert message.startswith(
+        "this system does not let a process execute memory that it has written (Permission denied at 0x"
+    )
+
+
+def test_memory_that_cannot_be_mapped_is_one_sentence():
+    """Where something lies already: here, the child itself."""
+    isa = host_isa()
+    subject = states.subject(isa, "v7.2", {}, 1)
+    taken = dataclasses.replace(subject, regions=(*subject.regions, Region(run.CHILD_BASE, False, bytes(8))))
+    assert error(lambda: run.run(taken, TimingPlan())).startswith(
+        f"the lab kernel cannot be mapped at {run.CHILD_BASE:#x} (File exists)"
+    )
+
+
+def test_a_refused_cpu_is_a_warning():
+    host_isa()
+    result = native.time_hooks(["direct"], rounds=1, windows=1, cpu=8000)
+    assert result.provenance["pinned to"] is None and len(result.rows) == 2
+    assert any(w.startswith("the run could not be kept on CPU 8000 (") for w in result.warnings)
+
+
+def test_too_much_for_the_child_is_one_sentence():
+    isa = host_isa()
+    subject = states.subject(isa, "v7.2", {}, 1)
+    many = tuple(dataclasses.replace(subject.states[0], name=f"n{i}") for i in range(300))
+    assert "ask for fewer hooks" in error(lambda: run.run(dataclasses.replace(subject, states=many), TimingPlan()))
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (("/nowhere/qemu",), "/nowhere/qemu cannot be started (No such file or directory)"),
+        (("sh", "-c", "kill -9 $$"), "ended without an answer (by SIGKILL)"),
+        (("sh", "-c", "echo oh no >&2; exit 5"), "ended without an answer (status 5): oh no"),
+    ],
+)
+def test_a_child_that_does_not_start_is_one_sentence(words, said):
+    isa = host_isa()
+    assert said in error(lambda: run.run(states.subject(isa, "v7.2", {}, 1), TimingPlan(), words))
+
+
+def test_a_child_that_is_deaf_is_ended(monkeypatch):
+    isa = host_isa()
+    monkeypatch.setattr(run, "PATIENCE", 0.2)
+    assert "did not end within 0.2 s" in error(
+        lambda: run.run(states.subject(isa, "v7.2", {}, 1), TimingPlan(), ("sh", "-c", "exec sleep 9"))
+    )
+
+
+def test_no_child_outlives_its_parent(tmp_path):
+    """Here, one that hangs for good and has an hour to do so."""
+    isa = host_isa()
+    words = tmp_path / "words"
+    words.write_text(script.script(spoilt(isa.name, "hang", ("ops",), "none"), TimingPlan(limit_ms=3_600_000)), "utf-8")
+    popen = "p = subprocess.Popen(sys.argv[1], stdin=open(sys.argv[2]))"
+    start = f"import subprocess, sys; {popen}; print(p.pid, flush=True); p.wait()"
+    parent = subprocess.Popen([sys.executable, "-c", start, run.child(isa), words], stdout=subprocess.PIPE)
+    with parent:
+        child = int(parent.stdout.readline())
+        deadline = time.monotonic() + 120
+        while not ticks(child) and time.monotonic() < deadline:  # until it is in the loop
+            time.sleep(0.01)
+        assert ticks(child)
+        parent.kill()
+        parent.wait()
+        outlived = not ended({child})
+        if outlived:
+            os.kill(child, signal.SIGKILL)
+        assert not outlived
+
+
+def ticks(process: int) -> int:
+    """How long a process has run, in the kernel's ticks."""
+    return int(Path(f"/proc/{process}/stat").read_text("utf-8").rsplit(")", 1)[1].split()[11])
+
+
+# --- Bad input
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda: native.time_hooks(["opps"]), "unknown hook 'opps'; did you mean ops"),
+        (lambda: native.time_hooks(["ops:x"]), "not 'ops:x'"),
+        (lambda: native.time_hooks(["ops:0"]), "0 callbacks cannot be attached"),
+        (lambda: native.time_hooks(["direct:2"]), "takes one callback, not 2"),
+        (lambda: native.time_hooks(release="v9.9"), "unknown release"),
+        (lambda: native.time_hooks(rounds=0), "1 to 20000 rounds, not 0"),
+        (lambda: native.time_hooks(windows=0), "1 to 1000 windows, not 0"),
+        (lambda: native.time_hooks(args=7), "0 to 6 arguments, not 7"),
+    ],
+)
+def test_bad_input_is_one_sentence(call, said):
+    host_isa()
+    assert said in error(call)
+
+
+@pytest.mark.parametrize(
+    "system, machine, said",
+    [
+        ("Darwin", "arm64", "native runs need Linux, not Darwin"),
+        ("Windows", "AMD64", "native runs need Linux, not Windows"),
+        ("Linux", "armv7l", "no native run for armv7l"),
+        ("Linux", "i686", "no native run for i686"),
+    ],
+)
+def test_a_host_without_native_support_is_one_sentence(monkeypatch, system, machine, said):
+    monkeypatch.setattr(platform, "system", lambda: system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    assert said in error(native.time_hooks)
+
+
+@pytest.mark.parametrize("machine, isa", [("x86_64", "x86_64"), ("aarch64", "arm64"), ("riscv64", "riscv64")])
+def test_the_hosts_isa(monkeypatch, machine, isa):
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    assert host.isa().name == isa

@@ -1,0 +1,20 @@
+"""What the tests of claims have in common."""
+
+import pytest
+
+from support.some_claims import SMALL
+from tramplab.publish.claims import claims, verdict
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A file of two claims and no judges; returns a function that replaces the file's text."""
+
+    def write(text):
+        parsed = claims.parse(text)
+        monkeypatch.setattr(claims, "read", lambda: parsed)
+
+    monkeypatch.setattr(verdict, "_JUDGES", {})
+    monkeypatch.setattr(verdict, "_VERDICTS", {})
+    write(SMALL)
+    return write

@@ -1,0 +1,304 @@
+"""What each kind of chart shows and where: bars, lines, pairs, heat maps, state strips, waterfalls."""
+
+import itertools
+import math
+import re
+from collections import Counter
+
+import pandas as pd
+import pytest
+
+from support.charts import (
+    FATES,
+    ISAS,
+    LIFE,
+    STEPS,
+    Seen,
+    bar_rows,
+    both_layouts,
+    box,
+    change_rows,
+    elements,
+    fate_rows,
+    heat_rows,
+    line_rows,
+    marks,
+    overlap,
+    pair_rows,
+    picture,
+    strip_rows,
+    texts,
+)
+from tramplab.errors import TramplabError
+from tramplab.publish.figures import chart
+from tramplab.publish.figures.chart import heat, heat_map, lines, scatter, stacked_bars, state_strip, theme, waterfall
+from tramplab.publish.figures.chart.text import number, signed
+
+# -- stacked bars
+
+
+@both_layouts
+def test_bars_end_in_their_total(layout):
+    rows = bar_rows()
+    ends: dict[tuple[str, str], Seen] = {}
+    for mark in marks(picture("bars", layout), "bar"):
+        isa, hook = mark.get("aria-label").split("; ")[:2]
+        ends[isa, hook] = max(mark, ends.get((isa, hook), mark), key=lambda seen: seen.rectangle()[2])
+    for (isa, hook), total in rows.groupby(["isa", "hook"])["instructions"].sum().items():
+        _, top, right, bottom = ends[isa, hook].rectangle()
+        (label,) = [t for t in texts(picture("bars", layout)) if 0 < t.x - right < 9 and top < t.y < bottom + 2]
+        assert label.text == str(total)
+
+
+def test_the_colours_of_components_are_their_own_and_others_get_spare_ones():
+    drawing = stacked_bars("instructions")(bar_rows())
+    assert {mark.get("fill") for mark in marks(drawing.svg(), "bar")} == set(chart.COLOURS.values())
+    colours = [chart.colour(part, ["site", "fix-up", "retry"]) for part in ("site", "fix-up", "retry")]
+    assert len(set(colours)) == 3 and not set(colours[1:]) & set(chart.COLOURS.values())
+
+
+@pytest.mark.parametrize("kind, rows", [(stacked_bars, bar_rows), (waterfall, change_rows)])
+def test_scales_are_shared_or_independent(kind, rows):
+    options = () if kind is stacked_bars else ("change",)
+    for shared, said in ((True, "shared"), (False, "independent")):
+        assert kind("instructions", *options, shared=shared)(rows()).wide["resolve"]["scale"]["x"] == said
+
+
+def test_a_bar_stands_in_the_same_line_of_every_panel():
+    rows = bar_rows()
+    lacking = rows[(rows["isa"] != "arm64") | (rows["hook"] != "ops")]
+    svg = stacked_bars("instructions")(lacking).svg()
+    heights = {mark.get("aria-label").split("; ")[1]: set() for mark in marks(svg, "bar")}
+    for mark in marks(svg, "bar"):
+        heights[mark.get("aria-label").split("; ")[1]].add(mark.rectangle()[1])
+    assert [len(places) for places in heights.values()] == [1, 1, 1]
+    assert Counter(text.text for text in texts(svg))["none"] == 1  # so one panel's names do for all
+
+
+def test_panels_with_names_of_their_own_print_them():
+    rows = bar_rows().assign(hook=lambda frame: frame["hook"] + " " + frame["isa"])
+    printed = Counter(text.text for text in texts(stacked_bars("instructions")(rows).svg()))
+    assert {printed[f"none {isa}"] for isa in ISAS} == {1}
+
+
+# -- lines
+
+
+@pytest.mark.parametrize("kind", ["lines", "lines, log"])
+@both_layouts
+def test_names_stand_right_of_their_lines_in_the_order_of_their_ends(kind, layout):
+    points = marks(picture(kind, layout), "point")
+    for isa in ISAS:
+        here = {}  # by line, its last point
+        for point in points:
+            panel, name, count, _ = point.get("aria-label").split("; ")
+            if panel == isa and (name not in here or int(count) > here[name][0]):
+                here[name] = (int(count), point)
+        ends = {name: point for name, (_, point) in here.items()}
+        right, top = max(p.x for p in ends.values()), min(p.y for p in ends.values()) - 20
+        labels = [t for t in texts(picture(kind, layout)) if right < t.x < right + 60 and top < t.y < top + 200]
+        labels = [t for t in labels if any(t.text in name for name in ends)]
+        by_end = sorted(ends, key=lambda name: ends[name].y)
+        assert " ".join(t.text for t in sorted(labels, key=lambda t: t.y)) == " ".join(by_end)
+
+
+@pytest.mark.parametrize("kind, scale", [("lines", float), ("lines, log", math.log)])
+@pytest.mark.parametrize("axis, field", [("x", "over"), ("y", "value")])
+def test_points_are_where_their_numbers_are(kind, scale, axis, field):
+    """In a panel, pixels grow with the number, or with its logarithm: two points fix where all others must be."""
+    for isa in ISAS:
+        points = [p for p in marks(picture(kind), "point") if p.get("aria-label").startswith(isa)]
+        numbers = [
+            re.search({"over": r"; (\d+); ", "value": r": (\d+)$"}[field], p.get("aria-label"))[1] for p in points
+        ]
+        pairs = [(scale(float(n)), getattr(p, axis)) for n, p in zip(numbers, points, strict=True)]
+        (low, start), (high, end) = min(pairs), max(pairs)
+        assert low < high and abs(end - start) > 60
+        assert all(abs(start + (n - low) / (high - low) * (end - start) - pixel) < 0.6 for n, pixel in pairs)
+
+
+@both_layouts
+def test_pairs_of_equal_numbers_lie_on_the_diagonal_and_bands_hold_their_points(layout):
+    rows = pair_rows()
+    rows["predicted"] = rows["measured"] * rows["core"].map({"Cortex-A72": 1, "a core with a longer name": 2})
+    svg = scatter("predicted", "measured", "case", "core")(rows).svg(layout)
+    for isa in ISAS:
+        points = [p for p in marks(svg, "pair") if p.get("aria-label").startswith(isa)]
+        equal = {round(p.x + p.y, 1) for p in points if "Cortex" in p.get("aria-label")}
+        double = {round(p.x + p.y, 1) for p in points if "Cortex" not in p.get("aria-label")}
+        assert max(equal) - min(equal) < 0.3 and max(double) - min(double) < 0.3
+        assert min(equal) - max(double) > 5  # what is predicted too large is above the line
+    ends = [seen for seen in elements(picture("pairs", layout)) if seen.element.tag.endswith("}line")]
+    bands = [
+        (e.x, e.y, e.y + float(e.get("y2"))) for e in ends if e.get("x2") == "0" and e.get("stroke-width") == "1.5"
+    ]
+    points = marks(picture("pairs", layout), "pair")
+    assert len(points) == 30
+    for p in points:
+        assert any(abs(x - p.x) < 0.1 and min(a, b) - 0.1 <= p.y <= max(a, b) + 0.1 for x, a, b in bands), p.get(
+            "aria-label"
+        )
+
+
+def test_one_scale_for_all_panels_or_one_each():
+    """Each on its own scale, the largest numbers of all panels are equally high; on one scale they are not."""
+    rows = line_rows()
+    rows["instructions"] *= rows["isa"].map({"x86_64": 1, "arm64": 2, "riscv64": 3})
+    for shared in (True, False):
+        points = marks(lines("instructions", over="callbacks", shared=shared)(rows).svg(), "point")
+        tops = [min(p.y for p in points if p.get("aria-label").startswith(isa)) for isa in ISAS]
+        assert (max(tops) - min(tops) > 100) == shared and (max(tops) - min(tops) < 1) != shared
+
+
+def test_axes_print_the_counts_themselves_first_and_last_always():
+    for kind, layout, counts in (
+        ("lines, log", "narrow", (1, 2, 4, 8, 16, 32)),
+        ("lines, log", "wide", (1, 2, 4, 8, 32)),
+        ("lines", "wide", (1, 8, 16, 32)),
+    ):
+        printed = [text for text in texts(picture(kind, layout)) if text.text in {"1", "2", "4", "8", "16", "32"}]
+        assert Counter(text.text for text in printed) == {str(n): 3 for n in counts}
+        at = {(t.text, round(t.x), round(t.y)) for t in printed}
+        points = {(p.get("aria-label").split("; ")[2], round(p.x)) for p in marks(picture(kind, layout), "point")}
+        assert all(any(abs(x - other) <= 6 for count, other in points if count == text) for text, x, _ in at)
+
+
+def test_lines_differ_in_more_than_colour():
+    assert len({tuple(dash) for _, dash, _ in theme.SERIES}) == len({shape for *_, shape in theme.SERIES}) == 6
+
+
+# -- heat maps
+
+
+@both_layouts
+def test_every_cell_has_its_number_or_a_dash(layout):
+    rows = heat_rows()
+    drawing = heat_map("loads")(rows)
+    missing = len(ISAS) * 4 * 5 - rows["loads"].notna().sum()
+    inside = [t for t in texts(drawing.svg(layout)) if re.fullmatch(r"\d+|\N{EN DASH}", t.text)]
+    assert Counter(t.text for t in inside) == Counter(map(number, rows["loads"].dropna())) + Counter(
+        "\N{EN DASH}" * missing
+    )
+    for mark in marks(drawing.svg(layout), "cell"):
+        left, top, right, bottom = mark.rectangle()
+        (text,) = [t for t in inside if left < t.x < right and top < t.y < bottom]
+        value = mark.get("aria-label").rpartition(": ")[2]
+        assert text.text == (value if value != "no number" else "\N{EN DASH}")
+        assert bottom - top >= 20 and right - left >= 6 * len(text.text) + 4
+
+
+def shades(frame: pd.DataFrame, **options) -> list[int]:
+    return [row["shade"] for row in heat_map("loads", **options)(frame).rows]
+
+
+def test_shades_grow_with_the_number_in_the_chart_or_in_the_row():
+    rows = pd.DataFrame(
+        {"isa": "arm64", "hook": list("aaabbb"), "release": list("xyz") * 2, "loads": [0, 1, 2, 0, 50, 100]}
+    )
+    assert shades(rows) == [1, 1, 1, 1, 4, 6]
+    assert shades(rows, per_row=True) == [1, 4, 6, 1, 4, 6]
+    assert shades(rows.assign(loads=7)) == [1] * 6  # nothing to tell apart
+
+
+def test_names_of_columns_are_written_upright_where_they_do_not_fit():
+    frame = heat_rows().assign(release=lambda rows: "releases-" + rows["release"].str.replace(".", ""))
+    for layout, turned in (("wide", []), ("narrow", [f"releases-{r}" for r in ("v515", "v61", "v64", "v612", "v616")])):
+        printed = texts(heat_map("loads", rows="isa", facet="hook")(frame).svg(layout))
+        assert sorted({t.text for t in printed if t.upright}) == sorted(turned)
+        clashes = [(a.text, b.text) for a, b in itertools.combinations(printed, 2) if overlap(box(a), box(b))]
+        assert clashes == []
+
+
+@both_layouts
+def test_letters_stand_in_their_cells_and_are_explained_below(layout):
+    svg, rows = picture("heat, letters", layout), fate_rows()
+    printed = texts(svg)
+    for mark in marks(svg, "letter"):
+        left, top, right, bottom = mark.rectangle()
+        said = mark.get("aria-label").split("; ")[-1]
+        (letter,) = [t.text for t in printed if left < t.x < right and top < t.y < bottom]
+        assert letter == FATES[said.removeprefix("fate: ")]
+    used = list(dict.fromkeys(rows["fate"]))
+    explained = [t.text for t in printed if " = " in t.text]
+    assert sorted(explained) == sorted(f"{FATES[fate]} = {fate}" for fate in used)
+    assert len({mark.get("fill") for mark in marks(svg, "letter")}) == len(used)
+    names = Counter(t.text for t in printed)
+    assert names["rax"] == names["x9"] == names["t0"] == 1, "a panel has its own rows"
+    assert names[heat.MISSING] == (rows["isa"] == "riscv64").sum() / 3, "a hook that an ISA lacks"
+
+
+def test_a_word_without_a_letter_is_refused():
+    with pytest.raises(TramplabError, match="no letter stands for 'gone'; add it to letters="):
+        heat_map("fate", "register", "hook", letters=FATES)(fate_rows().assign(fate="gone"))
+
+
+# -- state strips
+
+
+@both_layouts
+def test_equal_states_are_one_block_and_others_are_apart(layout):
+    rectangles = {}
+    for mark in marks(picture("strip", layout), "state"):
+        isa, step, lane, _ = mark.get("aria-label").split("; ")
+        rectangles[isa, lane, STEPS.index(step)] = mark.rectangle()
+    start, end = (0, 2) if layout == "wide" else (1, 3)
+    for (isa, lane, i), here in rectangles.items():
+        if i + 1 < len(STEPS):
+            gap = rectangles[isa, lane, i + 1][start] - here[end]
+            assert gap < 0 if LIFE[lane][i] == LIFE[lane][i + 1] else gap > 1, (isa, lane, i)
+
+
+@both_layouts
+def test_every_run_of_states_has_one_label_inside(layout):
+    svg = picture("strip", layout)
+    letters = dict(t.text.split(" = ") for t in texts(svg) if " = " in t.text)
+    blocks: dict[tuple, list] = {}
+    for mark in marks(svg, "state"):
+        isa, step, lane, state = mark.get("aria-label").split("; ")
+        i, state = STEPS.index(step), state.removeprefix("state: ")
+        first = next(n for n in range(i, -1, -1) if n == 0 or LIFE[lane][n - 1] != state)
+        blocks.setdefault((isa, lane, first, state), []).append(mark.rectangle())
+    for (*_, state), parts in blocks.items():
+        left, top, right, bottom = (
+            f(side) for f, side in zip((min, min, max, max), zip(*parts, strict=True), strict=True)
+        )
+        inside = [t for t in texts(svg) if left < t.x < right and top < t.y < bottom]
+        label = "".join(t.text for t in sorted(inside, key=lambda t: t.y))
+        assert letters.get(label, label).replace(" ", "") == state.replace(" ", "")
+        assert all(left <= box(t)[0] and box(t)[2] <= right for t in inside)
+    # not a: that is what the steps speak of
+    assert letters == ({"b": "ftrace_trampoline[0]"} if layout == "narrow" else {})
+
+
+def test_states_keep_their_colour_in_every_chart_that_is_given_the_same_list():
+    def colours(rows, **options):
+        made = state_strip(**options)(rows)
+        return {m.get("aria-label").rpartition(": ")[2]: m.get("fill") for m in marks(made.svg(), "state")}
+
+    rows, late = strip_rows(), strip_rows()[lambda frame: frame["lane"] == "count"]
+    names = ("0", "1", "2")
+    assert colours(late, states=names) == {k: v for k, v in colours(rows, states=names).items() if k in names}
+    assert colours(late) != {k: v for k, v in colours(rows).items() if k in names}  # without the list, the first wins
+    assert colours(rows, quiet=("0",))["0"] == "#ececec"
+
+
+# -- waterfalls
+
+
+@both_layouts
+def test_changes_lead_from_the_first_total_to_their_sum(layout):
+    rows = change_rows()
+    svg = waterfall("instructions", step="change", end="now")(rows).svg(layout)
+    printed = Counter(text.text for text in texts(svg))
+    for isa in ISAS:
+        first, *changes = rows.loc[rows["isa"] == isa, "instructions"]
+        for text in (number(first), *map(signed, changes), number(first + sum(changes))):
+            assert printed[text] >= 1, (isa, text)
+    assert printed["now"] == (1 if layout == "wide" else 3)
+    for isa in ISAS:
+        bars = [m for m in marks(svg, "step") if m.get("aria-label").startswith(isa)]
+        values = [float(m.get("aria-label").rpartition(": ")[2]) for m in bars]
+        # from where to where on the axis: a falling bar ends at its left
+        ways = [(m.rectangle()[0], m.rectangle()[2])[:: 1 if v >= 0 else -1] for m, v in zip(bars, values, strict=True)]
+        assert all(abs(end - start) < 1 for (_, end), (start, _) in itertools.pairwise(ways))
+        assert [m.get("fill-opacity") == "0" for m in bars] == [v < 0 for v in values]  # falling bars are hollow

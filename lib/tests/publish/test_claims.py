@@ -1,0 +1,239 @@
+"""The claims: the file, and the judges with what they rest on."""
+
+import html
+import itertools
+import json
+import re
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from support.some_claims import IDS, JUDGED, SMALL, changed
+from tramplab.errors import TramplabError
+from tramplab.paths import checkout
+from tramplab.publish.claims import claims, ledger, verdict
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE
+from tramplab.publish.claims.verdict import Verdict
+
+#: The message-ids that are known; no other may appear.
+MESSAGES = {
+    "20191022175052.frjzlnjjfwwfov64@ast-mbp.dhcp.thefacebook.com",
+    "20191022170430.6af3b360@gandalf.local.home",
+    "20191022215841.2qsmhd6vxi4mwade@ast-mbp.dhcp.thefacebook.com",
+    "20191022234921.n5nplxlyq25mksxg@ast-mbp.dhcp.thefacebook.com",
+    "YICbK5JLqRXnjgEW@krava",
+    "20210421211706.3589473e@oasis.local.home",
+    "20221108220651.24492-1-revest@chromium.org",
+    "20240306165904.108141-1-puranjay12@gmail.com",
+    "Zenx_Q0UiwMbSAdP@FVFF77S0Q05N",
+}
+
+
+# -- the file
+
+
+def test_every_claim_is_there_under_its_id():
+    assert list(claims.read()) == IDS and len(IDS) == 53
+    assert claims.addresses() == [f"book/claims.html#{claim_id}" for claim_id in IDS]
+
+
+@pytest.mark.parametrize("claim_id", IDS)
+def test_a_claim_can_be_understood_by_itself(claim_id):
+    claim = claims.get(claim_id)
+    for text in (claim.said, claim.judged_by):
+        assert text.endswith(".") and len(text) > 15 and text.count(". ") <= 2
+    assert claim.threads and all(thread.people for thread in claim.threads)
+    assert set(claim.messages) <= MESSAGES
+
+
+def test_every_known_message_is_given():
+    assert {m for claim in claims.read().values() for m in claim.messages} == MESSAGES
+
+
+def test_claims_of_one_chapter_stand_together():
+    chapters = [claim.chapter for claim in claims.read().values()]
+    assert [chapter for chapter, _ in itertools.groupby(chapters)] == list(dict.fromkeys(chapters))
+    assert len(set(chapters)) == 5
+
+
+def test_a_small_file_is_read():
+    first, second = claims.parse(SMALL).values()
+    assert (first.said, first.source, first.messages) == (
+        "It is <b>&.",
+        "A thread, May 2021, with Ann and Bob",
+        ("1@x",),
+    )
+    assert (second.source, second.messages, second.expect) == ("A thread, May 2021, said by Bob", ("2@x",), HOLDS)
+    assert (first.chapter_title, first.expect, first.on) == ("The first chapter", "", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("id: x2", "id: x1", "the id x1 is given twice"),
+        ("id: x1", "id: One", "a letter and a number, such as v1, not 'One'"),
+        (
+            "id: x1, chapter: one, thread: S",
+            "id: x1, chaptr: one, thread: S",
+            "unknown key 'chaptr'; did you mean chapter",
+        ),
+        (
+            "id: x1, chapter: one, thread: S",
+            "id: x1, chapter: ome, thread: S",
+            "x1: unknown chapter .* did you mean one",
+        ),
+        ("id: x1, chapter: one, thread: S", "id: x1, chapter: one, thread: T", "x1: unknown thread 'T'. Known: S."),
+        ("expect: holds", "expect: hold", "x2: unknown verdict 'hold'; did you mean holds"),
+        ("expect: holds", "expect: depends", "x2: expect: depends needs depends_on:"),
+        ("expect: holds", "expect: holds, depends_on: the ISA", "x2: expect: depends needs depends_on:, and no other"),
+        ("expect: holds", "expect: not testable here", "x2: expect: not testable here needs why:"),
+        ("said: It was., ", "", "claim number 2 has no said."),
+        ("said: It was.", "said: ''", "said is empty"),
+        ("said: It was.", "said: on", "said is read as True; put it in quotes."),
+        ("date: May 2021, ", "", "thread S has no date."),
+        ("people: [Ann, Bob]", "people: Ann", "people is a list"),
+        ("title: A thread, ", "title: A thread, url: here, ", "thread S: unknown key 'url'"),
+        ("chapters: {one: The first chapter}\n", "", "the file has no chapters."),
+        ("chapters: {one: The first chapter}", "chapters: [one]", "chapters must be a mapping"),
+        ("claims:\n", "claims: [\n", "claims.yml is not YAML"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_sentence(old, new, complaint):
+    with pytest.raises(TramplabError, match=complaint) as refused:
+        claims.parse(changed(old, new))
+    assert str(refused.value).startswith("claims.yml") and "\n" not in str(refused.value)
+
+
+def test_an_unknown_claim_is_named_with_its_neighbours():
+    for function in (claims.get, verdict.judge, ledger.box, ledger.as_text, ledger.as_json):
+        with pytest.raises(TramplabError, match="unknown claim 'k77'; did you mean k7"):
+            function("k77")
+
+
+# -- runs and expectations
+
+
+def test_every_run_says_what_is_expected():
+    assert verdict.problems() == []
+
+
+def test_a_claim_names_the_module_that_judges_it():
+    """In every module of the studies, whether or not anything here has imported it."""
+    folder = checkout() / "lib" / "tramplab" / "studies"
+    found = {
+        name: f"tramplab.studies.{path.parent.name}.{path.stem}"
+        for path in folder.glob("*/*.py")
+        for name in re.findall(r'^@judges\("(\w+)"\)$', path.read_text("utf-8"), re.M)
+    }
+    assert found == {c.id: c.judge for c in claims.read().values() if c.judge}
+
+
+@pytest.mark.parametrize("ask", ["ledger.box('s5').text", "ledger.as_text('s5')", "str(verdict.judge('s5'))"])
+def test_whoever_asks_gets_the_verdict(ask):
+    """Nothing but what is asked has been imported."""
+    code = f"from tramplab.publish.claims import ledger, verdict; print({ask})"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.decode()
+    assert "depends on the ISA" in said and ledger.NOT_JUDGED not in said
+
+
+def test_importing_the_ledger_imports_no_study():
+    imported = "[m for m in sys.modules if m.startswith('tramplab.studies')]"
+    code = f"import sys; from tramplab.publish.claims import ledger; print({imported})"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"
+
+
+def test_what_nothing_judges_has_no_expectation():
+    assert {c.id for c in claims.read().values() if c.expect not in ("", NOT_TESTABLE)} == set(JUDGED)
+
+
+@pytest.mark.parametrize("claim_id", JUDGED)
+def test_a_verdict_gives_its_numbers(claim_id):
+    v = verdict.judge(claim_id)
+    assert v is verdict.judge(claim_id), "a claim is judged once"
+    assert v.because.endswith(".") and v.numbers
+    assert all(isinstance(value, (int, float, str)) for value in v.numbers.values())
+    shown = {n for value in v.numbers.values() for n in re.findall(r"\d+", str(value))}
+    assert shown <= set(re.findall(r"\d+", v.because)), "what is decisive is in the sentence"
+
+
+@pytest.mark.parametrize("claim_id", JUDGED)
+@pytest.mark.parametrize("kind", [HOLDS, FAILS, DEPENDS])
+def test_a_flipped_expectation_is_a_problem_and_is_shown(monkeypatch, claim_id, kind):
+    """Also one that differs only in what it depends on."""
+    old = claims.get(claim_id)
+    on = "the weather" if kind == DEPENDS else ""
+    if (kind, on) == (old.expect, old.on):
+        kind = FAILS
+    wrong = claims.Claim(**{**old.__dict__, "expect": kind, "on": on})
+    flipped = {**claims.read(), claim_id: wrong}
+    monkeypatch.setattr(claims, "read", lambda: flipped)
+    (problem,) = verdict.problems()
+    said = str(verdict.judge(claim_id))
+    assert problem == f"the run says of {claim_id}: {said}; expected was: {verdict.in_words(kind, on)}."
+    shown = ledger.box(claim_id)
+    for text in (shown.text, shown.citation, ledger.as_text(claim_id)):
+        assert f"Not as expected: {problem}" in " ".join(text.split())
+    for page in (shown, ledger.ledger()):
+        assert f'"tl-problem"><strong>Not as expected:</strong> {html.escape(problem)}</p>' in page.html
+    assert json.loads(ledger.as_json(claim_id))["problem"] == problem
+
+
+@pytest.mark.usefixtures("small")
+def test_expectation_and_judge_need_each_other():
+    assert verdict.problems() == ["x2 is expected to be 'holds', but nothing judges it."]
+    verdict.judges("x1")(lambda: Verdict(HOLDS, "Seen."))
+    verdict.judges("x2")(lambda: Verdict(HOLDS, "Seen."))
+    assert verdict.problems() == ["the run says of x1: holds; but claims.yml has no expect: for it."]
+
+
+@pytest.mark.parametrize(
+    ("module", "complaint"),
+    [
+        ("tramplab.studies.nowhere", "x2: there is no module tramplab.studies.nowhere, which judge: names."),
+        ("nowhere.at_all", "x2: there is no module nowhere.at_all, which judge: names."),
+        ("tramplab.errors", r'x2: tramplab.errors has no function with @judges\("x2"\).'),
+    ],
+)
+def test_a_module_that_does_not_judge_is_named(small, module, complaint):
+    small(changed("expect: holds", f"expect: holds, judge: {module}"))
+    with pytest.raises(TramplabError, match=f"claims.yml: {complaint}"):
+        ledger.box("x2")
+
+
+def test_a_judge_of_no_claim_is_a_problem(small):
+    small(changed(", expect: holds", ""))
+
+    @verdict.judges("x3")
+    def stray():
+        return Verdict(HOLDS, "Seen.")
+
+    assert verdict.problems() == ["stray() judges x3, which is no claim."]
+    with pytest.raises(TramplabError, match=r"two functions judge x3: stray, <lambda>\."):
+        verdict.judges("x3")(lambda: None)
+
+
+def test_what_cannot_be_tested_needs_no_judge(small):
+    small(changed("expect: holds", "expect: not testable here, why: It takes a machine."))
+    assert verdict.problems() == []
+    assert str(verdict.judge("x2")) == "not testable here: It takes a machine"
+    assert "1 of 2 claims judged (not testable here 1)." in ledger.as_text()
+    assert "Not testable here: It takes a machine.</strong>" in ledger.ledger().html
+
+
+def test_a_verdict_is_of_a_known_kind():
+    with pytest.raises(TramplabError, match="unknown verdict 'hold'; did you mean holds"):
+        Verdict("hold", "Seen.")
+    for kind, on in ((DEPENDS, ""), (HOLDS, "the ISA")):
+        with pytest.raises(TramplabError, match="on= belongs to the verdicts 'depends'"):
+            Verdict(kind, "Seen.", on=on)
+
+
+def test_nothing_is_decided_without_a_case():
+    with pytest.raises(TramplabError, match="no case to judge"):
+        verdict.across(pd.DataFrame({"isa": [], "truth": []}), {"isa": "the ISA"})
+    with pytest.raises(TramplabError, match="no column truth"):
+        verdict.across(pd.DataFrame({"isa": ["arm64"]}), {"isa": "the ISA"})
+    cases = pd.DataFrame({"isa": ["a", "b"], "truth": [False, False]})
+    assert verdict.across(cases, {"isa": "the ISA"}) == (FAILS, "")

@@ -1,0 +1,299 @@
+"""Figures, citations and permalinks: what a cell shows, and what a reader pastes into a mail."""
+
+import base64
+import dataclasses
+import json
+import re
+import sys
+import types
+
+import pandas as pd
+import pytest
+
+from tramplab import studies
+from tramplab.errors import TramplabError
+from tramplab.paths import checkout, read_yaml
+from tramplab.publish.cite import cite, edition, pages, permalinks
+from tramplab.publish.cite.edition import Edition
+from tramplab.publish.figures import files, picture
+from tramplab.publish.figures.chart import stacked_bars
+from tramplab.publish.figures.figure import Figure, find
+from tramplab.publish.figures.show import cited, show
+from tramplab.publish.table import pivot
+
+CHART = stacked_bars("instructions")
+TABLE = pivot("instructions", index=("isa", "hook"))
+
+
+def rows(hooks=("none", "ops")) -> pd.DataFrame:
+    """Rows of one count; the numbers mean nothing."""
+    frame = pd.DataFrame(
+        [
+            {"isa": isa, "hook": hook, "component": part, "instructions": (i + 1) * (j + 2) * (k + 3)}
+            for i, isa in enumerate(("x86_64", "arm64", "riscv64"))
+            for j, hook in enumerate(hooks)
+            for k, part in enumerate(("site", "core"))
+        ]
+    )
+    frame.attrs["units"] = {"instructions": "n"}
+    return frame
+
+
+def study(*figures: Figure, hooks=("none", "ops")) -> types.ModuleType:
+    """A study as show() sees one: this module with figures and rows of its own."""
+    made = types.ModuleType(__name__)
+    made.__file__ = sys.modules[__name__].__file__
+    made.NAME, made.FIGURES, made.rows = "example", figures, lambda: rows(hooks)
+    return made
+
+
+@pytest.fixture
+def gen(tmp_path, monkeypatch):
+    """The folder of files beside the page."""
+    monkeypatch.setenv(files.FOLDER, str(tmp_path / "_gen"))
+    return tmp_path / "_gen"
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """No book around: figures carry their files themselves."""
+    monkeypatch.delenv(files.FOLDER, raising=False)
+
+
+# -- figures
+
+
+def test_figure_writes_the_rows_beside_the_page(gen):
+    bundle = show(
+        study(Figure("fig-x", "Per <call>?", chart=CHART, table=TABLE, alt="A & B")), "fig-x"
+    )._repr_mimebundle_()
+    names = {"fig-x.txt", "fig-x.csv", "fig-x.json", "fig-x.spec.json", "fig-x-narrow.spec.json", "test_figures.py.txt"}
+    assert {p.name for p in gen.iterdir()} == names
+    pd.testing.assert_frame_equal(pd.read_csv(gen / "fig-x.csv"), rows(), check_dtype=False)
+    data = json.loads((gen / "fig-x.json").read_text("utf-8"))
+    assert data["rows"] == rows().to_dict("records") and data["units"] == rows().attrs["units"]
+    assert (gen / "fig-x.txt").read_text("utf-8") == bundle["text/plain"]
+    assert all(f'href="_gen/fig-x{suffix}"' in bundle["text/html"] for suffix in (".txt", ".csv", ".json"))
+    assert "Per &lt;call&gt;?" in bundle["text/html"] and 'alt="A &amp; B"' in bundle["text/html"]
+    assert f'data-marks="{len(rows())}" data-role="bar"' in bundle["text/html"]
+    assert bundle["text/plain"].startswith("Per <call>?\n\n")
+    assert max(map(len, bundle["text/plain"].splitlines())) <= 66
+
+
+def test_pictures_are_drawn_from_what_the_cells_leave(gen, monkeypatch):
+    """Those the page names, the same as without a book; no spec stays, and a spec that cannot be drawn is a sentence."""
+    figure = study(Figure("fig-x", "Q?", chart=CHART, table=TABLE, alt="A"))
+    named = re.findall(r'(?:src|srcset)="_gen/(fig-x[^"]*)"', show(figure, "fig-x").html)
+    assert sorted(named) == ["fig-x-narrow.svg", "fig-x.svg"]
+    assert picture.draw_all(gen) == 2 and not list(gen.glob("*.spec.json"))
+    monkeypatch.delenv(files.FOLDER)
+    carried = re.findall(r'(?:src|srcset)="data:image/svg\+xml;base64,([^"]+)"', show(figure, "fig-x").html)
+    assert [base64.b64decode(c).decode() for c in carried] == [(gen / name).read_text("utf-8") for name in named]
+    (gen / "fig-y.spec.json").write_text("{}", "utf-8")
+    with pytest.raises(TramplabError, match=r"^a chart's picture was not drawn: fig-y\.spec\.json: .*Invalid spec"):
+        picture.draw_all(gen)
+
+
+def test_the_experiment_named_is_where_rows_are_made(gen):
+    text = show(study(Figure("fig-x", "Q?", table=TABLE)), "fig-x").html
+    path, line = re.search(r">(\S+), line (\d+)</a>", text).groups()
+    source = (gen / "test_figures.py.txt").read_text("utf-8").splitlines()
+    assert path == "publish/test_figures.py" and "lambda: rows(hooks)" in source[int(line) - 1]
+
+
+def test_rows_made_earlier_are_shown_as_they_are(notebook):
+    shown = show(study(Figure("fig-x", "Q?", table=TABLE)), "fig-x", rows(("edited",)))
+    assert "edited" in shown.text and "ops" not in shown.text
+
+
+def test_figure_without_a_book_carries_its_files(notebook):
+    html = show(study(Figure("fig-x", "Q?", table=TABLE)), "fig-x").html
+    csv = re.search(r'href="data:text/csv;base64,([^"]+)"', html)[1]
+    assert base64.b64decode(csv).decode() == rows().to_csv(index=False, lineterminator="\n")
+
+
+def test_text_in_rows_cannot_end_the_script_element(notebook):
+    html = show(study(Figure("fig-x", "Q?", chart=CHART, alt="A"), hooks=("</script><b>",)), "fig-x").html
+    assert html.count("</script>") == 1
+    spec = json.loads(re.search(r"<script[^>]*>(.*)</script>", html)[1])
+    assert spec["columns"]["bar"][0] == "</script><b>" and spec["wide"]["description"] == "A"
+
+
+def test_bad_figures_are_refused(gen):
+    with pytest.raises(TramplabError, match="figure id is fig- and lower-case"):
+        Figure("Fig x", "Q?")
+    with pytest.raises(TramplabError, match="fig-x: a chart needs alt="):
+        Figure("fig-x", "Q?", chart=CHART)
+    with pytest.raises(TramplabError, match="a chart or a body, not both"):
+        Figure("fig-x", "Q?", chart=CHART, alt="A", body=lambda frame: None)
+    with pytest.raises(TramplabError, match="figure of the study example 'fig-y'; did you mean fig-x"):
+        find(study(Figure("fig-x", "Q?")), "fig-y")
+    show(study(Figure("fig-x", "Q?")), "fig-x")
+    with pytest.raises(TramplabError, match="two different figures have the id fig-x"):
+        show(study(Figure("fig-x", "Q?")), "fig-x", rows(("other",)))
+
+
+def test_every_figure_of_every_study_has_an_id_of_its_own_and_is_in_a_page():
+    declared = [figure.id for module in studies.every().values() for figure in module.FIGURES]
+    assert len(declared) == len(set(declared))
+    assert set(declared) == {name for name in permalinks.read() if name.startswith("fig-")}
+
+
+# -- citations
+
+
+@pytest.mark.parametrize("name", permalinks.read())
+def test_a_citation_stands_without_its_link_and_fits_a_mail(name, capsys):
+    from tramplab.cli import main
+
+    assert main(["cite", name]) == 0
+    text = capsys.readouterr().out
+    now = edition.current()
+    assert all(len(line) <= 72 for line in text.splitlines()), text
+    assert text.splitlines()[-1] == f"Link: {now.base_url}/e/{now.name}/p/{name}.html"
+    assert f"edition {now.version}" in text and now.commit in text
+    assert main(["cite", name, "--bibtex"]) == 0
+    entry = capsys.readouterr().out
+    assert all(len(line) <= 72 for line in entry.splitlines()), entry
+    assert entry.startswith("@") and entry.count("{") == entry.count("}")
+
+
+def test_a_small_table_is_cited_whole_and_a_large_one_by_its_link(notebook):
+    figure = Figure("fig-x", "How much?", table=TABLE, limits="Counts, no timing.")
+    small = show(study(figure), "fig-x").citation
+    assert small.startswith("How much?\n\n") and TABLE(rows())["total"].astype(str).iloc[-1] in small
+    assert "Counts, no timing.\n" in small and small == cited(study(figure), "fig-x")
+    large = show(study(figure), "fig-x", rows([f"hook{n}" for n in range(40)])).citation
+    assert re.search(r"\(a table of \d+ lines: see the link\)", large) and "hook7" not in large
+
+
+def test_a_readers_own_figure_has_a_citation_without_a_link(notebook):
+    text = show(study(Figure("fig-my-own", "Mine?")), "fig-my-own").citation
+    assert "Link:" not in text and text.endswith("(not in a published edition)\n")
+
+
+def test_an_unknown_id_is_named_with_its_neighbours(capsys):
+    from tramplab.cli import main
+
+    assert main(["cite", "fig-single-calback"]) == 2
+    assert "did you mean fig-single-callback" in capsys.readouterr().err
+
+
+def test_bibtex_is_read_by_a_bibtex_parser():
+    from pybtex.database import parse_string
+
+    chapter = parse_string(cite.bibtex("fig-by-release"), "bibtex").entries["tramplab-trampoline-switching"]
+    assert chapter.fields["title"] == "Which trampoline runs" and chapter.type == "incollection"
+    assert chapter.fields["url"] == permalinks.link("trampoline-switching")
+    assert parse_string(cite.bibtex("tramplab"), "bibtex").entries["tramplab"].type == "book"
+
+
+# -- editions
+
+
+def test_the_edition_is_the_tag_or_the_commit(tmp_path, monkeypatch):
+    """A citation must never lead to the pages of another commit."""
+    import subprocess
+
+    def git(*arguments):
+        options = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+        subprocess.run(["git", "-C", str(tmp_path), *options, *arguments], check=True, capture_output=True)
+
+    def current():
+        edition.current.cache_clear()
+        return edition.current()
+
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "releases.yml").write_text("", "utf-8")
+    cff = (checkout() / "CITATION.cff").read_text("utf-8")
+    (tmp_path / "CITATION.cff").write_text(cff, "utf-8")
+    monkeypatch.setenv("TRAMPLAB_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("TRAMPLAB_URL", raising=False)
+    try:
+        assert (current().commit, current().name) == ("", current().version)  # no git
+        git("init")
+        git("add", ".")
+        git("commit", "-m", "one")
+        assert re.fullmatch(r"[0-9a-f]{12}", current().commit) and current().name == current().commit[:7]
+        git("tag", f"v{current().version}")
+        assert current().name == current().version
+        (tmp_path / "CITATION.cff").write_text(cff + "\n", "utf-8")
+        assert current().commit.endswith("-dirty") and current().name == current().commit[:7] + "+"
+        monkeypatch.setenv("TRAMPLAB_URL", "https://example.org/x/")
+        assert current().url("a.html") == f"https://example.org/x/e/{current().name}/a.html"
+        (tmp_path / "CITATION.cff").write_text("title: x\n", "utf-8")
+        with pytest.raises(TramplabError, match="has no usable title"):
+            current()
+    finally:
+        edition.current.cache_clear()
+
+
+def test_the_version_is_said_once_more_and_the_same():
+    """pip's metadata needs a version of its own."""
+    assert f'version = "{edition.current().version}"' in (checkout() / "lib" / "pyproject.toml").read_text("utf-8")
+
+
+def test_an_edition_without_a_commit_is_named_without():
+    now = dataclasses.replace(edition.current(), commit="")
+    assert isinstance(now, Edition) and str(now) == f"edition {now.version}"
+
+
+# -- permalinks
+
+
+def test_permalinks_are_parsed_and_refused():
+    found = permalinks.parse("# head\nbook/a.html#one\nbook/a.html#two -> book/b.html#deux\n")
+    assert [(p.id, p.page) for p in found.values()] == [("one", "book/a"), ("two", "book/b")]
+    for bad, complaint in (
+        ("book/a.html", "line 1: expected page.html#id"),
+        ("book/a.html#One", "expected page.html#id"),
+        ("book/a.html#one -> nowhere", "expected page.html#id"),
+        ("book/a.html#one\nbook/b.html#one", "line 2: the id one is already book/a.html#one"),
+    ):
+        with pytest.raises(TramplabError, match=complaint):
+            permalinks.parse(bad)
+
+
+def test_new_addresses_are_added_and_none_is_lost():
+    text = permalinks.updated("", ["book/a.html#one"])
+    assert text == permalinks.HEAD + "book/a.html#one\n"
+    moved = permalinks.HEAD + "book/a.html#one -> book/b.html#one\n"
+    assert permalinks.updated(moved, ["book/b.html#one", "book/b.html#two"]) == moved + "book/b.html#two\n"
+    with pytest.raises(TramplabError, match="the id one is already"):
+        permalinks.updated(text, ["book/b.html#one"])
+
+
+def test_the_pages_declare_their_labels_and_figures(tmp_path):
+    (tmp_path / "page.md").write_text(
+        "---\n(not-this)=\n---\n(top)=\n# Top `code`\n\n```{code-cell}\n---\nmystnb:\n  figure:\n    name: fig-a\n---\n"
+        "# not a heading\n(nor-this)=\n```\n\n(sub)=\n## Sub\n",
+        "utf-8",
+    )
+    folder = tmp_path.name
+    assert pages.addresses(tmp_path) == [f"{folder}/page.html#{name}" for name in ("top", "fig-a", "sub")]
+    assert [said for what, said in pages.declared((tmp_path / "page.md").read_text("utf-8")) if what == pages.HEADING] == [
+        "Top `code`",
+        "Sub",
+    ]
+
+
+@pytest.mark.parametrize("options", ["mystnb: [", "- a list", "mystnb: text"])
+def test_options_of_a_cell_that_cannot_be_read_are_a_sentence(tmp_path, options):
+    (tmp_path / "page.md").write_text(f"# Page\n\n```{{code-cell}}\n---\n{options}\n---\n```\n", "utf-8")
+    with pytest.raises(TramplabError, match=r"page\.md: the options of a cell are no mapping in YAML: .*\.$") as e:
+        pages.addresses(tmp_path)
+    assert "\n" not in str(e.value)
+
+
+def test_pages_are_read_with_the_extensions_of_the_book():
+    config = read_yaml((checkout() / "_config.yml").read_text("utf-8"))
+    assert set(config["parse"]["myst_enable_extensions"]) == pages.EXTENSIONS
+
+
+def test_headings_are_found_by_label():
+    assert pages.heading("book/trampoline-variants") == "Trampoline variants"
+    assert pages.heading("book/trampoline-switching", "fig-by-release") == "Since when?"
+    with pytest.raises(TramplabError, match=r"has no heading under the label \(nowhere\)="):
+        pages.heading("book/method", "nowhere")
+    with pytest.raises(TramplabError, match=r"no page book/nowhere\.md"):
+        pages.heading("book/nowhere")

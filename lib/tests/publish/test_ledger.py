@@ -1,0 +1,106 @@
+"""What a reader sees of claims: boxes, the ledger, both as text and JSON, and their places in the book."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from support.browser import CHAPTERS, Links
+from support.some_claims import IDS, JUDGED, changed
+from tramplab.paths import checkout, data_file
+from tramplab.publish.cite import edition
+from tramplab.publish.claims import claims, ledger, verdict
+from tramplab.publish.claims.claims import DEPENDS, HOLDS
+from tramplab.publish.claims.verdict import Verdict
+
+
+@pytest.mark.parametrize("claim_id", IDS)
+def test_texts_fit_their_places(claim_id):
+    shown = ledger.box(claim_id)
+    assert max(map(len, shown.text.splitlines())) <= 66
+    for text in (shown.citation, ledger.as_text(claim_id)):
+        assert max(map(len, text.splitlines())) <= 72
+    assert shown.citation.startswith(f"Claim {claim_id}, in our words: ")
+    assert claims.get(claim_id).threads[0].title in " ".join(shown.citation.split())
+    assert shown._repr_mimebundle_() == {"text/html": shown.html, "text/plain": shown.text}
+
+
+def test_the_ledger_has_every_claim_once_under_its_id():
+    shown = ledger.ledger()
+    for claim_id in IDS:
+        assert shown.html.count(f' id="{claim_id}"') == 1
+        assert len(re.findall(rf"^{claim_id} ", shown.text, re.M)) == 1
+    assert set(IDS) <= Links(shown.html).ids
+    count = f"{len(JUDGED)} of {len(IDS)} claims judged"
+    assert shown.text.startswith(count) and f">{count}" in shown.html
+    assert shown.html.count("Not yet judged.") == shown.text.count("not yet judged") == len(IDS) - len(JUDGED)
+    assert max(map(len, shown.text.splitlines())) <= 66 and max(map(len, ledger.as_text().splitlines())) <= 72
+
+
+@pytest.mark.parametrize("claim_id", JUDGED)
+def test_a_box_links_to_the_ledger_the_mail_and_the_experiment(claim_id):
+    shown, links = ledger.box(claim_id), Links(ledger.box(claim_id).html).links
+    assert f"claims.html#{claim_id}" in links and "claims.html" in links
+    assert {f"https://lore.kernel.org/r/{m}/" for m in claims.get(claim_id).messages} < set(links)
+    module, line = re.search(r"studies/([\w/]+\.py), line (\d+)</a>", shown.html).groups()
+    source = (checkout() / "lib" / "tramplab" / "studies" / module).read_text("utf-8").splitlines()
+    assert source[int(line) - 1] == f'@judges("{claim_id}")'
+    words = str(verdict.judge(claim_id))
+    assert f"<strong>{words[0].upper()}{words[1:]}.</strong>" in shown.html and f"\nVerdict: {words}." in shown.citation
+
+
+def test_text_of_claims_and_verdicts_is_escaped(small):
+    small(changed("said: It was.", "said: <i>was</i>"))
+    verdict.judges("x2")(lambda: Verdict(DEPENDS, "1 < 2 & 3", {"<n>": 1}, "<u>"))
+    for text in (ledger.ledger().html, ledger.box("x1").html, ledger.box("x2").html):
+        assert not re.search(r"<(b|i|u|n)>", text) and "&lt;" in text
+    assert "Depends on &lt;u&gt;.</strong> 1 &lt; 2 &amp; 3" in ledger.box("x2").html
+    assert "1 < 2 & 3" in ledger.box("x2").text
+
+
+@pytest.mark.usefixtures("small")
+def test_numbers_too_wide_for_columns_are_wrapped():
+    verdict.judges("x2")(lambda: Verdict(HOLDS, "Seen.", {f"number {n} {'of many words ' * 4}": n for n in range(3)}))
+    text = ledger.citation("x2")
+    assert max(map(len, text.splitlines())) <= 72 and all(f"number {n} of" in " ".join(text.split()) for n in range(3))
+
+
+def test_json_has_every_claim():
+    everything = json.loads(ledger.as_json())
+    assert [c["id"] for c in everything] == IDS
+    assert {c["id"] for c in everything if c["verdict"]} == set(JUDGED)
+    (five,) = [c for c in everything if c["id"] == "s5"]
+    assert json.loads(ledger.as_json("s5")) == five
+    assert five["verdict"]["kind"] == DEPENDS and five["verdict"]["on"] == "the ISA" and five["problem"] is None
+    assert five["verdict"]["numbers"] == verdict.judge("s5").numbers
+
+
+def test_another_process_says_the_same():
+    edition.current.cache_clear()  # there may have been a commit since it was asked for
+    code = "from tramplab.publish.claims import ledger as l; print(l.as_json(), l.ledger().html)"
+    env = {**os.environ, "PYTHONHASHSEED": "1", "TRAMPLAB_ROWS": ""}  # it makes its own
+    there = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True).stdout.decode()
+    assert there == f"{ledger.as_json()} {ledger.ledger().html}\n" and len(there) > 50_000
+
+
+@pytest.mark.parametrize("claim_id", JUDGED)
+def test_a_judged_claim_has_its_box_in_its_chapter(claim_id):
+    """On its first page, or on one of those that it goes on in."""
+    chapter = f"book/{claims.get(claim_id).chapter}"
+    (pages,) = ([c["file"], *(s["file"] for s in c.get("sections", ()))] for c in CHAPTERS if c["file"] == chapter)
+    assert sum(f'box("{claim_id}")' in (checkout() / f"{page}.md").read_text("utf-8") for page in pages) == 1
+
+
+def test_the_built_ledger_has_the_anchors(site):
+    page = (site / "book" / "claims.html").read_text("utf-8")
+    assert set(IDS) <= Links(page).ids
+    assert f"{len(JUDGED)} of {len(IDS)} claims judged" in page and "Not as expected" not in page
+
+
+def test_the_file_says_how_it_is_written():
+    head = data_file(claims.FILE).read_text("utf-8").partition("\nthreads:")[0]
+    assert all(line.startswith("#") for line in head.strip().splitlines())
+    assert all(f"{key}" in head for key in ("threads", "chapters", "said", "judged_by", "expect", *claims.KINDS))

@@ -1,0 +1,66 @@
+"""Verdicts follow from rows: other rows, another verdict, and reasons that say what the rows say."""
+
+import pandas as pd
+import pytest
+
+from tramplab.studies.variants import backing_out, switching
+
+BOTH = "depends on the ISA and the release"
+
+
+def tampered(sequence: str, ops: str | int, column: str, value: object, isa: str | None = None) -> pd.DataFrame:
+    """The rows with one column changed wherever just these ops are attached, or in one step."""
+    frame = switching.rows()
+    there = frame["step" if isinstance(ops, int) else "ops"] == ops
+    where = (frame["sequence"] == sequence) & there & ((frame["isa"] == isa) | (isa is None))
+    assert where.any() and (frame.loc[where, column] != value).any()
+    frame.loc[where, column] = value
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("judge", "change", "expected"),
+    [
+        (switching.all_get_registers, ("registers", "a r", "saved", 8), "fails"),
+        (switching.all_get_registers, ("registers", "a r", "saved", 9, "arm64"), "depends on the ISA"),
+        (switching.all_get_registers, ("registers", "a r s", "stores", 99), "fails"),
+        (switching.all_get_registers, ("registers", "a r", "ran", "r"), "fails"),
+        (switching.all_get_registers, ("registers", "a", "saved", 28, "arm64"), "depends on the ISA"),
+        (switching.list_replaces_own_trampoline, ("plain", "a", "target", "ftrace_caller"), "fails"),
+        (switching.list_replaces_own_trampoline, ("plain", "a b", "calls", "lab_callback"), "fails"),
+        (switching.list_replaces_own_trampoline, ("plain", "a b", "target", "ftrace_trampoline[1]"), "fails"),
+        (switching.list_replaces_own_trampoline, ("plain", "a", "target", "ftrace_trampoline[0]"), BOTH),
+        (switching.list_replaces_own_trampoline, ("plain", 3, "target", "ftrace_caller"), "fails"),
+        (switching.list_replaces_own_trampoline, ("plain", 3, "calls", "ftrace_ops_list_func"), "fails"),
+        (switching.direct_call_shares, ("direct", "d a", "ran", "d"), "fails"),
+        (switching.direct_call_shares, ("direct", "d a", "ran", "d a"), "holds"),
+        (switching.direct_call_shares, ("direct", "d a", "ran", "a d d"), "fails"),
+        (switching.direct_call_shares, ("direct", "d a", "right", False, "riscv64"), "depends on the ISA"),
+        (switching.direct_call_shares, ("direct", "d (a)", "ran", "a d"), "fails"),
+        (switching.direct_call_shares, ("direct", "d", "ran", ""), "fails"),
+    ],
+)  # fmt: skip
+def test_other_rows_give_another_verdict(judge, change, expected):
+    assert str(judge(tampered(*change))) == expected
+
+
+@pytest.mark.parametrize("column", ["site", "literal", "text", "idle"])
+def test_a_removal_that_leaves_something_behind_is_seen(column):
+    frame = backing_out.rows()
+    exact = frame.assign(literal=True)
+    assert str(backing_out.backs_out_exactly(exact)) == "holds"
+    spoilt = exact.assign(**{column: exact["isa"] != "x86_64"})
+    assert str(backing_out.backs_out_exactly(spoilt)) == "depends on the ISA"
+    assert str(backing_out.backs_out_exactly(exact.assign(**{column: False}))) == "fails"
+
+
+def test_the_reasons_are_those_of_the_rows():
+    """A sentence with a number from a tampered row has that number."""
+    assert "from 8 to 77 on x86-64" in switching.all_get_registers(tampered("registers", "a r", "saved", 77)).because
+    changed = tampered("plain", "a b", "target", "ftrace_regs_caller", "x86_64")
+    assert "ftrace_trampoline[0], ftrace_regs_caller," in switching.list_replaces_own_trampoline(changed).because
+    shared = switching.direct_call_shares(tampered("direct", "d (a)", "ran", "a d"))
+    assert "both stay registered: ops then direct call everywhere." in shared.because
+    assert "901 and 250 on x86-64" in switching.direct_call_shares(tampered("direct", "d", "total", 901)).because
+    silent = backing_out.backs_out_exactly(None, switching.rows().assign(calls="lab_callback")).because
+    assert "goes to" not in silent and "826 restore the ops pointer" in silent

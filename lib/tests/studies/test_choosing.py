@@ -1,0 +1,178 @@
+"""Which trampoline is picked, whether callbacks notice, which registers are alive: the runs behind claims s1, s3, v2 and v4."""
+
+import pytest
+
+from support.accounting_model import Facts
+from tramplab.ftrace import releases
+from tramplab.isa import ISAS
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.studies.variants import choosing, dead_registers, dropped_saves, observing
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    return choosing.rows()
+
+
+@pytest.fixture(scope="module")
+def observed():
+    return observing.rows()
+
+
+def test_every_state_is_met_on_every_isa_and_release(chosen):
+    for isa in ISAS:
+        for release in releases.shown():
+            regs = releases.features(ISAS[isa], release, {})["regs"]
+            part = chosen[(chosen["isa"] == isa) & (chosen["release"] == release)]
+            met = set(zip(part["callbacks"], part["regs"], strict=True))
+            wanted = {("none", "no"), ("one", "no"), ("more", "no")}
+            assert met == wanted | ({("one", "yes"), ("more", "yes")} if regs else set())
+            assert part["states"].sum() == choosing.STEPS + 1 and part["states"].min() >= 2
+
+
+def test_the_table_of_x86(chosen):
+    newest = chosen[(chosen["isa"] == "x86_64") & (chosen["release"] == releases.LATEST)]
+    picked = {(r.callbacks, r.regs): r.trampolines for r in newest.itertuples()}
+    assert picked == {
+        ("none", "no"): choosing.NOTHING,
+        ("one", "no"): choosing.OWN + "ftrace_caller",
+        ("one", "yes"): choosing.OWN + "ftrace_regs_caller",
+        ("more", "no"): "ftrace_caller",
+        ("more", "yes"): "ftrace_regs_caller",
+    }
+
+
+def test_a_third_variable_would_be_seen(chosen):
+    assert choosing.two_variables(chosen).kind == HOLDS
+    two = chosen.copy()
+    two.loc[two["isa"] == "arm64", "trampolines"] = "ftrace_caller or ftrace_regs_caller"
+    verdict = choosing.two_variables(two)
+    assert (verdict.kind, verdict.on) == (DEPENDS, "the ISA")
+    assert choosing.two_variables(chosen.assign(trampolines="a or b")).kind == FAILS
+
+
+def test_walks_are_the_same_every_time():
+    first, second = ([(len(a), ran) for a, ran in choosing.walk("riscv64", "v6.4")] for _ in range(2))
+    assert first == second and {n for n, _ in first} == set(range(choosing.MOST + 1))
+
+
+def test_every_kind_of_switch_happens(observed):
+    for (isa, release, observer), part in observed.groupby(["isa", "release", "observer"]):
+        had = Facts(isa, release)
+        names = {"plain", "guarded"} | ({"regs"} if had.regs else set()) | ({"direct"} if had.direct else set())
+        assert set(part["change"]) == {sign + name for sign in "+-" for name in names}, (isa, release, observer)
+        assert part["attached"].str.split().str.len().max() == observing.MOST
+
+
+def test_only_x86_shows_a_plain_callback_who_else_is_there(observed):
+    shown = observed[observed["differs"] != ""]
+    assert (
+        set(shown["isa"]) == {"x86_64"}
+        and set(shown["observer"]) == {"plain"}
+        and set(shown["differs"]) == {"full_regs"}
+    )
+    alone = observed[(observed["isa"] == "x86_64") & ~observed["attached"].str.contains("regs|direct")]
+    assert len(alone) > 20 and set(alone["differs"]) == {""}
+
+
+def test_what_a_callback_would_notice_changes_the_verdict(observed):
+    verdict = observing.invisible(observed)
+    assert (verdict.kind, verdict.on) == (DEPENDS, "the ISA") and verdict.numbers["calls missed or doubled"] == 0
+    assert observing.invisible(observed.assign(differs="")).kind == HOLDS
+    assert observing.invisible(observed.assign(differs="", seen=2)).kind == FAILS
+    assert observing.invisible(observed.assign(differs="", right=False)).kind == FAILS
+    missed = observed.assign(differs="")
+    missed.loc[missed["release"] == "v6.4", "seen"] = 0
+    assert observing.invisible(missed).on == "the release"
+
+
+def test_the_observer_sees_the_call():
+    """What it writes down is this call's: the arguments, and the function's own addresses."""
+    from tramplab.lab.kernel import Kernel
+    from tramplab.trampolines.plain import Ops
+
+    for isa in ISAS:
+        kernel = Kernel(isa)
+        function = kernel.function(observing.FUNCTION)
+        kernel.attach(function, Ops(callback="lab_observe"))
+        seen, times, _ = observing._call(kernel)
+        words = dict(zip(observing._FIELDS, seen, strict=True))
+        assert times == 1 and [words[f"arg{n}"] for n in range(3)] == [11, 22, 33]
+        assert function.address <= words["ip"] < function.site.body and words["parent_ip"] == kernel.machine.return_to
+
+
+# -- registers at the first instruction
+
+
+@pytest.fixture(scope="module")
+def poisoned():
+    return dead_registers.rows()
+
+
+def test_every_register_of_every_function_is_poisoned_once(poisoned):
+    for name, isa in ISAS.items():
+        part = poisoned[poisoned["isa"] == name]
+        chosen = set(isa.registers) - {*isa.fixed, isa.sp, isa.link}
+        assert set(part["register"]) == chosen and len(part) == len(chosen) * part["function"].nunique()
+        assert part["function"].nunique() == 10 and not part.duplicated(["function", "register"]).any()
+
+
+def test_a_poisoned_argument_always_shows(poisoned):
+    """So the check sees what it looks for; beyond those in registers, no register carries one."""
+    shows = poisoned[poisoned["effect"] != "none"]
+    assert (
+        len(shows) > 100 and set(shows["role"]) == {"argument"} and dead_registers.numbers(poisoned)["unnoticed"] == 0
+    )
+
+
+def test_a_register_that_is_alive_changes_the_verdict(poisoned):
+    assert dead_registers.dead_at_the_first_instruction(poisoned).kind == HOLDS
+    alive = poisoned.copy()
+    alive.loc[(alive["isa"] == "riscv64") & (alive["role"] == "other argument"), "effect"] = "other result"
+    verdict = dead_registers.dead_at_the_first_instruction(alive)
+    assert (verdict.kind, verdict.on) == (DEPENDS, "the ISA") and verdict.numbers["results changed"] > 10
+    # what is not claimed to be dead decides nothing
+    other = poisoned.assign(effect=poisoned["effect"].mask(poisoned["role"] == "preserved", "fault"))
+    assert dead_registers.dead_at_the_first_instruction(other).kind == HOLDS
+
+
+# -- restores taken out
+
+
+@pytest.fixture(scope="module")
+def dropped():
+    return dropped_saves.rows()
+
+
+def test_every_argument_register_has_its_restore_taken_out(dropped):
+    for name, isa in ISAS.items():
+        part = dropped[
+            (dropped["isa"] == name) & (dropped["callback"] == "counts") & (dropped["function"] == "eight_args")
+        ]
+        assert {r for restore in part["restore"] for r in restore.split()} == set(isa.args)
+        assert not part.duplicated("restore").any()
+
+
+def test_what_a_function_does_not_take_may_go(dropped):
+    idle = dropped[~dropped["carries"]]
+    assert len(idle) > 50 and idle["right"].all()
+
+
+def test_a_restore_that_is_not_needed_changes_the_verdict(dropped):
+    assert dropped_saves.arguments_must_be_saved(dropped).kind == HOLDS
+    spared = dropped.assign(right=dropped["right"] | (dropped["isa"] == "arm64"))
+    verdict = dropped_saves.arguments_must_be_saved(spared)
+    assert (verdict.kind, verdict.on) == (DEPENDS, "the ISA")
+    lucky = dropped[dropped["carries"] & (dropped["callback"] == "counts") & dropped["right"]]
+    assert {r for restore in lucky["restore"] for r in restore.split()} >= {"r8", "r9", "x6", "a7"}
+
+
+def test_text_is_as_before():
+    """The trampoline is whole again after its instructions were taken out one by one."""
+    from tramplab.lab.kernel import Kernel
+
+    for isa in ISAS:
+        kernel = Kernel(isa)
+        before = [kernel.machine.read(s.address, s.size) for s in kernel.image.segments if s.executable]
+        dropped_saves._drop(kernel, kernel.function("eight_args"), "lab_observe_clobber")
+        assert [kernel.machine.read(s.address, s.size) for s in kernel.image.segments if s.executable] == before

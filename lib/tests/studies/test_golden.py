@@ -1,0 +1,109 @@
+"""The golden tables, determinism of the rows, and the README's experiment."""
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from support import ROOT
+from tramplab import cache, studies
+from tramplab.build.toolchain import GUEST
+from tramplab.cli import expected_file, main, study_text
+from tramplab.isa import ISAS
+from tramplab.lab.kernel import Kernel
+from tramplab.lab.measure import counts_of
+from tramplab.studies.variants import callbacks, single_callback
+from tramplab.trampolines.plain import Ops
+
+
+@pytest.mark.parametrize("name", studies.every())
+def test_golden_table(name):
+    """What the study prints is what data/expected holds; `make update` rewrites it when the change is meant."""
+    study = studies.get(name)
+    assert study_text(study, study.rows()) == expected_file(name).read_text("utf-8")
+
+
+def test_golden_tables_are_of_studies():
+    """No table outlives its study."""
+    assert {p.stem for p in expected_file("x").parent.glob("*.txt")} == set(studies.every())
+
+
+def test_lines_fit_a_mail():
+    for name in studies.every():
+        assert all(len(line) <= 72 for line in expected_file(name).read_text("utf-8").splitlines())
+
+
+def test_two_processes_give_identical_rows(tmp_path, capsys):
+    """The same tree gives the same bytes: in another process, with another hash seed and an empty cache of images."""
+    arguments = ["run", "single_callback", "--format", "json"]
+    env = {**os.environ, "PYTHONHASHSEED": "1", "TRAMPLAB_CACHE": str(tmp_path), "TRAMPLAB_ROWS": ""}
+    command = [sys.executable, "-m", "tramplab.cli", *arguments]
+    there = subprocess.run(command, env=env, capture_output=True, check=True, encoding="utf-8").stdout
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == there and len(there) > 10_000
+    images = {p.name: p.read_bytes() for p in tmp_path.glob("*.elf")}
+    assert images == {name: (cache.folder() / name).read_bytes() for name in images} and len(images) >= 10
+
+
+def test_ten_instructions_counted_by_hand():
+    """The example of the method page against numbers worked out on paper: n words, n - 1 branches back."""
+    rows = studies.get("counting").rows()
+    n = len(studies.get("counting").WORDS)
+    for isa, loop, loads, stores in (("x86_64", 4, n + 2, 2), ("arm64", 4, n + 2, 3), ("riscv64", 5, n, 1)):
+        part = rows[rows["isa"] == isa]
+        assert len(part) == 10
+        assert part["times"].sum() == 10 + (n - 1) * loop
+        assert (part["loads"].sum(), part["stores"].sum()) == (loads, stores)
+        assert part["branches_taken"].sum() == (n - 1) + 1
+
+
+def test_readme_experiment(tmp_path):
+    """The README's sed line adds one nop, and the trampoline's count goes up by exactly that instruction."""
+    line = re.search(r"sed -i '(s/.*/)' lib/tramplab/guest/(\S+)", (ROOT / "README.md").read_text("utf-8"))
+    guest = tmp_path / "guest"
+    shutil.copytree(GUEST, guest)
+    subprocess.run(["sed", "-i", line.group(1), str(guest / line.group(2))], check=True)
+    for release in ("v6.2", "v6.4", "v7.2"):
+        before, after = (_counts(Kernel("arm64", release, guest=g)) for g in (GUEST, guest))
+        assert after["trampoline"].instructions == before["trampoline"].instructions + 1
+        assert {c: n for c, n in after.items() if c != "trampoline"} == {
+            c: n for c, n in before.items() if c != "trampoline"
+        }
+        assert after["trampoline"].stores == before["trampoline"].stores
+
+
+def _counts(kernel):
+    with kernel.attached(kernel.function("one_arg"), Ops()):
+        return kernel.call("one_arg", 1).counts.by_component
+
+
+def test_added_is_hooked_minus_unhooked():
+    """The derived table against the rows it is from."""
+    rows = single_callback.rows()
+    table = single_callback.added(rows)
+    for _, line in table.iterrows():
+        for release in table.columns[2:]:
+            if line[release] == line[release]:
+                assert line[release] == single_callback.cost(rows, line["isa"], line["hook"], release) > 0
+
+
+def test_from_two_callbacks_on_the_cost_is_a_straight_line():
+    """The page says so and quotes the slope, from the counts of the study; here every count up to 20 is tried."""
+    rows = callbacks.rows()
+    for isa in ISAS:
+        totals = [
+            sum(c["instructions"] for c in counts_of(isa, "ops", args=3, callbacks=k)["components"].values())
+            for k in range(2, 21)
+        ]
+        assert {b - a for a, b in itertools.pairwise(totals)} == {callbacks.numbers(rows)[f"{isa}-further"]}
+
+
+def test_a_bend_in_the_line_withdraws_its_slope():
+    rows = callbacks.rows()
+    bent = rows["instructions"].where(rows["callbacks"] != callbacks.COUNTS[-1], rows["instructions"] + 1)
+    numbers = callbacks.numbers(rows.assign(instructions=bent))
+    assert {numbers[f"{isa}-further"] for isa in ISAS} == {"-"}

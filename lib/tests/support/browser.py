@@ -1,0 +1,248 @@
+"""The built book and a browser for the tests that look at it; a plugin of pytest, named in conftest.py.
+
+The book is built once; TRAMPLAB_HTML names one that is already built.
+"""
+
+import contextlib
+import fcntl
+import functools
+import http.server
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import yaml
+
+from support import ROOT
+
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+CHAPTERS = [chapter for part in TOC["parts"] for chapter in part["chapters"]]
+PAGES = [TOC["root"], *(page["file"] for chapter in CHAPTERS for page in (chapter, *chapter.get("sections", ())))]
+DESKTOP, PHONE = (1280, 900), (390, 844)
+# For what does not depend on where a page is from.
+SCREENS = pytest.mark.parametrize(
+    "size, scheme", [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop-light", "phone-dark"]
+)
+# Changes of a page take no time, and none is seen half done: a tooltip that fades in has every contrast from 1 up.
+STILL = """{
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(`*, *::before, *::after {
+    transition: none !important; animation: none !important; scroll-behavior: auto !important;
+  }`);
+  document.adoptedStyleSheets.push(sheet);
+}"""
+CHROMIUM_FLAGS = [
+    "--headless",
+    "--no-sandbox",  # containers have no user namespaces
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    # the browser's own requests, which are not the page's
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory) -> Path:
+    """The folder of the built book."""
+    if os.environ.get("TRAMPLAB_HTML"):
+        return Path(os.environ["TRAMPLAB_HTML"]).resolve()
+    out = tmp_path_factory.getbasetemp()
+    out = (out.parent if "PYTEST_XDIST_WORKER" in os.environ else out) / "book"  # one for all workers
+    html = out / "_build" / "html"
+    out.mkdir(exist_ok=True)
+    with (out / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (out / "built").exists():
+            build(out)
+            (out / "built").touch()
+    return html
+
+
+def build(out: Path) -> None:
+    command = [
+        sys.executable,
+        str(ROOT / "book" / "_ext" / "book_build.py"),
+        "build",
+        str(ROOT),
+        "-W",
+        "-n",
+        "--keep-going",
+        "--path-output",
+        str(out),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, f"the book does not build:\n{done.stdout[-3000:]}\n{done.stderr[-8000:]}"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, with a profile of its own. Absent: skipped, but a failure where CI=true."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not path:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("no Chromium found: browser tests not run")
+    from playwright.sync_api import sync_playwright  # here, so that the other tests do without it
+
+    with sync_playwright() as playwright:
+        # without a profile folder of the user's, playwright makes a fresh one for each launch
+        chromium = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        yield chromium
+        chromium.close()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+def serve(folder: Path):
+    """Serve a folder on a free port; returns its address and the function that ends it."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(QuietHandler, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def end():
+        server.shutdown()
+        server.server_close()
+
+    return f"http://127.0.0.1:{server.server_port}", end
+
+
+@pytest.fixture(scope="session")
+def bases(site) -> dict[str, str]:
+    """The addresses under which a reader may have the site."""
+    address, end = serve(site)
+    yield {"http": address, "file": site.as_uri()}
+    end()
+
+
+@dataclass
+class Visit:
+    """What happened while a page was open."""
+
+    asked: set[str] = field(default_factory=set)  # files, as paths from the base
+    outside: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    charts: list[tuple[int, int]] = field(default_factory=list)  # marks expected, marks drawn
+    overflow: int = 0  # pixels by which the page is wider than the window
+
+    def problems(self) -> list[str]:
+        found = [f"request to {url}" for url in self.outside] + self.errors
+        found += [f"chart with {drawn} marks of {expected}" for expected, drawn in self.charts if drawn != expected]
+        return found + ([f"scrolls sideways by {self.overflow} pixels"] if self.overflow > 0 else [])
+
+
+def visit(
+    browser,
+    base: str,
+    page: str,
+    size=DESKTOP,
+    scheme="light",
+    javascript=True,
+    look=None,
+    patience=30_000,
+    charts=False,
+) -> Visit:
+    """Open a page and report. Requests that leave the site are noted and stopped.
+
+    With `charts` every chart is scrolled to, which is most of the time that such a page takes; `patience` is how many
+    milliseconds one may take. `look` gets the open page at the end. See STILL.
+    """
+    seen = Visit()
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, java_script_enabled=javascript
+    )
+
+    def gate(route):
+        if route.request.url.startswith((base + "/", "data:", "blob:")):
+            seen.asked.add(unquote(urlsplit(route.request.url.removeprefix(base + "/")).path))
+            route.continue_()
+        else:
+            seen.outside.append(route.request.url)
+            route.abort()
+
+    context.add_init_script(STILL)
+    context.route("**/*", gate)
+    tab = context.new_page()
+    tab.on(
+        "console",
+        lambda message: (
+            seen.errors.append(f"console: {message.text}") if message.type in ("error", "warning") else None
+        ),
+    )
+    tab.on("pageerror", lambda error: seen.errors.append(f"script: {error}"))
+    tab.goto(f"{base}/{page}.html", wait_until="load")
+    if javascript and charts:
+        for chart in tab.query_selector_all(".tl-chart"):
+            chart.scroll_into_view_if_needed()
+            with contextlib.suppress(Exception):  # reported below as a chart with 0 marks
+                chart.wait_for_selector("svg", timeout=patience)
+            role = chart.get_attribute("data-role")
+            drawn = len(chart.query_selector_all(f'svg [aria-roledescription="{role}"]'))
+            seen.charts.append((int(chart.get_attribute("data-marks")), drawn))
+    seen.overflow = overflow(tab)
+    if look:
+        look(tab)
+    context.close()
+    return seen
+
+
+def overflow(tab) -> int:
+    """How many pixels the open page is wider than its window."""
+    return tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+@contextmanager
+def reader(browser, javascript):
+    """arrives(base, address, there): where a reader who follows an address ends, relative to the base.
+
+    Stops waiting when the reader has come to `there`.
+    """
+    from playwright.sync_api import TimeoutError as TooLate
+
+    context = browser.new_context(java_script_enabled=javascript)
+
+    def arrives(base, address, there) -> str:
+        tab = context.new_page()
+        tab.goto(f"{base}/{address}", wait_until="load")
+        if address == there:
+            tab.wait_for_timeout(400)  # it would have left by now
+        else:
+            with suppress(TooLate):
+                tab.wait_for_url(f"{base}/{there}", timeout=30_000)
+        return tab.url.removeprefix(f"{base}/")
+
+    try:
+        yield arrives
+    finally:
+        context.close()
+
+
+class Links(HTMLParser):
+    """Ids and addresses of one page."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name in ("id", "name") and value:
+                self.ids.add(value)
+            elif name in ("href", "src", "srcset") and value:
+                self.links.append(value)
+
+
+def pages_with_chart(site: Path) -> list[str]:
+    return [page for page in PAGES if 'class="tl-chart"' in (site / f"{page}.html").read_text("utf-8")]

@@ -1,0 +1,109 @@
+"""What is looked for in an open page: faults that axe-core knows, its weight, and rules of the theme that it misses."""
+
+import contextlib
+import gzip
+import sys
+from pathlib import Path
+
+import sphinx_design
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import TimeoutError as TooLate
+
+from support import ROOT
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+import book_icons
+
+# -- accessibility
+
+# The theme makes blocks that scroll reachable by keyboard some time after a change.
+REACHABLE = """() => [...document.querySelectorAll("pre, .output")].every(
+  (block) => block.scrollWidth <= block.clientWidth || block.tabIndex >= 0 || !block.checkVisibility())"""
+
+def violations(tab, inside: str = "html") -> list[str]:
+    """What axe-core calls serious or critical in what the page, or a part of it, shows now: rule and element."""
+    assert tab.evaluate("document.getAnimations().length") == 0, "something moves: open the page with visit()"
+    # no rule that is switched on wants style sheets, for which it would ask under wrong addresses
+    options = {"resultTypes": ["violations"], "preload": False}
+    found = Axe().run(tab, context=inside, options=options).response["violations"]
+    return sorted(
+        f"{violation['id']}: {node['html'][:120]}"
+        for violation in found
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
+    )
+
+
+def unfolded(tab) -> list[str]:
+    """The same with everything opened that the page has folded."""
+    tab.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+    with contextlib.suppress(TooLate):  # axe-core says which
+        tab.wait_for_function(REACHABLE, timeout=3000)
+    return violations(tab)
+
+
+# -- weight
+
+PAGE_LIMIT, BUNDLE_LIMIT = 150_000, 320_000  # bytes, gzipped: all that a page asks for but the bundle, and the bundle
+BUNDLE = "_static/vega-bundle.js"
+
+
+def weigh(site: Path, asked: set[str]) -> dict[str, int]:
+    """Gzipped size of every file of the site that was asked for."""
+    return {name: len(gzip.compress((site / name).read_bytes())) for name in asked if (site / name).is_file()}
+
+
+def too_heavy(sizes: dict[str, int]) -> list[str]:
+    """What is over a limit."""
+    bundle = sizes.get(BUNDLE, 0)
+    rest = sum(sizes.values()) - bundle
+    largest = sorted(sizes.items(), key=lambda item: -item[1])[:5]
+    found = [f"{rest} bytes without the bundle; the largest are {largest}"] if rest > PAGE_LIMIT else []
+    return found + ([f"the bundle has {bundle} bytes"] if bundle > BUNDLE_LIMIT else [])
+
+
+# -- rules of the theme that book/_ext/book_weight.py leaves out
+
+
+THEME = book_icons.SCRIPT.parents[1]
+WHOLE = {  # as their makers ship them
+    "styles/pydata-sphinx-theme.css": THEME / "styles" / "pydata-sphinx-theme.css",
+    "sphinx-design.min.css": Path(sphinx_design.__file__).parent / "static" / "sphinx-design.min.css",
+}
+# Selectors of rules that one sheet has and the other has not, and that would apply to something on the page.
+MISSED = """([whole, reduced]) => {
+  const selectors = (text) => {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(text);
+    const walk = (rules) => [...rules].flatMap((rule) => rule.selectorText ?? walk(rule.cssRules ?? []));
+    return new Set(walk(sheet.cssRules));
+  };
+  const kept = selectors(reduced);
+  return [...selectors(whole)].filter((selector) => {
+    // without what depends on the moment; :is() passes over what cannot be asked for
+    const plain = selector.replace(/::[\\w-]+|:(before|after|hover|focus[\\w-]*|active|visited|checked|disabled)/g, "");
+    return !kept.has(selector) && document.querySelector(`:is(${plain || "*"})`);
+  });
+}"""
+
+def missed(tab, site: Path) -> list[str]:
+    """Selectors of rules that are missed on the open page as it is now."""
+    found = []
+    for name, whole in WHOLE.items():
+        texts = [path.read_text("utf-8") for path in (whole, site / "_static" / name)]
+        found += tab.evaluate(MISSED, texts)
+    return [selector for selector in found if ".fa-" not in selector]  # icons: see test_weight.py
+
+
+def opened(tab, site: Path) -> list[str]:
+    """The same with menus, a tooltip and the sidebar open, in both themes."""
+    if tab.query_selector(".dropdown-download-buttons"):
+        tab.click(".dropdown-download-buttons > button")
+    tab.hover(".theme-switch-button")
+    tab.wait_for_selector(".tooltip")
+    found = missed(tab, site)
+    tab.keyboard.press("Escape")
+    tab.click(".theme-switch-button")
+    tab.click(".primary-toggle")
+    return found + missed(tab, site)

@@ -1,0 +1,348 @@
+"""Lab kernels with one broken line each, and where its effect is looked for."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One replacement in one file, and where its effect is looked for. old must occur exactly once."""
+
+    isa: str
+    release: str
+    hook: str
+    file: str
+    what: str
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        return f"{self.isa}-{self.release}-{self.hook}-{self.what.replace(' ', '_')}"
+
+
+def _of(isa: str, release: str, hook: str, file: str, *changes: tuple[str, str, str]) -> list[Mutant]:
+    return [Mutant(isa, release, hook, file, *change) for change in changes]
+
+
+X86 = "x86_64/ftrace_caller.S"
+MUTANTS = [
+    # x86-64: the common trampoline, and through the template its per-ops copies
+    *_of(
+        "x86_64",
+        "v7.2",
+        "ops",
+        X86,
+        ("r8 not stored", "\tmovq\t%r8, R(r8)\n", ""),
+        ("rax not stored", "\tmovq\t%rax, R(ax)\n", ""),
+        ("r9 not restored", "\tmovq\tR(r9), %r9\n", ""),
+        ("rcx restored from rdx's slot", "\tmovq\tR(cx), %rcx\n", "\tmovq\tR(dx), %rcx\n"),
+        ("rdi and rsi swapped", "R(di), %rdi\n\tmovq\tR(si), %rsi\n", "R(si), %rdi\n\tmovq\tR(di), %rsi\n"),
+        (
+            "frame 8 bytes short",
+            "\taddq\t$(FRAME + FIXUP), %rsp\nLABEL(ftrace_caller_end)",
+            "\taddq\t$(FRAME + FIXUP - 8), %rsp\nLABEL(ftrace_caller_end)",
+        ),
+        ("ip off by one", "\tsubq\t$5, %rdi\t", "\tsubq\t$4, %rdi\t"),
+        ("no parent ip", "\tmovq\t(FRAME + FIXUP + \\flags + 8)(%rsp), %rsi\t/* parent ip */\n", ""),
+        ("no mark of a partial frame", "\tmovq\t$0, R(cs)\n", ""),
+        ("ip slot not written", "\tmovq\t%rdi, R(ip)\n", ""),
+        (
+            "sp slot off by a word",
+            "\tleaq\t(FRAME + FIXUP + \\flags + 8)(%rsp), %rcx\t",
+            "\tleaq\t(FRAME + FIXUP + \\flags)(%rsp), %rcx\t",
+        ),
+        (
+            "wrong frame passed",
+            "\tmovq\t%rsp, %rcx\n#ifdef CONFIG_X86_CALL_DEPTH_SLOTS\n\t.nops\t10\n#endif\nLABEL(ftrace_call)",
+            "\tleaq\t8(%rsp), %rcx\nLABEL(ftrace_call)",
+        ),
+    ),
+    *_of(
+        "x86_64",
+        "v6.1",
+        "ops-regs",
+        X86,
+        ("rbx not stored", "\tmovq\t%rbx, R(bx)\n", ""),
+        ("r15 not stored", "\tmovq\t%r15, R(r15)\n", ""),
+        ("r10 not restored", "\tmovq\tR(r10), %r10\n", ""),
+        ("r12 restored from r13's slot", "\tmovq\tR(r12), %r12\n", "\tmovq\tR(r13), %r12\n"),
+        (
+            "flags left on the stack",
+            "\tpopfq\nLABEL(ftrace_regs_caller_end)",
+            "LABEL(ftrace_regs_caller_end)",
+        ),
+        ("cs not written", "\tmovq\t$0x10, R(cs)\n", "\tmovq\t$0, R(cs)\n"),
+    ),
+    *_of(
+        "x86_64",
+        "v6.12",
+        "direct+ops",
+        X86,
+        ("flags over the way out", "%rcx, (FRAME + FIXUP - 8)(%rsp)\n", "%rcx, (FRAME + FIXUP)(%rsp)\n"),
+        ("direct exit a word too deep", "\taddq\t$(FRAME + FIXUP - 8), %rsp\n", "\taddq\t$(FRAME + FIXUP), %rsp\n"),
+        ("rebalancing call undone twice", "2:\taddq\t$8, %rsp\n", "2:\taddq\t$16, %rsp\n"),
+        ("direct call not taken", "\tjnz\t1f\n", "\tjnz\t2f\n2:\n"),
+    ),
+    *_of(
+        "x86_64",
+        "v7.2",
+        "direct",
+        "x86_64/direct.S",
+        ("stub does not store r9", "\tmovq\t%r9, 40(%rsp)\n", ""),
+        ("stub does not restore rdx", "\tmovq\t16(%rsp), %rdx\n", ""),
+        ("stub returns to the caller", "\taddq\t$48, %rsp\n", "\taddq\t$56, %rsp\n"),
+    ),
+    # arm64: over a pt_regs, up to v6.1
+    *_of(
+        "arm64",
+        "v6.1",
+        "ops",
+        "arm64/ftrace_caller_regs.S",
+        ("x2 and x3 not stored", "\tstp\tx2, x3, [sp, #X(2)]\n", ""),
+        ("x8 not restored", "\tldr\tx8, [sp, #X(8)]\n", ""),
+        ("x4 and x5 swapped", "\tldp\tx4, x5, [sp, #X(4)]\n", "\tldp\tx5, x4, [sp, #X(4)]\n"),
+        ("x29 not restored", "\tldr\tx29, [sp, #X(29)]\n", ""),
+        ("x30 from x29's slot", "\tldr\tx30, [sp, #X(30)]\n", "\tldr\tx30, [sp, #X(29)]\n"),
+        ("frame 16 bytes short", "\tadd\tsp, sp, #FRAME\n", "\tadd\tsp, sp, #(FRAME - 16)\n"),
+        ("ip off by an instruction", "\tsub\tx0, x30, #4\t", "\tsub\tx0, x30, #8\t"),
+        ("no parent ip", "\tmov\tx1, x9\t", "\tmov\tx1, x30\t"),
+        ("sp slot below the frame", "\tadd\tx10, sp, #FRAME\n", "\tmov\tx10, sp\n"),
+    ),
+    *_of(
+        "arm64",
+        "v5.17",
+        "ops-static-regs",
+        "arm64/ftrace_caller_regs.S",
+        ("wrong ops passed", "ldr\tx2, [x2, #:lo12:function_trace_op]", "add\tx2, x2, #:lo12:function_trace_op"),
+    ),
+    # arm64: the callsite's ops
+    *_of(
+        "arm64",
+        "v7.2",
+        "ops",
+        "arm64/ftrace_caller_args.S",
+        ("x6 and x7 not stored", "\tstp\tx6, x7, [sp, #X(6)]\n", ""),
+        ("x0 and x1 not restored", "\tldp\tx0, x1, [sp, #X(0)]\n", ""),
+        ("x2 and x3 from a wrong slot", "\tldp\tx2, x3, [sp, #X(2)]\n", "\tldp\tx2, x3, [sp, #X(4)]\n"),
+        ("x0 and x1 swapped", "\tldp\tx0, x1, [sp, #X(0)]\n", "\tldp\tx1, x0, [sp, #X(0)]\n"),
+        ("lr not restored", "\tldr\tx30, [sp, #OFF_ftrace_regs_lr]\n", ""),
+        ("frame 16 bytes too deep", "\tadd\tsp, sp, #FRAME\n", "\tadd\tsp, sp, #(FRAME + 16)\n"),
+        ("literal of another function", "\tldr\tx11, [x11, #-16]\n", "\tldr\tx11, [x11, #-8]\n"),
+        ("ip of the first instruction", "\tsub\tx0, x30, #4\t", "\tsub\tx0, x30, #8\t"),
+        ("no parent ip", "\tmov\tx1, x9\t", "\tmov\tx1, xzr\t"),
+        ("direct_tramp not cleared", "\tstp\tx8, xzr, [sp, #X(8)]\t", "\tstr\tx8, [sp, #X(8)]\t"),
+    ),
+    *_of(
+        "arm64",
+        "v6.4",
+        "direct+ops",
+        "arm64/ftrace_caller_args.S",
+        ("link registers not put back", "\tmov\tx9, x30\n\tmov\tx30, x10\n", ""),
+        ("late check left out", "\tcbnz\tx17, ftrace_caller_direct_late\n", ""),
+    ),
+    *_of(
+        "arm64",
+        "v6.12",
+        "direct",
+        "arm64/direct.S",
+        ("stub does not store x8", "\tstr\tx8, [sp, #80]\n", ""),
+        ("stub does not put x30 back", "\tldp\tx29, x30, [sp], #16\n\tret\tx10", "\tldr\tx29, [sp], #16\n\tret\tx10"),
+    ),
+    # riscv64: the 16-byte site
+    *_of(
+        "riscv64",
+        "v6.1",
+        "ops",
+        "riscv64/ftrace_caller_detour16.S",
+        ("ra not stored", "\targs\tsd, 0\n\tsd\tra, ABI_RA(sp)\n", "\targs\tsd, 0\n"),
+        ("arguments not restored", "\targs\tld, 0\n", ""),
+        ("the site's word forgotten", "\taddi\tsp, sp, ABI_FRAME\n\taddi\tsp, sp, 8\n", "\taddi\tsp, sp, ABI_FRAME\n"),
+        ("ip of an 8-byte site", "#define SITE 12", "#define SITE 8"),
+        ("no parent ip", "\tld\ta1, ABI_FRAME(sp)\t\t/* parent ip */\n", ""),
+    ),
+    *_of(
+        "riscv64",
+        "v6.1",
+        "ops-regs",
+        "riscv64/ftrace_caller_detour16.S",
+        ("parent's ra not put back", "\tsd\tt0, PT(sp)\n", "\tsd\tzero, PT(sp)\n"),
+        ("sp slot below the site's word", "\taddi\tt0, sp, (PT + 8)\n", "\taddi\tt0, sp, PT\n"),
+    ),
+    # riscv64: the 8-byte site
+    *_of(
+        "riscv64",
+        "v6.4",
+        "ops",
+        "riscv64/ftrace_caller_regs.S",
+        ("ra not stored", "\tsd\tra, ABI_RA(sp)\n", ""),
+        ("ra restored from t0's slot", "\tld\tra, ABI_RA(sp)\n", "\tld\tra, ABI_T0(sp)\n"),
+        ("frame 16 bytes short", "\taddi\tsp, sp, ABI_FRAME\n", "\taddi\tsp, sp, ABI_FRAME - 16\n"),
+        ("ip of a 16-byte site", "#define SITE 8", "#define SITE 12"),
+    ),
+    *_of(
+        "riscv64",
+        "v6.8",
+        "ops",
+        "riscv64/ftrace_caller_regs.S",
+        ("s0 not stored", "\tsd\ts0, OFF_pt_regs_s0(sp)\n", ""),
+        (
+            "epc not stored",
+            "\tsd\tt0, OFF_pt_regs_epc(sp)\n\tsd\tra, OFF_pt_regs_ra(sp)\n\tsd\ts0",
+            "\tsd\tra, OFF_pt_regs_ra(sp)\n\tsd\ts0",
+        ),
+    ),
+    *_of(
+        "riscv64",
+        "v6.8",
+        "ops-regs",
+        "riscv64/all_regs.inc",
+        ("s11 from s10's slot or into it", "\t\\op\ts11, OFF_pt_regs_s11(sp)\n", "\t\\op\ts11, OFF_pt_regs_s10(sp)\n"),
+        ("tp from gp's slot or into it", "\t\\op\ttp, OFF_pt_regs_tp(sp)\n", "\t\\op\ttp, OFF_pt_regs_gp(sp)\n"),
+    ),
+    *_of(
+        "riscv64",
+        "v6.3",
+        "ops-regs",
+        "riscv64/all_regs.inc",
+        ("t5 left out", "\t\\op\tt5, OFF_pt_regs_t5(sp)\n", ""),
+    ),
+    *_of(
+        "riscv64",
+        "v6.8",
+        "ops-regs",
+        "riscv64/ftrace_caller_regs.S",
+        ("t1 not cleared", "\tmv\tt1, zero\n", ""),
+    ),
+    *_of(
+        "riscv64",
+        "v6.8",
+        "direct+ops",
+        "riscv64/ftrace_caller_regs.S",
+        ("direct call not taken", "\tbnez\tt1, 1f\n", ""),
+    ),
+    # riscv64: ftrace_regs of its own, before and with the callsite's ops
+    *_of(
+        "riscv64",
+        "v6.12",
+        "ops",
+        "riscv64/ftrace_caller_args.S",
+        ("ra not stored", "\tsd\tra, F(ra)\n", ""),
+        ("s0 restored from t1's slot", "\tld\ts0, F(s0)\n", "\tld\ts0, F(t1)\n"),
+        ("t1 not cleared", "\tmv\tt1, zero\n", ""),
+        ("t1 not restored", "\tld\tt1, F(t1)\n", ""),
+        ("arguments not stored", "\targs\tsd, OFF_ftrace_regs_args\n", ""),
+        ("ip of the JALR", "\taddi\ta0, t0, -8\t", "\taddi\ta0, t0, -4\t"),
+        ("no parent ip", "\tmv\ta1, ra\t", "\tmv\ta1, t0\t"),
+    ),
+    *_of(
+        "riscv64",
+        "v7.2",
+        "ops",
+        "riscv64/ftrace_caller_args.S",
+        ("epc not restored", "\tld\tt0, F(epc)\n", ""),
+        ("frame 16 bytes short", "\taddi\tsp, sp, FRAME\n", "\taddi\tsp, sp, FRAME - 16\n"),
+        ("literal's neighbour", "\tld\tt2, -16(t0)\n", "\tld\tt2, -8(t0)\n"),
+        ("sp slot below the frame", "\tsd\tt3, F(sp)\n", "\tsd\tsp, F(sp)\n"),
+        ("wrong ops passed", "\tmv\ta2, t2\n", "\tmv\ta2, t3\n"),
+    ),
+    *_of(
+        "riscv64",
+        "v7.2",
+        "ops",
+        "riscv64/args.inc",
+        (
+            "a6 restored from a7's slot",
+            "\t\\op\ta6, (\\base + 48)(sp)\n",
+            "\t.ifc \\op, ld\n\tld\ta6, (\\base + 56)(sp)\n\t.else\n\tsd\ta6, (\\base + 48)(sp)\n\t.endif\n",
+        ),
+        (
+            "a1 and a2 swapped on the way back",
+            "\t\\op\ta1, (\\base + 8)(sp)\n\t\\op\ta2, (\\base + 16)(sp)\n",
+            "\t.ifc \\op, ld\n\tld\ta2, (\\base + 8)(sp)\n\tld\ta1, (\\base + 16)(sp)\n\t.else\n"
+            "\tsd\ta1, (\\base + 8)(sp)\n\tsd\ta2, (\\base + 16)(sp)\n\t.endif\n",
+        ),
+    ),
+    *_of(
+        "riscv64",
+        "v6.16",
+        "direct+ops",
+        "riscv64/ftrace_caller_args.S",
+        ("late check left out", "\tbnez\tt1, ftrace_caller_direct\n\tjr\tt0\n", "\tjr\tt0\n"),
+    ),
+    *_of(
+        "riscv64",
+        "v7.2",
+        "direct",
+        "riscv64/direct.S",
+        ("stub does not store t0", "\tsd\tt0, 64(sp)\n", ""),
+        ("stub does not restore ra", "\tld\tra, 72(sp)\n", ""),
+        ("stub returns to the caller", "\tjr\tt0\n", "\tjr\tra\n"),
+    ),
+    # the core, on one ISA each
+    *_of(
+        "x86_64",
+        "v6.1",
+        "ops-mixed",
+        "core/ftrace.c",
+        ("hashes not asked by the list", "if (ftrace_ops_test(op, ip, fregs))", "if (ip)"),
+    ),
+    *_of(
+        "arm64",
+        "v7.2",
+        "ops-mixed",
+        "core/hash.h",
+        (
+            "notrace hash ignored",
+            "return lab_hash_empty(notrace) || !lab_hash_find(notrace, ip)",
+            "return !notrace || 1",
+        ),
+    ),
+    *_of(
+        "riscv64",
+        "v6.4",
+        "ops-mixed",
+        "core/hash.h",
+        ("filter hash ignored", "if (!lab_hash_empty(filter) && !lab_hash_find(filter, ip))", "if (0 && filter)"),
+    ),
+    *_of(
+        "arm64",
+        "v6.4",
+        "ops-x2",
+        "core/ftrace.c",
+        ("guard kept by the list", "\t}\n\ttrace_recursion_leave(bit);\n}", "\t}\n}"),
+    ),
+    *_of(
+        "x86_64",
+        "v7.2",
+        "ops-guarded",
+        "core/ftrace.c",
+        ("guard kept by the assist", "op, fregs);\n\ttrace_recursion_leave(bit);\n}", "op, fregs);\n}"),
+    ),
+    *_of(
+        "riscv64",
+        "v6.12",
+        "ops-static-guarded",
+        "core/recursion.h",
+        ("preemption stays disabled", "\tpreempt_enable_notrace();\n\tbarrier();\n", "\tbarrier();\n"),
+    ),
+    *_of(
+        "x86_64",
+        "v6.12",
+        "ops-x10",
+        "core/ftrace.c",
+        ("last of the list forgotten", "op && op != &ftrace_list_end;", "op && op->next != &ftrace_list_end;"),
+    ),
+    *_of(
+        "arm64",
+        "v6.4",
+        "direct+ops",
+        "core/direct.c",
+        ("direct call forgotten", "\tif (addr)\n", "\tif (!addr)\n"),
+    ),
+    *_of(
+        "x86_64",
+        "v6.1",
+        "direct+ops",
+        "core/direct.c",
+        ("another ip looked up", "find(&lab_direct_functions, ip)", "find(&lab_direct_functions, ip + 1)"),
+    ),
+]

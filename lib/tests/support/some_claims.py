@@ -1,0 +1,19 @@
+"""Claims for tests: those of the book by their ids, and a small file of two."""
+
+from tramplab.publish.claims import verdict
+
+COUNTS = {"v": 8, "s": 6, "d": 10, "r": 13, "p": 9, "k": 7}
+IDS = [f"{letter}{n}" for letter, count in COUNTS.items() for n in range(1, count + 1)]
+JUDGED = [claim_id for claim_id in IDS if verdict.judge_of(claim_id)]
+SMALL = """\
+threads:
+  S: {title: A thread, date: May 2021, people: [Ann, Bob], message: 1@x}
+chapters: {one: The first chapter}
+claims:
+  - {id: x1, chapter: one, thread: S, said: It is <b>&., judged_by: Look.}
+  - {id: x2, chapter: one, thread: [S], said: It was., judged_by: Look back., who: Bob, message: 2@x, expect: holds}
+"""
+
+def changed(old: str, new: str) -> str:
+    assert SMALL.count(old) == 1
+    return SMALL.replace(old, new)

@@ -1,0 +1,178 @@
+"""BPF trampolines: how they are attached, what guards their programs, what goes wrong and says so."""
+
+import itertools
+
+import pytest
+
+from support import abi_calls
+from tramplab import Bpf, Direct, Kernel, Ops, TramplabError
+from tramplab.analyse.returnstack import replay
+from tramplab.isa import ISAS
+from tramplab.isa.x86_64 import CALL, JMP
+from tramplab.lab import hooks
+from tramplab.trampolines.bpf.request import MOST_PROGRAMS
+
+CAN = [
+    ("x86_64", "v5.17"),
+    ("x86_64", "v6.18"),
+    ("x86_64", "v7.2"),
+    ("arm64", "v7.2"),
+    ("riscv64", "v6.12"),
+    ("riscv64", "v7.2"),
+]
+
+
+def hits(kernel: Kernel) -> int:
+    return kernel.machine.read_u64(kernel.image.address("lab_bpf_hits"))
+
+
+def text(kernel: Kernel) -> list[bytes]:
+    return [kernel.machine.read(s.address, s.size) for s in kernel.image.segments if s.executable]
+
+
+@pytest.mark.parametrize("isa, release", CAN)
+def test_programs_run_in_order_and_everything_is_given_back(isa, release):
+    """The components tell the order; a hundred trampolines one after the other fit into memory that holds few."""
+    k = Kernel(isa, release)
+    f, before = k.function("three_args"), text(k)
+    for _ in range(100):
+        with k.attached(f, Bpf(fentry=3, fexit=2, fmod_ret=1)):
+            pass
+    assert text(k) == before
+    with k.attached(f, Bpf(fentry=1, fexit=1)) as (ops,):
+        run = k.call(f, 1, 2, 3)
+        way = [run.symbol_of(s.pc) for s in run.steps]
+        order = [w for i, w in enumerate(way) if w != "bpf_trampoline[0]" and (not i or way[i - 1] != w)]
+    inside = [w for w in order if w not in ("ftrace_caller", "three_args")]
+    program = ["__bpf_prog_enter_recur", "lab_bpf_count", "__bpf_prog_exit_recur"]
+    assert inside == ["__bpf_tramp_enter", *program, *program, "__bpf_tramp_exit"]
+    assert order.index("__bpf_prog_exit_recur") < len(order) - 1 - order[::-1].index("three_args")
+    assert run.value == 34 and hits(k) == 2 and not k.names()(ops.generated[0].address)
+
+
+@pytest.mark.parametrize("isa, release", CAN)
+@pytest.mark.parametrize("kind", ["fentry", "fmod_ret", "fexit"])
+def test_a_program_that_is_active_already_is_not_run_again(isa, release, kind):
+    """As if the traced function were called from inside the program: it is passed over and the miss is counted."""
+    k = Kernel(isa, release)
+    f = k.function("two_args")
+    with k.attached(f, Bpf(**{kind: 1})):
+        counts = k.image.struct("lab_pcpu").fields["counts"]
+        active = k.image.address("lab_boot_pcpu") + counts.offset + 4  # the image's counter comes first
+        k.machine.write(active, (1).to_bytes(4, "little"))
+        assert k.call(f, 1, 2).value == 13 and hits(k) == 0
+        assert int.from_bytes(k.machine.read(active, 4), "little") == 1
+        k.machine.write(active, bytes(4))
+        assert k.call(f, 1, 2).value == 13 and hits(k) == 1
+
+
+@pytest.mark.parametrize("isa, release", CAN)
+def test_it_shares_its_function_with_ops(isa, release):
+    """A BPF trampoline is a direct call: with an ops beside it both run, the programs last, whichever came first."""
+    for requests in ((Bpf(fexit=1), Ops()), (Ops(), Bpf(fexit=1))):
+        k = Kernel(isa, release)
+        f = k.function("three_args")
+        with k.attached(f, *requests):
+            run = k.call(f, 1, 2, 3)
+            assert run.value == 34 and hits(k) == 1 and sorted(run.hits) == [0, 1]
+            ran = [run.symbol_of(s.pc) for s in run.steps if run.component_of(s.pc) == "callback"]
+            assert ran.index("lab_callback") < ran.index("lab_bpf_count")
+
+
+@pytest.mark.parametrize("release, opcode", [("v6.18", CALL), ("v6.19", JMP), ("v7.2", JMP)])
+def test_x86_jumps_to_a_trampoline_that_calls_the_function(release, opcode):
+    """From v6.19 the site jumps; before, the return that skips the function leaves every caller with the wrong prediction."""
+    k = Kernel("x86_64", release)
+    f = k.function("two_args")
+    with k.attached(f, Bpf(fexit=1)) as (ops,):
+        assert k.machine.read(f.site.ip, 5) == opcode.encode(f.site.ip, ops.generated[0].address)
+        missed = replay(k.call(f, 1, 2))
+        assert (missed.own, missed.outer) == ((1, 8) if opcode is CALL else (0, 0))
+    with k.attached(f, Bpf(fentry=1)) as (ops,):
+        assert k.machine.read(f.site.ip, 5) == CALL.encode(f.site.ip, ops.generated[0].address)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_the_trampoline_saves_what_the_function_takes(isa):
+    """Each argument in a register adds one store and one load on every ISA, and nothing else."""
+    k = Kernel(isa)
+    sizes = []
+    for args in range(len(ISAS[isa].args) + 1):
+        f = k.function(
+            ("no_args one_arg two_args three_args four_args five_args six_args seven_args eight_args").split()[args]
+        )
+        with k.attached(f, Bpf(fentry=1)):
+            c = k.call(f, *range(args)).counts.by_component["trampoline"]
+        sizes.append((c.instructions, c.loads, c.stores))
+    steps = {tuple(b - a for a, b in zip(x, y, strict=True)) for x, y in itertools.pairwise(sizes)}
+    assert steps == {(2, 1, 1)}
+
+
+def test_on_riscv_the_site_reaches_it_only_through_ftrace_caller_since_the_auipc_is_fixed():
+    for release, through in (("v6.12", False), ("v7.2", True)):
+        k = Kernel("riscv64", release)
+        f = k.function("one_arg")
+        with k.attached(f, Bpf(fentry=1)):
+            run = k.call(f, 1)
+        assert ("ftrace_caller" in {run.symbol_of(s.pc) for s in run.steps}) == through
+
+
+# bad input
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Bpf(), "a BPF trampoline needs at least one program"),
+        (lambda: Bpf(fentry=-1, fexit=3), "a BPF trampoline needs at least one program"),
+        (
+            lambda: Bpf(fentry=20, fexit=19),
+            f"39 programs are too many for one trampoline; a function can have {MOST_PROGRAMS}.",
+        ),
+        (
+            lambda: hooks.requests(hooks.get("bpf-fexit"), 39),
+            "39 callbacks cannot be attached by bpf-fexit; choose 1 to 38.",
+        ),
+    ],
+)
+def test_impossible_requests(make, message):
+    with pytest.raises(TramplabError) as e:
+        make()
+    assert str(e.value).startswith(message)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_refused_programs_leave_nothing(isa):
+    """Two functions at once, a second direct call, a trampoline beyond a page: one sentence, and all is as before."""
+    k = Kernel(isa)
+    f, before = k.function("eight_args"), text(k)
+    for requests, message in (
+        ((Bpf(fentry=1, filter=("one_arg", "two_args")),), "a BPF trampoline is made for one function; 2 were named."),
+        ((Bpf(fentry=1), Bpf(fexit=1)), "eight_args has a direct call already; a function can have one."),
+        ((Direct(), Bpf(fexit=1)), "eight_args has a direct call already; a function can have one."),
+    ):
+        with pytest.raises(TramplabError) as e:
+            k.attach(f, *requests)
+        assert str(e.value) == message and not k.slowpath.ops and text(k) == before
+    # counters of this CPU: a count for the image and one for each program
+    attached = [k.attach(k.function(n), Bpf(fentry=38))[0] for n in k.functions[:6]]
+    with pytest.raises(TramplabError, match="per-CPU memory is full: detach some BPF programs first"):
+        k.attach(f, Bpf(fentry=38))
+    k.detach(*attached)
+    assert text(k) == before and k.call(f, *range(8)).value == abi_calls.weigh(*range(8))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_38_programs_fit_on_every_isa(isa):
+    k = Kernel(isa)
+    with k.attached(k.function("one_arg"), Bpf(fentry=MOST_PROGRAMS)) as (ops,):
+        assert k.call("one_arg", 1).value == 3 and hits(k) == MOST_PROGRAMS and ops.generated[0].size <= 4096
+
+
+def test_a_trampoline_larger_than_a_page_is_refused():
+    """arm64 takes four instructions for each call, so that 38 fmod_ret programs are too much there."""
+    k = Kernel("arm64")
+    message = f"for {MOST_PROGRAMS} programs on eight_args would have .* bytes; at most 4096 are allowed: attach fewer"
+    with pytest.raises(TramplabError, match=message):
+        k.attach(k.function("eight_args"), Bpf(fmod_ret=MOST_PROGRAMS))
+    assert not k.slowpath.ops and k.call("eight_args", *range(8)).value == abi_calls.weigh(*range(8))

@@ -1,0 +1,120 @@
+"""Every instruction of a BPF trampoline that is not a call is there for a reason: dropped, something is noticed, or it is
+listed here why nothing can be.
+
+One function with all argument registers and, on x86-64, words on the stack; one program of each kind. The checks are those
+of bpf_abi.py.
+"""
+
+import contextlib
+
+import pytest
+
+from support import abi, abi_places, bpf_abi
+from tramplab import TramplabError
+from tramplab.isa import ISAS
+from tramplab.trampolines.bpf import trampolines
+from tramplab.trampolines.bpf.code import Text
+from tramplab.trampolines.bpf.shape import items
+
+FUNCTION = "eight_args"
+TIME = "the start time is for statistics of run time, which are off"
+ROOM = "room for a jump past the fexit programs, which is written when the trampoline is freed"
+RECORD = "only who unwinds the stack from inside a program reads it"
+#: Instructions that no check can notice, and why: in every trampoline, and in one that calls the function.
+HARMLESS = {
+    "x86_64": ({"mov rbx, rax": TIME, "mov rsi, rbx": TIME}, {"nop dword ptr [rax + rax]": ROOM}),
+    "arm64": (
+        {"mov x20, x0": TIME, "mov x1, x20": TIME, "mov x29, sp": RECORD},  # the first of two of these
+        {"nop": ROOM, "mov x30, x9": "a caller does not expect its x30 back"},
+    ),
+    "riscv64": (
+        {"mv s1, a0": TIME, "mv a1, s1": TIME, "addi s0, sp, 16": RECORD},
+        {"nop": ROOM, "addi s0, sp, 128": "all moves up by 16 bytes, over the two slots below"}
+        | dict.fromkeys(("sd t0, 120(sp)", "sd s0, 112(sp)", "ld t0, 120(sp)", "ld s0, 112(sp)"), RECORD),
+    ),
+}
+#: The same of riscv64's that goes on to the function: s0 of the function's frame is s0 of the caller's again.
+LEAVES = {"riscv64": {"sd s0, 96(sp)": RECORD, "ld s0, 96(sp)": RECORD}}
+SEEDS = range(6)
+
+
+def pieces(plan, own):
+    """The trampoline's items with one instruction in each Text."""
+    for item in items(plan, own):
+        if isinstance(item, Text):
+            yield from map(Text, item.source.splitlines())
+        else:
+            yield item
+
+
+@contextlib.contextmanager
+def without(number):
+    """Make trampolines without their `number`th instruction of text; yields where what was dropped will be found."""
+    dropped = []
+
+    def mutant(plan, own):
+        count = 0
+        for item in pieces(plan, own):
+            if isinstance(item, Text):
+                count += 1
+                if count - 1 == number:
+                    dropped[:] = [item.source]
+                    continue
+            yield item
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(trampolines, "items", mutant)
+    try:
+        yield dropped
+    finally:
+        patch.undo()
+
+
+def decided(lab, hooked, cookie) -> None:
+    """Let the fmod_ret program forbid the function: its verdict is the result, and what fexit sees."""
+    bpf_abi.verdicts(lab, {cookie: 77})
+    try:
+        lab.machine.write_u64(hooked._count, 0)
+        assert lab.kernel.call(FUNCTION, *range(8), budget=abi.BUDGET).value == 77
+        assert hooked.observations()[-1][2 + 8] == 77
+    finally:
+        bpf_abi.verdicts(lab, {})
+
+
+def noticed(lab, kinds, number) -> tuple[str | None, bool]:
+    """The instruction that was dropped (None: there is none of that number), and whether a check noticed."""
+    fentry, fmod_ret, fexit = kinds
+    request = bpf_abi.Bpf(fentry=fentry, fmod_ret=fmod_ret, fexit=fexit, observe=True, filter=(FUNCTION,))
+    with without(number) as dropped, lab.kernel.attached(None, request) as registered:
+        if not dropped:
+            return None, False
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(bpf_abi.HOOKS, "mutant", (kinds, False))
+            hooked = bpf_abi.BpfHooked(lab, "mutant", registered)
+        lab.machine.set_meter("count")
+        try:
+            for seed in SEEDS:
+                hooked.check(seed, FUNCTION)
+            if fmod_ret:
+                decided(lab, hooked, fentry + 1)
+        except (AssertionError, TramplabError):
+            return dropped[0], True
+    return dropped[0], False
+
+
+@pytest.mark.parametrize("kinds", [(1, 0, 0), (1, 1, 1)], ids=["fentry", "all"])
+@pytest.mark.parametrize("isa", ISAS)
+def test_every_instruction_is_needed(isa, kinds):
+    lab = abi.Lab(abi_places.Place(isa, "v7.2"))
+    unnoticed = []
+    for number in range(1000):
+        dropped, seen = noticed(lab, kinds, number)
+        if dropped is None:
+            break
+        if not seen:
+            unnoticed.append(dropped)
+            continue
+        lab = abi.Lab(abi_places.Place(isa, "v7.2"))  # what the mutant left behind must not count again
+    assert number > 25
+    always, calling = HARMLESS[isa]
+    assert set(unnoticed) == {*always, *(calling if kinds[2] else LEAVES.get(isa, ()))}

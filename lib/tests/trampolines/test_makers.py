@@ -1,0 +1,136 @@
+"""Makers of trampolines: a new kind is one folder and one line, and the slow path knows none of them."""
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import ROOT
+from tramplab import Bpf, Direct, Kernel, Ops, TramplabError
+from tramplab.ftrace.maker import Maker, maker_of
+from tramplab.ftrace.ops import Request
+from tramplab.isa import ISAS
+from tramplab.trampolines import KINDS
+from tramplab.trampolines.shapes import Shape
+
+REQUESTS = [
+    Ops(filter=("one_arg",)),
+    Ops(save="live", filter=("one_arg",)),
+    Direct(filter=("one_arg",)),
+    Bpf(fentry=1, fexit=2, filter=("one_arg",)),
+    Shape(2, 1, True, filter=("one_arg",)),
+]
+
+
+def apply(diff: str, root: Path) -> None:
+    """Apply a unified diff: whole new files, and changed places that are there exactly once."""
+    for part in re.split(r"^diff --git .*\n", diff, flags=re.M)[1:]:
+        path = root / re.search(r"^\+\+\+ b/(.*)$", part, re.M)[1]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = "" if "--- /dev/null" in part else path.read_text("utf-8")
+        for hunk in re.split(r"^@@ .*@@\n", part, flags=re.M)[1:]:
+            lines = hunk.splitlines(keepends=True)
+            old, new = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
+            assert not old or text.count(old) == 1, old
+            text = text.replace(old, new) if old else new
+        path.write_text(text, "utf-8")
+
+
+def test_the_diff_in_contributing_adds_a_hook(tmp_path):
+    """On every ISA the new hook is attached, called, measured by its name, and gone again."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    (diff,) = re.findall(r"^```diff\n(.*?)^```", text, re.M | re.S)
+    changed = re.findall(r"^[+-](?![+-])", diff.rpartition("+++")[2], re.M)
+    assert len(changed) == 3, "one line registers it, one is its import"
+    shutil.copytree(ROOT / "lib" / "tramplab", tmp_path / "lib" / "tramplab", ignore=shutil.ignore_patterns("__pycache__"))
+    apply(diff, tmp_path)
+    program = (
+        "from tramplab import Kernel\n"
+        "from tramplab.lab.measure import run\n"
+        "from tramplab.trampolines.empty import Empty\n"
+        f"for isa in {list(ISAS)}:\n"
+        "    k = Kernel(isa)\n"
+        "    f, idle = k.function('three_args'), k.call('three_args', 1, 2, 3)\n"
+        "    with k.attached(f, Empty()):\n"
+        "        r = k.call(f, 1, 2, 3)\n"
+        "    assert r.value == 34 and 'empty_trampoline[0]' in r.symbols, r.symbols\n"
+        "    assert r.counts.total.instructions > idle.counts.total.instructions\n"
+        "    assert k.call(f, 1, 2, 3).counts == idle.counts\n"
+        "    print(run(isa, 'empty', args=3).counts == r.counts)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "lib"), "TRAMPLAB_DATA": str(ROOT / "data")}
+    done = subprocess.run([sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True"] * 3
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_every_request_has_one_maker(isa):
+    k = Kernel(isa)
+    for request in REQUESTS:
+        serving = [m for m in k.slowpath.makers if m.serves(request)]
+        assert len(serving) == 1 and maker_of(request, k.slowpath.makers) is serving[0]
+    assert len(k.slowpath.makers) == len(KINDS)
+
+
+def test_a_request_that_nobody_makes_is_refused():
+    k = Kernel("arm64")
+    with pytest.raises(TramplabError, match="nobody makes what a request of the type Request needs"):
+        k.attach(k.function("one_arg"), Request())
+    assert not k.slowpath.ops
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("request_", REQUESTS, ids=repr)
+def test_what_a_maker_takes_it_gives_back(isa, request_):
+    """Over and over, in the same places; and freed twice is nothing freed."""
+    k = Kernel(isa)
+    places = set()
+    for _ in range(3):
+        ops, steps = k.slowpath.register(request_)
+        k.apply(steps)
+        places.add((ops.index, ops.trampoline, ops.direct, ops.generated, tuple(ops.structs)))
+        assert k.call("one_arg", 5).value == 15
+        k.apply(k.slowpath.unregister(ops))
+    assert len(places) == 1
+
+
+def failing(real, at):
+    """A method that does what the real one does, but raises at a certain call."""
+    calls = itertools.count(1)
+
+    def method(self, *arguments):
+        if next(calls) == at:
+            raise TramplabError("full.")
+        return real(self, *arguments)
+
+    return method
+
+
+def test_a_refused_request_keeps_nothing(monkeypatch):
+    """Whatever step of its making fails: the next one gets the place that it had."""
+    k = Kernel("x86_64")
+    first, steps = k.slowpath.register(Bpf(fentry=2, filter=("one_arg",)))
+    k.apply(steps)
+    k.detach(first)
+    for owner, name, at in ((type(k.heap), "take", 3), (type(k.slowpath.memory), "writes", 1)):
+        with monkeypatch.context() as m:
+            m.setattr(owner, name, failing(getattr(owner, name), at))
+            with pytest.raises(TramplabError, match="full"):
+                k.attach(k.function("one_arg"), Bpf(fentry=2))
+    again, _ = k.slowpath.register(Bpf(fentry=2, filter=("one_arg",)))
+    assert (again.index, again.direct, list(again.structs)) == (first.index, first.direct, list(first.structs))
+
+
+def test_a_maker_is_whoever_has_the_methods():
+    """The protocol is what the slow path calls: nothing else of a maker is looked at."""
+    methods = {n for n in vars(Maker) if not n.startswith("_")}
+    assert methods == {"serves", "check", "make", "create", "free"}
+    source = (ROOT / "lib" / "tramplab" / "ftrace" / "slowpath.py").read_text("utf-8")
+    assert set(re.findall(r"maker(?:_of\([^)]*\))?\.(\w+)\(", source)) <= methods
+    assert "isinstance(request" not in source and not re.findall(r"^from .*trampolines.*$", source, re.M)
