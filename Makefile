@@ -50,8 +50,10 @@ bench: $(VENV)/installed  ## print the speed figures as ratios
 	cd lib && ../$(PY) -m bench
 
 # hypothesis marks its tests, and lib/tests/support/seeds.py those that draw only a seed; the profile is in lib/tests/conftest.py.
-fuzz: $(VENV)/installed  ## run the property tests with 10,000 examples each
-	cd lib && ../$(PY) -m pytest -m hypothesis --hypothesis-profile fuzz
+SEED := $(or $(SEED),$(shell date +%s))
+fuzz: $(VENV)/installed  ## run the property tests with 10,000 examples each, drawn from SEED=... (the time)
+	@echo "== what fails is drawn again by: make fuzz SEED=$(SEED)"
+	cd lib && ../$(PY) -m pytest -n 2 -m hypothesis --hypothesis-profile fuzz --hypothesis-seed $(SEED)
 
 # The viewer setting goes into .venv, not into the user's own configuration.
 lab: export JUPYTER_CONFIG_DIR := $(CURDIR)/$(VENV)/etc/jupyter

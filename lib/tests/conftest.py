@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = [f"support.{name}" for name in ("again", "browser", "order", "shuffled", "slowest", "times")]
+pytest_plugins = [f"support.{name}" for name in ("again", "browser", "order", "seeds", "shuffled", "slowest", "times")]
 
 # The same examples in every run, so that a red test is red for everybody; `make fuzz` looks for new ones.
 settings.register_profile("tramplab", max_examples=200, deadline=None, derandomize=True)

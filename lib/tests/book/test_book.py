@@ -43,10 +43,14 @@ def test_a_chart_that_is_not_drawn_is_reported(browser, site, tmp_path):
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_charts_are_pictures_without_javascript(browser, bases, site, size):
-    widths = []
+def test_without_javascript_charts_are_pictures_and_citations_are_in_the_page(browser, bases, site, size):
+    widths, cited = [], []
 
     def look(tab):
+        boxes = tab.query_selector_all("details.tl-cite")
+        boxes[0].query_selector("summary").click()
+        assert boxes[0].query_selector("pre").is_visible()
+        cited.extend(box.query_selector("pre").text_content() for box in boxes)
         assert not tab.query_selector_all(".tl-chart svg")
         for picture in tab.query_selector_all(".tl-chart img"):
             widths.append(
@@ -56,6 +60,7 @@ def test_charts_are_pictures_without_javascript(browser, bases, site, size):
 
     for page in pages_with_chart(site):
         assert visit(browser, bases["file"], page, size, javascript=False, look=look).problems() == []
+    assert cited and all("Link: " in text for text in cited)
     assert widths
     for natural, shown, source in widths:
         assert natural > 200 and 200 < shown <= size[0]
@@ -121,47 +126,3 @@ def test_charts_are_what_vega_lite_expects(site):
         assert specs
         for wide in (json.loads(spec)["wide"] for spec in specs):
             assert faults({"data": {"name": "rows"}, **wide}) == []
-
-
-@pytest.mark.parametrize("transport, size", [("http", DESKTOP), ("file", PHONE)], ids=["http-desktop", "file-phone"])
-def test_citations_can_be_copied(browser, bases, site, transport, size):
-    """The button puts the text into the clipboard, to the byte; read back by pasting, which works on file:// too.
-
-    Every box has a button. It is pressed in the middle one of every page; in the first with charts also in the first and the last.
-    """
-    copied = []
-
-    def look(tab):
-        boxes = tab.query_selector_all("details.tl-cite")
-        assert all(box.query_selector("button.copybtn") for box in boxes)
-        for n in sorted({0, len(boxes) // 2, len(boxes) - 1} if page == drawn else {len(boxes) // 2}):
-            box = boxes[n]
-            box.query_selector("summary").click()
-            box.query_selector("button.copybtn").click()
-            tab.evaluate("document.body.append(document.createElement('textarea'))")
-            field = tab.query_selector("body > textarea")
-            field.focus()
-            tab.keyboard.press("Control+V")
-            wanted = box.query_selector("pre").evaluate("pre => pre.firstChild.textContent")
-            assert field.input_value().rstrip("\n") == wanted.rstrip("\n")
-            copied.append(wanted)
-            field.evaluate("field => field.remove()")
-
-    drawn = pages_with_chart(site)[0]
-    for page in PAGES if size is DESKTOP else [drawn]:  # where a page is from does not differ from page to page
-        assert visit(browser, bases[transport], page, size, look=look).problems() == []
-    assert any("Emulated counts" in text for text in copied)
-    assert any(text.count("@incollection") for text in copied) or size is PHONE
-
-
-def test_citations_are_in_the_page_without_javascript(browser, bases, site):
-    def look(tab):
-        boxes = tab.query_selector_all("details.tl-cite")
-        boxes[0].query_selector("summary").click()
-        assert boxes[0].query_selector("pre").is_visible()
-        seen.extend(box.query_selector("pre").text_content() for box in boxes)
-
-    seen: list[str] = []
-    for page in pages_with_chart(site):
-        visit(browser, bases["file"], page, javascript=False, look=look)
-    assert seen and all("Link: " in text for text in seen)

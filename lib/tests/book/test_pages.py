@@ -10,7 +10,7 @@ import re
 import pytest
 
 from support.browser import DESKTOP, PAGES, PHONE, overflow, pages_with_chart, visit
-from support.looks import BUNDLE, opened, too_heavy, unfolded, weigh
+from support.looks import BUNDLE, copied, opened, too_heavy, unfolded, weigh
 
 #: How a page is read: from where, on what, in which theme. Every two of transport, size and theme meet.
 WAYS = {
@@ -39,6 +39,7 @@ def test_page(browser, bases, site, page, way):
         text = tab.query_selector(".tl-chart svg text")
         if text:
             found["text"] = text.evaluate("e => getComputedStyle(e).fill")
+        found["copied"] = copied(tab, page == CHARTED)
         found["violations"] = unfolded(tab)
         if page != "genindex":
             found["missed"] = opened(tab, site)
@@ -49,6 +50,10 @@ def test_page(browser, bases, site, page, way):
     found: dict = {}
     seen = visit(browser, bases[transport], page, size, scheme, look=look, charts=True)
     assert seen.problems() == [] and found["violations"] == [] and found.get("missed", []) == []
+    assert all(pasted == wanted for pasted, wanted in found["copied"])
+    assert bool(found["copied"]) == (page in PAGES), "every page can be cited"
+    if page == CHARTED:
+        assert "Emulated counts" in found["copied"][-1][1] and "@incollection" in found["copied"][-1][1]
     assert found["overflow"] <= 0, "in a window of the other size, the page scrolls sideways"
     drawn = page in pages_with_chart(site)
     assert bool(seen.charts) == ("text" in found) == (BUNDLE in seen.asked) == drawn, "the bundle is for charts"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.small_books import FRONT_MATTER, small_book
+from support.small_books import page, small_book
 from tramplab.capacity import processors
 
 GOOD_CELL = "```{code-cell}\nfrom myst_nb import glue\nglue('answer', 42, display=False)\n```\n"
@@ -50,7 +50,7 @@ def good(tmp_path_factory) -> tuple[Path, str]:
     if processors() > 1:
         pages |= {"a": MEET.format(own="A", other="B"), "b": MEET.format(own="B", other="A")}
     for name, body in pages.items():
-        (folder / "book" / f"{name}.md").write_text(FRONT_MATTER + f"# Page {name}\n\n" + body, "utf-8")
+        (folder / "book" / f"{name}.md").write_text(page(f"Page {name}", body), "utf-8")
     toc = {"format": "jb-book", "root": "book/index", "chapters": [{"file": f"book/{name}"} for name in pages]}
     (folder / "_toc.yml").write_text(yaml.safe_dump(toc), "utf-8")
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")

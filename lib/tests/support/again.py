@@ -1,16 +1,18 @@
-"""What a second run leaves out, with --again: tests that what the first one kept cannot touch; a plugin of pytest.
+"""What a run leaves out that another one of .ci/run does; a plugin of pytest.
 
-.ci/run has just run all of them, from an empty cache. What is kept are images, objects, rows of grids and this machine's times;
-and there is now the book that `make book` built. So every test that compiles, counts, times or looks at a page's content
-runs again. Those in these files build small books of their own, start processes, ask the emulator itself, or try out what
-scripts and menus do, which is the same in any book.
+--determinism runs what shows that two processes make the same bytes of one tree. It is left out otherwise: .ci/run has it, and
+compares two whole books besides.
+
+--again is for a second run, from what the first one kept: images, objects, rows of grids and this machine's times; and there is
+now the book that `make book` built. So every test that compiles, counts, times or looks at a page's content runs again. Those in
+these files build small books of their own, start processes, ask the emulator itself, or try out what scripts and menus do, which
+is the same in any book.
 """
 
 FILES = frozenset(
-    "test_accessibility test_failed_builds test_jobs test_redirects test_stepper_page test_stopped_builds test_unicorn_behaviour"
-    " test_unicorn_counting test_unicorn_memory test_weight".split()
+    "test_accessibility test_failed_builds test_jobs test_redirects test_small_books test_stepper_page test_stopped_builds"
+    " test_unicorn_behaviour test_unicorn_counting test_unicorn_memory test_weight".split()
 )
-#: One tree gives the same bytes in any process: .ci/run compares two whole books.
 DETERMINISM = frozenset(
     (
         "test_another_process_says_the_same",
@@ -21,13 +23,16 @@ DETERMINISM = frozenset(
 
 
 def pytest_addoption(parser):
+    parser.addoption("--determinism", action="store_true", help="run also what shows that all processes make the same bytes")
     parser.addoption("--again", action="store_true", help="leave out what cannot end in another way the second time")
 
 
 def pytest_collection_modifyitems(config, items):
-    if not config.option.again:
-        return
-    left = [item for item in items if item.path.stem in FILES or item.name in DETERMINISM]
+    left = [
+        item
+        for item in items
+        if (config.option.again and item.path.stem in FILES) or (not config.option.determinism and item.name in DETERMINISM)
+    ]
     config.hook.pytest_deselected(items=left)
     kept = set(items) - set(left)
     items[:] = [item for item in items if item in kept]

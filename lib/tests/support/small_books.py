@@ -14,6 +14,11 @@ from tramplab import cache
 FRONT_MATTER = "---\nfile_format: mystnb\nkernelspec: {name: python3, display_name: Python 3}\n---\n"
 
 
+def page(title: str, body: str) -> str:
+    """The source of a page; one without cells is no notebook, for which a kernel would be started."""
+    return f"{FRONT_MATTER if '{code-cell}' in body else ''}# {title}\n\n{body}"
+
+
 def small_book(folder: Path, body: str) -> tuple[list[str], dict[str, str]]:
     """A book of one page in `folder`; returns the command that builds it as `make book` does, and its environment."""
     for name in ("Makefile", "_config.yml", "requirements.txt"):
@@ -24,7 +29,7 @@ def small_book(folder: Path, body: str) -> tuple[list[str], dict[str, str]]:
     (folder / "lib").mkdir()
     shutil.copy(ROOT / "lib" / "pyproject.toml", folder / "lib" / "pyproject.toml")
     (folder / "_toc.yml").write_text(yaml.safe_dump({"format": "jb-book", "root": "book/index"}), "utf-8")
-    (folder / "book" / "index.md").write_text(FRONT_MATTER + "# Small\n\n" + body, "utf-8")
+    (folder / "book" / "index.md").write_text(page("Small", body), "utf-8")
     # A user whose own kernel of the same name and IPython start-up file must not matter.
     home = folder / "home"
     kernel = home / ".local" / "share" / "jupyter" / "kernels" / "python3" / "kernel.json"
@@ -49,7 +54,7 @@ def book(folder: Path, pages: dict[str, str], first: str = "Text.\n"):
     command, environment = small_book(folder, first)
     pages = {**pages, **dict.fromkeys("uvwxyz"[: max(0, 6 - len(pages))], "Text.\n")}  # from six on they are read in parallel
     for name, body in pages.items():
-        (folder / "book" / f"{name}.md").write_text(FRONT_MATTER + f"# Page {name}\n\n{body}", "utf-8")
+        (folder / "book" / f"{name}.md").write_text(page(f"Page {name}", body), "utf-8")
     toc = {"format": "jb-book", "root": "book/index", "chapters": [{"file": f"book/{name}"} for name in pages]}
     (folder / "_toc.yml").write_text(yaml.safe_dump(toc), "utf-8")
     (folder / "_build" / "html").mkdir(parents=True)
