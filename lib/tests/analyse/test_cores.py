@@ -78,11 +78,11 @@ def test_core_files(name):
         (lambda f: f["parameters"].pop("load"), "load must be given"),
         (lambda f: f["parameters"].update(lod=f["parameters"]["load"]), "lod must be given, or must not"),
         (lambda f: f["parameters"]["load"].update(low=9), "load needs low <= value <= high"),
-        (lambda f: f["parameters"]["load"].update(kind="guess"), "load needs"),
+        (lambda f: f["parameters"]["load"].update(kind="guess"), "parameter load: unknown kind 'guess'"),
         (lambda f: f["parameters"]["load"].update(sources=["nobody"]), "load needs"),
         (lambda f: f["parameters"]["load"].update(sources=[]), "load needs"),
-        (lambda f: f["uses"].pop("store"), "the ports of"),
-        (lambda f: f["ports"].append("p99"), "all be used"),
+        (lambda f: f["uses"].pop("store"), "uses has no store"),
+        (lambda f: f["ports"].append("p99"), "p99 must be one of the ports, and be used"),
     ],
 )
 def test_a_core_file_with_a_mistake(change, words):

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "lib" / "tramplab"
 
 # -- imports: what each part may import, besides itself and what everything rests on
 
-BASE = {"errors", "paths", "cache", "jobs", "capacity", "revision"}
+BASE = {"errors", "paths", "schema", "cache", "jobs", "capacity", "revision"}
 BELOW = {
     **{part: set() for part in BASE},
     "isa": set(),
@@ -43,6 +43,7 @@ ENGINES = {
     "concurrent": "jobs.py",
     "multiprocessing": "jobs.py",
     "tqdm": "grid/progress.py",
+    "fastjsonschema": "schema.py",
     "myst_parser": "publish/cite/pages.py",
     "unicorn": "emulate/engine.py",
     "capstone": "emulate/decode.py",

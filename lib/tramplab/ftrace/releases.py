@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import TramplabError, unknown
 from ..isa import ISAS, Isa
 from ..paths import data_file, read_yaml
+from ..schema import checked
 from . import arch
 
 #: Features that follow from others and are wrong by themselves.
@@ -71,7 +72,7 @@ def parse(release: str) -> tuple[int, int]:
 
 @functools.cache
 def _data() -> dict:
-    return read_yaml(data_file("releases.yml").read_text("utf-8"))
+    return checked("releases.yml", read_yaml(data_file("releases.yml").read_text("utf-8")), "releases")
 
 
 def shown() -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..errors import TramplabError
 from ..paths import write_whole
+from ..schema import checked
 from .agreement import NEEDED, STEADY, WITHIN
 
 #: What holds for native times on every ISA and does not hold for a kernel.
@@ -19,7 +20,6 @@ LIMITS = (
     "nobody else runs the text while it is patched",
 )
 _FORMAT = 2
-_WHOLE = {"hook", "ns_min", "ns_over", "cycles_over", "ratio_direct", "windows", "steady", "agreed"}
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,11 @@ def parsed(text: bytes, path: str | Path) -> Result:
             "`tramplab native --save FILE`."
         )
     try:
-        rows, clock = tuple(dict(r) for r in saved["rows"]), tuple(map(float, saved["clock"]))
-        if not rows or any(not r.keys() >= _WHOLE or len(r["windows"]) != len(clock) for r in rows):
-            raise KeyError("rows")
-        return Result(rows, clock, tuple(saved["warnings"]), tuple(saved["failures"]), dict(saved["provenance"]))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise TramplabError(
-            f"{path} is a damaged native result; make it again with `tramplab native --save FILE`."
-        ) from None
+        checked(str(path), saved, "native")
+        if any(len(row["windows"]) != len(saved["clock"]) for row in saved["rows"]):
+            raise TramplabError(f"{path}: a row has other windows than the clock.")
+    except TramplabError as e:
+        raise TramplabError(f"{e} The result is damaged; make it again with `tramplab native --save FILE`.") from None
+    return Result(
+        tuple(saved["rows"]), tuple(saved["clock"]), tuple(saved["warnings"]), tuple(saved["failures"]), saved["provenance"]
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -12,16 +11,11 @@ import yaml
 
 from ...errors import TramplabError, unknown
 from ...paths import data_file, read_yaml
+from ...schema import checked
 
 FILE = "claims.yml"
 PAGE = "book/claims"  # the ledger; the ids of claims are its anchors
 HOLDS, FAILS, DEPENDS, NOT_TESTABLE = KINDS = ("holds", "fails", "depends", "not testable here")
-
-_THREAD = {"title": True, "date": True, "people": True, "message": False}  # key -> whether it must be there
-_CLAIM = {
-    **dict.fromkeys(("id", "chapter", "thread", "said", "judged_by"), True),
-    **dict.fromkeys(("who", "message", "judge", "expect", "depends_on", "why"), False),
-}
 
 
 @dataclass(frozen=True)
@@ -100,37 +94,25 @@ def parse(text: str) -> dict[str, Claim]:
         data = read_yaml(text)
     except yaml.YAMLError as e:
         raise TramplabError(f"{FILE} is not YAML: {' '.join(str(e).split())}.") from None
-    _check("the file", data, dict.fromkeys(("threads", "chapters", "claims"), True))
-    for key, kind, what in (("threads", dict, "mapping"), ("chapters", dict, "mapping"), ("claims", list, "list")):
-        if not isinstance(data[key], kind):
-            raise TramplabError(f"{FILE}: {key} must be a {what}; see the head of the file.")
-    threads = {letter: _thread(letter, entry) for letter, entry in data["threads"].items()}
+    checked(FILE, data, "claims")
+    threads = {
+        letter: Thread(entry["title"], entry["date"], tuple(entry["people"]), entry.get("message", ""))
+        for letter, entry in data["threads"].items()
+    }
     found: dict[str, Claim] = {}
-    for number, entry in enumerate(data["claims"], 1):
-        claim = _claim(f"claim number {number}", entry, threads, data["chapters"])
+    for entry in data["claims"]:
+        claim = _claim(entry, threads, data["chapters"])
         if claim.id in found:
             raise TramplabError(f"{FILE}: the id {claim.id} is given twice; an id is for one claim.")
         found[claim.id] = claim
     return found
 
 
-def _thread(letter: str, entry: Any) -> Thread:
-    _check(f"thread {letter}", entry, _THREAD)
-    if not isinstance(entry["people"], list):
-        raise TramplabError(f"{FILE}: thread {letter}: people is a list of names.")
-    return Thread(entry["title"], entry["date"], tuple(entry["people"]), entry.get("message", ""))
-
-
-def _claim(place: str, entry: Any, threads: dict[str, Thread], chapters: dict[str, str]) -> Claim:
-    _check(place, entry, _CLAIM)
+def _claim(entry: dict[str, Any], threads: dict[str, Thread], chapters: dict[str, str]) -> Claim:
     name = entry["id"]
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z]\d+", name):
-        raise TramplabError(f"{FILE}: {place}: an id is a letter and a number, such as v1, not {name!r}.")
     letters = entry["thread"] if isinstance(entry["thread"], list) else [entry["thread"]]
-    named: list[tuple[str, Any, Collection[str]]] = [("thread", letter, threads) for letter in letters]
-    named.append(("chapter", entry["chapter"], chapters))
-    named += [("verdict", entry["expect"], KINDS)] if "expect" in entry else []
-    for what, value, known in named:
+    named: list[tuple[str, str, Collection[str]]] = [("thread", letter, threads) for letter in letters]
+    for what, value, known in [*named, ("chapter", entry["chapter"], chapters)]:
         if value not in known:
             raise TramplabError(f"{FILE}: {name}: {unknown(what, value, known)}")
     expect = entry.get("expect", "")
@@ -151,22 +133,6 @@ def _claim(place: str, entry: Any, threads: dict[str, Thread], chapters: dict[st
         expect,
         _one_line(entry.get("depends_on") or entry.get("why") or "").rstrip("."),
     )
-
-
-def _check(place: str, entry: object, keys: dict[str, bool]) -> None:
-    """Refuse what is not a mapping with these keys, or has an empty value."""
-    if not isinstance(entry, dict):
-        raise TramplabError(f"{FILE}: {place} must have the keys {', '.join(keys)}.")
-    for key, value in entry.items():
-        if key not in keys:
-            raise TramplabError(f"{FILE}: {place}: {unknown('key', key, keys)}")
-        if not value:
-            raise TramplabError(f"{FILE}: {place}: {key} is empty; fill it in or leave it out.")
-        if not isinstance(value, (str, list, dict)):
-            raise TramplabError(f"{FILE}: {place}: {key} is read as {value!r}; put it in quotes.")
-    missing = [key for key, needed in keys.items() if needed and key not in entry]
-    if missing:
-        raise TramplabError(f"{FILE}: {place} has no {' and no '.join(missing)}.")
 
 
 def _one_line(text: str) -> str:
