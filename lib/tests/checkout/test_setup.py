@@ -38,6 +38,15 @@ BELOW = {
 EVERYTHING = set(BELOW) | {"__init__", "cli"}
 BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"cli"}}
 
+#: The same of the rooms of publish.
+PUBLISH = {
+    "table": set(),
+    "cite": {"table"},
+    "figures": {"table", "cite"},
+    "claims": {"table", "cite", "figures"},
+    "stepper": {"table"},
+}
+
 # One module each; charts are made in one package.
 ENGINES = {
     "concurrent": "jobs.py",
@@ -85,6 +94,15 @@ def modules() -> list[tuple[Path, str, set[str]]]:
 
 def test_imports_point_downwards():
     assert {str(path): bad for path, part, names in modules() if (bad := forbidden(names, part))} == {}
+
+
+def test_imports_within_publish_do_too():
+    found = {path: names for path, part, names in modules() if part == "publish"}
+    for path, names in found.items():
+        room = path.parts[1].removesuffix(".py")
+        used = {n.split(".")[2] for n in names if n.startswith("tramplab.publish.")} & PUBLISH.keys()
+        assert room not in PUBLISH or used <= PUBLISH[room] | {room}, path
+    assert {path.parts[1].removesuffix(".py") for path in found} >= PUBLISH.keys()
 
 
 def graph(found: list[tuple[Path, str, set[str]]]) -> dict[str, set[str]]:
