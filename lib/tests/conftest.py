@@ -53,4 +53,4 @@ def pytest_terminal_summary(terminalreporter):
         report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", [])
     )
     for reason, count in sorted(reasons.items()):
-        terminalreporter.write_line(f"{count} test{'s'[: count > 1]} skipped: {reason}", yellow=True)
+        terminalreporter.write_line(f"{count} test{'s' if count > 1 else ''} skipped: {reason}", yellow=True)

@@ -57,13 +57,14 @@ class Frame:
 
 def frame(plan: TrampolinePlan) -> Frame:
     """The layout for a plan."""
-    guarded = bool(plan.guards)
-    run_ctx = 8 * plan.stacked * plan.calls_function
-    count = run_ctx + plan.run_ctx * guarded
-    context = count + 8 * guarded
+    # what guards need: the programs' context, the number of arguments, and two registers that are kept
+    programs, number, two = (plan.run_ctx, 8, 16) if plan.guards else (0, 0, 0)
+    run_ctx = plan.passed_on
+    count = run_ctx + programs
+    context = count + number
     result = context + 8 * len(plan.words)
-    kept = result + 8 * plan.calls_function
-    return Frame(run_ctx, count, context, result, kept, kept + 16 * guarded + 15 & ~15)
+    kept = result + plan.result
+    return Frame(run_ctx, count, context, result, kept, kept + two + 15 & ~15)
 
 
 def enter(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:

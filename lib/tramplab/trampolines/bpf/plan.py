@@ -57,3 +57,13 @@ class TrampolinePlan:
     def stacked(self) -> int:
         """How many argument words the caller passes on the stack."""
         return sum(isinstance(p, int) for p in self.words)
+
+    @property
+    def result(self) -> int:
+        """Bytes of the frame for the function's result, where the trampoline sees one."""
+        return 8 if self.calls_function else 0
+
+    @property
+    def passed_on(self) -> int:
+        """Bytes of the frame for the words that it passes to the function on the stack, where it calls it."""
+        return 8 * self.stacked if self.calls_function else 0

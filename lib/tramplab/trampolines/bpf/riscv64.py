@@ -55,10 +55,10 @@ class Frame:
 
 def frame(plan: TrampolinePlan) -> Frame:
     """The layout for a plan."""
-    result = 16 + 8 * plan.calls_function
+    result = 16 + plan.result
     context = result + 8 * len(plan.words)
     run_ctx = context + (16 + plan.run_ctx if plan.guards else 0)
-    stacked = 8 * plan.stacked * plan.calls_function
+    stacked = plan.passed_on
     return Frame(result, context, context + 8, context + 16, run_ctx, run_ctx + stacked + 15 & ~15)
 
 

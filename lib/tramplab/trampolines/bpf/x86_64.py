@@ -53,9 +53,9 @@ class Frame:
 
 def frame(plan: TrampolinePlan) -> Frame:
     """The layout for a plan."""
-    context = 8 * len(plan.words) + 8 * plan.calls_function
+    context = 8 * len(plan.words) + plan.result
     run_ctx = context + (16 + plan.run_ctx if plan.guards else 0)
-    return Frame(context, context + 8, context + 16, run_ctx, run_ctx + 8 * plan.stacked * plan.calls_function)
+    return Frame(context, context + 8, context + 16, run_ctx, run_ctx + plan.passed_on)
 
 
 def enter(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:

@@ -23,7 +23,8 @@ def after(saved: list[str], balanced: bool) -> str:
 
 def _each(op: str, saved: list[str]) -> list[str]:
     lines = [f"{op}p {a}, {b}, [sp, #{16 + 16 * i}]" for i, (a, b) in enumerate(zip(saved[::2], saved[1::2], strict=False))]
-    return lines + [f"{op}r {saved[-1]}, [sp, #{16 + 8 * (len(saved) - 1)}]"] * (len(saved) % 2)
+    last = [f"{op}r {saved[-1]}, [sp, #{16 + 8 * (len(saved) - 1)}]"] if len(saved) % 2 else []
+    return lines + last
 
 
 def _frame(saved: list[str]) -> int:
