@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import resource
 import statistics
@@ -10,22 +11,23 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tramplab import native
-from tramplab.analyse import cycles, pipeline
+from tramplab.analyse import cores, pipeline
 from tramplab.analyse.call import RecordedCall
 from tramplab.analyse.lower import lower
 from tramplab.analyse.program import program
 from tramplab.emulate.machine import COUNT, NONE, RECORD
 from tramplab.errors import TramplabError
-from tramplab.ftrace.ops import Ops
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.measure import counts_of
 from tramplab.publish.figures.fitted import fitted_table
 from tramplab.studies.time import native_shapes
 from tramplab.studies.variants import single_callback
+from tramplab.trampolines.plain import Ops
 
 from . import loops
 
@@ -47,7 +49,7 @@ def seconds_per_instruction(isa: str, meters: tuple[str, ...], python_meter: boo
     return [b / (per_call * calls) for b in best]
 
 
-def timed(action) -> float:
+def timed(action: Callable[[], object]) -> float:
     """Seconds that a call takes."""
     start = time.perf_counter()
     action()
@@ -68,7 +70,7 @@ def book_build() -> float | None:
 
 def model_speed(name: str) -> float:
     """Instructions per second that go through the model of a core, for a call of ten ops."""
-    core = cycles.get(name)
+    core = cores.get(name)
     kernel = Kernel(core.isa, meter=RECORD)
     function = kernel.function("three_args")
     with kernel.attached(function, *(Ops() for _ in range(10))):
@@ -103,7 +105,7 @@ def main() -> None:
     speeds = ", ".join(f"{name} {model_speed(name) / 1e3:.0f}" for name in ("zen3", "cortex-a72", "sifive-u74"))
     print(f"models of cores, thousand instructions/s: {speeds}")
     native_figures()
-    study = single_callback.rows.__wrapped__  # what runs; rows() unpacks what it gave the first time
+    study = inspect.unwrap(single_callback.rows)  # what runs; rows() unpacks what it gave the first time
     study()
     print(f"single_callback study: {timed(study):.2f} s")
     book = book_build()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tramplab.build.assemble import assemble
+from tramplab.emulate.machine import RawRun
 from tramplab.lab.kernel import Kernel
 
 OFFSET = 0xC000  # in the module area, behind every generated trampoline
@@ -73,7 +74,7 @@ def prepare(kernel: Kernel) -> int:
     return address
 
 
-def run(kernel: Kernel, loop: int, function: int, times: int):
-    """Call the function `times` times; returns the machine's RawRun."""
+def run(kernel: Kernel, loop: int, function: int, times: int) -> RawRun:
+    """Call the function `times` times."""
     counter, target = kernel.isa.args[:2]
     return kernel.machine.call(loop, {counter: times, target: function}, budget=1 << 40)

@@ -1,4 +1,4 @@
-"""The rules of lib/pyproject.toml for Python sources: ruff's for all of them, mypy's for the package."""
+"""The rules of lib/pyproject.toml for Python sources: ruff's for all of them, mypy's for the package and its bench."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ def test_a_broken_rule_is_named(text, rule):
 
 def test_types_agree():
     """With the cache in lib/.mypy_cache: a second after the first time."""
-    status, said = run("mypy", "-p", "tramplab")
+    status, said = run("mypy", "-p", "tramplab", "-p", "bench")
     assert status == 0, said
 
 
