@@ -158,26 +158,28 @@ def test_a_verdict_gives_its_numbers(claim_id):
     assert shown <= set(re.findall(r"\d+", v.because)), "what is decisive is in the sentence"
 
 
-@pytest.mark.parametrize("claim_id", JUDGED)
-@pytest.mark.parametrize("kind", [HOLDS, FAILS, DEPENDS])
-def test_a_flipped_expectation_is_a_problem_and_is_shown(monkeypatch, claim_id, kind):
-    """Also one that differs only in what it depends on."""
-    old = claims.get(claim_id)
-    on = "the weather" if kind == DEPENDS else ""
-    if (kind, on) == (old.expect, old.on):
-        kind = FAILS
-    wrong = claims.Claim(**{**old.__dict__, "expect": kind, "on": on})
-    flipped = {**claims.read(), claim_id: wrong}
+@pytest.mark.parametrize(("kind", "on"), [(HOLDS, ""), (FAILS, ""), (DEPENDS, "the weather")])
+def test_a_flipped_expectation_is_a_problem_and_is_shown(monkeypatch, kind, on):
+    """Of every claim, also where it differs only in what it depends on; and of no other."""
+    flipped = dict(claims.read())
+    wanted = {}
+    for claim_id in JUDGED:
+        old = claims.get(claim_id)
+        other = FAILS if (kind, on) == (old.expect, old.on) else kind
+        flipped[claim_id] = claims.Claim(**{**old.__dict__, "expect": other, "on": on})
+        said = verdict.judge(claim_id)
+        wanted[claim_id] = f"the run says of {claim_id}: {said}; expected was: {verdict.in_words(other, on)}."
     monkeypatch.setattr(claims, "read", lambda: flipped)
-    (problem,) = verdict.problems()
-    said = str(verdict.judge(claim_id))
-    assert problem == f"the run says of {claim_id}: {said}; expected was: {verdict.in_words(kind, on)}."
-    shown = ledger.box(claim_id)
-    for text in (shown.text, shown.citation, ledger.as_text(claim_id)):
-        assert f"Not as expected: {problem}" in " ".join(text.split())
-    for page in (shown, ledger.ledger()):
-        assert f'"tl-problem"><strong>Not as expected:</strong> {html.escape(problem)}</p>' in page.html
-    assert json.loads(ledger.as_json(claim_id))["problem"] == problem
+    assert verdict.problems() == list(wanted.values())
+    page, everything = ledger.ledger().html, {entry["id"]: entry["problem"] for entry in json.loads(ledger.as_json())}
+    assert everything == {claim_id: wanted.get(claim_id) for claim_id in IDS}
+    for claim_id, problem in wanted.items():
+        shown = ledger.box(claim_id)
+        for text in (shown.text, shown.citation, ledger.as_text(claim_id)):
+            assert f"Not as expected: {problem}" in " ".join(text.split())
+        for text in (shown.html, page):
+            assert f'"tl-problem"><strong>Not as expected:</strong> {html.escape(problem)}</p>' in text
+        assert json.loads(ledger.as_json(claim_id))["problem"] == problem
 
 
 @pytest.mark.usefixtures("small")
