@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 from tramplab.publish.figures import picture, vega
-from tramplab.publish.figures.chart import panels
 from tramplab.publish.figures.files import FOLDER
 
 
@@ -22,6 +21,8 @@ def write_charts(app, exception):
     all charts share: book.js loads it on pages with a chart. No spec stays, also where there are no charts, as in a text."""
     folder = Path(os.environ[FOLDER])
     if exception is None and app.builder.format == "html" and picture.draw_all(folder):
+        from tramplab.publish.figures.chart import panels  # a book without charts is built without what draws them
+
         settings = f"window.tramplabChart = {json.dumps(panels.shared())};\n"
         (Path(app.outdir) / "_static" / "vega-bundle.js").write_text(vega.bundle() + settings, "utf-8")
     for spec in folder.glob(f"*{picture.SPEC}"):

@@ -5,7 +5,7 @@ import functools
 from docutils import nodes
 from sphinx.search import IndexBuilder
 
-from tramplab.publish.figures.show import OWN
+from tramplab.publish.figures.files import OWN
 
 
 def setup(app):

@@ -30,7 +30,8 @@ from tramplab.analyse.unwind import (
 from tramplab.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS, get
-from tramplab.publish.table import INDENTED_WIDTH, text_table
+from tramplab.publish.table import text_table
+from tramplab.publish.width import INDENTED_WIDTH
 from tramplab.studies.variants import unwinding
 
 every_isa = pytest.mark.parametrize("isa", ISAS)

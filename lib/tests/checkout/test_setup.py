@@ -40,11 +40,12 @@ BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"
 
 #: The same of the rooms of publish.
 PUBLISH = {
-    "table": set(),
-    "cite": {"table"},
-    "figures": {"table", "cite"},
-    "claims": {"table", "cite", "figures"},
-    "stepper": {"table"},
+    "width": set(),
+    "table": {"width"},
+    "cite": {"width"},
+    "figures": {"width", "table", "cite"},
+    "claims": {"width", "table", "cite", "figures"},
+    "stepper": {"width"},
 }
 
 # One module each; charts are made in one package.

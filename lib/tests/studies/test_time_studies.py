@@ -205,7 +205,7 @@ def fresh(monkeypatch, tmp_path):
         asked.append(1)
         return result("x86_64", {"direct": float(len(asked))}), shaped("x86_64", {"shape-2-0-balanced": 1.0})
 
-    monkeypatch.setattr(kept, "time_both", measure)
+    monkeypatch.setattr(kept, "_timed", measure)
     kept._own.cache_clear()
     yield asked
     kept._own.cache_clear()
@@ -263,7 +263,7 @@ def test_whatever_stands_in_the_way_of_timing_is_a_sentence_for_the_pages(fresh,
         fresh.append(1)
         raise trouble
 
-    monkeypatch.setattr(kept, "time_both", refuse)
+    monkeypatch.setattr(kept, "_timed", refuse)
     (tmp_path / "hooks.json").write_text("left by somebody", "utf-8")
     assert kept.prepare(tmp_path).startswith(f"no times of this machine: {said}") and len(fresh) == 1
     monkeypatch.setenv(kept.CHOICE, str(tmp_path))

@@ -8,7 +8,21 @@ The guest's sources are built once more, as code for a process (what then differ
 `LIMITS`). Hooks are attached by the code that emulated runs use; a child process maps the outcome and calls it.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
 from .result import LIMITS, Result, load
-from .timing import check, default_hooks, time_hooks, time_shapes
+
+if TYPE_CHECKING:
+    from .timing import check, default_hooks, time_hooks, time_shapes
 
 __all__ = ["LIMITS", "Result", "check", "default_hooks", "load", "time_hooks", "time_shapes"]
+
+
+def __getattr__(name: str) -> object:
+    """What times, imported when it is asked for: whoever wants saved or kept times does not wait for it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(".timing", __name__), name)

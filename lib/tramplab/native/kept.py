@@ -20,7 +20,6 @@ from ..errors import TramplabError
 from ..paths import data_file, sources, write_whole
 from . import host
 from .result import Result, load, parsed
-from .timing import time_both
 
 HOOKS, SHAPES = "hooks", "shapes"
 KINDS = (HOOKS, SHAPES)
@@ -79,7 +78,7 @@ def _own() -> tuple[Result, Result]:
         if hooks is not None and shapes is not None:
             return parsed(hooks, names[0]), parsed(shapes, names[1])
         print("timing this machine, for up to a minute", file=sys.stderr, flush=True)
-        both = time_both()
+        both = _timed()
         with contextlib.suppress(TramplabError):  # a build has its own folder for them: see prepare()
             _keep(both)
         return both
@@ -92,10 +91,16 @@ def _own() -> tuple[Result, Result]:
 def renew() -> Result:
     """Time both kinds anew and keep them in place of what is kept; returns the hooks'. Raises TramplabError where it fails."""
     host.isa()
-    both = time_both()
+    both = _timed()
     _keep(both)
     _own.cache_clear()
     return both[0]
+
+
+def _timed() -> tuple[Result, Result]:
+    from .timing import time_both  # what times is imported where something is to be timed
+
+    return time_both()
 
 
 def _keep(both: tuple[Result, Result]) -> None:

@@ -7,9 +7,8 @@ from typing import Any
 import pandas as pd
 
 from ..errors import TramplabError
+from .width import WIDTH
 
-WIDTH = 72  # a line of a kernel mailing list mail
-INDENTED_WIDTH = 66  # where the table will be indented, as in the text form of the book
 GAPS = (2, 1)  # spaces between columns: two where they fit
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..cite import cite, permalinks
 from ..figures.files import Files
 from ..figures.show import Shown
-from ..table import INDENTED_WIDTH, WIDTH
+from ..width import INDENTED_WIDTH, WIDTH
 from . import verdict
 from .claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE, PAGE
 from .verdict import Judged

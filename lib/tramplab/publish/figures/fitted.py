@@ -12,7 +12,8 @@ import textwrap
 import pandas as pd
 
 from ...errors import TramplabError
-from ..table import WIDTH, text_table
+from ..table import text_table
+from ..width import WIDTH
 
 
 def digits(value: object) -> str:

@@ -11,16 +11,16 @@ from pathlib import Path
 import pandas as pd
 
 from ..cite import cite
-from ..table import INDENTED_WIDTH, text_table
+from ..table import text_table
+from ..width import INDENTED_WIDTH
 from .chart import Drawing
 from .chart.packed import packed
 from .chart.panels import shared
 from .figure import Figure, Study, find
-from .files import Files
+from .files import FIGURE, OWN, Files
 from .fitted import fitted_table
 
 #: Classes of a figure, and of one that shows the machine that builds the book.
-FIGURE, OWN = "tl-figure", "tl-figure tl-own"
 
 
 class Shown:
