@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pandas as pd
 
 from ...errors import TramplabError, unknown
 from ..cite.cite import LIMITS
-from .chart import Drawing
+
+if TYPE_CHECKING:
+    from .chart import Drawing
 
 
 class Body(Protocol):

@@ -7,20 +7,19 @@ import inspect
 import json
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from ..cite import cite
 from ..table import text_table
 from ..width import INDENTED_WIDTH
-from .chart import Drawing
-from .chart.packed import packed
-from .chart.panels import shared
 from .figure import Figure, Study, find
 from .files import FIGURE, OWN, Files
 from .fitted import fitted_table
 
-#: Classes of a figure, and of one that shows the machine that builds the book.
+if TYPE_CHECKING:
+    from .chart import Drawing
 
 
 class Shown:
@@ -118,6 +117,9 @@ def _links(study: Study, figure: Figure, frame: pd.DataFrame, text: str, files: 
 def _chart_html(drawing: Drawing, files: Files, alt: str) -> str:
     """A static picture for either width, and the specs from which book.js draws the live chart in its place."""
     wide, narrow = files.picture("", drawing.spec("wide")), files.picture("-narrow", drawing.spec("narrow"))
+    from .chart.packed import packed  # what draws is imported where there is a chart
+    from .chart.panels import shared
+
     # Escaped so that no text of the rows can end the script element.
     spec = json.dumps(packed(drawing, alt, shared()), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     return (
