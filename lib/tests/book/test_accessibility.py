@@ -46,6 +46,7 @@ SCROLLED = """(y) => new Promise((done) => {
   scrollTo(0, y);
 })"""
 
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_search_results_and_the_words_marked_in_them(browser, bases, scheme):
     def look(tab):

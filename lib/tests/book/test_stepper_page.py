@@ -174,6 +174,7 @@ GO = """(address) => new Promise((done) => {
   location.hash = address;
 })"""
 
+
 def test_a_step_has_an_address(browser, bases):
     """A link to a step opens there; a link to anything else on the page, or to nothing, does not move the stepper."""
 

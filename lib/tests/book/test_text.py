@@ -198,6 +198,7 @@ Links
 [2] https://example.org/a
 """
 
+
 def two_pages(folder, body):
     command, environment = small_book(folder, body)
     (folder / "book" / "references.bib").write_text(REFERENCES, "utf-8")

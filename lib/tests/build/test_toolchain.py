@@ -138,6 +138,7 @@ toolchain.run_tool = run_tool
 print(toolchain.build(record, config))
 """
 
+
 def builder(isa: str, ready: Path, go: Path) -> subprocess.Popen:
     """Another process that builds an image, but waits before its last step until the file `go` exists."""
     return subprocess.Popen(

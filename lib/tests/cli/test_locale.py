@@ -16,6 +16,7 @@ for line in sys.argv[1:]:
     assert main() == 0
 """
 
+
 def said(**variables: str) -> str:
     """What the command line prints, with these environment variables."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHON"))}

@@ -13,6 +13,7 @@ from tramplab.isa import ISAS
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 
+
 def with_breakpoint(isa: str, **options) -> tuple[Kernel, int]:
     """A kernel in whose three_args the idle site's last instruction is a breakpoint that the handler goes on behind; and its
     address."""

@@ -19,6 +19,7 @@ _FRAME = re.compile(r"^(\d+) bytes, (\d+) written$")
 class BadHeader(Exception):
     """A header that does not say all it has to."""
 
+
 @dataclass(frozen=True)
 class Header:
     """What a comment says of a trampoline; `saves` and `frame` by configuration name, "" for the usual one."""

@@ -21,6 +21,7 @@ import book_icons
 REACHABLE = """() => [...document.querySelectorAll("pre, .output")].every(
   (block) => block.scrollWidth <= block.clientWidth || block.tabIndex >= 0 || !block.checkVisibility())"""
 
+
 def violations(tab, inside: str = "html") -> list[str]:
     """What axe-core calls serious or critical in what the page, or a part of it, shows now: rule and element."""
     assert tab.evaluate("document.getAnimations().length") == 0, "something moves: open the page with visit()"
@@ -114,6 +115,7 @@ MISSED = """([whole, reduced]) => {
     return document.querySelector(`:is(${plain || "*"})`);
   });
 }"""
+
 
 def missed(tab, site: Path) -> list[str]:
     """Selectors of rules that are missed on the open page as it is now."""

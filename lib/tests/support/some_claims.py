@@ -14,6 +14,7 @@ claims:
   - {id: x2, chapter: one, thread: [S], said: It was., judged_by: Look back., who: Bob, message: 2@x, expect: holds}
 """
 
+
 def changed(old: str, new: str) -> str:
     assert SMALL.count(old) == 1
     return SMALL.replace(old, new)

@@ -25,8 +25,6 @@ from .engine import Engine
 SOURCE = Path(__file__).with_name("meter.c")
 
 
-
-
 class _Range(ctypes.Structure):
     _fields_ = [
         ("base", ctypes.c_uint64),
