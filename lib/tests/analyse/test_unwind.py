@@ -31,8 +31,8 @@ from tramplab.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS, get
 from tramplab.publish.table import text_table
-from tramplab.publish.width import INDENTED_WIDTH
 from tramplab.studies.variants import unwinding
+from tramplab.width import INDENTED_WIDTH
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 #: ISAs whose lab kernel can be built with frame pointers.

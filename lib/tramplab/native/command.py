@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from ..errors import TramplabError, whole_number
 from ..ftrace.releases import LATEST
 from ..lab import hooks
+from ..width import WIDTH
 from .agreement import NEEDED
 from .kept import renew
 from .result import Result
 from .timing import ROUNDS, time_hooks, time_shapes
 from .windows import MOST
 
-WIDTH = 72
 _COLUMNS = (
     ("min", "ns_min"),
     ("median", "ns_median"),

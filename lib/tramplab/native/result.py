@@ -10,6 +10,7 @@ from pathlib import Path
 from ..errors import TramplabError
 from ..paths import write_whole
 from ..schema import checked
+from ..width import WIDTH
 from .agreement import NEEDED, STEADY, WITHIN
 
 #: What holds for native times on every ISA and does not hold for a kernel.
@@ -81,7 +82,7 @@ class Result:
                 return r
         raise TramplabError(f"this result has no {hook}; it has {', '.join(str(r['hook']) for r in self.rows)}.")
 
-    def cautions(self, width: int = 72) -> str:
+    def cautions(self, width: int = WIDTH) -> str:
         """The warnings, a paragraph each, in lines of so many columns."""
         return "\n".join(textwrap.fill(f"warning: {w}", width, subsequent_indent="  ") for w in self.warnings)
 

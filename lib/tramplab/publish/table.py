@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import TramplabError
-from .width import WIDTH
+from ..width import WIDTH
 
 GAPS = (2, 1)  # spaces between columns: two where they fit
 

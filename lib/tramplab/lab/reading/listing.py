@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 
 from ...emulate.trace import Issued
+from ...width import WIDTH
 
-WIDTH = 72
 _ADDRESS = re.compile(r"#?0x[0-9a-f]{8,16}\b")
 
 

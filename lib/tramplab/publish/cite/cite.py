@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import textwrap
 
-from ..width import WIDTH
+from ...width import WIDTH
 from . import edition, permalinks
 from .pages import heading
 

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from ...width import INDENTED_WIDTH, WIDTH
 from ..cite import cite, permalinks
 from ..figures.files import Files
 from ..figures.show import Shown
-from ..width import INDENTED_WIDTH, WIDTH
 from . import verdict
 from .claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE, PAGE
 from .verdict import Judged

@@ -12,8 +12,8 @@ import textwrap
 import pandas as pd
 
 from ...errors import TramplabError
+from ...width import WIDTH
 from ..table import text_table
-from ..width import WIDTH
 
 
 def digits(value: object) -> str:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from ...width import INDENTED_WIDTH
 from ..cite import cite
 from ..table import text_table
-from ..width import INDENTED_WIDTH
 from .figure import Figure, Study, find
 from .files import FIGURE, OWN, Files
 from .fitted import fitted_table
