@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.guests import error, left_in, make
+from support.complaints import complaint
+from support.guests import left_in, make
 from tramplab import Kernel
 from tramplab.build import toolchain
 
@@ -26,7 +27,7 @@ def test_compile_error_names_file_and_line(name, addition, says, cache, sources)
     path = sources / name
     first = path.read_text("utf-8").count("\n") + 1
     path.write_text(path.read_text("utf-8") + addition, "utf-8")
-    message = error(lambda: make("arm64", sources))
+    message = complaint(lambda: make("arm64", sources))
     found = re.search(r"(\S*/)?([\w/]+\.[chS]):(\d+):", message)
     assert found and found.group(0).split(":")[0].endswith(Path(name).name), message
     assert first <= int(found.group(3)) <= first + addition.count("\n")
@@ -39,7 +40,7 @@ def test_link_error_names_the_symbol(cache, sources):
     """A call to a function that nobody defines is one line with its name."""
     extra = "void missing_part(void);\nvoid extra(void) { missing_part(); }\n"
     (sources / "core" / "extra.c").write_text(extra, "utf-8")
-    message = error(lambda: make("riscv64", sources))
+    message = complaint(lambda: make("riscv64", sources))
     assert "missing_part" in message and message.endswith(".")
     assert left_in(cache) == []
 
@@ -49,7 +50,7 @@ def test_error_line_is_the_compilers_error(cache, sources):
     (sources / "include" / "terrors.h").write_text("int fine;\nint wrong = undeclared;\n", "utf-8")
     path = sources / "functions.c"
     path.write_text('#include "terrors.h"\n' + path.read_text("utf-8"), "utf-8")
-    message = error(lambda: make("x86_64", sources))
+    message = complaint(lambda: make("x86_64", sources))
     assert "undeclared" in message and re.search(r"terrors\.h:2:", message), message
 
 
@@ -72,7 +73,7 @@ def without_ziglang(monkeypatch, instead: ModuleSpec | None) -> None:
 def test_missing_wheel_says_what_to_install(cache, monkeypatch, forgotten):
     """Without the compiler wheel there is one line that names it and the command, and nothing is left behind."""
     without_ziglang(monkeypatch, None)
-    message = error(lambda: Kernel("arm64"))
+    message = complaint(lambda: Kernel("arm64"))
     assert "pip install ziglang" in message and message.endswith(".")
     assert left_in(cache) == []
 
@@ -82,5 +83,5 @@ def test_wheel_without_its_binary(cache, monkeypatch, forgotten, tmp_path):
     spec = ModuleSpec("ziglang", None, is_package=True)
     spec.submodule_search_locations = [str(tmp_path)]
     without_ziglang(monkeypatch, spec)
-    message = error(lambda: Kernel("arm64"))
+    message = complaint(lambda: Kernel("arm64"))
     assert str(tmp_path) in message and "pip install" in message and message.endswith(".")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from support.guests import ISAS, config, elf, error, every_isa, make
+from support.complaints import complaint
+from support.guests import ISAS, config, elf, every_isa, make
 from tramplab import Kernel
 from tramplab import isa as isas
 from tramplab.build import dwarf, toolchain, types
@@ -19,7 +20,7 @@ from tramplab.lab import guest as image
 def damaged(path: Path, data: bytes, isa: str) -> str:
     path.write_bytes(data)
     image.read.cache_clear()
-    message = error(lambda: image.read(path, isas.get(isa)))
+    message = complaint(lambda: image.read(path, isas.get(isa)))
     assert str(path) in message and message.endswith(".")
     return message
 
@@ -58,7 +59,7 @@ def test_garbage_image(isa, tmp_path, cache):
 
 def test_absent_image(tmp_path):
     """An image that is gone says so."""
-    message = error(lambda: image.read(tmp_path / "gone.elf", isas.get("arm64")))
+    message = complaint(lambda: image.read(tmp_path / "gone.elf", isas.get("arm64")))
     assert str(tmp_path / "gone.elf") in message and message.endswith(".")
 
 

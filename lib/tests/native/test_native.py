@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.hosts import HOST, error, every_isa, host_isa, runner
+from support.complaints import complaint
+from support.hosts import HOST, every_isa, host_isa, runner
 from tramplab import Kernel, Ops, native
 from tramplab import isa as isas
 from tramplab.build import toolchain
@@ -135,7 +136,7 @@ def test_a_difference_is_an_error():
     subject = states.subject(isa, "v7.2", {"ops": states.hook("ops")}, 1)
     for change in ({"value": 4}, {"seen": (0, 0, 2)}, {"seen": (1, 0, 1)}):
         wrong = dataclasses.replace(subject.states[1], **change)
-        message = error(
+        message = complaint(
             lambda wrong=wrong: run.run(dataclasses.replace(subject, states=(subject.states[0], wrong)), TimingPlan())
         )
         assert message.startswith("ops does not do natively what it does in the emulator")
@@ -146,12 +147,12 @@ def test_every_timed_call_is_accounted_for():
     isa = host_isa()
     (_, ops) = states.subject(isa, "v7.2", {"ops": states.hook("ops")}, 1).states
     run._compare(ops, Answers(total={"ops": [10, 0, 0, 10]}), isa)
-    assert "in 10 native calls" in error(lambda: run._compare(ops, Answers(total={"ops": [10, 0, 0, 9]}), isa))
+    assert "in 10 native calls" in complaint(lambda: run._compare(ops, Answers(total={"ops": [10, 0, 0, 9]}), isa))
 
 
 def test_a_hook_that_the_release_never_had_is_refused():
     arm64 = isas.get("arm64")
-    assert "has no ops-regs hook" in error(lambda: native.check(arm64, {"x": states.hook("ops-regs")}))
+    assert "has no ops-regs hook" in complaint(lambda: native.check(arm64, {"x": states.hook("ops-regs")}))
 
 
 def test_the_child_is_built_once_per_source(tmp_path, monkeypatch):

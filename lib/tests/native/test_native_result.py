@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from support.hosts import error, host_isa
+from support.complaints import complaint
+from support.hosts import host_isa
 from tramplab import native
 from tramplab.native import command, host
 from tramplab.native.result import Result
@@ -92,11 +93,11 @@ def test_a_file_that_is_no_result_is_one_sentence(tmp_path, text, said):
     file = tmp_path / "r.json"
     if text is not None:
         file.write_text(text, "utf-8")
-    assert said in error(lambda: native.load(file))
+    assert said in complaint(lambda: native.load(file))
 
 
 def test_a_result_that_cannot_be_saved_is_one_sentence(tmp_path):
-    assert "cannot write" in error(lambda: Result((ROW,), CLOCK, (), (), {}).save(tmp_path / "nowhere" / "r.json"))
+    assert "cannot write" in complaint(lambda: Result((ROW,), CLOCK, (), (), {}).save(tmp_path / "nowhere" / "r.json"))
 
 
 # --- The command
@@ -138,7 +139,7 @@ def test_the_command_saves_and_prints_json(capsys, tmp_path):
     ]
 )
 def test_the_commands_bad_input(words, said):
-    assert said in error(lambda: main("native", *words))
+    assert said in complaint(lambda: main("native", *words))
 
 
 def test_a_failed_hook_is_the_commands_error_after_its_table(monkeypatch, capsys, tmp_path):
@@ -146,5 +147,5 @@ def test_a_failed_hook_is_the_commands_error_after_its_table(monkeypatch, capsys
     fake = Result(({**ROW, "hook": "none"},), CLOCK, ("careful",), ("direct crashed natively: SIGILL at x.",), {"cpu": "a"})
     monkeypatch.setattr(command, "time_hooks", lambda *_, **__: fake)
     file = tmp_path / "r.json"
-    assert error(lambda: main("native", "--save", str(file))) == "direct crashed natively: SIGILL at x."
+    assert complaint(lambda: main("native", "--save", str(file))) == "direct crashed natively: SIGILL at x."
     assert "careful" in capsys.readouterr().out and native.load(file).failures == fake.failures

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from support.children import ended
-from support.hosts import error, every_isa, host_isa, runner
+from support.complaints import complaint
+from support.hosts import every_isa, host_isa, runner
 from tramplab import isa as isas
 from tramplab import native
 from tramplab.native import host, run, script, states
@@ -65,7 +66,7 @@ def test_a_hook_that_dies_while_it_is_timed():
 
 def test_without_a_baseline_there_is_nothing():
     isa = host_isa()
-    assert "none crashed natively: SIGILL" in error(
+    assert "none crashed natively: SIGILL" in complaint(
         lambda: run.run(spoilt(isa.name, "SIGILL", ("ops",), "none"), TimingPlan())
     )
 
@@ -76,7 +77,7 @@ def test_memory_that_may_not_be_executed_is_one_sentence():
     refuse = "ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) and sys.exit(77)"
     hardened = f"import ctypes, os, sys; {refuse}; os.execv(sys.argv[1], sys.argv[1:])"
     subject = states.subject(isa, "v7.2", {}, 1)
-    message = error(lambda: run.run(subject, TimingPlan(), (sys.executable, "-c", hardened)))
+    message = complaint(lambda: run.run(subject, TimingPlan(), (sys.executable, "-c", hardened)))
     if "status 77" in message:
         pytest.skip("this kernel cannot refuse executable memory (PR_SET_MDWE needs Linux 6.3)")
     assert message.startswith(
@@ -89,7 +90,7 @@ def test_memory_that_cannot_be_mapped_is_one_sentence():
     isa = host_isa()
     subject = states.subject(isa, "v7.2", {}, 1)
     taken = dataclasses.replace(subject, regions=(*subject.regions, Region(run.CHILD_BASE, False, bytes(8))))
-    assert error(lambda: run.run(taken, TimingPlan())).startswith(
+    assert complaint(lambda: run.run(taken, TimingPlan())).startswith(
         f"the lab kernel cannot be mapped at {run.CHILD_BASE:#x} (File exists)"
     )
 
@@ -105,7 +106,7 @@ def test_too_much_for_the_child_is_one_sentence():
     isa = host_isa()
     subject = states.subject(isa, "v7.2", {}, 1)
     many = tuple(dataclasses.replace(subject.states[0], name=f"n{i}") for i in range(300))
-    assert "ask for fewer hooks" in error(lambda: run.run(dataclasses.replace(subject, states=many), TimingPlan()))
+    assert "ask for fewer hooks" in complaint(lambda: run.run(dataclasses.replace(subject, states=many), TimingPlan()))
 
 
 @pytest.mark.parametrize(
@@ -118,13 +119,13 @@ def test_too_much_for_the_child_is_one_sentence():
 )
 def test_a_child_that_does_not_start_is_one_sentence(words, said):
     isa = host_isa()
-    assert said in error(lambda: run.run(states.subject(isa, "v7.2", {}, 1), TimingPlan(), words))
+    assert said in complaint(lambda: run.run(states.subject(isa, "v7.2", {}, 1), TimingPlan(), words))
 
 
 def test_a_child_that_is_deaf_is_ended(monkeypatch):
     isa = host_isa()
     monkeypatch.setattr(run, "PATIENCE", 0.2)
-    assert "did not end within 0.2 s" in error(
+    assert "did not end within 0.2 s" in complaint(
         lambda: run.run(states.subject(isa, "v7.2", {}, 1), TimingPlan(), ("sh", "-c", "exec sleep 9"))
     )
 
@@ -174,7 +175,7 @@ def ticks(process: int) -> int:
 )
 def test_bad_input_is_one_sentence(call, said):
     host_isa()
-    assert said in error(call)
+    assert said in complaint(call)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_bad_input_is_one_sentence(call, said):
 def test_a_host_without_native_support_is_one_sentence(monkeypatch, system, machine, said):
     monkeypatch.setattr(platform, "system", lambda: system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    assert said in error(native.time_hooks)
+    assert said in complaint(native.time_hooks)
 
 
 @pytest.mark.parametrize("machine, isa", [("x86_64", "x86_64"), ("aarch64", "arm64"), ("riscv64", "riscv64")])

@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from support.hosts import HOST, error, host_isa
+from support.complaints import complaint
+from support.hosts import HOST, host_isa
 from tramplab import isa as isas
 from tramplab import native
 from tramplab.errors import TramplabError
@@ -166,7 +167,7 @@ def test_a_run_that_fails_half_way_keeps_what_it_has(child):
     result = series.result()
     assert series.count == 2 and len(result.unquiet) == 3
     assert result.failures == ("after 2 windows: the native run ended without an answer.",)
-    assert "no word" in error(lambda: fill([child([TramplabError("no word.")])]))
+    assert "no word" in complaint(lambda: fill([child([TramplabError("no word.")])]))
 
 
 def test_native_times_agree_or_say_that_they_do_not():

@@ -7,7 +7,6 @@ import pytest
 from tramplab import isa as isas
 from tramplab.build.toolchain import GUEST, GuestConfig, build, fingerprint
 from tramplab.cache import read
-from tramplab.errors import TramplabError
 from tramplab.ftrace import arch, releases
 
 ISAS = ("x86_64", "arm64", "riscv64")
@@ -32,14 +31,6 @@ def elf(isa: str) -> bytes:
     """An image as it was linked, without the checksum."""
     make(isa)
     return read(image_name(isa))
-
-
-def error(call) -> str:
-    """The message of the TramplabError that a call raises: always one line."""
-    with pytest.raises(TramplabError) as e:
-        call()
-    assert "\n" not in str(e.value)
-    return str(e.value)
 
 
 def objects_in(folder: Path) -> list[Path]:

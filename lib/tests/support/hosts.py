@@ -1,4 +1,4 @@
-"""What native tests share: what runs a program of an ISA here, and errors of one line."""
+"""What runs a program of an ISA here, for the native tests."""
 
 import platform
 import shutil
@@ -31,14 +31,6 @@ def host_isa():
     if HOST is None:
         pytest.skip("the lab has no native run for this system")
     return isas.get(HOST)
-
-
-def error(call) -> str:
-    """The message of the TramplabError that a call raises: always one line."""
-    with pytest.raises(TramplabError) as e:
-        call()
-    assert "\n" not in str(e.value)
-    return str(e.value)
 
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
