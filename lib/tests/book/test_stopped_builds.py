@@ -17,6 +17,7 @@ import yaml
 from nbclient import NotebookClient
 
 from support import ROOT
+from support.children import ended
 from support.small_books import OLD, book
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -51,22 +52,6 @@ def running(folder: Path, command, environment):
             process.wait()
 
 
-def outlived(made: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that have not ended in two minutes. psutil's own wait looks once a second."""
-    patience = time.monotonic() + 120
-    while (alive := [p for p in made if p.is_running() and not dead(p)]) and time.monotonic() < patience:
-        time.sleep(0.02)
-    return alive
-
-
-def dead(process: psutil.Process) -> bool:
-    """One that nobody waited for is, too."""
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 def kernels(made: list[psutil.Process]) -> list[psutil.Process]:
     """Those that execute pages. What has ended by now, as an asked compiler does, was none of them."""
     found = []
@@ -99,7 +84,7 @@ def test_a_stopped_build_leaves_the_book_and_nothing_running(tmp_path):
                 os.killpg(make.pid, number)  # as a terminal does
             else:
                 {"make": make, "watching": watching}[who].send_signal(number)
-            assert outlived(made) == [], (who, number)
+            assert ended({process.pid for process in made}), (who, number)  # psutil's own wait looks once a second
         assert (built / "html" / "index.html").read_text("utf-8") == OLD
         said = (tmp_path / "log").read_text("utf-8")
         if number != signal.SIGKILL:
@@ -127,7 +112,7 @@ def test_the_kernels_of_a_build_that_is_killed_whole_end_by_themselves(tmp_path)
         for process in set(made) - set(alone):
             with contextlib.suppress(psutil.NoSuchProcess):  # its end may have been its parent's
                 process.kill()
-        assert len(alone) == 2 and outlived(made) == []
+        assert len(alone) == 2 and ended({process.pid for process in made})
     assert (tmp_path / "_build" / "html" / "index.html").read_text("utf-8") == OLD
     sockets = (tmp_path / "_build" / "unfinished" / "_build" / "sockets").resolve(strict=True)
     book_unfinished.clear(tmp_path / "_build" / "unfinished")
