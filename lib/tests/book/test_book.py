@@ -47,6 +47,8 @@ def test_without_javascript_charts_are_pictures_and_citations_are_in_the_page(br
     widths, cited = [], []
 
     def look(tab):
+        links = [link.bounding_box() for link in tab.query_selector_all("h1 + p.tl-links a")]
+        assert len(links) == 3 and all(box and 0 <= box["x"] <= size[0] - box["width"] for box in links)
         boxes = tab.query_selector_all("details.tl-cite")
         boxes[0].query_selector("summary").click()
         assert boxes[0].query_selector("pre").is_visible()

@@ -24,7 +24,7 @@ def small_book(folder: Path, body: str) -> tuple[list[str], dict[str, str]]:
     for name in ("Makefile", "_config.yml", "requirements.txt"):
         shutil.copy(ROOT / name, folder / name)
     for name in ("_ext", "_static"):
-        shutil.copytree(ROOT / "book" / name, folder / "book" / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "book" / name, folder / "book" / name)  # with its bytecode, which need not be made again
     shutil.copy(ROOT / "book" / "references.bib", folder / "book" / "references.bib")
     (folder / "lib").mkdir()
     shutil.copy(ROOT / "lib" / "pyproject.toml", folder / "lib" / "pyproject.toml")
