@@ -9,14 +9,14 @@ from tramplab.isa import ISAS
 from tramplab.paths import checkout
 from tramplab.publish.cite import pages
 
-TEXT = (checkout() / "book" / "trampoline-switching.md").read_text("utf-8")
+TEXT = (checkout() / "book" / "trampoline-releases.md").read_text("utf-8")
 COMMIT = re.compile(r"\b[0-9a-f]{12}\b")
 
 
 def items() -> list[tuple[str, str, str]]:
     """The items of the section's list: release, how well it is known, and what else is said."""
     tokens = pages.tokens(TEXT)
-    label, end = ([t.content for t in tokens].index(name) for name in ("since", "single-callback-history"))
+    label, end = ([t.content for t in tokens].index(name) for name in ("since", "single-callback-limits"))
     found = []
     for token in tokens[label:end]:
         if token.type == "list_item_open":

@@ -182,9 +182,9 @@ def test_an_unknown_id_is_named_with_its_neighbours(capsys):
 def test_bibtex_is_read_by_a_bibtex_parser():
     from pybtex.database import parse_string
 
-    chapter = parse_string(cite.bibtex("fig-by-release"), "bibtex").entries["tramplab-trampoline-switching"]
-    assert chapter.fields["title"] == "Which trampoline runs" and chapter.type == "incollection"
-    assert chapter.fields["url"] == permalinks.link("trampoline-switching")
+    chapter = parse_string(cite.bibtex("fig-by-release"), "bibtex").entries["tramplab-trampoline-releases"]
+    assert chapter.fields["title"] == "Since which release" and chapter.type == "incollection"
+    assert chapter.fields["url"] == permalinks.link("trampoline-releases")
     assert parse_string(cite.bibtex("tramplab"), "bibtex").entries["tramplab"].type == "book"
 
 
@@ -292,7 +292,7 @@ def test_pages_are_read_with_the_extensions_of_the_book():
 
 def test_headings_are_found_by_label():
     assert pages.heading("book/trampoline-variants") == "Trampoline variants"
-    assert pages.heading("book/trampoline-switching", "fig-by-release") == "Since when?"
+    assert pages.heading("book/trampoline-releases", "fig-by-release") == "Since when?"
     with pytest.raises(TramplabError, match=r"has no heading under the label \(nowhere\)="):
         pages.heading("book/method", "nowhere")
     with pytest.raises(TramplabError, match=r"no page book/nowhere\.md"):
