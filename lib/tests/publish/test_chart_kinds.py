@@ -167,6 +167,30 @@ def test_lines_differ_in_more_than_colour():
     assert len({tuple(dash) for _, dash, _ in theme.SERIES}) == len({shape for *_, shape in theme.SERIES}) == 6
 
 
+# -- steps
+
+
+@both_layouts
+def test_a_line_has_its_number_where_it_begins_and_where_it_changes(layout):
+    svg = picture("steps", layout)
+    for isa, values in (("x86_64", "123 39 44"), ("arm64", "124 40 45"), ("riscv64", "125 41 46")):
+        points = {tuple(p.get("aria-label").split("; ")[:3]): p for p in marks(svg, "stage")}
+        begins = [points[isa, "ops", stage] for stage in ("v5.17", "v6.4", "v7.2")]
+        for point, said in zip(begins, values.split(), strict=True):
+            near = [t.text for t in texts(svg) if 0 <= t.x - point.x < 9 and 0 < point.y - t.y < 9]
+            assert near == [said] or (said.startswith("4") and not near), "the last change may be too small to be written"
+        assert points[isa, "ops", "v6.1"].y - points[isa, "ops", "v5.17"].y < 2
+
+
+@both_layouts
+def test_the_rule_stands_where_the_answer_becomes_yes(layout):
+    svg = picture("steps", layout)
+    names = [t for t in texts(svg) if t.text == "CALL_OPS"]
+    assert len(names) == 2, "x86_64 never has it"
+    at = sorted({p.x for p in marks(svg, "stage") if "; v6.4; " in p.get("aria-label")})
+    assert all(min(abs(name.x - x) for x in at) < 5 for name in names)
+
+
 # -- heat maps
 
 
@@ -210,7 +234,7 @@ def test_names_of_columns_are_written_upright_where_they_do_not_fit():
 
 
 @both_layouts
-def test_letters_stand_in_their_cells_and_are_explained_below(layout):
+def test_letters_stand_in_their_cells_and_are_explained_above(layout):
     svg, rows = picture("heat, letters", layout), fate_rows()
     printed = texts(svg)
     for mark in marks(svg, "letter"):
@@ -221,6 +245,7 @@ def test_letters_stand_in_their_cells_and_are_explained_below(layout):
     used = list(dict.fromkeys(rows["fate"]))
     explained = [t.text for t in printed if " = " in t.text]
     assert sorted(explained) == sorted(f"{FATES[fate]} = {fate}" for fate in used)
+    assert max(t.y for t in printed if " = " in t.text) < min(mark.rectangle()[1] for mark in marks(svg, "letter"))
     assert len({mark.get("fill") for mark in marks(svg, "letter")}) == len(used)
     names = Counter(t.text for t in printed)
     assert names["rax"] == names["x9"] == names["t0"] == 1, "a panel has its own rows"

@@ -3,6 +3,8 @@ never without its mark."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 #: Behind the name of what no kernel has, in charts, tables and citations.
 MARK = " *"
 #: What the mark means, for captions, the foot of a table, and the limits of a citation.
@@ -25,3 +27,33 @@ def marked(name: str, hypothetical: bool = True) -> str:
     ('ops-live *', 'ops')
     """
     return name + MARK if hypothetical else name
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Words in a sentence.
+
+    >>> listed("abc"), listed("ab"), listed("a")
+    ('a, b and c', 'a and b', 'a')
+    """
+    all_but, last = (found := list(parts))[:-1], found[-1]
+    return f"{', '.join(all_but)} and {last}" if all_but else last
+
+
+def isa_name(isa: str) -> str:
+    """An ISA as sentences call it.
+
+    >>> isa_name("x86_64"), isa_name("arm64")
+    ('x86-64', 'arm64')
+    """
+    return isa.replace("x86_64", "x86-64")
+
+
+def on_each(values: Mapping[str, object], what: str = "") -> str:
+    """A value per ISA, in a sentence; `what` is counted.
+
+    >>> on_each({"x86_64": 37, "arm64": 39, "riscv64": 44}, "instructions")
+    '37 instructions on x86-64, 39 on arm64 and 44 on riscv64'
+    """
+    names = [what, *[""] * (len(values) - 1)]
+    pairs = zip(values.items(), names, strict=True)
+    return listed(" ".join(filter(None, (str(value), name, f"on {isa_name(isa)}"))) for (isa, value), name in pairs)

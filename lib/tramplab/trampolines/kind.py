@@ -17,7 +17,7 @@ class Hook:
     """A way to hook a function.
 
     needs: the feature a release must have (see data/releases.yml). counts: whether several callbacks can be attached, and
-    most: how many. requests: number of callbacks -> what to register, in order.
+    most: how many. requests: number of callbacks -> what to register, in order. hypothetical: no kernel has it.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Hook:
     counts: bool
     requests: Callable[[int], list[Request]]
     most: int = MAX_CALLBACKS
+    hypothetical: bool = False
 
 
 @dataclass(frozen=True)

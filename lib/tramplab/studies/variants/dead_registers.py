@@ -152,11 +152,21 @@ def dead_at_the_first_instruction(frame: pd.DataFrame | None = None) -> Verdict:
     return Verdict(kind, because, found, on)
 
 
+def answer(frame: pd.DataFrame) -> str:
+    """How many poisons changed a result: in registers that carry an argument, and in those that could have."""
+    n = numbers(frame)
+    return (
+        f"Its arguments: {n['arguments'] - n['unnoticed']} of {n['arguments']} poisons in registers that carry one changed the "
+        f"result, and {n['alive']} of {n['claimed']} in the other argument registers and the return registers."
+    )
+
+
 FIGURES = (
     Figure(
         "fig-dead-registers",
         "Which registers does a function need at its first instruction?",
         table=table,
+        answer=answer,
         limits="Functions of no to eight integers and one that returns a struct through memory, compiled by clang at -O2; one "
         "register poisoned per call. What was compiled to need nothing else may need it elsewhere.",
     ),

@@ -142,11 +142,21 @@ def arguments_must_be_saved(frame: pd.DataFrame | None = None) -> Verdict:
     return Verdict(kind, because, found, on)
 
 
+def answer(frame: pd.DataFrame) -> str:
+    """How many results were wrong without a restore that the function needs, under either callback."""
+    n = numbers(frame)
+    return (
+        f"Without a restore that the function needs, {n['clobbers']} of {n['dropped']} results are wrong under a callback that "
+        f"spoils every register C lets it spoil, and {n['counts']} under one that only counts."
+    )
+
+
 FIGURES = (
     Figure(
         "fig-dropped-saves",
-        "What happens without one of the restores?",
+        "Must a trampoline save the arguments?",
         table=table,
+        answer=answer,
         limits="The newest release; functions of no to eight integers. A restore is replaced by a NOP, which is the same for the "
         "function as not having saved the register.",
     ),

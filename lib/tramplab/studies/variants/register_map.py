@@ -13,6 +13,7 @@ from ...isa import ISAS, Isa
 from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...lab.view import Function
+from ...publish import said
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ..once import once
@@ -23,26 +24,28 @@ FUNCTION, ARGUMENTS = "three_args", 3
 #: The hook that only old releases have everywhere; each ISA shows the last that has it.
 OLD = "ops-regs"
 UNITS = {"slot": "B"}
-#: What can become of a register, and the letter for it. Small: no callback can read it.
+#: What can become of a register, and what the chart calls it.
 FATES = {
-    "restored": "R",
-    "restored, hidden": "r",
-    "shown, kept": "S",
-    "shown, lost": "L",
-    "kept": "K",
-    "lost to callback": "C",
-    "lost to hook": "H",
-    "stored, kept": "s",
-    "stored, lost": "l",
+    "restored": "restored",
+    "restored, hidden": "restored",
+    "shown, kept": "kept",
+    "shown, lost": "lost",
+    "kept": "kept",
+    "lost to callback": "lost",
+    "lost to hook": "lost",
+    "stored, kept": "kept",
+    "stored, lost": "lost",
 }
+#: The letters of the chart.
+LETTERS = {"restored": "R", "lost": "L", "kept": "K"}
 
 
 @once
 def rows() -> pd.DataFrame:
     """One row per ISA, hook and register, but for the stack pointer; one callback on a function of three arguments.
 
-    Columns: isa, release (the newest; for ops-regs the last shown that has it), hook, register (x86-64's and arm64's
-    flags too), role (see _role), fate (a name in FATES), slot (where on the stack a trampoline stored it first, in bytes
+    Columns: isa, release (the newest; for ops-regs the last shown that has it), hook, hypothetical, register (x86-64's and
+    arm64's flags too), role (see _role), fate (a name in FATES), slot (where on the stack a trampoline stored it first, in bytes
     from the stack pointer at the function's first byte), slots (how many such places), handed (can a callback read it?).
     """
     out = []
@@ -53,7 +56,7 @@ def rows() -> pd.DataFrame:
             if hook.name == "none" or not release:
                 continue
             kernel = kernels.setdefault(release, Kernel(isa.name, release))
-            head = {"isa": isa.name, "release": release, "hook": hook.name}
+            head = {"isa": isa.name, "release": release, "hook": hook.name, "hypothetical": hook.hypothetical}
             fates = observe(kernel, kernel.function(FUNCTION), tuple(hooks.requests(hook, 1)))
             out += [{**head, **_row(isa, fates[register])} for register in ordered(isa)]
     frame = pd.DataFrame(out).astype({"slot": "Int64"})
@@ -120,26 +123,21 @@ def ordered(isa: Isa) -> list[str]:
 
 
 def grouped(frame: pd.DataFrame) -> pd.DataFrame:
-    """Registers of one role that fare alike under every hook of an ISA, as one: columns isa, registers, hook, fate.
+    """Registers of one role that fare alike under every hook that kernels have, as one: columns isa, registers, hook, fate.
 
-    The ISA's name has its release beside it, and that of ops-regs where it is another one.
+    fate: what the chart calls it.
     """
     out = []
-    for isa, part in frame.groupby("isa", sort=False):
+    real = frame[~frame["hypothetical"]]
+    for isa, part in real.assign(fate=real["fate"].map(FATES)).groupby("isa", sort=False):
         fates = part.pivot(index="register", columns="hook", values="fate")[list(dict.fromkeys(part["hook"]))]
         alike: dict[tuple, list[str]] = {}
         for line in part.drop_duplicates("register").itertuples():
             alike.setdefault((line.role, *fates.loc[line.register]), []).append(line.register)
         for (_, *those), registers in alike.items():
-            named = {"isa": _panel(isa, part), "registers": in_short(registers)}
+            named = {"isa": isa, "registers": in_short(registers)}
             out += [{**named, "hook": hook, "fate": fate} for hook, fate in zip(fates.columns, those, strict=True)]
     return pd.DataFrame(out)
-
-
-def _panel(isa: str, part: pd.DataFrame) -> str:
-    found = dict(zip(part["hook"], part["release"], strict=True))
-    newest = releases.LATEST
-    return f"{isa} {newest}" + (f", {OLD} {found[OLD]}" if found.get(OLD, newest) != newest else "")
 
 
 def in_short(registers: list[str]) -> str:
@@ -168,7 +166,8 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     for (isa, hook), part in frame.groupby(["isa", "hook"], sort=False):
         for fate in FATES:
             if registers := list(part["register"][part["fate"] == fate]):
-                head = {"isa": f"{isa} {part['release'].iloc[0]}", "hook": hook, "fate": fate}
+                name = said.marked(hook, bool(part["hypothetical"].iloc[0]))
+                head = {"isa": f"{isa} {part['release'].iloc[0]}", "hook": name, "fate": fate}
                 out += [{**head, "registers": line} for line in _broken(in_short(registers))]
     return pd.DataFrame(out)
 
@@ -203,15 +202,28 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return out
 
 
+def answer(frame: pd.DataFrame) -> str:
+    """Whether an argument is ever lost, and what one ops brings back, of how many registers."""
+    real = frame[~frame["hypothetical"] & (frame["role"] != "flags")]
+    passed = [(isa.name, register) for isa in ISAS.values() for register in isa.args[:ARGUMENTS]]
+    mine = real[[pair in passed for pair in zip(real["isa"], real["register"], strict=True)]]
+    losing = list(dict.fromkeys(mine["hook"][mine["fate"].map(FATES) == "lost"]))
+    who = f"{said.listed(losing)} lose an argument" if losing else "No hook that a kernel has loses an argument"
+    ops = real[real["hook"] == "ops"]
+    back = {str(isa): f"{(part['fate'] == 'restored').sum()} of {len(part)}" for isa, part in ops.groupby("isa", sort=False)}
+    return f"{who} of the function. One ops brings back {said.on_each(back, 'registers')}."
+
+
 FIGURES = (
     Figure(
         "fig-register-map",
-        "Who saves what, and who may lose what?",
-        chart=lambda frame: heat_map("fate", "registers", "hook", letters=FATES, quiet=("kept",))(grouped(frame)),
+        "Which registers does a hook bring back, and which does it lose?",
+        chart=lambda frame: heat_map("fate", "registers", "hook", letters=LETTERS, quiet=("kept",))(grouped(frame)),
         table=table,
+        answer=answer,
         alt="A panel per ISA: registers down the side, hooks across, and in every cell what becomes of the register between "
         "the function's first byte and its body. The table lists the registers by hook and fate.",
         limits="One call of a three-argument function with one callback; the newest release, ops-regs in the last shown that "
-        "has it. A callback is taken to change every register that the calling convention lets it change.",
+        f"has it. A callback is taken to change every register that the calling convention lets it change. {said.HYPOTHETICAL}",
     ),
 )

@@ -7,10 +7,12 @@ import pandas as pd
 from ...emulate.counts import COMPONENTS, Counts
 from ...emulate.machine import COUNT
 from ...ftrace import releases
+from ...isa import ISAS
 from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...lab.measure import FUNCTIONS
-from ...publish.figures.chart import heat_map, stacked_bars
+from ...publish import said
+from ...publish.figures.chart import stacked_bars, steps
 from ...publish.figures.figure import Figure
 from ...publish.table import pivot
 from ..every_release import every_release
@@ -77,10 +79,44 @@ def added(frame: pd.DataFrame, value: str = "instructions") -> pd.DataFrame:
 
 
 def newest(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the last release, without the cases of more than two callbacks, which would dwarf the rest."""
+    """What each component adds in the last release, without ten callbacks, which would dwarf the rest.
+
+    Columns: isa, hook, hypothetical, component, then the counts; the hooks that kernels have come first.
+    """
     rows = frame[(frame["release"] == releases.LATEST) & (frame["callbacks"] <= 2)]
-    rows.attrs["units"] = frame.attrs["units"]
-    return rows
+    values = [name for name in frame.columns if name in Counts().as_dict()]
+    base = rows[rows["hook"] == "none"].set_index(["isa", "component"])[values]
+    hooked = rows[(rows["hook"] != "none") & (rows["component"] != "function")].copy()
+    hooked[values] -= base.loc[list(zip(hooked["isa"], hooked["component"], strict=True))].to_numpy()
+    hooked["hypothetical"] = [hooks.get(name.partition(" ")[0]).hypothetical for name in hooked["hook"]]
+    out = hooked.sort_values("hypothetical", kind="stable").sort_values("isa", key=lambda c: c.map(list(ISAS).index), kind="stable")
+    out = out[(out["component"] != "site") | out.groupby("component")["instructions"].transform("any")]
+    out = out[["isa", "hook", "hypothetical", "component", *values]].reset_index(drop=True)
+    out["hook"] = [said.marked(*pair) for pair in zip(out["hook"], out["hypothetical"], strict=True)]
+    out.attrs["units"] = frame.attrs["units"]
+    return out
+
+
+#: Of by_release() the hooks that the chart has.
+CHARTED = ("ops", "ops x2", "direct", "direct+ops", "bpf-fentry")
+
+
+def by_release(frame: pd.DataFrame) -> pd.DataFrame:
+    """What each hook adds in each release: costs() with whether the hook is hypothetical, and whether the kernel has CALL_OPS."""
+    out = costs(frame)
+    out.insert(3, "hypothetical", [hooks.get(name.partition(" ")[0]).hypothetical for name in out["hook"]])
+    have = {
+        (isa.name, release): bool(releases.features(isa, release, {})["call_ops"])
+        for isa in ISAS.values()
+        for release in releases.shown()
+    }
+    out.insert(4, "CALL_OPS", [have[pair] for pair in zip(out["isa"], out["release"], strict=True)])
+    return out
+
+
+def _charted(frame: pd.DataFrame) -> pd.DataFrame:
+    out = frame[frame["hook"].isin(CHARTED)]
+    return out.sort_values("release", key=lambda c: c.map(releases.shown().index), kind="stable")
 
 
 def cost(frame: pd.DataFrame, isa: str, hook: str, release: str, value: str = "instructions") -> int:
@@ -109,24 +145,63 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return added(frame)
 
 
+def answer(frame: pd.DataFrame) -> str:
+    """What one callback and a second one add; rows are those of newest()."""
+    totals = frame.groupby(["isa", "hook"], sort=False)["instructions"].sum()
+    one = {isa: int(totals[isa, "ops"]) for isa in ISAS}
+    step = {isa: int(totals[isa, "ops x2"]) - one[isa] for isa in ISAS}
+    return (
+        f"In {releases.LATEST} one ops adds {said.on_each(one, 'instructions')} to a call, nearly all of them in the trampoline. "
+        f"A second ops adds another {said.on_each(step)}, nearly all in the list function."
+    )
+
+
+def changes(frame: pd.DataFrame) -> str:
+    """What CALL_OPS changed, for one ops and for two; rows are those of by_release()."""
+    parts = []
+    for isa, part in frame.groupby("isa", sort=False):
+        have = part[part["hook"] == "ops"].set_index("release")["CALL_OPS"]
+        if not have.any():
+            continue
+        after = str(have.idxmax())
+        before = str(have.index[have.index.get_loc(after) - 1])
+        found = part.set_index(["hook", "release"])["instructions"]
+        one, two = ((int(found[hook, before]), int(found[hook, after])) for hook in ("ops", "ops x2"))
+        parts.append(
+            f"{said.isa_name(str(isa))} ({before} to {after}) one ops fell from {one[0]} to {one[1]} instructions, two went from "
+            f"{two[0]} to {two[1]}"
+        )
+    return f"CALL_OPS lets one ops skip the list function, and only one: on {'; on '.join(parts)}."
+
+
+def _released(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table of by_release(): a line per hook, a column per release."""
+    named = frame.assign(hook=[said.marked(*pair) for pair in zip(frame["hook"], frame["hypothetical"], strict=True)])
+    table = pivot("instructions", "release", ("isa", "hook"), total=False)(named)
+    return table[["isa", "hook", *releases.shown()]]
+
+
 FIGURES = (
     Figure(
         "fig-single-callback",
-        f"Where do the instructions of one hooked call go? ({releases.LATEST})",
+        f"What does a hook add to a call, and where? ({releases.LATEST})",
         rows=newest,
         chart=stacked_bars("instructions"),
         table=pivot("instructions", index=("isa", "hook")),
-        alt="Bars per ISA: instructions of one call of a three-argument function, one bar per hook, split into site, "
-        "trampoline, core, callback and function. The table below has every number.",
-        limits="Emulated counts of instructions in one call of a three-argument function; no timing.",
+        answer=answer,
+        alt="Bars per ISA: instructions that each hook adds to a call of a three-argument function, split into site, trampoline, "
+        "core and callback. The table below has every number.",
+        limits=f"Instructions added to one call of a three-argument function. {said.HYPOTHETICAL}",
     ),
     Figure(
         "fig-by-release",
-        "How many instructions does a hook add, release by release?",
-        chart=lambda frame: heat_map("instructions", rows="hook", columns="release", per_row=True)(costs(frame)),
-        table=added,
-        alt="A panel per ISA: instructions that each hook adds in each release, printed in cells; within a row a darker cell "
-        "is a larger number. The table below has the same numbers.",
-        limits="Emulated counts, no timing. A dash: that release never had the hook on that ISA.",
+        "Which release changed what a hook costs?",
+        rows=by_release,
+        chart=lambda frame: steps("instructions", since="CALL_OPS")(_charted(frame)),
+        table=_released,
+        answer=changes,
+        alt="A panel per ISA: instructions that each hook adds, as steps from release to release, with a rule where the kernel "
+        "first has CALL_OPS. The table below has the numbers of all hooks.",
+        limits=f"Instructions added to one call. A dash: that release never had the hook on that ISA. {said.HYPOTHETICAL}",
     ),
 )

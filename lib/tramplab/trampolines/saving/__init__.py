@@ -22,17 +22,17 @@ from .maker import SavingOps
 
 __all__ = ["KIND", "SETS", "SavingOps", "code", "linked", "plan"]
 
+
+
+def _hook(name: str, title: str, save: str) -> Hook:
+    return Hook(name, f"hypothetical: {title}", "args", False, lambda _: each(1, save), hypothetical=True)
+
+
 KIND = Kind(
     SavingOps,
     (
-        Hook("ops-ip", "hypothetical: an ops that can change the ip, no more", "args", False, lambda _: each(1, "ip")),
-        Hook("ops-live", "hypothetical: an ops that saves the live arguments", "args", False, lambda _: each(1, "live")),
-        Hook(
-            "ops-clobbered",
-            "hypothetical: an ops that saves all that C may clobber",
-            "args",
-            False,
-            lambda _: each(1, "clobbered"),
-        ),
+        _hook("ops-ip", "an ops that can change the ip, no more", "ip"),
+        _hook("ops-live", "an ops that saves the live arguments", "live"),
+        _hook("ops-clobbered", "an ops that saves all that C may clobber", "clobbered"),
     ),
 )

@@ -20,6 +20,7 @@ from .drawing import Drawing
 from .heat import heat_map
 from .lines import lines
 from .scatter import scatter
+from .steps import steps
 from .strip import state_strip
 from .theme import COLOURS, NARROW, WIDE, colour
 from .waterfall import waterfall
@@ -35,5 +36,6 @@ __all__ = [
     "scatter",
     "stacked_bars",
     "state_strip",
+    "steps",
     "waterfall",
 ]

@@ -1,5 +1,6 @@
 """A heat map: a table whose cells are coloured by what they say, a number or a word that a letter stands for."""
 
+import json
 from collections.abc import Callable
 
 import altair as alt
@@ -16,6 +17,7 @@ ROW, WIDEST = 24, 76  # pixels: the height of a cell, and its width where there 
 LETTER_ROW, LETTER_WIDEST = 20, 60  # the same for a letter
 ROW_LABELS = 18, 12  # characters of a row's name in one line, where its words allow; on a phone, or beside letters
 EDGE = 8  # pixels of a cell that its text leaves free
+KEY = 60  # pixels of an entry of the key beside its word: the ground, the letter, and the gap to the next
 MISSING = "\N{EN DASH}"
 
 
@@ -35,7 +37,7 @@ def heat_map(
     the numbers of the same row of all panels. What has no row of the frame, or no number, is an empty cell with a dash.
     Up to `abreast` panels stand side by side. Raises TramplabError if there are more columns than fit.
 
-    letters: `value` is one of these words, and a cell has its letter, explained below the panels, and a colour of its own
+    letters: `value` is one of these words, and a cell has its letter, explained above the panels, and a colour of its own
     by its place among them; those in `quiet` are grey. A panel then has only its own rows. Raises TramplabError for
     another word.
     """
@@ -62,7 +64,7 @@ class _Numbers:
         self.width = max([width(number(value)) for value in data["value"].dropna()], default=0)
         self.sides = dict.fromkeys(panels.order(data["panel"]), panels.order(data["row"])), True
 
-    def color(self) -> alt.Color:
+    def color(self, _whole: int) -> alt.Color:
         ramp = alt.Scale(domain=list(range(len(HEAT) + 1)), range=["transparent", *HEAT])
         return alt.Color("shade:O", scale=ramp, legend=None)
 
@@ -86,9 +88,12 @@ class _Words:
         self.width = width("W")
         self.sides = panels.lines_of(data, "row")
 
-    def color(self) -> alt.Color:
-        scale = alt.Scale(domain=list(self._colours), range=list(self._colours.values()))
-        return alt.Color("value:N", scale=scale, legend=None)
+    def color(self, whole: int) -> alt.Color:
+        shown = {word: self._colours[word] for word in self.letters}
+        said = json.dumps({word: f"{letter} = {word}" for word, letter in self.letters.items()})
+        columns = max(1, int(whole // (width(max(self.letters, key=len)) + KEY)))
+        legend = alt.Legend(orient="top", title=None, columns=columns, labelExpr=f"{said}[datum.label]", labelLimit=0)
+        return alt.Color("value:N", scale=alt.Scale(domain=list(shown), range=list(shown.values())), legend=legend)
 
     def label(self, value: str, _shade: int) -> dict[str, str]:
         return {"label": self._letters[value], "ink": INK}
@@ -139,16 +144,16 @@ def _layout(data: pd.DataFrame, look: _Numbers | _Words, name: str, whole: int, 
             title=None,
             axis=panels.named({row: row_lines[row] for row in rows}, True, **panels.side(labelled, labels_width)),
         )
-        marks = _cells(look, name, x, y).transform_filter(panels.only(panel))
+        marks = _cells(look, name, x, y, whole).transform_filter(panels.only(panel))
         texts = _texts(look, data[data["panel"] == panel], rows, columns, x, y)
         title = alt.Title(panel, subtitle=name) if look.letters is None else panel
         charts.append(
             panels.layers(marks, *texts, title=title, width=int(cell * len(columns)), height=height * len(rows))
         )
-    return panels.spec([*charts, *panels.key(look.letters or {}, int(cell * len(columns)))], abreast)
+    return panels.spec(charts, abreast)
 
 
-def _cells(look: _Numbers | _Words, name: str, x: alt.X, y: alt.Y) -> alt.Chart:
+def _cells(look: _Numbers | _Words, name: str, x: alt.X, y: alt.Y, whole: int) -> alt.Chart:
     """A cell for every row of the frame."""
     return (
         alt.Chart()
@@ -156,7 +161,7 @@ def _cells(look: _Numbers | _Words, name: str, x: alt.X, y: alt.Y) -> alt.Chart:
         .encode(
             x=x,
             y=y,
-            color=look.color(),
+            color=look.color(whole),
             tooltip=[
                 alt.Tooltip("row:N", title="row"),
                 alt.Tooltip("column:N", title="column"),

@@ -71,7 +71,7 @@ def _layout(
     once, each = (ticks, sides) if shared else (0, ticks + sides)
     columns = panels.abreast(whole - once, len(shown), LEAST + each, columns)
     plot = int((whole - once - panels.GAP * (columns - 1)) / columns - each)
-    height = max(HEIGHT, sum(map(_height, labels.values())))
+    height = max(HEIGHT, sum(map(label_height, labels.values())))
     x = Axis.of(data["over"], "x" in log)
     counts = x.apart(sorted(set(data["over"])), plot - 2 * EDGE)
     charts = []
@@ -90,18 +90,18 @@ def _layout(
         labelled = panels.side(position % columns == 0 or not shared, ticks)
         axis = alt.Axis(values=y.ticks(), grid=True, labelExpr=PLAIN, **labelled)
         up = alt.Y("value:Q", scale=y.scale(), title=None, axis=axis)
-        parts = *_marks(names, across, up, titles, panel), *_labels(here, labels, across, up, y, plot, height)
+        parts = *_marks(names, across, up, titles, panel), *end_labels(here, labels, across, up, y, plot, height)
         title = alt.Title(panel, subtitle=titles[1])
         charts.append(panels.layers(*parts, width=plot, height=height, title=title))
     return panels.spec(charts, columns)
 
 
-def _height(label: list[str]) -> int:
+def label_height(label: list[str]) -> int:
     """Pixels of a label with its distance from the next."""
     return LINE * len(label) + 3
 
 
-def _style(names: list[str], part: int) -> alt.Scale:
+def style(names: list[str], part: int) -> alt.Scale:
     """Colour (0), dash (1) or shape (2) of every line, the same in every panel."""
     return alt.Scale(domain=names, range=[SERIES[i][part] for i in range(len(names))])
 
@@ -111,13 +111,13 @@ def _marks(names: list[str], x: alt.X, y: alt.Y, titles: tuple[str, str], panel:
     base = (
         alt.Chart()
         .transform_filter(panels.only(panel))
-        .encode(x=x, y=y, color=alt.Color("series:N", scale=_style(names, 0), legend=None))
+        .encode(x=x, y=y, color=alt.Color("series:N", scale=style(names, 0), legend=None))
     )
-    dash = alt.StrokeDash("series:N", scale=_style(names, 1), legend=None)
+    dash = alt.StrokeDash("series:N", scale=style(names, 1), legend=None)
     line = base.mark_line(strokeWidth=1.5, aria=False).encode(strokeDash=dash)
     said = panels.mark("point", titles[1], "panel", "series", "over")
     points = base.mark_point(filled=True, opacity=1, size=42, **said).encode(
-        shape=alt.Shape("series:N", scale=_style(names, 2), legend=None),
+        shape=alt.Shape("series:N", scale=style(names, 2), legend=None),
         tooltip=[
             alt.Tooltip("series:N", title="line"),
             alt.Tooltip("over:Q", title=titles[0]),
@@ -127,13 +127,13 @@ def _marks(names: list[str], x: alt.X, y: alt.Y, titles: tuple[str, str], panel:
     return line, points
 
 
-def _labels(
+def end_labels(
     here: pd.DataFrame, labels: dict[str, list[str]], x: alt.X, y: alt.Y, axis: Axis, plot: int, height: int
 ) -> list[alt.Chart]:
     """The names of the lines of one panel, right of their ends and each joined to its end."""
     ends = here.loc[here.groupby("series", sort=False)["over"].idxmax(), ["series", "over", "value"]].to_dict("records")
     wanted = [height * (1 - axis.place(end["value"])) for end in ends]
-    places = spread(wanted, [_height(labels[end["series"]]) for end in ends], 0, height)
+    places = spread(wanted, [label_height(labels[end["series"]]) for end in ends], 0, height)
     texts = []
     for end, place in zip(ends, places, strict=True):
         end["at"] = axis.value(1 - place / height)
@@ -143,7 +143,7 @@ def _labels(
             texts.append({"at": axis.value(1 - middle / height), "label": line})
     joins = panels.decoration(ends).mark_rule(strokeWidth=1, opacity=0.6, aria=False)
     names = panels.decoration(texts).mark_text(align="left", baseline="middle", aria=False)
-    colour = alt.Color("series:N", scale=_style(list(labels), 0), legend=None)
+    colour = alt.Color("series:N", scale=style(list(labels), 0), legend=None)
     return [
         joins.encode(x=x, y=y, x2=alt.X2Value(plot + LEADER - 3), y2=alt.Y2("at:Q"), color=colour),
         names.encode(

@@ -103,7 +103,7 @@ def side(labels: bool, pixels: float) -> dict:
 def above(names: list[str], pixels: float) -> tuple[dict[str, list[str]], dict]:
     """Lines and options for names above columns of so many pixels; written from below if a piece is too long."""
     if max(map(longest_piece, names)) * CHARACTER > pixels:
-        return {name: [name] for name in names}, {"labelAngle": -90, "minExtent": max(map(width, names)) + 4}
+        return {name: [name] for name in names}, {"labelAngle": -90, "labelOverlap": False, "minExtent": max(map(width, names)) + 4}
     return {name: fit(name, int(pixels // CHARACTER)) for name in names}, {"labelAngle": 0}
 
 

@@ -1,0 +1,145 @@
+"""Steps: a number that stays what it is from release to release until something changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import altair as alt
+import pandas as pd
+
+from ....errors import TramplabError
+from . import panels
+from .axis import Axis
+from .drawing import Drawing
+from .lines import EDGE, LEADER, LEAST, PLAIN, end_labels, label_height, style
+from .panels import Names
+from .text import fit, number, widest, width
+from .theme import LINE, SERIES
+
+HEIGHT = 210  # pixels of a panel, unless its labels need more
+LABEL = 12  # characters of a label in one line, where its words allow
+ROOM = 0.12  # of the value axis, above the largest number: for the numbers and the name of the rule
+NEAR = 12  # pixels between two numbers at one stage
+
+
+def steps(
+    value: str, stage: str = "release", series: Names = ("hook",), facet: str = "isa", since: str = "", columns: int = 3
+) -> Callable[[pd.DataFrame], Drawing]:
+    """A function from rows to a drawing: `value` at each `stage`, in the order of the rows, a line of steps per `series`.
+
+    Every row is a point; a line has its number where it begins and where it changes, and its name at its end. since: a
+    column of yes and no; where a panel's answer becomes yes, a rule stands with the column's name. Up to `columns` panels stand
+    side by side, one on a phone. Raises TramplabError for more lines than can be told apart.
+    """
+
+    def draw(frame: pd.DataFrame) -> Drawing:
+        data = panels.tidy(frame, value, series=series, stage=stage, panel=facet)
+        data["value"] = panels.numbers(frame, value)
+        stages, names = panels.order(data["stage"]), panels.order(data["series"])
+        if len(names) > len(SERIES):
+            raise TramplabError(f"{len(names)} lines cannot be told apart; show at most {len(SERIES)} in one chart.")
+        data["over"] = data["stage"].map(stages.index)
+        begins = _begins(data, frame[since]) if since else {}
+        title = panels.title(frame, value)
+
+        def layout(whole: int, narrow: bool) -> dict:
+            return _layout(data, stages, title, begins, since, whole, 1 if narrow else columns)
+
+        return panels.drawing(data, "stage", layout)
+
+    return draw
+
+
+def _begins(data: pd.DataFrame, answers: pd.Series) -> dict[str, int]:
+    """By panel the stage, counted from 0, at which the answer becomes yes; none for a panel in which it never changes."""
+    found = {}
+    for panel, part in data.assign(yes=answers.to_numpy(bool)).groupby("panel", sort=False):
+        if not part["yes"].all() and part["yes"].any():
+            found[str(panel)] = int(part["over"][part["yes"]].min())
+    return found
+
+
+def _layout(
+    data: pd.DataFrame, stages: list[str], title: str, begins: dict[str, int], rule: str, whole: int, columns: int
+) -> dict:
+    """The Vega-Lite spec of one layout, `whole` pixels wide."""
+    shown, names = panels.order(data["panel"]), panels.order(data["series"])
+    labels = {name: fit(name, LABEL) for name in names}
+    ticks, sides = width(number(data["value"].max())) + 8, LEADER + widest(labels.values())
+    columns = panels.abreast(whole - ticks, len(shown), LEAST + sides, columns)
+    plot = int((whole - ticks - panels.GAP * (columns - 1)) / columns - sides)
+    height = max(HEIGHT, sum(map(label_height, labels.values())))
+    x = Axis.of(data["over"], False)
+    y = Axis.of(data["value"], False, zero=True, room=ROOM)
+    turned = max(map(width, stages)) + 6 > (plot - 2 * EDGE) / max(1, len(stages) - 1)
+    axis = alt.Axis(
+        values=list(range(len(stages))),
+        tickCount=len(stages),
+        grid=False,
+        labelExpr=f"{stages!r}[datum.value]",
+        labelAngle=-90 if turned else 0,
+        minExtent=max(map(width, stages)) + 4 if turned else 0,
+        labelOverlap=False,
+    )
+    charts = []
+    for position, panel in enumerate(shown):
+        here = data[data["panel"] == panel]
+        across = alt.X("over:Q", scale=x.scale(padding=EDGE), title=None, axis=axis)
+        side = panels.side(position % columns == 0, ticks)
+        up = alt.Y("value:Q", scale=y.scale(), title=None, axis=alt.Axis(grid=True, labelExpr=PLAIN, **side))
+        parts = [
+            *_rule(begins.get(panel), len(stages), rule, across, y),
+            *_marks(names, across, up, title, panel),
+            _numbers(here, across, up, height / (y.high - y.low)),
+            *end_labels(here, labels, across, up, y, plot, height),
+        ]
+        charts.append(panels.layers(*parts, width=plot, height=height, title=alt.Title(panel, subtitle=title)))
+    return panels.spec(charts, columns)
+
+
+def _rule(at: int | None, stages: int, name: str, x: alt.X, y: Axis) -> list[alt.Chart]:
+    """A rule at a stage with its name at the top, on the side where there is more room; nothing where there is none."""
+    if at is None:
+        return []
+    base = panels.decoration([{"over": at, "value": y.high, "label": name}]).encode(x=x)
+    left = 2 * at >= stages
+    text = base.mark_text(baseline="top", align="right" if left else "left", dx=-4 if left else 4, aria=False)
+    top = alt.Y("value:Q", scale=y.scale(), title=None)
+    return [base.mark_rule(strokeDash=[2, 2], opacity=0.7, aria=False), text.encode(y=top, text=alt.Text("label:N"))]
+
+
+def _marks(names: list[str], x: alt.X, y: alt.Y, title: str, panel: str) -> tuple[alt.Chart, ...]:
+    """The lines of one panel, and a point for every row."""
+    base = (
+        alt.Chart()
+        .transform_filter(panels.only(panel))
+        .encode(x=x, y=y, color=alt.Color("series:N", scale=style(names, 0), legend=None))
+    )
+    dash = alt.StrokeDash("series:N", scale=style(names, 1), legend=None)
+    line = base.mark_line(strokeWidth=1.5, interpolate="step-after", aria=False).encode(strokeDash=dash)
+    said = panels.mark("stage", title, "panel", "series", "stage")
+    points = base.mark_point(filled=True, opacity=1, size=30, **said).encode(
+        shape=alt.Shape("series:N", scale=style(names, 2), legend=None),
+        tooltip=[
+            alt.Tooltip("series:N", title="line"),
+            alt.Tooltip("stage:N", title="at"),
+            alt.Tooltip("value:Q", title=title),
+        ],
+    )
+    return line, points
+
+
+def _numbers(here: pd.DataFrame, x: alt.X, y: alt.Y, scale: float) -> alt.Chart:
+    """The number of each line where it begins and where it changes, but for one that would stand on another's."""
+    records: list[dict] = []
+    for _, line in here.groupby("series", sort=False):
+        before = None
+        for point in line.sort_values("over")[["over", "value"]].to_dict("records"):
+            if before is None or abs(point["value"] - before) * scale > LINE:
+                taken = [r for r in records if r["over"] == point["over"]]
+                if all(abs(r["value"] - point["value"]) * scale > NEAR for r in taken):
+                    records.append({**point, "label": number(point["value"])})
+            before = point["value"]
+    return panels.decoration(records).mark_text(align="left", baseline="bottom", dx=3, dy=-2, aria=False).encode(
+        x=x, y=y, text=alt.Text("label:N")
+    )
