@@ -1,0 +1,114 @@
+"""What CALL_OPS buys: the calls of the two series that brought it, before and after, counted and as they were timed."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...publish import said
+from ...publish.figures.figure import Figure
+from ..once import once
+from ..time import published_call_ops
+
+NAME = "call_ops"
+TITLE = "What CALL_OPS buys"
+UNITS = {
+    "instructions_before": "added",
+    "instructions_after": "added",
+    "ns_before": "published",
+    "ns_after": "published",
+}
+#: A case of the published tables, ops on the function and on another one -> how it is called.
+CASES = {
+    "1/0": "one ops",
+    "1/1": "one ops, 1 elsewhere",
+    "1/10": "one ops, 10 elsewhere",
+    "2/0": "two ops",
+    "10/0": "ten ops",
+}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA and case; the releases and machines are those of published_call_ops.TABLES.
+
+    Columns: isa, before, after (the lab's releases), machine (that was timed), case, then what the ops add to a call without
+    CALL_OPS and with it: instructions_before, instructions_after (the lab's), ns_before, ns_after (as published).
+    """
+    found = published_call_ops.rows().set_index(["machine", "case"])
+    out = []
+    for table in published_call_ops.TABLES:
+        if table.core is None:  # an emulator's times
+            continue
+        for case, name in CASES.items():
+            before, after = (found.loc[(table.machine, f"{side} {case}")] for side in ("before", "after"))
+            out.append(
+                {
+                    "isa": table.isa,
+                    "before": table.before,
+                    "after": table.after,
+                    "machine": table.machine,
+                    "case": name,
+                    "instructions_before": int(before["instructions"]),
+                    "instructions_after": int(after["instructions"]),
+                    "ns_before": float(before["published"]),
+                    "ns_after": float(after["published"]),
+                }
+            )
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A part per ISA, a line per case."""
+    out = frame.drop(columns=["isa", "before", "after", "machine"])
+    parts = frame["isa"] + " " + frame["before"] + " to " + frame["after"] + ", timed on " + frame["machine"]
+    out.insert(0, "isa", parts)
+    out = out.rename(columns={"instructions_before": "before", "instructions_after": "after"})
+    out.attrs["units"] = {"before": "added", "after": "added", "ns_before": "published", "ns_after": "published"}
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, by names like "riscv64-one-ops-10-elsewhere-instructions-before"."""
+    out: dict[str, object] = {}
+    for row in frame.itertuples():
+        name = f"{row.isa}-{str(row.case).replace(',', '').replace(' ', '-')}"
+        for column in UNITS:
+            out[f"{name}-{column.replace('_', '-')}"] = f"{getattr(row, column):g}"
+    return out
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What becomes of one ops, whatever is elsewhere, and of two."""
+    cases = {name: part.set_index("isa") for name, part in frame.groupby("case", sort=False)}
+    one, ten, two = (cases[name] for name in ("one ops", "one ops, 10 elsewhere", "two ops"))
+
+    def change(of: pd.DataFrame, isa: str, what: str) -> str:
+        return f"{of.loc[isa, f'{what}_before']:g} to {of.loc[isa, f'{what}_after']:g}"
+
+    instructions = said.on_each({str(isa): change(one, str(isa), "instructions") for isa in one.index}, "instructions")
+    far = said.on_each({str(isa): change(ten, str(isa), "instructions") for isa in ten.index})
+    both = said.on_each({str(isa): change(two, str(isa), "instructions") for isa in two.index})
+    k1 = change(one, "riscv64", "ns")
+    return (
+        f"One ops falls from {instructions}; a SpacemiT K1 was timed at {k1} ns (published). With ten ops on another function it "
+        f"falls from {far}. Two ops gain nothing: {both}."
+    )
+
+
+FIGURES = (
+    Figure(
+        "fig-call-ops",
+        "What does CALL_OPS buy?",
+        table=table,
+        answer=answer,
+        limits="Instructions are counts of the lab; nanoseconds are published, of kernels (M1: a virtual machine, message "
+        "20230123134603.1064407-9-mark.rutland@arm.com; K1: 20250407180838.42877-10-andybnac@gmail.com).",
+    ),
+)
