@@ -126,9 +126,10 @@ def _list(args: argparse.Namespace) -> None:
     print("Cores:     " + " ".join(cores.cores()))
     print("Hooks:")
     for h in hooks.HOOKS.values():
-        print(f"  {h.name:<15}{h.title}")
+        print(f"  {h.name:<15}{'hypothetical, no kernel has it: ' * h.hypothetical}{h.title}")
         for isa in isas.ISAS:
-            print(f"  {'':<15}  {isa}: {releases.history(isa, h.needs)}")
+            made = "the lab makes it " if h.hypothetical else ""
+            print(f"  {'':<15}  {isa}: {made}{releases.history(isa, h.needs)}")
     print("Functions: " + " ".join(FUNCTIONS[:5]) + "\n           " + " ".join(FUNCTIONS[5:]))
     print("Studies:")
     for name, module in studies.every().items():

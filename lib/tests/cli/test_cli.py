@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -90,6 +91,8 @@ def test_list(tramplab):
     assert status == 0
     for name in (*ISAS, *hooks.HOOKS, "v5.17", "v7.2", "eight_args", "single_callback"):
         assert name in out
+    marked = re.findall(r"^  (\S+) +hypothetical, no kernel has it: ", out, re.MULTILINE)
+    assert marked == [h for h in hooks.HOOKS if hooks.hypothetical(h)] and out.count("the lab makes it since") == 2 * len(marked)
 
 
 def test_run_formats_hold_the_same_rows(tramplab):

@@ -62,6 +62,7 @@ def test_intervals_do_not_overlap(section, feature):
 def test_every_source_is_used_and_says_where():
     """No source is left over, and each has a text and where needed a commit or message to look up."""
     used = {row["source"] for section, feature in FEATURES for row in TABLE[section][feature]}
+    used |= {row["source"] for isa in ISAS for rows in TABLE["reach"][isa].values() for row in rows}
     assert set(TABLE["sources"]) == used
     for name, source in TABLE["sources"].items():
         assert source["text"] and set(source) <= {"text", "commit", "message"}
@@ -159,6 +160,21 @@ def test_features_agree_with_each_other(isa):
         assert not f["trampoline_endbr"] or f["ibt"], r
         # the lowest flag that exists lies right above the counter
         assert f["counter_bits"] == (23 if releases.parse(r) < (6, 3) else 21 if r == "v6.3" else 19)
+
+
+@every_isa
+@pytest.mark.parametrize("code", ["modules", "bpf"])
+def test_every_release_says_what_its_sites_reach(isa, code):
+    """Without a gap or an overlap; riscv64's AUIPC is fixed from the release on in which a site is no pair any more."""
+    rows = TABLE["reach"][isa][code]
+    for r in releases.known():
+        assert len([row for row in rows if span(row)[0] <= releases.parse(r) <= span(row)[1]]) == 1
+        found = releases.reach(isa, r, code).value
+        assert found in {"near", "far", "either"}
+        assert (found == "far") == (features(isa, r)["site"] == "literal-auipc-jalr")
+        assert found == "near" or isa != "x86_64"
+    with pytest.raises(TramplabError, match="unknown kind of code 'module'; did you mean modules"):
+        releases.reach(isa, "v7.2", "module")
 
 
 def builds() -> list:

@@ -112,6 +112,13 @@ def test_hook_that_the_release_never_had(isa, release, request_, when):
     assert k.slowpath.ops == [] and k.call("one_arg", 2).value == 6
 
 
+@pytest.mark.parametrize("hook", [h for h in hooks.HOOKS if hooks.hypothetical(h)])
+def test_what_no_kernel_has_is_not_said_to_have_come(hook):
+    """A hypothetical hook is refused as such, with where the lab can make it; not as something that a release brought."""
+    message = complaint(lambda: hooks.require(hooks.get(hook), Kernel("arm64", "v6.1", meter="count").features))
+    assert "no kernel has it" in message and "makes it on arm64 since v6.2" in message and "arm64 has it" not in message
+
+
 def test_refusal_after_an_override_names_the_override():
     """Where an override took a hook away, the message does not claim that the release never had it."""
     k = Kernel("arm64", "v6.16", call_ops=False)

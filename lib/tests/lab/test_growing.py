@@ -109,5 +109,18 @@ def test_no_more_lines_than_can_be_told_apart():
     assert len(arguments.SHOWN) <= 6 and set(arguments.SHOWN) <= set(hooks.HOOKS)
 
 
+def test_a_direct_call_is_quoted_as_it_really_is():
+    """Near, far, or as the allocator has it: one number where there is one case, both where there are two, none before there were
+    direct calls."""
+    n = single_callback.numbers(single_callback.rows())
+    near, far = n["riscv64-direct-v7-2"], n["riscv64-direct-far-v7-2"]
+    assert near < far == n["riscv64-direct-to-modules-v7-2-added"] == n["riscv64-direct-to-bpf-v7-2-added"]
+    assert n["riscv64-direct-to-bpf-v6-12-added"] == n["riscv64-direct-v6-12"]
+    assert n["x86_64-direct-to-bpf-v7-2-added"] == n["x86_64-direct-v7-2"]
+    assert n["arm64-direct-to-modules-v7-2-added"] == n["arm64-direct-v7-2"] < n["arm64-direct-far-v7-2"]
+    assert n["arm64-direct-to-bpf-v7-2-added"] == f"{n['arm64-direct-v7-2']} or {n['arm64-direct-far-v7-2']}"
+    assert not [name for name in n if name.startswith("arm64-direct-to-") and "v6-1-" in name]
+
+
 def test_every_hook_has_a_bar():
     assert {hook for hook, _ in single_callback.CASES} == set(hooks.HOOKS)

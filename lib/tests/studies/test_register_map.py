@@ -26,7 +26,7 @@ TRAMPOLINES = {
 }
 #: Every ISA has them all: those of the newest release, and one that two of them had before.
 HOOKS = (
-    *("ops", "ops-ip", "ops-live", "ops-clobbered", "direct", "direct-far", "direct+ops"),
+    *("ops", "ops-ip", "ops-live", "ops-clobbered", "ops-own-args", "ops-own-regs", "direct", "direct-far", "direct+ops"),
     *("bpf-fentry", "bpf-fexit", "bpf-fmodret"),
 )
 #: Of the releases shown, the last whose ops can ask for all registers.

@@ -170,6 +170,24 @@ def _values(isa: Isa, feature: str) -> set[object]:
     return values | {True, False} if all(isinstance(v, bool) for v in values) else values
 
 
+def reach(isa: str, release: str, code: str) -> Interval:
+    """How code that is made at run time is reached from a patch site of the kernel's text: value near, far or either.
+
+    code: "modules" or "bpf", whose allocators differ. Raises TramplabError for another one, and where nothing is known.
+
+    >>> reach("riscv64", "v6.12", "bpf").value, reach("riscv64", "v6.16", "bpf").value, reach("arm64", "v7.2", "bpf").value
+    ('near', 'far', 'either')
+    """
+    kinds = _data()["reach"][isa]
+    if code not in kinds:
+        raise unknown("kind of code", code, kinds)
+    for r in kinds[code]:
+        found = Interval(r["value"], r.get("since"), r.get("until"), r["source"], r["sure"])
+        if found.contains(parse(release)):
+            return found
+    raise TramplabError(f"nothing in releases.yml says how a site of {isa} {release} reaches the code of {code}.")
+
+
 def table() -> list[dict[str, str]]:
     """Every fact of releases.yml as a row: isa, feature, value, when, sure, source (its commit, mail or text)."""
     out = []

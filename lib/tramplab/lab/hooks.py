@@ -8,7 +8,7 @@ from ..ftrace.ops import Request
 from ..trampolines import KINDS
 from ..trampolines.kind import MAX_CALLBACKS, Hook
 
-__all__ = ["HOOKS", "MAX_CALLBACKS", "Hook", "get", "label", "requests", "require"]
+__all__ = ["HOOKS", "MAX_CALLBACKS", "Hook", "get", "history", "hypothetical", "label", "requests", "require"]
 
 #: By name, in the order of their kinds.
 HOOKS: dict[str, Hook] = {h.name: h for kind in KINDS for h in kind.hooks}
@@ -25,8 +25,29 @@ def get(name: str) -> Hook:
 def require(hook: Hook, features: releases.Features) -> None:
     """Raise TramplabError, saying since or until when, if this release (as overridden) does not have the hook."""
     if not features[hook.needs]:
-        when = releases.history(features.isa, hook.needs)
-        raise TramplabError(f"{features} has no {hook.name} hook; {features.isa} has it {when}.")
+        raise TramplabError(f"{features} has no {hook.name} hook; {history(hook, features.isa)}.")
+
+
+def history(hook: Hook, isa: str) -> str:
+    """When an ISA had a hook, in words; of one that no kernel has, where the lab can make it.
+
+    >>> history(get("ops-regs"), "arm64")
+    'arm64 has it v5.5 to v6.1'
+    >>> history(get("ops-live"), "arm64")
+    'no kernel has it, and the lab makes it on arm64 since v6.2'
+    """
+    when = releases.history(isa, hook.needs)
+    return f"no kernel has it, and the lab makes it on {isa} {when}" if hook.hypothetical else f"{isa} has it {when}"
+
+
+def hypothetical(name: str) -> bool:
+    """Is a hook, as rows name it, one that no kernel has? False for what is no hook.
+
+    >>> hypothetical("ops-live"), hypothetical("ops x10")
+    (True, False)
+    """
+    hook = HOOKS.get(name.partition(" ")[0])
+    return hook is not None and hook.hypothetical
 
 
 def requests(hook: Hook, callbacks: int) -> list[Request]:

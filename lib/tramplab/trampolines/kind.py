@@ -17,7 +17,8 @@ class Hook:
     """A way to hook a function.
 
     needs: the feature a release must have (see data/releases.yml). counts: whether several callbacks can be attached, and
-    most: how many. requests: number of callbacks -> what to register, in order. hypothetical: no kernel has it.
+    most: how many. requests: number of callbacks -> what to register, in order. hypothetical: no kernel has it, and `needs` is
+    what the lab builds it on.
     """
 
     name: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pandas as pd
 
 from ...emulate.counts import COMPONENTS, Counts
@@ -128,7 +130,8 @@ def cost(frame: pd.DataFrame, isa: str, hook: str, release: str, value: str = "i
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, by name.
 
-    "newest", and the cost of every hook, like "arm64-direct-ops-v6-4".
+    "newest"; the cost of every hook, like "arm64-direct-ops-v6-4"; and what a direct call adds where code of modules or BPF really
+    lies, like "riscv64-direct-to-bpf-v7-2-added": of the near case or the far one, or "23 or 28" where both are met.
     """
     table = added(frame)
     out: dict[str, object] = {"newest": releases.LATEST}
@@ -137,6 +140,22 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
             if not pd.isna(line[release]):
                 name = "-".join((line["isa"], line["hook"], release))
                 out[name.translate(str.maketrans(" +.", "---"))] = int(line[release])
+    return out | _real(out)
+
+
+#: How code is reached -> the hooks that do it.
+_REACHED = {"near": ("direct",), "far": ("direct-far",), "either": ("direct", "direct-far")}
+
+
+def _real(costs: dict[str, object]) -> dict[str, object]:
+    """What a direct call adds to where modules and BPF have their code, from the costs by name; see releases.reach."""
+    out: dict[str, object] = {}
+    for isa, release, code in itertools.product(ISAS, releases.shown(), ("modules", "bpf")):
+        tag = release.replace(".", "-")
+        hooked = _REACHED[releases.reach(isa, release, code).value]
+        added = [costs[f"{isa}-{hook}-{tag}"] for hook in hooked if f"{isa}-{hook}-{tag}" in costs]
+        if added:
+            out[f"{isa}-direct-to-{code}-{tag}-added"] = added[0] if len(set(added)) == 1 else " or ".join(map(str, added))
     return out
 
 

@@ -23,16 +23,18 @@ from .maker import SavingOps
 __all__ = ["KIND", "SETS", "SavingOps", "code", "linked", "plan"]
 
 
-
-def _hook(name: str, title: str, save: str) -> Hook:
-    return Hook(name, f"hypothetical: {title}", "args", False, lambda _: each(1, save), hypothetical=True)
+def _hook(save: str, title: str) -> Hook:
+    """A hook is called after its save set: own-regs is no kernel's ops-regs, so it is not called that."""
+    return Hook(f"ops-{save}", title, "args", False, lambda _: each(1, save), hypothetical=True)
 
 
 KIND = Kind(
     SavingOps,
     (
-        _hook("ops-ip", "an ops that can change the ip, no more", "ip"),
-        _hook("ops-live", "an ops that saves the live arguments", "live"),
-        _hook("ops-clobbered", "an ops that saves all that C may clobber", "clobbered"),
+        _hook("ip", "an ops that can change the ip, no more"),
+        _hook("live", "an ops that saves the live arguments"),
+        _hook("clobbered", "an ops that saves all that C may clobber"),
+        _hook("own-args", "an ops that saves what ftrace_caller does, in a trampoline of its own"),
+        _hook("own-regs", "an ops that saves all registers, in a trampoline of its own"),
     ),
 )

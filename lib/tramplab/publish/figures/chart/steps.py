@@ -105,7 +105,8 @@ def _rule(at: int | None, stages: int, name: str, x: alt.X, y: Axis) -> list[alt
     left = 2 * at >= stages
     text = base.mark_text(baseline="top", align="right" if left else "left", dx=-4 if left else 4, aria=False)
     top = alt.Y("value:Q", scale=y.scale(), title=None)
-    return [base.mark_rule(color="currentColor", strokeDash=[2, 2], opacity=0.7, aria=False), text.encode(y=top, text=alt.Text("label:N"))]
+    line = base.mark_rule(color="currentColor", strokeDash=[2, 2], opacity=0.7, aria=False)
+    return [line, text.encode(y=top, text=alt.Text("label:N"))]
 
 
 def _marks(names: list[str], x: alt.X, y: alt.Y, title: str, panel: str) -> tuple[alt.Chart, ...]:
