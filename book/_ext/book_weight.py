@@ -11,12 +11,12 @@ import book_icons
 import book_styles
 from sphinx.util import logging
 
-# Font Awesome's script: see book_icons. Searching while one types is off: the index of words is for search.html alone.
-_ICON_SCRIPT = ("fontawesome",)
-_SEARCH_SCRIPTS = ("searchtools", "language_data", "searchindex")
+# Font Awesome's script: see book_icons. Sphinx's search: see book_search.
+_UNUSED_SCRIPTS = ("fontawesome", "searchtools", "language_data", "searchindex")
 
-# No page asks for these: maps for debugging the theme, its templates, the icon fonts, texts in other languages.
+# No page asks for these: maps for debugging the theme, its templates, the icon fonts, texts in other languages, the search.
 _LEFTOVERS = ("**/*.map", "**/*-macros.html", "scripts/fontawesome.js*", "vendor/fontawesome", "locales")
+_LEFTOVERS += ("searchtools.js", "language_data.js")
 
 # Class names that scripts put together from pieces. Bootstrap: `bs-${name}-auto`.
 _COMPOSED = {"bs-tooltip-auto"}
@@ -46,8 +46,7 @@ def lighten(app, exception):
     }
     icons = book_icons.Icons(book_icons.SCRIPT.read_text("utf-8"), list(sheets.values()))
     for path, text in pages.items():
-        unused = _ICON_SCRIPT if path.name == "search.html" else _ICON_SCRIPT + _SEARCH_SCRIPTS
-        pages[path] = icons.pictures(without_scripts(text, unused))
+        pages[path] = icons.pictures(without_scripts(text, _UNUSED_SCRIPTS))
         path.write_text(pages[path], "utf-8")
     used = names_in_use(list(pages.values()), static)
     for path, css in sheets.items():

@@ -1,0 +1,35 @@
+"""A small table as the body of a figure: for a page real cells, which a phone wraps and a screen reader walks."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The rows of a frame of text as a table; the first column names the rows. Its text is the figure's own table."""
+
+    frame: pd.DataFrame
+    label: str
+    text: str = ""
+
+    @property
+    def html(self) -> str:
+        """A table whose header cells are marked as such; a line break in a cell stays."""
+        columns = [str(name) for name in self.frame.columns]
+        head = "".join(f'<th scope="col">{_cell(name)}</th>' for name in columns)
+        lines = []
+        for first, *rest in self.frame.astype(str).itertuples(index=False, name=None):
+            cells = "".join(f"<td>{_cell(cell)}</td>" for cell in rest)
+            lines.append(f'<tr><th scope="row">{_cell(first)}</th>{cells}</tr>')
+        return (
+            f'<table class="tl-grid" aria-label="{html.escape(self.label)}"><thead><tr>{head}</tr></thead>'
+            f"<tbody>\n{chr(10).join(lines)}\n</tbody></table>"
+        )
+
+
+def _cell(text: str) -> str:
+    return "<br>".join(html.escape(line) for line in text.split("\n"))
