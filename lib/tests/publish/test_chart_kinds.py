@@ -18,6 +18,7 @@ from support.charts import (
     both_layouts,
     box,
     change_rows,
+    dumbbell_rows,
     elements,
     fate_rows,
     heat_rows,
@@ -31,7 +32,7 @@ from support.charts import (
 )
 from tramplab.errors import TramplabError
 from tramplab.publish.figures import chart
-from tramplab.publish.figures.chart import heat, heat_map, lines, scatter, stacked_bars, state_strip, theme, waterfall
+from tramplab.publish.figures.chart import dumbbell, heat, heat_map, lines, scatter, stacked_bars, state_strip, theme, waterfall
 from tramplab.publish.figures.chart.text import number, signed
 
 # -- stacked bars
@@ -189,6 +190,54 @@ def test_the_rule_stands_where_the_answer_becomes_yes(layout):
     assert len(names) == 2, "x86_64 never has it"
     at = sorted({p.x for p in marks(svg, "stage") if "; v6.4; " in p.get("aria-label")})
     assert all(min(abs(name.x - x) for x in at) < 5 for name in names)
+
+
+# -- dumbbells
+
+
+@both_layouts
+def test_what_is_said_of_one_thing_lies_in_its_line_at_its_number(layout):
+    """Two marks of a panel fix where all others of it must be, on a logarithmic axis; equal numbers lie on each other."""
+    points = marks(picture("dumbbells", layout), "dumbbell")
+    for isa in ISAS:
+        here = [p.get("aria-label").split("; ") for p in points if p.get("aria-label").startswith(isa)]
+        at = [p for p in points if p.get("aria-label").startswith(isa)]
+        heights: dict[str, set[float]] = {}
+        for (_, name, *_), p in zip(here, at, strict=True):
+            heights.setdefault(name, set()).add(round(p.y, 2))
+        assert [len(ys) for ys in heights.values()] == [1] * 5 and len(set.union(*heights.values())) == 5
+        placed = [(math.log(float(said[-1].rpartition(": ")[2])), p.x) for said, p in zip(here, at, strict=True)]
+        (low, start), (high, end) = min(placed), max(placed)
+        assert end - start > 60
+        assert all(abs(start + (n - low) / (high - low) * (end - start) - x) < 0.6 for n, x in placed)
+
+
+@both_layouts
+def test_bands_lie_around_their_marks_and_what_has_none_shows_none(layout):
+    rows = dumbbell_rows()
+    lines_seen = [seen for seen in elements(picture("dumbbells", layout)) if seen.element.tag.endswith("}line")]
+    bands = [(e.x, e.x + float(e.get("x2")), e.y) for e in lines_seen if e.get("stroke-width") == "5"]
+    wide = [(a, b, y) for a, b, y in bands if abs(b - a) > 0.1]
+    assert len(wide) == (rows["most"] > rows["least"]).sum() > 10
+    points = marks(picture("dumbbells", layout), "dumbbell")
+    for p in points:
+        assert any(min(a, b) - 0.2 <= p.x <= max(a, b) + 0.2 and abs(y - p.y) < 0.2 for a, b, y in bands)
+    joins = [(e.x, e.x + float(e.get("x2")), e.y) for e in lines_seen if e.get("stroke-width") != "5" and e.get("x2") != "0"]
+    for name in ("ops 1", "direct 11"):  # the outermost marks of a line are the ends of what joins them
+        line = [p for p in points if f"arm64; {name};" in p.get("aria-label")]
+        low, high, y = min(p.x for p in line), max(p.x for p in line), line[0].y
+        ends = [sorted(ends) for *ends, at in joins if abs(at - y) < 0.2]
+        assert any(abs(a - low) < 0.2 and abs(b - high) < 0.2 for a, b in ends)
+
+
+def test_a_dumbbell_without_both_ends_of_its_band_is_refused():
+    rows = dumbbell_rows()
+    with pytest.raises(TramplabError, match="a band has two ends"):
+        dumbbell("predicted", "case", "core", low="least")
+    with pytest.raises(TramplabError, match="does not hold its predicted"):
+        dumbbell("predicted", "case", "core", "least", "most")(rows.assign(most=rows["least"]))
+    with pytest.raises(TramplabError, match="shows no 0"):
+        dumbbell("predicted", "case", "core")(rows.assign(predicted=0.0))
 
 
 # -- heat maps

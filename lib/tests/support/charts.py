@@ -12,7 +12,7 @@ import pytest
 from altair.vegalite.v6.schema import load_schema
 
 from tramplab.publish.figures import chart
-from tramplab.publish.figures.chart import heat_map, lines, scatter, stacked_bars, state_strip, steps, waterfall
+from tramplab.publish.figures.chart import dumbbell, heat_map, lines, scatter, stacked_bars, state_strip, steps, waterfall
 
 ISAS = ("x86_64", "arm64", "riscv64")
 LAYOUTS = ("wide", "narrow")
@@ -142,6 +142,15 @@ def pair_rows() -> pd.DataFrame:
     return frame
 
 
+def dumbbell_rows() -> pd.DataFrame:
+    """Some with a band and some without, one alone in its line, and two that say the same."""
+    frame = pair_rows()
+    measured = frame[frame["core"] == "Cortex-A72"].assign(core="measured", predicted=lambda f: f["measured"])
+    frame = pd.concat([measured.assign(least=float("nan"), most=float("nan")), frame], ignore_index=True)
+    frame = frame[(frame["case"] != "direct 3") | (frame["core"] == "measured")]
+    return frame.assign(predicted=frame["predicted"].where(frame["case"] != "ops 2", 2.5).clip(frame["least"], frame["most"]))
+
+
 EXAMPLES = {
     "bars": lambda: stacked_bars("instructions")(bar_rows()),
     "lines": lambda: lines("instructions", over="callbacks", series="hook")(line_rows()),
@@ -151,6 +160,7 @@ EXAMPLES = {
     "heat, letters": lambda: heat_map("fate", "register", "hook", letters=FATES, quiet=("kept",))(fate_rows()),
     "pairs": lambda: scatter("predicted", "measured", "case", "core", "least", "most")(pair_rows()),
     "steps": lambda: steps("instructions", since="CALL_OPS")(release_rows()),
+    "dumbbells": lambda: dumbbell("predicted", "case", "core", "least", "most")(dumbbell_rows()),
     "strip": lambda: state_strip(quiet=("nothing", "0"))(strip_rows()),
     "waterfall": lambda: waterfall("instructions", step="change")(change_rows()),
 }
@@ -160,6 +170,7 @@ NAMED = {
     "point": (("panel", "series", "over"), "instructions (per call)"),
     "stage": (("panel", "series", "stage"), "instructions"),
     "pair": (("panel", "series", "name", "against"), "predicted (cycles)"),
+    "dumbbell": (("panel", "name", "series"), "predicted (cycles)"),
     "cell": (("panel", "row", "column"), "loads"),
     "letter": (("panel", "row", "column"), "fate"),
     "state": (("panel", "step", "lane"), "state"),

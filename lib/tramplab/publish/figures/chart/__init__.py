@@ -17,6 +17,7 @@ if "rfc3987_syntax" not in sys.modules:
 
 from .bars import stacked_bars
 from .drawing import Drawing
+from .dumbbell import dumbbell
 from .heat import heat_map
 from .lines import lines
 from .scatter import scatter
@@ -31,6 +32,7 @@ __all__ = [
     "WIDE",
     "Drawing",
     "colour",
+    "dumbbell",
     "heat_map",
     "lines",
     "scatter",

@@ -1,0 +1,130 @@
+"""Dumbbells: what several say of one thing, side by side in its line, with the bands of those that have one."""
+
+from collections.abc import Callable
+
+import altair as alt
+import pandas as pd
+
+from ....errors import TramplabError
+from . import panels
+from .axis import Axis
+from .drawing import Drawing
+from .panels import Names
+from .text import fit, widest
+from .theme import CHARACTER, LINE, SERIES
+
+ROW = 20  # pixels: one line
+LABEL = 24  # characters of a name in one line, where its words allow
+LEAST = 110  # pixels: the narrowest panel worth reading
+EDGE = 8  # pixels between the outermost mark and the end of the axis
+ROOM = 0.02  # of an axis, beyond its ends
+PLAIN = "format(datum.value, '.12~r')"  # labels of the axis: the number itself
+
+
+def dumbbell(
+    value: str, name: Names, series: Names, low: str = "", high: str = "", facet: str = "isa", columns: int = 3
+) -> Callable[[pd.DataFrame], Drawing]:
+    """A function from rows to a drawing: a line per `name`, a mark per row in it, a panel per `facet` with a scale of its own.
+
+    The axis is logarithmic. The marks of a line are joined. `low` and `high` name the ends of a band around the value; a row
+    without numbers there has none. A series has a colour and a shape of its own; order is that of the rows, up to `columns` panels
+    stand side by side, one on a phone. Raises TramplabError for more series than can be told apart, for numbers that a
+    logarithmic axis cannot show, and for a band with one end only, or that does not hold its value.
+    """
+    if bool(low) != bool(high):
+        raise TramplabError("a band has two ends: name both low and high, or neither.")
+
+    def draw(frame: pd.DataFrame) -> Drawing:
+        data = panels.tidy(frame, value, name=name, series=series, panel=facet)
+        data["value"] = panels.numbers(frame, value)
+        for end, column in {"low": low, "high": high}.items():
+            ends = pd.Series(panels.numbers(frame, column, missing=True) if column else data["value"].tolist())
+            data[end] = ends.where(ends.notna(), data["value"])
+        if (data[["value", "low", "high"]] <= 0).any(axis=None):
+            raise TramplabError("a logarithmic axis shows no 0; filter the rows.")
+        outside = data[(data["low"] > data["value"]) | (data["value"] > data["high"])]
+        if len(outside):
+            raise TramplabError(f"the band of {outside['name'].iloc[0]} does not hold its {value}; look at the rows.")
+        names = panels.order(data["series"])
+        if len(names) > len(SERIES):
+            raise TramplabError(f"{len(names)} series cannot be told apart; show at most {len(SERIES)} in one chart.")
+        title = panels.title(frame, value)
+        return panels.drawing(
+            data, "dumbbell", lambda whole, narrow: _layout(data, names, title, whole, 1 if narrow else columns)
+        )
+
+    return draw
+
+
+def _layout(data: pd.DataFrame, series: list[str], title: str, whole: int, columns: int) -> dict:
+    """The Vega-Lite spec of one layout, `whole` pixels wide."""
+    lines, labels_once = panels.lines_of(data, "name")
+    labels = {name: fit(name, LABEL) for name in panels.order(data["name"])}
+    labels_width = widest(labels.values()) + 8
+    once, each = (labels_width, 0.0) if labels_once else (0.0, labels_width)
+    columns = panels.abreast(whole - once, len(lines), LEAST + each, columns)
+    plot = int((whole - once - panels.GAP * (columns - 1)) / columns - each) - 2
+    height = max(ROW, LINE * max(map(len, labels.values())) + 6)
+    legend_columns = max(1, int(whole // (max(map(len, series)) * CHARACTER + 24)))
+    legend = alt.Legend(orient="top", columns=min(len(series), legend_columns), symbolOpacity=1)
+    charts = []
+    for position, panel in enumerate(lines):
+        here = data[data["panel"] == panel]
+        named = panels.side(position % columns == 0 or not labels_once, labels_width)
+        y = alt.Y(
+            "name:N",
+            sort=lines[panel],
+            scale=alt.Scale(domain=lines[panel]),
+            title=None,
+            axis=panels.named(labels, True, domain=True, **named),
+        )
+        last = columns > 1 or position == len(lines) - 1
+        parts = _marks(panel, here, series, title, title if last else None, y, plot, legend)
+        size = {"width": plot, "height": height * len(lines[panel])}
+        charts.append(panels.layers(*parts, title=panel, **size))
+    return panels.spec(charts, columns)
+
+
+def _marks(
+    panel: str,
+    here: pd.DataFrame,
+    series: list[str],
+    name: str,
+    axis_title: str | None,
+    y: alt.Y,
+    plot: int,
+    legend: alt.Legend,
+) -> list[alt.Chart]:
+    """What joins the marks of each line of a panel, the bands, and a mark for every row."""
+    found = Axis.of(pd.concat([here["low"], here["high"]]), log=True)
+    axis = Axis(found.value(-ROOM), found.value(1 + ROOM), log=True)
+    wanted = axis.ticks()
+    values = axis.apart(wanted, plot - 2 * EDGE) if isinstance(wanted, list) else wanted
+    scale = axis.scale(padding=EDGE)
+    x = alt.X("value:Q", scale=scale, title=axis_title, axis=alt.Axis(values=values, grid=True, labelExpr=PLAIN))
+    colours = alt.Scale(domain=series, range=[SERIES[i][0] for i in range(len(series))])
+    shapes = alt.Scale(domain=series, range=[SERIES[i][2] for i in range(len(series))])
+    colour = alt.Color("series:N", scale=colours, legend=legend, title=None)
+    spans = here.groupby("name", sort=False)["value"].agg(["min", "max"])
+    joined = [{"name": line, "from": float(a), "to": float(b)} for line, a, b in spans.itertuples() if a < b]
+    joins = panels.decoration(joined or [{"name": here["name"].iloc[0], "from": float(axis.low), "to": float(axis.low)}])
+    base = alt.Chart().transform_filter(panels.only(panel))
+    tooltip = [
+        alt.Tooltip("name:N", title=panel),
+        alt.Tooltip("series:N", title="by"),
+        alt.Tooltip("value:Q", title=name),
+        alt.Tooltip("low:Q", title="from"),
+        alt.Tooltip("high:Q", title="to"),
+    ]
+    said = panels.mark("dumbbell", name, "panel", "name", "series")
+    return [
+        joins.mark_rule(color="currentColor", opacity=0.5, aria=False).encode(
+            x=alt.X("from:Q", scale=scale, title=axis_title), x2=alt.X2("to:Q"), y=y
+        ),
+        base.mark_rule(strokeWidth=5, opacity=0.35, aria=False).encode(
+            x=alt.X("low:Q", scale=scale, title=axis_title), x2=alt.X2("high:Q"), y=y, color=colour
+        ),
+        base.mark_point(filled=True, opacity=1, size=52, **said).encode(
+            x=x, y=y, color=colour, shape=alt.Shape("series:N", scale=shapes, legend=legend, title=None), tooltip=tooltip
+        ),
+    ]
