@@ -33,7 +33,8 @@ def fitted_table(frame: pd.DataFrame, width: int = WIDTH, split: str | None = No
     """The frame as text_table() has it where that fits; else in parts, and never wider than `width`.
 
     The first column names the rows: it is repeated where the others go into several tables. A part per value of the
-    column `split`, under that value, as text_table() does it where it must; here always, where there is such a column.
+    column `split`, under that value, as text_table() does it where it must; here always, where there is such a column. A column
+    with nothing but dashes is left out of such a part.
 
     >>> rows = pd.DataFrame({"isa": ["a", "a"], "hook": ["ops", "direct"], "nanoseconds": [1.5, 2], "cycles": [3, 4]})
     >>> print(fitted_table(rows, 20, split="isa"), end="")
@@ -50,7 +51,8 @@ def fitted_table(frame: pd.DataFrame, width: int = WIDTH, split: str | None = No
         return _part(frame, width)
     parts = []
     for value, lines in frame.groupby(split, sort=False):
-        part = lines.drop(columns=split)
+        empty = [column for column in lines.columns[1:] if (lines[column] == "-").all()]
+        part = lines.drop(columns=[split, *(column for column in empty if column != split)])
         part.attrs = frame.attrs
         parts.append("\n".join(textwrap.wrap(str(value), width)) + "\n" + _part(part, width))
     return "\n".join(parts) if parts else _part(frame.drop(columns=split), width)

@@ -15,16 +15,20 @@ from ...lab.measure import run
 from ...native import Result
 from ...native.agreement import NEEDED, STEADY, WITHIN
 from ...native.kept import HOOKS, own, saved
+from ...publish.figures.chart import Drawing, dumbbell
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
+from ...publish.said import HYPOTHETICAL, estimated, marked
 from ..once import once
 from . import native_machine
+from .unreal import hypothetical
 
 NAME = "native_hooks"
 TITLE = "The hooks on a real CPU"
 UNITS = {"ns": "added", "cycles": "added", "estimate": "cycles", "low": "cycles", "high": "cycles"}
 COLUMNS = (
-    "isa machine release hook ns ratio cycles agreed core exact estimate low high missed counted cpu date virtual".split()
+    "isa machine release hook hypothetical ns ratio cycles agreed core lead exact estimate low high missed counted cpu date"
+    " virtual".split()
 )
 HERE = "here"
 
@@ -44,42 +48,42 @@ def here() -> pd.DataFrame:
 
 
 def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
-    """One row per machine and hook, with the estimate of the core that is nearest to the machine's.
+    """One row per machine, hook and model of a core of the machine's ISA, the nearest first.
 
-    Columns: isa, machine ("here", or the name of a file in data/native/), release, hook, ns (over the unhooked call),
-    ratio (to the direct call), cycles (the same by the clock the machine showed), agreed (do the windows?), core (None if
-    none is by its maker), exact (is it the CPU's own?), estimate, low, high (cycles), missed (mispredicted returns, from the
-    replay), counted (mispredicted branches by the CPU, None where it may not be asked), cpu, date, virtual (is it a virtual
-    machine?).
+    Columns: isa, machine ("here", or the name of a file in data/native/), release, hook, hypothetical (no kernel has it), ns
+    (over the unhooked call), ratio (to the direct call), cycles (the same by the clock the machine showed), agreed (do the
+    windows?), core, lead (is it the nearest by the CPU's maker?), exact (is it the CPU's own?), estimate, low, high (cycles),
+    missed (mispredicted returns, from the replay), counted (mispredicted branches by the CPU, None where it may not be asked),
+    cpu, date, virtual (is it a virtual machine?).
     """
     out = []
     for machine, result in timed.items():
         facts, arguments = native_machine.facts(result), int(str(result.provenance["arguments"]))
         for row in result.rows[1:]:
-            out.append(
-                {
-                    **facts,
-                    "machine": machine,
-                    "hook": row["hook"],
-                    "ns": row["ns_over"],
-                    "ratio": row["ratio_direct"],
-                    "cycles": row["cycles_over"],
-                    "agreed": row["agreed"],
-                    "counted": row.get("branch_misses"),
-                    **_estimate(str(facts["isa"]), str(row["hook"]), str(facts["release"]), arguments, facts["core"]),
-                }
-            )
+            told = {
+                "machine": machine,
+                "hook": row["hook"],
+                "hypothetical": hypothetical(str(row["hook"])),
+                "ns": row["ns_over"],
+                "ratio": row["ratio_direct"],
+                "cycles": row["cycles_over"],
+                "agreed": row["agreed"],
+                "counted": row.get("branch_misses"),
+            }
+            for model in native_machine.models(result):
+                lead = model.name == facts["core"]
+                of_model = {"core": model.name, "lead": lead, "exact": lead and facts["exact"]}
+                estimate = _estimate(str(facts["isa"]), str(row["hook"]), str(facts["release"]), arguments, model.name)
+                out.append({**facts, **told, **of_model, **estimate})
     made = pd.DataFrame(out, columns=COLUMNS)
     made.attrs["units"] = UNITS
     return made
 
 
 @functools.cache
-def _estimate(isa: str, hook: str, release: str, arguments: int, core: str | None) -> dict[str, object]:
-    """What the model of a core says; nothing without a core, and of a hook that this lab does not have."""
+def _estimate(isa: str, hook: str, release: str, arguments: int, core: str) -> dict[str, object]:
+    """What the model of a core says; nothing of a hook that this lab does not have."""
     name, _, callbacks = hook.partition(":")
-    if core is None:
-        return {}
     try:
         base, hooked = run(isa, "none", release, arguments), run(isa, name, release, arguments, int(callbacks or 1))
     except TramplabError:
@@ -90,21 +94,50 @@ def _estimate(isa: str, hook: str, release: str, arguments: int, core: str | Non
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A part per machine: what was timed, the band, and mispredictions as replayed and as counted."""
-    cells = {c: [digits(v) for v in frame[c]] for c in ("ns", "ratio", "cycles", "counted")}
+    """A part per machine: what was timed, a column of bands per model, and mispredictions as replayed and as counted."""
+    models = list(dict.fromkeys(frame["core"]))
+    bands = {(r["machine"], r["hook"], r["core"]): _band(r) for r in _records(frame)}
+    shown = _records(native_machine.led(frame))
     out = pd.DataFrame(
         {
-            "isa": [f"{r['isa']} {r['release']}, {r['machine']}, {native_machine.model(r)}" for r in _records(frame)],
-            "hook": [f"{r['hook']}{'' if r['agreed'] else ' ?'}" for r in _records(frame)],
-            **{c: cells[c] for c in ("ns", "ratio", "cycles")},
-            "estimate": [_band(r) for r in _records(frame)],
-            "missed": ["-" if pd.isna(n) else f"{n:.0f}" for n in frame["missed"]],
-            "counted": cells["counted"],
+            "isa": [f"{r['isa']} {r['release']}, {r['machine']}, {native_machine.model(r)}" for r in shown],
+            "hook": [marked(r["hook"], r["hypothetical"]) + ("" if r["agreed"] else " ?") for r in shown],
+            **{c: [digits(r[c]) for r in shown] for c in ("ns", "cycles")},
+            **{core: [bands.get((r["machine"], r["hook"], core), "-") for r in shown] for core in models},
+            "missed": ["-" if pd.isna(r["missed"]) else f"{r['missed']:.0f}" for r in shown],
+            "counted": [digits(r["counted"]) for r in shown],
         }
     )
-    out.attrs["units"] = {"ns": "added", "cycles": "added", "estimate": "cycles", "missed": "a call", "counted": "a call"}
-    out.attrs["right"] = ("ns", "ratio", "cycles", "estimate", "missed", "counted")
+    out.attrs["units"] = {"ns": "added", "cycles": "added", "missed": "a call", "counted": "a call"}
+    out.attrs["units"] |= dict.fromkeys(models, "estimate")
+    out.attrs["right"] = ("ns", "cycles", *models, "missed", "counted")
     return out
+
+
+def chart(frame: pd.DataFrame) -> Drawing | None:
+    """What was measured beside the nearest model's estimate, a panel per CPU; None where there is nothing to draw."""
+    shown = _largest(frame[frame["lead"].astype(bool) & frame["agreed"].astype(bool)])
+    shown = shown[(shown[["cycles", "estimate", "low", "high"]] > 0).all(axis="columns")]
+    shown = shown[~shown["hook"].str.contains(":") | shown["hook"].str.startswith("ops:")]
+    if shown.empty:
+        return None
+    places = {machine: n for n, machine in enumerate(dict.fromkeys(shown["machine"]), 1)}
+    name = "{1}, {2}, machine {0}" if len(places) > 1 else "{1}, {2}"
+    panel = [name.format(places[r["machine"]], r["isa"], r["release"]) for r in _records(shown)]
+    hook = [marked(r["hook"], r["hypothetical"]) for r in _records(shown)]
+    shown = shown.assign(panel=panel, hook=hook)
+    measured = shown.assign(by="measured", low=float("nan"), high=float("nan"))
+    modelled = shown.assign(by="model of " + shown["core"], cycles=shown["estimate"])
+    both = pd.concat([measured, modelled], ignore_index=True).astype({"cycles": float, "low": float, "high": float})
+    both.attrs["units"] = UNITS
+    return _LINES(both)
+
+
+def _largest(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the largest result of each CPU."""
+    sizes = native_machine.led(frame).groupby(["cpu", "machine"], sort=False).size()
+    kept = {part.idxmax()[1] for _, part in sizes.groupby(level="cpu", sort=False)}
+    return frame[frame["machine"].isin(kept)]
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -113,37 +146,53 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the page quotes, whole sentences because what is saved may grow: "costs" of a few hooks and how many lie within their
-    bands, from the largest result of each CPU; "jump", what an fexit program's site gained by the jump; and of the rule by
-    which windows agree "windows", "within" and "steady"."""
-    largest = [max((p for _, p in cpu.groupby("machine")), key=len) for _, cpu in frame.groupby("cpu", sort=False)]
-    said = [s for part in largest for s in (native_machine.where(part), costs(part), within(part)) if s]
+    """What the page quotes: "jump", a sentence on what an fexit program's site gained by the jump; and of the rule by which
+    windows agree "windows", "within" and "steady"."""
     return {
-        "costs": " ".join(said) or "No times are saved in data/native/.",
-        "jump": jump(frame),
+        "jump": jump(native_machine.led(frame)),
         "windows": NEEDED,
         "within": f"{WITHIN:.0%}",
         "steady": f"{STEADY:.0%}",
     }
 
 
+def answer(frame: pd.DataFrame) -> str:
+    """Whole sentences, because what is saved may grow: what a few hooks cost and how many costs lie within the models' bands, from
+    the largest result of each CPU."""
+    parts = [part for _, part in _largest(frame).groupby("machine", sort=False)]
+    said = [s for part in parts for s in (native_machine.where(part), costs(part), within(part)) if s]
+    return " ".join(said) or "No times are saved in data/native/."
+
+
 def costs(part: pd.DataFrame) -> str:
     """What some hooks add on one machine, of those it agrees on; "" if these are none."""
-    good = {r["hook"]: r for r in _records(part) if r["agreed"] and not pd.isna(r["cycles"])}
+    good = {r["hook"]: r for r in _records(native_machine.led(part)) if r["agreed"] and not pd.isna(r["cycles"])}
     named = [f"{words} {digits(good[h]['ns'])} ns, {digits(good[h]['cycles'])} cycles" for h, words in _QUOTED if h in good]
     return f"What they add: {'; '.join(named)}." if named else ""
 
 
 def within(part: pd.DataFrame) -> str:
-    """How many of one machine's costs lie within the band of the core's model, of those it agrees on."""
+    """How many of one machine's costs lie within the bands of the models, of those it agrees on; the nearest model first."""
     good = part[part["agreed"].astype(bool) & part["cycles"].notna()]
     if good.empty:
         return "Its windows agree on no hook, so nothing is concluded."
-    estimated = good[good["low"].notna()]
-    if estimated.empty:
-        return f"Nothing is estimated: {native_machine.model(_records(good)[0])}."
-    inside = sum(r["low"] <= round(r["cycles"], 1) <= r["high"] for r in _records(estimated))  # as exact as the band
-    return f"{inside} of {len(estimated)} measured costs lie within the band of the {native_machine.model(_records(good)[0])}."
+    modelled = good[good["low"].notna()]
+    if modelled.empty:
+        return "The lab has none of these hooks, so nothing is estimated."
+    first = _records(modelled)[0]
+    inside = {core: _inside(rows) for core, rows in modelled.groupby("core", sort=False)}
+    of = modelled["hook"].nunique()
+    if not first["lead"]:
+        bands = native_machine.joined([f"{core} {n}" for core, n in inside.items()])
+        return f"No core by its maker is modelled; in the bands of other models lie, of {of} measured costs: {bands}."
+    others = native_machine.joined([f"{core} {n}" for core, n in inside.items() if core != first["core"]])
+    also = f"; of other models: {others}" if others else ""
+    return f"{inside[first['core']]} of {of} measured costs lie within the band of the {native_machine.model(first)}{also}."
+
+
+def _inside(rows: pd.DataFrame) -> int:
+    """How many lie in the band, whose ends are as exact as what is compared with them."""
+    return sum(r["low"] <= round(r["cycles"], 1) <= r["high"] for r in _records(rows))
 
 
 def jump(frame: pd.DataFrame) -> str:
@@ -199,19 +248,28 @@ def _records(frame: pd.DataFrame) -> list[dict]:
 
 
 def _band(row: Mapping) -> str:
-    return "-" if pd.isna(row["low"]) else f"{row['low']:.0f} to {row['high']:.0f}"
+    return "-" if pd.isna(row["low"]) else estimated(row["estimate"], row["low"], row["high"])
 
 
+_LINES = dumbbell("cycles", "hook", "by", low="low", high="high", facet="panel", columns=2)
 _LIMITS = (
-    "Native times, warm, in user mode, less the unhooked call; `estimate` is the band of the model of the core named. ? marks "
-    "a time that was not met again in three windows, or of a hook that has several speeds: nothing is concluded from it."
+    "Native times, warm, in user mode, less the unhooked call; under the name of a core is its model's estimate, with its band. ? "
+    "marks a time that was not met again in three windows, or of a hook that has several speeds: nothing is concluded from it. "
+    + HYPOTHETICAL
+)
+_ALT = (
+    "A line per hook: the cycles that it adds as measured, and beside them the estimate of the nearest model with its band. The "
+    "table below has every number."
 )
 
 FIGURES = (
     Figure(
         "fig-native-hooks",
         "What does each hook add to a call on a real CPU, and what was estimated?",
+        chart=chart,
         table=table,
+        answer=answer,
+        alt=_ALT,
         limits=_LIMITS,
         measured=True,
     ),
@@ -219,8 +277,10 @@ FIGURES = (
         "fig-here-hooks",
         "What do they add on the machine that built this page?",
         rows=lambda _: here(),
+        chart=chart,
         table=table,
         answer=answer_here,
+        alt=_ALT,
         limits=f"{_LIMITS} Every machine has its own.",
         measured=True,
         own=True,

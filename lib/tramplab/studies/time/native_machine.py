@@ -1,21 +1,42 @@
-"""The machine that native times are of: what a sentence says of it, and which model of a core goes with it."""
+"""The machine that native times are of: what a sentence says of it, and which models of cores go with it, the nearest first."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from ...analyse import cores
 from ...analyse.cores import Core
+from ...errors import TramplabError
 from ...native import Result
 from ...native.host import plain
+from ...native.kept import HOOKS, saved
 
 
 def core(result: Result) -> Core | None:
     """The model of the machine's core, or of the nearest by its maker; None if no core of its maker's is modelled."""
     facts = result.provenance
     return cores.nearest(str(facts["cpu"]), str(facts.get("vendor", "")), str(facts["isa"]))
+
+
+def models(result: Result) -> list[Core]:
+    """The models of all cores of the machine's ISA: its core's or the nearest by its maker, the maker's others, then the rest."""
+    near, isa = core(result), result.provenance["isa"]
+    there = [c for c in cores.cores().values() if c.isa == isa]
+    return sorted(there, key=lambda c: (c is not near, near is None or c.vendor != near.vendor))
+
+
+def lead() -> tuple[Core, str]:
+    """The model that goes with the largest saved result of hooks, and which CPU that is of, in words; the page begins with it.
+
+    Raises TramplabError if none is saved, or no core by the maker of any is modelled.
+    """
+    for result in sorted(saved(HOOKS).values(), key=lambda r: -len(r.rows)):
+        if near := core(result):
+            told = facts(result)
+            return near, f"{near.name}, {_whose(bool(told['exact']))} of the saved times ({told['cpu']})"
+    raise TramplabError("no times of a CPU whose maker's cores are modelled are in data/native/; save some there.")
 
 
 def facts(result: Result) -> dict[str, object]:
@@ -36,7 +57,26 @@ def model(row: Mapping) -> str:
     """Which model a row is held against, in words."""
     if not isinstance(row["core"], str):
         return "no model of a core by its maker"
-    return f"model of {row['core']}" + ("" if row["exact"] else " (the nearest by its maker)")
+    return f"model of {row['core']} ({_whose(bool(row['exact']))})"
+
+
+def _whose(exact: bool) -> str:
+    return "the CPU's own core" if exact else "the nearest to the CPU by its maker"
+
+
+def led(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the nearest model; where no core by the maker is modelled, those of any one. So everything measured is there
+    once."""
+    return frame.drop_duplicates(["machine", *(c for c in ("hook", "shape", "way") if c in frame)])
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Words as a list in a sentence.
+
+    >>> joined(["a"]), joined(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def where(part: pd.DataFrame) -> str:

@@ -77,8 +77,7 @@ def frame(timed: Mapping[str, Result], second_opinion: bool = False) -> pd.DataF
         agreed = {str(row["hook"]): row for row in result.rows if row["agreed"] and float(str(row["ns_over"])) > 0}
         base, runs = _runs(str(facts["isa"]))
         runs = {s: run for s, run in runs.items() if str(s) in agreed}
-        modelled = [c for c in cores().values() if c.isa == facts["isa"]]
-        for core in sorted(modelled, key=lambda c: c is not near) if runs else []:
+        for core in native_machine.models(result) if runs else []:
             lead = core is near
             head = {**facts, "machine": machine, "core": core.name, "lead": lead, "exact": lead and facts["exact"]}
             out += [{**head, **row} for row in _of_core(core, base, runs, agreed, second_opinion and lead)]
@@ -183,10 +182,14 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the page quotes: "shapes", how many there are, and "answer", sentences on each saved machine."""
+    """What the page quotes: "shapes", how many there are."""
+    return {"shapes": len(shapes.GRID)}
+
+
+def answer_saved(frame: pd.DataFrame) -> str:
+    """Sentences on each saved machine."""
     said = [answer(part) for _, part in frame.groupby("machine", sort=False)]
-    nothing = "No times are saved in data/native/ on which windows agree."
-    return {"shapes": len(shapes.GRID), "answer": " ".join(said) or nothing}
+    return " ".join(said) or "No times are saved in data/native/ on which windows agree."
 
 
 def answer(part: pd.DataFrame) -> str:
@@ -259,6 +262,7 @@ FIGURES = (
         f"Do estimated cycles rank {len(shapes.GRID)} trampolines as a CPU does?",
         chart=chart,
         table=table,
+        answer=answer_saved,
         alt="A panel per machine, for the model of its core: estimated against measured nanoseconds that trampolines add to a "
         "call. The table below has rank correlations and errors of all models.",
         limits=_LIMITS,

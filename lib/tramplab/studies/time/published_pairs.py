@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -14,8 +14,9 @@ from ...errors import TramplabError
 from ...lab.measure import run
 from ...lab.run import Run
 from ...publish import published
-from ...publish.figures.chart import scatter
+from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
+from ...publish.said import estimated
 from ..once import once
 
 NAME = "published_pairs"
@@ -193,11 +194,25 @@ def _added(runs: tuple[Run, Run]) -> int:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Published and estimated ratios, one part per core; what the lab lacks stands in the page."""
     core_of = frame["core"].fillna("not in the lab")
-    out = pd.DataFrame(
-        {"isa": frame["isa"] + ", " + core_of, **{c: frame[c] for c in ("run", "what", "published", "cycles")}}
-    )
-    out["from"], out["to"] = frame["low"], frame["high"]
-    return out.astype(object).where(out.notna(), "-")
+    out = pd.DataFrame({"isa": frame["isa"] + ", " + core_of, **{c: frame[c] for c in ("run", "what")}})
+    out["published"] = [f"{v:.2f}" for v in frame["published"]]
+    out["estimated"] = ["-" if pd.isna(r["cycles"]) else _ratio(r) for r in frame.to_dict("records")]
+    out.attrs["units"] = {"published": "ratio", "estimated": "ratio"}
+    out.attrs["right"] = ("published", "estimated")
+    return out
+
+
+def _ratio(row: Mapping) -> str:
+    """An estimated ratio with its band."""
+    return estimated(row["cycles"], row["low"], row["high"], digits=2)
+
+
+def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per pair, core and who says it: the published ratio, and the estimated one with its band."""
+    known = frame[frame["core"].notna()].assign(pair=frame["what"] + ", " + frame["run"])
+    nothing = {"low": float("nan"), "high": float("nan")}
+    both = [known.assign(by="published", ratio=known["published"], **nothing), known.assign(by="estimated", ratio=known["cycles"])]
+    return pd.concat(both, ignore_index=True).astype({"ratio": float, "low": float, "high": float})
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -206,21 +221,32 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: per pair a number from 1, "3-published", "3-cycles" and "3-band" of its first core, and
-    "3-zen3-band" of each."""
+    """What the prose quotes: per pair a number from 1, "3-published", and the estimated ratio with its band, "3-estimated" on its
+    first core and "3-zen3-estimated" on each."""
     out: dict[str, object] = {}
     places = {key: n for n, key in enumerate(dict.fromkeys(zip(frame["run"], frame["what"], strict=True)), 1)}
     for r in frame.to_dict("records"):
         n = places[r["run"], r["what"]]
         out.setdefault(f"{n}-published", f"{r['published']:g}")
         if isinstance(r["core"], str):
-            out.setdefault(f"{n}-cycles", f"{r['cycles']:g}")
-            out.setdefault(f"{n}-band", f"{r['low']:g} to {r['high']:g}")
-            out[f"{n}-{r['core']}-band"] = f"{r['low']:g} to {r['high']:g}"
+            out.setdefault(f"{n}-estimated", _ratio(r))
+            out[f"{n}-{r['core']}-estimated"] = _ratio(r)
     return out
 
 
-_CHART = scatter("cycles", "published", "run", "what", low="low", high="high", facet="core")
+def answer(frame: pd.DataFrame) -> str:
+    """In how many pairs the published ratio lies in the band, by core, and which of two hooks is dearer."""
+    known = frame[frame["core"].notna()]
+    said = []
+    for name, part in known.groupby("core", sort=False):
+        inside = ((part["low"] <= part["published"]) & (part["published"] <= part["high"])).sum()
+        said.append(f"{inside} of {len(part)} on {name}")
+    dearer = ((known["cycles"] > 1) == (known["published"] > 1)).sum()
+    which = "in every pair" if dearer == len(known) else f"in {dearer} of {len(known)} pairs"
+    return f"The estimate says {which} which hook is dearer. The published ratio lies in its band for {', '.join(said)}."
+
+
+_CHART = dumbbell("ratio", "pair", "by", low="low", high="high", facet="core")
 _LIMITS = (
     "Ratios of what two hooks add to a call. Where fprobe is on one side the lab has only the trampolines: neither fprobe nor, on "
     "both sides then, a BPF program's entry and exit. fentry, fexit and fmod_ret have those."
@@ -231,19 +257,22 @@ FIGURES = (
         "fig-published-pi4",
         "How much dearer than a direct call is fprobe on a Raspberry Pi 4?",
         rows=lambda frame: frame[frame["isa"] == "arm64"],
-        chart=_CHART,
+        chart=lambda frame: _CHART(dumbbells(frame)),
         table=table,
-        alt="Estimated against published ratios of what fprobe and a direct call add, a point per published round. The table "
-        "below has every number.",
+        answer=answer,
+        alt="A line per published round: how many times as much as a direct call fprobe adds, as published and as estimated, with "
+        "its band. The table below has every number.",
         limits=_LIMITS,
     ),
     Figure(
         "fig-published-x86",
         "How much dearer is one x86 hook than another?",
         rows=lambda frame: frame[(frame["isa"] == "x86_64") & frame["core"].notna()],
-        chart=_CHART,
+        chart=lambda frame: _CHART(dumbbells(frame)),
         table=table,
-        alt="A panel per core: estimated against published ratios of what two hooks add. The table below has every number.",
+        answer=answer,
+        alt="A panel per core and a line per pair of hooks: how many times as much the first adds, as published and as estimated, "
+        "with its band. The table below has every number.",
         limits=_LIMITS,
     ),
 )

@@ -16,6 +16,7 @@ from .theme import CHARACTER, LINE, SERIES
 ROW = 20  # pixels: one line
 LABEL = 24  # characters of a name in one line, where its words allow
 LEAST = 110  # pixels: the narrowest panel worth reading
+FIRST, LATER = 110, 36  # square pixels of a mark: of the first series larger, so that it is seen behind one of the same number
 EDGE = 8  # pixels between the outermost mark and the end of the axis
 ROOM = 0.02  # of an axis, beyond its ends
 PLAIN = "format(datum.value, '.12~r')"  # labels of the axis: the number itself
@@ -101,9 +102,11 @@ def _marks(
     wanted = axis.ticks()
     values = axis.apart(wanted, plot - 2 * EDGE) if isinstance(wanted, list) else wanted
     scale = axis.scale(padding=EDGE)
-    x = alt.X("value:Q", scale=scale, title=axis_title, axis=alt.Axis(values=values, grid=True, labelExpr=PLAIN))
+    ticks = {"values": values, "tickCount": len(values)} if isinstance(values, list) else {}  # else every other one is left out
+    x = alt.X("value:Q", scale=scale, title=axis_title, axis=alt.Axis(grid=True, labelExpr=PLAIN, **ticks))
     colours = alt.Scale(domain=series, range=[SERIES[i][0] for i in range(len(series))])
     shapes = alt.Scale(domain=series, range=[SERIES[i][2] for i in range(len(series))])
+    sizes = alt.Scale(domain=series, range=[FIRST, *(LATER for _ in series[1:])])
     colour = alt.Color("series:N", scale=colours, legend=legend, title=None)
     spans = here.groupby("name", sort=False)["value"].agg(["min", "max"])
     joined = [{"name": line, "from": float(a), "to": float(b)} for line, a, b in spans.itertuples() if a < b]
@@ -124,7 +127,12 @@ def _marks(
         base.mark_rule(strokeWidth=5, opacity=0.35, aria=False).encode(
             x=alt.X("low:Q", scale=scale, title=axis_title), x2=alt.X2("high:Q"), y=y, color=colour
         ),
-        base.mark_point(filled=True, opacity=1, size=52, **said).encode(
-            x=x, y=y, color=colour, shape=alt.Shape("series:N", scale=shapes, legend=legend, title=None), tooltip=tooltip
+        base.mark_point(filled=True, opacity=1, **said).encode(
+            x=x,
+            y=y,
+            color=colour,
+            shape=alt.Shape("series:N", scale=shapes, legend=legend, title=None),
+            size=alt.Size("series:N", scale=sizes, legend=None),
+            tooltip=tooltip,
         ),
     ]

@@ -1,0 +1,193 @@
+"""The measurement of October 2019, worked out per redirected call: do counts, replay and estimates agree with its counters?
+
+do_raw_spin_lock() was redirected under hackbench, through a trampoline that takes only the instruction pointer back and through
+that for all registers. A redirected call passes its trampoline twice: the callback sends it on to a function that calls the first
+one again, and that call is let through. How many calls there were is not published. The replay says how many returns each of them
+mispredicts; the branch misses that came on top, divided by that, are the calls.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ...analyse import cycles
+from ...analyse.cores import get as core
+from ...analyse.returnstack import replay
+from ...emulate.counts import COMPONENTS
+from ...emulate.machine import RECORD
+from ...lab.kernel import Kernel
+from ...lab.run import Run
+from ...publish import published
+from ...publish.figures.figure import Figure
+from ...publish.said import estimated
+from ...trampolines.plain import Ops
+from ..once import once
+
+NAME = "hackbench"
+TITLE = "The hackbench runs of 2019, per redirected call"
+ISA, RELEASE, FUNCTION = "x86_64", "v5.17", "one_arg"
+#: The published name of a trampoline -> what the lab's saves.
+SAVES = {"ip": "args", "regs": "regs"}
+#: The CPU is not named, so two cores are estimated.
+CORES = ("skylake", "zen3")
+#: Each mean is published with its standard error; twice that is shown.
+ERRORS = 2
+#: Trampolines, and the difference of the two.
+LINES = {"ip alone": ("ip", "none"), "all registers": ("regs", "none"), "all less ip": ("regs", "ip")}
+UNITS = {"misses": "M a run", "misses_error": "M a run", "missed": "a call"} | dict.fromkeys(
+    ("instructions", "instructions_error", "counted"), "a call"
+)
+
+
+@dataclass(frozen=True)
+class Rise:
+    """By how much a published counter is higher in one kind of run than in another, with ERRORS standard errors of that."""
+
+    value: float
+    error: float
+
+    @classmethod
+    def of(cls, counter: str, more: str, less: str) -> Rise:
+        """Of a counter's name in the ids of data/published.csv."""
+        means = [published.get(f"x86-2019-hackbench-{run}-{counter}").value for run in (more, less)]
+        parts = [published.get(f"x86-2019-hackbench-{run}-{counter}-error").value / 100 for run in (more, less)]
+        return cls(means[0] - means[1], ERRORS * math.hypot(*(m * p for m, p in zip(means, parts, strict=True))))
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per line of LINES and core.
+
+    Columns: isa, trampoline, misses and misses_error (branch misses more than without, millions a run, published), missed
+    (mispredicted returns of a redirected call, by the replay), calls (redirected ones, millions a run, that follow); of a
+    redirected call instructions, instructions_error, cycles, cycles_error (published), counted (instructions), core, estimate,
+    low, high (cycles).
+    """
+    out = []
+    for line, (more, less) in LINES.items():
+        misses = Rise.of("branch-misses", more, less)
+        calls = _calls(more) if less == "none" else (_calls(more) + _calls(less)) / 2
+        head: dict[str, object] = {"isa": ISA, "trampoline": line}
+        head |= {"misses": round(misses.value / 1e6, 2), "misses_error": round(misses.error / 1e6, 2)}
+        head |= {"missed": _missed(more) - _missed(less), "calls": round(calls / 1e6, 2)}
+        for name, counter in (("instructions", "insns"), ("cycles", "cycles")):
+            rise = Rise.of(counter, more, less)
+            head |= {name: round(rise.value / calls, 1), f"{name}_error": round(rise.error / calls, 1)}
+        head["counted"] = _counted(more) - _counted(less)
+        out += [{**head, "core": name, **_estimate(more, less, name)} for name in CORES]
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+@functools.cache
+def _runs(how: str) -> tuple[Run, Run]:
+    """A redirected call and one that is let through; "none": a call of what it is redirected to, and an unhooked one."""
+    kernel = Kernel(ISA, RELEASE, meter=RECORD)
+    function, target = kernel.function(FUNCTION), f"new_{FUNCTION}"
+    if how == "none":
+        instead = dataclasses.replace(function, name=target, address=kernel.image.address(target))
+        return kernel.call(instead, 1), kernel.call(function, 1)
+    with kernel.attached(function, Ops(save=SAVES[how], callback="lab_livepatch", go_to=target)):
+        redirected = kernel.call(function, 1)
+    with kernel.attached(function, Ops(save=SAVES[how])):
+        return redirected, kernel.call(function, 1)
+
+
+def _missed(how: str) -> int:
+    """Mispredicted returns of both passes and of the callers above."""
+    return sum(r.own + r.outer for r in map(replay, _runs(how)))
+
+
+def _calls(how: str) -> float:
+    """Redirected calls in a run of hackbench."""
+    return Rise.of("branch-misses", how, "none").value / _missed(how)
+
+
+def _counted(how: str) -> int:
+    """Instructions of both passes outside the functions."""
+    outside = [c for c in COMPONENTS if c != "function"]
+    return 0 if how == "none" else sum(run.counts.by_component[c].instructions for run in _runs(how) for c in outside)
+
+
+def _estimate(more: str, less: str, name: str) -> dict[str, float]:
+    """Cycles of both passes; the ends of the band are sums too, because the parameters are wrong in both passes together."""
+    both = [cycles.estimate(a, b, core(name)) for a, b in zip(_runs(more), _runs(less), strict=True)]
+    ends = {"estimate": "mid", "low": "low", "high": "high"}
+    return {column: round(float(sum(getattr(e, end) for e in both)), 1) for column, end in ends.items()}
+
+
+def _bands(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
+    records = frame.to_dict("records")
+    return {(r["trampoline"], r["core"]): estimated(r["estimate"], r["low"], r["high"]) for r in records}
+
+
+def _within(value: float, error: float, digits: int = 0) -> str:
+    return f"{value:.{digits}f} \N{PLUS-MINUS SIGN} {error:.{digits}f}"
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Per trampoline what the mail's counters give, and what the lab does: mispredictions, instructions, and cycles by core."""
+    bands, out = _bands(frame), []
+    for line, r in _lines(frame).items():
+        out += [
+            (line, "misses, M a run", _within(r["misses"], r["misses_error"], 1), f"{r['missed']} a call"),
+            (line, "insns a call", _within(r["instructions"], r["instructions_error"]), f"{r['counted']} counted"),
+            *(
+                (line, "cycles a call", _within(r["cycles"], r["cycles_error"]), f"{bands[line, name]} {name}")
+                for name in CORES
+            ),
+        ]
+    made = pd.DataFrame(out, columns=["trampoline", "counter", "published", "lab"])
+    made.attrs["right"] = ("published",)
+    return made
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def _lines(frame: pd.DataFrame) -> dict[str, Mapping]:
+    """The first row of each line, by trampoline."""
+    return {r["trampoline"]: r for r in frame.drop_duplicates("trampoline").to_dict("records")}
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: calls that were redirected in a run ("calls-total"), in millions, by either trampoline."""
+    lines = _lines(frame)
+    return {"calls-total": f"{lines['all registers']['calls']:.1f} to {lines['ip alone']['calls']:.1f}"}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """Whether misses, instructions and cycles agree, line by line."""
+    ip, every, less = _lines(frame).values()
+    alike = "the same" if ip["missed"] == every["missed"] else "not the same"
+    same = "alike" if abs(less["misses"]) <= less["misses_error"] else "not alike"
+    fits = [abs(r["instructions"] - r["counted"]) <= r["instructions_error"] for r in (ip, every, less)]
+    bands = _bands(frame)
+    return (
+        f"The replay has {alike} number of mispredicted returns for both ({ip['missed']} and {every['missed']} a redirected call); "
+        f"the published misses rose {same}. {sum(fits)} of {len(fits)} counts of instructions lie within the error of what the "
+        f"counters give per call. With all registers a call takes {_within(less['cycles'], less['cycles_error'])} cycles more by the "
+        f"counters, {bands['all less ip', CORES[0]]} by the model of {CORES[0]}."
+    )
+
+
+FIGURES = (
+    Figure(
+        "fig-hackbench",
+        "Do the counters of 2019 agree with the replay and the counts?",
+        table=table,
+        answer=answer,
+        limits="Published (20191022220259.70f7306b@gandalf.local.home): means of 20 runs of hackbench with twice their standard "
+        "error, divided by the calls that the further branch misses make, at as many per call as the replay has. The lab: v5.17, "
+        "callbacks of its own. The CPU is not named.",
+    ),
+)
