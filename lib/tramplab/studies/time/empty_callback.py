@@ -154,8 +154,8 @@ FIGURES = (
         chart=lambda frame: _CHART(dumbbells(frame)),
         table=table,
         answer=answer,
-        alt="A panel per core: estimated cycles that a generated trampoline, an ops and, where the release has one, an ops with all "
-        "registers add, with a callback that counts and with an empty one, and their bands. The table below has every number.",
+        alt="A panel per core: estimated cycles that a generated trampoline, an ops and, where the release has one, an ops with "
+        "all registers add, with a callback that counts and with an empty one, and their bands. The table below has every number.",
         limits="Emulated counts of one call of a function with two arguments, and cycles as estimates with their band. generated: "
         "a trampoline for the function that calls a program and has nothing around it, as proposed in 2019; its program counts.",
     ),
