@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..errors import TramplabError, unknown
 from ..ftrace import releases
 from ..ftrace.ops import Request
@@ -41,12 +43,12 @@ def history(hook: Hook, isa: str) -> str:
 
 
 def hypothetical(name: str) -> bool:
-    """Is a hook, as rows name it, one that no kernel has? False for what is no hook.
+    """Is a hook, as rows and `tramplab native` name it, one that no kernel has? False for what is no hook.
 
-    >>> hypothetical("ops-live"), hypothetical("ops x10")
-    (True, False)
+    >>> hypothetical("ops-live"), hypothetical("ops x10"), hypothetical("ops:10")
+    (True, False, False)
     """
-    hook = HOOKS.get(name.partition(" ")[0])
+    hook = HOOKS.get(re.split("[ :]", name, maxsplit=1)[0])
     return hook is not None and hook.hypothetical
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from ...analyse import cores, cycles
 from ...analyse.returnstack import settled
 from ...errors import TramplabError
+from ...lab.hooks import hypothetical
 from ...lab.measure import run
 from ...native import Result
 from ...native.agreement import NEEDED, STEADY, WITHIN
@@ -21,7 +22,6 @@ from ...publish.figures.fitted import digits
 from ...publish.said import HYPOTHETICAL, estimated, marked
 from ..once import once
 from . import native_machine
-from .unreal import hypothetical
 
 NAME = "native_hooks"
 TITLE = "The hooks on a real CPU"

@@ -15,7 +15,6 @@ from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL, marked
 from ...trampolines import shapes
 from ..once import once
-from .unreal import hypothetical
 
 NAME = "return_stack"
 TITLE = "Mispredicted returns of one call"
@@ -59,7 +58,7 @@ def _row(isa: str, release: str, hook: str, run: Run) -> dict[str, object]:
         "isa": isa,
         "release": release,
         "hook": hook,
-        "hypothetical": hook in SHAPES or hypothetical(hook),
+        "hypothetical": hook in SHAPES or hooks.hypothetical(hook),
         "own": r.own,
         "outer": r.outer,
         "first": r.where[0].place if r.where else "",

@@ -90,7 +90,7 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
     base = rows[rows["hook"] == "none"].set_index(["isa", "component"])[values]
     hooked = rows[(rows["hook"] != "none") & (rows["component"] != "function")].copy()
     hooked[values] -= base.loc[list(zip(hooked["isa"], hooked["component"], strict=True))].to_numpy()
-    hooked["hypothetical"] = [hooks.get(name.partition(" ")[0]).hypothetical for name in hooked["hook"]]
+    hooked["hypothetical"] = [hooks.hypothetical(name) for name in hooked["hook"]]
     out = hooked.sort_values("hypothetical", kind="stable").sort_values("isa", key=lambda c: c.map(list(ISAS).index), kind="stable")
     out = out[(out["component"] != "site") | out.groupby("component")["instructions"].transform("any")]
     out = out[["isa", "hook", "hypothetical", "component", *values]].reset_index(drop=True)
@@ -106,7 +106,7 @@ CHARTED = ("ops", "ops x2", "direct", "direct+ops", "bpf-fentry")
 def by_release(frame: pd.DataFrame) -> pd.DataFrame:
     """What each hook adds in each release: costs() with whether the hook is hypothetical, and whether the kernel has CALL_OPS."""
     out = costs(frame)
-    out.insert(3, "hypothetical", [hooks.get(name.partition(" ")[0]).hypothetical for name in out["hook"]])
+    out.insert(3, "hypothetical", [hooks.hypothetical(name) for name in out["hook"]])
     have = {
         (isa.name, release): bool(releases.features(isa, release, {})["call_ops"])
         for isa in ISAS.values()
