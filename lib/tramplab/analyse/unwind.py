@@ -1,12 +1,12 @@
-"""Two unwinders, tried at every instruction boundary of a call: what an interrupt there would make of the stack.
+"""Unwinders, tried at every instruction boundary of a call: what an interrupt there would make of the stack.
 
 The plain one knows the program counter and follows frame records from the frame pointer on. A function that has not made
 its record yet, or makes none, is seen through its program counter only, and its caller is lost. The second one also
 takes the return address from where a call leaves it, in the link register or at the top of the stack, where the program
 counter is a function's first instruction. It does not know when that address moves: at the second instruction it is
-the plain one. A reliable unwinder would have to know, for every instruction; that is what tables of unwind data are for.
+the plain one. A third one, by the rules of the kernel's ORC unwinder, knows that for every instruction; see `orc`.
 
-Neither ever reads outside the stack. A chain that leaves it, goes down or round, or returns to where no code is ends with
+None ever reads outside the stack. A chain that leaves it, goes down or round, or returns to where no code is ends with
 an error in its result; none is raised.
 """
 
@@ -25,10 +25,10 @@ from ..lab.kernel import Kernel
 from ..lab.reading.walk import require_same
 from ..lab.run import Run
 from ..lab.view import Function
+from . import orc
 from .call import RecordedCall
+from .chain import CROOKED, DOWN, NO_CODE, OUTSIDE, WORD, Chain, IsText, Read
 from .returnstack import events
-
-WORD = 8
 
 
 @dataclass(frozen=True)
@@ -44,32 +44,17 @@ class FrameRecord:
 #: pointer convention; s0 holds the stack pointer as it was at the function's entry, the record is below.
 RECORDS = {"x86_64": FrameRecord(0, 8), "arm64": FrameRecord(0, 8), "riscv64": FrameRecord(-16, -8)}
 
-OUTSIDE, DOWN, CROOKED, NO_CODE = (
-    "leaves the stack",
-    "goes down or round",
-    "is not aligned",
-    "returns to no code",
-)
-
-
-@dataclass(frozen=True)
-class Chain:
-    """What an unwinder found: the program counter and return addresses, innermost first; error: what became of a frame
-    pointer that could not be followed, "" if the chain ended as it should."""
-
-    addresses: tuple[int, ...]
-    error: str = ""
-
 
 @dataclass(frozen=True)
 class Boundary:
-    """The moment before one instruction: what the plain unwinder finds, what the second one finds, and the return addresses
-    that are truly in use, innermost first."""
+    """The moment before one instruction: what the plain unwinder finds, what the second one finds, the return addresses that
+    are truly in use, innermost first, and what ORC's rules find, None in a kernel without ORC data."""
 
     pc: int
     plain: Chain
     at_entry: Chain
     truth: tuple[int, ...]
+    by_orc: Chain | None = None
 
 
 #: What of the two a chain has: both with nothing between them, one, none; or both, but not one behind the other.
@@ -87,8 +72,8 @@ class ChainVerdict:
 def unwind(
     isa: Isa,
     registers: dict[str, int],
-    read: Callable[[int], int | None],
-    is_text: Callable[[int], bool],
+    read: Read,
+    is_text: IsText,
     entry: bool = False,
 ) -> Chain:
     """Follow frame records from these registers. read: address -> word, None outside the stack. entry: the program counter
@@ -124,14 +109,18 @@ def watch(kernel: Kernel, caller: Function, function: Function, *arguments: int)
     run = kernel.call(caller, *arguments)
     call = RecordedCall.of(run)
     seen = list(itertools.islice(_stepped(kernel, caller, arguments), len(call.steps) + 1))
-    require_same(caller, [pc for pc, _, _ in seen], run)
+    require_same(caller, [pc for pc, *_ in seen], run)
     truth = live(call)
     first = next((n for n, s in enumerate(call.steps) if s.pc == function.address), None)
     if first is None:
         raise TramplabError(f"{caller.name} did not call {function.name}; choose one of the functions it calls.")
     behind = truth[first][0]
     last = next(n for n in range(first, len(seen) + 1) if n == len(seen) or seen[n][0] == behind)
-    return run, [Boundary(*at, truth[n]) for n, at in enumerate(seen[:last]) if n >= first]
+    return run, [
+        Boundary(pc, plain, at_entry, truth[n], by_orc)
+        for n, (pc, plain, at_entry, by_orc) in enumerate(seen[:last])
+        if n >= first
+    ]
 
 
 def live(call: RecordedCall) -> list[tuple[int, ...]]:
@@ -180,9 +169,12 @@ def judge(
     return ChainVerdict(has[function in names, caller in names], wrong)
 
 
-def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> Iterator[tuple[int, Chain, Chain]]:
-    """The call, an instruction at a time: before each its address and what both unwinders find."""
-    machine, isa, name_of = kernel.machine, kernel.isa, kernel.names()
+_Step = tuple[int, Chain, Chain, Chain | None]
+
+
+def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> Iterator[_Step]:
+    """The call, an instruction at a time: before each its address and what the unwinders find."""
+    machine, isa, name_of, known = kernel.machine, kernel.isa, kernel.names(), orc.of(kernel)
     for registers in stepping(machine, function.address, *kernel.passed(arguments, {})):
         pc = registers[isa.pc]
         if pc == machine.return_to:
@@ -190,7 +182,8 @@ def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> 
         read = _stack(machine, registers[isa.sp])
         plain = unwind(isa, registers, read, machine.is_text)
         first = "+" not in (name_of(pc) or "+")
-        yield pc, plain, unwind(isa, registers, read, machine.is_text, entry=True) if first else plain
+        at_entry = unwind(isa, registers, read, machine.is_text, entry=True) if first else plain
+        yield pc, plain, at_entry, known.unwind(registers, read, machine.is_text) if known else None
 
 
 def _stack(machine: Machine, sp: int) -> Callable[[int], int | None]:

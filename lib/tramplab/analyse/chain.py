@@ -1,0 +1,31 @@
+"""What an unwinder found: a chain of return addresses, and why it ended where it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+WORD = 8
+
+#: Reads a word of the stack at an address; None outside it.
+Read = Callable[[int], int | None]
+#: Is there code at an address?
+IsText = Callable[[int], bool]
+
+OUTSIDE, DOWN, CROOKED, NO_CODE = (
+    "leaves the stack",
+    "goes down or round",
+    "is not aligned",
+    "returns to no code",
+)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What an unwinder found: the program counter and return addresses, innermost first; error: what became of a frame
+    that could not be followed, "" if the chain ended as it should; guessed: somewhere it took a frame pointer for one in code
+    of which it knows nothing."""
+
+    addresses: tuple[int, ...]
+    error: str = ""
+    guessed: bool = False

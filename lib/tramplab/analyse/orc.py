@@ -1,0 +1,122 @@
+"""An unwinder by the rules of the kernel's ORC unwinder: where an instruction's stack layout is known it needs no frame pointer.
+
+Known is the layout of all code that was there when the kernel was built: objtool works it out from the code, and here
+`layouts` does. Code that is made at run time has none of its own. The copy of a common trampoline is looked up where it was
+copied from. For BPF's trampolines the frame pointer is taken for one, which is right from behind their prologue to their
+epilogue; outside of that, and in any other code that is not known, it is a guess.
+
+The rules are those of arch/x86/kernel/unwind_orc.c: from the second frame on the layout before the call counts, not the one
+behind it, and frames must go up. How the kernel knows where BPF's frame pointer holds is of December 2025 (01bc3b6db18d);
+earlier ones called all of that a guess. What the kernel's assembly annotates by hand is worked out from the code too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..emulate.decode import Instruction, at
+from ..emulate.image import Image
+from ..lab.kernel import Kernel
+from ..trampolines.bpf import Bpf
+from ..trampolines.ground import ROOM
+from ..trampolines.plain import Ops
+from ..trampolines.plain.maker import COMMON
+from .chain import DOWN, NO_CODE, OUTSIDE, WORD, Chain, IsText, Read
+from .layouts import Layout, x86_64
+
+#: ISAs on which the kernel has ORC data -> how layouts are worked out from code.
+TABLES = {"x86_64": x86_64.layouts}
+#: What a frame record means, as push rbp; mov rbp, rsp makes it.
+RECORD = Layout(True, 2 * WORD, -2 * WORD)
+_OUTERMOST = "caller"  # the component that calls from outside: there, as in entry code, a stack ends
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Code that was copied at run time: where it lies, its size in bytes, and where the original lies."""
+
+    address: int
+    size: int
+    original: int
+
+
+@dataclass(frozen=True)
+class Orc:
+    """What the unwinder knows of one kernel at one moment: its image's layouts by address, what was copied, and the addresses in
+    BPF's trampolines at which their frame pointer holds."""
+
+    image: Image
+    known: dict[int, Layout]
+    copies: tuple[Copy, ...] = ()
+    framed: frozenset[int] = frozenset()
+
+    def layout(self, address: int) -> Layout | None:
+        """Of the instruction at an address or around it; None where nothing is known."""
+        for copy in self.copies:
+            if copy.address <= address < copy.address + copy.size:
+                address += copy.original - copy.address
+        return RECORD if address in self.framed else self.known.get(address)
+
+    def unwind(self, registers: dict[str, int], read: Read, is_text: IsText) -> Chain:
+        """Follow the stack from these registers. read: address -> word, None outside the stack."""
+        isa = self.image.isa
+        sp, fp = registers[isa.sp], registers[isa.fp]
+        found, place, guessed = [registers[isa.pc]], registers[isa.pc], False
+        while self.image.component_at(place) != _OUTERMOST:
+            layout = self.layout(place)
+            guessed = guessed or layout is None
+            layout = layout or RECORD
+            top = (fp if layout.by_frame_pointer else sp) + layout.offset
+            back = read(top - WORD)
+            saved = fp if layout.saved is None else read(top + layout.saved)
+            if back is None or saved is None:
+                return Chain(tuple(found), OUTSIDE, guessed)
+            if top <= sp:
+                return Chain(tuple(found), DOWN, guessed)
+            if not is_text(back):
+                return Chain(tuple(found), NO_CODE, guessed)
+            found.append(back)
+            sp, fp, place = top, saved, back - 1
+        return Chain(tuple(found), "", guessed)
+
+
+def of(kernel: Kernel) -> Orc | None:
+    """What the unwinder knows of a kernel as it is now, with what is attached; None where it has none: on ISAs without ORC
+    data, and in a kernel built with frame pointers, which it unwinds by them."""
+    if kernel.isa.name not in TABLES or kernel.features["frame_pointer"]:
+        return None
+    image = kernel.image
+    copies: list[Copy] = []
+    framed: set[int] = set()
+    for ops in kernel.slowpath.ops:
+        if ops.trampoline and isinstance(ops.request, Ops) and ops.request.save in COMMON:
+            original = image.address("ftrace_regs_caller" if ops.saves_regs else "ftrace_caller")
+            copies.append(Copy(ops.trampoline, ops.trampoline_size, original))
+        for made in ops.generated if isinstance(ops.request, Bpf) else ():
+            known = _by_byte(image, kernel.machine.instruction_at, made.address, made.size)
+            framed |= {address for address, layout in known.items() if layout == RECORD}
+    return Orc(image, _of_image(image), tuple(copies), frozenset(framed))
+
+
+@functools.lru_cache(maxsize=16)
+def _of_image(image: Image) -> dict[int, Layout]:
+    """Of all functions of an image, as its file has them: patching does not change a stack. Room for what is made later is none."""
+    found: dict[int, Layout] = {}
+    for symbol in image.symbols.values():
+        if symbol.size and symbol.name != ROOM and image.component_at(symbol.address):
+            found |= _by_byte(image, functools.partial(_instruction, image), symbol.address, symbol.size)
+    return found
+
+
+def _by_byte(image: Image, read: Callable[[int], Instruction], start: int, size: int) -> dict[int, Layout]:
+    """Of a function: the layout for every byte of its instructions, since a call's last byte is what stands for it."""
+    known = TABLES[image.isa.name](read, start, size)
+    return {address + n: layout for address, layout in known.items() for n in range(read(address).size)}
+
+
+def _instruction(image: Image, address: int) -> Instruction:
+    segment = next(s for s in image.segments if s.address <= address < s.address + len(s.data))
+    offset = address - segment.address
+    return at(image.isa, address, segment.data[offset : offset + image.isa.max_insn])
