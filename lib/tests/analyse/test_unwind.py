@@ -30,8 +30,9 @@ from tramplab.analyse.unwind import (
 from tramplab.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS, get
+from tramplab.publish.said import HYPOTHETICAL, MARK, marked
 from tramplab.publish.table import text_table
-from tramplab.studies.variants import unwinding
+from tramplab.studies.variants import unwinding, unwound
 from tramplab.width import INDENTED_WIDTH
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
@@ -278,8 +279,54 @@ def test_with_records_an_unwinder_may_miss_but_never_lies():
 
 
 def test_knowing_the_first_instruction_gains_that_instruction():
-    gained = unwinding.unwinders(rows())
-    assert set(gained["entry: both"] - gained["both"]) == {1}
+    assert unwinding.numbers(rows())["entry-gained"] == "1"
+
+
+def test_by_orc_s_rules_nothing_is_lost_through_ftrace():
+    """In no release, of x86-64's kernels without frame pointers, which alone have such rules."""
+    r = rows()
+    by_orc = r[r["unwinder"] == unwinding.BY_ORC]
+    assert set(by_orc["isa"]) == {"x86_64"} and set(by_orc["records"]) == {unwinding.NOBODY}
+    assert set(by_orc["release"]) == set(releases.shown()) and set(by_orc["wrong"]) == {""}
+    ftrace = by_orc[~by_orc["hook"].isin([hook for hook, _ in unwinding.NEWEST])]
+    assert set(ftrace["found"]) == {BOTH} and not ftrace["guessed"].any()
+    said = unwinding.numbers(r)
+    assert said["orc-found-boundaries"] == said["orc-all-boundaries"] == ftrace["boundaries"].sum()
+    guessed = r[r["guessed"]]
+    assert set(guessed["hook"]) == {hook for hook, _ in unwinding.NEWEST} and set(guessed["found"]) == {NEITHER}
+    assert set(guessed["first"].str.partition("[")[0]) == {"bpf_trampoline"}
+
+
+def test_how_a_kernel_is_unwound():
+    """What no kernel is, frame pointers with the fix-up off, is marked wherever a trampoline has a fix-up."""
+    r = rows()
+    how = {
+        (row.isa, row.records, row.unwinder): row.unwound
+        for row in r[["isa", "records", "unwinder", "unwound"]].drop_duplicates().itertuples()
+    }
+    for isa in LOST:
+        assert how[isa, unwinding.ALL, unwinding.PLAIN] == unwound.FP
+        assert how[isa, unwinding.FUNCTIONS, unwinding.PLAIN] == unwound.OFF == marked("fix-up off")
+    assert how["riscv64", unwinding.FUNCTIONS, unwinding.PLAIN] == unwound.FP
+    assert how["riscv64", unwinding.NOBODY, unwinding.PLAIN] == how["x86_64", unwinding.NOBODY, unwinding.PLAIN] == unwound.WITHOUT
+    shown = unwinding.newest(r)
+    assert (shown["hypothetical"] == shown["unwound"].str.endswith(MARK)).all() and shown["hypothetical"].any()
+    assert HYPOTHETICAL in unwinding.FIGURES[0].limits
+
+
+def test_shares_add_up_to_the_call():
+    """Every boundary is in one part, once, and what was found in each part is what was found in the call."""
+    r = rows()
+    shares = unwinding.newest(r)
+    own = r[(r["release"] == "v7.2") & (r["unwinder"] != unwinding.ENTRY)]
+    for (isa, hook, how), found in shares.groupby(["isa", "hook", "unwound"]):
+        there = own[(own["isa"] == isa) & (own["hook"] == hook) & (own["unwound"] == how)]
+        assert found["boundaries"].sum() == there["boundaries"].sum()
+        assert found["both"].sum() == there.loc[there["found"] == BOTH, "boundaries"].sum()
+        assert found["function"].sum() - found["both"].sum() == sum(there.loc[there["found"].isin([FUNCTION, APART]), "boundaries"])
+        assert found["caller"].sum() - found["both"].sum() == sum(there.loc[there["found"].isin([CALLER, APART]), "boundaries"])
+    assert ((shares["share"] == 100) == (shares["both"] == shares["boundaries"])).all()
+    assert ((shares["share"] == 0) == (shares["both"] == 0)).all()
 
 
 def test_tables_fit_and_agree():
@@ -289,21 +336,33 @@ def test_tables_fit_and_agree():
         shown = figure.rows(frame)
         assert text_table(figure.table(shown), INDENTED_WIDTH, split="isa")
         assert figure.chart is None or figure.chart(shown)
-    totals = unwinding.newest(frame).groupby(["isa", "hook", "records"], sort=False)["boundaries"].sum()
-    counts = unwinding.unwinders(frame)
-    assert list(totals) == list(counts["all"])
-    by_found = unwinding.newest(frame).pivot(index=["isa", "hook", "records"], columns="found", values="boundaries")
-    for c in counts.itertuples():
-        there = by_found.loc[(c.isa, c.hook, c.records)]
-        own = (frame[["isa", "hook", "records"]] == [c.isa, c.hook, c.records]).all(axis="columns")
-        own &= (frame["release"] == "v7.2") & (frame["unwinder"] == unwinding.PLAIN)
-        apart = frame.loc[own & (frame["found"] == APART), "boundaries"].sum()  # the trampoline stands between the two
-        assert (there[BOTH], there[unwinding.ONE]) == (c.both, c.function + c.caller - 2 * c.both - apart)
-    newest = unwinding.table(frame).set_index(["isa", "hook", "records"])["v7.2"]
-    said = {key: int(cell.split("/")[1]) for key, cell in newest.items() if cell != "-"}
-    assert said == {key: n for key, n in totals.items() if key[1] not in dict(unwinding.NEWEST)}
-    numbers = unwinding.numbers(frame)
+    shares, golden = unwinding.newest(frame), unwinding.golden(frame).set_index(["isa", "hook", "unwound"])["v7.2"]
+    table = unwound.table(shares).set_index(["isa", "hook", "unwound"])
+    kept = golden[golden != "-"].drop(unwound.WITHOUT, level="unwound")
+    assert list(kept.index) == list(table.index) and list(kept) == list(table["call"])
     for isa in LOST:
-        own = numbers[f"{isa}-all-both"], numbers[f"{isa}-all-boundaries"]
-        assert newest[isa, "ops", "all"] == f"{own[0]}/{own[1]}"
-        assert 0 == numbers[f"{isa}-C-trampoline-both"] < numbers[f"{isa}-all-trampoline-both"]
+        assert table.loc[(isa, "ops", unwound.OFF), "trampoline"].startswith("0/")
+        good, of = map(int, table.loc[(isa, "ops", unwound.FP), "trampoline"].split("/"))
+        where = unwinding.lost(frame)
+        hidden = where[(where["isa"] == isa) & (where["unwound"] == unwound.FP) & where["first"].str.startswith("ftrace_")]
+        assert 0 < good == of - hidden["boundaries"].sum()
+
+
+def changed(**values):
+    """The rows, with other values where ORC's rules unwind a call of ftrace's."""
+    r = rows().copy()
+    chosen = (r["unwinder"] == unwinding.BY_ORC) & r["hook"].isin(["ops", unwinding.DRAWN])
+    for name, value in values.items():
+        r.loc[chosen, name] = value
+    return r
+
+
+def test_answers_follow_the_rows():
+    """They name what was counted, and say so where something is lost."""
+    share, where = ((lambda r, f=figure: f.answer(f.rows(r))) for figure in unwinding.FIGURES)
+    call = part("x86_64", unwinding.NOBODY, unwinding.DRAWN, unwinding.BY_ORC)["boundaries"].sum()
+    assert f"at all {call} instructions" in share(rows()) and "12 of 34 on arm64 and none of 39 on riscv64" in share(rows())
+    assert f"at none of {call} instructions" in share(changed(found=NEITHER))
+    assert "lost at no instructions of a call through ftrace and at 4 of BPF's trampoline, all of them guesses" in where(rows())
+    once = part("x86_64", unwinding.NOBODY, "ops", unwinding.BY_ORC)["boundaries"].sum()
+    assert f"lost at {once + call} instructions of a call through ftrace" in where(changed(found=NEITHER))

@@ -3,7 +3,7 @@
 import pytest
 
 from tramplab.isa import ISAS
-from tramplab.studies.variants import first_program, fix_up, generated, jobs
+from tramplab.studies.variants import first_program, fix_up, generated, jobs, unwound
 
 EVERY = tuple(ISAS)
 
@@ -94,26 +94,57 @@ def test_v8_follows_the_rows(isas, extra, expected):
 
 
 def test_what_a_program_s_stack_shows():
-    """The generated trampoline of x86-64 hides the caller, and with fexit since v6.19 the function; the others show both."""
-    seen = fix_up.rows().set_index(["isa", "hook", "records"]).sort_index()
+    """By frame pointers the generated trampoline of x86-64 hides the caller, which ORC's rules find; with fexit the site jumps
+    since v6.19, and nobody finds the function. The others show both."""
+    rows = fix_up.rows()
+    seen = rows[rows["part"] == fix_up.PROGRAM].set_index(["isa", "hook", "unwound"]).sort_index()
     for isa in ("arm64", "riscv64"):
-        for hook in ("bpf-fentry", "bpf-fexit"):
+        for hook in fix_up.GENERATED:
             part = seen.loc[isa, hook]
             assert (part["both"] == part["boundaries"]).all()
-    fentry, fexit = (seen.loc["x86_64", hook, "all"] for hook in ("bpf-fentry", "bpf-fexit"))
+    fentry, by_orc = (seen.loc["x86_64", "bpf-fentry", how] for how in (unwound.FP, unwound.ORC))
     assert (fentry["function"], fentry["caller"]) == (fentry["boundaries"], 0)
-    assert (fexit["function"], fexit["caller"]) == (0, fexit["boundaries"])
-    assert fix_up.cost()["instructions"] == 8 and fix_up.cost()["stores"] > fix_up.cost()["loads"]
+    assert by_orc["both"] == by_orc["boundaries"]
+    for how in (unwound.FP, unwound.ORC):
+        fexit = seen.loc["x86_64", "bpf-fexit", how]
+        assert (fexit["function"], fexit["caller"]) == (0, fexit["boundaries"])
+    cost = fix_up.cost()
+    assert cost["instructions-added"] == 8 and cost["stores-added"] > cost["loads-added"]
+
+
+def test_what_the_figure_of_programs_says():
+    """In words what its rows say, also where they say something else."""
+    (figure,) = fix_up.FIGURES
+    rows = figure.rows(fix_up.rows())
+    assert set(rows["unwound"]) == {unwound.FP, unwound.ORC} and not rows["hypothetical"].any()
+    assert "at none of 6 instructions on x86-64, all 6 on arm64 and all 13 on riscv64" in figure.answer(rows)
+    program = (rows["part"] == fix_up.PROGRAM) & (rows["hook"] == "bpf-fentry")
+    rows.loc[program & (rows["isa"] == "arm64"), "both"] = 2
+    assert "none of 6 instructions on x86-64, 2 of 6 on arm64" in figure.answer(rows)
+    assert figure.chart(rows)
 
 
 @pytest.mark.parametrize(
-    ("isas", "both", "expected"),
-    [((), 0, "depends on the ISA"), (("x86_64",), 6, "fails"), (("arm64", "riscv64"), 0, "holds")],
+    ("isas", "ways", "both", "expected"),
+    [
+        ((), (), 0, "depends on the ISA and the unwinder"),
+        (("x86_64",), (unwound.FP,), 6, "fails"),
+        (("x86_64",), (unwound.ORC,), 0, "depends on the ISA"),
+        (("arm64", "riscv64"), (unwound.FP,), 0, "depends on the unwinder"),
+        (EVERY, (unwound.FP, unwound.ORC), 0, "holds"),
+    ],
 )
-def test_v5_follows_the_rows(isas, both, expected):
+def test_v5_follows_the_rows(isas, ways, both, expected):
     frame = fix_up.rows()
-    frame.loc[frame["isa"].isin(isas) & (frame["hook"] == "bpf-fentry"), "both"] = both
+    chosen = frame["isa"].isin(isas) & frame["unwound"].isin(ways) & (frame["hook"] == "bpf-fentry")
+    frame.loc[chosen & (frame["part"] == fix_up.PROGRAM), "both"] = both
     assert str(fix_up.generated_lacks_the_fixup(frame)) == expected
+
+
+def test_v5_says_what_each_unwinder_finds():
+    said = fix_up.generated_lacks_the_fixup()
+    assert "at none of 6 instructions on x86-64" in said.because and "at all 3 of the program's instructions" in said.because
+    assert said.numbers["x86-64, ORC, generated"] == "all 3"
 
 
 def test_the_steps_of_a_program():

@@ -1,4 +1,4 @@
-"""What does the frame-pointer fix-up of a trampoline buy while a callback runs, what does it cost, and who lacks it?"""
+"""What do unwinders see of a call through a generated trampoline, and what does the fix-up cost that ftrace's makes for them?"""
 
 from __future__ import annotations
 
@@ -8,64 +8,48 @@ import pandas as pd
 
 from ...analyse import cycles
 from ...analyse.cores import get as core
-from ...analyse.unwind import BOTH, CALLER, FUNCTION, NEITHER
 from ...emulate.machine import RECORD
 from ...ftrace import releases
 from ...lab.kernel import Kernel
 from ...lab.run import Run
-from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.figure import Figure
+from ...publish.said import estimated
 from ...trampolines.plain import Ops
 from ..once import once
-from . import unwinding
+from . import unwinding, unwound
+from .unwound import FP, NAMES, ORC, by_isa, listed, of
 
 NAME = "fix_up"
-TITLE = "What an unwinder sees from inside a callback or program"
-HOOKS = {"ops": "ftrace's", "bpf-fentry": "generated, fentry", "bpf-fexit": "generated, fexit"}
+TITLE = "What an unwinder sees around a callback or program"
+HOOKS = {"ops": "ftrace's", "bpf-fentry": "fentry", "bpf-fexit": "fexit"}
+GENERATED = ("bpf-fentry", "bpf-fexit")
+WAYS = {FP: "by frame pointers", ORC: "by ORC's rules"}
+PROGRAM = "callback"  # the part that a callback or program is
 #: The ISA on which the fix-up comes and goes with the kernel's frame pointers, and cores it is estimated for.
 BUILT_EITHER_WAY, CORES = "x86_64", ("skylake", "zen5")
-UNITS: dict[str, str] = {}
 
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, hook and who makes frame records (see unwinding.rows) in the newest release, while the callback or
-    program runs, which may be once or twice around the function.
-
-    Columns: isa, hook, records, boundaries (instructions of the callback), function, caller and both (at how many of them a
-    plain unwinder finds the traced function, its caller, one behind the other).
-    """
+    """One row per ISA, hook, way of unwinding and part of the call in the newest release, see unwound.shares: of one ops, one
+    fentry program, and one fexit program."""
     seen = unwinding.rows()
-    part = seen[
-        (seen["release"] == releases.LATEST)
-        & (seen["unwinder"] == unwinding.PLAIN)
-        & (seen["component"] == "callback")
-        & seen["hook"].isin(list(HOOKS))
-    ]
-    out = []
-    for (isa, hook, records), own in part.groupby(["isa", "hook", "records"], sort=False):
-        sums = own.groupby("found")["boundaries"].sum()
-        both = int(sums.get(BOTH, 0))
-        seen_here = {
-            name: both + int(sums.get(found, 0)) for name, found in (("function", FUNCTION), ("caller", CALLER))
-        }
-        head = {"isa": isa, "hook": hook, "records": records, "boundaries": int(own["boundaries"].sum())}
-        out.append({**head, **seen_here, "both": both, "neither": int(sums.get(NEITHER, 0))})
-    frame = pd.DataFrame(out)
-    frame.attrs["units"] = UNITS
-    return frame
+    chosen = (seen["release"] == releases.LATEST) & (seen["unwinder"] != unwinding.ENTRY) & seen["hook"].isin(list(HOOKS))
+    return unwound.shares(seen[chosen])
 
 
 @once
 def cost() -> dict[str, Any]:
-    """What the fix-up adds to one ops on x86-64: instructions, loads and stores, and per core estimated cycles with their
-    band ("skylake", "skylake-band"); the kernel's other parts are built alike, and the function is one that makes no record."""
+    """What the fix-up adds to one ops on x86-64: "instructions-added", "loads-added", "stores-added", and per core estimated cycles
+    with their band ("skylake-cycles-added"); the kernel's other parts are built alike, and the function is one that makes no
+    record."""
     with_it, without = (_hooked(pointers) for pointers in (True, False))
     hooked, plain = (run.counts.by_component["trampoline"].as_dict() for run in (with_it, without))
-    out: dict[str, object] = {name: hooked[name] - plain[name] for name in ("instructions", "loads", "stores")}
+    out: dict[str, Any] = {f"{name}-added": hooked[name] - plain[name] for name in ("instructions", "loads", "stores")}
     for name in CORES:
         e = cycles.estimate(with_it, without, core(name))
-        out |= {name: round(float(e.mid)), f"{name}-band": f"{e.low:.0f} to {e.high:.0f}"}
+        out |= {f"{name}-cycles-added": estimated(e.mid, e.low, e.high)}
     return out
 
 
@@ -76,13 +60,21 @@ def _hooked(frame_pointer: bool) -> Run:
         return kernel.call(function, *unwinding.ARGUMENTS[:2])
 
 
-def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """All rows, with the hook in words."""
-    return frame.assign(hook=frame["hook"].map(HOOKS)).rename(columns={"hook": "trampoline"})
+def inside(frame: pd.DataFrame) -> pd.DataFrame:
+    """Generated trampolines, as kernels are unwound."""
+    return frame[frame["hook"].isin(GENERATED) & frame["unwound"].isin([FP, ORC])].reset_index(drop=True)
+
+
+def table(rows: pd.DataFrame) -> pd.DataFrame:
+    """The trampoline and the callback or program: at how many instructions what is found, and how often ORC's rules must guess."""
+    part = rows[rows["part"].isin(["trampoline", PROGRAM])]
+    part = part.assign(hook=part["hook"].map(HOOKS), part=part["part"].where(part["part"] != PROGRAM, "program"))
+    columns = ["isa", "hook", "unwound", "part", "count", "function", "caller", "both", "guessed"]
+    return part.rename(columns={"boundaries": "count"})[columns]
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
+    """The table that data/expected/ keeps: of ftrace's trampoline too, and of every way of unwinding."""
     return table(frame)
 
 
@@ -91,41 +83,53 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return cost()
 
 
+def _answer(rows: pd.DataFrame) -> str:
+    program = rows[rows["part"] == PROGRAM]
+    fentry, fexit = [program[program["hook"] == hook] for hook in GENERATED]
+    by_orc, fp = [fentry[fentry["unwound"] == how] for how in (ORC, FP)]
+    ours = fexit[fexit["isa"] == BUILT_EITHER_WAY]
+    ways = listed([f"{of(own)} {WAYS[str(how)]}" for how, own in ours.groupby("unwound", sort=False)])
+    return (
+        f"From inside an fentry program frame pointers show the traced function and its caller at {by_isa(fp)}; ORC's rules show "
+        f"both at {by_isa(by_orc)}. From inside an fexit program x86-64 shows both at {ways}."
+    )
+
+
 @judges("v5")
 def generated_lacks_the_fixup(frame: pd.DataFrame | None = None) -> Verdict:
-    """Per ISA, in a kernel with frame pointers: from inside an fentry program, is the function or its caller never found?"""
+    """Per ISA and unwinder: from inside an fentry program, are function and caller never both found?"""
     frame = rows() if frame is None else frame
-    built = frame[(frame["hook"] == "bpf-fentry") & (frame["records"] != unwinding.NOBODY)]
-    kind, on = across(built.assign(truth=built["both"] == 0), BY_ISA)
-    told: list[str] = []
+    program = frame[(frame["part"] == PROGRAM) & frame["unwound"].isin([FP, ORC])]
+    made, ours = [program[program["hook"] == hook] for hook in ("bpf-fentry", "ops")]
+    kind, on = across(made.assign(truth=made["both"] == 0), {"isa": "the ISA", "unwound": "the unwinder"})
     found: dict[str, int | float | str] = {}
-    for isa, own in frame[frame["records"] != unwinding.NOBODY].groupby("isa", sort=False):
-        name = {"x86_64": "x86-64"}.get(isa, isa)
-        last = own.groupby("hook", sort=False).last()
-        ops, made = last.loc["ops"], last.loc["bpf-fentry"]
-        told.append(f"{name} {made['both']} of {made['boundaries']}, ftrace's own {ops['both']} of {ops['boundaries']}")
-        found |= {f"{name}, generated": f"{made['both']} of {made['boundaries']}"}
-        found |= {f"{name}, ftrace's": f"{ops['both']} of {ops['boundaries']}"}
+    for whose, some in (("generated", made), ("ftrace's", ours)):
+        for (isa, how), own in some.groupby(["isa", "unwound"], sort=False):
+            found |= {f"{NAMES.get(str(isa), isa)}, {how}, {whose}": of(own)}
     price = cost()
+    fp, by_orc = ([part[part["unwound"] == how] for part in (made, ours)] for how in (FP, ORC))
     because = (
-        "With frame pointers, at so many instructions of the callback or program an unwinder finds the traced function and its "
-        f"caller: {'; '.join(told)}. On x86-64 the generated trampoline makes one record, and the function's caller is missing; "
-        "on the other two it makes a record for the function as well. The fix-up costs ftrace's trampoline on x86-64 "
-        f"{price['instructions']} instructions, {price['stores']} stores among them; estimated cycles: "
-        + ", ".join(f"{price[name]} ({price[f'{name}-band']}) on {name}" for name in CORES)
+        f"By frame pointers the traced function and its caller are found from inside the program at {by_isa(fp[0])}, from inside "
+        f"ftrace's callback at {by_isa(fp[1])}. By ORC's rules, in x86-64's kernels without frame pointers, both are found at "
+        f"{of(by_orc[0])} of the program's instructions and {of(by_orc[1])} of the callback's. "
+        f"Without them ftrace's trampoline on x86-64 runs {price['instructions-added']} instructions fewer, "
+        f"{price['stores-added']} stores among them; estimated cycles: "
+        + ", ".join(f"{price[f'{name}-cycles-added']} on {name}" for name in CORES)
         + "."
     )
-    found |= {"instructions of the fix-up": price["instructions"]}
-    return Verdict(kind, because, found, on)
+    return Verdict(kind, because, found | {"instructions of the fix-up": price["instructions-added"]}, on)
 
 
 FIGURES = (
     Figure(
         "fig-fix-up",
-        f"What does an unwinder see from inside a callback? ({releases.LATEST})",
+        f"Does the kernel find function and caller around a BPF program? ({releases.LATEST})",
+        rows=inside,
         table=table,
-        limits="Emulated, exact: the moments before each instruction of the callback or program, and at how many of them an "
-        "unwinder that follows frame pointers finds the traced function, its caller, and both in order. records: who makes "
-        "frame records, nobody, functions compiled from C (ftrace's fix-up is off), or all.",
+        chart=lambda rows: unwound.chart(rows, ("hook", "unwound", "part")),
+        alt="A panel per ISA with a bar per kind of program, way of unwinding and part of the call: the share of its "
+        "instructions at which the traced function and its caller are both found. The table has the trampoline and the program.",
+        limits=unwinding.LIMITS,
+        answer=_answer,
     ),
 )

@@ -1,4 +1,4 @@
-"""Interrupted anywhere in a hooked call, does an unwinder that follows frame pointers see the traced function and its caller?"""
+"""Interrupted anywhere in a hooked call, does a kernel's unwinder see the traced function and its caller?"""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from contextlib import contextmanager, nullcontext
 
 import pandas as pd
 
-from ...analyse.unwind import APART, BOTH, CALLER, FUNCTION, NEITHER, Chain, judge, watch
+from ...analyse.unwind import BOTH, Chain, judge, watch
 from ...emulate.decode import Instruction
 from ...ftrace import releases
 from ...ftrace.steps import text
 from ...isa import ISAS
 from ...lab import hooks
 from ...lab.kernel import Kernel
-from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.table import pivot
+from ...publish.said import HYPOTHETICAL
 from ..once import once
+from . import unwound
+from .unwound import FP, OFF, WITHOUT, by_isa, of, on_each
 
 NAME = "unwinding"
 TITLE = "Where an unwinder loses the traced function or its caller"
@@ -30,11 +31,11 @@ HOOKS = (("none", 1), ("ops", 1), ("ops", 2), ("ops-regs", 1), ("direct", 1), ("
 NEWEST = (("bpf-fentry", 1), ("bpf-fexit", 1))
 #: Who makes frame records: nobody, functions compiled from C, or ftrace's trampolines as well.
 NOBODY, FUNCTIONS, ALL = "none", "C", "all"
-#: The unwinder that follows records, and the one that also knows where a return address is at a first instruction.
-PLAIN, ENTRY = "plain", "entry"
-ONE = "one, or apart"
-_CALL = ["isa", "hook", "records"]
-UNITS: dict[str, str] = {}
+#: The unwinder that follows records, the one that also knows where a return address is at a first instruction, and ORC's rules.
+PLAIN, ENTRY, BY_ORC = "plain", "entry", "ORC"
+#: The hook that has every part of a call, and that of BPF's trampolines.
+DRAWN, GENERATED = "ops x2", "bpf-fentry"
+_LINE = ["isa", "hook", "unwound"]
 
 
 @once
@@ -42,8 +43,9 @@ def rows() -> pd.DataFrame:
     """One row per ISA, release, who makes records, hook, unwinder and stretch of the call.
 
     A stretch is one or more instructions of one symbol, executed one after the other, before each of which the unwinder
-    finds the same. Columns: isa, release, records, hook, unwinder, component, first and last (symbol+offset), boundaries
-    (instructions), found (see analyse.unwind.FOUND), wrong (what the unwinder says that is not so, or "").
+    finds the same. Columns: isa, release, records, hook, unwinder, unwound (how such a kernel is unwound, see unwound.HOW),
+    component, first and last (symbol+offset), boundaries (instructions), found (see analyse.unwind.FOUND), wrong (what the
+    unwinder says that is not so, or ""), guessed (it takes a frame pointer for one in code that it does not know).
     """
     out = []
     for isa in ISAS:
@@ -53,7 +55,12 @@ def rows() -> pd.DataFrame:
                 found = found + _found(isa, release, NEWEST)
             out += [{"isa": isa, "release": release, **row} for row in found]
     frame = pd.DataFrame(out)
-    frame.attrs["units"] = UNITS
+    fixed = set(frame.loc[frame["records"] == ALL, "isa"])
+    how = [
+        BY_ORC if unwinder == BY_ORC else WITHOUT if records == NOBODY else OFF if records == FUNCTIONS and isa in fixed else FP
+        for isa, records, unwinder in zip(frame["isa"], frame["records"], frame["unwinder"], strict=True)
+    ]
+    frame.insert(frame.columns.get_loc("unwinder") + 1, "unwound", how)
     return frame
 
 
@@ -113,7 +120,7 @@ def without_fixup(kernel: Kernel) -> Iterator[None]:
 
 
 def _stretches(kernel: Kernel, records: str, hook: hooks.Hook, callbacks: int) -> list[dict[str, object]]:
-    """One call with a hook attached, as stretches, for either unwinder."""
+    """One call with a hook attached, as stretches, for each unwinder that there is for such a kernel."""
     caller, traced = kernel.function(CALLS), kernel.function(TRACED)
     with (
         kernel.attached(traced, *hooks.requests(hook, callbacks)),
@@ -122,17 +129,18 @@ def _stretches(kernel: Kernel, records: str, hook: hooks.Hook, callbacks: int) -
         run, boundaries = watch(kernel, caller, traced, *ARGUMENTS)
 
     @functools.cache
-    def told(chain: Chain, truth: tuple[int, ...]) -> tuple[str, str, str, str]:
+    def told(chain: Chain, truth: tuple[int, ...]) -> tuple[str, str, str, str, bool]:
         verdict = judge(chain, truth, TRACED, CALLS, run.name_of)
         pc = chain.addresses[0]
-        return run.symbol_of(pc), run.component_of(pc), verdict.found, verdict.wrong
+        return run.symbol_of(pc), run.component_of(pc), verdict.found, verdict.wrong, chain.guessed
 
     out: list[dict[str, object]] = []
     for unwinder, chains in (
         (PLAIN, [(b.plain, b.truth) for b in boundaries]),
         (ENTRY, [(b.at_entry, b.truth) for b in boundaries]),
+        (BY_ORC, [(b.by_orc, b.truth) for b in boundaries if b.by_orc]),
     ):
-        for (_, component, found, wrong), part in itertools.groupby(chains, key=lambda c: told(*c)):
+        for (_, component, found, wrong, guessed), part in itertools.groupby(chains, key=lambda c: told(*c)):
             places = [run.name_of(chain.addresses[0]) for chain, _ in part]
             out.append(
                 {
@@ -143,127 +151,123 @@ def _stretches(kernel: Kernel, records: str, hook: hooks.Hook, callbacks: int) -
                     "boundaries": len(places),
                     "found": found,
                     "wrong": wrong,
+                    "guessed": guessed,
                 }
             )
     return out
 
 
-def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """Per ISA, hook and who makes records: at how many boundaries, of how many, the plain unwinder finds function and
-    caller; a column per release. Without the hooks that were not looked at in all of them."""
-    frame = frame[~frame["hook"].isin([name for name, _ in NEWEST])]
-    data = frame[frame["unwinder"] == PLAIN].assign(good=lambda d: d["boundaries"].where(d["found"] == BOTH, 0))
-    sums = data.groupby([*_CALL, "release"], sort=False)[["good", "boundaries"]].sum()
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: per ISA, hook and way of unwinding at how many instructions of a call, of how many,
+    both are found; a column per release. Without the hooks that were not looked at in all of them."""
+    rows = unwound.shares(frame[_ways(frame) & ~_newer(frame)])
+    sums = rows.groupby([*_LINE, "release"], sort=False)[["both", "boundaries"]].sum()
     cells = sums.astype(str).agg("/".join, axis="columns").unstack("release")
-    wide = cells.reindex(pd.MultiIndex.from_tuples(_calls(frame), names=_CALL))
+    there = set(cells.index)
+    lines = [line for line in itertools.product(ISAS, frame["hook"].unique(), unwound.HOW) if line in there]
+    wide = cells.reindex(pd.MultiIndex.from_tuples(lines, names=_LINE))
     return wide[list(releases.shown())].reset_index().fillna("-").rename_axis(columns=None)
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
+def _ways(frame: pd.DataFrame) -> pd.Series:
+    """Which rows are of an unwinder that a kernel could have: not of the one that knows first instructions."""
+    return frame["unwinder"] != ENTRY
+
+
+def _newer(frame: pd.DataFrame) -> pd.Series:
+    """Which rows are of hooks that are looked at in the newest release only."""
+    return frame["hook"].isin([name for name, _ in NEWEST])
 
 
 def newest(frame: pd.DataFrame) -> pd.DataFrame:
-    """The newest release: boundaries by how many of the two the plain unwinder finds there, also where that is none."""
-    data = frame[(frame["release"] == releases.LATEST) & (frame["unwinder"] == PLAIN)]
-    data = data.assign(found=data["found"].where(data["found"].isin([BOTH, NEITHER]), ONE))
-    sums = data.groupby([*_CALL, "found"], sort=False)["boundaries"].sum()
-    lines = [(*call, name, int(sums.get((*call, name), 0))) for call in _calls(data) for name in (BOTH, ONE, NEITHER)]
-    return pd.DataFrame(lines, columns=[*_CALL, "found", "boundaries"])
-
-
-def unwinders(frame: pd.DataFrame) -> pd.DataFrame:
-    """The newest release: all boundaries, and at how many the plain unwinder finds the function, its caller, both in order, or
-    something wrong, and the second one both."""
-    data = frame[frame["release"] == releases.LATEST]
-    plain, found = data["unwinder"] == PLAIN, data["found"]
-    picked = {
-        "all": plain,
-        "function": plain & found.isin([BOTH, FUNCTION, APART]),
-        "caller": plain & found.isin([BOTH, CALLER, APART]),
-        "both": plain & (found == BOTH),
-        "wrong": plain & (data["wrong"] != ""),
-        "entry: both": (data["unwinder"] == ENTRY) & (found == BOTH),
-    }
-    counted = data[_CALL].assign(**{name: data["boundaries"].where(rows, 0) for name, rows in picked.items()})
-    sums = counted.groupby(_CALL, sort=False).sum()
-    return sums.reindex(pd.MultiIndex.from_tuples(_calls(data), names=_CALL)).reset_index()
-
-
-def _calls(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
-    """What there is of ISA, hook and who makes records, in the order of tables."""
-    there = set(frame[_CALL].itertuples(index=False, name=None))
-    return [call for call in itertools.product(ISAS, frame["hook"].unique(), (NOBODY, FUNCTIONS, ALL)) if call in there]
+    """The newest release and ftrace's hooks, as kernels are unwound, and with the fix-up off; see unwound.shares."""
+    chosen = (frame["release"] == releases.LATEST) & (frame["unwound"] != WITHOUT)
+    return unwound.shares(frame[chosen & _ways(frame) & ~_newer(frame)])
 
 
 def lost(frame: pd.DataFrame) -> pd.DataFrame:
-    """The newest release with one ops: every stretch in which the plain unwinder lacks one or both, callbacks left out."""
-    part = frame[
-        (frame["release"] == releases.LATEST)
-        & (frame["hook"] == "ops")
-        & (frame["unwinder"] == PLAIN)
-        & (frame["records"] != NOBODY)
-        & (frame["found"] != BOTH)
-    ]
+    """The newest release: every stretch at which one or both are missing, of a call with one ops by frame pointers, and of one
+    with one fentry program, which is all that ORC's rules lose anything of."""
+    calls = (frame["unwound"] == FP) & (frame["hook"] == "ops") | (frame["unwound"] == BY_ORC)
+    part = frame[(frame["release"] == releases.LATEST) & calls & _ways(frame) & (frame["found"] != BOTH)]
+    part = part[part["hook"] != "bpf-fexit"]
     last = part["last"].str.partition("+")[2].map(lambda offset: f"+{offset}" if offset else "")
-    return part.assign(to=last)[["isa", "records", "first", "to", "boundaries", "found"]].reset_index(drop=True)
+    return part.assign(to=last)[["isa", "hook", "unwound", "first", "to", "boundaries", "found", "guessed"]].reset_index(drop=True)
+
+
+def lost_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """The same without what the symbols tell."""
+    found = rows["found"] + rows["guessed"].map({True: ", guessed", False: ""})
+    return rows.assign(found=found, count=rows["boundaries"])[["isa", "unwound", "first", "to", "count", "found"]]
+
+
+def _answer(rows: pd.DataFrame) -> str:
+    drawn = rows[rows["hook"] == DRAWN]
+    by_orc, fp = (drawn[drawn["unwound"] == how] for how in (BY_ORC, FP))
+    inside = fp[fp["part"] == "trampoline"]
+    return (
+        f"By ORC's rules x86-64 finds the traced function and its caller at {of(by_orc)} instructions of a call with two "
+        f"callbacks. By frame pointers both are found in the trampoline at {by_isa(inside)}."
+    )
+
+
+def _answer_where(rows: pd.DataFrame) -> str:
+    by_orc = rows[rows["unwound"] == BY_ORC]
+    ftrace = int(by_orc.loc[by_orc["hook"] != GENERATED, "boundaries"].sum())
+    made = by_orc.loc[by_orc["hook"] == GENERATED]
+    guessed = "all of them guesses" if made["guessed"].all() else "some of them guesses" if made["guessed"].any() else "no guesses"
+    inside = rows[(rows["unwound"] == FP) & rows["first"].str.startswith("ftrace_")].groupby("isa", sort=False)["boundaries"].sum()
+    return (
+        "By frame pointers ftrace's trampoline hides the traced function or its caller until it has made its records, if it makes "
+        f"any, and once they are gone: {on_each({str(isa): n for isa, n in inside.items()})}. By ORC's rules one is lost at "
+        f"{ftrace or 'no'} instructions of a call through ftrace and at {made['boundaries'].sum()} of BPF's trampoline, {guessed}."
+    )
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "release", the newest, and of a call there with one ops "x86_64-all-both" of
-    "x86_64-all-boundaries", the same in the trampoline alone ("x86_64-all-trampoline-both") and with the second unwinder
-    ("x86_64-all-entry-both"); "wrong", at how many boundaries of all calls the plain unwinder says what is not so."""
-    part = frame[(frame["release"] == releases.LATEST) & (frame["hook"] == "ops")]
-    out: dict[str, object] = {
+    """What the prose quotes: "release", the newest; "wrong-boundaries", at how many instructions of all calls frame pointers say
+    what is not so in a kernel without them; "entry-gained", how many a call gains where first instructions are known; of ORC's
+    rules "orc-found-boundaries" of "orc-all-boundaries" with ftrace's hooks in all releases."""
+    alone = (frame["unwinder"] == PLAIN) & (frame["unwound"] == WITHOUT) & (frame["wrong"] != "")
+    call = frame[frame["found"] == BOTH].groupby(["isa", "release", "records", "hook", "unwinder"], sort=False)["boundaries"].sum()
+    wide = call.unstack("unwinder").fillna(0)
+    calls = frame[frame["unwinder"] == PLAIN].groupby(["isa", "release", "records", "hook"], sort=False).size().index
+    wide = wide.reindex(calls).fillna(0)
+    gained = {int(n) for n in wide[ENTRY] - wide[PLAIN]}
+    orc = frame[(frame["unwinder"] == BY_ORC) & ~_newer(frame)]
+    return {
         "release": releases.LATEST,
-        "wrong": int(frame.loc[(frame["wrong"] != "") & (frame["unwinder"] == PLAIN), "boundaries"].sum()),
+        "wrong-boundaries": int(frame.loc[alone, "boundaries"].sum()),
+        "entry-gained": " or ".join(map(str, sorted(gained))),
+        "orc-found-boundaries": int(orc.loc[orc["found"] == BOTH, "boundaries"].sum()),
+        "orc-all-boundaries": int(orc["boundaries"].sum()),
     }
-    for (isa, records), own in part.groupby(["isa", "records"], sort=False):
-        plain, entry = (own[own["unwinder"] == u] for u in (PLAIN, ENTRY))
-        inside = plain[plain["component"] == "trampoline"]
-        for name, some in (("", plain), ("-entry", entry), ("-trampoline", inside)):
-            good = some.loc[some["found"] == BOTH, "boundaries"].sum()
-            out |= {f"{isa}-{records}{name}-both": int(good)}
-            out |= {f"{isa}-{records}{name}-boundaries": int(some["boundaries"].sum())}
-    return out
 
 
-_LIMITS = (
-    "Emulated, exact: the moment before each instruction from the traced function's first to its return, in a call made by "
-    "compiled code. records: who makes frame records, nobody, functions compiled from C, or all; for C, what moves the frame "
-    "pointer in ftrace's trampolines is a NOP. Leaf functions of arm64 make no record. Of the stubs that direct calls go "
-    "to, only arm64's makes records."
+#: What is true of every figure of unwinding.
+LIMITS = (
+    "Emulated, exact: before each instruction from the traced function's first to its return. Rewritten trampolines and a C core, "
+    "not Linux. ORC: stack layouts worked out from the code, as objtool does; programs are C, not JIT-compiled."
 )
 
 FIGURES = (
     Figure(
         "fig-unwinding",
-        f"Does an unwinder find the traced function and its caller? ({releases.LATEST})",
+        f"Interrupted in a hooked call, does the kernel find function and caller? ({releases.LATEST})",
         rows=newest,
-        table=pivot("boundaries", across="found", index=tuple(_CALL)),
-        chart=stacked_bars("boundaries", bars=("hook", "records"), stack="found", facet="isa"),
-        alt="A panel per ISA with a bar per hook and way of building the kernel: the instruction boundaries of one call, by "
-        "what an unwinder that follows frame pointers finds there. The table below has every number.",
-        limits=_LIMITS,
+        table=unwound.table,
+        chart=lambda rows: unwound.chart(rows[rows["hook"] == DRAWN]),
+        alt="A panel per ISA with a bar per way of unwinding and part of a call with two callbacks: the share of its instructions "
+        "at which the traced function and its caller are both found. The table below has every hook.",
+        limits=f"{LIMITS} fix-up off: the trampolines' moves of the frame pointer are NOPs. {HYPOTHETICAL}",
+        answer=_answer,
     ),
     Figure(
         "fig-unwinding-where",
-        f"Where is one of them lost? (one ops, {releases.LATEST})",
-        table=lost,
-        limits=_LIMITS,
-    ),
-    Figure(
-        "fig-unwinding-entry",
-        f"Which of the two does it find, and when is it wrong? ({releases.LATEST})",
-        table=unwinders,
-        limits=_LIMITS
-        + " entry: an unwinder that also knows where the return address is at a function's first instruction.",
-    ),
-    Figure(
-        "fig-unwinding-releases",
-        "At how many boundaries are both found, release by release?",
-        table=table,
-        limits=_LIMITS,
+        f"Where is one of them lost? (one ops, one fentry program, {releases.LATEST})",
+        rows=lost,
+        table=lost_table,
+        limits=LIMITS,
+        answer=_answer_where,
     ),
 )
