@@ -322,11 +322,22 @@ def test_shares_add_up_to_the_call():
     for (isa, hook, how), found in shares.groupby(["isa", "hook", "unwound"]):
         there = own[(own["isa"] == isa) & (own["hook"] == hook) & (own["unwound"] == how)]
         assert found["boundaries"].sum() == there["boundaries"].sum()
-        assert found["both"].sum() == there.loc[there["found"] == BOTH, "boundaries"].sum()
-        assert found["function"].sum() - found["both"].sum() == sum(there.loc[there["found"].isin([FUNCTION, APART]), "boundaries"])
-        assert found["caller"].sum() - found["both"].sum() == sum(there.loc[there["found"].isin([CALLER, APART]), "boundaries"])
+        assert found["both"].sum() == there.loc[there["found"].isin([BOTH, APART]), "boundaries"].sum()
+        assert found["function"].sum() - found["both"].sum() == there.loc[there["found"] == FUNCTION, "boundaries"].sum()
+        assert found["caller"].sum() - found["both"].sum() == there.loc[there["found"] == CALLER, "boundaries"].sum()
     assert ((shares["share"] == 100) == (shares["both"] == shares["boundaries"])).all()
     assert ((shares["share"] == 0) == (shares["both"] == 0)).all()
+
+
+def test_a_function_that_the_trampoline_calls_is_found_behind_it():
+    """What x86-64 shows of it while an fexit program waits: the function, the trampoline, the caller."""
+    r = rows()
+    own = r[(r["release"] == "v7.2") & (r["isa"] == "x86_64") & (r["hook"] == "bpf-fexit") & (r["component"] == "function")]
+    assert set(own.loc[own["unwound"] == unwound.ORC, "found"]) == {APART}
+    shares = unwound.shares(own)
+    assert set(shares.loc[shares["unwound"].isin([unwound.FP, unwound.ORC]), "share"]) == {100}
+    lie = own.assign(wrong="main is no caller")
+    assert set(unwound.shares(lie).loc[lambda s: s["unwound"] == unwound.ORC, "share"]) == {0}
 
 
 def test_tables_fit_and_agree():

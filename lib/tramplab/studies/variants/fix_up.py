@@ -123,11 +123,11 @@ def generated_lacks_the_fixup(frame: pd.DataFrame | None = None) -> Verdict:
 FIGURES = (
     Figure(
         "fig-fix-up",
-        f"Does the kernel find function and caller around a BPF program? ({releases.LATEST})",
+        f"Are function and caller found around a BPF program? ({releases.LATEST})",
         rows=inside,
         table=table,
-        chart=lambda rows: unwound.chart(rows, ("hook", "unwound", "part")),
-        alt="A panel per ISA with a bar per kind of program, way of unwinding and part of the call: the share of its "
+        chart=lambda rows: unwound.chart(rows.assign(hook=rows["hook"].map(HOOKS)), "hook"),
+        alt="A panel per ISA with a bar per kind of program, way of unwinding and part of the hook: the share of its "
         "instructions at which the traced function and its caller are both found. The table has the trampoline and the program.",
         limits=unwinding.LIMITS,
         answer=_answer,

@@ -253,11 +253,11 @@ LIMITS = (
 FIGURES = (
     Figure(
         "fig-unwinding",
-        f"Interrupted in a hooked call, does the kernel find function and caller? ({releases.LATEST})",
+        f"At what share of a call are function and caller both found? ({releases.LATEST})",
         rows=newest,
         table=unwound.table,
         chart=lambda rows: unwound.chart(rows[rows["hook"] == DRAWN]),
-        alt="A panel per ISA with a bar per way of unwinding and part of a call with two callbacks: the share of its instructions "
+        alt="A panel per ISA with a bar per way of unwinding and part of a hook with two callbacks: the share of its instructions "
         "at which the traced function and its caller are both found. The table below has every hook.",
         limits=f"{LIMITS} fix-up off: the trampolines' moves of the frame pointer are NOPs. {HYPOTHETICAL}",
         answer=_answer,

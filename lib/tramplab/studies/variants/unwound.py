@@ -34,15 +34,15 @@ def shares(frame: pd.DataFrame) -> pd.DataFrame:
     """From rows of stretches: a row per ISA, release, hook, way of unwinding and part of the call, in the order of tables.
 
     Columns: isa, release, hook, unwound (one of HOW), part, boundaries (instructions), function, caller, both (at how many of
-    them that was found; both: one right behind the other), guessed (at how many ORC's rules end in a guess), share (of both, in
-    percent), hypothetical (no kernel is so).
+    them that was found; both: the caller behind the function, with at most what called it between them), guessed (at how many
+    ORC's rules end in a guess), share (of both, in percent), hypothetical (no kernel is so).
     """
     found = frame["found"]
     picked = {
         "boundaries": frame["boundaries"] > 0,
         "function": found.isin([BOTH, FUNCTION, APART]),
         "caller": found.isin([BOTH, CALLER, APART]),
-        "both": found == BOTH,
+        "both": (found == BOTH) | (found == APART) & (frame["wrong"] == ""),
         "guessed": frame["guessed"],
     }
     counted = frame[KEYS].assign(
@@ -70,9 +70,14 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def chart(rows: pd.DataFrame, names: Sequence[str] = ("unwound", "part")) -> Drawing:
-    """A panel per ISA with a bar per way of unwinding and part of the call: the share of its instructions."""
-    return stacked_bars("share", bars=tuple(names), stack="part")(rows)
+def chart(rows: pd.DataFrame, *names: str) -> Drawing:
+    """A panel per ISA with a bar per part of the hook and way of unwinding, and what else `names` names in front of that: the
+    share of its instructions."""
+    data = rows[rows["part"] != "function"]
+    bars = data[[*names, "unwound"]].agg(" ".join, axis="columns") + ", " + data["part"]
+    drawn = data.assign(bar=bars)
+    drawn.attrs["units"] = UNITS
+    return stacked_bars("share", bars=("bar",), stack="part")(drawn)
 
 
 def of(rows: pd.DataFrame, column: str = "both") -> str:
