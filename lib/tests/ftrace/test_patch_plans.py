@@ -318,8 +318,11 @@ def test_the_model_can_tell(monkeypatch):
         remove(self, ops, others)
         self.put("IPMODIFY", had)
 
-    def shares(self, direct, ipmodify=False, check=Record.check):
-        check(self, False, ipmodify and not self.has("DIRECT"))
+    def shares(self, direct, ipmodify=False, shares=False, check=Record.check):
+        check(self, direct, ipmodify, True)
+
+    def does_not_ask(self, ops):
+        return []
 
     def forgets_the_jump(self, ops, create=BpfTrampolines.create):
         steps = create(self, ops)
@@ -339,6 +342,7 @@ def test_the_model_can_tell(monkeypatch):
         (slowpath.SlowPath, "register", wrong_order, two),
         (Record, "remove", keeps_ipmodify, [Ops(filter=one), patched("args", one)]),
         (Record, "check", shares, [Direct(filter=one), patched("args", one)]),
+        (slowpath.SlowPath, "_sharing", does_not_ask, [Bpf(fexit=1, filter=one), patched("args", one)]),
         (BpfTrampolines, "create", forgets_the_jump, [Bpf(fexit=1, filter=one)]),
         (SavingOps, "create", never_assisted, [Ops(save="live", recursion=True, filter=one)]),
     ]

@@ -79,6 +79,16 @@ class Facts:
         return self.isa == "x86_64" and self.version >= (6, 19)
 
     @property
+    def shares(self) -> bool:
+        """A direct call with an ops_func shares a function with an ops that changes the ip (53cd885bc5c3)."""
+        return self.version >= (6, 0)
+
+    @property
+    def makes_sharing_callers(self) -> bool:
+        """The JIT makes BPF trampolines that call the function, as it is now, when they share."""
+        return self.isa != "riscv64"
+
+    @property
     def can_go_elsewhere(self) -> bool:
         """Not out of riscv64's 16-byte site, which takes the return address off the stack behind the call."""
         return self.isa != "riscv64" or self.version > (6, 2)
@@ -101,6 +111,7 @@ class Tracer:
     goes_to: str = ""  # where its callback sends calls
     programs: int = 0
     jumped: bool = False
+    calls: bool = False  # its trampoline calls the function
     real: object = None
 
     @property
@@ -149,7 +160,8 @@ class Model:
             if isinstance(request, Bpf):
                 calls_function = request.fexit + request.fmod_ret > 0
                 programs = request.fentry + request.fexit + request.fmod_ret
-                return Tracer(wanted, wanted, notrace, flags, MADE, programs=programs, jumped=self.facts.jumps and calls_function)
+                jumped = self.facts.jumps and calls_function
+                return Tracer(wanted, wanted, notrace, flags, MADE, programs=programs, jumped=jumped, calls=calls_function)
             where = "far" if request.far else "near"
             return Tracer(wanted, wanted, notrace, flags, f"lab_direct_{where}")
         flags = FL_ENABLED
@@ -159,11 +171,18 @@ class Model:
         names = {"func": request.callback, "save": request.save, "goes_to": request.go_to}
         return Tracer((wanted or every) - notrace, wanted, notrace, flags, None, **names)
 
+    def meeting(self, t: Tracer) -> list[Tracer]:
+        """The direct calls that come to share a function with an ops that changes the ip by registering this one."""
+        pairs = [(t, o) for f in t.functions for o in self.wanting(f)]
+        pairs += [(b, a) for a, b in pairs]
+        return [a for a, b in pairs if a.direct and b.flags & FL_IPMODIFY]
+
     def refusal(self, t: Tracer) -> str | None:
         """Why a registration must not work, as a pattern for the message, which need name only one of several reasons."""
         flags = {n for f in t.functions for n in self.entries[f].flags}
         others = {o for f in t.functions for o in self.wanting(f)}
         ipmodify = bool(t.flags & FL_IPMODIFY)
+        meeting = self.meeting(t)
         reasons = {
             "no direct calls": t.direct and not self.facts.direct,
             "made for one function": t.direct == MADE and len(t.functions) != 1,
@@ -172,13 +191,16 @@ class Model:
             "lets only an ops with save='regs' change the ip": ipmodify and t.save == "args" and not self.facts.args,
             "a direct call already": t.direct and "DIRECT" in flags,
             "changes the ip of": ipmodify and "IPMODIFY" in flags,
-            "both a direct call and": (ipmodify and "DIRECT" in flags) or (t.direct and "IPMODIFY" in flags),
+            "both a direct call and": any(d.direct != MADE or not self.facts.shares for d in meeting),
+            "cannot share it": any(d.calls and not self.facts.makes_sharing_callers for d in meeting),
             "must be alone": others and (t.changes_stack or any(o.changes_stack for o in others)),
             "room for 128": len(self.tracers) == POOL_SIZE,
         }
         return "|".join(reason for reason, applies in reasons.items() if applies) or None
 
     def register(self, t: Tracer) -> None:
+        for d in self.meeting(t):
+            d.jumped = False  # it is called from now on, and looks where from
         self.tracers.insert(0, t)
         for f in t.functions:
             e = self.entries[f]

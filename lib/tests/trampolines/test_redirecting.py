@@ -3,7 +3,7 @@
 import pytest
 
 from support import abi, abi_calls, abi_places
-from tramplab import Direct, Kernel, Ops, StepLimit, TramplabError
+from tramplab import Bpf, Direct, Kernel, Ops, StepLimit, TramplabError
 from tramplab.analyse.returnstack import replay
 from tramplab.isa import ISAS
 from tramplab.studies.variants.patched_calls import CALLS, passed, result
@@ -183,13 +183,23 @@ def record_flags(record) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("isa", "release"), [("x86_64", "v5.17"), ("x86_64", "v7.2"), ("arm64", "v6.4"), ("riscv64", "v6.16")]
 )
-def test_a_direct_call_does_not_share_with_it(isa, release):
+def test_a_direct_call_that_is_not_asked_does_not_share_with_it(isa, release):
     k = Kernel(isa, release)
     f = k.function("two_args")
     for first, second in ((patch("two_args"), Direct()), (Direct(), patch("two_args"))):
         with k.attached(f, first), pytest.raises(TramplabError, match="two_args cannot have both a direct call and"):
             k.attach(f, second)
         assert not k.slowpath.ops and not record_flags(k.slowpath.records["two_args"])
+
+
+@pytest.mark.parametrize(("release", "overrides"), [("v5.17", {}), ("v5.19", {}), ("v6.1", {"direct_shares": False})])
+def test_up_to_v5_19_not_even_bpf_is_asked(release, overrides):
+    k = Kernel("x86_64", release, **overrides)
+    f = k.function("two_args")
+    for first, second in ((patch("two_args"), Bpf(fentry=1)), (Bpf(fentry=1), patch("two_args"))):
+        with k.attached(f, first), pytest.raises(TramplabError, match=r"cannot have both .* \(-EBUSY\), unless .* since v6.0"):
+            k.attach(f, second)
+        assert not k.slowpath.ops
 
 
 @every_isa

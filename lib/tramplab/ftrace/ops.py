@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import unknown
+from .steps import Step
 
 FL_ENABLED = 1 << 0
 FL_DYNAMIC = 1 << 1
@@ -37,6 +38,16 @@ class Generated:
     name: str
 
 
+@dataclass(frozen=True)
+class Agreed:
+    """How a direct call shares a function with an ops that changes the ip: the steps before that ops is there; those that give
+    back what nobody uses then; and what takes it all back, as if nobody had asked."""
+
+    steps: list[Step] = field(default_factory=list)
+    frees: list[Step] = field(default_factory=list)
+    undo: Callable[[], None] = lambda: None
+
+
 @dataclass(eq=False)
 class Registered:
     """An ops as the slow path holds it. What its kind decides is filled in by its maker, see ftrace/maker.py.
@@ -47,8 +58,10 @@ class Registered:
     ops. direct: target of its direct call, 0 if none; from v6.19 x86-64 marks one that is to be jumped to by an odd address.
     alone: why it must be the only one on its functions, "" if it need not. must_reach: what is wrong where a site does not
     reach it by itself, "" if that is no matter; {} in both stands for the function. generated: code that was made for it.
-    structs: addresses of what that code works with, and their names. index: its place in the guest's pool, and address: that
-    of its struct ftrace_ops; both are given to it when it is registered.
+    structs: addresses of what that code works with, and their names. ops_func: for a direct call whose owner can share a
+    function with an ops that changes the ip, what the owner does about it, as struct ftrace_ops has it since v6.0; it may
+    raise TramplabError, and nothing has changed then. shared: has it done so? index: its place in the guest's pool, and
+    address: that of its struct ftrace_ops; both are given to it when it is registered.
     """
 
     request: Any
@@ -63,6 +76,8 @@ class Registered:
     must_reach: str = ""
     generated: tuple[Generated, ...] = ()
     structs: Mapping[int, str] = field(default_factory=dict)
+    ops_func: Callable[[Registered], Agreed] | None = None
+    shared: bool = False
     index: int = -1
     address: int = 0
 

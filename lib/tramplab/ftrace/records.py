@@ -65,30 +65,29 @@ class Record:
         """The flags that are set, highest bit first."""
         return tuple(n for n in BITS if BITS[n] >= self.counter_bits and self.has(n))
 
-    def check(self, direct: bool, ipmodify: bool = False) -> None:
+    def check(self, direct: bool, ipmodify: bool = False, shares: bool = False) -> None:
         """Raise TramplabError if one more ops cannot be counted, or a second direct call or change of the ip is asked for.
 
-        Only one ops may change where a function goes on (IPMODIFY, commit f8b8be8a310a: -EBUSY), and a direct call may not
-        share with it unless its owner knows how to (commit 53cd885bc5c3; up to v5.19 direct calls had the flag themselves).
-        The lab's direct calls do not know how to.
+        Only one ops may change where a function goes on (IPMODIFY, commit f8b8be8a310a: -EBUSY). A direct call shares with it
+        if its owner knows how to, which `shares` says (commit 53cd885bc5c3; up to v5.19 direct calls had the flag themselves).
         """
         if ipmodify and self.has("IPMODIFY"):
             raise TramplabError(
                 f"an ops changes the ip of {self.site.function} already; only one may (-EBUSY): detach it first."
             )
-        if (ipmodify and self.has("DIRECT")) or (direct and self.has("IPMODIFY")):
+        if not shares and ((ipmodify and self.has("DIRECT")) or (direct and self.has("IPMODIFY"))):
             raise TramplabError(
-                f"{self.site.function} cannot have both a direct call and an ops that changes the ip (-EBUSY): detach the "
-                "one first."
+                f"{self.site.function} cannot have both a direct call and an ops that changes the ip (-EBUSY), unless the direct "
+                "call has an ops_func, as BPF's have since v6.0: detach the one first."
             )
         if self.count == (1 << self.counter_bits) - 1:
             raise TramplabError(f"{self.site.function}: the record's counter of {self.counter_bits} bits is full.")
         if direct and self.has("DIRECT"):
             raise TramplabError(f"{self.site.function} has a direct call already; a function can have one.")
 
-    def add(self, ops: Registered) -> None:
-        """One more ops wants this function."""
-        self.check(ops.is_direct, ops.ipmodify)
+    def add(self, ops: Registered, shares: bool = False) -> None:
+        """One more ops wants this function; shares: see check()."""
+        self.check(ops.is_direct, ops.ipmodify, shares)
         self.flags += 1
         if ops.ipmodify:
             self.put("IPMODIFY", True)

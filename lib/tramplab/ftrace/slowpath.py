@@ -14,7 +14,7 @@ from ..errors import TramplabError
 from . import arch
 from .layout import Heap, OpsMemory, hash_table
 from .maker import Maker, maker_of
-from .ops import FL_DYNAMIC, FL_RCU, Registered, Request, selected
+from .ops import FL_DYNAMIC, FL_RCU, Agreed, Registered, Request, selected
 from .records import IGNORE, MAKE_NOP, Record
 from .releases import Features
 from .site import Site
@@ -57,18 +57,24 @@ class SlowPath:
         ops = maker.make(request, functions)
         self._check(ops)
         ops.index, ops.address = self.memory.claim()
+        agreed: list[Agreed] = []
         try:
-            steps = self._allocate(ops, maker)
+            for direct in self._sharing(ops):
+                agreed.append(self._agree(direct))
+            steps = [s for a in agreed for s in a.steps] + self._allocate(ops, maker)
             self.ops.insert(0, ops)
             table, old = self._direct_table()
         except TramplabError:
             self.ops = [o for o in self.ops if o is not ops]
+            for a in agreed:
+                a.undo()
             self._give_back(ops, maker)
             raise
         steps += table
+        old = [*(s for a in agreed for s in a.frees), *old]
         steps.append(word(self.image.address("ftrace_ops_list"), ops.address, "the ops joins the list"))
         for f in functions:
-            self.records[f].add(ops)
+            self.records[f].add(ops, self._may_share(ops, f))
         return ops, steps + self._update(functions) + self._behind(old)
 
     def unregister(self, ops: Registered) -> list[Step]:
@@ -118,11 +124,34 @@ class SlowPath:
     def _check(self, ops: Registered) -> None:
         """Raise TramplabError if what is registered on its functions already is in the way."""
         for f in ops.functions:
-            self.records[f].check(ops.is_direct, ops.ipmodify)
+            self.records[f].check(ops.is_direct, ops.ipmodify, self._may_share(ops, f))
             others = self.wanting(f)
             lonely = [o.alone for o in (ops, *others) if o.alone]
             if others and lonely:
                 raise TramplabError(lonely[0].format(f))
+
+    def _may_share(self, ops: Registered, function: str) -> bool:
+        """Has every direct call that wants a function, this ops included, an ops_func, in a release that asks it?"""
+        directs = [o for o in {ops, *self.wanting(function)} if o.is_direct]
+        return bool(self.features["direct_shares"]) and all(o.ops_func for o in directs)
+
+    def _sharing(self, ops: Registered) -> list[Registered]:
+        """The direct calls that come to share a function with an ops that changes the ip, now that this one comes."""
+        found: dict[Registered, None] = {}
+        for f in ops.functions:
+            there = [ops, *self.wanting(f)]
+            if any(o.ipmodify for o in there):
+                found.update(dict.fromkeys(o for o in there if o.is_direct and not o.shared))
+        return list(found)
+
+    def _agree(self, direct: Registered) -> Agreed:
+        """Ask its owner; where its target is in its ops, and has changed, that is written there."""
+        before = direct.direct
+        agreed = direct.ops_func(direct) if direct.ops_func else Agreed()
+        if before and direct.direct != before and self.features["direct_in_ops"]:
+            at = direct.address + self.image.struct("ftrace_ops").fields["direct_call"].offset
+            agreed.steps.append(word(at, direct.direct, "the direct call's new target"))
+        return agreed
 
     def _allocate(self, ops: Registered, maker: Maker) -> list[Step]:
         """Make everything that an ops owns: its trampoline, hashes and struct."""

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .code import Address, Item, Jump, Text, require_reach
-from .plan import TrampolinePlan
+from .plan import Sharing, TrampolinePlan
 
 FIRST, SECOND, THIRD = "x0", "x1", "x2"
+SHARING = Sharing.AS_IT_IS
 _JUMPS = {"x0 is zero": 0xB4000000, "x10 is not zero": 0xB500000A}  # cbz x0, cbnz x10
 _BLR_X10 = struct.pack("<I", 0xD63F0140)
 _RECORD = 16

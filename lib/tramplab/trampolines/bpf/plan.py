@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from ..arguments import Place
+
+
+class Sharing(Enum):
+    """How a trampoline that calls the function gets along with an ops that changes where the function goes on."""
+
+    AS_IT_IS = "it calls where the way back of the site's call leads, and that is where the ops sends calls"
+    MADE_ANEW = "it is made anew, to call where that way back leads (BPF_TRAMP_F_ORIG_STACK)"
+    REFUSED = "no kernel's JIT makes such a one (-ENOTSUPP)"
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,8 @@ class TrampolinePlan:
     words: the place of each argument word. fentry, fmod_ret, fexit: programs, in order. guards: None for programs that are
     called bare, with nothing but the array of arguments. image: address of its struct bpf_tramp_image. body: the function's
     first byte past the site. run_ctx: size of the programs' context in bytes; cookie_at: offset of the cookie in it.
-    jumped: entered by a jump, not by a call. landing_pad: starts with the ISA's landing pad.
+    jumped: entered by a jump, not by a call. landing_pad: starts with the ISA's landing pad. through_way_back: calls where the
+    way back of the site's call leads, not the body; only ISAs whose trampolines are made anew for that ask (see Sharing).
     """
 
     words: tuple[Place, ...]
@@ -47,6 +57,7 @@ class TrampolinePlan:
     cookie_at: int
     jumped: bool = False
     landing_pad: bool = False
+    through_way_back: bool = False
 
     @property
     def calls_function(self) -> bool:

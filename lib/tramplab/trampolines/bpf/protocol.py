@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from .code import Branches, Item
-from .plan import TrampolinePlan
+from .plan import Sharing, TrampolinePlan
 
 
 class BpfArch(Branches, Protocol):
@@ -23,6 +23,10 @@ class BpfArch(Branches, Protocol):
     @property
     def THIRD(self) -> str:
         """Of its third."""
+
+    @property
+    def SHARING(self) -> Sharing:
+        """What becomes of a trampoline that calls the function, when an ops that changes the ip comes."""
 
     def frame(self, plan: TrampolinePlan) -> Any:
         """The layout for a plan."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from ...isa.riscv64 import CALL_RA, auipc, split_offset
 from .code import Address, Call, Item, Jump, Text, require_reach
-from .plan import TrampolinePlan
+from .plan import Sharing, TrampolinePlan
 
 FIRST, SECOND, THIRD = "a0", "a1", "a2"
+SHARING = Sharing.REFUSED
 _A0 = 10
 _BRANCHES = {"a0 is zero": (0, 10), "t1 is not zero": (1, 6)}  # funct3 of BEQ and BNE, and rs1; rs2 is x0
 _OUTER = 16

@@ -6,7 +6,7 @@ import itertools
 
 from ...errors import TramplabError
 from ...ftrace.layout import fields
-from ...ftrace.ops import Generated, Registered, Request
+from ...ftrace.ops import Agreed, Generated, Registered, Request
 from ...ftrace.site import Site
 from ...ftrace.steps import Free, Step, block, text
 from ..arguments import words
@@ -14,7 +14,7 @@ from ..direct import check_direct, registered
 from ..ground import Ground
 from . import arm64, riscv64, x86_64
 from .code import lay_out, size_of
-from .plan import BpfProgram, Guards, TrampolinePlan
+from .plan import BpfProgram, Guards, Sharing, TrampolinePlan
 from .protocol import BpfArch
 from .request import Bpf
 from .shape import items
@@ -66,8 +66,10 @@ class BpfTrampolines:
         require(self._image.prototypes[functions[0]])
 
     def make(self, request: Request, functions: tuple[str, ...]) -> Registered:
-        """A direct call whose target is to be made."""
-        return registered(self._ground, request, functions)
+        """A direct call whose target is to be made; its owner shares."""
+        ops = registered(self._ground, request, functions)
+        ops.ops_func = self._share
+        return ops
 
     def create(self, ops: Registered) -> list[Step]:
         """The steps that make an ops' programs and trampoline; sets its direct call."""
@@ -77,7 +79,7 @@ class BpfTrampolines:
         try:
             for size in self._sizes(request):
                 blocks.append(self._ground.heap.take(size))
-            plan = self._plan(request, site, blocks)
+            plan = self._plan(ops, site, blocks)
             base, data = self._code(plan, request, site)
         except TramplabError:
             for at in blocks:
@@ -100,6 +102,42 @@ class BpfTrampolines:
         return steps + [Free(self._ground.modules, made.address, "the BPF trampoline") for made in ops.generated]
 
     # inside
+
+    def _share(self, ops: Registered) -> Agreed:
+        """Stands for bpf_tramp_ftrace_ops_func(): a trampoline that goes on to the function goes where the ops that changes the
+        ip sends it anyway; one that calls the function does what its ISA's JIT has for that. When that ops leaves, the kernel
+        may make the trampoline anew once more; the lab leaves it, and it calls the same function by another instruction.
+        """
+        how = _MODULES[self._image.isa.name].SHARING
+        request, function = ops.request, ops.functions[0]
+        before = ops.direct, ops.generated, ops.shared
+        if request.calls_function and how is Sharing.REFUSED:
+            raise TramplabError(
+                f"a BPF trampoline that calls {function} cannot share it with an ops that changes the ip on "
+                f"{self._image.isa.name}: {how.value}; detach the one first."
+            )
+        ops.shared = True
+        if not ops.generated or not request.calls_function or how is Sharing.AS_IT_IS:
+            return Agreed(undo=lambda: self._go_back(ops, before))
+        plan = self._plan(ops, self._ground.sites[function], list(ops.structs))
+        try:
+            base, data = self._code(plan, request, self._ground.sites[function])
+        except TramplabError:
+            ops.shared = False
+            raise
+        ops.direct, ops.generated = base, (Generated(base, len(data), "bpf_trampoline"),)
+        return Agreed(
+            [text(base, data, f"the BPF trampoline of {function}, made anew to call where the ip leads")],
+            [Free(self._ground.modules, made.address, "the BPF trampoline that was there") for made in before[1]],
+            lambda: self._go_back(ops, before),
+        )
+
+    def _go_back(self, ops: Registered, before: tuple[int, tuple[Generated, ...], bool]) -> None:
+        """As it was before it shared; what was made for that is given back."""
+        for made in ops.generated:
+            if made not in before[1]:
+                self._ground.modules.give(made.address)
+        ops.direct, ops.generated, ops.shared = before
 
     def _sizes(self, request: Bpf) -> list[int]:
         """Bytes of the image, then of each program."""
@@ -131,7 +169,8 @@ class BpfTrampolines:
             steps.append(block(at, fields(self._image, "bpf_prog", {"active": counter}), "a BPF program"))
         return steps
 
-    def _plan(self, request: Bpf, site: Site, structs: list[int]) -> TrampolinePlan:
+    def _plan(self, ops: Registered, site: Site, structs: list[int]) -> TrampolinePlan:
+        request = ops.request
         address, run_ctx = self._image.address, self._image.struct("bpf_tramp_run_ctx")
         code, cookies = address(request.target), itertools.count(1)
         programs = [BpfProgram(code, at, next(cookies)) for at in structs[1:]]
@@ -152,6 +191,7 @@ class BpfTrampolines:
             body=site.body,
             run_ctx=run_ctx.size,
             cookie_at=run_ctx.fields["bpf_cookie"].offset,
-            jumped=bool(self._ground.features["direct_jmp"]) and request.calls_function,
+            jumped=bool(self._ground.features["direct_jmp"]) and request.calls_function and not ops.shared,
             landing_pad=bool(self._ground.features["ibt"]),
+            through_way_back=ops.shared,
         )

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from ...isa.x86_64 import CALL, ENDBR64
 from .code import Address, Call, Item, Jump, Raw, Text, require_reach
-from .plan import TrampolinePlan
+from .plan import Sharing, TrampolinePlan
 
 FIRST, SECOND, THIRD = "rdi", "rsi", "rdx"
+SHARING = Sharing.MADE_ANEW
 _MOVABS = {"rdi": b"\x48\xbf"}
 _JCC = {"rax is zero": b"\x48\x85\xc0\x0f\x84", "not equal": b"\x0f\x85"}  # test rax, rax; je / jne
 _JCC_REACH = (-(1 << 31), (1 << 31) - 1)
@@ -132,12 +133,15 @@ def unless_zero(f: Frame, label: str) -> Iterator[Item]:
 
 
 def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
-    """The function with its arguments, then room for a jump past the fexit programs."""
+    """The function with its arguments, or what the way back leads to, then room for a jump past the fexit programs."""
     yield from _arguments(plan, f)
     for i, place in enumerate(plan.words):
         if isinstance(place, int):
             yield Text(f"mov rax, [rbp - {f.context - 8 * i}]\nmov [rsp + {8 * place}], rax")
-    yield Call(plan.body)
+    if plan.through_way_back:
+        yield Text("mov rax, [rbp + 8]\ncall rax")
+    else:
+        yield Call(plan.body)
     yield keep_result(f)
     yield Text("nop dword ptr [rax + rax]")
 
