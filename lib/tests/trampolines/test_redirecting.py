@@ -114,9 +114,9 @@ def test_beside_another_ops_the_common_trampoline_serves(isa, save):
 
 
 @every_isa
-@pytest.mark.parametrize("callback", ["lab_kprobe", "lab_kprobe_argument", "lab_kprobe_register"])
-def test_a_kprobe_leaves_the_ip_as_it_was(isa, callback):
-    """Under every save set, and beside live patching: the probe changes nothing, whatever its handler reads."""
+@pytest.mark.parametrize("callback", ["lab_consumer", "lab_consumer_argument", "lab_consumer_register"])
+def test_a_consumer_of_registers_leaves_the_ip_as_it_was(isa, callback):
+    """Under every save set, and beside live patching: it changes nothing, whatever it reads."""
     k = Kernel(isa)
     for save in ("live", "clobbered", *sets(k)):
         with k.attached(k.function("two_args"), Ops(save=save, callback=callback)):

@@ -76,48 +76,49 @@ void lab_call_instead(unsigned long ip, unsigned long parent_ip, struct ftrace_o
 }
 
 /*
- * A kprobe on a patch site, after kprobe_ftrace_handler(), less its guard and the search for the probe: the handler sees ip
- * as a breakpoint would have left it, and afterwards ip is what it was. What else is read is the handler's choice.
+ * A consumer of registers: it sees ip as a breakpoint would have left it, and afterwards ip is what it was, which is what a
+ * kprobe on a patch site does to ip. It is no kprobe: there is no guard, no search for one, and no full pt_regs is promised.
+ * What else is read is its own choice: nothing, the first argument, or a register that carries none.
  */
 unsigned long lab_probed;
 
-static inline void lab_kprobe_begin(unsigned long ip, struct ftrace_regs *fregs)
+static inline void lab_consumer_begin(unsigned long ip, struct ftrace_regs *fregs)
 {
 	ftrace_regs_set_instruction_pointer(fregs, ip + LAB_BREAKPOINT_SIZE);
 	barrier();
 }
 
-static inline void lab_kprobe_end(unsigned long resume, struct ftrace_regs *fregs)
+static inline void lab_consumer_end(unsigned long resume, struct ftrace_regs *fregs)
 {
 	barrier();
 	ftrace_regs_set_instruction_pointer(fregs, resume);
 }
 
-void lab_kprobe(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+void lab_consumer(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
 {
 	unsigned long resume = ftrace_regs_get_instruction_pointer(fregs);
 
-	lab_kprobe_begin(ip, fregs);
+	lab_consumer_begin(ip, fregs);
 	((struct lab_private *)op->private)->hits += 1;
-	lab_kprobe_end(resume, fregs);
+	lab_consumer_end(resume, fregs);
 }
 
-void lab_kprobe_argument(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+void lab_consumer_argument(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
 {
 	unsigned long resume = ftrace_regs_get_instruction_pointer(fregs);
 
-	lab_kprobe_begin(ip, fregs);
+	lab_consumer_begin(ip, fregs);
 	((struct lab_private *)op->private)->hits += 1;
 	lab_probed = ftrace_regs_get_argument(fregs, 0);
-	lab_kprobe_end(resume, fregs);
+	lab_consumer_end(resume, fregs);
 }
 
-void lab_kprobe_register(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+void lab_consumer_register(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
 {
 	unsigned long resume = ftrace_regs_get_instruction_pointer(fregs);
 
-	lab_kprobe_begin(ip, fregs);
+	lab_consumer_begin(ip, fregs);
 	((struct lab_private *)op->private)->hits += 1;
 	lab_probed = lab_kept_register(fregs);
-	lab_kprobe_end(resume, fregs);
+	lab_consumer_end(resume, fregs);
 }

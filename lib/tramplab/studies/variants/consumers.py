@@ -1,4 +1,8 @@
-"""Which of what a trampoline saves do live patching and kprobes read, and what is the least that serves them?"""
+"""Which of what a trampoline saves do live patching and consumers of registers read, and what is the least that serves them?
+
+A consumer of registers stands where a kprobe on a patch site would: it moves ip and puts it back, and reads what it likes. It is
+no kprobe, see lab_consumer() in guest/consumers/callbacks.c.
+"""
 
 from __future__ import annotations
 
@@ -16,38 +20,43 @@ from ...lab.run import Run
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, marked
+from ...trampolines.bpf import Bpf
 from ...trampolines.plain import Ops
 from ..once import once
 
 NAME = "consumers"
-TITLE = "What live patching and kprobes need of a trampoline"
-#: Save set -> what it is called here. "args" is the kernel's own trampoline.
-SETS = {"live": "live", "ip": "ip", "args": "args", "own-regs": "all"}
+TITLE = "What live patching and consumers of registers need of a trampoline"
+#: Save set -> what it is called here; first the kernels' own, of which "regs" is x86-64's alone in the newest release.
+SETS = {"args": "args", "regs": "regs", "live": "live", "ip": "ip", "own-regs": "all"}
+REAL = ("args", "regs")
 FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
 #: Per ISA, a register that no function takes and every function keeps; and what the caller has in it.
 KEPT, MARK = {"x86_64": "rbx", "arm64": "x19", "riscv64": "s1"}, 0x5EED_0000_1234_5678
 WORD = 8
-UNITS: dict[str, str] = {}
+UNITS = {"added": "insns", "saved": "words"}
 
 
 @dataclass(frozen=True)
 class Consumer:
-    """Who is called: its callback; which guest word it writes what it read to, and what that must be ("" and None: none).
+    """Who is called: its callback; the same in words; which guest word it writes what it read to, and what that must be ("" and
+    None: none).
 
     go_to: the function that calls go on in, for live patching.
     """
 
     callback: str
+    words: str
     go_to: str = ""
     wrote: str = ""
     wanted: int | None = None
 
 
 CONSUMERS = {
-    "live patching": Consumer("lab_livepatch", go_to=f"new_{FUNCTION}"),
-    "kprobe, counts": Consumer("lab_kprobe"),
-    "kprobe, argument": Consumer("lab_kprobe_argument", wrote="lab_probed", wanted=ARGUMENTS[0]),
-    "kprobe, register": Consumer("lab_kprobe_register", wrote="lab_probed", wanted=MARK),
+    "live patching": Consumer("lab_livepatch", "live patching", go_to=f"new_{FUNCTION}"),
+    "consumer, counts": Consumer("lab_consumer", "a consumer of registers that counts"),
+    "consumer, argument": Consumer("lab_consumer_argument", "one that reads an argument", wrote="lab_probed", wanted=ARGUMENTS[0]),
+    "consumer, register": Consumer("lab_consumer_register", "one that reads another register", wrote="lab_probed", wanted=MARK),
 }
 
 
@@ -55,42 +64,63 @@ CONSUMERS = {
 def rows() -> pd.DataFrame:
     """One row per ISA, consumer and save set: one call of a three-argument function in the newest release.
 
-    Columns: isa, consumer, save (a name of SETS), served (does the consumer do what it should, and the call give the right
-    result?), instructions (around the function), saved (words that the trampoline writes to its frame before the callback),
-    read and wrote (words of the frame that the callback loads and stores), names (of those, in the order of the frame).
-    Without `served` by being refused, the other columns are empty.
+    Columns: isa, consumer, save (a name of SETS), hypothetical (no kernel has the save set), served (does the consumer do what
+    it should, and the call give the right result?), generated (would a trampoline generated for BPF serve it: a program that
+    changes nothing, and is shown the arguments?), added (instructions, the functions left out, less those of the unhooked call),
+    saved (words that the trampoline writes to its frame before the callback), read and wrote (words of the frame that the
+    callback loads and stores), names (of those, in the order of the frame). Where a set is refused, because the release has not
+    got it or it cannot do what the consumer asks, `served` is false and what is counted is empty.
     """
     out = []
     for isa in ISAS.values():
         kernel = Kernel(isa.name, meter=RECORD)
-        plain = kernel.call(FUNCTION, *ARGUMENTS).value
+        idle = kernel.call(FUNCTION, *ARGUMENTS)
         start, stack = kernel.passed(ARGUMENTS, {})
         patched = kernel.machine.call(kernel.image.address(f"new_{FUNCTION}"), start, stack).registers[isa.returns[0]]
         for name, consumer in CONSUMERS.items():
+            wanted = patched if consumer.go_to else idle.value
+            generated = _generated(kernel, consumer, wanted)
             for save, called in SETS.items():
-                head = {"isa": isa.name, "consumer": name, "save": called}
-                out.append(head | _call(kernel, consumer, save, patched if consumer.go_to else plain))
-    counts = ("instructions", "saved", "read", "wrote")
+                head = {"isa": isa.name, "consumer": name, "save": called, "hypothetical": called not in REAL}
+                out.append({**head, "generated": generated, **_call(kernel, consumer, save, wanted, _outside(idle))})
+    counts = ("added", "saved", "read", "wrote")
     frame = pd.DataFrame(out).astype(dict.fromkeys(counts, "Int64"))
     frame["names"] = frame["names"].fillna("")
     frame.attrs["units"] = UNITS
     return frame
 
 
-def _call(kernel: Kernel, consumer: Consumer, save: str, result: int) -> dict[str, object]:
-    isa, image, machine = kernel.isa, kernel.image, kernel.machine
-    try:
-        request = Ops(save=save, callback=consumer.callback, go_to=consumer.go_to)
-    except TramplabError:  # this save set does not let it change the ip
-        return {"served": False}
+def _outside(run: Run) -> int:
+    """The instructions of a call, the functions left out."""
+    return run.counts.total.instructions - run.counts.by_component["function"].instructions
+
+
+def _generated(kernel: Kernel, consumer: Consumer, result: int) -> bool:
+    """Does a generated trampoline give the consumer what it asks for: does the call end as it should, and is the register that
+    it wants among the words that the program is shown?"""
+    image, machine = kernel.image, kernel.machine
+    seen, words = image.address("lab_bpf_seen"), image.struct("lab_bpf_seen").fields["words"]
+    machine.write_u64(image.address("lab_bpf_seen_count"), 0)
+    with kernel.attached(kernel.function(FUNCTION), Bpf(fentry=1, observe=True)):
+        run = kernel.call(FUNCTION, *ARGUMENTS, registers={KEPT[kernel.isa.name]: MARK})
+    shown = [machine.read_u64(seen + words.offset + WORD * n) for n in range(len(ARGUMENTS))]
+    ran = machine.read_u64(image.address("lab_bpf_seen_count")) == 1
+    return ran and run.value == result and (consumer.wanted is None or consumer.wanted in shown)
+
+
+def _call(kernel: Kernel, consumer: Consumer, save: str, result: int, idle: int) -> dict[str, object]:
+    image, machine = kernel.image, kernel.machine
     if consumer.wrote:
         machine.write_u64(image.address(consumer.wrote), 0)
-    with kernel.attached(kernel.function(FUNCTION), request):
-        run = kernel.call(FUNCTION, *ARGUMENTS, registers={KEPT[isa.name]: MARK})
+    try:
+        request = Ops(save=save, callback=consumer.callback, go_to=consumer.go_to)
+        with kernel.attached(kernel.function(FUNCTION), request):
+            run = kernel.call(FUNCTION, *ARGUMENTS, registers={KEPT[kernel.isa.name]: MARK})
+    except TramplabError:  # this save set does not let it change the ip, or the release has not got it
+        return {"served": False}
     told = machine.read_u64(image.address(consumer.wrote)) if consumer.wrote else None
     served = run.value == result and run.hits == (1,) and told == consumer.wanted
-    total = run.counts.total - run.counts.by_component["function"]
-    return {"served": served, "instructions": total.instructions, **_frame(kernel, run)}
+    return {"served": served, "added": _outside(run) - idle, **_frame(kernel, run)}
 
 
 def _frame(kernel: Kernel, run: Run) -> dict[str, object]:
@@ -125,33 +155,36 @@ def _slot(kernel: Kernel, offset: int) -> str:
 
 
 def least(frame: pd.DataFrame) -> pd.DataFrame:
-    """One row per ISA and consumer: the smallest save set that serves it, its instructions, and those with all registers."""
+    """One row per ISA and consumer: the smallest save set that serves it, what it adds, and what all registers add."""
     out = []
     for (isa, consumer), part in frame[frame["served"]].groupby(["isa", "consumer"], sort=False):
-        best = part.loc[part["instructions"].idxmin()]
+        best = part.loc[part["added"].idxmin()]
         every = part.set_index("save").loc["all"]
-        row = {"isa": isa, "consumer": consumer, "save": best["save"], "instructions": int(best["instructions"])}
-        uses = {"all": int(every["instructions"]), "saved": int(every["saved"]), "read": int(every["read"])}
-        out.append(row | uses | {"wrote": int(every["wrote"]), "names": every["names"]})
+        row = {"isa": isa, "consumer": consumer, "save": best["save"], "hypothetical": best["hypothetical"]}
+        row |= {"added": int(best["added"]), "all": int(every["added"]), "generated": bool(best["generated"])}
+        uses = {"saved": int(every["saved"]), "read": int(every["read"]), "wrote": int(every["wrote"])}
+        out.append(row | uses | {"names": every["names"]})
     return pd.DataFrame(out)
 
 
 def served(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows, without a number of instructions where the consumer is not served."""
-    out = frame.assign(instructions=frame["instructions"].where(frame["served"]).astype(float))
+    """The rows as readers see them: save sets that no kernel has are marked, and nothing is added where none is served."""
+    named = [marked(r.save, r.hypothetical) for r in frame.itertuples()]
+    out = frame.assign(save=named, instructions=frame["added"].where(frame["served"]).astype(float))
     out.attrs["units"] = UNITS
     return out
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """Per ISA and consumer: instructions around a call with each set that serves it; of the frame with all registers, words
-    written by the trampoline, and which the callback reads or writes."""
-    wide = served(frame).pivot(index=["isa", "consumer"], columns="save", values="instructions")
-    wide = wide[list(SETS.values())].astype("Int64")
-    every = frame[frame["save"] == "all"].set_index(["isa", "consumer"])[["saved", "names"]]
-    out = wide.join(every).reindex(every.index).reset_index().rename(columns={"names": "used"})
+    """Per ISA and consumer: instructions added with each set that serves it; does a trampoline generated for BPF serve it; words
+    of the frame with all registers that the callback reads or writes."""
+    marks = served(frame)
+    sets = list(dict.fromkeys(marks["save"]))
+    wide = marks.pivot(index=["isa", "consumer"], columns="save", values="instructions")[sets].astype("Int64")
+    every = frame[frame["save"] == "all"].set_index(["isa", "consumer"])[["generated", "names"]]
+    out = wide.join(every).reindex(every.index).reset_index().rename(columns={"generated": "BPF", "names": "uses"})
     out.columns.name = None
-    out.attrs["units"] = dict.fromkeys(SETS.values(), "insns") | {"saved": "words"}
+    out.attrs["units"] = dict.fromkeys(sets, "insns")
     return out
 
 
@@ -161,14 +194,28 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by ISA and the consumer's last word: "x86_64-patching-saved", words saved of all registers,
-    "-used", words of them that the consumer touches, "-least", the instructions of the smallest set that serves, "-all"."""
+    """What the prose quotes, by ISA and the consumer's last word: "x86_64-patching-saved-total", words saved of all registers,
+    "-used-total", words of them that the consumer touches, "-read-total", words that it reads, "-least-added", instructions with
+    the smallest set that serves, "-all-added", with all registers, "-args-added", with ftrace_regs where they serve."""
     out: dict[str, object] = {}
     for r in least(frame).itertuples():
         name = f"{r.isa}-{r.consumer.split()[-1]}"
-        out |= {f"{name}-saved": r.saved, f"{name}-used": len(r.names.split()), f"{name}-least": r.instructions}
-        out |= {f"{name}-all": r.all, f"{name}-save": r.save}
+        out |= {f"{name}-saved-total": r.saved, f"{name}-used-total": len(r.names.split()), f"{name}-read-total": r.read}
+        out |= {f"{name}-least-added": r.added, f"{name}-all-added": r.all}
+    for r in frame[frame["served"] & (frame["save"] == "args")].itertuples():
+        out[f"{r.isa}-{r.consumer.split()[-1]}-args-added"] = int(r.added)
     return out
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """The answer above the figure, from the rows."""
+    each = [f"{CONSUMERS[str(name)].words} {_sets(part)}" for name, part in least(frame).groupby("consumer", sort=False)]
+    return f"The smallest save set that serves {each[0].replace('live patching', 'live patching is')}, {', '.join(each[1:])}."
+
+
+def _sets(part: pd.DataFrame) -> str:
+    """The save sets of some rows, as readers see them."""
+    return " or ".join(dict.fromkeys(marked(r.save, r.hypothetical) for r in part.itertuples()))
 
 
 def _in_words(isa: Isa | str) -> str:
@@ -177,38 +224,45 @@ def _in_words(isa: Isa | str) -> str:
 
 @judges("v7")
 def gains_from_saving_less(frame: pd.DataFrame | None = None) -> Verdict:
-    """Would gain: a set with fewer registers than all serves the consumer, with fewer instructions. Decided by consumer."""
+    """Would gain: a set with fewer registers than all serves the consumer, with fewer instructions. Decided by consumer. That a
+    generated trampoline is of no use to one is told beside it: that trampoline does not serve it."""
     frame = rows() if frame is None else frame
     best = least(frame)
-    truth = (best["save"] != "all") & (best["instructions"] < best["all"])
-    kind, on = across(best.assign(truth=truth), {"isa": "the ISA", "consumer": "the consumer"})
-    kind_of = dict(list(best.groupby("consumer", sort=False)))
-    sentences = []
-    for consumer, part in kind_of.items():
-        each = ", ".join(f"{r.instructions} for {r.all} on {_in_words(r.isa)}" for r in part.itertuples())
-        sets = " or ".join(dict.fromkeys(part["save"]))
-        sentences.append(f"{consumer}: {sets} ({each})")
-    patching = kind_of["live patching"]
+    truth = ~best["save"].isin(("all", "regs")) & (best["added"] < best["all"])
+    kind, on = across(best.assign(truth=truth), {"isa": "the ISA", "consumer": "what the consumer reads"})
+    sentences, useless = [], []
+    for consumer, part in best.groupby("consumer", sort=False):
+        words = CONSUMERS[str(consumer)].words
+        each = ", ".join(f"{r.added} for {r.all} on {_in_words(r.isa)}" for r in part.itertuples())
+        sentences.append(f"{words}: {_sets(part)} ({each})")
+        if not part["generated"].any():
+            useless.append(words)
+    patching = best[best["consumer"] == "live patching"]
     touched = ", ".join(
         f"{len(r.names.split())} of {r.saved} words on {_in_words(r.isa)}" for r in patching.itertuples()
     )
     because = (
-        "The smallest save set that serves each, and the instructions around a call with it for those with all registers: "
-        f"{'; '.join(sentences)}. Of a frame with all registers live patching touches {touched}."
+        "The smallest save set that serves each, and the instructions that it adds for those that all registers add: "
+        f"{'; '.join(sentences)}. Of a frame with all registers live patching touches {touched}. What a trampoline generated for "
+        f"BPF does not serve, since it shows arguments and changes nothing: {', '.join(useless) or 'none of them'}."
     )
-    values = {f"{_in_words(r.isa)}, {r.consumer}": f"{r.save}, {r.instructions} for {r.all}" for r in best.itertuples()}
+    values = {
+        f"{_in_words(r.isa)}, {r.consumer}": f"{marked(r.save, r.hypothetical)}, {r.added} for {r.all}" for r in best.itertuples()
+    }
     return Verdict(kind, because, values, on)
 
 
 FIGURES = (
     Figure(
         "fig-consumers",
-        "Which save sets serve live patching and kprobes, and at what cost?",
+        "Which save sets serve whom, and what do they add?",
         chart=lambda frame: heat_map("instructions", rows="consumer", columns="save")(served(frame)),
         table=table,
-        alt="A panel per ISA: instructions around a call, a row per consumer and a column per save set, from live arguments "
-        "to all registers. An empty cell: the set does not serve. The table below has every number.",
-        limits="Emulated counts of instructions in one call of a three-argument function, without the function; no timing. The "
-        "consumers are the lab's, without their guards and look-ups. live, ip and all: trampolines that no kernel has.",
+        answer=answer,
+        alt="A panel per ISA: instructions added to a call, a row per consumer and a column per save set, the kernels' own "
+        "first. A dash: the set does not serve, or the release has not got it. The table below has every number.",
+        limits="Emulated counts of instructions in one call of a three-argument function, less the unhooked call's, without the "
+        "functions; no timing. The consumers are the lab's: those of registers move ip as a kprobe does, but are no kprobes. "
+        f"{HYPOTHETICAL}",
     ),
 )

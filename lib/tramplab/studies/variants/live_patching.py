@@ -12,6 +12,7 @@ from ...analyse.cores import get as core
 from ...analyse.returnstack import replay
 from ...emulate.counts import COMPONENTS
 from ...emulate.machine import COUNT, RECORD
+from ...errors import TramplabError
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel
@@ -19,23 +20,27 @@ from ...lab.run import Run
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, estimated, marked
 from ...trampolines.plain import Ops
 from ..once import once
 from .patched_calls import CALLS, passed, result
 
 NAME = "live_patching"
 TITLE = "A function replaced through the instruction pointer"
-#: What is attached -> callback, and save set. "call": the replacement comes back to a given place before the caller has it.
+#: What is attached -> callback, and save set; the kernels' own first. "call": the replacement comes back to a given place before
+#: the caller has it.
 CASES = {
+    "args": ("lab_livepatch", "args"),
     "ip": ("lab_livepatch", "ip"),
     "ip+sp": ("lab_livepatch", "ip+sp"),
     "ip+sp, call": ("lab_call_instead", "ip+sp"),
-    "args": ("lab_livepatch", "args"),
     "all": ("lab_livepatch", "own-regs"),
 }
 KERNELS = {"regs": ("lab_livepatch", "regs")}
+#: Those of a release's own; the others no kernel has.
+REAL = ("args", "regs")
 OUTSIDE = tuple(c for c in COMPONENTS if c != "function")
-UNITS = dict.fromkeys(OUTSIDE, "insns") | {"written": "B"}
+UNITS = dict.fromkeys(OUTSIDE, "insns") | {"written": "B", "added": "insns"}
 #: The function whose costs are shown, and a core of each ISA to estimate for.
 SHOWN, CORES = "three_args", ("skylake", "cortex-a72", "sifive-u74")
 
@@ -44,10 +49,12 @@ SHOWN, CORES = "three_args", ("skylake", "cortex-a72", "sifive-u74")
 def rows() -> pd.DataFrame:
     """One row per ISA, release and what is attached, to each traced function in turn: do calls do what the replacement does?
 
-    Columns: isa, release, save (a name of CASES; "regs" in the last release shown that has it), plain and plain_right (functions
-    without arguments on the stack, and those of them whose caller gets what the replacement gives), stacked and stacked_right
-    (the others), came_back (calls that came back to the given place); of a call of SHOWN also own and outer (mispredicted
-    returns in the call and above it), written (bytes of the frame), and instructions by component, the functions left out.
+    Columns: isa, release, save (a name of CASES; "regs" in the last release shown that has it), hypothetical (no kernel has it),
+    plain and plain_right (functions without arguments on the stack, and those of them whose caller gets what the replacement
+    gives), stacked and stacked_right (the others), came_back (calls that came back to the given place), shares (is a further
+    ops on the function let in, and is it still replaced?); of a call of SHOWN also own and outer (mispredicted returns in the
+    call, and of the `callers` above it), written (bytes of the frame), instructions by component, the functions left out, and
+    added (their sum, less that of the unhooked call).
     """
     frame = pd.DataFrame([_row(kernel, save, *case) for kernel, cases in _kernels() for save, case in cases.items()])
     frame.attrs["units"] = UNITS
@@ -60,13 +67,14 @@ def _kernels() -> Iterator[tuple[Kernel, dict[str, tuple[str, str]]]]:
     for isa in ISAS.values():
         with_regs = [r for r in releases.shown() if releases.features(isa, r, {})["regs"]][-1]
         if with_regs == newest:
-            yield Kernel(isa.name, newest, meter=RECORD), {**CASES, **KERNELS}
+            yield Kernel(isa.name, newest, meter=RECORD), {"args": CASES["args"], **KERNELS, **CASES}
         else:
             yield Kernel(isa.name, newest, meter=RECORD), CASES
             yield Kernel(isa.name, with_regs, meter=RECORD), KERNELS
 
 
 def _row(kernel: Kernel, save: str, callback: str, saved: str) -> dict[str, object]:
+    idle = kernel.call(SHOWN, *passed(kernel, SHOWN).arguments).counts
     run = _call(kernel, SHOWN, callback, saved)
     kernel.machine.set_meter(COUNT)  # of the rest only the results are looked at
     returns = kernel.image.address("lab_returns")
@@ -79,19 +87,38 @@ def _row(kernel: Kernel, save: str, callback: str, saved: str) -> dict[str, obje
         with kernel.attached(kernel.function(name), _ops(name, callback, saved)):
             tally[kind] += 1
             tally[f"{kind}_right"] += result(kernel, made, kernel.function(name).address) == wanted
+    came_back = kernel.machine.read_u64(returns) - before
+    shares = _shares(kernel, callback, saved)
     kernel.machine.set_meter(RECORD)
     replayed = replay(run)
+    by = {c: run.counts.by_component[c].instructions for c in OUTSIDE}
     return {
         "isa": kernel.isa.name,
         "release": kernel.features.release,
         "save": save,
+        "hypothetical": save not in REAL,
         **{k: tally[k] for k in ("plain", "plain_right", "stacked", "stacked_right")},
-        "came_back": kernel.machine.read_u64(returns) - before,
+        "came_back": came_back,
+        "shares": shares,
         "own": replayed.own,
         "outer": replayed.outer,
+        "callers": replayed.callers,
         "written": run.frame.written,
-        **{c: run.counts.by_component[c].instructions for c in OUTSIDE},
+        **by,
+        "added": sum(by.values()) - sum(idle.by_component[c].instructions for c in OUTSIDE),
     }
+
+
+def _shares(kernel: Kernel, callback: str, saved: str) -> bool:
+    """Does it replace a function that a further ops wants, too, and does that one see the call?"""
+    made, function = passed(kernel, SHOWN), kernel.function(SHOWN)
+    wanted = result(kernel, made, kernel.image.address(f"new_{SHOWN}"))
+    try:
+        with kernel.attached(function, _ops(SHOWN, callback, saved), Ops(save="regs" if saved == "regs" else "args")):
+            run = kernel.call(function, *made.arguments, registers=made.registers)
+            return run.hits == (1, 1) and result(kernel, made, function.address) == wanted
+    except TramplabError:  # it must be alone
+        return False
 
 
 def _ops(name: str, callback: str, saved: str) -> Ops:
@@ -107,24 +134,29 @@ def _call(kernel: Kernel, name: str, callback: str, saved: str) -> Run:
 
 @once
 def estimates() -> pd.DataFrame:
-    """What a replaced call takes less than with all registers: columns isa, core, save, cycles, low, high; newest release."""
+    """What a replaced call takes less through one save set than through another: columns isa, core, save, than, cycles, low,
+    high; newest release."""
     out = []
     for model in map(core, CORES):
         kernel = Kernel(model.isa, meter=RECORD)
         runs = {save: _call(kernel, SHOWN, *CASES[save]) for save in ("ip", "args", "all")}
-        for save in ("ip", "args"):
-            e = cycles.estimate(runs["all"], runs[save], model)
-            out.append(
-                {"isa": model.isa, "core": model.name, "save": save, "cycles": e.mid, "low": e.low, "high": e.high}
-            )
+        for save, than in (("ip", "all"), ("args", "all"), ("ip", "args")):
+            e = cycles.estimate(runs[than], runs[save], model)
+            head = {"isa": model.isa, "core": model.name, "save": save, "than": than}
+            out.append({**head, "cycles": e.mid, "low": e.low, "high": e.high})
     return pd.DataFrame(out)
 
 
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with what is attached as readers see it: what no kernel has is marked."""
+    return frame.assign(save=[marked(r.save, r.hypothetical) for r in frame.itertuples()])
+
+
 def bars(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row per component; releases but the newest are named."""
-    part = frame.assign(order=range(len(frame)))
-    old = part["release"] != releases.LATEST
-    part["save"] = part["save"].where(~old, part["save"] + ", " + part["release"])
+    """A row per component of what is attached in the newest release: instructions added. Of the components the unhooked call
+    has the site's NOPs alone, and they are in `site`."""
+    part = named(frame[frame["release"] == releases.LATEST]).reset_index(drop=True).assign(order=lambda d: d.index)
+    part["site"] -= part[list(OUTSIDE)].sum(axis=1) - part["added"]
     part = part.melt(["isa", "save", "order"], list(OUTSIDE), var_name="component", value_name="instructions")
     return part.sort_values("order", kind="stable")
 
@@ -135,14 +167,15 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     def part(kind: str) -> pd.Series:
         return frame[f"{kind}_right"].astype(str) + "/" + frame[kind].astype(str)
 
-    out = frame[["isa", "release", "save"]].assign(
+    out = named(frame)[["isa", "release", "save"]].assign(
         right=part("plain"),
         stacked=part("stacked"),
+        shares=frame["shares"],
         missed=frame["own"].astype(str) + "+" + frame["outer"].astype(str),
         written=frame["written"],
-        total=frame[list(OUTSIDE)].sum(axis=1),
+        added=frame["added"],
     )
-    out.attrs["units"] = {"total": "insns", "written": "B", "missed": "returns"}
+    out.attrs["units"] = {"added": "insns", "written": "B", "missed": "returns"}
     return out
 
 
@@ -152,55 +185,102 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: instructions around a call, like "x86_64-ip" or "arm64-regs"; "functions", how many there are;
-    "x86_64-stacked", those with arguments on the stack; "missed", mispredicted returns of a call that goes on elsewhere, and
-    "x86_64-call-missed", of one that comes back; "skylake-ip", estimated cycles less than with all."""
-    out: dict[str, object] = {"functions": int((frame["plain"] + frame["stacked"]).iloc[0])}
-    for r in table(frame).itertuples():
-        out[f"{r.isa}-{r.save.replace(', ', '-').replace('+', '-')}"] = int(r.total)
-        out[f"{r.isa}-{r.save.replace(', ', '-').replace('+', '-')}-release"] = r.release
-    for r in frame[frame["save"] == "ip+sp, call"].itertuples():
-        out |= {f"{r.isa}-stacked": r.stacked, f"{r.isa}-call-missed": r.own}
-    out["missed"] = " or ".join(map(str, sorted(set(frame[frame["save"] != "ip+sp, call"]["own"]))))
+    """What the prose quotes: instructions added to a call, like "x86_64-ip-added" or "arm64-regs-added", with "-release";
+    "functions-total", how many there are; "x86_64-stacked-total", those with arguments on the stack; "missed-total",
+    mispredicted returns of a call that goes on elsewhere; of one that comes back "call-missed-total", and of the callers above,
+    "callers-total", "call-missed-outer"; estimates: "skylake-ip-below-all", cycles that ip takes less than all, with their band."""
+    out: dict[str, object] = {"functions-total": int((frame["plain"] + frame["stacked"]).iloc[0])}
+    for r in frame.itertuples():
+        name = f"{r.isa}-{r.save.replace(', ', '-').replace('+', '-')}"
+        out |= {f"{name}-added": int(r.added), f"{name}-release": r.release}
+    called = frame[frame["save"] == "ip+sp, call"]
+    out |= {f"{r.isa}-stacked-total": r.stacked for r in called.itertuples()}
+    out["missed-total"] = _alternatives(frame.loc[frame["save"] != "ip+sp, call", "own"])
+    out |= {"call-missed-total": _alternatives(called["own"]), "call-missed-outer": _alternatives(called["outer"])}
+    out["callers-total"] = _alternatives(called["callers"])
     for r in estimates().itertuples():
-        out[f"{r.core}-{r.save}"] = round(r.cycles)
+        out[f"{r.core}-{r.save}-below-{r.than}"] = estimated(r.cycles, r.low, r.high)
     return out
+
+
+def _alternatives(values: pd.Series) -> str:
+    """Different values, in order.
+
+    >>> _alternatives(pd.Series([3, 1, 3]))
+    '1 or 3'
+    """
+    return " or ".join(map(str, sorted(set(values))))
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """The answer above the figure, from the rows."""
+    added = frame[frame["release"] == releases.LATEST].set_index(["isa", "save"])["added"]
+    each = ", ".join(f"{added[i, 'ip']} for {added[i, 'args']} on {n}" for i, n in _names(frame).items())
+    return f"Instructions that live patching adds with the ip alone, for those with ftrace_regs as kernels have them: {each}."
+
+
+def _names(frame: pd.DataFrame) -> dict[str, str]:
+    return {isa: isa.replace("x86_64", "x86-64") for isa in dict.fromkeys(frame["isa"])}
+
+
+#: The two flags of the claim -> the rows that show what each is good for, and those that show what it costs.
+FLAGS = {"ip alone": ("ip", "ip"), "ip and stack": ("ip+sp, call", "ip+sp")}
+
+
+def conditions(frame: pd.DataFrame) -> pd.DataFrame:
+    """What live patching needs of a flag: columns isa, flag, need, truth."""
+    out = []
+    added = frame.set_index(["isa", "save"])["added"].to_dict()
+    for flag, (save, cost) in FLAGS.items():
+        for r in frame[frame["save"] == save].itertuples():
+            needs = {
+                "without arguments on the stack": r.plain_right == r.plain,
+                "with arguments on the stack": r.stacked_right == r.stacked,
+                "comes back": flag == "ip alone" or r.came_back == r.plain + r.stacked,
+                "cheaper than all registers": added[r.isa, cost] < added[r.isa, "all"],
+                "callers' returns are predicted": r.outer == 0,
+                "shares its function": r.shares,
+            }
+            out += [{"isa": r.isa, "flag": flag, "need": need, "truth": bool(truth)} for need, truth in needs.items()]
+    return pd.DataFrame(out)
 
 
 @judges("v6")
 def ip_is_enough_for_live_patching(frame: pd.DataFrame | None = None) -> Verdict:
-    """Showing ip alone replaces every function, for less than all registers cost; showing sp, too, lets a function be called."""
+    """A flag serves live patching: through it every function is replaced, those with arguments on the stack included, for less
+    than all registers cost, the returns of the callers are predicted as before, and other ops may share the function."""
     frame = rows() if frame is None else frame
-    cost = frame.assign(total=frame[list(OUTSIDE)].sum(axis=1)).set_index(["isa", "save"])["total"].to_dict()
-    ip, call = (frame[frame["save"] == save] for save in ("ip", "ip+sp, call"))
-    cheaper = ip["isa"].map(lambda isa: cost[isa, "ip"] < cost[isa, "all"])
-    serves = (ip["plain_right"] == ip["plain"]) & (ip["stacked_right"] == ip["stacked"]) & cheaper
-    returns = (call["plain_right"] == call["plain"]) & (call["came_back"] == call["plain"] + call["stacked"])
-    kind, on = across(pd.concat([ip.assign(truth=serves), call.assign(truth=returns)]), BY_ISA)
-    names = {isa: isa.replace("x86_64", "x86-64") for isa in ip["isa"]}
-    costs = "; ".join(f"{cost[i, 'ip']}, {cost[i, 'args']} and {cost[i, 'all']} on {name}" for i, name in names.items())
+    kind, on = across(conditions(frame), {"flag": "whether the stack is changed", **BY_ISA})
+    ip, call = (frame[frame["save"] == save] for save, _ in FLAGS.values())
+    added, names = frame.set_index(["isa", "save"])["added"].to_dict(), _names(frame)
+    costs = "; ".join(f"{added[i, 'ip']}, {added[i, 'args']} and {added[i, 'all']} on {name}" for i, name in names.items())
     replaced, tried = (int(ip[f"plain{s}"].sum() + ip[f"stacked{s}"].sum()) for s in ("_right", ""))
     because = (
-        f"Through a trampoline that shows its callback nothing but ip, {replaced} of {tried} functions were replaced (all ISAs "
-        f"together). Instructions around one such call, with ip alone, with ftrace_regs and with all registers: {costs}. With "
-        f"sp and the return address shown, too, the replacement could be called and come back in "
-        f"{call['plain_right'].sum()} of {call['plain'].sum()} functions that take no argument on the stack, and in "
-        f"{call['stacked_right'].sum()} of {call['stacked'].sum()} that do: a return address pushed there moves those away."
+        f"With a trampoline that shows its callback nothing but ip {replaced} of {tried} functions were replaced (all ISAs "
+        f"together), on {int(ip['shares'].sum())} of {len(ip)} ISAs beside a further ops, too. Instructions added with ip alone, "
+        f"with ftrace_regs and with all registers: {costs}. With the stack to change, too, the replacement was called and came "
+        f"back in {call['plain_right'].sum()} of {call['plain'].sum()} functions that take no argument on the stack and in "
+        f"{call['stacked_right'].sum()} of {call['stacked'].sum()} that do; of the {_alternatives(call['callers'])} callers' "
+        f"returns {_alternatives(call['outer'])} are then mispredicted, {_alternatives(ip['outer'])} with ip alone; a further ops "
+        f"was let in on {int(call['shares'].sum())} of {len(call)} ISAs."
     )
-    shown = (("ip", "ip alone"), ("args", "ftrace_regs"), ("all", "all registers"))
-    values = {f"{name}, {words}": int(cost[isa, save]) for isa, name in names.items() for save, words in shown}
+    shown = (("ip", marked("ip alone")), ("args", "ftrace_regs"), ("all", marked("all registers")))
+    values: dict[str, int | float | str] = {
+        f"{name}, {words}": int(added[isa, save]) for isa, name in names.items() for save, words in shown
+    }
     return Verdict(kind, because, values, on)
 
 
 FIGURES = (
     Figure(
         "fig-live-patching",
-        "What does a call cost that goes on in another function?",
+        "What does live patching add to a call, by what the trampoline saves?",
         chart=lambda frame: stacked_bars("instructions", bars=("save",))(bars(frame)),
         table=table,
-        alt="Bars per ISA: instructions around one call that is sent on to another function, one bar per save set, split into "
-        "site, trampoline, core and callback. The table below has every number.",
-        limits="Emulated counts of instructions in one call of a three-argument function, without the functions themselves; no "
-        "timing. ip, ip+sp and all: trampolines that no kernel has.",
+        answer=answer,
+        alt="Bars per ISA: instructions added to a call that is sent on to another function, one bar per save set, the kernels' "
+        "own first, split into site, trampoline, core and callback. The table below has every number.",
+        limits="Emulated counts of instructions in one call of a three-argument function, less the unhooked call's, without the "
+        f"functions themselves; no timing. {HYPOTHETICAL}",
     ),
 )

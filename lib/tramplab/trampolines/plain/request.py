@@ -21,9 +21,9 @@ CALLBACKS = (
     "lab_observe_clobber",
     "ftrace_stub",
     *REDIRECTING,
-    "lab_kprobe",
-    "lab_kprobe_argument",
-    "lab_kprobe_register",
+    "lab_consumer",
+    "lab_consumer_argument",
+    "lab_consumer_register",
 )
 
 

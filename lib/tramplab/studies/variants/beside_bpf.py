@@ -1,0 +1,171 @@
+"""Do live patching and a direct call share a function: who is let in, who runs in which order, and where does it go on?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...emulate.machine import RECORD
+from ...errors import TramplabError
+from ...ftrace import releases
+from ...ftrace.ops import Request
+from ...lab.kernel import Kernel
+from ...lab.run import Run
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
+from ...trampolines.bpf import Bpf
+from ...trampolines.direct import Direct
+from ...trampolines.plain import Ops
+from ..every_release import every_release
+from ..once import once
+
+NAME = "beside_bpf"
+TITLE = "Live patching and a direct call on one function"
+FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
+#: What stands beside live patching: a direct call whose ops has no ops_func, and BPF's, which have one.
+BESIDE: dict[str, Request] = {"no ops_func": Direct(), "fentry": Bpf(fentry=1), "fexit": Bpf(fexit=1)}
+ORDERS = ("first", "second")
+BOTH, BUSY, NOT_MADE, NONE = "both run", "EBUSY", "ENOTSUPP", "no direct calls"
+#: Outcome -> its letter in the chart.
+LETTERS = {BOTH: "B", BUSY: "R", NOT_MADE: "J", NONE: "-"}
+#: Guest symbol -> what it is called here.
+RUNNING = {
+    "lab_livepatch": "live patching",
+    "lab_direct_callback": "program",
+    "lab_bpf_count": "program",
+    f"new_{FUNCTION}": "replacement",
+    FUNCTION: "function",
+}
+UNITS = {"added": "insns"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release, what stands beside live patching, and whether live patching comes first or second.
+
+    Columns: isa, release, beside (a name of BESIDE), patching ("first" or "second"), outcome (BOTH, or with which error the second
+    one is refused, or NONE), ran (who executed, in the order of the first instruction), went_on ("replacement" or "function"),
+    added (instructions of a call, the functions left out, less those of the unhooked call). The last three are empty or missing
+    where they do not both run.
+    """
+    frame = pd.DataFrame(every_release(_tried)).astype({"added": "Int64"})
+    frame[["ran", "went_on"]] = frame[["ran", "went_on"]].fillna("")
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _tried(isa: str, release: str) -> list[dict[str, object]]:
+    """The rows of one kernel."""
+    kernel, out = Kernel(isa, release, meter=RECORD), []
+    idle = kernel.call(FUNCTION, *ARGUMENTS)
+    save = "args" if kernel.features["args"] else "regs"
+    for beside, request in BESIDE.items():
+        for order in ORDERS:
+            patch = Ops(save=save, callback="lab_livepatch", go_to=f"new_{FUNCTION}")
+            both = (patch, request) if order == "first" else (request, patch)
+            out.append({"beside": beside, "patching": order, **_outcome(kernel, both, idle)})
+    return out
+
+
+def _outcome(kernel: Kernel, both: tuple[Request, Request], idle: Run) -> dict[str, object]:
+    if not kernel.features["direct"]:
+        return {"outcome": NONE}
+    function = kernel.function(FUNCTION)
+    with kernel.attached(function, both[0]):
+        try:
+            second = kernel.attach(function, both[1])
+        except TramplabError as e:
+            return {"outcome": next(error for error in (BUSY, NOT_MADE) if f"-{error}" in str(e))}
+        run = kernel.call(function, *ARGUMENTS)
+        kernel.detach(*second)
+    ran = _order(run)
+    return {
+        "outcome": BOTH,
+        "ran": ", ".join(ran),
+        "went_on": "replacement" if "replacement" in ran and "function" not in ran else "function",
+        "added": _outside(run) - _outside(idle),
+    }
+
+
+def _order(run: Run) -> list[str]:
+    """Who executed, in the order of the first instruction; of the function its own body, not its patch site."""
+    own = [run.symbol_of(s.pc) for s in run.steps if run.component_of(s.pc) != "site"]
+    return [RUNNING[name] for name in dict.fromkeys(own) if name in RUNNING]
+
+
+def _outside(run: Run) -> int:
+    """The instructions of a call, the functions left out."""
+    return run.counts.total.instructions - run.counts.by_component["function"].instructions
+
+
+def outcomes(frame: pd.DataFrame) -> pd.DataFrame:
+    """One row per ISA, release and what stands beside: what becomes of it in either order, which must be the same."""
+    keys = ["isa", "release", "beside"]
+    found = frame.groupby(keys, sort=False)
+    if (found["outcome"].nunique() > 1).any():
+        raise TramplabError("the outcome depends on who comes first: show both orders.")
+    return found.first().reset_index()[[*keys, "outcome", "added"]]
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Per ISA and what stands beside: instructions added in each release where both run, else the error that the second gets."""
+    out = outcomes(frame)
+    words = out["added"].astype(str).where(out["outcome"] == BOTH, out["outcome"].replace(NONE, "-"))
+    wide = out.assign(said=words).pivot(index=["isa", "beside"], columns="release", values="said")
+    lines = pd.MultiIndex.from_frame(out[["isa", "beside"]].drop_duplicates())
+    wide = wide.reindex(index=lines, columns=list(dict.fromkeys(out["release"]))).reset_index()
+    wide.columns.name = None
+    return wide
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: who ran, and in which order."""
+    keys = ["isa", "release", "beside"]
+    shown = frame[frame["outcome"] != NONE].assign(ran=lambda d: d["ran"].where(d["ran"] != "", d["outcome"]))
+    return shown[[*keys, "patching", "ran", "added"]]
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: instructions added where both run, "x86_64-fentry-v7-2-added"; "first", the first release shown in
+    which both run somewhere; "orders-total", how many runs there are of both, and "replaced-total", those that went on in the
+    replacement."""
+    both = frame[frame["outcome"] == BOTH]
+    out: dict[str, object] = {"first": next((r for r in releases.shown() if (both["release"] == r).any()), "none")}
+    out |= {"orders-total": len(both), "replaced-total": int((both["went_on"] == "replacement").sum())}
+    for r in both[both["patching"] == "first"].itertuples():
+        out[f"{r.isa}-{r.beside.replace(' ', '-')}-{r.release.replace('.', '-')}-added"] = int(r.added)
+    return out
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """The answer above the figure, from the rows."""
+    both = frame[frame["outcome"] == BOTH]
+    if not len(both):
+        return "In no release shown do both run."
+    beside = " and ".join(dict.fromkeys(both["beside"]))
+    refused = frame[frame["outcome"].isin((BUSY, NOT_MADE)) & (frame["release"] == releases.LATEST)]
+    never = [name for name in BESIDE if name not in set(both["beside"])]
+    out = f"Of the releases shown, from {numbers(frame)['first']} on {beside} run beside live patching, whoever came first, and "
+    out += f"the function goes on in the replacement in {(both['went_on'] == 'replacement').sum()} of {len(both)} runs."
+    if never:
+        out += f" Refused in every release: a direct call with {', '.join(never)}."
+    some = refused[~refused["beside"].isin(never)]
+    if len(some):
+        where = ", ".join(dict.fromkeys(f"{r.beside} on {r.isa.replace('x86_64', 'x86-64')}" for r in some.itertuples()))
+        out += f" In {releases.LATEST} also: {where}."
+    return out
+
+
+FIGURES = (
+    Figure(
+        "fig-beside-bpf",
+        "Do live patching and a direct call share a function?",
+        chart=lambda frame: heat_map("outcome", rows="beside", columns="release", letters=LETTERS, quiet=(NONE,))(outcomes(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA: for each release and each kind of direct call beside live patching, a letter for what becomes of the "
+        "second of the two: both run, or the error it gets. The table below has the same, with instructions.",
+        limits="Emulated: the rules for who is let in are the lab's after kernel/trace/ftrace.c and kernel/bpf/trampoline.c. "
+        "Counts of instructions in one call of a three-argument function, less the unhooked call's, without the functions; no "
+        "timing. Live patching is an ops that changes the ip, on riscv64 too, where no kernel was found that has it.",
+    ),
+)
