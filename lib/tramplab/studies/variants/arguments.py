@@ -11,16 +11,19 @@ from ...emulate.machine import COUNT
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab import hooks
+from ...lab.hooks import hypothetical
 from ...lab.kernel import Kernel
 from ...lab.measure import FUNCTIONS
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, marked
+from ..hypothetical import flagged, named
 from ..once import once
 
 NAME = "arguments"
 TITLE = "What each argument of the function costs"
-#: A line each, so at most six.
-SHOWN = ("ops", "ops-regs", "ops-live", "direct", "bpf-fentry")
+#: A line each, so at most six: what kernels have, and trampolines for one ops that differ in nothing but what they save.
+SHOWN = ("bpf-fentry", "ops", "ops-own-regs", "ops-clobbered", "ops-own-args", "ops-live")
 UNITS = {"load_bytes": "B", "store_bytes": "B", "bytes_moved": "B"}
 
 
@@ -28,8 +31,8 @@ UNITS = {"load_bytes": "B", "store_bytes": "B", "bytes_moved": "B"}
 def rows() -> pd.DataFrame:
     """One row per ISA, hook and number of arguments, in the newest release: what one hooked call adds to the unhooked one.
 
-    Columns: isa, hook, args, instructions, loads, stores, load_bytes, store_bytes, branches_taken, bytes_moved (the bytes
-    loaded and stored). A hook that the release does not have on an ISA has no rows there.
+    Columns: isa, hook, hypothetical, args, instructions, loads, stores, load_bytes, store_bytes, branches_taken, bytes_moved (the
+    bytes loaded and stored). A hook that the release does not have on an ISA has no rows there.
     """
     out = []
     for isa in ISAS.values():
@@ -44,7 +47,7 @@ def rows() -> pd.DataFrame:
                     added = (kernel.call(function, *values).counts.total - base).as_dict()
                 moved = added["load_bytes"] + added["store_bytes"]
                 out.append({"isa": isa.name, "hook": name, "args": args, **added, "bytes_moved": moved})
-    frame = pd.DataFrame(out)
+    frame = flagged(pd.DataFrame(out))
     frame.attrs["units"] = UNITS
     return frame
 
@@ -52,8 +55,8 @@ def rows() -> pd.DataFrame:
 def table(value: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """A function from rows to a table of one value: a line per ISA and hook, a column per number of arguments."""
 
-    def apply(frame: pd.DataFrame) -> pd.DataFrame:
-        keys = ["isa", "hook"]
+    def apply(rows: pd.DataFrame) -> pd.DataFrame:
+        frame, keys = named(rows), ["isa", "hook"]
         wide = frame.pivot(index=keys, columns="args", values=value)
         wide = wide.reindex(pd.MultiIndex.from_frame(frame[keys].drop_duplicates())).reset_index()
         wide.columns = [str(name) for name in wide.columns]
@@ -73,7 +76,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, by ISA and hook: "arm64-ops-0" and "arm64-ops-8", the bytes moved around a function of no and
-    of eight arguments, and "arm64-ops-step", what each argument adds to them: one number, or "-" where steps differ."""
+    of eight arguments, and "arm64-ops-step", what each argument adds to them: one number, or "-" where steps differ; and
+    "arm64-ops-added", the instructions added with two arguments."""
     out: dict[str, object] = {}
     for (isa, hook), line in frame.groupby(["isa", "hook"], sort=False):
         moved = line.set_index("args")["bytes_moved"]
@@ -81,6 +85,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         for args in (moved.index[0], moved.index[-1]):
             out[f"{isa}-{hook}-{args}"] = int(moved[args])
         out[f"{isa}-{hook}-step"] = steps.pop() if len(steps) == 1 else "-"
+        out[f"{isa}-{hook}-added"] = int(line.set_index("args")["instructions"][2])
     flat = frame.groupby(["isa", "hook"])["instructions"].nunique() == 1
     out["lines"], out["flat"] = len(flat), int(flat.sum())
     return out
@@ -88,14 +93,43 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 _LIMITS = (
     f"{releases.LATEST}; emulated counts of one call, one callback, functions of no to eight integers; no timing. On x86-64 "
-    "the seventh and the eighth argument are on the stack."
+    "the seventh and the eighth argument are on the stack. What is hypothetical lies in reach of the site on every ISA; BPF's code "
+    f"lies so on x86-64 and arm64. {HYPOTHETICAL}"
 )
+
+
+def _answer(frame: pd.DataFrame) -> str:
+    n = numbers(frame)
+    flat = frame.groupby(["isa", "hook"], sort=False)["instructions"].nunique().groupby("hook", sort=False).max() == 1
+    rising = [marked(hook, hypothetical(hook)) for hook in flat.index if not flat[hook]]
+    told = [
+        f"{n[f'{isa}-ops-live-added']} with the live arguments, {n[f'{isa}-ops-clobbered-added']} with all that C may clobber, "
+        f"{n[f'{isa}-ops-own-regs-added']} with all registers on {isa.replace('_', '-')}"
+        for isa in dict.fromkeys(frame["isa"])
+    ]
+    return (
+        f"With two arguments an ops adds {'; '.join(told)}. Only what is made for the function costs more with each "
+        f"argument: {' and '.join(rising)}."
+    )
+
+
+def _answer_bytes(frame: pd.DataFrame) -> str:
+    n = numbers(frame)
+    first = frame[frame["args"] <= 1].pivot(index="isa", columns=["hook", "args"], values="bytes_moved")["ops-live"]
+    told = [f"{first.loc[isa, 1] - first.loc[isa, 0]} on {isa.replace('_', '-')}" for isa in dict.fromkeys(frame["isa"])]
+    return (
+        f"{n['flat']} of {n['lines']} lines are flat. Where only the live arguments are saved, the first one costs a store and a "
+        f"load, in bytes {', '.join(told)}."
+    )
+
+
 FIGURES = (
     Figure(
         "fig-arguments",
-        "What does each argument of the function cost?",
-        chart=lines("instructions", over="args", series="hook"),
+        "What does a hook add, by what it saves and by what the function takes?",
+        chart=lambda frame: lines("instructions", over="args", series="hook")(named(frame)),
         table=table("instructions"),
+        answer=_answer,
         alt="A panel per ISA: instructions that a hook adds to one call, against the number of integer arguments of the function, "
         "with a line per hook. The table below has every number.",
         limits=_LIMITS,
@@ -104,6 +138,7 @@ FIGURES = (
         "fig-arguments-bytes",
         "How many bytes does a hook move for each argument?",
         table=table("bytes_moved"),
+        answer=_answer_bytes,
         limits=_LIMITS,
     ),
 )

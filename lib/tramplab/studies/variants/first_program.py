@@ -94,11 +94,19 @@ def body(_: pd.DataFrame) -> Stepper:
     return stepper(walks(), NOTES)
 
 
+def answer(frame: pd.DataFrame) -> str:
+    """How much of a call lies before the program and behind it."""
+    n = numbers(frame)
+    told = [f"{n[f'{isa}-save']} and {n[f'{isa}-callback']} on {isa.replace('_', '-')}" for isa in dict.fromkeys(frame["isa"])]
+    return f"Up to the program, and from its first byte until the arguments are loaded again, {', '.join(told)} instructions run."
+
+
 FIGURES = (
     Figure(
         "fig-first-program",
         f"What does a generated trampoline do around a program? ({releases.LATEST})",
         body=body,
+        answer=answer,
         limits="Emulated counts, no timing. One call of a two-argument function with one fentry program; stretches begin at "
         "the milestone named and end at the next.",
     ),
