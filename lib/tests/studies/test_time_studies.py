@@ -14,7 +14,7 @@ from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.native import kept, load
-from tramplab.studies.time import native_hooks, native_shapes, return_stack
+from tramplab.studies.time import native_hooks, native_machine, native_shapes, return_stack
 from tramplab.trampolines import shapes
 
 
@@ -135,7 +135,8 @@ def test_the_model_of_the_cpus_core_leads():
     assert set(frame[frame["lead"].astype(bool)]["machine"]) == {"a", "b"}
     assert len(native_shapes.chart(frame).rows) == 2 * len(times)
     answers = [native_shapes.answer(part) for _, part in frame.groupby("machine", sort=False)]
-    assert "The model of zen4 ranks them" in answers[0] and "The model of zen5 (the nearest by its maker) ranks" in answers[1]
+    assert "The model of zen4 (the CPU's own core) ranks them" in answers[0]
+    assert "The model of zen5 (the nearest to the CPU by its maker) ranks" in answers[1]
     assert "No core by its maker is modelled" in answers[2] and "zen" not in answers[2].lower().replace("c (", "")
     assert native_shapes.chart(native_shapes.frame({"c": shaped("x86_64", times, cpu=hygon)})) is None
 
@@ -151,20 +152,51 @@ def test_hooks_of_several_machines_stand_side_by_side():
     frame = native_hooks.frame(made)
     parts = dict.fromkeys(native_hooks.table(frame)["isa"])
     assert list(parts) == [
-        "x86_64 v7.2, own, model of zen4",
-        "x86_64 v7.2, near, model of skylake (the nearest by its maker)",
+        "x86_64 v7.2, own, model of zen4 (the CPU's own core)",
+        "x86_64 v7.2, near, model of skylake (the nearest to the CPU by its maker)",
         "arm64 v7.2, other, no model of a core by its maker",
     ]
-    said = native_hooks.numbers(frame)["costs"]
+    said = native_hooks.answer(frame)
     assert said.count("a direct call 4.00 ns, 8.00 cycles; one ops 8.00 ns, 16.0 cycles; two 30.0 ns, 60.0 cycles.") == 2
-    assert "of 3 measured costs lie within the band of the model of skylake (the nearest by its maker)." in said
-    assert said.endswith("Nothing is estimated: no model of a core by its maker.")
-    assert list(frame[frame["machine"] == "own"]["ratio"]) == [2.0, 7.5, 1.0]
+    assert "of 3 measured costs lie within the band of the model of skylake (the nearest to the CPU by its maker); of" in said
+    assert "No core by its maker is modelled; in the bands of other models lie, of 1 measured costs: apple-m1" in said
+    assert list(native_machine.led(frame[frame["machine"] == "own"])["ratio"]) == [2.0, 7.5, 1.0]
+    cores_of = {m: list(dict.fromkeys(part["core"])) for m, part in frame.groupby("machine")}
+    assert cores_of["own"] == ["zen4", "zen3", "zen5", "skylake"] and cores_of["near"][0] == "skylake"
+    table = native_hooks.table(frame)
+    assert set(cores_of["own"]) | set(cores_of["other"]) <= set(table.columns) and len(table) == 7
+    assert (table[table["isa"].str.startswith("arm64")]["zen4"] == "-").all()
+
+
+def test_what_is_drawn_of_measured_hooks():
+    """The largest result of each CPU with its nearest model; ops with any number of callbacks, and of the others one; nothing on
+    which windows do not agree, and nothing of a CPU whose maker's cores are not modelled."""
+    zen, hygon = CPUS["x86_64"][0], CPUS["x86_64"][5]
+    times = {"ops": 8.0, "ops:10": 30.0, "direct": 4.0, "bpf-fentry:2": 9.0, "ops-live": 4.0}
+    large, small = result("x86_64", times, cpu=zen, unquiet=("direct",)), result("x86_64", {"ops": 8.0}, cpu=zen)
+    frame = native_hooks.frame({"small": small, "large": large, "other": result("x86_64", times, cpu=hygon)})
+    rows = native_hooks.chart(frame).rows
+    assert {(r["panel"], r["series"]) for r in rows} == {("x86_64, v7.2", "measured"), ("x86_64, v7.2", "model of zen4")}
+    assert [r["name"] for r in rows[:3]] == ["ops", "ops:10", "ops-live *"] and len(rows) == 6
+    assert [r["value"] for r in rows[:3]] == [16.0, 60.0, 8.0]
+    assert native_hooks.chart(frame[frame["machine"] == "other"]) is None
+
+
+def test_the_page_leads_with_the_model_of_the_largest_saved_result(monkeypatch):
+    zen, later = CPUS["x86_64"][0], CPUS["x86_64"][4]
+    saved = {"a": result("x86_64", {"ops": 8.0}, cpu=zen), "b": result("x86_64", {"ops": 8.0, "direct": 1.0}, cpu=later)}
+    monkeypatch.setattr(native_machine, "saved", lambda kind: saved)
+    core, said = native_machine.lead()
+    assert core.name == "skylake" and said.startswith("skylake, the nearest by the maker of the CPU on which")
+    monkeypatch.setattr(native_machine, "saved", lambda kind: {"c": result("x86_64", {"ops": 8.0}, cpu=CPUS["x86_64"][5])})
+    with pytest.raises(TramplabError, match="save some there"):
+        native_machine.lead()
 
 
 def test_what_lies_in_the_band_is_counted():
     """The ends belong to it."""
     frame = native_hooks.frame({"a": result("x86_64", {"ops": 8.0, "direct": 4.0}, cpu=CPUS["x86_64"][0])})
+    frame = frame[frame["lead"].astype(bool)].reset_index(drop=True)
     for cycles, inside in (((1.0, 1.0), 0), (tuple(frame["low"]), 2), (tuple(frame["high"]), 2), ((1.0, frame["high"][1]), 1)):
         assert native_hooks.within(frame.assign(cycles=cycles)).startswith(f"{inside} of 2 measured costs lie")
 

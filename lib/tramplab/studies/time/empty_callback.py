@@ -63,7 +63,8 @@ def rows() -> pd.DataFrame:
                 continue
             added = run.counts.total.instructions - base.counts.total.instructions
             total, over = cycles.estimate(run, base, model), cycles.estimate(run, generated, model)
-            row = {"isa": model.isa, "release": RELEASES[model.isa], "core": model.name, "hook": hook, "callback": callback}
+            row: dict[str, object] = {"isa": model.isa, "release": RELEASES[model.isa], "core": model.name}
+            row |= {"hook": hook, "callback": callback}
             row |= {"instructions": added, "estimate": total.mid, "low": total.low, "high": total.high}
             if callback == COUNTS and hook != GENERATED:
                 row |= {"over": over.mid, "over_low": over.low, "over_high": over.high}
@@ -150,7 +151,7 @@ _CHART = dumbbell("cycles", "hook", "by", low="low", high="high", facet="panel")
 FIGURES = (
     Figure(
         "fig-empty-callback",
-        "What does an ops cost over a generated trampoline, and with an empty callback?",
+        "What does an ops cost over a trampoline made for the function?",
         chart=lambda frame: _CHART(dumbbells(frame)),
         table=table,
         answer=answer,

@@ -140,7 +140,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
             (line, "misses, M a run", _within(r["misses"], r["misses_error"], 1), f"{r['missed']} a call"),
             (line, "insns a call", _within(r["instructions"], r["instructions_error"]), f"{r['counted']} counted"),
             *(
-                (line, "cycles a call", _within(r["cycles"], r["cycles_error"]), f"{bands[line, name]} {name}")
+                (line, f"cycles, {name}", _within(r["cycles"], r["cycles_error"]), bands[line, name])
                 for name in CORES
             ),
         ]

@@ -35,7 +35,8 @@ def lead() -> tuple[Core, str]:
     for result in sorted(saved(HOOKS).values(), key=lambda r: -len(r.rows)):
         if near := core(result):
             told = facts(result)
-            return near, f"{near.name}, {_whose(bool(told['exact']))} of the saved times ({told['cpu']})"
+            how = "that of the CPU" if told["exact"] else "the nearest by the maker of the CPU"
+            return near, f"{near.name}, {how} on which the saved times were taken ({told['cpu']})"
     raise TramplabError("no times of a CPU whose maker's cores are modelled are in data/native/; save some there.")
 
 
@@ -55,7 +56,7 @@ def facts(result: Result) -> dict[str, object]:
 
 def model(row: Mapping) -> str:
     """Which model a row is held against, in words."""
-    if not isinstance(row["core"], str):
+    if not row["lead"]:
         return "no model of a core by its maker"
     return f"model of {row['core']} ({_whose(bool(row['exact']))})"
 

@@ -1,4 +1,4 @@
-"""Do counts and estimated cycles grow as the published times of CALL_OPS do?"""
+"""Do counts and estimates grow as the published times of CALL_OPS do?"""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 FIGURES = (
     Figure(
         "fig-published-call-ops",
-        "Do counts and estimated cycles grow as the published times of CALL_OPS do?",
+        "Do counts and estimates grow as the published times of CALL_OPS do?",
         chart=lambda frame: dumbbell("ratio", "case", "by", low="low", high="high", facet="machine")(dumbbells(frame)),
         answer=answer,
         table=table,

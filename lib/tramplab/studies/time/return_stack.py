@@ -97,7 +97,7 @@ def answer(frame: pd.DataFrame) -> str:
     """How many calls have such a return, of which hooks, and that all others have none."""
     real = frame[~frame["hook"].isin([*SHAPES, "none"])]
     missed = real[(real["own"] > 0) | (real["outer"] > 0)]
-    hooks = ", ".join(dict.fromkeys(missed["hook"].str.partition(" ")[0]))
+    hooks = ", ".join(dict.fromkeys(hook.partition(" ")[0] for hook in missed["hook"]))
     shapes = frame[frame["hook"].isin(SHAPES)]
     ways = [name for name in SHAPES if shapes.loc[shapes["hook"] == name, ["own", "outer"]].to_numpy().any()]
     alone = f" Of two trampolines that differ in nothing but the way out, one mispredicts: {ways[0]}." if len(ways) == 1 else ""

@@ -102,8 +102,9 @@ def _marks(
     wanted = axis.ticks()
     values = axis.apart(wanted, plot - 2 * EDGE) if isinstance(wanted, list) else wanted
     scale = axis.scale(padding=EDGE)
-    ticks = {"values": values, "tickCount": len(values)} if isinstance(values, list) else {}  # else every other one is left out
-    x = alt.X("value:Q", scale=scale, title=axis_title, axis=alt.Axis(grid=True, labelExpr=PLAIN, **ticks))
+    count = len(values) if isinstance(values, list) else alt.Undefined  # without it every other one is left out
+    shown = alt.Axis(values=values, tickCount=count, grid=True, labelExpr=PLAIN)
+    x = alt.X("value:Q", scale=scale, title=axis_title, axis=shown)
     colours = alt.Scale(domain=series, range=[SERIES[i][0] for i in range(len(series))])
     shapes = alt.Scale(domain=series, range=[SERIES[i][2] for i in range(len(series))])
     sizes = alt.Scale(domain=series, range=[FIRST, *(LATER for _ in series[1:])])
