@@ -130,8 +130,8 @@ def _answer(frame: pd.DataFrame) -> str:
     own = frame[frame["component"] != "setting"].groupby(["isa", "hook"], sort=False)["instructions"].sum()
     pairs = [f"{own[isa, LIVE]} and {own[isa, BARE]} on {isa.replace('_', '-')}" for isa in dict.fromkeys(frame["isa"])]
     return (
-        f"Without the setting, {marked(LIVE)} and {marked(BARE)} execute {', '.join(pairs)}: what they keep differs little, ftrace's passes more, "
-        "and the generated one makes a larger frame."
+        f"Without the setting, {marked(LIVE)} and {marked(BARE)} execute {', '.join(pairs)}: what they keep differs little, "
+        "ftrace's passes more, and the generated one makes a larger frame."
     )
 
 
