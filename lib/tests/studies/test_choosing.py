@@ -77,13 +77,22 @@ def test_only_x86_shows_a_plain_callback_who_else_is_there(observed):
 
 def test_what_a_callback_would_notice_changes_the_verdict(observed):
     verdict = observing.invisible(observed)
-    assert (verdict.kind, verdict.on) == (DEPENDS, "the ISA") and verdict.numbers["calls missed or doubled"] == 0
+    assert (verdict.kind, verdict.on) == (DEPENDS, observing.READING) and verdict.numbers["calls missed or doubled"] == 0
     assert observing.invisible(observed.assign(differs="")).kind == HOLDS
     assert observing.invisible(observed.assign(differs="", seen=2)).kind == FAILS
     assert observing.invisible(observed.assign(differs="", right=False)).kind == FAILS
     missed = observed.assign(differs="")
     missed.loc[missed["release"] == "v6.4", "seen"] = 0
     assert observing.invisible(missed).on == "the release"
+
+
+def test_the_two_readings_of_invisible_are_told_apart(observed):
+    """Of what was promised nothing differs. Were it promised, the readings would agree, and the verdict rest on the ISA."""
+    assert set(observed["promised"]) == {""} and "was the same after all" in observing.invisible(observed).because
+    broken = observing.invisible(observed.assign(promised=observed["differs"]))
+    assert (broken.kind, broken.on) == (DEPENDS, "the ISA")
+    shown = (observed["differs"] != "").sum()
+    assert broken.numbers["switches seen in what was promised"] == shown and f"not the same after {shown}" in broken.because
 
 
 def test_the_observer_sees_the_call():

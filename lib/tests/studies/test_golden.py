@@ -99,11 +99,21 @@ def test_from_two_callbacks_on_the_cost_is_a_straight_line():
             sum(c["instructions"] for c in counts_of(isa, "ops", args=3, callbacks=k)["components"].values())
             for k in range(2, 21)
         ]
-        assert {b - a for a, b in itertools.pairwise(totals)} == {callbacks.numbers(rows)[f"{isa}-further"]}
+        assert {b - a for a, b in itertools.pairwise(totals)} == {callbacks.numbers(rows)[f"{isa}-further-step"]}
 
 
 def test_a_bend_in_the_line_withdraws_its_slope():
     rows = callbacks.rows()
     bent = rows["instructions"].where(rows["callbacks"] != callbacks.COUNTS[-1], rows["instructions"] + 1)
     numbers = callbacks.numbers(rows.assign(instructions=bent))
-    assert {numbers[f"{isa}-further"] for isa in ISAS} == {"-"}
+    assert {numbers[f"{isa}-further-step"] for isa in ISAS} == {"-"}
+    straight = "each callback adds the same number of instructions: 44 on x86-64"
+    assert straight in callbacks.answer(rows) and "the same number" not in callbacks.answer(rows.assign(instructions=bent))
+
+
+def test_lines_that_are_the_same_are_drawn_once():
+    rows = callbacks.rows()
+    assert set(callbacks.drawn(rows)["want"]) == {"none", "one or all"}
+    more = (rows["regs"] == "all") & (rows["callbacks"] == callbacks.DRAWN)
+    apart = callbacks.drawn(rows.assign(instructions=rows["instructions"] + more))
+    assert set(apart["want"]) == {"none", "one", "all"}

@@ -27,6 +27,8 @@ REGISTERS = {
 }
 FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
 UNITS = {"load_bytes": "B", "store_bytes": "B"}
+#: The chart ends here, on linear axes: with more callbacks nobody would see what all registers add. The table goes on.
+DRAWN = 8
 
 
 @once
@@ -72,21 +74,61 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-further", what each callback from the second to the third on adds in the newest release,
-    and "x86_64-regs", what it adds to a call with many callbacks that one of them, or all, want all registers."""
+    """What the prose quotes: "arm64-further-step", what each callback from the second to the third on adds in the newest
+    release, "arm64-second-step", what the second one adds there, and "x86_64-one-added", "x86_64-all-added": what it adds to a
+    call with many callbacks that one of them, or all, want all registers."""
     out: dict[str, object] = {}
     newest = releases.LATEST
     wide = table(frame).set_index(["isa", "release", "regs"])
     most = str(COUNTS[-1])
     for isa in ISAS:
         line = wide.loc[(isa, newest, "none")]
-        slopes = {(line[str(b)] - line[str(a)]) / (b - a) for a, b in itertools.pairwise(COUNTS[1:])}
-        out[f"{isa}-further"] = int(slopes.pop()) if len(slopes) == 1 else "-"
+        out[f"{isa}-further-step"] = slope(frame, isa, newest)
+        out[f"{isa}-second-step"] = int(line["2"] - line["1"])
         release = shown(isa)[0]
         out[f"{isa}-regs-release"] = release
         none, one, every = (int(wide.loc[(isa, release, regs), most]) for regs in REGISTERS)
-        out[f"{isa}-one-more"], out[f"{isa}-all-more"] = one - none, every - none
+        out[f"{isa}-one-added"], out[f"{isa}-all-added"] = one - none, every - none
     return out
+
+
+def slope(frame: pd.DataFrame, isa: str, release: str, regs: str = "none") -> int | str:
+    """Instructions that each callback adds, from the second to the third on; "-" if they do not all add the same."""
+    line = table(frame).set_index(["isa", "release", "regs"]).loc[(isa, release, regs)]
+    slopes = {(line[str(b)] - line[str(a)]) / (b - a) for a, b in itertools.pairwise(COUNTS[1:])}
+    return int(slopes.pop()) if len(slopes) == 1 else "-"
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """The slope of every ISA, and what one ops that wants all registers adds, and all of them."""
+    n = numbers(frame)
+    each = {isa: n[f"{isa}-further-step"] for isa in ISAS}
+    straight = [f"{step} on {isa.replace('x86_64', 'x86-64')}" for isa, step in each.items() if step != "-"]
+    once = ", ".join(f"{n[f'{isa}-one-added']} on {_named(isa, n)}" for isa in ISAS)
+    same = all(n[f"{isa}-one-added"] == n[f"{isa}-all-added"] for isa in ISAS)
+    every = ", ".join(f"{n[f'{isa}-all-added']} on {_named(isa, n)}" for isa in ISAS)
+    further = f"From the third on, each callback adds the same number of instructions: {', '.join(straight)} ({releases.LATEST}). "
+    regs = f"One ops that wants all registers adds {once}; "
+    return (further if straight else "") + regs + ("all of them together add no more." if same else f"all of them add {every}.")
+
+
+def _named(isa: str, n: dict[str, object]) -> str:
+    return f"{isa.replace('x86_64', 'x86-64')} {n[f'{isa}-regs-release']}"
+
+
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """What the chart shows: lines that are the same are one, and each panel says what a further callback adds."""
+    part = frame[frame["callbacks"] <= DRAWN]
+    out = []
+    for (isa, release), panel in part.groupby(["isa", "release"], sort=False):
+        title = f"{isa} {release}: +{slope(frame, isa, release)} each"
+        alike: dict[tuple[int, ...], list[str]] = {}
+        for regs, line in panel.groupby("regs", sort=False):
+            alike.setdefault(tuple(line["instructions"]), []).append(str(regs))
+        for names in alike.values():
+            line = panel[panel["regs"] == names[0]]
+            out.append(line.assign(panel=title, want=" or ".join(names)))
+    return pd.concat(out)
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -98,10 +140,12 @@ FIGURES = (
     Figure(
         "fig-callbacks",
         "What does each further callback add, and one that wants all registers?",
-        chart=lines("instructions", over="callbacks", series="regs", facet=("isa", "release"), log="xy"),
+        chart=lambda frame: lines("instructions", over="callbacks", series="want", facet="panel")(drawn(frame)),
         table=table,
-        alt="A panel per ISA and release: instructions added to one call against the number of callbacks on the function, both "
-        "on logarithmic axes, with a line for none, one and all of them wanting all registers. The table below has every number.",
+        answer=answer,
+        alt="A panel per ISA and release, with what each further callback adds in its title: instructions added to one call "
+        "against the number of callbacks on the function, both axes linear, with a line for none, and one for one or all of them "
+        "wanting all registers. From two callbacks on the lines are straight. The table has every number, up to many callbacks.",
         limits="Emulated counts of instructions in one call of a three-argument function; no timing. none, one, all: how "
         "many of the ops want all registers.",
     ),

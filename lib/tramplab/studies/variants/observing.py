@@ -14,6 +14,7 @@ from ...ftrace import releases
 from ...ftrace.ops import Registered
 from ...isa import ISAS
 from ...lab.kernel import Kernel
+from ...publish.claims.claims import DEPENDS
 from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
 from ...trampolines.plain import Ops
 from ..once import once
@@ -27,6 +28,8 @@ OTHERS = {"plain": "a", "guarded": "g", "regs": "r", "direct": "d"}
 #: What the guest's observer writes down of a call (struct lab_observation in guest/consumers/callbacks.c).
 _FIELDS = ("ip", "parent_ip", "op", "fregs_ip", "fregs_sp", "full_regs", *(f"arg{n}" for n in range(8)))
 _WITHOUT_REGISTERS = _FIELDS[:3]
+#: What only an ops that wants all registers was promised; whether a plain one is given it is left to the kernel.
+_NOT_PROMISED = {"plain": {"full_regs"}, "regs": set()}
 
 
 @once
@@ -36,7 +39,8 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, observer ("plain", or "regs" for one that wants all registers), switch (its number), change
     ("+regs", "-direct"), attached (what is there then, the observer aside), seen (how often the observer ran in one call),
     right (is the result the unhooked call's?), differs (what it saw otherwise than before the first switch, names of
-    _FIELDS with blanks between; only what it may read: without WITH_ARGS a plain callback is handed no registers).
+    _FIELDS with blanks between; only what it may read: without WITH_ARGS a plain callback is handed no registers), promised
+    (those of them that the observer was promised: a plain one is not promised that ftrace_get_regs() gives it anything).
     """
     out = []
     for isa, release, observer in itertools.product(ISAS, releases.shown(), ("plain", "regs")):
@@ -73,7 +77,8 @@ def _watch(isa: str, release: str, observer: str, readable: tuple[str, ...]) -> 
         differs = [f for f, a, b in zip(_FIELDS, first, seen, strict=True) if a != b and f in readable]
         now = " ".join(name for name, _ in attached)
         row = {"switch": n + 1, "change": change, "attached": now, "seen": times, "right": value == result}
-        out.append({**row, "differs": " ".join(differs)})
+        promised = [f for f in differs if f not in _NOT_PROMISED[observer]]
+        out.append({**row, "differs": " ".join(differs), "promised": " ".join(promised)})
     return out
 
 
@@ -87,36 +92,64 @@ def _call(kernel: Kernel) -> tuple[tuple[int, ...], int, int]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, Any]:
-    """What the prose quotes: switches, calls missed or seen twice, and switches after which something was seen otherwise."""
+    """What the prose quotes: switches, calls missed or seen twice, and switches after which something was seen otherwise, of
+    all that can be seen and of what was promised."""
     return {
         "switches": len(frame),
         "not-once": int((frame["seen"] != 1).sum()),
         "differing": int((frame["differs"] != "").sum()),
+        "promised-differing": int((frame["promised"] != "").sum()),
         "what": ", ".join(sorted({f for d in frame["differs"] for f in d.split()})) or "nothing",
     }
 
 
+#: What the verdict rests on where the two readings of "invisible" disagree.
+READING = "what counts as seen: what a callback was promised, or everything it can read"
+
+
 @judges("s3")
 def invisible(frame: pd.DataFrame | None = None) -> Verdict:
-    """After every switch the observer runs once per call, sees what it saw before, and the function's result is right."""
+    """After every switch the observer runs once per call, sees what it saw before, and the function's result is right.
+
+    There are two readings of what it sees: what its ops was promised, and everything that it can read.
+    """
     frame = rows() if frame is None else frame
-    same = (frame["seen"] == 1) & frame["right"] & (frame["differs"] == "")
-    kind, on = across(frame.assign(truth=same), BY_RELEASE)
-    n = numbers(frame)
-    because = (
-        f"Of {n['switches']} switches on all ISAs and releases shown, {n['not-once']} made the observing callback miss a call or "
-        "see it twice. It saw the same addresses, stack pointer and arguments after all of them."
+    called = (frame["seen"] == 1) & frame["right"]
+    promised, everything = (
+        across(frame.assign(truth=called & (frame[column] == "")), BY_RELEASE) for column in ("promised", "differs")
     )
+    kind, on = promised if promised == everything else (DEPENDS, READING)
+    n = numbers(frame)
+    because = [
+        f"Of {n['switches']} switches on all ISAs and releases shown, {n['not-once']} made the observing callback miss a call or "
+        "see it twice."
+    ]
+    if not n["differing"]:
+        because.append("It saw the same after all of them.")
+    elif not n["promised-differing"]:
+        because.append(
+            "What it was promised (addresses, stack pointer, arguments, and registers from ftrace_get_regs() where it asked for "
+            f"all) was the same after all of them. Of everything that it can read, something else was there after "
+            f"{_where(frame, n)}."
+        )
+    else:
+        because.append(
+            f"What it was promised was not the same after {n['promised-differing']}; of everything that it can read, something "
+            f"else was there after {_where(frame, n)}."
+        )
+    found = {"switches": n["switches"], "calls missed or doubled": n["not-once"], "switches seen": n["differing"]}
+    found |= {"switches seen in what was promised": n["promised-differing"]} if n["promised-differing"] else {}
+    return Verdict(kind, " ".join(because), found, on)
+
+
+def _where(frame: pd.DataFrame, n: dict[str, Any]) -> str:
+    """How many switches were seen, on which ISAs, and what was seen."""
     other = frame[frame["differs"] != ""]
-    if len(other):
-        places = ", ".join(dict.fromkeys(other["isa"].str.replace("x86_64", "x86-64")))
-        because = because.removesuffix(" It saw the same addresses, stack pointer and arguments after all of them.")
-        because += f" After {len(other)}, all on {places}, it saw something else: {_SAYS.get(n['what'], n['what'])}."
-    found = {"switches": n["switches"], "calls missed or doubled": n["not-once"], "switches seen": len(other)}
-    return Verdict(kind, because, found, on)
+    places = ", ".join(dict.fromkeys(other["isa"].str.replace("x86_64", "x86-64")))
+    return f"{len(other)}, all on {places}: {_SAYS.get(n['what'], n['what'])}"
 
 
 _SAYS = {
-    "full_regs": "ftrace_get_regs() gives a plain callback registers while the trampoline for all registers runs, and NULL "
-    "otherwise; addresses, stack pointer and arguments stay the same"
+    "full_regs": "ftrace_get_regs() gives a plain callback registers while the trampoline for all registers runs, as s2 says it "
+    "should, and NULL otherwise"
 }
