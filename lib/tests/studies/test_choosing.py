@@ -22,38 +22,72 @@ def observed():
 def test_every_state_is_met_on_every_isa_and_release(chosen):
     for isa in ISAS:
         for release in releases.shown():
-            regs = releases.features(ISAS[isa], release, {})["regs"]
+            had = Facts(isa, release)
             part = chosen[(chosen["isa"] == isa) & (chosen["release"] == release)]
             met = set(zip(part["callbacks"], part["regs"], strict=True))
             wanted = {("none", "no"), ("one", "no"), ("more", "no")}
-            assert met == wanted | ({("one", "yes"), ("more", "yes")} if regs else set())
-            assert part["states"].sum() == choosing.STEPS + 1 and part["states"].min() >= 2
+            assert met == wanted | ({("one", "yes"), ("more", "yes")} if had.regs else set())
+            assert len(part) == choosing.STEPS + 1
+            assert set(part["direct"]) == ({"none", "near", "far"} if had.direct else {"none"})
+            assert set(part["filter"][part["callbacks"] != "none"]) == {"one", "many", "all"}
+            assert set(part["filter"][part["callbacks"] == "none"]) == {"none"}
+            for callbacks in ("one", "more"):
+                there = part[part["callbacks"] == callbacks]
+                assert set(there["static"]) == set(there["elsewhere"]) == {"yes", "no"}, (isa, release)
+                assert set(there["guarded"]) == {"no", "recursion", "rcu"}, (isa, release)
 
 
 def test_the_table_of_x86(chosen):
     newest = chosen[(chosen["isa"] == "x86_64") & (chosen["release"] == releases.LATEST)]
-    picked = {(r.callbacks, r.regs): r.trampolines for r in newest.itertuples()}
+    direct = newest["direct"].where(newest["callbacks"] == "one", "-")
+    picked = set(zip(newest["callbacks"], newest["regs"], direct, newest["trampoline"], strict=True))
     assert picked == {
-        ("none", "no"): choosing.NOTHING,
-        ("one", "no"): choosing.OWN + "ftrace_caller",
-        ("one", "yes"): choosing.OWN + "ftrace_regs_caller",
-        ("more", "no"): "ftrace_caller",
-        ("more", "yes"): "ftrace_regs_caller",
+        ("none", "no", "-", choosing.NOTHING),
+        ("one", "no", "none", choosing.OWN + "ftrace_caller"),
+        ("one", "yes", "none", choosing.OWN + "ftrace_regs_caller"),
+        ("one", "yes", "near", choosing.DIRECT),
+        ("one", "yes", "far", choosing.DIRECT),
+        ("more", "no", "-", "ftrace_caller"),
+        ("more", "yes", "-", "ftrace_regs_caller"),
     }
 
 
-def test_a_third_variable_would_be_seen(chosen):
-    assert choosing.two_variables(chosen).kind == HOLDS
-    two = chosen.copy()
-    two.loc[two["isa"] == "arm64", "trampolines"] = "ftrace_caller or ftrace_regs_caller"
-    verdict = choosing.two_variables(two)
-    assert (verdict.kind, verdict.on) == (DEPENDS, "the ISA")
-    assert choosing.two_variables(chosen.assign(trampolines="a or b")).kind == FAILS
+def test_a_third_variable_is_seen(chosen):
+    """A direct call is one. Rows in which another decides, both do, or none does, give other verdicts."""
+    verdict = choosing.two_variables(chosen)
+    assert choosing.deciding(chosen) == [("direct",)]
+    assert (verdict.kind, verdict.on) == (DEPENDS, choosing.FURTHER["direct"])
+    without = chosen[chosen["direct"] == "none"]
+    assert choosing.two_variables(without).kind == HOLDS and "None of the 5" in choosing.two_variables(without).because
+    for name in ("static", "guarded", "filter", "elsewhere"):
+        other = without.assign(trampoline=without["trampoline"] + without[name])
+        if name == "filter":  # which tells no callback from one
+            other = other[other["callbacks"] != "none"]
+        assert choosing.two_variables(other).on == choosing.FURTHER[name]
+        both = choosing.two_variables(chosen.assign(trampoline=chosen["trampoline"] + chosen[name]))
+        assert both.on == f"{choosing.FURTHER['direct']}, and {choosing.FURTHER[name]}"
+    random = choosing.two_variables(chosen.assign(trampoline=chosen["step"].astype(str)))
+    assert random.kind == FAILS and "No set" in random.because
+
+
+def test_what_is_called_rests_on_more_and_with_call_ops_on_what_was_before(chosen):
+    """With CALL_OPS the ops that left last was asked, which no variable of a state can tell."""
+    for (isa, release), part in chosen.groupby(["isa", "release"]):
+        assert bool(choosing.deciding(part, "calls")) != Facts(isa, release).call_ops
+    assert choosing.numbers(chosen)["history"] == "arm64 v6.4-v7.2 and riscv64 v6.16-v7.2"
+
+
+def test_releases_that_choose_alike_are_one_lane(chosen):
+    strip = choosing.strip(chosen)
+    assert not strip.duplicated(["lane", "step"]).any() and strip.groupby("step").size().nunique() == 1
+    newest = chosen[(chosen["isa"] == "riscv64") & (chosen["release"] == releases.LATEST)]
+    spoilt = chosen.assign(trampoline=chosen["trampoline"].where(chosen.index != newest.index[-1], "spoilt"))
+    assert len(set(choosing.strip(spoilt)["lane"])) == len(set(strip["lane"])) + 1
 
 
 def test_walks_are_the_same_every_time():
-    first, second = ([(len(a), ran) for a, ran in choosing.walk("riscv64", "v6.4")] for _ in range(2))
-    assert first == second and {n for n, _ in first} == set(range(choosing.MOST + 1))
+    first, second = (list(choosing.walk("riscv64", "v6.4")) for _ in range(2))
+    assert first == second and {state["callbacks"] for state in first} == {"none", "one", "more"}
 
 
 def test_every_kind_of_switch_happens(observed):

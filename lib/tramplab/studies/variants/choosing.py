@@ -1,7 +1,8 @@
-"""What decides which trampoline a function gets? Random registering and unregistering, and the table that falls out."""
+"""What decides which trampoline a function gets? Random registering and unregistering of all kinds of ops, and what falls out."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 
@@ -9,10 +10,13 @@ import pandas as pd
 
 from ...emulate.machine import COUNT
 from ...ftrace import releases
-from ...ftrace.ops import Registered
+from ...ftrace.ops import Registered, Request
 from ...lab.kernel import Kernel
-from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
+from ...publish.claims.claims import DEPENDS, FAILS, HOLDS
+from ...publish.claims.verdict import Verdict, judges
+from ...publish.figures.chart import state_strip
 from ...publish.figures.figure import Figure
+from ...trampolines.direct import Direct
 from ...trampolines.plain import Ops
 from ..every_release import every_release
 from ..once import once
@@ -20,77 +24,190 @@ from ..once import once
 NAME = "choosing"
 TITLE = "The trampoline of a function, by its callbacks"
 FUNCTION = "three_args"
-STEPS, MOST, SEED = 80, 4, 2021
+#: What an ops may be registered for: this function, several with it, all; or others only.
+FILTERS = {"one": (FUNCTION,), "many": (FUNCTION, "one_arg", "five_args"), "all": (), "others": ("one_arg", "five_args")}
+STEPS, MOST, SEED = 200, 4, 2021
 UNITS: dict[str, str] = {}
-NOTHING, OWN = "nothing", "own "
-_COMMON, _GENERATED = ("ftrace_caller", "ftrace_regs_caller"), "ftrace_trampoline["
+NOTHING, OWN, DIRECT = "nothing", "own ", "the direct call's stub"
+_COMMON, _GENERATED, _STUBS = ("ftrace_caller", "ftrace_regs_caller"), "ftrace_trampoline[", "lab_direct_"
+_ORDER = ("none", "one", "more")
+#: The two variables of the claim, and those that could be a third: column -> what it is in a sentence.
+TWO = ("callbacks", "regs")
+FURTHER = {
+    "direct": "whether one of them is a direct call, and whether it is near or far",
+    "static": "whether one of them lies in the core kernel's data",
+    "guarded": "whether one of them asks for a guard (RECURSION, RCU)",
+    "filter": "on how many functions the widest of them is",
+    "elsewhere": "whether there are ops on other functions only",
+}
 
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, release, and state that the two variables tell apart.
+    """One row per ISA, release and state of the sequence.
 
-    Columns: isa, release, callbacks (none, one, more), regs (does one of them want all registers?), trampolines (every one
-    that a call ran in such a state; "own ftrace_caller" is a copy of it made for a single ops), states (how often the
-    sequence came through one).
+    Columns: isa, release, step; the two variables callbacks (none, one, more) and regs (does one of them want all
+    registers?); what could be a third: direct (none, near, far), static (yes, no: is there one such ops on the function?),
+    guarded (no, recursion, rcu: does one ask for such a guard?), filter ("one", "many", "all": of the widest ops; "none"),
+    elsewhere (yes, no: ops on other functions only); and what a call then ran: trampoline ("own ftrace_caller" is a copy of it made for a single ops) and calls (what it
+    calls: callback, assist function, list function).
     """
-    frame = pd.DataFrame(every_release(_told_apart))
+    frame = pd.DataFrame(every_release(lambda isa, release: list(walk(isa, release))))
     frame.attrs["units"] = UNITS
     return frame
 
 
-def _told_apart(isa: str, release: str) -> list[dict[str, object]]:
-    """The states of one sequence, by how many ops there are and whether one wants all registers."""
-    seen: dict[tuple[str, str], list[str]] = {}
-    for attached, ran in walk(isa, release):
-        regs = any(o.saves_regs for o in attached)
-        seen.setdefault((_ORDER[min(len(attached), 2)], "yes" if regs else "no"), []).append(ran)
-    return [
-        {"callbacks": count, "regs": regs, "trampolines": " or ".join(sorted(set(targets))), "states": len(targets)}
-        for (count, regs), targets in sorted(seen.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0][1]))
-    ]
-
-
-_ORDER = ("none", "one", "more")
-
-
-def walk(isa: str, release: str) -> Iterator[tuple[list[Registered], str]]:
-    """Register and unregister plain ops, and ops that want all registers, at random; the same sequence every time.
-
-    Yields, before and after each step, what is attached and which trampoline a call of the function then runs.
-    """
+def walk(isa: str, release: str) -> Iterator[dict[str, object]]:
+    """Register and unregister ops of all kinds at random; the same sequence every time. Yields the state after each step."""
     kernel, chance = Kernel(isa, release, meter=COUNT), random.Random(SEED)
-    function = kernel.function(FUNCTION)
-    saves = ("args", "regs") if kernel.features["regs"] else ("args",)
-    attached: list[Registered] = []
-    yield [], _ran(kernel)
-    for _ in range(STEPS):
-        if attached and (len(attached) == MOST or chance.random() < 0.5):
-            kernel.detach(attached.pop(chance.randrange(len(attached))))
+    there: list[tuple[Registered, str]] = []
+    yield {"step": 0, **_state(kernel, [])}
+    for step in range(1, STEPS + 1):
+        if there and (len(there) == MOST or chance.random() < 0.5):
+            kernel.detach(there.pop(chance.randrange(len(there)))[0])
         else:
-            attached += kernel.attach(function, Ops(save=chance.choice(saves)))
-        yield list(attached), _ran(kernel)
+            request, where = _drawn(kernel, chance, any(o.is_direct for o, _ in there))
+            there += [(ops, where) for ops in kernel.attach(None, request)]
+        yield {"step": step, **_state(kernel, there)}
 
 
-def _ran(kernel: Kernel) -> str:
-    """The trampoline that a call goes through, by what was executed."""
-    found = [s for s in kernel.call(FUNCTION, 1, 2, 3).symbols if s in _COMMON or s.startswith(_GENERATED)]
-    return " and ".join(OWN + _copied(kernel) if s.startswith(_GENERATED) else s for s in sorted(found)) or NOTHING
+def _drawn(kernel: Kernel, chance: random.Random, taken: bool) -> tuple[Request, str]:
+    """A request and on what it is; no second direct call where there is one."""
+    if kernel.features["direct"] and chance.random() < 0.3 and not taken:
+        return Direct(far=chance.random() < 0.4, filter=FILTERS["one"]), "one"
+    where = chance.choice(list(FILTERS))
+    saves = ("args", "regs") if kernel.features["regs"] else ("args",)
+    recursion, rcu, dynamic = chance.random() < 0.25, chance.random() < 0.25, chance.random() < 0.7
+    save = chance.choice(saves)
+    return Ops(save=save, recursion=recursion, rcu=rcu, dynamic=dynamic, filter=FILTERS[where]), where
 
 
-def _copied(kernel: Kernel) -> str:
+def _state(kernel: Kernel, there: list[tuple[Registered, str]]) -> dict[str, object]:
+    """What is registered, and which trampoline a call then goes through."""
+    here = [(o, where) for o, where in there if o.wants(FUNCTION)]
+    direct = next(("far" if o.request.far else "near" for o, _ in here if o.is_direct), "none")
+    plain = [o for o, _ in here if not o.is_direct]
+    return {
+        "callbacks": _ORDER[min(len(here), 2)],
+        "regs": _yes(o.saves_regs for o, _ in here),
+        "direct": direct,
+        "static": _yes(not o.request.dynamic for o in plain),
+        "guarded": next((flag for flag in ("rcu", "recursion") if any(getattr(o.request, flag) for o in plain)), "no"),
+        "filter": max((where for _, where in here), key=list(FILTERS).index, default="none"),
+        "elsewhere": _yes(not o.wants(FUNCTION) for o, _ in there),
+        **_ran(kernel),
+    }
+
+
+def _yes(true: Iterator[bool]) -> str:
+    return "yes" if any(true) else "no"
+
+
+def _ran(kernel: Kernel) -> dict[str, str]:
+    """The trampoline that a call goes through and what that calls, by what was executed."""
+    symbols = kernel.call(FUNCTION, 1, 2, 3).symbols
+    found = [s for s in symbols if s in _COMMON or s.startswith(_GENERATED)]
+    stub = DIRECT if any(s.startswith(_STUBS) for s in symbols) else NOTHING
+    calls = [what for s, what in _CALLED.items() if s in symbols and found]
+    return {
+        "trampoline": " and ".join(OWN + _copied(kernel, s) if s.startswith(_GENERATED) else s for s in sorted(found)) or stub,
+        "calls": next(iter(calls), "-"),
+    }
+
+
+#: What a trampoline may call -> in words; the first that was executed is it.
+_CALLED = {
+    "ftrace_ops_list_func": "list function",
+    "ftrace_ops_assist_func": "assist function",
+    "lab_callback": "callback",
+    "call_direct_funcs": "callback",
+}
+
+
+def _copied(kernel: Kernel, symbol: str) -> str:
     """Of which common trampoline the single ops' own is a copy: it has its length, and a RET."""
-    (ops,), address = kernel.slowpath.ops, kernel.image.address
+    address = kernel.image.address
+    ops = next(o for o in kernel.slowpath.ops if any(f"{g.name}[{o.index}]" == symbol for g in o.generated))
     return next(name for name in _COMMON if address(f"{name}_end") - address(name) + 1 == ops.trampoline_size)
 
 
-def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """One line per ISA, state and trampoline, with the releases in which it is so."""
-    keys = ["isa", "callbacks", "regs", "trampolines"]
-    spans = frame.groupby(keys, sort=False)["release"].agg(
-        lambda r: r.iloc[0] if len(r) == 1 else f"{r.iloc[0]}-{r.iloc[-1]}"
+# -- which variables decide
+
+
+def decided(frame: pd.DataFrame, variables: tuple[str, ...], what: str = "trampoline") -> bool:
+    """Do states that are alike in the two variables and in these have one and the same `what`, on each ISA and release?"""
+    return bool((frame.groupby(["isa", "release", *TWO, *variables])[what].nunique() == 1).all())
+
+
+def deciding(frame: pd.DataFrame, what: str = "trampoline") -> list[tuple[str, ...]]:
+    """The smallest sets of further variables with which the two decide `what`; [()] if these do alone, [] if no set does."""
+    for count in range(len(FURTHER) + 1):
+        if sets := [names for names in itertools.combinations(FURTHER, count) if decided(frame, names, what)]:
+            return sets
+    return []
+
+
+@judges("s1")
+def two_variables(frame: pd.DataFrame | None = None) -> Verdict:
+    """The two variables decide alone, or with a third, or nothing that was varied does."""
+    frame = rows() if frame is None else frame
+    sets = deciding(frame)
+    further = sets[0] if sets else ()
+    kind = FAILS if not sets else DEPENDS if further else HOLDS
+    on = ", and ".join(FURTHER[name] for name in further)
+    two = frame.groupby(["isa", "release", *TWO])["trampoline"].nunique()
+    without = frame[frame["direct"] == "none"]
+    alone = without.groupby(["isa", "release", *TWO])["trampoline"].nunique()
+    because = (
+        f"Of {len(two)} combinations of ISA, release and the two variables, {int((two == 1).sum())} have one trampoline in all "
+        f"of the {len(frame)} states. Without direct calls it is {int((alone == 1).sum())} of {len(alone)} combinations, in "
+        f"{len(without)} states. {_in_words(sets)}"
     )
-    return spans.reset_index()
+    found = {
+        "states": len(frame),
+        "combinations": len(two),
+        "with one trampoline": int((two == 1).sum()),
+        "combinations without direct calls": len(alone),
+        "with one trampoline, without direct calls": int((alone == 1).sum()),
+    }
+    return Verdict(kind, because, found, on)
+
+
+def _in_words(sets: list[tuple[str, ...]]) -> str:
+    """What was found of the variables beside the two."""
+    if not sets:
+        return "No set of the variables that were varied decides."
+    if not sets[0]:
+        return f"None of the {len(FURTHER)} further variables matters."
+    names = " or ".join(" and ".join(names) for names in sets)
+    rest = [name for name in FURTHER if all(name not in names for names in sets)]
+    return f"With a further variable ({names}) every combination has one; these change nothing: {', '.join(rest) or 'none'}."
+
+
+# -- what is shown
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """One line per ISA, state and trampoline, with the releases in which it is so, as far as a direct call matters."""
+    keys = ["isa", "callbacks", "regs", "direct"]
+    alone = frame.assign(direct=frame["direct"].where(frame["callbacks"] == "one", "-"))
+    met = alone.groupby([*keys, "release"], sort=False)["trampoline"].agg(_all_of).reset_index()
+    met["order"] = met["isa"].map(list(dict.fromkeys(met["isa"])).index) * 10 + met["callbacks"].map(_ORDER.index)
+    met = met.sort_values(["order", "regs", "direct"], kind="stable", key=lambda c: c.map(_PLACE) if c.name == "direct" else c)
+    spans = met.groupby([*keys, "trampoline"], sort=False)["release"].agg(_span)
+    return spans.reset_index().rename(columns={"release": "releases"})
+
+
+_PLACE = {"-": 0, "none": 1, "near": 2, "far": 3}
+
+
+def _all_of(found: pd.Series) -> str:
+    return " or ".join(sorted(set(found)))
+
+
+def _span(found: pd.Series) -> str:
+    order = sorted(set(found), key=releases.parse)
+    return order[0] if len(order) == 1 else f"{order[0]}-{order[-1]}"
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -98,38 +215,60 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
-def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many states there were in all, and how many steps each sequence has."""
-    return {"states": int(frame["states"].sum()), "steps": STEPS}
-
-
-@judges("s1")
-def two_variables(frame: pd.DataFrame | None = None) -> Verdict:
-    """In every state that the two variables tell apart, calls run one and the same trampoline."""
-    frame = rows() if frame is None else frame
-    one = ~frame["trampolines"].str.contains(" or ")
-    kind, on = across(frame.assign(truth=one), BY_RELEASE)
-    newest = frame[frame["release"] == releases.LATEST]
-    tables = []
-    for isa, part in newest.groupby("isa", sort=False):
-        ways = dict.fromkeys(part[part["callbacks"] != "none"]["trampolines"])
-        tables.append(f"{', '.join(ways)} on {isa.replace('x86_64', 'x86-64')}")
-    because = (
-        f"Plain ops and ops that want all registers, at random: in {frame['states'].sum()} states, {int(one.sum())} of "
-        f"{len(one)} combinations of ISA, release and the two variables have one trampoline. What there is to choose from in "
-        f"{releases.LATEST}: {'; '.join(tables)}."
+def strip(frame: pd.DataFrame) -> pd.DataFrame:
+    """A lane per ISA and releases that choose alike, a step per state."""
+    alone = frame.assign(state=[_named(*key) for key in zip(frame["callbacks"], frame["regs"], frame["direct"], strict=True)])
+    chosen = alone.groupby(["isa", "release", "state"], sort=False)["trampoline"].agg(_all_of)
+    lanes: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for isa, release in dict.fromkeys(zip(frame["isa"], frame["release"], strict=True)):
+        picked = tuple(chosen.get((isa, release, state), "-") for state in _STATES)
+        lanes.setdefault((isa, picked), []).append(release)
+    return pd.DataFrame(
+        {"what": "trampoline", "lane": f"{isa} {_span(pd.Series(found))}", "step": state, "state": trampoline}
+        for (isa, picked), found in lanes.items()
+        for state, trampoline in zip(_STATES, picked, strict=True)
     )
-    found = {"states": int(frame["states"].sum()), "combinations": len(one), "with one trampoline": int(one.sum())}
-    return Verdict(kind, because, found, on)
+
+
+_STATES = ("none", "one", "one, all regs", "one direct, near", "one direct, far", "more", "more, all regs")
+
+
+def _named(callbacks: str, regs: str, direct: str) -> str:
+    if callbacks == "one" and direct != "none":
+        return f"one direct, {direct}"
+    return f"{callbacks}, all regs" if regs == "yes" else callbacks
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """Which variables pick the trampoline."""
+    said = {name: text for names in deciding(frame) for name, text in FURTHER.items() if name in names}
+    two = "The number of callbacks and whether one wants all registers"
+    if not deciding(frame):
+        return f"{two} do not pick the trampoline, and none of the other variables that were varied does with them."
+    return f"{two} pick the trampoline{', together with ' if said else ' alone'}{' and '.join(said.values())}."
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: how many states there were in all, how many steps each sequence has, how many variables were
+    varied beside the two, and the ISAs and releases where no set of them decides what the trampoline calls."""
+    there = frame.groupby(["isa", "release"], sort=False)
+    undecided = pd.DataFrame([key for key, part in there if not deciding(part, "calls")], columns=["isa", "release"])
+    spans = undecided.groupby("isa", sort=False)["release"].agg(_span)
+    history = " and ".join(f"{isa.replace('x86_64', 'x86-64')} {span}" for isa, span in spans.items())
+    return {"states": len(frame), "steps": STEPS, "further": len(FURTHER), "history": history or "nowhere"}
 
 
 FIGURES = (
     Figure(
         "fig-choosing",
         "Which trampoline does a function get, and what decides it?",
+        chart=lambda frame: state_strip(facet="what", quiet=(NOTHING, "-"))(strip(frame)),
         table=table,
-        limits="The trampoline that a call ran after every step of random sequences of plain ops and of ops that want all "
-        "registers, "
-        "without further flags and without direct calls.",
+        answer=answer,
+        alt="A lane for every ISA and the releases that choose alike, a column for every state of the function: no callback, one, "
+        "one that wants all registers, one near or far direct call, more callbacks, and more of which one wants all registers. "
+        "The blocks name the trampoline that a call ran. The table has the same.",
+        limits="The trampoline that a call ran after every step of random sequences: plain ops and ops that want all registers, "
+        "dynamic and static, guarded or not, on one, many or all functions, and direct calls, near and far.",
     ),
 )
