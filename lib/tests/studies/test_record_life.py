@@ -9,6 +9,7 @@ from tramplab.ftrace import releases
 from tramplab.ftrace.slowpath import SlowPath
 from tramplab.ftrace.steps import Write
 from tramplab.isa import ISAS
+from tramplab.studies.alike import alike
 from tramplab.studies.variants import record_life
 from tramplab.studies.variants.record_life import TRAP, flag
 
@@ -112,7 +113,7 @@ def test_what_is_seen_in_between_depends_on_the_order(isa, monkeypatch):
 
 def test_every_lane_has_a_state_at_every_step(frame):
     life, order = record_life.life(frame), record_life.order(frame)
-    for lanes, steps in ((life, len(record_life.LIFE)), (order, 1 + 4 * 3)):
+    for lanes, steps in ((life, len(record_life.LIFE)), (order, 2 + 3 * 3)):
         assert not lanes.duplicated(["isa", "step", "lane"]).any()
         assert len(lanes) == len(ISAS) * steps * lanes["lane"].nunique()
     x86 = order[order["isa"] == "x86_64"]
@@ -123,11 +124,33 @@ def test_every_lane_has_a_state_at_every_step(frame):
         rest["N"],
         rest["C"],
         "call",
-        *[rest["C"], rest["C"], "call"] * 2,
+        *[rest["C"], rest["C"], "call"],
+        "call",
         rest["C"],
         rest["N"],
         "NOP",
     ]
+
+
+def test_isas_that_differ_nowhere_are_drawn_once(frame):
+    for lanes in (record_life.life(frame), record_life.order(frame)):
+        assert list(dict.fromkeys(alike(lanes)["isa"])) == ["x86_64", "arm64, riscv64"]
+        other = lanes.assign(state=lanes["state"].where(lanes.index != lanes.index[-1], "another"))
+        assert list(dict.fromkeys(alike(other)["isa"])) == list(ISAS)
+
+
+def test_answers_are_those_of_the_rows(frame):
+    assert "in force, but DIRECT while the function has direct + a. With the same ops" in record_life.answer(frame)
+    assert "always the same again" in record_life.answer(frame)
+    without = frame.assign(flags=frame["flags"].str.replace("DIRECT ", "DIRECT DIRECT_EN "))
+    assert "is in force. With the same" in record_life.answer(without)
+    spoilt = frame.assign(count=frame["count"] + (frame["step"] == 3))
+    assert "not always the same" in record_life.answer(spoilt)
+    said = record_life.answer_writes(frame)
+    assert "On x86-64 each change writes a breakpoint, then the rest of the instruction, then its first byte." in said
+    assert said.endswith("On arm64 and riscv64 each change writes the ops pointer, then one instruction.")
+    fewer = frame[~((frame["isa"] == "arm64") & (frame["write"] == "ops pointer"))]
+    assert "On arm64 each change writes one instruction." in record_life.answer_writes(fewer)
 
 
 def test_tables_have_the_rows(frame):

@@ -11,6 +11,7 @@ from ..every_release import every_release
 from ..once import once
 from . import switching
 from .attached import Hooked
+from .plays import newest_plays
 
 #: What is attached: letters of attached.REQUESTS, at most so many at once.
 LETTERS, DEPTH = "agrd", 3
@@ -79,7 +80,7 @@ def backs_out_exactly(frame: pd.DataFrame | None = None, calls: pd.DataFrame | N
     numbers |= {what: int(frame[c].sum()) for c, what in _WHAT.items()}
     for sequence, (other, own) in _GUARDED.items():
         (letter,) = {ops for ops in switching.SEQUENCES[sequence] if len(ops) == 1}
-        ends = [(p, p.first[letter], p.last[letter]) for p in switching.newest_plays(calls, sequence)]
+        ends = [(p, p.first[letter], p.last[letter]) for p in newest_plays(calls, sequence)]
         for way in dict.fromkeys((was.calls, now.calls) for _, was, now in ends if was.calls != now.calls):
             found = [(p, was.total, now.total) for p, was, now in ends if (was.calls, now.calls) == way]
             costs = ", ".join(f"{p} ({was} to {now} instructions)" for p, was, now in found)

@@ -49,8 +49,8 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, step; the two variables callbacks (none, one, more) and regs (does one of them want all
     registers?); what could be a third: direct (none, near, far), static (yes, no: is there one such ops on the function?),
     guarded (no, recursion, rcu: does one ask for such a guard?), filter ("one", "many", "all": of the widest ops; "none"),
-    elsewhere (yes, no: ops on other functions only); and what a call then ran: trampoline ("own ftrace_caller" is a copy of it made for a single ops) and calls (what it
-    calls: callback, assist function, list function).
+    elsewhere (yes, no: ops on other functions only); and what a call then ran: trampoline ("own ftrace_caller" is a copy of
+    it made for a single ops) and calls (what it calls: callback, assist function, list function).
     """
     frame = pd.DataFrame(every_release(lambda isa, release: list(walk(isa, release))))
     frame.attrs["units"] = UNITS

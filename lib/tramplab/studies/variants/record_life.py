@@ -13,6 +13,7 @@ from ...isa import ISAS
 from ...lab.run import Run
 from ...publish.figures.chart import state_strip
 from ...publish.figures.figure import Figure
+from ..alike import alike
 from ..once import once
 from .attached import FUNCTION, REQUESTS, Hooked
 
@@ -22,12 +23,14 @@ UNITS: dict[str, str] = {}
 #: What is attached after each change; "+" stands for an ops that wants all registers where there is a trampoline for them,
 #: else for a second plain one. The letters are those of attached.REQUESTS.
 LIFE = ("", "a", "a +", "a", "", "d", "d a", "d", "")
-#: The part of it whose writes are drawn one by one.
-DRAWN = 5
+#: The part of it that is drawn: step -> whether its writes are drawn one by one, or only what they leave.
+DRAWN = {0: False, 1: True, 2: True, 3: False, 4: True}
 FLAGS = ("REGS", "TRAMP", "DIRECT", "CALL_OPS")
 #: The kernel's own ops, as a pointer beside a function may name them.
 POINTERS = {"ftrace_nop_ops": "nop", "ftrace_list_ops": "list"}
 TRAP = "trap"
+#: What the chart calls a copy of a common trampoline that was made for one ops.
+OWN = "own copy"
 
 
 @once
@@ -50,25 +53,10 @@ def rows() -> pd.DataFrame:
             seen = subject.writes or [{"write": "", **subject.state()}]
             for n, row in enumerate(seen, 1):
                 named = {key: row[key].replace(other, "other") for key in ("pointer", "ran")}
-                head = {"isa": isa, "release": release, "step": step, "ops": state.replace("+", "other")}
-                out.append({**head, "last": n == len(seen), **row, **named})
-    columns = [
-        "isa",
-        "release",
-        "step",
-        "ops",
-        "write",
-        "last",
-        "count",
-        "flags",
-        "pointer",
-        "site",
-        "target",
-        "leads",
-        "calls",
-        "ran",
-    ]
-    frame = pd.DataFrame(out)[columns]
+                when = {"isa": isa, "release": release, "step": step, "ops": state.replace("+", "other")}
+                out.append({**when, "last": n == len(seen), **row, **named})
+    head = ["isa", "release", "step", "ops", "write", "last", "count", "flags"]
+    frame = pd.DataFrame(out)[[*head, "pointer", "site", "target", "leads", "calls", "ran"]]
     frame.attrs["units"] = UNITS
     return frame
 
@@ -180,34 +168,44 @@ def life(frame: pd.DataFrame) -> pd.DataFrame:
         lanes = {
             "count": str(row.wanted),
             **{name: flag(row.flags, name) for name in FLAGS},
-            "ops pointer": row.pointer or "-",
-            "target": row.target or "-",
+            "ops pointer": _NAMES.get(row.pointer, row.pointer) or "-",
+            "target": _short(row.target) or "-",
         }
-        head = {"isa": row.isa, "step": f"{row.step + 1}: {row.ops.replace(' ', ' + ') or 'none'}"}
+        head = {"isa": row.isa, "step": f"{row.step + 1}: {_attached(row.ops)}"}
         out += [{**head, "lane": lane, "state": state} for lane, state in lanes.items()]
     return pd.DataFrame(out)
 
 
+def _attached(ops: str) -> str:
+    """What is attached, in words: "a + direct"."""
+    return " + ".join(_NAMES.get(letter, letter) for letter in ops.split()) or "none"
+
+
+_NAMES = {"d": "direct"}
+
+
+def _short(symbol: str) -> str:
+    """A symbol as a narrow block has room for it."""
+    return OWN if symbol.startswith("ftrace_trampoline[") else symbol
+
+
 def order(frame: pd.DataFrame) -> pd.DataFrame:
-    """Site and ops pointer after every write of the first changes, as lanes. An ISA that needs fewer writes for a change
+    """Site and ops pointer after every write of the changes drawn, as lanes. An ISA that needs fewer writes for a change
     than another stays as it is for the rest."""
-    first = frame[frame["step"] < DRAWN]
-    most = first.groupby(["step", "isa"]).size().groupby("step").max()
+    most = frame.groupby(["step", "isa"]).size().groupby("step").max()
     out = []
-    for isa, part in first.groupby("isa", sort=False):
-        idle, called = (
-            part["site"].iloc[0],
-            {s for s, t in zip(part["site"], part["leads"], strict=True) if t and t != TRAP},
-        )
-        for step, lines in part.groupby("step", sort=False):
-            seen = list(lines.itertuples(index=False))
-            for n in range(most[step]):
+    for isa, part in frame.groupby("isa", sort=False):
+        idle = part["site"].iloc[0]
+        called = {s for s, t in zip(part["site"], part["leads"], strict=True) if t and t != TRAP}
+        for step, each in DRAWN.items():
+            seen = list(part[part["step"] == step].itertuples(index=False))
+            for n in range(most[step]) if each else [len(seen) - 1]:
                 row = seen[min(n, len(seen) - 1)]
-                head = {"isa": isa, "step": f"{_change(step)}: {n + 1}" if step else "idle"}
+                head = {"isa": isa, "step": f"{_change(step)}: {n + 1}" if each else _attached(row.ops)}
                 lanes = {
                     "ops pointer": row.pointer or "-",
                     "site": _site(row.site, idle, called),
-                    "leads to": row.leads or "the body",
+                    "leads to": _short(row.leads) or "the body",
                     "callbacks": row.ran or "none",
                 }
                 out += [{**head, "lane": lane, "state": state} for lane, state in lanes.items()]
@@ -231,25 +229,67 @@ def _site(site: str, idle: str, called: set[str]) -> str:
     return "INT3, rest of the NOP" if rest == idle[2:] else "INT3, rest of the call"
 
 
+def answer(frame: pd.DataFrame) -> str:
+    """Which flags are wanted and not in force, and while what is attached."""
+    last = frame[frame["last"]]
+    waiting: dict[str, list[str]] = {}
+    for row in last.itertuples(index=False):
+        for name in (n for n in FLAGS if flag(row.flags, n) == "wanted"):
+            waiting.setdefault(name, []).append(_attached(row.ops))
+    said = [f"{name} while the function has {' or '.join(dict.fromkeys(ops))}" for name, ops in waiting.items()]
+    return (
+        f"After every change each flag that is wanted is in force{', but ' + ', and '.join(said) if said else ''}. With the same "
+        f"ops the record is {'always the same again' if _comes_back(last) else 'not always the same'}."
+    )
+
+
+def _comes_back(last: pd.DataFrame) -> bool:
+    """Has a record the same count, flags that choose, ops pointer and target whenever the same ops are attached?"""
+    kept = last.assign(flags=last["flags"].map(in_short))
+    return not (kept.groupby(["isa", "ops"])[["count", "flags", "pointer", "target"]].nunique() > 1).any(axis=None)
+
+
+def answer_writes(frame: pd.DataFrame) -> str:
+    """The writes of a change on every ISA, in order; ISAs that have the same are named together."""
+    orders: dict[str, list[str]] = {}
+    for isa, part in frame[frame["write"] != ""].groupby("isa", sort=False):
+        found = dict.fromkeys(", then ".join(lines["write"].map(_WRITES)) for _, lines in part.groupby("step", sort=False))
+        orders.setdefault(" or ".join(found), []).append(str(isa).replace("x86_64", "x86-64"))
+    return " ".join(f"On {' and '.join(isas)} each change writes {text}." for text, isas in orders.items())
+
+
+_WRITES = {
+    "int3": "a breakpoint",
+    "tail": "the rest of the instruction",
+    "first byte": "its first byte",
+    "ops pointer": "the ops pointer",
+    "instruction": "one instruction",
+}
+
+
 FIGURES = (
     Figure(
         "fig-record-life",
         f"What becomes of a record while ops come and go? ({releases.LATEST})",
         rows=lambda frame: frame[frame["last"]],
-        chart=lambda frame: state_strip(quiet=("-", "0"))(life(frame)),
+        chart=lambda frame: state_strip(quiet=("-", "0"))(alike(life(frame))),
         table=table,
-        alt="A panel per ISA: the counter, four flags, the ops pointer and the target of one record, from nothing attached over "
-        "an ops, two ops and a direct call back to nothing. The table has the bytes at the site too.",
+        answer=answer,
+        alt="A panel for x86-64, and one for arm64 and riscv64 together: the counter, the flags that are ever set, the ops "
+        "pointer and the target of one record, from nothing attached over an ops, two ops and a direct call back to nothing. The "
+        "table has the bytes at the site too.",
         limits="A three-argument function. other: wants all registers on x86-64, plain elsewhere; d: a direct call in reach. A "
         "flag in brackets is set without its _EN twin. n: the counter.",
     ),
     Figure(
         "fig-record-writes",
         f"In which order is a site rewritten? ({releases.LATEST})",
-        chart=lambda frame: state_strip(quiet=("-", "none"))(order(frame)),
+        chart=lambda frame: state_strip(quiet=("-", "none"))(alike(order(frame))),
         table=writes,
-        alt="A panel per ISA: ops pointer, site, where it leads and whose callbacks a call then runs, after every single write "
-        "while one ops comes, another joins it, and both leave. The table has the direct call's writes too.",
+        answer=answer_writes,
+        alt="A panel for x86-64, and one for arm64 and riscv64 together: ops pointer, site, where it leads and whose callbacks a "
+        "call then runs, after every single write while one ops comes, another joins it, and the last one leaves. The table has "
+        "all writes, the direct call's too.",
         limits="One CPU, which calls the function after every write. trap: the breakpoint's handler, which the lab does not "
         "have. ptr: the ops beside the function; ran: whose callbacks ran in a call at that moment, in order.",
     ),

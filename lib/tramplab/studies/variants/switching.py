@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from ...emulate.counts import COMPONENTS
 from ...ftrace import releases
-from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
+from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import state_strip
 from ...publish.figures.figure import Figure
+from ..alike import alike
 from ..every_release import every_release
 from ..once import once
 from .attached import Hooked
+from .plays import Play, decide, newest_plays, per_isa
 
 NAME = "switching"
 TITLE = "One function while ops come and go"
@@ -111,22 +111,68 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
     """What the prose quotes: instructions of a call in the newest release, by ISA, sequence and step (from 0).
 
-    By names like "arm64-guarded-leaves-3".
+    By names like "arm64-guarded-leaves-3-total".
     """
     last = newest(frame)
-    keys = zip(last["isa"], last["sequence"].str.replace(" ", "-"), last["step"].astype(str), strict=True)
+    keys = zip(last["isa"], last["sequence"].str.replace(" ", "-"), last["step"].astype(str) + "-total", strict=True)
     return dict(zip(map("-".join, keys), map(int, last["total"]), strict=True))
 
 
 def strip(frame: pd.DataFrame) -> pd.DataFrame:
-    """Where the patch site and the trampoline lead while b, or g, joins a and leaves: one row per ISA, step and lane."""
+    """Where the patch site and the trampoline lead while a second ops joins a plain one and leaves: a lane each for a plain and
+    for a guarded one, or one for both where they are the same; one row per ISA, step and lane."""
     out = []
-    for sequence, other in (("plain", "b"), ("guarded leaves", "g")):
-        for row in frame[frame["sequence"] == sequence].itertuples(index=False):
-            step = f"{row.step + 1}: {row.ops.replace(other, 'other').replace(' ', ' + ') or 'none'}"
-            for lane, state in (("site", row.target), ("then", row.calls)):
-                out.append({"isa": row.isa, "step": step, "lane": f"a, {other}: {lane}", "state": state or "nothing"})
+    for isa, part in frame.groupby("isa", sort=False):
+        lanes: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for sequence, (kind, _) in _JOINING.items():
+            played = part[part["sequence"] == sequence]
+            for lane, column in (("site", "target"), ("then", "calls")):
+                states = tuple(_in_words(state) for state in played[column])
+                lanes.setdefault((lane, states), []).append(kind)
+        steps = [_in_steps(ops, n) for n, ops in enumerate(SEQUENCES[next(iter(_JOINING))], 1)]
+        for (lane, states), kinds in sorted(lanes.items(), key=lambda item: item[1][0], reverse=True):
+            name = lane if len(kinds) == len(_JOINING) else f"{lane}, {kinds[0]}"
+            out += [{"isa": isa, "step": s, "lane": name, "state": state} for s, state in zip(steps, states, strict=True)]
     return pd.DataFrame(out)
+
+
+#: Sequences in which another ops joins a plain one and leaves: what kind it is, and its letter.
+_JOINING = {"plain": ("plain", "b"), "guarded leaves": ("guarded", "g")}
+
+
+def _in_steps(ops: str, n: int) -> str:
+    """A state by its number and what is attached."""
+    return f"{n}: {' + '.join('other' if letter == 'b' else letter for letter in ops.split()) or 'none'}"
+
+
+def _in_words(symbol: str) -> str:
+    """A symbol, or what stands for it where a block has no room."""
+    return "nothing" if not symbol else "own copy" if symbol.startswith("ftrace_trampoline[") else symbol
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """Where a second ops sends the call, and whether the first one's way comes back when it has left."""
+    parts = [f"A second ops brings the list function on {_where(frame, 'plain', _listed)}."]
+    for sequence, (kind, _) in _JOINING.items():
+        parts.append(f"When a {kind} one leaves, the call goes as before it came on {_where(frame, sequence, _as_before)}.")
+    return " ".join(parts)
+
+
+def _listed(steps: pd.DataFrame) -> bool:
+    return steps["calls"].iloc[2] == LIST
+
+
+def _as_before(steps: pd.DataFrame) -> bool:
+    return bool((steps[["target", "calls"]].iloc[1] == steps[["target", "calls"]].iloc[3]).all())
+
+
+def _where(frame: pd.DataFrame, sequence: str, true_of: Callable[[pd.DataFrame], bool]) -> str:
+    """The ISAs on which something is true of a sequence, in words."""
+    played = frame[frame["sequence"] == sequence].groupby("isa", sort=False)
+    isas = [str(isa).replace("x86_64", "x86-64") for isa, steps in played if true_of(steps)]
+    if len(isas) == len(played):
+        return "every ISA"
+    return f"{' and '.join(isas)} only" if isas else "no ISA"
 
 
 FIGURES = (
@@ -134,10 +180,12 @@ FIGURES = (
         "fig-switching",
         f"Where does a call go while ops come and go? ({releases.LATEST})",
         rows=newest,
-        chart=lambda frame: state_strip(quiet=("nothing",))(strip(frame)),
+        chart=lambda frame: state_strip(quiet=("nothing",))(alike(strip(frame))),
         table=table,
-        alt="A panel per ISA: where the patch site leads and what is called from there, step by step, while a second ops "
-        "joins a plain one and leaves; once a plain one, once one with the recursion guard. The table has every step.",
+        answer=answer,
+        alt="A panel for x86-64, and one for arm64 and riscv64 together: where the patch site leads and what is called from there, "
+        "step by step, while a second ops joins a plain one and leaves; once a plain one, once one with the recursion guard, in "
+        "one lane where both are the same. The table has every step.",
         limits="Emulated counts of instructions in one call of a three-argument function; no timing. a, b: plain ops; r, s: "
         "want all registers; g: wants the recursion guard; d: direct call in reach of the site; d (a): both registered, "
         "site forced to d. regs: general registers handed to callbacks.",
@@ -146,49 +194,6 @@ FIGURES = (
 
 
 # -- what it says of the claims
-
-
-@dataclass(frozen=True)
-class Play:
-    """One sequence on one ISA and release: by what is attached, the first and the last row with just that."""
-
-    isa: str
-    release: str
-    first: dict[str, Any]
-    last: dict[str, Any]
-
-    def __str__(self) -> str:
-        return f"{self.isa.replace('x86_64', 'x86-64')} {self.release}"
-
-
-def plays(frame: pd.DataFrame, sequence: str) -> list[Play]:
-    """Every play of a sequence, in order."""
-    out = []
-    for (isa, release), part in frame[frame["sequence"] == sequence].groupby(["isa", "release"], sort=False):
-        lines = list(part.itertuples(index=False))
-        out.append(Play(isa, release, {r.ops: r for r in reversed(lines)}, {r.ops: r for r in lines}))
-    return out
-
-
-def newest_plays(frame: pd.DataFrame, sequence: str) -> list[Play]:
-    """The play of each ISA's last release that has one."""
-    return list({p.isa: p for p in plays(frame, sequence)}.values())
-
-
-def per_isa(found: list[Play], value: Callable[[Play], str]) -> str:
-    """Values and where they are, those that are the same together: "8 on x86-64 v7.2; 10 on arm64 v7.2, riscv64 v7.2"."""
-    places: dict[str, list[str]] = {}
-    for p in found:
-        places.setdefault(value(p), []).append(str(p))
-    if len(places) == 1:
-        return f"{next(iter(places))} everywhere"
-    return "; ".join(f"{text} on {', '.join(where)}" for text, where in places.items())
-
-
-def decide(frame: pd.DataFrame, sequence: str, true_of: Callable[[Play], bool]) -> tuple[str, str]:
-    """Kind and `on` of a verdict that is decided by a condition on each play of a sequence."""
-    cases = [{"isa": p.isa, "release": p.release, "truth": true_of(p)} for p in plays(frame, sequence)]
-    return across(pd.DataFrame(cases, columns=["isa", "release", "truth"]), BY_RELEASE)
 
 
 @judges("s2")
