@@ -199,7 +199,7 @@ class SlowPath:
         changes, literals = [], []
         for f in functions:
             record = self.records[f]
-            action = record.settle()
+            action = self._settle(record)
             literals += self._literal(record)
             if action == IGNORE:
                 continue
@@ -220,6 +220,10 @@ class SlowPath:
             steps += self._patch_common(func, "the function that fits now")
         self._trace_func = func
         return self.arch.update_code(steps, self.features) if steps else []
+
+    def _settle(self, record: Record) -> str:
+        """Turn what is wanted into what is enabled, and say what the site needs."""
+        return record.settle()
 
     def _site_bytes(self, record: Record, action: str) -> tuple[bytes, str]:
         site, address = record.site, self.image.address

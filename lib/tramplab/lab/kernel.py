@@ -29,6 +29,7 @@ from ..ftrace.slowpath import SlowPath
 from ..ftrace.steps import Free, Step, Write
 from ..isa import Isa
 from ..trampolines import KINDS, ground
+from ..trampolines.fitting import FittingSlowPath
 from . import boot
 from .guest import load
 from .places import places
@@ -43,7 +44,8 @@ class Kernel:
     overrides: features by name (see data/releases.yml), e.g. call_ops=False; they are shown in str(kernel). meter: "record"
     (default) sees every access of every call, "count" only counts. guest: the folder of guest sources. cpus: how many CPUs it
     has; they run one at a time. traps: breakpoints go through the guest's entry to its handler, which x86-64's patching needs
-    when calls come between its steps; without, one ends a call with an error.
+    when calls come between its steps; without, one ends a call with an error. fitting: hypothetical, each function's site goes
+    to the smallest trampoline that serves all ops on it (trampolines/fitting).
     Raises TramplabError for an unknown ISA, release or feature.
     """
 
@@ -57,6 +59,7 @@ class Kernel:
         guest: Path = GUEST,
         cpus: int = 1,
         traps: bool = False,
+        fitting: bool = False,
         **overrides: object,
     ) -> None:
         self.isa = isas.get(isa)
@@ -73,7 +76,12 @@ class Kernel:
         area = ground.modules(room.modules.address, room.modules.size)
         under = ground.Ground(self.image, self.features, where, ground.near(self.image), area, self.heap)
         makers = [kind.maker(under) for kind in KINDS]
-        self.slowpath = SlowPath(self.image, self.features, self.heap, where, makers)
+        self._fitting = fitting
+        self.slowpath: SlowPath = (
+            FittingSlowPath(under, where, makers)
+            if fitting
+            else SlowPath(self.image, self.features, self.heap, where, makers)
+        )
         self._components = Components(self.image, where.values())
         self.machine.name_of = lambda address: self.names()(address)
         self.cpus = boot.cpus(self.machine, self.heap)
@@ -82,7 +90,7 @@ class Kernel:
         self.apply(self.slowpath.boot())
 
     def __str__(self) -> str:
-        return str(self.features)
+        return str(self.features) + (" with fitted trampolines, which no kernel has" if self._fitting else "")
 
     # functions
 

@@ -66,12 +66,12 @@ def walk(isa: str, release: str) -> Iterator[dict[str, object]]:
         if there and (len(there) == MOST or chance.random() < 0.5):
             kernel.detach(there.pop(chance.randrange(len(there)))[0])
         else:
-            request, where = _drawn(kernel, chance, any(o.is_direct for o, _ in there))
+            request, where = drawn(kernel, chance, any(o.is_direct for o, _ in there))
             there += [(ops, where) for ops in kernel.attach(None, request)]
         yield {"step": step, **_state(kernel, there)}
 
 
-def _drawn(kernel: Kernel, chance: random.Random, taken: bool) -> tuple[Request, str]:
+def drawn(kernel: Kernel, chance: random.Random, taken: bool) -> tuple[Request, str]:
     """A request and on what it is; no second direct call where there is one."""
     if kernel.features["direct"] and chance.random() < 0.3 and not taken:
         return Direct(far=chance.random() < 0.4, filter=FILTERS["one"]), "one"

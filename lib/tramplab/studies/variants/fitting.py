@@ -1,0 +1,249 @@
+"""A trampoline that saves what the callbacks of a function need, and no more: its cost as they come and go, and who notices."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pandas as pd
+
+from ...errors import TramplabError
+from ...ftrace import releases
+from ...ftrace.ops import Registered
+from ...ftrace.steps import Write
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
+from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, marked
+from ...trampolines.fitting import FittingSlowPath
+from ...trampolines.plain import Ops
+from ..every_release import every_release
+from ..once import once
+
+NAME = "fitting"
+TITLE = "The smallest trampoline that serves all callbacks of a function"
+FUNCTION, ARGUMENTS = "three_args", (11, 22, 33)
+UNITS = {"total": "insns", "usual": "insns"}
+#: What an ops needs -> (how it says so to a fitting kernel, and to a real one).
+NEEDS = {"live": ("live", "args"), "args": ("own-args", "args"), "all": ("own-regs", "regs")}
+#: Who joins the observer and leaves again, last one first.
+JOINING = ("live", "args", "all")
+#: What the guest's observer writes down (struct lab_observation in guest/consumers/callbacks.c), and from which need on an ops
+#: is promised it. Of the arguments, `live` is promised those that the function has.
+_FIELDS = ("ip", "parent_ip", "op", "fregs_ip", "fregs_sp", "full_regs", *(f"arg{n}" for n in range(8)))
+_PROMISED = {"ip": "live", "parent_ip": "live", "op": "live", "fregs_ip": "args", "fregs_sp": "args", "full_regs": "all"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release, observer and step: an ops observes a function, others join it and leave again.
+
+    Columns: isa, release, observer (what it needs), step, ops (what is attached, by need, the observer first), hypothetical
+    (true: no kernel fits trampolines), saves (of the fitted trampoline), total (instructions of one call through it), usual
+    (the same with the kernel's own choice; missing where it has no trampoline for all registers), writes (to the patch site
+    for this step), usual_writes, seen (how often the observer ran), right (is the result the unhooked call's?), differs and
+    promised (what it saw otherwise than at first: of all that it can read, and of what its ops was promised). Releases whose
+    trampolines hand over no ftrace_regs are left out.
+    """
+    frame = pd.DataFrame(every_release(_played)).astype({"usual": "Int64", "usual_writes": "Int64"})
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _played(isa: str, release: str) -> list[dict[str, Any]]:
+    """Every observer's steps."""
+    if not releases.features(ISAS[isa], release, {})["args"]:
+        return []
+    return [{"observer": observer, **row} for observer in NEEDS for row in _play(isa, release, observer)]
+
+
+def _play(isa: str, release: str, observer: str) -> list[dict[str, Any]]:
+    fitted, usual = _Played(isa, release, True), _Played(isa, release, False)
+    out: list[dict[str, Any]] = []
+    first: tuple[int, ...] = ()
+    for step, ops in enumerate(_states(observer), 1):
+        here, there = fitted.reach(ops), usual.reach(ops)
+        first = first or here["saw"]
+        differs = [f for f, a, b in zip(_FIELDS, first, here["saw"], strict=True) if a != b]
+        promised = [f for f in differs if _is_promised(f, observer)]
+        row = {"step": step, "ops": " ".join(ops), "hypothetical": True, "saves": here["saves"], "total": here["total"]}
+        row |= {"usual": there.get("total"), "writes": here["writes"], "usual_writes": there.get("writes")}
+        row |= {"seen": here["seen"], "right": here["right"], "differs": " ".join(differs), "promised": " ".join(promised)}
+        out.append(row)
+    return out
+
+
+def _states(observer: str) -> list[tuple[str, ...]]:
+    """What is attached, step by step: up to all, and down again."""
+    up = [(observer, *JOINING[:n]) for n in range(len(JOINING) + 1)]
+    return [*up, *up[-2::-1]]
+
+
+def _is_promised(field: str, observer: str) -> bool:
+    """Was an ops with such a need promised this?"""
+    order = list(NEEDS)
+    live = "live" if field in {f"arg{n}" for n in range(len(ARGUMENTS))} else "args"
+    return order.index(_PROMISED.get(field, live)) <= order.index(observer)
+
+
+class _Played:
+    """A kernel in which ops join a function and leave, the first of them an observer."""
+
+    def __init__(self, isa: str, release: str, fitting: bool) -> None:
+        self.kernel, self._fitting = Kernel(isa, release, fitting=fitting), fitting
+        self._site = self.kernel.function(FUNCTION).site
+        self._result = self.kernel.call(FUNCTION, *ARGUMENTS).value
+        self._attached: list[tuple[str, Registered]] = []
+        self._refused = False
+
+    def reach(self, ops: tuple[str, ...]) -> dict[str, Any]:
+        """Attach or detach the last one, and call. Nothing where the kernel cannot serve one of them; writes of the step after
+        that one are missing, as there is nothing to detach."""
+        writes = 0
+        refused, self._refused = self._refused, False
+        while len(self._attached) > len(ops):
+            writes += self._apply(self.kernel.slowpath.unregister(self._attached.pop()[1]))
+        for need in ops[len(self._attached) :]:
+            callback = "lab_callback" if self._attached else "lab_observe"
+            request = Ops(save=NEEDS[need][not self._fitting], callback=callback, filter=(FUNCTION,))
+            try:
+                registered, steps = self.kernel.slowpath.register(request)
+            except TramplabError:
+                self._refused = True
+                return {}
+            self._attached.append((need, registered))
+            writes += self._apply(steps)
+        return {"writes": None if refused else writes, **self._call()}
+
+    def _apply(self, steps: list[Any]) -> int:
+        """Carry out a plan; how often it writes the site."""
+        self.kernel.apply(steps)
+        return sum(isinstance(step, Write) and self._site.ip <= step.address < self._site.body for step in steps)
+
+    def _call(self) -> dict[str, Any]:
+        """One call: what the observer saw, how often it and the others ran, and what it took."""
+        machine, slowpath = self.kernel.machine, self.kernel.slowpath
+        counter, where = self.kernel.image.address("lab_observed_count"), self.kernel.image.address("lab_observed")
+        machine.write_u64(counter, 0)
+        run = self.kernel.call(FUNCTION, *ARGUMENTS)
+        others = [run.hits[slowpath.ops.index(ops)] for _, ops in self._attached[1:]]
+        return {
+            "saves": slowpath.fitted(FUNCTION).replace("own-", "") if isinstance(slowpath, FittingSlowPath) else "",
+            "total": run.counts.total.instructions,
+            "saw": struct.unpack(f"<{len(_FIELDS)}Q", machine.read(where, 8 * len(_FIELDS))),
+            "seen": machine.read_u64(counter),
+            "right": run.value == self._result and others == [1] * len(others),
+        }
+
+
+# -- what is shown
+
+
+def newest(frame: pd.DataFrame, observer: str = "live") -> pd.DataFrame:
+    """The steps of one observer in the last release."""
+    return frame[(frame["release"] == releases.LATEST) & (frame["observer"] == observer)]
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """One line per step of the observer that needs least: who comes (+) or goes (-), what the fitted trampoline saves, and per
+    ISA the instructions of a call as the kernel has it and through the fitted one."""
+    part = newest(frame)
+    steps = part[part["isa"] == part["isa"].iloc[0]].reset_index(drop=True)
+    wide = pd.DataFrame({"ops": _changes(list(steps["ops"])), marked("set"): steps["saves"]})
+    for isa, lines in part.groupby("isa", sort=False):
+        wide[str(isa)] = list(lines["usual"])
+        wide[marked(str(isa))] = list(lines["total"])
+    return wide
+
+
+def _changes(states: list[str]) -> list[str]:
+    """What is done at every step: "live", "+args", "-args"."""
+    before = [""] + [state.split() for state in states[:-1]]
+    pairs = zip(before, [state.split() for state in states], strict=True)
+    return [now[0] if not old else f"+{now[-1]}" if len(now) > len(old) else f"-{old[-1]}" for old, now in pairs]
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def saved(frame: pd.DataFrame, saves: str) -> dict[str, str]:
+    """By ISA, how many instructions fewer a call takes in the newest release while the fitted trampoline saves this: "16", or
+    "3 to 5" where steps differ; no ISA whose kernel cannot serve the ops."""
+    part = frame[(frame["release"] == releases.LATEST) & (frame["saves"] == saves) & frame["usual"].notna()]
+    fewer = (part["usual"] - part["total"]).groupby(part["isa"], sort=False)
+    return {str(isa): f"{min(n)}" if min(n) == max(n) else f"{min(n)} to {max(n)}" for isa, n in fewer}
+
+
+def more_writes(frame: pd.DataFrame) -> tuple[int, int]:
+    """Steps at which the fitted trampoline makes the site be written and the kernel does not, and steps in all."""
+    both = frame[frame["usual_writes"].notna()]
+    return int(((both["writes"] > 0) & (both["usual_writes"] == 0)).sum()), len(both)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: "x86_64-live-fewer", instructions fewer with a trampoline that saves the live arguments, the steps
+    at which only the fitted trampoline has the site written, and those after which an observer reads something else."""
+    fewer = {f"{isa}-{saves}-fewer": n for saves in ("live", "args", "regs") for isa, n in saved(frame, saves).items()}
+    writes, steps = more_writes(frame)
+    return {**fewer, "more-writes": writes, "steps": steps, "all-steps": len(frame), "seen": int((frame["differs"] != "").sum())}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What it saves, in the newest release, and what it costs."""
+    fewer = {what: ", ".join(f"{n} on {isa.replace('x86_64', 'x86-64')}" for isa, n in saved(frame, saves).items())
+             for saves, what in (("live", "few arguments"), ("args", "an ftrace_regs"))}  # fmt: skip
+    writes, steps = more_writes(frame)
+    return (
+        f"Instructions fewer in a call through a fitted trampoline, {releases.LATEST}: while all callbacks need only "
+        f"{'; while one needs '.join(f'{what}: {n}' for what, n in fewer.items())}. At {writes} of {steps} steps the site is "
+        "rewritten where the kernel leaves it alone."
+    )
+
+
+FIGURES = (
+    Figure(
+        "fig-fitting",
+        "What would a trampoline save that fits the callbacks of a function?",
+        rows=lambda frame: frame[frame["release"] == releases.LATEST],
+        table=table,
+        answer=answer,
+        limits="Emulated counts of instructions in one call of a three-argument function; no timing. ops: who joins (+) and leaves "
+        "(-), by what it needs: the live arguments, an ftrace_regs, all registers; set: what the fitted trampoline saves. - in a "
+        f"number's place: that kernel has no trampoline for all registers. {HYPOTHETICAL}",
+    ),
+)
+
+
+@judges("s7")
+def smallest_serves_all(frame: pd.DataFrame | None = None) -> Verdict:
+    """At every step all callbacks run and see what they were promised, no call is dearer than through the kernel's own choice,
+    and those where few arguments are needed are cheaper."""
+    frame = rows() if frame is None else frame
+    served = (frame["seen"] == 1) & frame["right"] & (frame["promised"] == "")
+    fewer = (frame["usual"] - frame["total"]).astype("Float64")
+    cheaper = fewer.isna() | (fewer > 0) | ((fewer == 0) & (frame["saves"] != "live"))
+    kind, on = across(frame.assign(truth=served & cheaper.astype(bool)), BY_RELEASE)
+    last = frame["release"] == releases.LATEST
+    live = [int(n) for n in fewer[last & (frame["saves"] == "live")].dropna()]
+    rest = [int(n) for n in fewer[last & (frame["saves"] != "live")].dropna()]
+    writes, steps = more_writes(frame)
+    seen = int((frame["differs"] != "").sum())
+    because = (
+        f"Of {len(frame)} steps on all ISAs and releases that have an ftrace_regs, at {int(served.sum())} every callback ran once, "
+        f"the observer saw what it was promised, and the result was right; at {seen} it could have read something else beside "
+        f"that. Where all need few arguments a call takes {min(live)} to {max(live)} instructions fewer in {releases.LATEST}, "
+        f"elsewhere {min(rest)} to {max(rest)}. At {writes} of {steps} steps the site is rewritten where the kernel "
+        "leaves it alone. Hypothetical: no kernel has such trampolines."
+    )
+    found: dict[str, int | float | str] = {
+        "steps": len(frame),
+        "steps with all served": int(served.sum()),
+        "steps at which more can be read": seen,
+        "instructions fewer with few arguments": f"{min(live)} to {max(live)}",
+        "instructions fewer elsewhere": f"{min(rest)} to {max(rest)}",
+        "steps with rewriting of its own": writes,
+    }
+    return Verdict(kind, because, found, on)
