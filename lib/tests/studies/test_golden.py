@@ -16,7 +16,7 @@ from tramplab.cli import expected_file, main, study_text
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.measure import counts_of
-from tramplab.studies.variants import callbacks, single_callback
+from tramplab.studies.variants import callbacks, elsewhere, single_callback
 from tramplab.trampolines.plain import Ops
 
 
@@ -117,3 +117,17 @@ def test_lines_that_are_the_same_are_drawn_once():
     more = (rows["regs"] == "all") & (rows["callbacks"] == callbacks.DRAWN)
     apart = callbacks.drawn(rows.assign(instructions=rows["instructions"] + more))
     assert set(apart["want"]) == {"none", "one", "all"}
+
+
+def test_ops_elsewhere_cost_a_call_only_through_the_list_function():
+    """The steps against one that is bent, and the answer against rows in which one ops here pays as well."""
+    rows = elsewhere.rows()
+    numbers = elsewhere.numbers(rows)
+    for isa in ISAS:
+        assert numbers[f"{isa}-one-step"] == 0 < numbers[f"{isa}-two-step"]
+        assert numbers[f"{isa}-without-step"] == ("-" if isa == "x86_64" else numbers[f"{isa}-two-step"])
+    assert "with one ops here: nothing; with two: " in elsewhere.answer(rows)
+    paid = rows.assign(instructions=rows["instructions"] + 3 * rows["others"])
+    assert "with one ops here: 3 on x86-64, 3 on arm64, 3 on riscv64; " in elsewhere.answer(paid)
+    bent = rows.assign(instructions=rows["instructions"].where(rows["others"] != elsewhere.COUNTS[-1], 0))
+    assert set(elsewhere.numbers(bent).values()) == {"-"}

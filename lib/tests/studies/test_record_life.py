@@ -140,7 +140,7 @@ def test_isas_that_differ_nowhere_are_drawn_once(frame):
 
 
 def test_answers_are_those_of_the_rows(frame):
-    assert "in force, but DIRECT while the function has direct + a. With the same ops" in record_life.answer(frame)
+    assert "in force, but DIRECT while the function has direct + first. With the same ops" in record_life.answer(frame)
     assert "always the same again" in record_life.answer(frame)
     without = frame.assign(flags=frame["flags"].str.replace("DIRECT ", "DIRECT DIRECT_EN "))
     assert "is in force. With the same" in record_life.answer(without)

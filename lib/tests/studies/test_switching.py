@@ -129,6 +129,10 @@ def test_the_golden_table_has_one_release_of_each_behaviour(steps):
     names = switching.numbers(steps)
     last = steps[(steps["isa"] == "arm64") & (steps["release"] == "v7.2") & (steps["sequence"] == "guarded leaves")]
     assert [names[f"arm64-guarded-leaves-{n}-total"] for n in range(5)] == list(last["total"])
+    held = steps[(steps["release"] == "v7.2") & (steps["sequence"] == "direct")].drop_duplicates(["isa", "ops"])
+    total = held.set_index(["isa", "ops"])["total"]
+    for isa in ISAS:
+        assert names[f"{isa}-exclusive-fewer"] == total[isa, "d a"] - total[isa, "d (a)"] > 0
 
 
 def test_the_answer_and_the_lanes_follow_the_rows(steps):

@@ -177,11 +177,11 @@ def life(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _attached(ops: str) -> str:
-    """What is attached, in words: "a + direct"."""
+    """What is attached, in words: "first + direct"."""
     return " + ".join(_NAMES.get(letter, letter) for letter in ops.split()) or "none"
 
 
-_NAMES = {"d": "direct"}
+_NAMES = {"a": "first", "d": "direct"}
 
 
 def _short(symbol: str) -> str:
@@ -203,20 +203,20 @@ def order(frame: pd.DataFrame) -> pd.DataFrame:
                 row = seen[min(n, len(seen) - 1)]
                 head = {"isa": isa, "step": f"{_change(step)}: {n + 1}" if each else _attached(row.ops)}
                 lanes = {
-                    "ops pointer": row.pointer or "-",
+                    "ops pointer": _NAMES.get(row.pointer, row.pointer) or "-",
                     "site": _site(row.site, idle, called),
                     "leads to": _short(row.leads) or "the body",
-                    "callbacks": row.ran or "none",
+                    "callbacks": " ".join(_NAMES.get(letter, letter) for letter in row.ran.split()) or "none",
                 }
                 out += [{**head, "lane": lane, "state": state} for lane, state in lanes.items()]
     return pd.DataFrame(out)
 
 
 def _change(step: int) -> str:
-    """What a change is: "a in", "other out"."""
+    """What a change is: "first in", "other out"."""
     before, after = LIFE[step - 1].split(), LIFE[step].split()
-    moved = (set(before) ^ set(after)).pop().replace("+", "other")
-    return f"{moved} {'in' if len(after) > len(before) else 'out'}"
+    moved = (set(before) ^ set(after)).pop()
+    return f"{_NAMES.get(moved, 'other')} {'in' if len(after) > len(before) else 'out'}"
 
 
 def _site(site: str, idle: str, called: set[str]) -> str:
@@ -278,8 +278,8 @@ FIGURES = (
         alt="A panel for x86-64, and one for arm64 and riscv64 together: the counter, the flags that are ever set, the ops "
         "pointer and the target of one record, from nothing attached over an ops, two ops and a direct call back to nothing. The "
         "table has the bytes at the site too.",
-        limits="A three-argument function. other: wants all registers on x86-64, plain elsewhere; d: a direct call in reach. A "
-        "flag in brackets is set without its _EN twin. n: the counter.",
+        limits="A three-argument function. a: the first ops, plain; other: wants all registers on x86-64, plain elsewhere; d: a "
+        "direct call in reach. A flag in brackets is set without its _EN twin. n: the counter.",
     ),
     Figure(
         "fig-record-writes",

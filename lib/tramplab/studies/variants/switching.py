@@ -109,13 +109,15 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: instructions of a call in the newest release, by ISA, sequence and step (from 0).
-
-    By names like "arm64-guarded-leaves-3-total".
+    """What the prose quotes: instructions of a call in the newest release, by ISA, sequence and step (from 0), by names like
+    "arm64-guarded-leaves-3-total"; and "arm64-exclusive-fewer", how many fewer a call takes if a direct call does not share.
     """
     last = newest(frame)
     keys = zip(last["isa"], last["sequence"].str.replace(" ", "-"), last["step"].astype(str) + "-total", strict=True)
-    return dict(zip(map("-".join, keys), map(int, last["total"]), strict=True))
+    totals = dict(zip(map("-".join, keys), map(int, last["total"]), strict=True))
+    alone = {p.isa: p.first for p in newest_plays(last, "direct")}
+    fewer = {f"{isa}-exclusive-fewer": int(at["d a"].total - at["d (a)"].total) for isa, at in alone.items()}
+    return totals | fewer
 
 
 def strip(frame: pd.DataFrame) -> pd.DataFrame:
@@ -142,7 +144,7 @@ _JOINING = {"plain": ("plain", "b"), "guarded leaves": ("guarded", "g")}
 
 def _in_steps(ops: str, n: int) -> str:
     """A state by its number and what is attached."""
-    return f"{n}: {' + '.join('other' if letter == 'b' else letter for letter in ops.split()) or 'none'}"
+    return f"{n}: {' + '.join('other' if letter == 'b' else 'first' for letter in ops.split()) or 'none'}"
 
 
 def _in_words(symbol: str) -> str:

@@ -1,0 +1,121 @@
+"""What do ops on other functions cost a call of this one? With a list function every registered ops is tested."""
+
+from __future__ import annotations
+
+import itertools
+
+import pandas as pd
+
+from ...emulate.machine import COUNT
+from ...ftrace import releases
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.figures.chart import lines
+from ...publish.figures.figure import Figure
+from ...trampolines.plain import Ops
+from ..once import once
+
+NAME = "elsewhere"
+TITLE = "What ops on other functions add to a call"
+COUNTS = (0, 1, 2, 4, 8, 16, 32, 64)
+#: The chart ends here; the table goes on.
+DRAWN = 8
+FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
+OTHERS = ("no_args", "one_arg", "two_args", "four_args", "five_args")
+UNITS = {"instructions": "insns"}
+#: Line -> (ops on this function, is the kernel built without CALL_OPS?).
+LINES = {"one here": (1, False), "two here": (2, False), "one here, without CALL_OPS": (1, True)}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, line and number of ops on other functions: what one hooked call adds to the unhooked one.
+
+    Columns: isa, release (the newest), line (a key of LINES), here (ops on the function), others (ops on other functions),
+    instructions. The line without CALL_OPS is left out where no kernel has it.
+    """
+    out = []
+    for isa in ISAS:
+        for line, (here, without) in LINES.items():
+            if without and not releases.features(ISAS[isa], releases.LATEST, {})["call_ops"]:
+                continue
+            kernel = Kernel(isa, meter=COUNT, call_ops=False) if without else Kernel(isa, meter=COUNT)
+            function = kernel.function(FUNCTION)
+            base = kernel.call(function, *ARGUMENTS).counts.total.instructions
+            kernel.attach(function, *[Ops()] * here)
+            attached = 0
+            for others in COUNTS:
+                for n in range(attached, others):
+                    kernel.attach(kernel.function(OTHERS[n % len(OTHERS)]), Ops())
+                attached = others
+                added = kernel.call(function, *ARGUMENTS).counts.total.instructions - base
+                head = {"isa": isa, "release": releases.LATEST, "line": line, "here": here}
+                out.append({**head, "others": others, "instructions": added})
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Instructions added: one line per ISA and line, one column per number of ops on other functions."""
+    keys = frame[["isa", "line"]].drop_duplicates()
+    wide = frame.pivot(index=["isa", "line"], columns="others", values="instructions")
+    wide = wide.reindex(pd.MultiIndex.from_frame(keys)).reset_index()
+    wide.columns = [str(name) for name in wide.columns]
+    return wide
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def step(frame: pd.DataFrame, isa: str, line: str) -> int | str:
+    """Instructions that each ops on another function adds; "-" if they do not all add the same, or there is no such line."""
+    part = frame[(frame["isa"] == isa) & (frame["line"] == line)]
+    points = list(zip(part["others"], part["instructions"], strict=True))
+    steps = {(b - a) / (m - n) for (n, a), (m, b) in itertools.pairwise(points)}
+    return int(steps.pop()) if len(steps) == 1 else "-"
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: "arm64-two-step", what each ops on another function adds to a call of a function with two ops, and
+    "arm64-without-step", what it adds with one in a kernel without CALL_OPS."""
+    names = dict(zip(("one", "two", "without"), LINES, strict=True))
+    return {f"{isa}-{name}-step": step(frame, isa, line) for isa in ISAS for name, line in names.items()}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What each further ops elsewhere adds, on every ISA."""
+    said = []
+    for line, when in _WHEN.items():
+        steps = {isa.replace("x86_64", "x86-64"): step(frame, isa, line) for isa in ISAS}
+        there = {isa: n for isa, n in steps.items() if n != "-"}
+        each = ", ".join(f"{n} on {isa}" for isa, n in there.items())
+        said.append(f"{when}: {'nothing' if not any(there.values()) else each}")
+    return f"Each ops on another function adds to a call of this one, {releases.LATEST}: {'; '.join(said)} (instructions)."
+
+
+_WHEN = dict(zip(LINES, ("with one ops here", "with two", "with one in a kernel without CALL_OPS"), strict=True))
+
+
+FIGURES = (
+    Figure(
+        "fig-elsewhere",
+        "What do ops on other functions add to a call of this one?",
+        chart=lambda frame: lines("instructions", over="others", series="line")(_drawn(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA: instructions added to one call against the number of ops on other functions, both axes linear. "
+        "With one ops on the function the line is level; with two, and with one without CALL_OPS, it rises. The table has all "
+        "numbers.",
+        limits="Emulated counts of instructions in one call of a three-argument function; no timing. The ops are plain and dynamic; "
+        "here: on this function.",
+    ),
+)
+
+
+def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    part = frame[frame["others"] <= DRAWN]
+    part.attrs["units"] = UNITS
+    return part
