@@ -109,8 +109,8 @@ FIGURES = (
         alt="A panel per ISA: instructions added to one call against the number of ops on other functions, both axes linear. "
         "With one ops on the function the line is level; with two, and with one without CALL_OPS, it rises. The table has all "
         "numbers.",
-        limits="Emulated counts of instructions in one call of a three-argument function; no timing. The ops are plain and dynamic; "
-        "here: on this function.",
+        limits="Emulated counts of instructions in one call of a three-argument function; no timing. The ops are plain and "
+        "dynamic; here: on this function.",
     ),
 )
 

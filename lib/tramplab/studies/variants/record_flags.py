@@ -169,7 +169,7 @@ def answer(frame: pd.DataFrame) -> str:
 FIGURES = (
     Figure(
         "fig-record-flags",
-        "What is in a record's word of flags, and is a site rewritten exactly where twins differ?",
+        "Is a site rewritten exactly where a flag and its twin differ?",
         table=lambda frame: widths(),
         answer=answer,
         limits="bits, holds: of the counter of ops. The twin of a flag is the one with _EN. The sites: random sequences of ops of "
