@@ -23,8 +23,8 @@ OUTSIDE, DOWN, CROOKED, NO_CODE = (
 @dataclass(frozen=True)
 class Chain:
     """What an unwinder found: the program counter and return addresses, innermost first; error: what became of a frame
-    that could not be followed, "" if the chain ended as it should; guessed: somewhere it took a frame pointer for one in code
-    of which it knows nothing."""
+    that could not be followed, "" if the chain ended as it should; guessed: somewhere it assumed a frame record in code of which
+    it knows nothing."""
 
     addresses: tuple[int, ...]
     error: str = ""

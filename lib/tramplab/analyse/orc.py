@@ -2,8 +2,8 @@
 
 Known is the layout of all code that was there when the kernel was built: objtool works it out from the code, and here
 `layouts` does. Code that is made at run time has none of its own. The copy of a common trampoline is looked up where it was
-copied from. For BPF's trampolines the frame pointer is taken for one, which is right from behind their prologue to their
-epilogue; outside of that, and in any other code that is not known, it is a guess.
+copied from. In BPF's trampolines the frame pointer is assumed to point to a record, which it does from behind their prologue to
+their epilogue; outside of that, and in any other code that is not known, the same is a guess.
 
 The rules are those of arch/x86/kernel/unwind_orc.c: from the second frame on the layout before the call counts, not the one
 behind it, and frames must go up. How the kernel knows where BPF's frame pointer holds is of December 2025 (01bc3b6db18d);

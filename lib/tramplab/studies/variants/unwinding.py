@@ -45,7 +45,7 @@ def rows() -> pd.DataFrame:
     A stretch is one or more instructions of one symbol, executed one after the other, before each of which the unwinder
     finds the same. Columns: isa, release, records, hook, unwinder, unwound (how such a kernel is unwound, see unwound.HOW),
     component, first and last (symbol+offset), boundaries (instructions), found (see analyse.unwind.FOUND), wrong (what the
-    unwinder says that is not so, or ""), guessed (it takes a frame pointer for one in code that it does not know).
+    unwinder says that is not so, or ""), guessed (it assumes a frame record in code that it does not know).
     """
     out = []
     for isa in ISAS:
@@ -246,8 +246,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 #: What is true of every figure of unwinding.
 LIMITS = (
-    "Emulated, exact: before each instruction from the traced function's first to its return. Rewritten trampolines and a C core, "
-    "not Linux. ORC: stack layouts worked out from the code, as objtool does; programs are C, not JIT-compiled."
+    "Emulated counts, not time: rewritten trampolines and a lab C core, not Linux. ORC's stack layouts are worked out from the "
+    "code; programs are C, not JIT-compiled."
 )
 
 FIGURES = (
@@ -259,7 +259,7 @@ FIGURES = (
         chart=lambda rows: unwound.chart(rows[rows["hook"] == DRAWN]),
         alt="A panel per ISA with a bar per way of unwinding and part of a hook with two callbacks: the share of its instructions "
         "at which the traced function and its caller are both found. The table below has every hook.",
-        limits=f"{LIMITS} fix-up off: the trampolines' moves of the frame pointer are NOPs. {HYPOTHETICAL}",
+        limits=f"{LIMITS} fix-up off: what moves the frame pointer is a NOP. {HYPOTHETICAL}",
         answer=_answer,
     ),
     Figure(
