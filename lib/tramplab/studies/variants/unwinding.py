@@ -246,8 +246,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 #: What is true of every figure of unwinding.
 LIMITS = (
-    "Emulated counts, not time: rewritten trampolines and a lab C core, not Linux. ORC's stack layouts are worked out from the "
-    "code; programs are C, not JIT-compiled."
+    "Rewritten trampolines and a lab C core, not Linux; counts, not time. ORC's stack layouts are worked out from the code; "
+    "programs are C, not JIT-compiled."
 )
 
 FIGURES = (
