@@ -81,7 +81,7 @@ def test_it_does_not_matter_which_ops_wants_all_registers(isa, release):
 def test_what_arguments_cost_is_hooked_minus_unhooked():
     rows = arguments.rows().set_index(["isa", "hook", "args"])
     assert {isa for isa, _, _ in rows.index} == set(ISAS) and {n for _, _, n in rows.index} == set(range(9))
-    for isa, hook, args in (("x86_64", "ops-regs", 0), ("arm64", "direct", 8), ("riscv64", "ops", 5)):
+    for isa, hook, args in (("x86_64", "ops-own-regs", 0), ("arm64", "bpf-fentry", 8), ("riscv64", "ops", 5)):
         added = total(isa, hook, args=args) - total(isa, "none", args=args)
         line = rows.loc[(isa, hook, args)]
         assert added.as_dict() == line[list(added.as_dict())].to_dict()

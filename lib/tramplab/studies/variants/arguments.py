@@ -98,18 +98,25 @@ _LIMITS = (
 )
 
 
+def _unbroken(frame: pd.DataFrame) -> pd.DataFrame:
+    """With names whose mark does not get a line of its own where labels are broken."""
+    out = frame.assign(hook=frame["hook"].str.replace(" ", "\N{NO-BREAK SPACE}"))
+    out.attrs = dict(frame.attrs)
+    return out
+
+
 def _answer(frame: pd.DataFrame) -> str:
     n = numbers(frame)
     flat = frame.groupby(["isa", "hook"], sort=False)["instructions"].nunique().groupby("hook", sort=False).max() == 1
     rising = [marked(hook, hypothetical(hook)) for hook in flat.index if not flat[hook]]
-    told = [
-        f"{n[f'{isa}-ops-live-added']} with the live arguments, {n[f'{isa}-ops-clobbered-added']} with all that C may clobber, "
-        f"{n[f'{isa}-ops-own-regs-added']} with all registers on {isa.replace('_', '-')}"
-        for isa in dict.fromkeys(frame["isa"])
-    ]
+    sets = ("ops-live", "ops-clobbered", "ops-own-regs")
+    told = []
+    for isa in dict.fromkeys(frame["isa"]):
+        live, clobbered, whole = (n[f"{isa}-{hook}-added"] for hook in sets)
+        told.append(f"{live}, {clobbered} or {whole} on {isa.replace('_', '-')}")
     return (
-        f"With two arguments an ops adds {'; '.join(told)}. Only what is made for the function costs more with each "
-        f"argument: {' and '.join(rising)}."
+        f"With two arguments an ops adds {', '.join(told)}, as it saves them, all that C may clobber, or all registers. "
+        f"Only what is made for the function costs more with each argument: {' and '.join(rising)}."
     )
 
 
@@ -118,16 +125,28 @@ def _answer_bytes(frame: pd.DataFrame) -> str:
     first = frame[frame["args"] <= 1].pivot(index="isa", columns=["hook", "args"], values="bytes_moved")["ops-live"]
     told = [f"{first.loc[isa, 1] - first.loc[isa, 0]} on {isa.replace('_', '-')}" for isa in dict.fromkeys(frame["isa"])]
     return (
-        f"{n['flat']} of {n['lines']} lines are flat. Where only the live arguments are saved, the first one costs a store and a "
-        f"load, in bytes {', '.join(told)}."
+        f"As many for every function, but for {n['lines'] - n['flat']} of {n['lines']}. Where only the live arguments are saved, "
+        f"the first costs a store and a load, in bytes {', '.join(told)}."
     )
+
+
+def bytes_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Bytes moved: a line per hook, a column per ISA; of a line that is not flat those without arguments and with the most."""
+    frame = named(rows).sort_values("args", kind="stable")
+    ends = frame.groupby(["hook", "isa"], sort=False)["bytes_moved"].agg(["first", "last"])
+    ends["said"] = [str(r.first) if r.first == r.last else f"{r.first} to {r.last}" for r in ends.itertuples()]
+    isas = list(dict.fromkeys(frame["isa"]))
+    out = ends["said"].unstack("isa").reindex(index=dict.fromkeys(frame["hook"]), columns=isas).reset_index()
+    out.columns.name = None
+    out.attrs = {"units": dict.fromkeys(isas, "B"), "right": isas}
+    return out
 
 
 FIGURES = (
     Figure(
         "fig-arguments",
         "What does a hook add, by what it saves and by what the function takes?",
-        chart=lambda frame: lines("instructions", over="args", series="hook")(named(frame)),
+        chart=lambda frame: lines("instructions", over="args", series="hook")(_unbroken(named(frame))),
         table=table("instructions"),
         answer=_answer,
         alt="A panel per ISA: instructions that a hook adds to one call, against the number of integer arguments of the function, "
@@ -136,8 +155,8 @@ FIGURES = (
     ),
     Figure(
         "fig-arguments-bytes",
-        "How many bytes does a hook move for each argument?",
-        table=table("bytes_moved"),
+        "How many bytes does a hook move, from no argument to eight?",
+        table=bytes_table,
         answer=_answer_bytes,
         limits=_LIMITS,
     ),

@@ -191,16 +191,13 @@ def ten_instructions_remove_the_overhead(frame: pd.DataFrame | None = None) -> V
         for made in ("bare", "bpf-fentry")
     ]
     kind, on = across(pd.DataFrame(cases), {"isa": "the ISA", "made": "what is around the program"})
-    told = [
-        f"{n['bare']:.0f} on {isa.replace('_', '-')}, where one of ftrace's kind that saves only the live arguments leaves "
-        f"{n['ops-live']:.0f} and an fentry program as the kernel has it {n['bpf-fentry']:.0f}"
-        for isa, n in two.iterrows()
-    ]
+    three = ("bare", "ops-live", "bpf-fentry")
+    told = [f"{', '.join(f'{n[v]:.0f}' for v in three)} on {isa.replace('_', '-')}" for isa, n in two.iterrows()]
     because = (
-        f"For two arguments a generated trampoline that does nothing but call the program takes {'; '.join(told)}. Landing pads, "
-        "patch slots and what it takes to reach code that no branch reaches are counted on no side. It is true where at most "
-        f"{TEN} are left (ten, and two that we allow), and fewer than by saving less. The bare trampoline and the one for the live "
-        "arguments are hypothetical: no kernel has them."
+        "For two arguments a generated trampoline that only calls the program, one of ftrace's kind that saves only the live "
+        f"arguments, and fentry as merged take {'; '.join(told)}. Landing pads, patch slots and what it takes to reach code that "
+        f"no branch reaches are counted on no side. True is at most {TEN} (ten, and two that we allow), and fewer than by saving "
+        "less. The first two are hypothetical: no kernel has them."
     )
     found: dict[str, int | float | str] = {
         f"{isa.replace('_', '-')}, {v}": int(n[v])
@@ -218,22 +215,17 @@ def _with_two(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _answer(frame: pd.DataFrame) -> str:
     n = numbers(rows())
-    told = [
-        f"on {isa.replace('_', '-')} it takes {n[f'{isa}-bare-total']} instructions, and {n[f'{isa}-bpf-fentry-total']} with what "
-        f"enters and exits an fentry program, where an ops takes {n[f'{isa}-ops-total']}"
-        for isa in ISAS
-    ]
-    return f"If it only calls the program, {'; '.join(told)}."
+    only, merged, ops = (
+        ", ".join(f"{n[f'{isa}-{v}-total']} on {isa.replace('_', '-')}" for isa in ISAS) for v in ("bare", "bpf-fentry", "ops")
+    )
+    return f"Where it only calls the program, {only}; with what enters and exits an fentry program, {merged}. An ops takes {ops}."
 
 
 def _cycles_answer(frame: pd.DataFrame) -> str:
     by = {(r.core, r.hook): estimated(r.cycles, r.low, r.high) for r in frame.itertuples()}
-    told = [
-        f"{by[name, 'bare']} on {name}, where saving the live arguments adds {by[name, 'ops-live']} and an fentry program "
-        f"{by[name, 'bpf-fentry']}"
-        for name in CORES
-    ]
-    return f"The one that only calls the program adds {'; '.join(told)}."
+    hooks = ("bare", "ops-live", "bpf-fentry")
+    told = [f"{', '.join(by[name, hook] for hook in hooks)} on {name}" for name in CORES]
+    return f"Calling the program only, saving the live arguments, and an fentry program add {'; '.join(told)}."
 
 
 _LIMITS = (

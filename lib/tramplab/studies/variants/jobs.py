@@ -100,9 +100,8 @@ def live_is_as_good_as_generated(frame: pd.DataFrame | None = None) -> Verdict:
         found |= {f"{name}, live": mine, f"{name}, generated": theirs}
     because = (
         f"With two arguments the trampoline for the live registers and the generated one execute {'; '.join(told)}. Landing pads, "
-        "patch slots and what either needs to reach code that no branch reaches are left out of both. The generated one passes a "
-        "pointer where ftrace's passes four arguments; it makes a frame that unwinders can follow, which ftrace's makes on arm64 "
-        "only. Both are hypothetical: no kernel has either."
+        "patch slots and what it takes to reach code that no branch reaches are left out of both. The generated one makes a frame "
+        "that unwinders can follow, ftrace's does on arm64 only. Both are hypothetical: no kernel has either."
     )
     return Verdict(kind, because, found, on)
 
@@ -111,11 +110,11 @@ def _with(counts: list[int], most: int) -> str:
     """With which numbers of arguments, in words.
 
     >>> _with([2, 3, 4], 4), _with([0, 1], 1), _with([4], 4), _with([1], 4), _with([], 4)
-    ('from 2 arguments on', 'with any number of arguments', 'with 4 arguments', 'with 1 arguments', 'with no number of arguments')
+    ('from 2 arguments on', 'with any number of arguments', 'with 4 arguments', 'with 1 argument', 'with no number of arguments')
     """
     if len(counts) > 1 and counts == list(range(counts[0], most + 1)):
         return f"from {counts[0]} arguments on" if counts[0] else "with any number of arguments"
-    return f"with {', '.join(map(str, counts)) or 'no number of'} arguments"
+    return f"with {', '.join(map(str, counts)) or 'no number of'} argument{'s' * (counts != [1])}"
 
 
 def _shown(frame: pd.DataFrame) -> pd.DataFrame:
@@ -130,8 +129,8 @@ def _answer(frame: pd.DataFrame) -> str:
     own = frame[frame["component"] != "setting"].groupby(["isa", "hook"], sort=False)["instructions"].sum()
     pairs = [f"{own[isa, LIVE]} and {own[isa, BARE]} on {isa.replace('_', '-')}" for isa in dict.fromkeys(frame["isa"])]
     return (
-        f"Without the setting, {marked(LIVE)} and {marked(BARE)} execute {', '.join(pairs)}: what they keep differs little, "
-        "ftrace's passes more, and the generated one makes a larger frame."
+        f"Without the setting, {marked(LIVE)} and {marked(BARE)} execute {', '.join(pairs)}: ftrace's passes more, the generated "
+        "one makes a larger frame."
     )
 
 
