@@ -7,11 +7,12 @@ IDS = [f"{letter}{n}" for letter, count in COUNTS.items() for n in range(1, coun
 JUDGED = [claim_id for claim_id in IDS if verdict.judge_of(claim_id)]
 SMALL = """\
 threads:
-  S: {title: A thread, date: May 2021, people: [Ann, Bob], message: 1@x}
+  T: {title: A thread, date: May 2021, people: [Ann, Bob], mails: [
+    {id: 1@x, author: Ann, date: 2 May 2021}, {id: 2@x, author: Bob, date: 3 May 2021}]}
 chapters: {one: The first chapter}
 claims:
-  - {id: x1, chapter: one, thread: S, said: It is <b>&., judged_by: Look.}
-  - {id: x2, chapter: one, thread: [S], said: It was., judged_by: Look back., who: Bob, message: 2@x, expect: holds}
+  - {id: x1, chapter: one, thread: T, said: It is <b>&., judged_by: Look.}
+  - {id: x2, chapter: one, thread: [T], said: It was., judged_by: Look back., message: 2@x, expect: holds}
 """
 
 

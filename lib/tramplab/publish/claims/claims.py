@@ -19,23 +19,32 @@ HOLDS, FAILS, DEPENDS, NOT_TESTABLE = KINDS = ("holds", "fails", "depends", "not
 
 
 @dataclass(frozen=True)
+class Mail:
+    """A mail of a thread: its message-id, who wrote it, and on which day, as words."""
+
+    id: str
+    author: str
+    date: str
+
+
+@dataclass(frozen=True)
 class Thread:
-    """A discussion on a mailing list. message: the message-id of a mail in it, "" where it is not known."""
+    """A discussion on a mailing list. mails: those that are known."""
 
     title: str
     date: str
     people: tuple[str, ...]
-    message: str = ""
+    mails: tuple[Mail, ...] = ()
 
 
 @dataclass(frozen=True)
 class Claim:
     """Something that was said, in our words.
 
-    chapter: the page that discusses it. chapter_title: its heading. who, message: more precise than the threads', ""
-    where no more is known. judged_by: the experiment. judge: the module whose function judges, "" while none does. expect:
-    the verdict that the run must reach, "" while nothing judges the claim. on: what that verdict depends on, or why the
-    claim cannot be tested here.
+    chapter: the page that discusses it. chapter_title: its heading. mail: in which it was said; asked: the one with the
+    question; answered: one that says otherwise; None where none is known. judged_by: the experiment. judge: the module whose
+    function judges, "" while none does. expect: the verdict that the run must reach, "" while nothing judges the claim. on: what
+    that verdict depends on, or why the claim cannot be tested here.
     """
 
     id: str
@@ -44,29 +53,34 @@ class Claim:
     threads: tuple[Thread, ...]
     said: str
     judged_by: str
-    who: str = ""
-    message: str = ""
+    mail: Mail | None = None
+    asked: Mail | None = None
+    answered: Mail | None = None
     judge: str = ""
     expect: str = ""
     on: str = ""
 
     @property
     def source(self) -> str:
-        """The thread it was said in, when and with whom, as words.
+        """The thread it was said in, when and by whom, as words; with whom, where nobody knows by whom.
 
         >>> thread = Thread("fprobe and pt_regs", "Aug 2023", ("Ann", "Bob", "Cid"))
         >>> Claim("p1", "p", "P", (thread,), "It is.", "Look.").source
         'fprobe and pt_regs, Aug 2023, with Ann, Bob and Cid'
-        >>> Claim("p1", "p", "P", (thread,), "It is.", "Look.", who="Bob").source
+        >>> Claim("p1", "p", "P", (thread,), "It is.", "Look.", Mail("1@x", "Bob", "3 Aug 2023")).source
         'fprobe and pt_regs, Aug 2023, said by Bob'
+        >>> Claim("p1", "p", "P", (thread,), "It is.", "Look.", Mail("1@x", "Bob", "3 Aug 2023"), Mail("2@x", "Ann", "")).source
+        'fprobe and pt_regs, Aug 2023, said by Bob, asked by Ann'
         """
-        by = f"said by {self.who}" if self.who else ""
+        mails = ((self.mail, "said"), (self.asked, "asked"), (self.answered, "answered"))
+        by = ", ".join(f"{did} by {mail.author}" for mail, did in mails if mail)
         return "; ".join(f"{t.title}, {t.date}, {by or 'with ' + _listed(t.people)}" for t in self.threads)
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """The message-ids that are known: the claim's own, or those of its threads."""
-        return (self.message,) if self.message else tuple(t.message for t in self.threads if t.message)
+        """The message-ids that are known: the claim's own first, or the first of each of its threads."""
+        own = tuple(mail.id for mail in (self.mail, self.asked, self.answered) if mail)
+        return own or tuple(t.mails[0].id for t in self.threads if t.mails)
 
 
 @functools.cache
@@ -96,7 +110,9 @@ def parse(text: str) -> dict[str, Claim]:
         raise TramplabError(f"{FILE} is not YAML: {' '.join(str(e).split())}.") from None
     checked(FILE, data, "claims")
     threads = {
-        letter: Thread(entry["title"], entry["date"], tuple(entry["people"]), entry.get("message", ""))
+        letter: Thread(
+            entry["title"], entry["date"], tuple(entry["people"]), tuple(Mail(**mail) for mail in entry.get("mails", ()))
+        )
         for letter, entry in data["threads"].items()
     }
     found: dict[str, Claim] = {}
@@ -120,15 +136,21 @@ def _claim(entry: dict[str, Any], threads: dict[str, Thread], chapters: dict[str
         if needed != (key in entry):
             verdict = DEPENDS if key == "depends_on" else NOT_TESTABLE
             raise TramplabError(f"{FILE}: {name}: expect: {verdict} needs {key}:, and no other verdict has it.")
+    said_in = tuple(threads[letter] for letter in letters)
+    mails = {mail.id: mail for thread in said_in for mail in thread.mails}
+    for key in ("message", "asked", "answered"):
+        if key in entry and entry[key] not in mails:
+            raise TramplabError(f"{FILE}: {name}: {key}: {unknown('mail of its thread', entry[key], mails)}")
     return Claim(
         name,
         entry["chapter"],
         chapters[entry["chapter"]],
-        tuple(threads[letter] for letter in letters),
+        said_in,
         _one_line(entry["said"]),
         _one_line(entry["judged_by"]),
-        entry.get("who", ""),
-        entry.get("message", ""),
+        mails.get(entry.get("message", "")),
+        mails.get(entry.get("asked", "")),
+        mails.get(entry.get("answered", "")),
         entry.get("judge", ""),
         expect,
         _one_line(entry.get("depends_on") or entry.get("why") or "").rstrip("."),
