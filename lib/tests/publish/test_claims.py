@@ -17,7 +17,6 @@ from tramplab.publish.claims import claims, ledger, verdict
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE
 from tramplab.publish.claims.verdict import Verdict
 
-
 # -- the file
 
 
