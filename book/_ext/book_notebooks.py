@@ -41,7 +41,8 @@ def introduction(app, docname: str) -> str:
     link, text = book_permalinks.chapter(app, docname), ""
     if link is not None:
         book = edition.current().title.partition(":")[0]
-        text = f"{book}, {edition.current()}. The page: <{permalinks.link(link.id)}>\n\n"
+        page = f" The page: <{permalinks.link(link.id)}>" if edition.current().published else ""
+        text = f"{book}, {edition.current()}.{page}\n\n"
     return text + (
         "To run it, install the package from a checkout of the book at that commit: `make lab` does, and opens the "
         "same pages; or `pip install -e lib`. Outputs are kept as text; run a cell to see its chart. The text is MyST "

@@ -43,7 +43,8 @@ def head(app, docname) -> str:
         return ""
     book, title = edition.current().title.partition(":")[0], app.env.titles[docname].astext()
     title = f"{book}: {title}" if title != book else book
-    lines = [f"Title: {title}", f"Book:  {edition.current()}", *address("Link:  ", permalinks.link(link.id))]
+    lines = [f"Title: {title}", f"Book:  {edition.current()}"]
+    lines += address("Link:  ", permalinks.link(link.id)) if edition.current().published else []
     return "\n".join(lines) + "\n\n\n"
 
 

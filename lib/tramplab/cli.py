@@ -25,9 +25,11 @@ from .native import command as native
 from .paths import checkout, data_file, write_whole
 from .publish.cite import cite, pages, permalinks
 from .publish.claims import claims, ledger
-from .publish.figures.figure import Study
-from .publish.figures.show import cited, rows_json
+from .publish.figures.cited import CHOICES, cited
+from .publish.figures.figure import Study, find
+from .publish.figures.show import rows_json
 from .publish.table import text_table
+from .studies import short
 
 FORMATS = ("text", "csv", "json")
 
@@ -91,7 +93,10 @@ def _parser() -> argparse.ArgumentParser:
 
     p = sub.add_parser("cite", help="a block for a mail that cites a chapter, section, figure or claim")
     p.add_argument("id", metavar="ID", help="what stands behind the # of its address")
-    p.add_argument("--bibtex", action="store_true", help="the BibTeX entry of its chapter instead")
+    p.add_argument("--bibtex", action="store_true", help="its BibTeX entry instead")
+    p.add_argument("--full", action="store_true", help="everything, not the 12 lines of a mail")
+    for what in CHOICES:
+        p.add_argument(f"--{what}", metavar=what[0].upper(), help=f"of a figure: only the rows of this {what}")
     p.set_defaults(command=_cite)
 
     p = sub.add_parser("update", help="rewrite the golden tables in data/expected/, add new permalinks")
@@ -197,16 +202,23 @@ def _claims(args: argparse.Namespace) -> None:
 
 
 def _cite(args: argparse.Namespace) -> None:
-    link = permalinks.get(args.id)
-    study = studies.with_figure(link.id)
+    name = permalinks.get(args.id).id
+    chosen = {what: value for what in CHOICES if (value := getattr(args, what)) is not None}
+    study, claim = studies.with_figure(name), claims.read().get(name)
+    if chosen and (args.bibtex or not study):
+        what = "BibTeX" if args.bibtex else f"{name} is no figure and"
+        raise TramplabError(f"{what} has no rows to choose by --{' or --'.join(chosen)}.")
     if args.bibtex:
-        text = cite.bibtex(link.id)
+        title = find(study, name).question if study else f"Claim {name}: {claim.said}" if claim else ""
+        text = cite.bibtex(name, title)
     elif study:
-        text = cited(study, link.id)
-    elif link.id in claims.read():
-        text = ledger.citation(link.id)
+        text = cited(study, name, args.full, chosen)
+    elif claim:
+        text = ledger.citation(name, args.full)
+    elif short.of(name):
+        text = short.citation(name, args.full)
     else:
-        text = cite.place(link.id)
+        text = cite.place(name)
     sys.stdout.write(text)
 
 

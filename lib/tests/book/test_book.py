@@ -62,7 +62,7 @@ def test_without_javascript_charts_are_pictures_and_citations_are_in_the_page(br
 
     for page in pages_with_chart(site):
         assert visit(browser, bases["file"], page, size, javascript=False, look=look).problems() == []
-    assert cited and all("Link: " in text for text in cited)
+    assert cited and all("commit " in text and ("Link: " in text) == read_edition(site).published for text in cited)
     assert widths
     for natural, shown, source in widths:
         assert natural > 200 and 200 < shown <= size[0]

@@ -248,7 +248,7 @@ def test_every_page_has_a_twin_for_a_terminal(site, page):
     name = permalinks.chapter(page).id
     built = read_edition(site)
     assert head.startswith("Title: Tramplab") and title in head
-    assert f"Book:  {built}\n" in head and built.url(f"p/{name}.html") in head.replace("\n    ", "")
+    assert f"\nBook:  {built}" in head and (built.url(f"p/{name}.html") in head.replace("\n    ", "")) == built.published
 
 
 def test_figures_are_in_the_twins_as_their_tables_with_number_and_id(site):

@@ -1,4 +1,4 @@
-"""Figures, citations and permalinks: what a cell shows, and what a reader pastes into a mail."""
+"""Figures, editions and permalinks: what a cell shows, and where it can be found again."""
 
 import base64
 import dataclasses
@@ -13,12 +13,12 @@ import pytest
 from tramplab import studies
 from tramplab.errors import TramplabError
 from tramplab.paths import checkout, read_yaml
-from tramplab.publish.cite import cite, edition, pages, permalinks
+from tramplab.publish.cite import edition, pages, permalinks
 from tramplab.publish.cite.edition import Edition
 from tramplab.publish.figures import files, picture
 from tramplab.publish.figures.chart import stacked_bars
 from tramplab.publish.figures.figure import Figure, find
-from tramplab.publish.figures.show import cited, show
+from tramplab.publish.figures.show import show
 from tramplab.publish.table import pivot
 
 CHART = stacked_bars("instructions")
@@ -139,55 +139,6 @@ def test_every_figure_of_every_study_has_an_id_of_its_own_and_is_in_a_page():
     citable = {name: link.target.partition("#")[2] for name, link in permalinks.read().items() if name.startswith("fig-")}
     assert set(declared) == set(citable.values())  # one that is drawn no more leads to the figure that shows its rows
     assert set(declared) <= set(citable)
-
-
-# -- citations
-
-
-@pytest.mark.parametrize("name", permalinks.read())
-def test_a_citation_stands_without_its_link_and_fits_a_mail(name, capsys):
-    from tramplab.cli import main
-
-    assert main(["cite", name]) == 0
-    text = capsys.readouterr().out
-    now = edition.current()
-    assert all(len(line) <= 72 for line in text.splitlines()), text
-    assert text.splitlines()[-1] == f"Link: {now.base_url}/e/{now.name}/p/{name}.html"
-    assert f"edition {now.version}" in text and now.commit in text
-    assert main(["cite", name, "--bibtex"]) == 0
-    entry = capsys.readouterr().out
-    assert all(len(line) <= 72 for line in entry.splitlines()), entry
-    assert entry.startswith("@") and entry.count("{") == entry.count("}")
-
-
-def test_a_small_table_is_cited_whole_and_a_large_one_by_its_link(notebook):
-    figure = Figure("fig-x", "How much?", table=TABLE, limits="Counts, no timing.")
-    small = show(study(figure), "fig-x").citation
-    assert small.startswith("How much?\n\n") and TABLE(rows())["total"].astype(str).iloc[-1] in small
-    assert "Counts, no timing.\n" in small and small == cited(study(figure), "fig-x")
-    large = show(study(figure), "fig-x", rows([f"hook{n}" for n in range(40)])).citation
-    assert re.search(r"\(a table of \d+ lines: see the link\)", large) and "hook7" not in large
-
-
-def test_a_readers_own_figure_has_a_citation_without_a_link(notebook):
-    text = show(study(Figure("fig-my-own", "Mine?")), "fig-my-own").citation
-    assert "Link:" not in text and text.endswith("(not in a published edition)\n")
-
-
-def test_an_unknown_id_is_named_with_its_neighbours(capsys):
-    from tramplab.cli import main
-
-    assert main(["cite", "fig-single-calback"]) == 2
-    assert "did you mean fig-single-callback" in capsys.readouterr().err
-
-
-def test_bibtex_is_read_by_a_bibtex_parser():
-    from pybtex.database import parse_string
-
-    chapter = parse_string(cite.bibtex("fig-by-release"), "bibtex").entries["tramplab-trampoline-releases"]
-    assert chapter.fields["title"] == "Since which release" and chapter.type == "incollection"
-    assert chapter.fields["url"] == permalinks.link("trampoline-releases")
-    assert parse_string(cite.bibtex("tramplab"), "bibtex").entries["tramplab"].type == "book"
 
 
 # -- editions

@@ -3,33 +3,99 @@
 from __future__ import annotations
 
 import html
+import re
 import textwrap
+from collections.abc import Sequence
 
 from ...width import WIDTH
 from . import edition, permalinks
 from .pages import heading
 
-LIMITS = "Emulated counts, no timing."
-LONGEST_TABLE = 40  # lines; a longer one is left to the link
+#: What every number of the lab is of, and what it is.
+LAB = "Rewritten trampolines and a lab C core, not Linux"
+LIMITS = f"{LAB}; counts, not time."
+ESTIMATES = f"{LAB}; counts; cycles are estimates with their band."
+LINES = 12  # of a block, unless all of it is asked for
+CUT = " ..."
+#: Behind what ends no sentence although a point is in it.
+_SENTENCE = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bcf\.)(?<!\bvs\.)(?<=[.?!])\s+")
+_NUMBER = re.compile(r"(?<!\S)-?\d[\d.]*(?!\S)")
 _TEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"})
 
 
-def citation(name: str, head: str, body: str = "", limits: str = LIMITS) -> str:
-    """The block for a review mail: what was asked or claimed, the numbers, the limits, edition, commit and link.
+def citation(
+    name: str,
+    head: str,
+    body: str = "",
+    limits: str = LIMITS,
+    rerun: str = "",
+    full: bool = False,
+    above: Sequence[str] = (),
+    least: int = 1,
+) -> str:
+    """The block for a review mail: an answer or a verdict, numbers, limits, edition, commit, how to run it again, link.
 
-    name: a citable id. head: the question or the claim, wrapped here. body: preformatted, e.g. a table; kept as it is.
-    No line is longer than 72 columns if the body's are not; a Link line too, as long as the book's address is short.
+    name: a citable id. head: sentences, wrapped here; lines that are to stay as they are go into body, e.g. a table, or above.
+    limits: what is true of all its numbers. rerun: the command. least: as fitted() has it. At most LINES lines, unless full:
+    then nothing is left out; otherwise sentences and lines of the body are, from the end, and it says so. No line is longer than
+    72 columns if the body's are not; a Link line too, as long as the book's address is short.
     """
+    tail = _tail(name, limits, rerun)
+    if full:
+        parts = ["\n".join(above), wrapped(head), body.strip("\n"), "\n".join(tail)]
+        return "\n\n".join(part for part in parts if part) + "\n"
+    room, rows = LINES - len(tail) - len(above), body.strip("\n").splitlines()
+    lines = fitted(head, min(room, max(2, room - len(rows))), least)
+    if len(lines) + len(rows) > room:
+        left = room - len(lines) - 1
+        kept = rows[:left] if any(_NUMBER.search(row) for row in rows[:left]) else []  # no heading without a row
+        rows = [*kept, f"({len(rows) - len(kept)} more lines: tramplab cite {name} --full)"]
+    apart = [""] if len(lines) + len(rows) < room else []
+    return "\n".join([*above, *lines, *rows, *apart, *tail]) + "\n"
+
+
+def _tail(name: str, limits: str, rerun: str) -> list[str]:
+    """The lines below: what the numbers are, which edition's, and where they are from."""
     now = edition.current()
-    source = f"{now.title.partition(':')[0]}, {now}, {name}"
     listed = name in permalinks.read()  # a reader's own figure in a notebook is not
-    end = [
-        wrapped(limits),
-        wrapped(source),
-        f"Link: {permalinks.link(name)}" if listed else "(not in a published edition)",
-    ]
-    parts = [wrapped(head), body.strip("\n"), "\n".join(end)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    found = [*wrapped(limits).splitlines(), *wrapped(f"{now.title.partition(':')[0]}, {now}, {name}").splitlines()]
+    found += [f"Rerun: {rerun}"] if rerun else []
+    if not listed:
+        found.append("(not in a published edition)")
+    elif now.published:
+        found.append(f"Link: {permalinks.link(name)}")
+    return found
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, each whole.
+
+    >>> sentences("It adds 35 in v6.4. arm64 has none, e.g. before v6.4, of 1.5. Why?")
+    ['It adds 35 in v6.4.', 'arm64 has none, e.g. before v6.4, of 1.5.', 'Why?']
+    """
+    return _SENTENCE.split(" ".join(text.split()))
+
+
+def fitted(text: str, lines: int, least: int = 1) -> list[str]:
+    """The whole sentences from the start of a text that fit into so many lines.
+
+    least: of so many sentences something is kept; of the last of them the start, where not all of it fits.
+
+    >>> fitted("Short. " + "long " * 30 + "end.", 2)
+    ['Short.']
+    >>> fitted("Short. " + "long " * 30 + "end.", 1, least=2)
+    ['Short. long long long long long long long long long long long long ...']
+    """
+    found = sentences(text)
+    least = min(least, len(found))
+    for count in range(len(found), least - 1, -1):
+        whole = wrapped(" ".join(found[:count])).splitlines()
+        if len(whole) <= lines:
+            return whole
+    words = " ".join(found[:least]).split()
+    while len(wrapped(" ".join(words) + CUT).splitlines()) > lines and len(words) > 1:
+        words.pop()
+    return wrapped(" ".join(words) + CUT).splitlines()
 
 
 def wrapped(text: str) -> str:
@@ -41,27 +107,31 @@ def place(name: str) -> str:
     """The citation of a chapter or section, which has no numbers of its own."""
     link = permalinks.get(name)
     title, chapter = heading(link.page, link.target.partition("#")[2]), heading(link.page)
-    return citation(name, title if title == chapter else f"{chapter}: {title}")
+    return citation(name, title if title == chapter else f"{chapter}: {title}", limits=f"{LAB}.")
 
 
-def bibtex(name: str) -> str:
-    """The BibTeX entry of the chapter that an id is in; of the book itself for its front page."""
+def bibtex(name: str, title: str = "") -> str:
+    """The BibTeX entry of an id under a title of its own, such as a figure's question, in its chapter.
+
+    Without a title the entry is that of the chapter which the id is in; of the book itself for its front page.
+    """
     now, link = edition.current(), permalinks.get(name)
     first = permalinks.chapter(link.page)
-    chapter = first.id if first else name
-    title = heading(link.page)
-    whole = title == now.title.partition(":")[0]
+    chapter = heading(link.page)
+    name = name if title or not first else first.id
+    whole = not title and chapter == now.title.partition(":")[0]
+    notes = [f"{name} in the chapter {chapter}" if title else "", f"commit {now.commit}" if now.commit else ""]
     fields = {
         "author": " and ".join("{" + author.translate(_TEX) + "}" for author in now.authors),
-        "title": (now.title if whole else title).translate(_TEX),
+        "title": (now.title if whole else title or chapter).translate(_TEX),
         "booktitle": "" if whole else now.title.translate(_TEX),
         "edition": now.version,
         "year": now.year,
-        "note": f"commit {now.commit}" if now.commit else "",
-        "url": permalinks.link(chapter),
+        "note": ", ".join(note for note in notes if note).translate(_TEX),
+        "url": permalinks.link(name) if now.published else "",
     }
     lines = [_field(key, value) for key, value in fields.items() if value]
-    kind, key = ("book", "tramplab") if whole else ("incollection", f"tramplab-{chapter}")
+    kind, key = ("book", "tramplab") if whole else ("incollection", f"tramplab-{name}")
     return "\n".join([f"@{kind}{{{key},", *lines, "}"]) + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -34,6 +35,11 @@ class Edition:
 
     def __str__(self) -> str:
         return f"edition {self.version}" + (f", commit {self.commit}" if self.commit else "")
+
+    @property
+    def published(self) -> bool:
+        """Whether its address leads anywhere: one under .example never does (RFC 2606), and is not given to readers."""
+        return not (urlsplit(self.base_url).hostname or "").endswith(".example")
 
     def url(self, path: str) -> str:
         """The address of a file of this edition, frozen."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import inspect
 import json
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,7 @@ from ..cite import cite, permalinks
 from ..figures.files import Files
 from ..figures.show import Shown
 from . import verdict
-from .claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE, PAGE
+from .claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE, PAGE, Claim
 from .verdict import Judged
 
 NOT_JUDGED = "not yet judged"
@@ -24,6 +25,7 @@ SYMBOLS = {HOLDS: "✓", FAILS: "✗", DEPENDS: "◐", NOT_TESTABLE: "–"}
 UNJUDGED_SYMBOL = "○"
 _LORE = "https://lore.kernel.org/r/"
 _INDENT = " " * 4
+CLAIM_LINES, MAIL_LINES = 3, 2  # of a citation, the rest is for the verdict
 
 
 def box(claim_id: str) -> Shown:
@@ -42,15 +44,27 @@ def ledger() -> Shown:
     return Shown(_ledger_html(everything), text, cite.citation("claims", _count(everything)))
 
 
-def citation(claim_id: str) -> str:
-    """The block for a review mail: the claim, its thread, and what the run says of it."""
+def citation(claim_id: str, full: bool = False) -> str:
+    """The block for a review mail: the claim, its mail, and what the run says of it; full: with all mails and numbers."""
     j = verdict.judged(claim_id)
     c, v = j.claim, j.verdict
-    said = "\n".join([cite.wrapped(f"Thread: {c.source}"), *(f"<{m}>" for m in c.messages)])
+    head, rerun = f"Claim {c.id}, in our words: {c.said}", f"tramplab claims {c.id}" if v else ""
     says = f"Verdict: {v}. {v.because}" if v else f"Verdict: {NOT_JUDGED}. To be judged by: {c.judged_by}"
-    parts = [said, cite.wrapped(says), _aligned(v.numbers) if v else ""]
-    parts += [cite.wrapped(f"Not as expected: {j.problem}")] if j.problem else []
-    return cite.citation(c.id, f"Claim {c.id}, in our words: {c.said}", "\n\n".join(p for p in parts if p))
+    problem = f"Not as expected: {j.problem}" if j.problem else ""
+    limits = (cite.ESTIMATES if re.search(r"\bcycles?\b", f"{v.because} {[*v.numbers]}") else cite.LIMITS) if v else ""
+    if full:
+        said = "\n".join([cite.wrapped(f"Thread: {c.source}"), *(f"<{m}>" for m in c.messages)])
+        parts = [said, cite.wrapped(says), _aligned(v.numbers) if v else "", cite.wrapped(problem)]
+        return cite.citation(c.id, head, "\n\n".join(p for p in parts if p), limits, rerun, full=True)
+    above = [*cite.fitted(head, CLAIM_LINES), *cite.fitted(_mail(c), MAIL_LINES)]
+    return cite.citation(c.id, f"{problem} {says}".strip(), "", limits, rerun, above=above, least=3 if problem else 2)
+
+
+def _mail(c: Claim) -> str:
+    """The mail that a citation names, and whose it is; a mail of the thread where the claim's is not known."""
+    thread = next((t for t in c.threads if t.mails), c.threads[0])
+    where = f"{c.mail.author}, {c.mail.date}" if c.mail else f"Thread: {thread.title}, {thread.date}"
+    return ", ".join([where, *(f"<{m}>" for m in c.messages[:1])])
 
 
 def as_text(claim_id: str | None = None) -> str:
@@ -102,12 +116,12 @@ def _chapters(everything: list[Judged]) -> Iterable[tuple[str, list[Judged]]]:
 
 def _text(j: Judged, width: int) -> str:
     c, v = j.claim, j.verdict
-    head = f"{c.id:<4}{v or NOT_JUDGED}"
-    body = [c.said, f"Thread: {c.source}", *(f"<{m}>" for m in c.messages)]
-    body += [v.because] if v else [f"To be judged by: {c.judged_by}"]
+    head, thread = f"{c.id:<4}{v or NOT_JUDGED}", f"Thread: {c.source}"
+    mails = [" " * min(len(_INDENT), max(0, width - len(m) - 2)) + f"<{m}>" for m in c.messages]
+    body = [v.because] if v else [f"To be judged by: {c.judged_by}"]
     body += [f"Not as expected: {j.problem}"] if j.problem else []
-    paragraphs = [_fill(head, width, _INDENT, "")] + [_fill(text, width, _INDENT, _INDENT) for text in body if text]
-    return "\n".join(paragraphs) + "\n"
+    above, below = ([_fill(text, width, _INDENT, _INDENT) for text in some if text] for some in ([c.said, thread], body))
+    return "\n".join([_fill(head, width, _INDENT, ""), *above, *mails, *below]) + "\n"
 
 
 def _ledger_text(everything: list[Judged], width: int) -> str:

@@ -14,6 +14,7 @@ import pandas as pd
 from ...width import INDENTED_WIDTH
 from ..cite import cite
 from ..table import text_table
+from .cited import block
 from .figure import Figure, Study, find
 from .files import FIGURE, OWN, Files
 from .fitted import fitted_table
@@ -47,14 +48,16 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
 
     Raises TramplabError, with near matches, if the study declares no such figure.
     """
-    figure, frame, table = _made(study, figure_id, rows)
+    figure = find(study, figure_id)
+    frame = figure.rows(study.rows() if rows is None else rows)
+    table = (fitted_table if figure.measured else text_table)(figure.table(frame), INDENTED_WIDTH, split="isa")
     body = figure.body(frame) if figure.body else None
     answer = figure.answer(frame) if figure.answer else ""
     drawing = figure.chart(frame) if figure.chart else None
     said = f"{textwrap.fill(answer, INDENTED_WIDTH, break_on_hyphens=False)}\n\n" if answer else ""
     text = f"{figure.question}\n\n{said}{table}"
     text += f"\n{body.text.rstrip()}\n" if body else ""
-    citation = _citation(figure, table)
+    citation = block(study, figure, frame)
     files = Files(figure_id)
     parts = [f'<div class="{OWN if figure.own else FIGURE}"><p class="tl-title">{html.escape(figure.question)}</p>']
     if answer:
@@ -72,32 +75,12 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     return Shown("\n".join(parts), text, citation)
 
 
-def cited(study: Study, figure_id: str) -> str:
-    """The citation that show() gives, without drawing the figure; raises TramplabError as it does."""
-    figure, _, table = _made(study, figure_id)
-    return _citation(figure, table)
-
-
-def _made(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> tuple[Figure, pd.DataFrame, str]:
-    """A figure, the rows it shows, and the table of them as text."""
-    figure = find(study, figure_id)
-    frame = figure.rows(study.rows() if rows is None else rows)
-    table = fitted_table if figure.measured else text_table
-    return figure, frame, table(figure.table(frame), INDENTED_WIDTH, split="isa")
-
-
 def rows_json(frame: pd.DataFrame, figure_id: str, title: str) -> str:
     """The rows as JSON, with what is needed to understand them: title and units."""
     rows = json.loads(frame.to_json(orient="records"))
     head = {"id": figure_id, "title": title, "units": frame.attrs.get("units", {})}
     lines = ",\n".join(json.dumps(row) for row in rows)
     return json.dumps(head)[:-1] + f', "rows": [\n{lines}\n]}}\n'
-
-
-def _citation(figure: Figure, table: str) -> str:
-    lines = table.count("\n")
-    body = table if lines <= cite.LONGEST_TABLE else f"(a table of {lines} lines: see the link)"
-    return cite.citation(figure.id, figure.question, body, figure.limits)
 
 
 def _links(study: Study, figure: Figure, frame: pd.DataFrame, text: str, files: Files) -> str:

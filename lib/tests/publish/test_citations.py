@@ -1,0 +1,216 @@
+"""What a reader pastes into a mail: at most twelve lines that say what was found, what the numbers are, and how to see it again."""
+
+import dataclasses
+import re
+
+import pandas as pd
+import pytest
+
+from support.some_claims import IDS
+from tramplab import studies
+from tramplab.cli import main
+from tramplab.publish import said
+from tramplab.publish.cite import cite, edition, permalinks
+from tramplab.publish.figures.cited import CHOICES, block, chosen_rows, cited
+from tramplab.publish.figures.figure import Figure, find
+from tramplab.publish.figures.show import show
+from tramplab.publish.table import pivot, text_table
+
+FIGURES = {figure.id: (study, figure) for study in studies.every().values() for figure in study.FIGURES}
+
+
+@pytest.fixture(params=["https://tramplab.example", "https://example.org"], ids=["example", "published"])
+def base(request, monkeypatch):
+    """The book's address: one that leads nowhere, or a real one."""
+    monkeypatch.setenv("TRAMPLAB_URL", request.param)
+    edition.current.cache_clear()
+    yield request.param
+    edition.current.cache_clear()
+
+
+def said_by(capsys, *arguments) -> str:
+    assert main(["cite", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+# -- every citable id
+
+
+@pytest.mark.parametrize("name", permalinks.read())
+def test_a_citation_fits_a_mail_and_stands_without_its_link(name, base, capsys):
+    text = said_by(capsys, name)
+    lines, now = text.splitlines(), edition.current()
+    assert len(lines) <= 12 and max(map(len, lines)) <= 72, text
+    assert cite.LAB in " ".join(lines) or "not yet judged" in text
+    assert f"edition {now.version}, commit {now.commit}, {name}" in " ".join(lines)
+    link = f"Link: {base}/e/{now.name}/p/{name}.html"
+    assert (lines[-1] == link) == (base == "https://example.org") == ("://" in text)
+    if name in FIGURES:
+        assert f"Rerun: tramplab run {FIGURES[name][0].NAME}" in lines
+    if name in IDS and "not yet judged" not in text:
+        assert f"Rerun: tramplab claims {name}" in lines
+
+
+@pytest.mark.parametrize("name", permalinks.read())
+def test_a_bibtex_entry_fits_a_mail_and_has_a_key_of_its_own(name, base, capsys):
+    from pybtex.database import parse_string
+
+    text = said_by(capsys, name, "--bibtex")
+    assert max(map(len, text.splitlines())) <= 72 and text.count("{") == text.count("}")
+    ((key, entry),) = parse_string(text, "bibtex").entries.items()
+    assert ("url" in entry.fields) == (base == "https://example.org") and edition.current().commit in entry.fields["note"]
+    if name in FIGURES:
+        assert key == f"tramplab-{name}" and name in entry.fields["note"] and entry.type == "incollection"
+        assert entry.fields["title"] == re.sub(r"([&%$#_{}])", r"\\\1", FIGURES[name][1].question)
+
+
+def test_the_book_and_its_chapters_have_bibtex_entries():
+    from pybtex.database import parse_string
+
+    chapter = parse_string(cite.bibtex("single-callback-history"), "bibtex").entries["tramplab-trampoline-releases"]
+    assert chapter.fields["title"] == "Since which release" and chapter.type == "incollection"
+    assert parse_string(cite.bibtex("tramplab"), "bibtex").entries["tramplab"].type == "book"
+
+
+def test_full_has_the_whole_table(capsys):
+    study, figure = FIGURES["fig-by-release"]
+    table = text_table(figure.table(figure.rows(study.rows())), split="isa")
+    short, full = said_by(capsys, figure.id), said_by(capsys, figure.id, "--full")
+    assert table in full and table not in short and max(map(len, full.splitlines())) <= 72
+    assert all(limit in " ".join(full.split()) for limit in (figure.limits, cite.LAB))
+    claim = said_by(capsys, "s5", "--full")
+    assert "YICbK5JLqRXnjgEW@krava" in claim and "instructions, one ops" in claim
+
+
+# -- what the numbers are
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_estimates_and_times_are_not_called_counts(name):
+    """By the table: a column of cycles or nanoseconds, or a cell with a band."""
+    study, figure = FIGURES[name]
+    frame = figure.rows(study.rows())
+    table = figure.table(frame)
+    titles = " ".join(map(str, [*table.columns, *table.attrs.get("units", {}).values()]))
+    banded = table.astype(str).apply(lambda column: column.str.contains(r"\d \(-?\d[\d.]* to ")).to_numpy().any()
+    text = " ".join(cited(study, name).split())
+    if banded or re.search(r"\b(cycles|estimates?|band|ns)\b", titles):
+        assert "estimates with their band" in text and "not time" not in text
+    else:
+        assert ("not time" in text) != ("estimates with their band" in text)
+    if said.HYPOTHETICAL in figure.limits:
+        assert said.HYPOTHETICAL in text
+
+
+# -- rows of one's choice
+
+TABLE = pivot("instructions", index=("isa", "hook"))
+
+
+def rows() -> pd.DataFrame:
+    """Rows of one count; the numbers mean nothing."""
+    return pd.DataFrame(
+        [
+            {"isa": isa, "release": release, "hook": hook, "component": "site", "instructions": 100 * i + 10 * j + k}
+            for i, isa in enumerate(("x86_64", "arm64"))
+            for j, release in enumerate(("v6.1", "v7.2"))
+            for k, hook in enumerate(("ops", "ops x2", "ops-live *"))
+        ]
+    )
+
+
+class Study:
+    NAME, TITLE = "example", "An example"
+
+    def __init__(self, *figures):
+        self.FIGURES = figures
+
+    def rows(self):
+        return rows()
+
+
+NEWEST = Figure("fig-x", "How much?", rows=lambda frame: frame[frame["release"] == "v7.2"], table=TABLE)
+ACROSS = Figure("fig-y", "Since when?", table=pivot("instructions", across="release", index=("isa", "hook"), total=False))
+
+
+def test_an_answer_is_cited_and_its_rows_where_they_are_asked_for():
+    figure = dataclasses.replace(NEWEST, answer=lambda frame: f"It adds {frame['instructions'].max()}. " * 40)
+    text = cited(Study(figure), "fig-x")
+    assert text.startswith("It adds 112. It adds 112.") and len(text.splitlines()) == 12 and "How much?" not in text
+    asked = cited(Study(figure), "fig-x", chosen={"isa": "arm64", "hook": "ops"})
+    assert asked.startswith("How much?\n") and re.search(r"^arm64 +ops +110 +110$", asked, re.M)
+    assert "It adds" not in asked and "x86_64" not in asked and "x2" not in asked
+    whole = cited(Study(figure), "fig-x", full=True).replace("adds\n", "adds ").replace("It\n", "It ")
+    assert whole.startswith("How much?\n\nIt adds 112.") and whole.count("It adds") == 40 and "x86_64" in whole
+
+
+def test_without_an_answer_the_first_rows_are_cited():
+    many = pd.concat([rows().assign(hook=f"hook{n}") for n in range(9)])
+    text = block(Study(), dataclasses.replace(NEWEST, table=lambda _: many), rows())
+    assert re.search(r"^\((\d+) more lines: tramplab cite fig-x --full\)$", text, re.M) and text.count("hook0") > 2
+    tall = many.rename(columns={"hook": " ".join(f"h{n}" for n in range(30))})
+    assert "h7" not in block(Study(), dataclasses.replace(NEWEST, table=lambda _: tall), rows()), "no heading without a row"
+
+
+@pytest.mark.parametrize(
+    ("figure", "chosen", "lines"),
+    [
+        (NEWEST, {"isa": "arm64"}, 3),
+        (NEWEST, {"isa": "arm64", "hook": "ops-live"}, 1),
+        (NEWEST, {"release": "v7.2"}, 6),
+        (ACROSS, {"release": "v6.1", "hook": "ops"}, 2),
+    ],
+)
+def test_rows_are_chosen(figure, chosen, lines):
+    table = chosen_rows(figure, figure.rows(rows()), chosen)
+    assert len(table) == lines and ("v7.2" in table.columns) == (figure is ACROSS and "release" not in chosen)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["fig-by-release", "--isa", "arm46"], "unknown isa of fig-by-release 'arm46'; did you mean arm64"),
+        (["fig-by-release", "--hook", "opps"], "unknown hook of fig-by-release 'opps'; did you mean ops"),
+        (["fig-by-release", "--release", "v6.3"], "unknown release of fig-by-release 'v6.3'; did you mean v6.4"),
+        (["fig-dead-registers", "--release", "v6.4"], "the table of fig-dead-registers is not by release; its rows"),
+        (["s5", "--isa", "arm64"], "s5 is no figure and has no rows to choose by --isa."),
+        (["fig-by-release", "--isa", "arm64", "--bibtex"], "BibTeX has no rows to choose by --isa."),
+        (["fig-single-calback"], "did you mean fig-single-callback"),
+    ],
+)
+def test_what_is_not_there_is_one_sentence(arguments, complaint, capsys):
+    assert main(["cite", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert complaint in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_each_value_of_a_figure_can_be_chosen(name):
+    study, figure = FIGURES[name]
+    frame = figure.rows(study.rows())
+    table = figure.table(frame)
+    for what in set(CHOICES) & set(map(str, table.columns)):
+        for value in dict.fromkeys(table[what].astype(str).str.removesuffix(said.MARK)):
+            text = block(study, figure, frame, chosen={what: value})
+            assert len(text.splitlines()) <= 12 and max(map(len, text.splitlines())) <= 72
+
+
+# -- a reader's own
+
+
+def test_a_readers_own_figure_has_a_citation_without_a_link(monkeypatch):
+    monkeypatch.delenv("TRAMPLAB_GEN", raising=False)
+    monkeypatch.setenv("TRAMPLAB_URL", "https://example.org")
+    edition.current.cache_clear()
+    study = FIGURES["fig-counting"][0]
+    own = Study(dataclasses.replace(find(study, "fig-counting"), id="fig-my-own"))
+    own.rows = study.rows
+    text = cited(own, "fig-my-own")
+    edition.current.cache_clear()
+    assert "Link:" not in text and text.endswith("(not in a published edition)\n")
+
+
+def test_what_a_page_shows_is_what_the_command_prints(monkeypatch):
+    monkeypatch.delenv("TRAMPLAB_GEN", raising=False)
+    study, figure = FIGURES["fig-callbacks"]
+    assert show(study, figure.id).citation == cited(study, figure.id)

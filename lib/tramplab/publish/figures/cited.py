@@ -1,0 +1,109 @@
+"""A figure as a block for a mail: its answer, or the rows that are asked for, and what its numbers are."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+
+import pandas as pd
+
+from ...errors import TramplabError, unknown
+from ...width import WIDTH
+from .. import said
+from ..cite import cite
+from ..table import text_table
+from .figure import Figure, Study, find
+from .fitted import fitted_table
+
+#: What rows can be asked for by; a table has them as columns, or releases side by side.
+CHOICES = ("isa", "hook", "release")
+MODELS = 3  # that are named one by one
+
+
+def cited(study: Study, figure_id: str, full: bool = False, chosen: Mapping[str, str] | None = None) -> str:
+    """The citation of a figure, from a run made now.
+
+    full: everything, with the whole table. chosen: a value for some of CHOICES, to print just those rows under its question.
+    Raises TramplabError, with near matches, for a figure or value that is not there.
+    """
+    figure = find(study, figure_id)
+    frame = figure.rows(study.rows())
+    return block(study, figure, frame, full, chosen)
+
+
+def block(
+    study: Study, figure: Figure, frame: pd.DataFrame, full: bool = False, chosen: Mapping[str, str] | None = None
+) -> str:
+    """The citation of a figure whose rows are these."""
+    rerun = f"tramplab run {study.NAME}"
+    answer = figure.answer(frame) if figure.answer else ""
+    answer = " ".join(part for word in answer.split() for part in textwrap.wrap(word, WIDTH))  # a machine may be called anything
+    table = chosen_rows(figure, frame, chosen or {})
+    text = (fitted_table if figure.measured else text_table)(table, split="isa")
+    if full:
+        body = f"{cite.wrapped(answer)}\n\n{text}" if answer else text
+        limits = figure.limits if cite.LAB in figure.limits else f"{figure.limits} {cite.LAB}."
+        return cite.citation(figure.id, figure.question, body, limits, rerun, full=True)
+    if answer and not chosen:
+        return cite.citation(figure.id, answer, "", limits_of(figure, frame), rerun)
+    return cite.citation(figure.id, figure.question, text, limits_of(figure, frame), rerun)
+
+
+def limits_of(figure: Figure, frame: pd.DataFrame) -> str:
+    """In one or two lines what is true of a figure's numbers: counts, estimates or times; with what no kernel has marked."""
+    long = figure.limits.lower()
+    cores = list(dict.fromkeys(map(str, frame["core"].dropna()))) if "core" in frame.columns else []
+    models = f"models of {', '.join(cores)}" if 0 < len(cores) <= MODELS else "by models of cores"
+    if "native" in long:
+        limits = f"{cite.LAB}; native times in user mode, estimates with their band."
+    elif "estimate" in long or {"low", "high"} <= set(frame.columns):
+        beside = ", beside published times" if "published" in frame.columns else ""
+        limits = f"{cite.LAB}{beside}; cycles are estimates with their band, {models}."
+    else:
+        limits = cite.LIMITS
+    if said.HYPOTHETICAL in figure.limits:
+        return f"{limits} {said.HYPOTHETICAL}"
+    return f"{limits} In part hypothetical: no kernel has it." if "no kernel has" in long else limits
+
+
+def chosen_rows(figure: Figure, frame: pd.DataFrame, chosen: Mapping[str, str]) -> pd.DataFrame:
+    """A figure's table with just those rows, or those columns of releases, that have the values.
+
+    Raises TramplabError where the table is not by such a column, or has no such value.
+    """
+    table = figure.table(frame)
+    if not chosen:
+        return table
+    attrs, table = table.attrs, table.reset_index() if any(table.index.names) else table
+    names = {_name(column): column for column in table.columns}
+    across = {what: [v for v in dict.fromkeys(map(_plain, frame.get(what, ()))) if v in names] for what in CHOICES}
+    for what, value in chosen.items():
+        if what in names:
+            table = table[_like(table[names[what]].map(_plain), what, value, figure)]
+        elif across[what]:
+            if value not in across[what]:
+                raise unknown(f"{what} of {figure.id}", value, across[what])
+            table = table[[column for name, column in names.items() if name not in across[what] or name == value]]
+        elif [*map(_plain, pd.unique(frame.get(what, pd.Series())))] != [value]:  # all of it is of that one
+            kinds = ", ".join(choice for choice in CHOICES if choice in names or across[choice])
+            raise TramplabError(f"the table of {figure.id} is not by {what}; its rows can be chosen by: {kinds or 'nothing'}.")
+    table.attrs = attrs
+    return table
+
+
+def _like(cells: pd.Series, what: str, value: str, figure: Figure) -> pd.Series:
+    """Which cells are the value; where none is, which begin with it as a word."""
+    for same in (cells == value, cells.str.split().str[0] == value):
+        if same.any():
+            return same
+    raise unknown(f"{what} of {figure.id}", value, dict.fromkeys(cells))
+
+
+def _name(column: object) -> str:
+    """A column as it is called, also after a pivot."""
+    return next((str(part) for part in column if str(part)), "") if isinstance(column, tuple) else str(column)
+
+
+def _plain(value: object) -> str:
+    """A cell without the mark of what no kernel has."""
+    return str(value).removesuffix(said.MARK)
