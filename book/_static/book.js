@@ -1,5 +1,14 @@
-// Draws live charts in place of their static pictures. Nothing here is needed to read the page.
+// Draws live charts in place of their static pictures, opens what an address names. Nothing here is needed to read the page.
 "use strict";
+// A folded claim is opened by its address. Its summary has the id and says what was claimed, without this, too.
+(() => {
+  const unfold = () => {
+    const named = location.hash && document.getElementById(location.hash.slice(1));
+    if (named?.matches("details")) named.open = true;
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
+})();
 (() => {
   const charts = document.querySelectorAll(".tl-chart");
   if (!charts.length) return;

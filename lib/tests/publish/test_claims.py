@@ -10,7 +10,7 @@ import sys
 import pandas as pd
 import pytest
 
-from support.some_claims import IDS, JUDGED, SMALL, changed
+from support.some_claims import IDS, JUDGED, SMALL, changed, whole
 from tramplab.errors import TramplabError
 from tramplab.paths import checkout
 from tramplab.publish.claims import claims, ledger, verdict
@@ -179,7 +179,7 @@ def test_a_flipped_expectation_is_a_problem_and_is_shown(monkeypatch, kind, on):
         wanted[claim_id] = f"the run says of {claim_id}: {said}; expected was: {verdict.in_words(other, on)}."
     monkeypatch.setattr(claims, "read", lambda: flipped)
     assert verdict.problems() == list(wanted.values())
-    page, everything = ledger.ledger().html, {entry["id"]: entry["problem"] for entry in json.loads(ledger.as_json())}
+    page, everything = whole(), {entry["id"]: entry["problem"] for entry in json.loads(ledger.as_json())}
     assert everything == {claim_id: wanted.get(claim_id) for claim_id in IDS}
     for claim_id, problem in wanted.items():
         shown = ledger.box(claim_id)
@@ -229,7 +229,7 @@ def test_what_cannot_be_tested_needs_no_judge(small):
     assert verdict.problems() == []
     assert str(verdict.judge("x2")) == "not testable here: It takes a machine"
     assert "1 of 2 claims judged (not testable here 1)." in ledger.as_text()
-    assert "Not testable here: It takes a machine.</strong>" in ledger.ledger().html
+    assert "Not testable here: It takes a machine.</strong>" in whole()
 
 
 def test_a_verdict_is_of_a_known_kind():

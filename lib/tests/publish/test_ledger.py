@@ -1,5 +1,6 @@
 """What a reader sees of claims: boxes, the ledger, both as text and JSON, and their places in the book."""
 
+import html
 import json
 import os
 import re
@@ -9,7 +10,8 @@ import sys
 import pytest
 
 from support.browser import TOC, Links
-from support.some_claims import IDS, JUDGED, changed
+from support.some_claims import IDS, JUDGED, changed, whole
+from tramplab.errors import TramplabError
 from tramplab.paths import checkout, data_file
 from tramplab.publish.cite import edition
 from tramplab.publish.claims import claims, ledger, verdict
@@ -31,16 +33,50 @@ def test_texts_fit_their_places(claim_id):
 
 
 def test_the_ledger_has_every_claim_once_under_its_id():
-    shown = ledger.ledger()
+    page, text = whole(), ledger.as_text()
     for claim_id in IDS:
-        assert shown.html.count(f' id="{claim_id}"') == 1
-        assert len(re.findall(rf"^{claim_id} ", shown.text, re.M)) == 1
-    assert set(IDS) <= Links(shown.html).ids
+        assert page.count(f' id="{claim_id}"') == 1
+        assert len(re.findall(rf"^{claim_id} ", text, re.M)) == 1
+    assert set(IDS) <= Links(page).ids
     count = f"{len(JUDGED)} of {len(IDS)} claims judged"
-    assert shown.text.startswith(count) and f">{count}" in shown.html
-    assert shown.html.count("Not yet judged.") == shown.text.count("not yet judged") == len(IDS) - len(JUDGED)
-    assert max(len(line) for line in shown.text.splitlines() if not line.startswith("<")) <= 66
-    assert max(map(len, ledger.as_text().splitlines())) <= 72
+    assert text.startswith(count) and f">{count}" in page
+    assert page.count("Not yet judged.") == text.count("not yet judged") == len(IDS) - len(JUDGED)
+    assert max(map(len, text.splitlines())) <= 72
+    with pytest.raises(TramplabError, match="unknown chapter 'call-opps'; did you mean call-ops"):
+        ledger.ledger("call-opps")
+
+
+def test_every_claim_has_a_row_with_its_verdict():
+    shown = ledger.verdicts()
+    rows = re.findall(r'<tr><td><a href="#(\w+)">(\w+)</a></td><td>(.*?)</td><td>.*?</span> (.*?)</td></tr>', shown.html)
+    assert [name for name, _, _, _ in rows] == [name for _, name, _, _ in rows] == IDS
+    assert [words for *_, words in rows] == [html.escape(str(verdict.judge(name) or ledger.NOT_JUDGED)) for name in IDS]
+    for name, _, said, _ in rows:
+        start = html.unescape(said).removesuffix("\N{NO-BREAK SPACE}…")
+        assert (claims.get(name).said.startswith(start) and 25 < len(start) <= 58) or start == claims.get(name).said
+    lines = shown.text.splitlines()[2:]
+    assert [line[:4].strip() for line in lines if line[0] != " "] == IDS and max(map(len, lines)) <= 66
+
+
+def test_a_chapter_of_the_page_is_a_section_with_its_claims():
+    """So that the page's contents list it; its text has all of every claim."""
+    text = (checkout() / "book" / "claims.md").read_text("utf-8")
+    titles = {claim.chapter: claim.chapter_title for claim in claims.read().values()}
+    assert re.findall(r"^\(claims-([\w-]+)\)=\n## (.*)\n\n[^(]*\nledger\(\"([\w-]+)\"\)$", text, re.M) == [
+        (chapter, title, chapter) for chapter, title in titles.items()
+    ]
+    for chapter in titles:
+        said = " ".join(ledger.ledger(chapter).text.split())
+        assert all(c.said in said and c.source in said for c in claims.read().values() if c.chapter == chapter)
+        assert max(len(line) for line in ledger.ledger(chapter).text.splitlines() if line[:1] != "<") <= 66
+
+
+def test_what_is_not_judged_is_folded_under_its_words():
+    page = whole()
+    folded = re.findall(r'<details class="tl-claim tl-unjudged" id="(\w+)"><?\n?<summary>(.*?)</summary>', page)
+    assert [name for name, _ in folded] == [claim_id for claim_id in IDS if claim_id not in JUDGED]
+    assert all(html.escape(claims.get(name).said) in summary for name, summary in folded)
+    assert not any(f'<details class="tl-claim tl-unjudged" id="{name}"' in page for name in JUDGED)
 
 
 @pytest.mark.parametrize("claim_id", JUDGED)
@@ -59,7 +95,7 @@ def test_a_box_links_to_the_ledger_the_mail_and_the_experiment(claim_id):
 def test_text_of_claims_and_verdicts_is_escaped(small):
     small(changed("said: It was.", "said: <i>was</i>"))
     verdict.judges("x2")(lambda: Verdict(DEPENDS, "1 < 2 & 3", {"<n>": 1}, "<u>"))
-    for text in (ledger.ledger().html, ledger.box("x1").html, ledger.box("x2").html):
+    for text in (whole(), ledger.box("x1").html, ledger.box("x2").html):
         assert not re.search(r"<(b|i|u|n)>", text) and "&lt;" in text
     assert "Depends on &lt;u&gt;.</strong> 1 &lt; 2 &amp; 3" in ledger.box("x2").html
     assert "1 < 2 & 3" in ledger.box("x2").text
@@ -84,10 +120,10 @@ def test_json_has_every_claim():
 
 def test_another_process_says_the_same():
     edition.current.cache_clear()  # there may have been a commit since it was asked for
-    code = "from tramplab.publish.claims import ledger as l; print(l.as_json(), l.ledger().html)"
+    code = "from tramplab.publish.claims import ledger as l; print(l.as_json(), l.verdicts().html)"
     env = {**os.environ, "PYTHONHASHSEED": "1", "TRAMPLAB_ROWS": ""}  # it makes its own
     there = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True).stdout.decode()
-    assert there == f"{ledger.as_json()} {ledger.ledger().html}\n" and len(there) > 50_000
+    assert there == f"{ledger.as_json()} {ledger.verdicts().html}\n" and len(there) > 50_000
 
 
 @pytest.mark.parametrize("claim_id", JUDGED)

@@ -1,6 +1,6 @@
 """Claims for tests: those of the book by their ids, and a small file of two."""
 
-from tramplab.publish.claims import verdict
+from tramplab.publish.claims import claims, ledger, verdict
 
 COUNTS = {"v": 8, "s": 8, "d": 10, "r": 13, "p": 9, "k": 7}
 IDS = [f"{letter}{n}" for letter, count in COUNTS.items() for n in range(1, count + 1)]
@@ -14,6 +14,12 @@ claims:
   - {id: x1, chapter: one, thread: T, said: It is <b>&., judged_by: Look.}
   - {id: x2, chapter: one, thread: [T], said: It was., judged_by: Look back., message: 2@x, expect: holds}
 """
+
+
+def whole() -> str:
+    """The parts of the ledger's page one after the other, as HTML."""
+    chapters = dict.fromkeys(claim.chapter for claim in claims.read().values())
+    return "".join(shown.html for shown in (ledger.verdicts(), *map(ledger.ledger, chapters)))
 
 
 def changed(old: str, new: str) -> str:

@@ -1,0 +1,46 @@
+"""A claim as a block for a mail: the claim, the mail it was said in, and what the run says of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ...width import WIDTH
+from ..cite import cite
+from . import verdict
+from .claims import Claim
+
+NOT_JUDGED = "not yet judged"
+CLAIM_LINES, MAIL_LINES = 3, 2  # of a citation, the rest is for the verdict
+
+
+def citation(claim_id: str, full: bool = False) -> str:
+    """The block for a review mail: the claim, its mail, and what the run says of it; full: with all mails and numbers."""
+    j = verdict.judged(claim_id)
+    c, v = j.claim, j.verdict
+    head, rerun = f"Claim {c.id}, in our words: {c.said}", f"tramplab claims {c.id}" if v else ""
+    says = f"Verdict: {v}. {v.because}" if v else f"Verdict: {NOT_JUDGED}. To be judged by: {c.judged_by}"
+    problem = f"Not as expected: {j.problem}" if j.problem else ""
+    limits = (cite.ESTIMATES if re.search(r"\bcycles?\b", f"{v.because} {[*v.numbers]}") else cite.LIMITS) if v else ""
+    if full:
+        said = "\n".join([cite.wrapped(f"Thread: {c.source}"), *(f"<{m}>" for m in c.messages)])
+        parts = [said, cite.wrapped(says), _aligned(v.numbers) if v else "", cite.wrapped(problem)]
+        return cite.citation(c.id, head, "\n\n".join(p for p in parts if p), limits, rerun, full=True)
+    above = [*cite.fitted(head, CLAIM_LINES), *cite.fitted(_mail(c), MAIL_LINES)]
+    return cite.citation(c.id, f"{problem} {says}".strip(), "", limits, rerun, above=above, least=3 if problem else 2)
+
+
+def _mail(c: Claim) -> str:
+    """The mail that a citation names, and whose it is; a mail of the thread where the claim's is not known."""
+    thread = next((t for t in c.threads if t.mails), c.threads[0])
+    where = f"{c.mail.author}, {c.mail.date}" if c.mail else f"Thread: {thread.title}, {thread.date}"
+    return ", ".join([where, *(f"<{m}>" for m in c.messages[:1])])
+
+
+def _aligned(numbers: Mapping[str, int | float | str]) -> str:
+    """Names and values in two columns, or a paragraph where those do not fit a mail."""
+    left = max(map(len, numbers), default=0)
+    lines = [f"  {name:<{left}}  {value}" for name, value in numbers.items()]
+    if max(map(len, lines), default=0) <= WIDTH:
+        return "\n".join(lines)
+    return cite.wrapped("; ".join(f"{name}: {value}" for name, value in numbers.items()))

@@ -1,0 +1,103 @@
+"""Claims as HTML: the box of a chapter, and the table and entries of the ledger."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import textwrap
+from pathlib import Path
+
+from ..cite import cite
+from ..figures.files import Files
+from . import verdict
+from .cited import NOT_JUDGED, citation
+from .claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE, PAGE
+from .verdict import Judged
+
+#: Beside the words, so that verdicts can be told apart at a glance and without colour.
+SYMBOLS = {HOLDS: "✓", FAILS: "✗", DEPENDS: "◐", NOT_TESTABLE: "–"}
+UNJUDGED_SYMBOL = "○"
+SAID = 58  # characters of a claim in a table: a line of it
+_LORE = "https://lore.kernel.org/r/"
+
+
+def box_html(j: Judged) -> str:
+    """What a chapter shows of a claim."""
+    name, page = j.claim.id, PAGE.rpartition("/")[2]
+    links = [f'<a href="{page}.html">All claims</a>', *_experiment(name)]
+    parts = [
+        f'<div class="tl-figure tl-claim {_css(j)}">',
+        f'<p class="tl-title">Claim <a href="{page}.html#{name}">{name}</a></p>',
+        *_said_html(j),
+        cite.box(citation(name), name),
+        f'<p class="tl-links">{" · ".join(links)}</p></div>',
+    ]
+    return "\n".join(parts)
+
+
+def table_html(everything: list[Judged]) -> str:
+    """A row per claim: its id, which leads to its place below, the start of what was said, and the verdict."""
+    parts = ['<table class="tl-verdicts"><thead><tr><th>Claim</th><th>In our words</th><th>Verdict</th></tr></thead><tbody>']
+    for j in everything:
+        name, words = html.escape(j.claim.id), html.escape(str(j.verdict or NOT_JUDGED))
+        said = html.escape(textwrap.shorten(j.claim.said, SAID, placeholder="\N{NO-BREAK SPACE}…"))
+        parts.append(f'<tr><td><a href="#{name}">{name}</a></td><td>{said}</td><td>{_symbol(j)} {words}</td></tr>')
+    return "\n".join([*parts, "</tbody></table>"])
+
+
+def entries_html(some: list[Judged]) -> str:
+    """The claims of a chapter, each under its id: what is judged as a box, what is not as its words, with the rest folded."""
+    return "\n".join(_entry_html(j) if j.verdict or j.problem else _folded_html(j) for j in some)
+
+
+def _entry_html(j: Judged) -> str:
+    c = j.claim
+    end = [cite.box(citation(c.id), c.id), f'<p class="tl-links">{"".join(_experiment(c.id))}</p>']
+    head = f'<p class="tl-title">Claim <a href="#{c.id}">{c.id}</a></p>'
+    return "\n".join([f'<div class="tl-claim {_css(j)}" id="{c.id}">', head, *_said_html(j), *end, "</div>"])
+
+
+def _folded_html(j: Judged) -> str:
+    """The id is on what is never folded, so its address shows the claim in every browser; book.js also opens it."""
+    c = j.claim
+    head = f'<summary>{_symbol(j)} <strong>{c.id}</strong> {html.escape(c.said)}</summary>'
+    return "\n".join([f'<details class="tl-claim {_css(j)}" id="{c.id}">', head, *_said_html(j)[1:], "</details>"])
+
+
+def _symbol(j: Judged) -> str:
+    """Beside the words, for the eye alone."""
+    return f'<span aria-hidden="true">{SYMBOLS[j.verdict.kind] if j.verdict else UNJUDGED_SYMBOL}</span>'
+
+
+def _said_html(j: Judged) -> list[str]:
+    """What was said, by whom, and the verdict, as paragraphs."""
+    c, v = j.claim, j.verdict
+    mails = (
+        f'<a href="{_LORE}{html.escape(m)}/"><code class="literal">{html.escape(m)}</code></a>' for m in c.messages
+    )
+    where = ", ".join([html.escape(c.source), *mails])
+    words = str(v or NOT_JUDGED)
+    reason = v.because if v else f"The experiment: {c.judged_by}"
+    says = f"{_symbol(j)} <strong>{html.escape(words[0].upper() + words[1:])}.</strong> {html.escape(reason)}"
+    parts = [
+        f"<p>{html.escape(c.said)}</p>",
+        f'<p class="tl-links">In our words. Thread: {where}</p>',
+        f'<p class="tl-verdict">{says}</p>',
+    ]
+    if j.problem:
+        parts.append(f'<p class="tl-problem"><strong>Not as expected:</strong> {html.escape(j.problem)}</p>')
+    return parts
+
+
+def _css(j: Judged) -> str:
+    return f"tl-{j.verdict.kind.split()[0]}" if j.verdict else "tl-unjudged"
+
+
+def _experiment(claim_id: str) -> list[str]:
+    """A link to the code of the judge, if there is one."""
+    function = verdict.judge_of(claim_id)
+    if function is None:
+        return []
+    path, line = Path(inspect.getfile(function)), inspect.getsourcelines(function)[1]
+    label = f"{'/'.join(path.parts[-3:])}, line {line}"  # with the folder of its chapter
+    return ["Experiment: " + Files(path.stem).link(".py.txt", label, path.read_text("utf-8"), "text/plain")]
