@@ -72,10 +72,10 @@ def in_short(page: str) -> Shown:
     """What a page shows at its top: a list of sentences, each with a link to its figure, and the page's citation."""
     listed = sentences(page)
     if not listed:
-        return Shown("", "", citation(page))
+        return Shown(f'<div class="{FIGURE}"></div>', "", citation(page))
     text = citation(page)
     lines = ["In short", ""]
-    lines += [textwrap.fill(f"{s.text} ({s.figure})", INDENTED_WIDTH, initial_indent="- ", subsequent_indent="  ") for s in listed]
+    lines += [_item(f"{s.text} ({s.figure})") for s in listed]
     items = [f"<li>{html.escape(s.text)} {_link(s)}</li>" for s in listed]
     head = f'<div class="{FIGURE} tl-short"><p class="tl-title">In short</p><ul>'
     return Shown("\n".join([head, *items, "</ul>", cite.box(text, page), "</div>"]), "\n".join(lines) + "\n", text)
@@ -87,6 +87,10 @@ def citation(page: str, full: bool = False) -> str:
     if not listed:
         return cite.place(page)
     return cite.citation(page, " ".join(s.text for s in listed), "", _limits(listed), "make book", full)
+
+
+def _item(text: str) -> str:
+    return textwrap.fill(text, INDENTED_WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _link(s: Sentence) -> str:
