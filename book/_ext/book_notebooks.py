@@ -1,5 +1,8 @@
 """The executed notebook of every page with cells, beside it. What it shows was computed in this build."""
 
+import ast
+import json
+import re
 from pathlib import Path
 
 import book_permalinks
@@ -9,6 +12,8 @@ from tramplab.publish.cite import edition, permalinks
 
 SHOWN = ("text/plain", "image/")  # HTML outputs refer to files beside the page, which a downloaded notebook has not
 COLLAPSED = {"hide-input": "source_hidden", "hide-output": "outputs_hidden"}  # tag -> what JupyterLab calls it
+LABEL = re.compile(r"^\([\w-]+\)=\n", re.M)
+ROLE = re.compile(r"\{([\w:]+)\}`([^`<]+?)(?:\s*<([^`>]+)>)?`")
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -32,8 +37,33 @@ def write_notebooks(app, exception):
     for docname in sorted(app.env.found_docs):
         if executed(app, docname).is_file():
             notebook = published(nbformat.read(executed(app, docname), as_version=4), introduction(app, docname))
+            for cell in notebook.cells:
+                if cell.cell_type == "markdown":
+                    cell.source = readable(cell.source, glued(executed(app, docname)))
             nbformat.validate(notebook)
             nbformat.write(notebook, Path(app.outdir) / f"{docname}.ipynb")
+
+
+def glued(path: Path) -> dict[str, str]:
+    """The numbers of an executed page's sentences by name; myst-nb takes them out of the notebook and writes them beside it."""
+    beside = path.with_name(f"{path.stem}.glue.json")
+    outputs = json.loads(beside.read_text("utf-8")) if beside.is_file() else {}
+    return {name: plain(output["data"].get("text/plain", "")) for name, output in outputs.items()}
+
+
+def plain(shown: str) -> str:
+    """A value as a sentence has it: text without its quotes."""
+    return str(ast.literal_eval(shown)) if shown[:1] in ("'", '"') else shown
+
+
+def readable(text: str, numbers: dict[str, str]) -> str:
+    """A page's text as any Markdown viewer shows it: numbers in place of their roles, no labels, references as their words."""
+
+    def words(role: re.Match) -> str:
+        kind, said, _ = role.groups()
+        return numbers.get(said, role[0]) if kind == "glue:text" else said
+
+    return ROLE.sub(words, LABEL.sub("", text)).replace("){.external}", ")")
 
 
 def introduction(app, docname: str) -> str:
@@ -45,8 +75,8 @@ def introduction(app, docname: str) -> str:
         text = f"{book}, {edition.current()}.{page}\n\n"
     return text + (
         "To run it, install the package from a checkout of the book at that commit: `make lab` does, and opens the "
-        "same pages; or `pip install -e lib`. Outputs are kept as text; run a cell to see its chart. The text is MyST "
-        "Markdown."
+        "same pages; or `pip install -e lib`. Outputs are kept as text; run a cell to see its chart. The numbers in the text "
+        "are those of the build and do not change with a cell."
     )
 
 

@@ -1,5 +1,9 @@
 """The notebook of each page: valid, the same in every build, and it runs where only the package is installed."""
 
+import json
+import re
+import sys
+
 import nbformat
 import pytest
 from nbclient import NotebookClient
@@ -7,6 +11,9 @@ from nbclient import NotebookClient
 from support import ROOT
 from support.browser import PAGES
 from tramplab.publish.site import read_edition
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+import book_notebooks
 
 WITH_CELLS = [page for page in PAGES if "{code-cell}" in (ROOT / f"{page}.md").read_text("utf-8")]
 
@@ -54,3 +61,25 @@ def test_a_notebook_runs_from_an_empty_folder_and_shows_the_same(site, tmp_path,
     ).execute()
     assert outputs(notebook) == before and any(before)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("page", WITH_CELLS)
+def test_the_text_of_a_notebook_has_its_numbers_and_no_roles(site, page):
+    """JupyterLab shows a role as it is written. The numbers are those of the text twin."""
+    notebook = nbformat.read(site / f"{page}.ipynb", as_version=4)
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    assert not re.search(r"\{[\w:]+\}`|^\([\w-]+\)=$|\{\.external\}", text, re.M)
+    source, twin = (ROOT / f"{page}.md").read_text("utf-8"), " ".join((site / f"{page}.txt").read_text("utf-8").split())
+    for before, name, after in re.findall(r"(\w+)\s\{glue:text\}`([\w.-]+)`\s(\w+)", source):
+        said = re.search(rf"\b{before}\s(\S.{{0,400}}?)\s{after}\b", text, re.S)
+        assert said and " ".join(said[0].split()) in twin, name
+
+
+def test_a_page_is_made_readable(tmp_path):
+    outputs = {"n": {"data": {"text/plain": "'1.5 %'"}}, "m-x": {"data": {"text/plain": "7"}}}
+    (tmp_path / "a.glue.json").write_text(json.dumps(outputs), "utf-8")
+    numbers = book_notebooks.glued(tmp_path / "a.ipynb")
+    assert numbers == {"n": "1.5 %", "m-x": "7"} and book_notebooks.glued(tmp_path / "b.ipynb") == {}
+    text = "(top)=\n# Top\n\nIt is {glue:text}`n`, see {doc}`method` and {ref}`below <m>`, "
+    text += "[v1](c.html#v1){.external}: {glue:text}`m-x`."
+    assert book_notebooks.readable(text, numbers) == "# Top\n\nIt is 1.5 %, see method and below, [v1](c.html#v1): 7."
