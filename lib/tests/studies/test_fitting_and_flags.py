@@ -74,8 +74,8 @@ def test_numbers_of_fitting_are_differences(fitted):
 
 def test_the_counter_is_as_wide_as_releases_say(flags):
     assert (flags["full"] == 2 ** flags["bits"] - 1).all()
-    widths = record_flags.widths()
-    assert list(widths["bits"]) == [23, 21, 19] and list(widths["releases"])[1:] == ["v6.3", f"v6.4-{releases.known()[-1]}"]
+    assert record_flags.widths() == {"up to v6.2": 23, "in v6.3": 21, "since v6.4": 19}
+    assert record_flags.numbers(flags)["bits"] == "23 up to v6.2, 21 in v6.3, 19 since v6.4"
 
 
 def test_twins_by_hand():

@@ -113,7 +113,7 @@ def test_what_is_seen_in_between_depends_on_the_order(isa, monkeypatch):
 
 def test_every_lane_has_a_state_at_every_step(frame):
     life, order = record_life.life(frame), record_life.order(frame)
-    for lanes, steps in ((life, len(record_life.LIFE)), (order, 2 + 3 * 3)):
+    for lanes, steps in ((life, record_life.LIVED), (order, 2 + 3 * 3)):
         assert not lanes.duplicated(["isa", "step", "lane"]).any()
         assert len(lanes) == len(ISAS) * steps * lanes["lane"].nunique()
     x86 = order[order["isa"] == "x86_64"]

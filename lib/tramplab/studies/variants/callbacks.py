@@ -117,8 +117,10 @@ def _named(isa: str, n: dict[str, object]) -> str:
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """What the chart shows: lines that are the same are one, and each panel says what a further callback adds."""
-    part = frame[frame["callbacks"] <= DRAWN]
+    """What the chart shows: of each ISA the last release that has a trampoline for all registers; lines that are the same are
+    one, and each panel says what a further callback adds."""
+    last = frame["release"] == frame["isa"].map({isa: shown(isa)[0] for isa in ISAS})
+    part = frame[last & (frame["callbacks"] <= DRAWN)]
     out = []
     for (isa, release), panel in part.groupby(["isa", "release"], sort=False):
         title = f"{isa} {release}: +{slope(frame, isa, release)} each"
@@ -143,9 +145,9 @@ FIGURES = (
         chart=lambda frame: lines("instructions", over="callbacks", series="want", facet="panel")(drawn(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA and release, with what each further callback adds in its title: instructions added to one call "
-        "against the number of callbacks on the function, both axes linear, with a line for none, and one for one or all of them "
-        "wanting all registers. From two callbacks on the lines are straight. The table has every number, up to many callbacks.",
+        alt="A panel per ISA, of the last release shown that has a trampoline for all registers; its title says what each "
+        "further callback adds. Instructions added to one call against the number of callbacks on the function, both axes linear, "
+        "with a line for none, and one for one or all of them wanting all registers. From two callbacks on the lines are straight.",
         limits="Emulated counts of instructions in one call of a three-argument function; no timing. none, one, all: how "
         "many of the ops want all registers.",
     ),

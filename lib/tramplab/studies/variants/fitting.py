@@ -232,11 +232,11 @@ def smallest_serves_all(frame: pd.DataFrame | None = None) -> Verdict:
     writes, steps = more_writes(frame)
     seen = int((frame["differs"] != "").sum())
     because = (
-        f"Of {len(frame)} steps on all ISAs and releases that have an ftrace_regs, at {int(served.sum())} every callback ran once, "
-        f"the observer saw what it was promised, and the result was right; at {seen} it could have read something else beside "
-        f"that. Where all need few arguments a call takes {min(live)} to {max(live)} instructions fewer in {releases.LATEST}, "
-        f"elsewhere {min(rest)} to {max(rest)}. At {writes} of {steps} steps the site is rewritten where the kernel "
-        "leaves it alone. Hypothetical: no kernel has such trampolines."
+        f"At {int(served.sum())} of {len(frame)} steps every callback ran once, the observer saw what it was promised, and the "
+        f"result was right. Where all need few arguments a call takes {min(live)} to {max(live)} instructions fewer in "
+        f"{releases.LATEST}, elsewhere {min(rest)} to {max(rest)}. At {writes} of {steps} steps the site is rewritten where the "
+        f"kernel leaves it alone; at {seen} the observer could have read something else that it was not promised. Hypothetical: "
+        "no kernel has such trampolines."
     )
     found: dict[str, int | float | str] = {
         "steps": len(frame),

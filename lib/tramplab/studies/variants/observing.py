@@ -128,8 +128,7 @@ def invisible(frame: pd.DataFrame | None = None) -> Verdict:
         because.append("It saw the same after all of them.")
     elif not n["promised-differing"]:
         because.append(
-            "What it was promised (addresses, stack pointer, arguments, and registers from ftrace_get_regs() where it asked for "
-            f"all) was the same after all of them. Of everything that it can read, something else was there after "
+            f"What it was promised was the same after all of them. Of everything that it can read, something else was there after "
             f"{_where(frame, n)}."
         )
     else:
@@ -150,6 +149,6 @@ def _where(frame: pd.DataFrame, n: dict[str, Any]) -> str:
 
 
 _SAYS = {
-    "full_regs": "ftrace_get_regs() gives a plain callback registers while the trampoline for all registers runs, as s2 says it "
-    "should, and NULL otherwise"
+    "full_regs": "ftrace_get_regs() gives a plain callback registers while the trampoline for all registers runs, as in s2, and "
+    "NULL otherwise"
 }

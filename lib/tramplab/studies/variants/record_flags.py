@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -18,15 +17,11 @@ from ...ftrace.steps import Step, Write
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
-from ...publish.figures.figure import Figure
 from ..every_release import every_release
 from ..once import once
 from . import callbacks, choosing
 
-NAME = "record_flags"
-TITLE = "The counter and the twin flags of a record"
 STEPS, MOST, SEED = 200, 6, 2021
-UNITS: dict[str, str] = {}
 #: Flags that have a twin, and whether what they want is in force with more than one ops as well.
 TWINS = {"REGS": True, "TRAMP": True, "DIRECT": False, "CALL_OPS": False}
 #: The counter is "far wider than needed" if half of its bits would count the ops of every run.
@@ -41,9 +36,7 @@ def rows() -> pd.DataFrame:
     differ, "count" standing for ENABLED and whether the counter is above 0; "" if none), cases (records of functions that an
     ops came to or left), rewritten (how many of their sites the plan writes), same (how many of these to the same bytes).
     """
-    frame = pd.DataFrame(every_release(_told_apart))
-    frame.attrs["units"] = UNITS
-    return frame
+    return pd.DataFrame(every_release(_told_apart))
 
 
 def _told_apart(isa: str, release: str) -> list[dict[str, object]]:
@@ -111,71 +104,34 @@ def _full(site: Site, bits: int) -> int:
     raise TramplabError(f"a counter of {bits} bits takes every number of ops.")
 
 
-# -- what is shown
-
-
-def widths() -> pd.DataFrame:
-    """Every layout of the flag word in all known releases: since when, bits of the counter, what it holds, and the flags that
-    have a twin. It is the same on every ISA."""
+def widths() -> dict[str, int]:
+    """The width of the counter in all known releases that have the same, by these: "up to v6.2", "in v6.3", "since v6.4". It is
+    the same on every ISA."""
     isa = next(iter(ISAS.values()))
     bits = {release: releases.features(isa, release, {})["counter_bits"] for release in releases.known()}
-    out = []
-    for width, group in itertools.groupby(bits.items(), key=lambda item: item[1]):
-        found = [release for release, _ in group]
-        twins = ", ".join(name for name, bit in BITS.items() if bit >= width and name in TWINS)
-        span = found[0] if len(found) == 1 else f"{found[0]}-{found[-1]}"
-        out.append({"releases": span, "bits": width, "holds": (1 << width) - 1, "flags with a twin": twins})
-    return pd.DataFrame(out)
-
-
-def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA and set of twins that differ, over all releases: cases, sites rewritten, and rewritten with the same bytes."""
-    wide = frame.assign(twins=frame["twins"].replace("", "none"))
-    return wide.groupby(["isa", "twins"], sort=False)[["cases", "rewritten", "same"]].sum().reset_index()
-
-
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
+    spans: dict[int, list[str]] = {}
+    for release, width in bits.items():
+        spans.setdefault(width, []).append(release)
+    out = {}
+    for width, found in spans.items():
+        first, last = found[0] == releases.known()[0], found[-1] == releases.known()[-1]
+        span = f"up to {found[-1]}" if first else f"since {found[0]}" if last else f"in {found[0]}"
+        out[span if first or last or len(found) == 1 else f"from {found[0]} to {found[-1]}"] = width
+    return out
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: the width of the newest counter, how many ops fill it, and what a call would then take."""
-    newest = frame[frame["release"] == releases.LATEST]
-    full = int(newest["full"].iloc[0])
+    """What the prose quotes: the width of the counter by release, how many ops fill the newest, what a call would then take,
+    and how many of the sites rewritten got the bytes that they had."""
+    full = int(frame[frame["release"] == releases.LATEST]["full"].iloc[0])
     step = callbacks.numbers(callbacks.rows())["x86_64-further-step"]
     return {
-        "bits": int(newest["bits"].iloc[0]),
+        "bits": ", ".join(f"{width} {span}" for span, width in widths().items()),
         "full": f"{full:,}",
-        "needed": NEEDED,
         "full-call-millions": round(full * int(str(step)) / 1e6),
-        "cases": f"{int(frame['cases'].sum()):,}",
         "rewritten": f"{int(frame['rewritten'].sum()):,}",
         "same": f"{int(frame['same'].sum()):,}",
     }
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """Is a site rewritten where twins differ, and nowhere else?"""
-    differ = frame[frame["twins"] != ""]
-    equal = frame[frame["twins"] == ""]
-    return (
-        f"Of {int(differ['cases'].sum()):,} records with twins that differ, {int(differ['rewritten'].sum()):,} had their site "
-        f"rewritten; of {int(equal['cases'].sum()):,} without, {int(equal['rewritten'].sum()):,}. {int(frame['same'].sum()):,} "
-        "of the rewritten sites got the bytes that they had."
-    )
-
-
-FIGURES = (
-    Figure(
-        "fig-record-flags",
-        "Is a site rewritten exactly where a flag and its twin differ?",
-        table=lambda frame: widths(),
-        answer=answer,
-        limits="bits, holds: of the counter of ops. The twin of a flag is the one with _EN. The sites: random sequences of ops of "
-        "all kinds on one, many or all functions, in all releases shown; ENABLED is taken as the twin of a counter above 0.",
-    ),
-)
 
 
 @judges("s8")
@@ -186,16 +142,18 @@ def twins_say_what_is_rewritten(frame: pd.DataFrame | None = None) -> Verdict:
     wide = frame["full"].map(lambda full: (1 << int(full).bit_length() // 2) > NEEDED)
     kind, on = across(frame.assign(truth=exact & wide), BY_RELEASE)
     full = sorted(set(frame["full"]))
+    differ, equal = frame[frame["twins"] != ""], frame[frame["twins"] == ""]
     because = (
         f"The counter is full with {' or '.join(map(str, full))} ops, by release; the runs of this book have at most {NEEDED} on a "
-        f"function, which half of its bits would count. {answer(frame)}"
+        f"function, which half of its bits would count. Of {int(differ['cases'].sum()):,} records with twins that differ, "
+        f"{int(differ['rewritten'].sum()):,} had their site rewritten; of {int(equal['cases'].sum()):,} without, "
+        f"{int(equal['rewritten'].sum()):,}."
     )
-    differ = frame[frame["twins"] != ""]
     found: dict[str, int | float | str] = {
         "ops that fill the counter": " or ".join(map(str, full)),
         "most ops on a function": NEEDED,
         "twins differ": f"{int(differ['cases'].sum()):,}",
         "of these rewritten": f"{int(differ['rewritten'].sum()):,}",
-        "rewritten without": int(frame["rewritten"].sum() - differ["rewritten"].sum()),
+        "rewritten without": int(equal["rewritten"].sum()),
     }
     return Verdict(kind, because, found, on)

@@ -23,7 +23,9 @@ UNITS: dict[str, str] = {}
 #: What is attached after each change; "+" stands for an ops that wants all registers where there is a trampoline for them,
 #: else for a second plain one. The letters are those of attached.REQUESTS.
 LIFE = ("", "a", "a +", "a", "", "d", "d a", "d", "")
-#: The part of it that is drawn: step -> whether its writes are drawn one by one, or only what they leave.
+#: So many steps of it are drawn; the way back from there is in the table.
+LIVED = 7
+#: The part of it whose writes are drawn: step -> whether its writes are drawn one by one, or only what they leave.
 DRAWN = {0: False, 1: True, 2: True, 3: False, 4: True}
 FLAGS = ("REGS", "TRAMP", "DIRECT", "CALL_OPS")
 #: The kernel's own ops, as a pointer beside a function may name them.
@@ -162,9 +164,9 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def life(frame: pd.DataFrame) -> pd.DataFrame:
-    """The record after every change, as lanes: one row per ISA, step and lane."""
+    """The record after the changes drawn, as lanes: one row per ISA, step and lane."""
     out = []
-    for row in frame[frame["last"]].rename(columns={"count": "wanted"}).itertuples(index=False):
+    for row in frame[frame["last"] & (frame["step"] < LIVED)].rename(columns={"count": "wanted"}).itertuples(index=False):
         lanes = {
             "count": str(row.wanted),
             **{name: flag(row.flags, name) for name in FLAGS},

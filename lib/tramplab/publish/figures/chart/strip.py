@@ -126,22 +126,24 @@ def _layout(data: pd.DataFrame, runs: list[_Run], colours: dict[str, str], name:
     middles = {i + 0.5: step_lines[step] for i, step in enumerate(steps)}
     ticks = {"values": list(middles), "tickCount": len(middles)}
     step_axis = panels.named(middles, narrow, **ticks, **(at_side if narrow else at_top))
-    lane_axis = panels.named(lane_lines, not narrow, **(at_top if narrow else at_side))
 
     along, across = ("y", "x") if narrow else ("x", "y")
     channel = {"x": alt.X, "y": alt.Y}
     step_scale = alt.Scale(domain=[0, len(steps)], reverse=narrow)
-    lane_scale = alt.Scale(domain=lanes, paddingInner=EDGE / (wide if narrow else high), paddingOuter=0)
-    where: dict[str, Any] = {
-        along: channel[along]("at:Q", scale=step_scale, title=None, axis=step_axis),
-        across: channel[across]("lane:N", scale=lane_scale, title=None, axis=lane_axis),
-    }
     charts = []
     for panel in panels.order(data["panel"]):
+        here = {lane: lane_lines[lane] for lane in panels.order(data["lane"][data["panel"] == panel])}
+        lane_axis = panels.named(here, not narrow, **(at_top if narrow else at_side))
+        lane_scale = alt.Scale(domain=list(here), paddingInner=EDGE / (wide if narrow else high), paddingOuter=0)
+        where: dict[str, Any] = {
+            along: channel[along]("at:Q", scale=step_scale, title=None, axis=step_axis),
+            across: channel[across]("lane:N", scale=lane_scale, title=None, axis=lane_axis),
+        }
         marks = _marks(colours, name, along).encode(**where)
         texts = _texts([(run, label) for run, label in zip(runs, labels, strict=True) if run.panel == panel])
         parts = marks.transform_filter(panels.only(panel)), texts.encode(**where)
-        charts.append(panels.layers(*parts, width=wide * len(top), height=high * len(side), title=panel))
+        columns, rows = (len(here), len(steps)) if narrow else (len(steps), len(here))
+        charts.append(panels.layers(*parts, width=wide * columns, height=high * rows, title=panel))
     return panels.spec([*charts, *panels.key(letters, wide * len(top))], 1)
 
 
