@@ -118,7 +118,7 @@ def test_every_lane_has_a_state_at_every_step(frame):
         assert len(lanes) == len(ISAS) * steps * lanes["lane"].nunique()
     x86 = order[order["isa"] == "x86_64"]
     site = list(x86["state"][x86["lane"] == "site"])
-    rest = {"N": "INT3, rest of the NOP", "C": "INT3, rest of the call"}
+    rest = {"N": "INT3 + NOP", "C": "INT3 + call"}
     assert site == [
         "NOP",
         rest["N"],

@@ -138,11 +138,11 @@ def test_the_golden_table_has_one_release_of_each_behaviour(steps):
 def test_the_answer_and_the_lanes_follow_the_rows(steps):
     last = switching.newest(steps)
     assert switching.answer(last) == (
-        "A second ops brings the list function on every ISA. When a plain one leaves, the call goes as before it came on every "
-        "ISA. When a guarded one leaves, the call goes as before it came on x86-64 only."
+        "A second ops brings the list function on every ISA. When a plain one leaves again, the call goes its old way on every "
+        "ISA. When a guarded one leaves again, the call goes its old way on x86-64 only."
     )
     lanes = switching.strip(last).groupby("isa", sort=False)["lane"].agg(lambda names: list(dict.fromkeys(names)))
     assert lanes["x86_64"] == ["site", "then"] and lanes["arm64"] == ["site", "then, plain", "then, guarded"] == lanes["riscv64"]
     back = last.assign(calls=last["calls"].where(last["step"] != 3, "lab_callback"))
-    assert "When a guarded one leaves, the call goes as before it came on every ISA." in switching.answer(back)
+    assert "When a guarded one leaves again, the call goes its old way on every ISA." in switching.answer(back)
     assert "list function on no ISA." in switching.answer(last.assign(calls="lab_callback"))

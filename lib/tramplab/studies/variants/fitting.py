@@ -146,22 +146,24 @@ def newest(frame: pd.DataFrame, observer: str = "live") -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """One line per step of the observer that needs least: who comes (+) or goes (-), what the fitted trampoline saves, and per
-    ISA the instructions of a call as the kernel has it and through the fitted one."""
+    """One line per step of the observer that needs least: what is attached, by what it needs, what the fitted trampoline saves,
+    and per ISA the instructions of a call as the kernel has it and through the fitted one. On the way down only what differs."""
     part = newest(frame)
     steps = part[part["isa"] == part["isa"].iloc[0]].reset_index(drop=True)
-    wide = pd.DataFrame({"ops": _changes(list(steps["ops"])), marked("set"): steps["saves"]})
+    wide = pd.DataFrame({"ops": [_short(ops) for ops in steps["ops"]], marked("set"): steps["saves"]})
     for isa, lines in part.groupby("isa", sort=False):
-        wide[str(isa)] = list(lines["usual"])
-        wide[marked(str(isa))] = list(lines["total"])
-    return wide
+        wide[str(isa)] = lines["usual"].reset_index(drop=True)
+        wide[marked(str(isa))] = lines["total"].reset_index(drop=True)
+    return wide.drop_duplicates(ignore_index=True)
 
 
-def _changes(states: list[str]) -> list[str]:
-    """What is done at every step: "live", "+args", "-args"."""
-    before = [""] + [state.split() for state in states[:-1]]
-    pairs = zip(before, [state.split() for state in states], strict=True)
-    return [now[0] if not old else f"+{now[-1]}" if len(now) > len(old) else f"-{old[-1]}" for old, now in pairs]
+def _short(ops: str) -> str:
+    """The first, and who joined last, by what they need: "live" or "+args".
+
+    >>> _short("live"), _short("live live args")
+    ('live', '+args')
+    """
+    return ops if " " not in ops else f"+{ops.rsplit(maxsplit=1)[-1]}"
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -210,8 +212,8 @@ FIGURES = (
         rows=lambda frame: frame[frame["release"] == releases.LATEST],
         table=table,
         answer=answer,
-        limits="Emulated counts of instructions in one call of a three-argument function; no timing. ops: who joins (+) and leaves "
-        "(-), by what it needs: the live arguments, an ftrace_regs, all registers; set: what the fitted trampoline saves. - in a "
+        limits="Emulated counts of instructions in one call of a three-argument function; no timing. ops: who joins (+), by "
+        "what it needs: the live arguments, an ftrace_regs, all registers; set: what the fitted trampoline saves. - in a "
         f"number's place: that kernel has no trampoline for all registers. {HYPOTHETICAL}",
     ),
 )

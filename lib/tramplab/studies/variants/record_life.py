@@ -184,6 +184,7 @@ def _attached(ops: str) -> str:
 
 
 _NAMES = {"a": "first", "d": "direct"}
+_NARROW = {"ftrace_regs_caller": "regs caller"}
 
 
 def _short(symbol: str) -> str:
@@ -207,7 +208,7 @@ def order(frame: pd.DataFrame) -> pd.DataFrame:
                 lanes = {
                     "ops pointer": _NAMES.get(row.pointer, row.pointer) or "-",
                     "site": _site(row.site, idle, called),
-                    "leads to": _short(row.leads) or "the body",
+                    "leads to": _NARROW.get(row.leads, _short(row.leads)) or "the body",
                     "callbacks": " ".join(_NAMES.get(letter, letter) for letter in row.ran.split()) or "none",
                 }
                 out += [{**head, "lane": lane, "state": state} for lane, state in lanes.items()]
@@ -222,13 +223,13 @@ def _change(step: int) -> str:
 
 
 def _site(site: str, idle: str, called: set[str]) -> str:
-    """The bytes of a site in words."""
+    """The bytes of a site in words: a breakpoint before the rest of a NOP is "INT3 + NOP"."""
     if site == idle:
         return "NOP"
     if site in called:
         return "call"
     rest = site[2:]
-    return "INT3, rest of the NOP" if rest == idle[2:] else "INT3, rest of the call"
+    return "INT3 + NOP" if rest == idle[2:] else "INT3 + call"
 
 
 def answer(frame: pd.DataFrame) -> str:

@@ -156,7 +156,7 @@ def answer(frame: pd.DataFrame) -> str:
     """Where a second ops sends the call, and whether the first one's way comes back when it has left."""
     parts = [f"A second ops brings the list function on {_where(frame, 'plain', _listed)}."]
     for sequence, (kind, _) in _JOINING.items():
-        parts.append(f"When a {kind} one leaves, the call goes as before it came on {_where(frame, sequence, _as_before)}.")
+        parts.append(f"When a {kind} one leaves again, the call goes its old way on {_where(frame, sequence, _as_before)}.")
     return " ".join(parts)
 
 
