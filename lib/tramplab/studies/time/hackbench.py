@@ -188,6 +188,6 @@ FIGURES = (
         answer=answer,
         limits="Published (20191022220259.70f7306b@gandalf.local.home): means of 20 runs of hackbench with twice their standard "
         "error, divided by the calls that the further branch misses make, at as many per call as the replay has. The lab: v5.17, "
-        "callbacks of its own. The CPU is not named.",
+        "callbacks of its own; its cycles are estimates. The CPU is not named.",
     ),
 )

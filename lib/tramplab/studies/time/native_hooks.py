@@ -115,17 +115,16 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def chart(frame: pd.DataFrame) -> Drawing | None:
-    """What was measured beside the nearest model's estimate, a panel per CPU; None where there is nothing to draw."""
+    """What was measured of hooks that kernels have, beside the nearest model's estimate, a panel per CPU; None for nothing."""
     shown = _largest(frame[frame["lead"].astype(bool) & frame["agreed"].astype(bool)])
     shown = shown[(shown[["cycles", "estimate", "low", "high"]] > 0).all(axis="columns")]
-    shown = shown[~shown["hook"].str.contains(":") | shown["hook"].str.startswith("ops:")]
+    shown = shown[~shown["hypothetical"].astype(bool) & (~shown["hook"].str.contains(":") | shown["hook"].str.startswith("ops:"))]
     if shown.empty:
         return None
     places = {machine: n for n, machine in enumerate(dict.fromkeys(shown["machine"]), 1)}
     name = "{1}, {2}, machine {0}" if len(places) > 1 else "{1}, {2}"
     panel = [name.format(places[r["machine"]], r["isa"], r["release"]) for r in _records(shown)]
-    hook = [marked(r["hook"], r["hypothetical"]) for r in _records(shown)]
-    shown = shown.assign(panel=panel, hook=hook)
+    shown = shown.assign(panel=panel)
     measured = shown.assign(by="measured", low=float("nan"), high=float("nan"))
     modelled = shown.assign(by="model of " + shown["core"], cycles=shown["estimate"])
     both = pd.concat([measured, modelled], ignore_index=True).astype({"cycles": float, "low": float, "high": float})
@@ -161,7 +160,7 @@ def answer(frame: pd.DataFrame) -> str:
     """Whole sentences, because what is saved may grow: what a few hooks cost and how many costs lie within the models' bands, from
     the largest result of each CPU."""
     parts = [part for _, part in _largest(frame).groupby("machine", sort=False)]
-    said = [s for part in parts for s in (native_machine.where(part), costs(part), within(part)) if s]
+    said = [s for part in parts for s in (f"{part['cpu'].iloc[0]}.", costs(part), within(part)) if s]
     return " ".join(said) or "No times are saved in data/native/."
 
 
@@ -271,7 +270,7 @@ _ALT = (
 FIGURES = (
     Figure(
         "fig-native-hooks",
-        "What does each hook add to a call on a real CPU, and what was estimated?",
+        "What does each hook add on a real CPU, and what was estimated?",
         chart=chart,
         table=table,
         answer=answer,

@@ -157,7 +157,7 @@ def _estimators(part: pd.DataFrame) -> dict[str, tuple[str, pd.DataFrame]]:
     found = {core: ("cycles", rows) for core, rows in part.groupby("core", sort=False)}
     found["instructions"] = ("instructions", part[part["core"] == part["core"].iloc[0]])
     seconds = part[part["mca"].notna()]
-    return found | {f"llvm-mca, {core}": ("mca", rows) for core, rows in seconds.groupby("core", sort=False)}
+    return found | ({"llvm-mca": ("mca", seconds)} if len(seconds) else {})
 
 
 def _told(told: list[float], measured: list[float]) -> tuple[float | None, float | None]:
@@ -188,7 +188,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def answer_saved(frame: pd.DataFrame) -> str:
     """Sentences on each saved machine."""
-    said = [answer(part) for _, part in frame.groupby("machine", sort=False)]
+    said = [f"{native_machine.where(part)} {answer(part)}" for _, part in frame.groupby("machine", sort=False)]
     return " ".join(said) or "No times are saved in data/native/ on which windows agree."
 
 
@@ -197,7 +197,7 @@ def answer(part: pd.DataFrame) -> str:
     table = ranks(part)
     by_name = {r["estimator"]: r for r in table.to_dict("records")}
     first = part.iloc[0]
-    said = [native_machine.where(part), f"The count of instructions {_rank(by_name['instructions'])}."]
+    said = [f"The count of instructions {_rank(by_name['instructions'])}."]
     if first["lead"]:
         row = by_name[first["core"]]
         said.append(f"The {native_machine.model(first)} {_rank(row)}; {_balanced(row)}.")

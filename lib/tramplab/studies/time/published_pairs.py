@@ -246,7 +246,7 @@ def answer(frame: pd.DataFrame) -> str:
     return f"The estimate says {which} which hook is dearer. The published ratio lies in its band for {', '.join(said)}."
 
 
-_CHART = dumbbell("ratio", "pair", "by", low="low", high="high", facet="core")
+_CHART = dumbbell("ratio", "pair", "by", low="low", high="high", facet="core", columns=2)
 _LIMITS = (
     "Ratios of what two hooks add to a call. Where fprobe is on one side the lab has only the trampolines: neither fprobe nor, on "
     "both sides then, a BPF program's entry and exit. fentry, fexit and fmod_ret have those."
@@ -254,20 +254,9 @@ _LIMITS = (
 
 FIGURES = (
     Figure(
-        "fig-published-pi4",
-        "How much dearer than a direct call is fprobe on a Raspberry Pi 4?",
-        rows=lambda frame: frame[frame["isa"] == "arm64"],
-        chart=lambda frame: _CHART(dumbbells(frame)),
-        table=table,
-        answer=answer,
-        alt="A line per published round: how many times as much as a direct call fprobe adds, as published and as estimated, with "
-        "its band. The table below has every number.",
-        limits=_LIMITS,
-    ),
-    Figure(
-        "fig-published-x86",
-        "How much dearer is one x86 hook than another?",
-        rows=lambda frame: frame[(frame["isa"] == "x86_64") & frame["core"].notna()],
+        "fig-published-pairs",
+        "How much dearer is one hook than another?",
+        rows=lambda frame: frame[frame["core"].notna()],
         chart=lambda frame: _CHART(dumbbells(frame)),
         table=table,
         answer=answer,

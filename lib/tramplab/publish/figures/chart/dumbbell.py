@@ -13,8 +13,8 @@ from .panels import Names
 from .text import fit, widest
 from .theme import CHARACTER, LINE, SERIES
 
-ROW = 20  # pixels: one line
-LABEL = 24  # characters of a name in one line, where its words allow
+ROW = 18  # pixels: one line
+LABEL = 28  # characters of a name in one line, where its words allow
 LEAST = 110  # pixels: the narrowest panel worth reading
 FIRST, LATER = 110, 36  # square pixels of a mark: of the first series larger, so that it is seen behind one of the same number
 EDGE = 8  # pixels between the outermost mark and the end of the axis
@@ -65,7 +65,6 @@ def _layout(data: pd.DataFrame, series: list[str], title: str, whole: int, colum
     once, each = (labels_width, 0.0) if labels_once else (0.0, labels_width)
     columns = panels.abreast(whole - once, len(lines), LEAST + each, columns)
     plot = int((whole - once - panels.GAP * (columns - 1)) / columns - each) - 2
-    height = max(ROW, LINE * max(map(len, labels.values())) + 6)
     legend_columns = max(1, int(whole // (max(map(len, series)) * CHARACTER + 24)))
     legend = alt.Legend(orient="top", columns=min(len(series), legend_columns), symbolOpacity=1)
     charts = []
@@ -81,6 +80,7 @@ def _layout(data: pd.DataFrame, series: list[str], title: str, whole: int, colum
         )
         last = columns > 1 or position == len(lines) - 1
         parts = _marks(panel, here, series, title, title if last else None, y, plot, legend)
+        height = max(ROW, LINE * max(len(labels[name]) for name in lines[panel]) + 6)
         size = {"width": plot, "height": height * len(lines[panel])}
         charts.append(panels.layers(*parts, title=panel, **size))
     return panels.spec(charts, columns)
@@ -107,7 +107,7 @@ def _marks(
     x = alt.X("value:Q", scale=scale, title=axis_title, axis=shown)
     colours = alt.Scale(domain=series, range=[SERIES[i][0] for i in range(len(series))])
     shapes = alt.Scale(domain=series, range=[SERIES[i][2] for i in range(len(series))])
-    sizes = alt.Scale(domain=series, range=[FIRST, *(LATER for _ in series[1:])])
+    first = alt.FieldEqualPredicate(field="series", equal=series[0])
     colour = alt.Color("series:N", scale=colours, legend=legend, title=None)
     spans = here.groupby("name", sort=False)["value"].agg(["min", "max"])
     joined = [{"name": line, "from": float(a), "to": float(b)} for line, a, b in spans.itertuples() if a < b]
@@ -133,7 +133,7 @@ def _marks(
             y=y,
             color=colour,
             shape=alt.Shape("series:N", scale=shapes, legend=legend, title=None),
-            size=alt.Size("series:N", scale=sizes, legend=None),
+            size=alt.condition(first, alt.value(FIRST), alt.value(LATER)),
             tooltip=tooltip,
         ),
     ]

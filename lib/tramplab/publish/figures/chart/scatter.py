@@ -13,7 +13,7 @@ from .panels import Names
 from .text import number, width
 from .theme import CHARACTER, SERIES
 
-LEAST, MOST = 150, 300  # pixels of a panel, which is a square
+LEAST, MOST = 150, 210  # pixels of a panel, which is a square
 EDGE = 8  # pixels between the outermost point and the axis
 ROOM = 0.02  # of an axis, beyond the largest number and below the smallest
 PLAIN = "format(datum.value, '.12~r')"  # labels of an axis: the number itself
