@@ -21,7 +21,7 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
-from ...publish.said import estimated
+from ...publish.said import HYPOTHETICAL, estimated, marked
 from ...trampolines.bpf import Bpf
 from ...trampolines.plain import Ops
 from ..once import once
@@ -31,7 +31,7 @@ TITLE = "One ops over a generated trampoline, and with an empty callback"
 FUNCTION, ARGUMENTS = "two_args", (1, 2)
 #: The release in which each ISA is asked: x86-64 in the oldest shown, which is nearest to the argument.
 RELEASES = {"x86_64": "v5.17", "arm64": LATEST, "riscv64": LATEST}
-#: What is compared with: code made for the function that calls the program and does nothing else.
+#: What is compared with: code made for the function that calls the program and does nothing else; no kernel has it.
 GENERATED = "generated"
 COUNTS, EMPTY = "counts", "empty"
 #: Hook and callback -> what is attached. A program always counts.
@@ -51,8 +51,9 @@ UNITS = dict.fromkeys(("instructions", "estimate", "low", "high", "over", "over_
 def rows() -> pd.DataFrame:
     """One row per core, hook and callback: what it adds to a call of a function with two arguments.
 
-    Columns: isa, release, core, hook, callback ("counts" its calls, or "empty"), instructions, estimate, low, high (cycles), over,
-    over_low, over_high (cycles more than the generated trampoline; only of hooks whose callback counts, as its program does).
+    Columns: isa, release, core, hook, hypothetical (no kernel has it), callback ("counts" its calls, or "empty"), instructions,
+    estimate, low, high (cycles), over, over_low, over_high (cycles more than the generated trampoline; only of hooks whose callback
+    counts, as its program does).
     """
     out = []
     for model in map(core, CORES):
@@ -64,7 +65,7 @@ def rows() -> pd.DataFrame:
             added = run.counts.total.instructions - base.counts.total.instructions
             total, over = cycles.estimate(run, base, model), cycles.estimate(run, generated, model)
             row: dict[str, object] = {"isa": model.isa, "release": RELEASES[model.isa], "core": model.name}
-            row |= {"hook": hook, "callback": callback}
+            row |= {"hook": hook, "hypothetical": hook == GENERATED, "callback": callback}
             row |= {"instructions": added, "estimate": total.mid, "low": total.low, "high": total.high}
             if callback == COUNTS and hook != GENERATED:
                 row |= {"over": over.mid, "over_low": over.low, "over_high": over.high}
@@ -93,7 +94,8 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     out = pd.DataFrame(
         {
             "isa": [f"{r['isa']} {r['release']}, {r['core']}" for r in shown],
-            **{c: [r[c] for r in shown] for c in ("hook", "callback", "instructions")},
+            "hook": [marked(r["hook"], r["hypothetical"]) for r in shown],
+            **{c: [r[c] for r in shown] for c in ("callback", "instructions")},
             "estimate": [estimated(r["estimate"], r["low"], r["high"]) for r in shown],
             "over_generated": ["-" if pd.isna(r["over"]) else _over(r) for r in shown],
         }
@@ -144,7 +146,8 @@ def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per hook and callback of the first core of each ISA, as the chart shows it."""
     first = frame.drop_duplicates("isa")["core"]
     shown = frame[frame["core"].isin(first)].rename(columns={"estimate": "cycles"})
-    shown = shown.assign(panel=shown["core"] + ", " + shown["release"])
+    names = [marked(hook, unreal) for hook, unreal in zip(shown["hook"], shown["hypothetical"], strict=True)]
+    shown = shown.assign(panel=shown["core"] + ", " + shown["release"], hook=names)
     return shown.assign(by=shown["callback"].map({COUNTS: "counting callback", EMPTY: "empty callback"}))
 
 
@@ -160,6 +163,7 @@ FIGURES = (
         alt="A panel per ISA, for one of its cores: estimated cycles that a generated trampoline, an ops and, where the release "
         "has one, an ops with all registers add, with a callback that counts and with an empty one. The table has every number.",
         limits="Emulated counts of one call of a function with two arguments, and cycles as estimates with their band. generated: "
-        "a trampoline for the function that calls a program and has nothing around it, as proposed in 2019; its program counts.",
+        "a trampoline for the function that calls a program and has nothing around it, as proposed in 2019; its program counts. "
+        + HYPOTHETICAL,
     ),
 )
