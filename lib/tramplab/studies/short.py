@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..errors import TramplabError
 from ..publish import said
 from ..publish.cite import cite
 from ..publish.figures.cited import limits_of
@@ -104,3 +106,15 @@ def _limits(listed: list[Sentence]) -> str:
         return every[0]
     limits = cite.ESTIMATES if any("estimates" in one for one in every) else cite.LIMITS
     return f"{limits} {said.HYPOTHETICAL}" if any("hypothetical" in one for one in every) else limits
+
+
+def answered(figure_ids: Iterable[str]) -> dict[str, str]:
+    """The first sentence that each of these figures answers now, by its id; raises TramplabError for one without an answer."""
+    found = {}
+    for figure_id in figure_ids:
+        study = with_figure(figure_id)
+        figure = find(study, figure_id) if study else None
+        if study is None or figure is None or figure.answer is None:
+            raise TramplabError(f"no figure {figure_id} answers its question; give it answer=.")
+        found[figure_id] = cite.sentences(figure.answer(figure.rows(study.rows())))[0]
+    return found
