@@ -24,9 +24,9 @@ FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
 #: What stands beside live patching: a direct call whose ops has no ops_func, and BPF's, which have one.
 BESIDE: dict[str, Request] = {"no ops_func": Direct(), "fentry": Bpf(fentry=1), "fexit": Bpf(fexit=1)}
 ORDERS = ("first", "second")
-BOTH, BUSY, NOT_MADE, NONE = "both run", "EBUSY", "ENOTSUPP", "no direct calls"
+BOTH, BUSY, NOT_MADE, NONE = "both run", "refused, -EBUSY", "not made by the JIT, -ENOTSUPP", "no direct calls"
 #: Outcome -> its letter in the chart.
-LETTERS = {BOTH: "B", BUSY: "R", NOT_MADE: "J", NONE: "-"}
+LETTERS = {BUSY: "R", NOT_MADE: "J", BOTH: "B", NONE: "-"}
 #: Guest symbol -> what it is called here.
 RUNNING = {
     "lab_livepatch": "live patching",
@@ -74,7 +74,7 @@ def _outcome(kernel: Kernel, both: tuple[Request, Request], idle: Run) -> dict[s
         try:
             second = kernel.attach(function, both[1])
         except TramplabError as e:
-            return {"outcome": next(error for error in (BUSY, NOT_MADE) if f"-{error}" in str(e))}
+            return {"outcome": next(refused for refused in (BUSY, NOT_MADE) if _error(refused) in str(e))}
         run = kernel.call(function, *ARGUMENTS)
         kernel.detach(*second)
     ran = _order(run)
@@ -84,6 +84,11 @@ def _outcome(kernel: Kernel, both: tuple[Request, Request], idle: Run) -> dict[s
         "went_on": "replacement" if "replacement" in ran and "function" not in ran else "function",
         "added": _outside(run) - _outside(idle),
     }
+
+
+def _error(outcome: str) -> str:
+    """The error of an outcome: "-EBUSY"."""
+    return outcome.rpartition(" ")[2]
 
 
 def _order(run: Run) -> list[str]:
@@ -109,7 +114,7 @@ def outcomes(frame: pd.DataFrame) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Per ISA and what stands beside: instructions added in each release where both run, else the error that the second gets."""
     out = outcomes(frame)
-    words = out["added"].astype(str).where(out["outcome"] == BOTH, out["outcome"].replace(NONE, "-"))
+    words = out["added"].astype(str).where(out["outcome"] == BOTH, out["outcome"].replace(NONE, " -").map(_error))
     wide = out.assign(said=words).pivot(index=["isa", "beside"], columns="release", values="said")
     lines = pd.MultiIndex.from_frame(out[["isa", "beside"]].drop_duplicates())
     wide = wide.reindex(index=lines, columns=list(dict.fromkeys(out["release"]))).reset_index()
@@ -120,7 +125,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: who ran, and in which order."""
     keys = ["isa", "release", "beside"]
-    shown = frame[frame["outcome"] != NONE].assign(ran=lambda d: d["ran"].where(d["ran"] != "", d["outcome"]))
+    shown = frame[frame["outcome"] != NONE].assign(ran=lambda d: d["ran"].where(d["ran"] != "", d["outcome"].map(_error)))
     return shown[[*keys, "patching", "ran", "added"]]
 
 
@@ -149,9 +154,9 @@ def answer(frame: pd.DataFrame) -> str:
     if never:
         out += f" Refused in every release: a direct call with {', '.join(never)}."
     some = refused[~refused["beside"].isin(never)]
-    if len(some):
+    if len(some):  # beside those that never are
         where = ", ".join(dict.fromkeys(f"{r.beside} on {r.isa.replace('x86_64', 'x86-64')}" for r in some.itertuples()))
-        out += f" In {releases.LATEST} also: {where}."
+        out += f" Refused in {releases.LATEST}, too: {where}."
     return out
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ...emulate.machine import RECORD
 from ...errors import TramplabError
-from ...isa import ISAS, Isa
+from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.claims.verdict import Verdict, across, judges
@@ -209,17 +209,17 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def answer(frame: pd.DataFrame) -> str:
     """The answer above the figure, from the rows."""
-    each = [f"{CONSUMERS[str(name)].words} {_sets(part)}" for name, part in least(frame).groupby("consumer", sort=False)]
-    return f"The smallest save set that serves {each[0].replace('live patching', 'live patching is')}, {', '.join(each[1:])}."
+    each = [f"{sets} for {' and '.join(consumers)}" for sets, consumers in by_set(least(frame)).items()]
+    return f"The smallest save set that serves is {', '.join(each)}."
 
 
-def _sets(part: pd.DataFrame) -> str:
-    """The save sets of some rows, as readers see them."""
-    return " or ".join(dict.fromkeys(marked(r.save, r.hypothetical) for r in part.itertuples()))
-
-
-def _in_words(isa: Isa | str) -> str:
-    return str(isa).replace("x86_64", "x86-64")
+def by_set(best: pd.DataFrame) -> dict[str, list[str]]:
+    """Of the rows of least(): smallest save set, as readers see it -> the consumers that it serves, in words."""
+    out: dict[str, list[str]] = {}
+    for consumer, part in best.groupby("consumer", sort=False):
+        sets = " or ".join(dict.fromkeys(marked(r.save, r.hypothetical) for r in part.itertuples()))
+        out.setdefault(sets, []).append(CONSUMERS[str(consumer)].words)
+    return out
 
 
 @judges("v7")
@@ -230,25 +230,18 @@ def gains_from_saving_less(frame: pd.DataFrame | None = None) -> Verdict:
     best = least(frame)
     truth = ~best["save"].isin(("all", "regs")) & (best["added"] < best["all"])
     kind, on = across(best.assign(truth=truth), {"isa": "the ISA", "consumer": "what the consumer reads"})
-    sentences, useless = [], []
-    for consumer, part in best.groupby("consumer", sort=False):
-        words = CONSUMERS[str(consumer)].words
-        each = ", ".join(f"{r.added} for {r.all} on {_in_words(r.isa)}" for r in part.itertuples())
-        sentences.append(f"{words}: {_sets(part)} ({each})")
-        if not part["generated"].any():
-            useless.append(words)
-    patching = best[best["consumer"] == "live patching"]
-    touched = ", ".join(
-        f"{len(r.names.split())} of {r.saved} words on {_in_words(r.isa)}" for r in patching.itertuples()
-    )
+    gain = (best["all"] - best["added"]).groupby(best["consumer"].map(lambda name: CONSUMERS[name].words))
+    sentences, values = [], {}
+    for sets, consumers in by_set(best).items():
+        least_gain, most = (int(getattr(gain, end)()[consumers].agg(end)) for end in ("min", "max"))
+        less = f"{least_gain} to {most} instructions less" if most else "nothing less"
+        sentences.append(f"{sets} for {' and '.join(consumers)} ({less} than all registers)")
+        values[" and ".join(consumers)] = f"{sets}, {less}"
+    useless = [CONSUMERS[str(name)].words for name, part in best.groupby("consumer", sort=False) if not part["generated"].any()]
     because = (
-        "The smallest save set that serves each, and the instructions that it adds for those that all registers add: "
-        f"{'; '.join(sentences)}. Of a frame with all registers live patching touches {touched}. What a trampoline generated for "
-        f"BPF does not serve, since it shows arguments and changes nothing: {', '.join(useless) or 'none of them'}."
+        f"The smallest save set that serves, on all ISAs: {'; '.join(sentences)}. What a trampoline generated for BPF "
+        f"does not serve, since it shows arguments and changes nothing: {', '.join(useless) or 'none of them'}. {HYPOTHETICAL}"
     )
-    values = {
-        f"{_in_words(r.isa)}, {r.consumer}": f"{marked(r.save, r.hypothetical)}, {r.added} for {r.all}" for r in best.itertuples()
-    }
     return Verdict(kind, because, values, on)
 
 

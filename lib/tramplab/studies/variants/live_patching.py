@@ -154,11 +154,12 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
 
 def bars(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per component of what is attached in the newest release: instructions added. Of the components the unhooked call
-    has the site's NOPs alone, and they are in `site`."""
+    has the site's NOPs alone, and they are in `site`. Components that add nothing anywhere are left out."""
     part = named(frame[frame["release"] == releases.LATEST]).reset_index(drop=True).assign(order=lambda d: d.index)
     part["site"] -= part[list(OUTSIDE)].sum(axis=1) - part["added"]
     part = part.melt(["isa", "save", "order"], list(OUTSIDE), var_name="component", value_name="instructions")
-    return part.sort_values("order", kind="stable")
+    counted = part.groupby("component")["instructions"].transform("max") > 0
+    return part[counted].sort_values("order", kind="stable")
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -216,7 +217,7 @@ def answer(frame: pd.DataFrame) -> str:
     """The answer above the figure, from the rows."""
     added = frame[frame["release"] == releases.LATEST].set_index(["isa", "save"])["added"]
     each = ", ".join(f"{added[i, 'ip']} for {added[i, 'args']} on {n}" for i, n in _names(frame).items())
-    return f"Instructions that live patching adds with the ip alone, for those with ftrace_regs as kernels have them: {each}."
+    return f"Instructions that live patching adds with {marked('the ip alone')}, for those with the kernels' ftrace_regs: {each}."
 
 
 def _names(frame: pd.DataFrame) -> dict[str, str]:
@@ -256,13 +257,13 @@ def ip_is_enough_for_live_patching(frame: pd.DataFrame | None = None) -> Verdict
     costs = "; ".join(f"{added[i, 'ip']}, {added[i, 'args']} and {added[i, 'all']} on {name}" for i, name in names.items())
     replaced, tried = (int(ip[f"plain{s}"].sum() + ip[f"stacked{s}"].sum()) for s in ("_right", ""))
     because = (
-        f"With a trampoline that shows its callback nothing but ip {replaced} of {tried} functions were replaced (all ISAs "
-        f"together), on {int(ip['shares'].sum())} of {len(ip)} ISAs beside a further ops, too. Instructions added with ip alone, "
-        f"with ftrace_regs and with all registers: {costs}. With the stack to change, too, the replacement was called and came "
-        f"back in {call['plain_right'].sum()} of {call['plain'].sum()} functions that take no argument on the stack and in "
-        f"{call['stacked_right'].sum()} of {call['stacked'].sum()} that do; of the {_alternatives(call['callers'])} callers' "
-        f"returns {_alternatives(call['outer'])} are then mispredicted, {_alternatives(ip['outer'])} with ip alone; a further ops "
-        f"was let in on {int(call['shares'].sum())} of {len(call)} ISAs."
+        f"With ip alone {replaced} of {tried} functions were replaced, on {int(ip['shares'].sum())} of {len(ip)} ISAs beside a "
+        f"further ops, too. Instructions added with {marked('ip alone')}, with ftrace_regs and with {marked('all registers')}: "
+        f"{costs}. With the stack to change, too, the replacement was called and came back in {call['plain_right'].sum()} of "
+        f"{call['plain'].sum()} functions that take no argument on the stack and in {call['stacked_right'].sum()} of "
+        f"{call['stacked'].sum()} that do; of the {_alternatives(call['callers'])} callers' returns {_alternatives(call['outer'])} "
+        f"are then mispredicted, {_alternatives(ip['outer'])} with ip alone; a further ops was let in on "
+        f"{int(call['shares'].sum())} of {len(call)} ISAs. {HYPOTHETICAL}"
     )
     shown = (("ip", marked("ip alone")), ("args", "ftrace_regs"), ("all", marked("all registers")))
     values: dict[str, int | float | str] = {
