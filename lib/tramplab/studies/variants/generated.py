@@ -199,12 +199,7 @@ def ten_instructions_remove_the_overhead(frame: pd.DataFrame | None = None) -> V
         f"no branch reaches are counted on no side. True is at most {TEN} (ten, and two that we allow), and fewer than by saving "
         "less. The first two are hypothetical: no kernel has them."
     )
-    found: dict[str, int | float | str] = {
-        f"{isa.replace('_', '-')}, {v}": int(n[v])
-        for isa, n in two.iterrows()
-        for v in ("bare", "bpf-fentry", "ops-live", "ops-clobbered", "ops", "ops-regs")
-        if not pd.isna(n[v])
-    }
+    found: dict[str, int | float | str] = {f"{isa.replace('_', '-')}, {v}": int(n[v]) for isa, n in two.iterrows() for v in three}
     return Verdict(kind, because, found, on)
 
 
