@@ -95,12 +95,13 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
         {
             "isa": [f"{r['isa']} {r['release']}, {r['core']}" for r in shown],
             "hook": [marked(r["hook"], r["hypothetical"]) for r in shown],
-            **{c: [r[c] for r in shown] for c in ("callback", "instructions")},
+            "callback": [r["callback"] for r in shown],
+            "insns": [r["instructions"] for r in shown],
             "estimate": [estimated(r["estimate"], r["low"], r["high"]) for r in shown],
             "over_generated": ["-" if pd.isna(r["over"]) else _over(r) for r in shown],
         }
     )
-    out.attrs["units"] = {"instructions": "added", "estimate": "cycles", "over_generated": "cycles"}
+    out.attrs["units"] = {"insns": "added", "estimate": "cycles", "over_generated": "cycles"}
     out.attrs["right"] = ("estimate", "over_generated")
     return out
 
