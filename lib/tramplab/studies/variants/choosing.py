@@ -34,11 +34,11 @@ _ORDER = ("none", "one", "more")
 #: The two variables of the claim, and those that could be a third: column -> what it is in a sentence.
 TWO = ("callbacks", "regs")
 FURTHER = {
-    "direct": "whether one of them is a direct call, and whether it is near or far",
-    "static": "whether one of them lies in the core kernel's data",
-    "guarded": "whether one of them asks for a guard (RECURSION, RCU)",
-    "filter": "on how many functions the widest of them is",
-    "elsewhere": "whether there are ops on other functions only",
+    "direct": "direct calls and their reach",
+    "static": "ops in the core kernel's data",
+    "guarded": "guards (RECURSION, RCU)",
+    "filter": "how many functions the ops are on",
+    "elsewhere": "ops on other functions",
 }
 
 

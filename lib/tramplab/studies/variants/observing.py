@@ -104,7 +104,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, Any]:
 
 
 #: What the verdict rests on where the two readings of "invisible" disagree.
-READING = "what counts as seen: what a callback was promised, or everything it can read"
+READING = "whether only what was promised counts"
 
 
 @judges("s3")
