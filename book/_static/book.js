@@ -3,7 +3,7 @@
 // A folded claim is opened by its address. Its summary has the id and says what was claimed, without this, too.
 (() => {
   const unfold = () => {
-    const named = location.hash && document.getElementById(location.hash.slice(1));
+    const named = document.getElementById(location.hash.slice(1));
     if (named?.matches("details")) named.open = true;
   };
   addEventListener("hashchange", unfold);

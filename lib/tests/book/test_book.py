@@ -14,6 +14,7 @@ from support import ROOT
 from support.browser import DESKTOP, PAGES, PHONE, Links, pages_with_chart, reader, serve, visit
 from support.charts import faults
 from tramplab.publish.cite import permalinks
+from tramplab.publish.claims import claims
 from tramplab.publish.site import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -67,6 +68,21 @@ def test_without_javascript_charts_are_pictures_and_citations_are_in_the_page(br
     for natural, shown, source in widths:
         assert natural > 200 and 200 < shown <= size[0]
         assert source.endswith("-narrow.svg") == (size is PHONE)
+
+
+@pytest.mark.parametrize("javascript", [True, False], ids=["script", "none"])
+def test_the_address_of_a_folded_claim_shows_it(browser, bases, javascript):
+    """What was said at once, and with JavaScript the rest; on a page that is not too long to be looked through."""
+
+    def look(tab):
+        assert tab.evaluate("document.documentElement.scrollHeight") <= 12 * DESKTOP[1]
+        tab.goto(f"{bases['file']}/book/claims.html#k7")
+        claim = tab.wait_for_selector("details#k7[open]" if javascript else "details#k7")
+        summary = claim.query_selector("summary")
+        assert 0 <= summary.bounding_box()["y"] <= DESKTOP[1] - 50 and claims.get("k7").said in summary.inner_text()
+        assert claim.query_selector("p").is_visible() == javascript
+
+    assert visit(browser, bases["file"], "book/claims", javascript=javascript, look=look).problems() == []
 
 
 def test_every_permalink_of_the_book_has_a_short_page(browser, bases, site):
