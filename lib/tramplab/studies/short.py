@@ -17,25 +17,24 @@ from ..publish.figures.show import Shown
 from ..width import INDENTED_WIDTH
 from . import with_figure
 
-#: Page -> the figures whose answers it is in short, in the order of the page, and how many sentences of each.
-PAGES = {
+#: Page -> the figures whose answers it is in short, and which sentences of each: such as can be read without the question.
+PAGES: dict[str, dict[str, tuple[int, ...]]] = {
     "trampoline-variants": {
-        "fig-single-callback": 1,
-        "fig-dead-registers": 1,
-        "fig-register-map": 1,
-        "fig-dropped-saves": 1,
+        "fig-single-callback": (0, 1),
+        "fig-register-map": (0,),
+        "fig-dropped-saves": (0,),
+        "fig-first-callback": (0,),
     },
-    "trampoline-saving": {"fig-save-sets": 1, "fig-save-set-cycles": 1, "fig-generated": 1, "fig-jobs": 1, "fig-arguments": 1},
-    "trampoline-switching": {"fig-callbacks": 1, "fig-choosing": 1, "fig-record-life": 1, "fig-switching": 1},
-    "live-patching": {"fig-live-patching": 2, "fig-consumers": 2},
-    "unwinding": {"fig-unwinding": 2, "fig-fix-up": 1},
-    "trampoline-releases": {"fig-by-release": 3},
+    "trampoline-saving": {"fig-arguments": (0, 1), "fig-save-set-cycles": (0,), "fig-generated-cycles": (0,)},
+    "trampoline-switching": {"fig-callbacks": (0, 1), "fig-elsewhere": (0,), "fig-choosing": (0,), "fig-switching": (0,)},
+    "live-patching": {"fig-live-patching": (0,), "fig-beside-bpf": (0,), "fig-consumers": (0,)},
+    "unwinding": {"fig-unwinding": (0, 1), "fig-fix-up": (0,)},
+    "trampoline-releases": {"fig-by-release": (0,), "fig-call-ops": (1, 2)},
     "counts-to-time": {
-        "fig-return-stack": 1,
-        "fig-native-shapes": 1,
-        "fig-native-hooks": 1,
-        "fig-published-call-ops": 1,
-        "fig-published-pi4": 1,
+        "fig-native-hooks": (-1,),
+        "fig-published-call-ops": (0,),
+        "fig-published-pairs": (0, 1),
+        "fig-empty-callback": (0,),
     },
 }
 
@@ -58,14 +57,15 @@ def of(page: str) -> bool:
 def sentences(page: str) -> list[Sentence]:
     """What the figures of a page answer now; a figure that is not there, or has no answer, says nothing."""
     found = []
-    for figure_id, count in PAGES[page].items():
+    for figure_id, which in PAGES[page].items():
         study = with_figure(figure_id)
         figure = find(study, figure_id) if study else None
         if study is None or figure is None or figure.answer is None:
             continue
         frame = figure.rows(study.rows())
         limits = limits_of(figure, frame)
-        some = cite.sentences(figure.answer(frame))[:count]
+        said_there = cite.sentences(figure.answer(frame))
+        some = [said_there[n] for n in which if -len(said_there) <= n < len(said_there)]
         found += [Sentence(text, figure_id, figure.question, limits) for text in some if text]
     return found
 
@@ -105,6 +105,8 @@ def _limits(listed: list[Sentence]) -> str:
     if len(every) == 1:
         return every[0]
     limits = cite.ESTIMATES if any("estimates" in one for one in every) else cite.LIMITS
+    if any("native" in one for one in every):
+        limits = limits.replace("counts;", "counts; native times in user mode;")
     return f"{limits} {said.HYPOTHETICAL}" if any("hypothetical" in one for one in every) else limits
 
 
