@@ -39,6 +39,21 @@ def test_keystone_equals_clang(isa, text, address):
     assert assemble.by_keystone(record, text, address) == assemble.by_clang(record, text, address)
 
 
+@has_keystone
+@pytest.mark.parametrize("isa", ["x86_64", "arm64"])
+def test_keystone_equals_clang_in_whichever_base_it_reads_numbers(isa, monkeypatch):
+    """An engine that reads numbers without a prefix in base 16, as one does after any option was set, makes the same bytes."""
+    import keystone
+
+    fresh = keystone.Ks(*(getattr(keystone, name) for name in ISAS[isa].keystone))
+    if isa == "x86_64":
+        fresh.syntax = keystone.KS_OPT_SYNTAX_INTEL
+        assert bytes(fresh.asm("sub rsp, 10")[0])[-1] == 0x10, "numbers are decimal now: nothing need be done about them"
+    monkeypatch.setattr(assemble, "_engine", lambda *_: fresh)
+    for text in [text for name, text in SNIPPETS if name == isa]:
+        assert assemble.by_keystone(ISAS[isa], text) == assemble.by_clang(ISAS[isa], text)
+
+
 @pytest.mark.parametrize(("isa", "text"), SNIPPETS)
 def test_snippets_decode_to_as_many_instructions_as_they_have(isa, text):
     """What was assembled is what was written: one instruction per line that is no label."""

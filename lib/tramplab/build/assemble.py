@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from pathlib import Path
 
 from .. import cache
 from ..errors import TramplabError
 from ..isa import Isa
 from .toolchain import run_tool, version
+
+_DECIMAL = re.compile(r"(?<![\w.$])\d+(?![\w.:])")
 
 try:
     import keystone
@@ -33,12 +36,22 @@ def by_keystone(isa: Isa, source: str, address: int = 0) -> bytes:
     if keystone is None or isa.keystone is None:
         raise TramplabError(f"Keystone does not assemble {isa.name} here; use by_clang().")
     try:
-        data, _ = _engine(*isa.keystone).asm(source, address, as_bytes=True)
+        data, _ = _engine(*isa.keystone).asm(hexadecimal(source), address, as_bytes=True)
     except keystone.KsError as e:
         raise TramplabError(f"{isa.name} assembly: {e.message} in {' '.join(source.split())!r}.") from None
     if not data:
         raise TramplabError(f"{isa.name} assembly: nothing to assemble in {' '.join(source.split())!r}.")
     return data
+
+
+def hexadecimal(source: str) -> str:
+    """The source with its numbers in hexadecimal, which cannot be taken for anything else: in which base Keystone 0.9.2 reads a
+    number without a prefix is left to chance, as nothing sets it, and now and then it was 16.
+
+    >>> hexadecimal("mov rax, qword ptr [rsp + 208]"), hexadecimal("stp x29, x30, [sp, #-16]!"), hexadecimal("movk x9, #0x12, lsl #16")
+    ('mov rax, qword ptr [rsp + 0xd0]', 'stp x29, x30, [sp, #-0x10]!', 'movk x9, #0x12, lsl #0x10')
+    """
+    return _DECIMAL.sub(lambda number: hex(int(number[0])), source)
 
 
 @functools.lru_cache(maxsize=256)

@@ -97,12 +97,13 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def body(frame: pd.DataFrame) -> Body:
     """A line per case, a column per ISA."""
-    cells = []
-    for r in frame.itertuples():
-        lines = [f"{r.instructions} instructions", f"{said.estimated(r.cycles, r.low, r.high)} cycles"]
-        cells.append("\n".join([*lines, *([] if pd.isna(r.ns) else [f"{r.ns:g} ns"])]))
+    cells = [
+        f"{r.instructions} instructions{'' if pd.isna(r.ns) else f', {r.ns:g} ns'}\n"
+        f"{said.estimated(r.cycles, r.low, r.high)} cycles"
+        for r in frame.itertuples()
+    ]
     wide = frame.assign(cell=cells).pivot(index="case", columns="isa", values="cell").loc[list(CASES), list(CORES)]
-    wide.columns = [f"{said.isa_name(isa)}\n{core(name).title}" for isa, name in CORES.items()]
+    wide.columns = [f"{said.isa_name(isa)}, {core(name).title.partition(' (')[0]}" for isa, name in CORES.items()]
     wide.insert(0, "added by", list(CASES))
     return Grid(wide, "What a hook adds to a call")
 

@@ -123,7 +123,8 @@ def _answer(frame: pd.DataFrame) -> str:
 def _answer_bytes(frame: pd.DataFrame) -> str:
     rising = frame.groupby(["isa", "hook"])["bytes_moved"].nunique() > 1
     first = frame[frame["args"] <= 1].pivot(index="isa", columns=["hook", "args"], values="bytes_moved")["ops-live"]
-    told = [f"{int(first.loc[isa, 1]) - int(first.loc[isa, 0])} on {isa.replace('_', '-')}" for isa in dict.fromkeys(frame["isa"])]
+    more = first[1] - first[0]
+    told = [f"{more[isa]:.0f} on {isa.replace('_', '-')}" for isa in dict.fromkeys(frame["isa"])]
     return (
         f"As many for every function, but for {rising.sum()} of {len(rising)}. Where only the live arguments are saved, "
         f"the first costs a store and a load, in bytes {', '.join(told)}."
