@@ -19,7 +19,7 @@ from ...lab.run import Run
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated
+from ...publish.said import HYPOTHETICAL, estimated, on_each
 from ...publish.table import pivot
 from ...trampolines.bpf import Bpf
 from ...trampolines.direct import Direct
@@ -211,9 +211,13 @@ def _with_two(frame: pd.DataFrame) -> pd.DataFrame:
 def _answer(frame: pd.DataFrame) -> str:
     n = numbers(rows())
     only, merged, ops = (
-        ", ".join(f"{n[f'{isa}-{v}-total']} on {isa.replace('_', '-')}" for isa in ISAS) for v in ("bare", "bpf-fentry", "ops")
+        on_each({isa: n[f"{isa}-{v}-total"] for isa in ISAS}, what)
+        for v, what in (("bare", "instructions"), ("bpf-fentry", ""), ("ops", ""))
     )
-    return f"Where it only calls the program, {only}; with what enters and exits an fentry program, {merged}. An ops takes {ops}."
+    return (
+        f"A generated trampoline that only calls its program executes {only}; with what enters and exits an fentry program it is "
+        f"{merged}. An ops takes {ops}."
+    )
 
 
 def _cycles_answer(frame: pd.DataFrame) -> str:

@@ -20,7 +20,7 @@ from ...lab.run import Run
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, marked
+from ...publish.said import HYPOTHETICAL, estimated, marked, on_each
 from ...trampolines.plain import Ops
 from ..once import once
 from .patched_calls import CALLS, passed, result
@@ -216,8 +216,9 @@ def _alternatives(values: pd.Series) -> str:
 def answer(frame: pd.DataFrame) -> str:
     """The answer above the figure, from the rows."""
     added = frame[frame["release"] == releases.LATEST].set_index(["isa", "save"])["added"]
-    each = ", ".join(f"{added[i, 'ip']} for {added[i, 'args']} on {n}" for i, n in _names(frame).items())
-    return f"Instructions that live patching adds with {marked('the ip alone')}, for those with the kernels' ftrace_regs: {each}."
+    kernels = on_each({isa: added[isa, "args"] for isa in _names(frame)}, "instructions")
+    least = on_each({isa: added[isa, "ip"] for isa in _names(frame)})
+    return f"Live patching adds {kernels} with the kernels' ftrace_regs, and {least} with {marked('the ip alone')}."
 
 
 def _names(frame: pd.DataFrame) -> dict[str, str]:

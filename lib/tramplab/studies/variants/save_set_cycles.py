@@ -194,8 +194,15 @@ def _percent(r: Any) -> str:
 
 
 def _answer(frame: pd.DataFrame) -> str:
-    told = [f"{_percent(r)} % on {_core(r)}" for r in shares(frame).itertuples()]
-    return f"Of what the hook adds, saving the live arguments instead of all that C may clobber takes off {', '.join(told)}."
+    every = shares(frame)
+    estimates = every[every["how"] != MEASURED].sort_values("share", kind="stable")
+    ends = [f"{_percent(r)} % on {_core(r)}" for r in estimates.iloc[[0, -1]].itertuples()]
+    timed = [f"{_percent(r)} % on {_core(r)}" for r in every[every["how"] == MEASURED].itertuples()]
+    return (
+        "Saving the live arguments instead of all that C may clobber takes off between "
+        f"{' and '.join(ends)} of the cycles that a hook adds (estimates with their bands)"
+        f"{'; ' if timed else ''}{', '.join(timed)}."
+    )
 
 
 FIGURES = (
