@@ -77,14 +77,14 @@ class _Reader(HTMLParser):
         if tag in _VOID:
             return
         classes = set((told.get("class") or "").split())
-        begins = bool(told.get("id")) and (tag == "section" or (tag == "div" and "tl-claim" in classes))
-        quiet = tag in _UNSAID or bool(classes & _UNSAID_CLASSES)
+        begins = bool(told.get("id")) and (tag == "section" or "tl-claim" in classes)
+        of_claim = tag == "summary" and bool(self._elements) and self._elements[-1][1]  # the words of one that is folded
+        quiet = (tag in _UNSAID and not of_claim) or bool(classes & _UNSAID_CLASSES)
         if begins:
-            self._open.append(Section(str(told["id"])))
+            self._open.append(Section(str(told["id"]), f"Claim {told['id']}" if tag != "section" else ""))
             self.found.append(self._open[-1])
-        elif tag == "span" and told.get("id") and self._open and not self._open[-1].title:
-            if not re.fullmatch(r"id\d+", str(told["id"])):  # a label stands for good, what Sphinx makes of a title does not
-                self._open[-1].anchor = str(told["id"])
+        elif tag == "span" and self._open and not self._open[-1].title and not re.fullmatch(r"(id\d+)?", told.get("id") or ""):
+            self._open[-1].anchor = str(told["id"])  # a label stands for good, what Sphinx makes of a title does not
         self._elements.append((tag, begins, quiet))
         self._quiet += quiet
         self._title = self._title or self._titles(tag, classes)

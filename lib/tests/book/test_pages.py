@@ -11,6 +11,7 @@ import pytest
 
 from support.browser import DESKTOP, PAGES, PHONE, overflow, pages_with_chart, visit
 from support.looks import BUNDLE, copied, opened, too_heavy, unfolded, weigh
+from tramplab.publish.cite import cite
 
 #: How a page is read: from where, on what, in which theme. Every two of transport, size and theme meet.
 WAYS = {
@@ -33,9 +34,20 @@ def turned(tab, size):
     tab.wait_for_function("!document.querySelector('.tl-chart svg[data-old]')")
 
 
+#: Heights of a desktop's window: of the front page, and of the pages of nobody's patience.
+MOST_SCREENS = {PAGES[0]: 2, "genindex": 99}
+
+
+def screens(tab) -> float:
+    """How many heights of a desktop's window the page has, with everything folded that is."""
+    tab.evaluate("document.querySelectorAll('article details').forEach((d) => { d.open = d.dataset.open === 'true'; })")
+    return tab.evaluate("(document.querySelector('article') ?? document.body).getBoundingClientRect().height") / DESKTOP[1]
+
+
 @pytest.mark.parametrize(("page", "way"), OPENED)
 def test_page(browser, bases, site, page, way):
     def look(tab):
+        tab.evaluate("document.querySelectorAll('details').forEach((d) => { d.dataset.open = d.open; })")
         text = tab.query_selector(".tl-chart svg text")
         if text:
             found["text"] = text.evaluate("e => getComputedStyle(e).fill")
@@ -44,8 +56,10 @@ def test_page(browser, bases, site, page, way):
         found["violations"] = unfolded(tab)
         if page != "genindex":
             found["missed"] = opened(tab, site)
+        found["screens"] = screens(tab)
         turned(tab, PHONE if size is DESKTOP else DESKTOP)
         found["overflow"] = overflow(tab)
+        found["screens"] = found["screens"] if size is DESKTOP else screens(tab)
 
     transport, size, scheme = WAYS[way]
     found: dict = {}
@@ -54,8 +68,9 @@ def test_page(browser, bases, site, page, way):
     assert all(pasted == wanted for pasted, wanted in found["copied"])
     assert bool(found["copied"]) == (page in PAGES), "every page can be cited"
     if page == CHARTED:
-        assert "Emulated counts" in found["copied"][-1][1] and "@incollection" in found["copied"][-1][1]
+        assert cite.LAB in " ".join(found["copied"][-1][1].split()) and "@incollection" in found["copied"][-1][1]
     assert found["overflow"] <= 0, "in a window of the other size, the page scrolls sideways"
+    assert found["screens"] <= MOST_SCREENS.get(page, 12), "a page is split, or what is long is folded"
     drawn = page in pages_with_chart(site)
     assert bool(seen.charts) == ("text" in found) == (BUNDLE in seen.asked) == drawn, "the bundle is for charts"
     if drawn:

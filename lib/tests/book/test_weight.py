@@ -133,7 +133,7 @@ def test_search_and_copying_work_without_the_scripts_left_out(browser, bases):
         hits.append(tab.evaluate("navigator.clipboard.readText()"))
 
     hits: list = []
-    page = next(page for page in PAGES if "{code-cell}" in (ROOT / f"{page}.md").read_text("utf-8"))
+    page = "book/method"  # its first cell is open
     visit(browser, bases["http"], page, look=look)
     visit(browser, bases["http"], page, look=copy)
     found, copied = hits

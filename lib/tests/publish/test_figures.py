@@ -18,6 +18,7 @@ from tramplab.publish.cite.edition import Edition
 from tramplab.publish.figures import files, picture
 from tramplab.publish.figures.chart import stacked_bars
 from tramplab.publish.figures.figure import Figure, find
+from tramplab.publish.figures.grid import Grid
 from tramplab.publish.figures.show import show
 from tramplab.publish.table import pivot
 
@@ -245,8 +246,27 @@ def test_pages_are_read_with_the_extensions_of_the_book():
 
 def test_headings_are_found_by_label():
     assert pages.heading("book/trampoline-variants") == "Trampoline variants"
-    assert pages.heading("book/trampoline-releases", "fig-by-release") == "Since when?"
+    assert pages.heading("book/trampoline-releases", "fig-by-release") == "Which release changed what a hook costs?"
     with pytest.raises(TramplabError, match=r"has no heading under the label \(nowhere\)="):
         pages.heading("book/method", "nowhere")
     with pytest.raises(TramplabError, match=r"no page book/nowhere\.md"):
         pages.heading("book/nowhere")
+
+
+# -- tables: folded, open, in cells
+
+
+def test_a_table_stands_open_where_nothing_else_shows_the_rows_and_it_is_short(notebook):
+    figure = Figure("fig-x", "How much?", table=TABLE)
+    assert "<details open><summary>Table" in show(study(figure), "fig-x").html
+    assert "<details><summary>Table" in show(study(figure, hooks=[f"h{n}" for n in range(21)]), "fig-x").html
+    assert "Terms</a>" in show(study(figure), "fig-x").html
+    without = Figure("fig-x", "How much?", rows=lambda frame: frame.drop(columns="hook"))
+    assert "Terms</a>" not in show(study(without), "fig-x").html
+
+
+def test_a_figure_in_cells_prints_its_rows_once(notebook):
+    grid = pd.DataFrame({"hook": ["ops <b>"], "x86-64": ["37\n3 ns"]})
+    shown = show(study(Figure("fig-x", "How much?", table=TABLE, body=lambda _: Grid(grid, "What it adds"))), "fig-x")
+    assert "<th scope=\"row\">ops &lt;b&gt;</th><td>37<br>3 ns</td>" in shown.html and "<summary>Table" not in shown.html
+    assert shown.html.count("<table") == 1 and "37" not in shown.text and TABLE(rows())["total"].astype(str).iloc[-1] in shown.text

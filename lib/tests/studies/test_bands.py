@@ -159,7 +159,7 @@ def test_only_hooks_that_mispredict_are_in_the_table():
     wrong = whole[~whole.drop(columns=["isa", "hook"]).isin(zeros).all(axis="columns")]
     assert set(wrong["hook"].str.removesuffix(" x2")) == set(table["hook"]) and len(table) == 10
     assert {h for h in whole["hook"] if h.endswith(" *")} == {
-        "ops-ip *", "ops-live *", "ops-clobbered *", "jump back *", "return back *",
+        "ops-ip *", "ops-live *", "ops-clobbered *", "ops-own-args *", "ops-own-regs *", "jump back *", "return back *",
     }  # fmt: skip
     more = frame.assign(own=frame["own"].where(frame["hook"] != "bpf-fexit x2", 7))
     assert {h for h in return_stack.table(more)["hook"] if h.endswith("x2")} == {"bpf-fexit x2"}

@@ -48,8 +48,8 @@ def hexadecimal(source: str) -> str:
     """The source with its numbers in hexadecimal, which cannot be taken for anything else: in which base Keystone 0.9.2 reads a
     number without a prefix is left to chance, as nothing sets it, and now and then it was 16.
 
-    >>> hexadecimal("mov rax, qword ptr [rsp + 208]"), hexadecimal("stp x29, x30, [sp, #-16]!"), hexadecimal("movk x9, #0x12, lsl #16")
-    ('mov rax, qword ptr [rsp + 0xd0]', 'stp x29, x30, [sp, #-0x10]!', 'movk x9, #0x12, lsl #0x10')
+    >>> hexadecimal("mov rax, qword ptr [rsp + 208]"), hexadecimal("movk x9, #0x12, lsl #16")
+    ('mov rax, qword ptr [rsp + 0xd0]', 'movk x9, #0x12, lsl #0x10')
     """
     return _DECIMAL.sub(lambda number: hex(int(number[0])), source)
 

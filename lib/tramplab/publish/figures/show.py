@@ -18,9 +18,15 @@ from .cited import block
 from .figure import Figure, Study, find
 from .files import FIGURE, OWN, Files
 from .fitted import fitted_table
+from .grid import Grid
 
 if TYPE_CHECKING:
     from .chart import Drawing
+
+
+#: Lines of a table that stands open where nothing else shows the rows; longer ones are folded.
+LONGEST = 20
+GLOSSARY = "glossary.html"  # beside every page: what the names of hooks mean
 
 
 class Shown:
@@ -66,9 +72,11 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
         parts.append(_chart_html(drawing, files, figure.alt))
     if body:
         parts.append(body.html)
+    if not isinstance(body, Grid):  # which is the table, in cells
+        unfolded = " open" if not drawing and not body and table.count("\n") <= LONGEST else ""
+        pre = f'<pre tabindex="0" aria-label="{html.escape(figure.question)}">{html.escape(table)}</pre>'
+        parts.append(f"<details{unfolded}><summary>Table</summary>{pre}</details>")
     parts += [
-        f"<details{'' if drawing or body else ' open'}><summary>Table</summary>",
-        f'<pre tabindex="0" aria-label="{html.escape(figure.question)}">{html.escape(table)}</pre></details>',
         cite.box(citation, figure_id),
         f'<p class="tl-links">{_links(study, figure, frame, text, files)}</p></div>',
     ]
@@ -94,7 +102,8 @@ def _links(study: Study, figure: Figure, frame: pd.DataFrame, text: str, files: 
     code = Files(path.stem).link(
         ".py.txt", f"{path.parent.name}/{path.name}, line {line}", path.read_text("utf-8"), "text/plain"
     )
-    return f"Rows: {' · '.join(rows)} · Experiment: {code}"
+    terms = f' · <a href="{GLOSSARY}">Terms</a>' if "hook" in frame else ""
+    return f"Rows: {' · '.join(rows)} · Experiment: {code}{terms}"
 
 
 def _chart_html(drawing: Drawing, files: Files, alt: str) -> str:
