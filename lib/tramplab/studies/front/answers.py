@@ -98,7 +98,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def body(frame: pd.DataFrame) -> Body:
     """A line per case, a column per ISA."""
     cells = [
-        f"{r.instructions} instructions{'' if pd.isna(r.ns) else f', {r.ns:g} ns'}\n"
+        f"{r.instructions} instructions{'' if pd.isna(r.ns) else f', {r.ns:g} ns'}; "
         f"{said.estimated(r.cycles, r.low, r.high)} cycles"
         for r in frame.itertuples()
     ]

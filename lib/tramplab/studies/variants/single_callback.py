@@ -130,7 +130,7 @@ def cost(frame: pd.DataFrame, isa: str, hook: str, release: str, value: str = "i
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, by name.
 
-    "newest"; the cost of every hook, like "arm64-direct-ops-v6-4"; and what a direct call adds where code of modules or BPF really
+    "newest"; the cost of every hook, like "arm64-direct-ops-v6-4-added"; and what a direct call adds where code of modules or BPF really
     lies, like "riscv64-direct-to-bpf-v7-2-added": of the near case or the far one, or "23 or 28" where both are met.
     """
     table = added(frame)
@@ -138,7 +138,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     for _, line in table.iterrows():
         for release in releases.shown():
             if not pd.isna(line[release]):
-                name = "-".join((line["isa"], line["hook"], release))
+                name = "-".join((line["isa"], line["hook"], release, "added"))
                 out[name.translate(str.maketrans(" +.", "---"))] = int(line[release])
     return out | _real(out)
 
@@ -153,7 +153,8 @@ def _real(costs: dict[str, object]) -> dict[str, object]:
     for isa, release, code in itertools.product(ISAS, releases.shown(), ("modules", "bpf")):
         tag = release.replace(".", "-")
         hooked = _REACHED[releases.reach(isa, release, code).value]
-        added = [costs[f"{isa}-{hook}-{tag}"] for hook in hooked if f"{isa}-{hook}-{tag}" in costs]
+        names = [f"{isa}-{hook}-{tag}-added" for hook in hooked]
+        added = [costs[name] for name in names if name in costs]
         if added:
             out[f"{isa}-direct-to-{code}-{tag}-added"] = added[0] if len(set(added)) == 1 else " or ".join(map(str, added))
     return out
