@@ -130,8 +130,8 @@ def cost(frame: pd.DataFrame, isa: str, hook: str, release: str, value: str = "i
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, by name.
 
-    "newest"; the cost of every hook, like "arm64-direct-ops-v6-4-added"; and what a direct call adds where code of modules or BPF really
-    lies, like "riscv64-direct-to-bpf-v7-2-added": of the near case or the far one, or "23 or 28" where both are met.
+    "newest"; the cost of every hook, like "arm64-direct-ops-v6-4-added"; and what a direct call adds where code of modules or BPF
+    really lies, like "riscv64-direct-to-bpf-v7-2-added": of the near case or the far one, or "23 or 28" where both are met.
     """
     table = added(frame)
     out: dict[str, object] = {"newest": releases.LATEST}
