@@ -32,11 +32,11 @@ def marked(name: str, hypothetical: bool = True) -> str:
 def listed(parts: Iterable[str]) -> str:
     """Words in a sentence.
 
-    >>> listed("abc"), listed("ab"), listed("a")
-    ('a, b and c', 'a and b', 'a')
+    >>> listed("abc"), listed("ab"), listed("a"), listed("")
+    ('a, b and c', 'a and b', 'a', '')
     """
-    all_but, last = (found := list(parts))[:-1], found[-1]
-    return f"{', '.join(all_but)} and {last}" if all_but else last
+    found = list(parts)
+    return " and ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
 
 
 def isa_name(isa: str) -> str:

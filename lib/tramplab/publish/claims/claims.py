@@ -12,6 +12,7 @@ import yaml
 from ...errors import TramplabError, unknown
 from ...paths import data_file, read_yaml
 from ...schema import checked
+from .. import said
 
 FILE = "claims.yml"
 PAGE = "book/claims"  # the ledger; the ids of claims are its anchors
@@ -74,7 +75,7 @@ class Claim:
         """
         mails = ((self.mail, "said"), (self.asked, "asked"), (self.answered, "answered"))
         by = ", ".join(f"{did} by {mail.author}" for mail, did in mails if mail)
-        return "; ".join(f"{t.title}, {t.date}, {by or 'with ' + _listed(t.people)}" for t in self.threads)
+        return "; ".join(f"{t.title}, {t.date}, {by or 'with ' + said.listed(t.people)}" for t in self.threads)
 
     @property
     def messages(self) -> tuple[str, ...]:
@@ -159,7 +160,3 @@ def _claim(entry: dict[str, Any], threads: dict[str, Thread], chapters: dict[str
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

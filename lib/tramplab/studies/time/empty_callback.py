@@ -21,7 +21,7 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, marked
+from ...publish.said import HYPOTHETICAL, estimated, isa_name, marked
 from ...trampolines.bpf import Bpf
 from ...trampolines.plain import Ops
 from ..once import once
@@ -136,7 +136,7 @@ def answer(frame: pd.DataFrame) -> str:
     """What an ops costs over the generated trampoline, by core, and what an empty callback saves, by ISA."""
     found = _by(frame)
     over = [f"{_over(found[name, 'ops', COUNTS])} on {name}" for name in CORES]
-    saved = [f"{numbers(frame)[f'{isa}-saved']} on {isa.replace('_', '-')}" for isa in ISAS]
+    saved = [f"{numbers(frame)[f'{isa}-saved']} on {isa_name(isa)}" for isa in ISAS]
     return (
         f"Over a trampoline made for the function, an ops that saves the arguments costs, in estimated cycles, {', '.join(over)}. "
         f"With an empty callback in place of one that counts it executes fewer instructions: {', '.join(saved)}."

@@ -19,7 +19,7 @@ from ...native.kept import HOOKS, own, saved
 from ...publish.figures.chart import Drawing, dumbbell
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
-from ...publish.said import HYPOTHETICAL, estimated, marked
+from ...publish.said import HYPOTHETICAL, estimated, listed, marked
 from ..once import once
 from . import native_machine
 
@@ -183,9 +183,9 @@ def within(part: pd.DataFrame) -> str:
     inside = {core: _inside(rows) for core, rows in modelled.groupby("core", sort=False)}
     of = modelled["hook"].nunique()
     if not first["lead"]:
-        bands = native_machine.joined([f"{core} {n}" for core, n in inside.items()])
+        bands = listed([f"{core} {n}" for core, n in inside.items()])
         return f"No core by its maker is modelled; in the bands of other models lie, of {of} measured costs: {bands}."
-    others = native_machine.joined([f"{core} {n}" for core, n in inside.items() if core != first["core"]])
+    others = listed([f"{core} {n}" for core, n in inside.items() if core != first["core"]])
     also = f"; of other models: {others}" if others else ""
     return f"{inside[first['core']]} of {of} measured costs lie within the band of the {native_machine.model(first)}{also}."
 

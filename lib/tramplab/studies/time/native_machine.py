@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -69,15 +69,6 @@ def led(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of the nearest model; where no core by the maker is modelled, those of any one. So everything measured is there
     once."""
     return frame.drop_duplicates(["machine", *(c for c in ("hook", "shape", "way") if c in frame)])
-
-
-def joined(parts: Sequence[str]) -> str:
-    """Words as a list in a sentence.
-
-    >>> joined(["a"]), joined(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def where(part: pd.DataFrame) -> str:

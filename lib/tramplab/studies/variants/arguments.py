@@ -16,7 +16,7 @@ from ...lab.kernel import Kernel
 from ...lab.measure import FUNCTIONS
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, marked
+from ...publish.said import HYPOTHETICAL, isa_name, marked
 from ..hypothetical import flagged, named
 from ..once import once
 
@@ -113,7 +113,7 @@ def _answer(frame: pd.DataFrame) -> str:
     told = []
     for isa in dict.fromkeys(frame["isa"]):
         live, clobbered, whole = (n[f"{isa}-{hook}-added"] for hook in sets)
-        told.append(f"{live}, {clobbered} or {whole} on {isa.replace('_', '-')}")
+        told.append(f"{live}, {clobbered} or {whole} on {isa_name(isa)}")
     return (
         f"With two arguments an ops adds {', '.join(told)}, as it saves them, all that C may clobber, or all registers. "
         f"Only what is made for the function costs more with each argument: {' and '.join(rising)}."
@@ -124,7 +124,7 @@ def _answer_bytes(frame: pd.DataFrame) -> str:
     rising = frame.groupby(["isa", "hook"])["bytes_moved"].nunique() > 1
     first = frame[frame["args"] <= 1].pivot(index="isa", columns=["hook", "args"], values="bytes_moved")["ops-live"]
     more = first[1] - first[0]
-    told = [f"{more[isa]:.0f} on {isa.replace('_', '-')}" for isa in dict.fromkeys(frame["isa"])]
+    told = [f"{more[isa]:.0f} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
     return (
         f"As many for every function, but for {rising.sum()} of {len(rising)}. Where only the live arguments are saved, "
         f"the first costs a store and a load, in bytes {', '.join(told)}."

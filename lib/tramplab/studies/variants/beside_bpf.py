@@ -12,6 +12,7 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
+from ...publish.said import isa_name
 from ...trampolines.bpf import Bpf
 from ...trampolines.direct import Direct
 from ...trampolines.plain import Ops
@@ -155,7 +156,7 @@ def answer(frame: pd.DataFrame) -> str:
         out += f" Refused in every release: a direct call with {', '.join(never)}."
     some = refused[~refused["beside"].isin(never)]
     if len(some):  # beside those that never are
-        where = ", ".join(dict.fromkeys(f"{r.beside} on {r.isa.replace('x86_64', 'x86-64')}" for r in some.itertuples()))
+        where = ", ".join(dict.fromkeys(f"{r.beside} on {isa_name(r.isa)}" for r in some.itertuples()))
         out += f" Refused in {releases.LATEST}, too: {where}."
     return out
 

@@ -13,6 +13,7 @@ from ...lab.growing import growing
 from ...lab.kernel import Kernel
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
+from ...publish.said import isa_name
 from ...trampolines.plain import Ops
 from ..once import once
 
@@ -103,7 +104,7 @@ def answer(frame: pd.DataFrame) -> str:
     """The slope of every ISA, and what one ops that wants all registers adds, and all of them."""
     n = numbers(frame)
     each = {isa: n[f"{isa}-further-step"] for isa in ISAS}
-    straight = [f"{step} on {isa.replace('x86_64', 'x86-64')}" for isa, step in each.items() if step != "-"]
+    straight = [f"{step} on {isa_name(isa)}" for isa, step in each.items() if step != "-"]
     once = ", ".join(f"{n[f'{isa}-one-added']} on {_named(isa, n)}" for isa in ISAS)
     same = all(n[f"{isa}-one-added"] == n[f"{isa}-all-added"] for isa in ISAS)
     every = ", ".join(f"{n[f'{isa}-all-added']} on {_named(isa, n)}" for isa in ISAS)
@@ -113,7 +114,7 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def _named(isa: str, n: dict[str, object]) -> str:
-    return f"{isa.replace('x86_64', 'x86-64')} {n[f'{isa}-regs-release']}"
+    return f"{isa_name(isa)} {n[f'{isa}-regs-release']}"
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from ...publish.claims.claims import DEPENDS, FAILS, HOLDS
 from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import state_strip
 from ...publish.figures.figure import Figure
+from ...publish.said import isa_name
 from ...trampolines.direct import Direct
 from ...trampolines.plain import Ops
 from ..every_release import every_release
@@ -254,7 +255,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     there = frame.groupby(["isa", "release"], sort=False)
     undecided = pd.DataFrame([key for key, part in there if not deciding(part, "calls")], columns=["isa", "release"])
     spans = undecided.groupby("isa", sort=False)["release"].agg(_span)
-    history = " and ".join(f"{isa.replace('x86_64', 'x86-64')} {span}" for isa, span in spans.items())
+    history = " and ".join(f"{isa_name(isa)} {span}" for isa, span in spans.items())
     return {"states": len(frame), "steps": STEPS, "further": len(FURTHER), "history": history or "nowhere"}
 
 

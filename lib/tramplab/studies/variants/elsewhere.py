@@ -12,6 +12,7 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
+from ...publish.said import isa_name
 from ...trampolines.plain import Ops
 from ..once import once
 
@@ -89,7 +90,7 @@ def answer(frame: pd.DataFrame) -> str:
     """What each further ops elsewhere adds, on every ISA."""
     said = []
     for line, when in _WHEN.items():
-        steps = {isa.replace("x86_64", "x86-64"): step(frame, isa, line) for isa in ISAS}
+        steps = {isa_name(isa): step(frame, isa, line) for isa in ISAS}
         there = {isa: n for isa, n in steps.items() if n != "-"}
         each = ", ".join(f"{n} on {isa}" for isa, n in there.items())
         said.append(f"{when}: {'nothing' if not any(there.values()) else each}")

@@ -6,6 +6,7 @@ import pandas as pd
 
 from ...ftrace import releases
 from ...publish.figures.figure import Figure
+from ...publish.said import isa_name
 from ...publish.stepper.stepper import Notes, Stepper, stepper
 from ...trampolines.bpf import Bpf
 from .. import stretches
@@ -97,7 +98,7 @@ def body(_: pd.DataFrame) -> Stepper:
 def answer(frame: pd.DataFrame) -> str:
     """How much of a call lies before the program and behind it."""
     n = numbers(frame)
-    told = [f"{n[f'{isa}-save']} and {n[f'{isa}-callback']} on {isa.replace('_', '-')}" for isa in dict.fromkeys(frame["isa"])]
+    told = [f"{n[f'{isa}-save']} and {n[f'{isa}-callback']} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
     return f"Up to the program, and from its first byte until the arguments are loaded again, {', '.join(told)} instructions run."
 
 

@@ -15,7 +15,7 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, marked
+from ...publish.said import HYPOTHETICAL, isa_name, marked
 from ...trampolines.fitting import FittingSlowPath
 from ...trampolines.plain import Ops
 from ..every_release import every_release
@@ -195,7 +195,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def answer(frame: pd.DataFrame) -> str:
     """What it saves, in the newest release, and what it costs."""
-    fewer = {what: ", ".join(f"{n} on {isa.replace('x86_64', 'x86-64')}" for isa, n in saved(frame, saves).items())
+    fewer = {what: ", ".join(f"{n} on {isa_name(isa)}" for isa, n in saved(frame, saves).items())
              for saves, what in (("live", "few arguments"), ("args", "an ftrace_regs"))}  # fmt: skip
     writes, steps = more_writes(frame)
     return (

@@ -14,11 +14,11 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.figure import Figure
-from ...publish.said import estimated
+from ...publish.said import estimated, isa_name, listed
 from ...trampolines.plain import Ops
 from ..once import once
 from . import unwinding, unwound
-from .unwound import FP, NAMES, ORC, by_isa, listed, of
+from .unwound import FP, ORC, by_isa, of
 
 NAME = "fix_up"
 TITLE = "What an unwinder sees around a callback or program"
@@ -105,7 +105,7 @@ def generated_lacks_the_fixup(frame: pd.DataFrame | None = None) -> Verdict:
     found: dict[str, int | float | str] = {}
     for whose, some in (("generated", made), ("ftrace's", ours)):
         for (isa, how), own in some.groupby(["isa", "unwound"], sort=False):
-            found |= {f"{NAMES.get(str(isa), isa)}, {how}, {whose}": of(own)}
+            found |= {f"{isa_name(str(isa))}, {how}, {whose}": of(own)}
     price = cost()
     fp, by_orc = ([part[part["unwound"] == how] for part in (made, ours)] for how in (FP, ORC))
     because = (

@@ -19,7 +19,7 @@ from ...lab.run import Run
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, on_each
+from ...publish.said import HYPOTHETICAL, estimated, isa_name, on_each
 from ...publish.table import pivot
 from ...trampolines.bpf import Bpf
 from ...trampolines.direct import Direct
@@ -192,14 +192,14 @@ def ten_instructions_remove_the_overhead(frame: pd.DataFrame | None = None) -> V
     ]
     kind, on = across(pd.DataFrame(cases), {"isa": "the ISA", "made": "what is around the program"})
     three = ("bare", "ops-live", "bpf-fentry")
-    told = [f"{', '.join(f'{n[v]:.0f}' for v in three)} on {isa.replace('_', '-')}" for isa, n in two.iterrows()]
+    told = [f"{', '.join(f'{n[v]:.0f}' for v in three)} on {isa_name(isa)}" for isa, n in two.iterrows()]
     because = (
         "For two arguments a generated trampoline that only calls the program, one of ftrace's kind that saves only the live "
         f"arguments, and fentry as merged take {'; '.join(told)}. Landing pads, patch slots and what it takes to reach code that "
         f"no branch reaches are counted on no side. True is at most {TEN} (ten, and two that we allow), and fewer than by saving "
         "less. The first two are hypothetical: no kernel has them."
     )
-    found: dict[str, int | float | str] = {f"{isa.replace('_', '-')}, {v}": int(n[v]) for isa, n in two.iterrows() for v in three}
+    found: dict[str, int | float | str] = {f"{isa_name(isa)}, {v}": int(n[v]) for isa, n in two.iterrows() for v in three}
     return Verdict(kind, because, found, on)
 
 

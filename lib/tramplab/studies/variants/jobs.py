@@ -12,7 +12,7 @@ from ...lab.measure import FUNCTIONS
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, marked
+from ...publish.said import HYPOTHETICAL, isa_name, marked
 from ...publish.table import pivot
 from ...trampolines.arguments import live_registers
 from ..hypothetical import flagged, named
@@ -92,7 +92,7 @@ def live_is_as_good_as_generated(frame: pd.DataFrame | None = None) -> Verdict:
     found: dict[str, int | str] = {}
     for isa in dict.fromkeys(frame["isa"]):
         live, bare = two.loc[isa, LIVE], two.loc[isa, BARE]
-        name, (mine, theirs) = isa.replace("_", "-"), (int(sums.loc[(isa, 2), v]) for v in (LIVE, BARE))
+        name, (mine, theirs) = isa_name(isa), (int(sums.loc[(isa, 2), v]) for v in (LIVE, BARE))
         unlike = [job for job in JOBS if job not in SETTING and live[job] != bare[job]]
         differing = [f"{job} {int(live[job])} and {int(bare[job])}" for job in unlike]
         as_good = cases[(cases["isa"] == isa) & cases["truth"]]["args"].tolist()
@@ -127,7 +127,7 @@ def _shown(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _answer(frame: pd.DataFrame) -> str:
     own = frame[frame["component"] != "setting"].groupby(["isa", "hook"], sort=False)["instructions"].sum()
-    pairs = [f"{own[isa, LIVE]} and {own[isa, BARE]} on {isa.replace('_', '-')}" for isa in dict.fromkeys(frame["isa"])]
+    pairs = [f"{own[isa, LIVE]} and {own[isa, BARE]} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
     return (
         f"Without the setting, {marked(LIVE)} and {marked(BARE)} execute {', '.join(pairs)}: ftrace's passes more, the generated "
         "one makes a larger frame."

@@ -20,7 +20,7 @@ from ...lab.run import Run
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, marked, on_each
+from ...publish.said import HYPOTHETICAL, estimated, isa_name, marked, on_each
 from ...trampolines.plain import Ops
 from ..once import once
 from .patched_calls import CALLS, passed, result
@@ -222,7 +222,7 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def _names(frame: pd.DataFrame) -> dict[str, str]:
-    return {isa: isa.replace("x86_64", "x86-64") for isa in dict.fromkeys(frame["isa"])}
+    return {isa: isa_name(isa) for isa in dict.fromkeys(frame["isa"])}
 
 
 #: The two flags of the claim -> the rows that show what each is good for, and those that show what it costs.

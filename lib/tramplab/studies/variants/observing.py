@@ -16,6 +16,7 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.claims import DEPENDS
 from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
+from ...publish.said import isa_name
 from ...trampolines.plain import Ops
 from ..once import once
 from .attached import NEEDS, REQUESTS
@@ -144,7 +145,7 @@ def invisible(frame: pd.DataFrame | None = None) -> Verdict:
 def _where(frame: pd.DataFrame, n: dict[str, Any]) -> str:
     """How many switches were seen, on which ISAs, and what was seen."""
     other = frame[frame["differs"] != ""]
-    places = ", ".join(dict.fromkeys(other["isa"].str.replace("x86_64", "x86-64")))
+    places = ", ".join(dict.fromkeys(other["isa"].map(isa_name)))
     return f"{len(other)}, all on {places}: {_SAYS.get(n['what'], n['what'])}"
 
 

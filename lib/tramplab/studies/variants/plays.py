@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ...publish.claims.verdict import BY_RELEASE, across
+from ...publish.said import isa_name
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Play:
     last: dict[str, Any]
 
     def __str__(self) -> str:
-        return f"{self.isa.replace('x86_64', 'x86-64')} {self.release}"
+        return f"{isa_name(self.isa)} {self.release}"
 
 
 def plays(frame: pd.DataFrame, sequence: str) -> list[Play]:

@@ -13,6 +13,7 @@ from ...isa import ISAS
 from ...lab.run import Run
 from ...publish.figures.chart import state_strip
 from ...publish.figures.figure import Figure
+from ...publish.said import isa_name
 from ..alike import alike
 from ..once import once
 from .attached import FUNCTION, REQUESTS, Hooked
@@ -257,7 +258,7 @@ def answer_writes(frame: pd.DataFrame) -> str:
     orders: dict[str, list[str]] = {}
     for isa, part in frame[frame["write"] != ""].groupby("isa", sort=False):
         found = dict.fromkeys(", then ".join(lines["write"].map(_WRITES)) for _, lines in part.groupby("step", sort=False))
-        orders.setdefault(" or ".join(found), []).append(str(isa).replace("x86_64", "x86-64"))
+        orders.setdefault(" or ".join(found), []).append(isa_name(str(isa)))
     return " ".join(f"On {' and '.join(isas)} each change writes {text}." for text, isas in orders.items())
 
 

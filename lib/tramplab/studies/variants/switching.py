@@ -12,6 +12,7 @@ from ...ftrace import releases
 from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import state_strip
 from ...publish.figures.figure import Figure
+from ...publish.said import isa_name
 from ..alike import alike
 from ..every_release import every_release
 from ..once import once
@@ -171,7 +172,7 @@ def _as_before(steps: pd.DataFrame) -> bool:
 def _where(frame: pd.DataFrame, sequence: str, true_of: Callable[[pd.DataFrame], bool]) -> str:
     """The ISAs on which something is true of a sequence, in words."""
     played = frame[frame["sequence"] == sequence].groupby("isa", sort=False)
-    isas = [str(isa).replace("x86_64", "x86-64") for isa, steps in played if true_of(steps)]
+    isas = [isa_name(str(isa)) for isa, steps in played if true_of(steps)]
     if len(isas) == len(played):
         return "every ISA"
     return f"{' and '.join(isas)} only" if isas else "no ISA"

@@ -17,10 +17,10 @@ from ...isa import ISAS
 from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL
+from ...publish.said import HYPOTHETICAL, on_each
 from ..once import once
 from . import unwound
-from .unwound import FP, OFF, WITHOUT, by_isa, of, on_each
+from .unwound import FP, OFF, WITHOUT, by_isa, of
 
 NAME = "unwinding"
 TITLE = "Where an unwinder loses the traced function or its caller"
@@ -219,7 +219,7 @@ def _answer_where(rows: pd.DataFrame) -> str:
     inside = rows[(rows["unwound"] == FP) & rows["first"].str.startswith("ftrace_")].groupby("isa", sort=False)["boundaries"].sum()
     return (
         "By frame pointers ftrace's trampoline hides the traced function or its caller until it has made its records, if it makes "
-        f"any, and once they are gone: {on_each({str(isa): n for isa, n in inside.items()})}. By ORC's rules one is lost at "
+        f"any, and once they are gone: {on_each(inside.to_dict(), 'instructions')}. By ORC's rules one is lost at "
         f"{ftrace or 'no'} instructions of a call through ftrace and at {made['boundaries'].sum()} of BPF's trampoline, {guessed}."
     )
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import pandas as pd
 
 from ...analyse.unwind import APART, BOTH, CALLER, FUNCTION
+from ...publish import said
 from ...publish.figures.chart import Drawing, stacked_bars
-from ...publish.said import marked
 
 #: How a kernel is unwound. FP: by frame pointers, in a kernel built with them. ORC: by ORC's rules, in one built without.
 #: OFF: as FP, but what moves the frame pointer in ftrace's trampolines is a NOP; where they have such moves no kernel is so.
 #: WITHOUT: by frame pointers in a kernel that is built without.
-FP, ORC, OFF, WITHOUT = HOW = ("fp", "ORC", marked("fix-up off"), "no frames")
+FP, ORC, OFF, WITHOUT = HOW = ("fp", "ORC", said.marked("fix-up off"), "no frames")
 PARTS = ("site", "trampoline", "core", "callback", "function")
 INSIDE = ("trampoline", "core", "callback")  # parts that are the hook's
 KEYS = ["isa", "release", "hook", "unwound"]
 UNITS = {"share": "% of its instructions"}
-NAMES = {"x86_64": "x86-64"}
 
 
 def percent(good: int, of: int) -> int:
@@ -88,23 +85,4 @@ def of(rows: pd.DataFrame, column: str = "both") -> str:
 
 def by_isa(rows: pd.DataFrame, column: str = "both") -> str:
     """The same for each ISA in turn: "all 4 instructions on x86-64 and none of 5 on arm64"."""
-    return on_each({str(isa): of(own, column) for isa, own in rows.groupby("isa", sort=False)})
-
-
-def on_each(many: Mapping[str, object]) -> str:
-    """Numbers of instructions, by ISA, in words.
-
-    >>> on_each({"x86_64": 17, "arm64": 22})
-    '17 instructions on x86-64 and 22 on arm64'
-    """
-    parts = [f"{number} on {NAMES.get(isa, isa)}" for isa, number in many.items()]
-    return listed([parts[0].replace(" on ", " instructions on ", 1), *parts[1:]])
-
-
-def listed(parts: Sequence[str]) -> str:
-    """Parts of a sentence.
-
-    >>> listed(["a"]), listed(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    return said.on_each({str(isa): of(own, column) for isa, own in rows.groupby("isa", sort=False)}, "instructions")
