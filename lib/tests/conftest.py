@@ -42,9 +42,11 @@ def pytest_collection_finish():
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logfinish():
-    """A kernel is a hundred objects and four megabytes, and refers to itself: unless asked for, it is collected too late."""
+    """A kernel is a hundred objects and four megabytes, and refers to itself: unless asked for, it is collected too late. What is
+    still there between two tests is there to stay, and not looked at again."""
     if next(_finished) % 50 == 0:
         gc.collect()
+        gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):

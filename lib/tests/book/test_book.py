@@ -13,6 +13,7 @@ import pytest
 from support import ROOT
 from support.browser import DESKTOP, PAGES, PHONE, Links, pages_with_chart, reader, serve, visit
 from support.charts import faults
+from support.some_claims import IDS, JUDGED
 from tramplab.publish.cite import permalinks
 from tramplab.publish.claims import claims
 from tramplab.publish.site import read_edition
@@ -122,6 +123,12 @@ def test_every_link_inside_the_site_leads_somewhere(site):
             if not target.is_file() or (fragment and target in pages and fragment not in pages[target].ids):
                 broken.append(f"{path.relative_to(site)}: {link}")
     assert broken == []
+
+
+def test_the_built_ledger_has_the_anchors(site):
+    page = (site / "book" / "claims.html").read_text("utf-8")
+    assert set(IDS) <= Links(page).ids
+    assert f"{len(JUDGED)} of {len(IDS)} claims judged" in page and "Not as expected" not in page
 
 
 def test_figures_have_their_files_and_a_table_in_the_page(site):

@@ -52,3 +52,18 @@ def test_a_study_whose_rows_are_lists_hands_out_its_own():
     assert changed == untouched and isinstance(changed[0]["steps"], list)
     changed[0]["steps"].clear()
     assert first_callback.walks() == untouched
+
+
+def test_each_choice_of_arguments_has_its_own_and_another_process_finds_it(tmp_path, monkeypatch):
+    monkeypatch.setenv(once.FOLDER, str(tmp_path))
+    runs = []
+
+    def numbers(isa: str, count: int) -> list[int]:
+        runs.append((isa, count))
+        return [len(isa) * count]
+
+    for told in (once.each(numbers), once.each(numbers)):
+        assert [told(*chosen) for chosen in (("arm64", 1), ("arm64", 2), ("riscv64", 1))] == [[5], [10], [7]]
+        told("arm64", 1).clear()
+        assert told("arm64", 1) == [5]
+    assert runs == [("arm64", 1), ("arm64", 2), ("riscv64", 1)]

@@ -8,6 +8,7 @@ import fcntl
 import functools
 import http.server
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -162,16 +163,17 @@ def visit(
         viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, java_script_enabled=javascript
     )
 
-    def gate(route):
-        if route.request.url.startswith((base + "/", "data:", "blob:")):
-            seen.asked.add(unquote(urlsplit(route.request.url.removeprefix(base + "/")).path))
-            route.continue_()
-        else:
-            seen.outside.append(route.request.url)
-            route.abort()
+    def leaves(route):
+        seen.outside.append(route.request.url)
+        route.abort()
+
+    def asks(request):
+        if request.url.startswith(base + "/"):
+            seen.asked.add(unquote(urlsplit(request.url.removeprefix(base + "/")).path))
 
     context.add_init_script(STILL)
-    context.route("**/*", gate)
+    context.on("request", asks)
+    context.route(re.compile(f"^(?!{re.escape(base)}/|data:|blob:)"), leaves)
     tab = context.new_page()
     tab.on(
         "console",

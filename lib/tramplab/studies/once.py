@@ -1,18 +1,19 @@
 """Rows that are made once: a page, its boxes and the ledger ask for them again and again.
 
 In a process they are kept in memory, pickled: what is unpickled shares nothing with what others were given, in a fifth of a
-millisecond for a common frame. While a book is built they are also kept in a folder of that build (FOLDER), so that all its
-pages, which run in processes of their own, show the same rows, and none makes them again: a page that wants what another one is
-making waits for it.
+millisecond for a common frame. `each` does so for a function of arguments. While a book is built they are also kept in a folder
+of that build (FOLDER), so that all its pages, which run in processes of their own, show the same rows, and none makes them again:
+a page that wants what another one is making waits for it.
 """
 
 from __future__ import annotations
 
 import fcntl
 import functools
+import hashlib
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,21 +38,44 @@ def once(make: Callable[[], Rows]) -> Callable[[], Rows]:
     >>> rows()
     [{'n': 1}]
     """
-    kept = functools.cache(functools.partial(_kept, make))
+    return each(make)
+
+
+def each(make: Callable[..., Rows]) -> Callable[..., Rows]:
+    """The same of a function of arguments that are told apart by how they are written, such as names and numbers: run once for
+    each choice of them.
+
+    >>> @each
+    ... def square(n):
+    ...     print("running")
+    ...     return n * n
+    >>> square(3)
+    running
+    9
+    >>> square(3), square(0)
+    running
+    (9, 0)
+    """
+
+    @functools.cache
+    def kept(*args: Hashable) -> bytes:
+        chosen = hashlib.sha256(repr(args).encode()).hexdigest()[:16] if args else ""
+        name = ".".join(filter(None, (make.__module__, make.__qualname__, chosen)))
+        return _kept(lambda: make(*args), f"{name}.pickle")
 
     @functools.wraps(make)
-    def rows() -> Rows:
-        return pickle.loads(kept())
+    def rows(*args: Hashable) -> Rows:
+        return pickle.loads(kept(*args))
 
     return rows
 
 
-def _kept(make: Callable[[], object]) -> bytes:
-    """What make() returns, pickled; from the build's folder if it is there already."""
+def _kept(make: Callable[[], object], name: str) -> bytes:
+    """What make() returns, pickled; from the build's folder if it is there already under its name."""
     folder = os.environ.get(FOLDER)
     if not folder:
         return pickle.dumps(make())
-    path = Path(folder) / f"{make.__module__}.{make.__qualname__}.pickle"
+    path = Path(folder) / name
     with open(path.with_suffix(".lock"), "wb") as lock:  # given back when it is closed, also by a process that dies
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Mapping
 
@@ -20,7 +19,7 @@ from ...publish.figures.chart import Drawing, dumbbell
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
 from ...publish.said import HYPOTHETICAL, estimated, listed, marked
-from ..once import once
+from ..once import each, once
 from . import native_machine
 
 NAME = "native_hooks"
@@ -80,7 +79,7 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
     return made
 
 
-@functools.cache
+@each
 def _estimate(isa: str, hook: str, release: str, arguments: int, core: str) -> dict[str, object]:
     """What the model of a core says; nothing of a hook that this lab does not have."""
     name, _, callbacks = hook.partition(":")

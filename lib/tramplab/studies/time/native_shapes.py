@@ -21,7 +21,7 @@ from ...publish.figures.chart import Drawing, scatter
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
 from ...trampolines import shapes
-from ..once import once
+from ..once import each, once
 from . import native_machine
 from .ranks import scaled_errors, spearman
 
@@ -103,7 +103,7 @@ def _of_core(
             "estimated": float(f"{e.mid * factor:.4g}"),
             "low": float(f"{e.low * factor:.4g}"),
             "high": float(f"{e.high * factor:.4g}"),
-            "missed": settled(runs[s], core["return_stack"].value),
+            "missed": _missed(core.isa, core["return_stack"].value, s),
             "counted": timed[str(s)].get("branch_misses"),
             "mca": mca.opinion(runs[s], base, core).cycles if second_opinion else None,
         }
@@ -111,11 +111,17 @@ def _of_core(
     ]
 
 
-@functools.cache
+@each
 def _estimate(isa: str, core: str, chosen: shapes.Shape) -> cycles.Estimate:
     """What the model of a core says of a shape."""
     base, runs = _runs(isa)
     return cycles.estimate(runs[chosen], base, cores()[core])
+
+
+@each
+def _missed(isa: str, entries: int, chosen: shapes.Shape) -> int:
+    """Mispredicted returns of a call through a shape, with a return stack of so many entries."""
+    return settled(_runs(isa)[1][chosen], entries)
 
 
 @functools.cache
