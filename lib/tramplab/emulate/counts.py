@@ -64,6 +64,11 @@ class RunCounts:
         """Counts of the whole run."""
         return sum(self.by_component.values(), Counts())
 
+    @property
+    def outside(self) -> Counts:
+        """Counts of all but the traced function, and of what is called in its place: what a hook can change."""
+        return self.total - self.by_component["function"]
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RunCounts):
             return NotImplemented

@@ -20,3 +20,7 @@ class Site:
     body: int
     literal: int | None
     compiled: int
+
+    def holds(self, address: int) -> bool:
+        """Is this one of the bytes from rec->ip to the body?"""
+        return self.ip <= address < self.body

@@ -19,7 +19,6 @@ import pandas as pd
 from ...analyse import cycles
 from ...analyse.cores import get as core
 from ...analyse.returnstack import replay
-from ...emulate.counts import COMPONENTS
 from ...emulate.machine import RECORD
 from ...lab.kernel import Kernel
 from ...lab.run import Run
@@ -112,8 +111,7 @@ def _calls(how: str) -> float:
 
 def _counted(how: str) -> int:
     """Instructions of both passes outside the functions."""
-    outside = [c for c in COMPONENTS if c != "function"]
-    return 0 if how == "none" else sum(run.counts.by_component[c].instructions for run in _runs(how) for c in outside)
+    return 0 if how == "none" else sum(run.counts.outside.instructions for run in _runs(how))
 
 
 def _estimate(more: str, less: str, name: str) -> dict[str, float]:

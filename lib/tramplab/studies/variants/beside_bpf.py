@@ -83,7 +83,7 @@ def _outcome(kernel: Kernel, both: tuple[Request, Request], idle: Run) -> dict[s
         "outcome": BOTH,
         "ran": ", ".join(ran),
         "went_on": "replacement" if "replacement" in ran and "function" not in ran else "function",
-        "added": _outside(run) - _outside(idle),
+        "added": (run.counts.outside - idle.counts.outside).instructions,
     }
 
 
@@ -96,11 +96,6 @@ def _order(run: Run) -> list[str]:
     """Who executed, in the order of the first instruction; of the function its own body, not its patch site."""
     own = [run.symbol_of(s.pc) for s in run.steps if run.component_of(s.pc) != "site"]
     return [RUNNING[name] for name in dict.fromkeys(own) if name in RUNNING]
-
-
-def _outside(run: Run) -> int:
-    """The instructions of a call, the functions left out."""
-    return run.counts.total.instructions - run.counts.by_component["function"].instructions
 
 
 def outcomes(frame: pd.DataFrame) -> pd.DataFrame:

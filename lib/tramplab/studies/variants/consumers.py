@@ -82,17 +82,12 @@ def rows() -> pd.DataFrame:
             generated = _generated(kernel, consumer, wanted)
             for save, called in SETS.items():
                 head = {"isa": isa.name, "consumer": name, "save": called, "hypothetical": called not in REAL}
-                out.append({**head, "generated": generated, **_call(kernel, consumer, save, wanted, _outside(idle))})
+                out.append({**head, "generated": generated, **_call(kernel, consumer, save, wanted, idle)})
     counts = ("added", "saved", "read", "wrote")
     frame = pd.DataFrame(out).astype(dict.fromkeys(counts, "Int64"))
     frame["names"] = frame["names"].fillna("")
     frame.attrs["units"] = UNITS
     return frame
-
-
-def _outside(run: Run) -> int:
-    """The instructions of a call, the functions left out."""
-    return run.counts.total.instructions - run.counts.by_component["function"].instructions
 
 
 def _generated(kernel: Kernel, consumer: Consumer, result: int) -> bool:
@@ -108,7 +103,7 @@ def _generated(kernel: Kernel, consumer: Consumer, result: int) -> bool:
     return ran and run.value == result and (consumer.wanted is None or consumer.wanted in shown)
 
 
-def _call(kernel: Kernel, consumer: Consumer, save: str, result: int, idle: int) -> dict[str, object]:
+def _call(kernel: Kernel, consumer: Consumer, save: str, result: int, idle: Run) -> dict[str, object]:
     image, machine = kernel.image, kernel.machine
     if consumer.wrote:
         machine.write_u64(image.address(consumer.wrote), 0)
@@ -120,7 +115,7 @@ def _call(kernel: Kernel, consumer: Consumer, save: str, result: int, idle: int)
         return {"served": False}
     told = machine.read_u64(image.address(consumer.wrote)) if consumer.wrote else None
     served = run.value == result and run.hits == (1,) and told == consumer.wanted
-    return {"served": served, "added": _outside(run) - idle, **_frame(kernel, run)}
+    return {"served": served, "added": (run.counts.outside - idle.counts.outside).instructions, **_frame(kernel, run)}
 
 
 def _frame(kernel: Kernel, run: Run) -> dict[str, object]:

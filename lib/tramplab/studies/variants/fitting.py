@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import pandas as pd
@@ -20,6 +19,7 @@ from ...trampolines.fitting import FittingSlowPath
 from ...trampolines.plain import Ops
 from ..every_release import every_release
 from ..once import once
+from . import observer
 
 NAME = "fitting"
 TITLE = "The smallest trampoline that serves all callbacks of a function"
@@ -29,9 +29,8 @@ UNITS = {"total": "insns", "usual": "insns"}
 NEEDS = {"live": ("live", "args"), "args": ("own-args", "args"), "all": ("own-regs", "regs")}
 #: Who joins the observer and leaves again, last one first.
 JOINING = ("live", "args", "all")
-#: What the guest's observer writes down (struct lab_observation in guest/consumers/callbacks.c), and from which need on an ops
-#: is promised it. Of the arguments, `live` is promised those that the function has.
-_FIELDS = ("ip", "parent_ip", "op", "fregs_ip", "fregs_sp", "full_regs", *(f"arg{n}" for n in range(8)))
+#: From which need on an ops is promised what the observer writes down. Of the arguments, `live` is promised those that the
+#: function has.
 _PROMISED = {"ip": "live", "parent_ip": "live", "op": "live", "fregs_ip": "args", "fregs_sp": "args", "full_regs": "all"}
 
 
@@ -55,18 +54,18 @@ def _played(isa: str, release: str) -> list[dict[str, Any]]:
     """Every observer's steps."""
     if not releases.features(ISAS[isa], release, {})["args"]:
         return []
-    return [{"observer": observer, **row} for observer in NEEDS for row in _play(isa, release, observer)]
+    return [{"observer": need, **row} for need in NEEDS for row in _play(isa, release, need)]
 
 
-def _play(isa: str, release: str, observer: str) -> list[dict[str, Any]]:
+def _play(isa: str, release: str, need: str) -> list[dict[str, Any]]:
     fitted, usual = _Played(isa, release, True), _Played(isa, release, False)
     out: list[dict[str, Any]] = []
-    first: tuple[int, ...] = ()
-    for step, ops in enumerate(_states(observer), 1):
+    first: observer.Saw = {}
+    for step, ops in enumerate(_states(need), 1):
         here, there = fitted.reach(ops), usual.reach(ops)
         first = first or here["saw"]
-        differs = [f for f, a, b in zip(_FIELDS, first, here["saw"], strict=True) if a != b]
-        promised = [f for f in differs if _is_promised(f, observer)]
+        differs = observer.differing(first, here["saw"])
+        promised = [f for f in differs if _is_promised(f, need)]
         row = {"step": step, "ops": " ".join(ops), "hypothetical": True, "saves": here["saves"], "total": here["total"]}
         row |= {"usual": there.get("total"), "writes": here["writes"], "usual_writes": there.get("writes")}
         row |= {"seen": here["seen"], "right": here["right"], "differs": " ".join(differs), "promised": " ".join(promised)}
@@ -74,17 +73,17 @@ def _play(isa: str, release: str, observer: str) -> list[dict[str, Any]]:
     return out
 
 
-def _states(observer: str) -> list[tuple[str, ...]]:
-    """What is attached, step by step: up to all, and down again."""
-    up = [(observer, *JOINING[:n]) for n in range(len(JOINING) + 1)]
+def _states(need: str) -> list[tuple[str, ...]]:
+    """What is attached, step by step: the observer with its need, up to all, and down again."""
+    up = [(need, *JOINING[:n]) for n in range(len(JOINING) + 1)]
     return [*up, *up[-2::-1]]
 
 
-def _is_promised(field: str, observer: str) -> bool:
+def _is_promised(field: str, need: str) -> bool:
     """Was an ops with such a need promised this?"""
     order = list(NEEDS)
     live = "live" if field in {f"arg{n}" for n in range(len(ARGUMENTS))} else "args"
-    return order.index(_PROMISED.get(field, live)) <= order.index(observer)
+    return order.index(_PROMISED.get(field, live)) <= order.index(need)
 
 
 class _Played:
@@ -105,7 +104,7 @@ class _Played:
         while len(self._attached) > len(ops):
             writes += self._apply(self.kernel.slowpath.unregister(self._attached.pop()[1]))
         for need in ops[len(self._attached) :]:
-            callback = "lab_callback" if self._attached else "lab_observe"
+            callback = "lab_callback" if self._attached else observer.CALLBACK
             request = Ops(save=NEEDS[need][not self._fitting], callback=callback, filter=(FUNCTION,))
             try:
                 registered, steps = self.kernel.slowpath.register(request)
@@ -119,20 +118,18 @@ class _Played:
     def _apply(self, steps: list[Any]) -> int:
         """Carry out a plan; how often it writes the site."""
         self.kernel.apply(steps)
-        return sum(isinstance(step, Write) and self._site.ip <= step.address < self._site.body for step in steps)
+        return sum(isinstance(step, Write) and self._site.holds(step.address) for step in steps)
 
     def _call(self) -> dict[str, Any]:
         """One call: what the observer saw, how often it and the others ran, and what it took."""
-        machine, slowpath = self.kernel.machine, self.kernel.slowpath
-        counter, where = self.kernel.image.address("lab_observed_count"), self.kernel.image.address("lab_observed")
-        machine.write_u64(counter, 0)
-        run = self.kernel.call(FUNCTION, *ARGUMENTS)
+        slowpath = self.kernel.slowpath
+        run, seen, saw = observer.call(self.kernel, FUNCTION, *ARGUMENTS)
         others = [run.hits[slowpath.ops.index(ops)] for _, ops in self._attached[1:]]
         return {
             "saves": slowpath.fitted(FUNCTION).replace("own-", "") if isinstance(slowpath, FittingSlowPath) else "",
             "total": run.counts.total.instructions,
-            "saw": struct.unpack(f"<{len(_FIELDS)}Q", machine.read(where, 8 * len(_FIELDS))),
-            "seen": machine.read_u64(counter),
+            "saw": saw,
+            "seen": seen,
             "right": run.value == self._result and others == [1] * len(others),
         }
 

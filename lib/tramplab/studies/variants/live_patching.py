@@ -105,7 +105,7 @@ def _row(kernel: Kernel, save: str, callback: str, saved: str) -> dict[str, obje
         "callers": replayed.callers,
         "written": run.frame.written,
         **by,
-        "added": sum(by.values()) - sum(idle.by_component[c].instructions for c in OUTSIDE),
+        "added": (run.counts.outside - idle.outside).instructions,
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import struct
 from typing import Any
 
 import pandas as pd
@@ -19,16 +18,16 @@ from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
 from ...publish.said import isa_name
 from ...trampolines.plain import Ops
 from ..once import once
+from . import observer
 from .attached import NEEDS, REQUESTS
 
 NAME = "observing"
-FUNCTION = "three_args"
+FUNCTION, ARGUMENTS = "three_args", (11, 22, 33)
 STEPS, MOST, SEED = 40, 4, 2021
 #: What comes and goes beside the observer -> its letter in attached.REQUESTS.
 OTHERS = {"plain": "a", "guarded": "g", "regs": "r", "direct": "d"}
-#: What the guest's observer writes down of a call (struct lab_observation in guest/consumers/callbacks.c).
-_FIELDS = ("ip", "parent_ip", "op", "fregs_ip", "fregs_sp", "full_regs", *(f"arg{n}" for n in range(8)))
-_WITHOUT_REGISTERS = _FIELDS[:3]
+#: What a callback sees that is handed no registers.
+_WITHOUT_REGISTERS = observer.FIELDS[:3]
 #: What only an ops that wants all registers was promised; whether a plain one is given it is left to the kernel.
 _NOT_PROMISED = {"plain": {"full_regs"}, "regs": set()}
 
@@ -40,25 +39,25 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, observer ("plain", or "regs" for one that wants all registers), switch (its number), change
     ("+regs", "-direct"), attached (what is there then, the observer aside), seen (how often the observer ran in one call),
     right (is the result the unhooked call's?), differs (what it saw otherwise than before the first switch, names of
-    _FIELDS with blanks between; only what it may read: without WITH_ARGS a plain callback is handed no registers), promised
+    observer.FIELDS with blanks between; only what it may read: without WITH_ARGS a plain callback is handed no registers), promised
     (those of them that the observer was promised: a plain one is not promised that ftrace_get_regs() gives it anything).
     """
     out = []
-    for isa, release, observer in itertools.product(ISAS, releases.shown(), ("plain", "regs")):
+    for isa, release, kind in itertools.product(ISAS, releases.shown(), ("plain", "regs")):
         features = releases.features(ISAS[isa], release, {})
-        if observer == "plain" or features["regs"]:
-            readable = _FIELDS if features["args"] or observer == "regs" else _WITHOUT_REGISTERS
-            head = {"isa": isa, "release": release, "observer": observer}
-            out += [{**head, **row} for row in _watch(isa, release, observer, readable)]
+        if kind == "plain" or features["regs"]:
+            readable = observer.FIELDS if features["args"] or kind == "regs" else _WITHOUT_REGISTERS
+            head = {"isa": isa, "release": release, "observer": kind}
+            out += [{**head, **row} for row in _watch(isa, release, kind, readable)]
     return pd.DataFrame(out)
 
 
-def _watch(isa: str, release: str, observer: str, readable: tuple[str, ...]) -> list[dict[str, object]]:
+def _watch(isa: str, release: str, kind: str, readable: tuple[str, ...]) -> list[dict[str, object]]:
     kernel, chance = Kernel(isa, release, meter=COUNT), random.Random(SEED)
     function = kernel.function(FUNCTION)
-    result = kernel.call(function, 11, 22, 33).value
-    kernel.attach(function, Ops(callback="lab_observe", save="regs" if observer == "regs" else "args"))
-    first, _, _ = _call(kernel)
+    result = kernel.call(function, *ARGUMENTS).value
+    kernel.attach(function, Ops(callback=observer.CALLBACK, save="regs" if kind == "regs" else "args"))
+    _, _, first = observer.call(kernel, FUNCTION, *ARGUMENTS)
     names = [name for name, letter in OTHERS.items() if letter not in NEEDS or kernel.features[NEEDS[letter]]]
     attached: list[tuple[str, Registered]] = []
     out = []
@@ -74,22 +73,13 @@ def _watch(isa: str, release: str, observer: str, readable: tuple[str, ...]) -> 
             (ops,) = kernel.attach(function, REQUESTS[OTHERS[name]]())
             attached.append((name, ops))
             change = f"+{name}"
-        seen, times, value = _call(kernel)
-        differs = [f for f, a, b in zip(_FIELDS, first, seen, strict=True) if a != b and f in readable]
+        run, times, saw = observer.call(kernel, FUNCTION, *ARGUMENTS)
+        differs = [f for f in observer.differing(first, saw) if f in readable]
         now = " ".join(name for name, _ in attached)
-        row = {"switch": n + 1, "change": change, "attached": now, "seen": times, "right": value == result}
-        promised = [f for f in differs if f not in _NOT_PROMISED[observer]]
+        row = {"switch": n + 1, "change": change, "attached": now, "seen": times, "right": run.value == result}
+        promised = [f for f in differs if f not in _NOT_PROMISED[kind]]
         out.append({**row, "differs": " ".join(differs), "promised": " ".join(promised)})
     return out
-
-
-def _call(kernel: Kernel) -> tuple[tuple[int, ...], int, int]:
-    """One call: what the observer saw, how often it ran, and the result."""
-    machine, image = kernel.machine, kernel.image
-    counter, where = image.address("lab_observed_count"), image.address("lab_observed")
-    machine.write_u64(counter, 0)
-    value = kernel.call(FUNCTION, 11, 22, 33).value
-    return struct.unpack(f"<{len(_FIELDS)}Q", machine.read(where, 8 * len(_FIELDS))), machine.read_u64(counter), value
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, Any]:

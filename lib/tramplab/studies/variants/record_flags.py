@@ -13,7 +13,7 @@ from ...ftrace import releases
 from ...ftrace.ops import Registered
 from ...ftrace.records import BITS, Record
 from ...ftrace.site import Site
-from ...ftrace.steps import Step, Write
+from ...ftrace.steps import Write
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
@@ -63,7 +63,8 @@ def _changes(kernel: Kernel) -> Iterator[tuple[str, bool, bool]]:
         else:
             ops, steps = slowpath.register(choosing.drawn(kernel, chance, any(o.is_direct for o in there))[0])
             there.append(ops)
-        written = {f for f in ops.functions if _writes(steps, slowpath.records[f].site)}
+        to = [step.address for step in steps if isinstance(step, Write)]
+        written = {f for f in ops.functions if any(map(slowpath.records[f].site.holds, to))}
         kernel.apply(steps)
         for f in ops.functions:
             record, (flags, held) = slowpath.records[f], before[f]
@@ -88,10 +89,6 @@ def differing(before: int, after: int, bits: int) -> str:
         return "count"
     wanted = {name: has(after, name) and (shared or count == 1) for name, shared in TWINS.items()}
     return " ".join(name for name, want in wanted.items() if want != has(before, f"{name}_EN"))
-
-
-def _writes(steps: list[Step], site: Site) -> bool:
-    return any(isinstance(step, Write) and site.ip <= step.address < site.body for step in steps)
 
 
 def _full(site: Site, bits: int) -> int:

@@ -105,10 +105,9 @@ class _Watched(Hooked):
     def _apply(self, steps: list[Step]) -> None:
         self.writes = []
         site = self.function.site
-        start = site.entry if site.literal is None else site.literal
         for step in steps:
             self.kernel.apply([step])
-            if isinstance(step, Write) and start <= step.address < site.body:
+            if isinstance(step, Write) and (site.holds(step.address) or step.address == site.literal):
                 self.writes.append({"write": self._name(step), **self.state()})
 
     def _name(self, write: Write) -> str:
