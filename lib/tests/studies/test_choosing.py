@@ -6,7 +6,7 @@ from support.accounting_model import Facts
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
-from tramplab.studies.variants import choosing, dead_registers, dropped_saves, observing
+from tramplab.studies.variants import choosing, dead_registers, dropped_saves, observer, observing
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +91,10 @@ def test_walks_are_the_same_every_time():
 
 
 def test_every_kind_of_switch_happens(observed):
-    for (isa, release, observer), part in observed.groupby(["isa", "release", "observer"]):
+    for (isa, release, kind), part in observed.groupby(["isa", "release", "observer"]):
         had = Facts(isa, release)
         names = {"plain", "guarded"} | ({"regs"} if had.regs else set()) | ({"direct"} if had.direct else set())
-        assert set(part["change"]) == {sign + name for sign in "+-" for name in names}, (isa, release, observer)
+        assert set(part["change"]) == {sign + name for sign in "+-" for name in names}, (isa, release, kind)
         assert part["attached"].str.split().str.len().max() == observing.MOST
 
 
@@ -137,9 +137,8 @@ def test_the_observer_sees_the_call():
     for isa in ISAS:
         kernel = Kernel(isa)
         function = kernel.function(observing.FUNCTION)
-        kernel.attach(function, Ops(callback="lab_observe"))
-        seen, times, _ = observing._call(kernel)
-        words = dict(zip(observing._FIELDS, seen, strict=True))
+        kernel.attach(function, Ops(callback=observer.CALLBACK))
+        _, times, words = observer.call(kernel, observing.FUNCTION, 11, 22, 33)
         assert times == 1 and [words[f"arg{n}"] for n in range(3)] == [11, 22, 33]
         assert function.address <= words["ip"] < function.site.body and words["parent_ip"] == kernel.machine.return_to
 

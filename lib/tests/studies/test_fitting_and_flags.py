@@ -6,7 +6,7 @@ from tramplab.ftrace import releases
 from tramplab.ftrace.records import BITS, MODIFY_CALL, Record
 from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
-from tramplab.studies.variants import fitting, record_flags
+from tramplab.studies.variants import fitting, observer, record_flags
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +31,9 @@ def test_every_observer_sees_others_come_and_go(fitted):
 
 
 def test_what_an_ops_was_promised_by_its_need():
-    order = {need: {f for f in fitting._FIELDS if fitting._is_promised(f, need)} for need in fitting.NEEDS}
+    order = {need: {f for f in observer.FIELDS if fitting._is_promised(f, need)} for need in fitting.NEEDS}
     assert order["live"] == {"ip", "parent_ip", "op", "arg0", "arg1", "arg2"}
-    assert order["args"] == set(fitting._FIELDS) - {"full_regs"} and order["all"] == set(fitting._FIELDS)
+    assert order["args"] == set(observer.FIELDS) - {"full_regs"} and order["all"] == set(observer.FIELDS)
 
 
 def test_a_smaller_set_lets_an_observer_read_rubbish_that_it_was_not_promised(fitted):
