@@ -37,9 +37,10 @@ def write_notebooks(app, exception):
     for docname in sorted(app.env.found_docs):
         if executed(app, docname).is_file():
             notebook = published(nbformat.read(executed(app, docname), as_version=4), introduction(app, docname))
+            numbers = glued(executed(app, docname))
             for cell in notebook.cells:
                 if cell.cell_type == "markdown":
-                    cell.source = readable(cell.source, glued(executed(app, docname)))
+                    cell.source = readable(cell.source, numbers)
             nbformat.validate(notebook)
             nbformat.write(notebook, Path(app.outdir) / f"{docname}.ipynb")
 

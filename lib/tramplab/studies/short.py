@@ -7,11 +7,13 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import pandas as pd
+
 from ..errors import TramplabError
 from ..publish import said
 from ..publish.cite import cite
 from ..publish.figures.cited import limits_of
-from ..publish.figures.figure import find
+from ..publish.figures.figure import Figure, find
 from ..publish.figures.files import FIGURE
 from ..publish.figures.show import Shown
 from ..width import INDENTED_WIDTH
@@ -58,16 +60,22 @@ def sentences(page: str) -> list[Sentence]:
     """What the figures of a page answer now; a figure that is not there, or has no answer, says nothing."""
     found = []
     for figure_id, which in PAGES[page].items():
-        study = with_figure(figure_id)
-        figure = find(study, figure_id) if study else None
-        if study is None or figure is None or figure.answer is None:
-            continue
-        frame = figure.rows(study.rows())
-        limits = limits_of(figure, frame)
-        said_there = cite.sentences(figure.answer(frame))
-        some = [said_there[n] for n in which if -len(said_there) <= n < len(said_there)]
-        found += [Sentence(text, figure_id, figure.question, limits) for text in some if text]
+        figure, frame, said_there = _answer(figure_id)
+        if figure:
+            limits = limits_of(figure, frame)
+            some = [said_there[n] for n in which if -len(said_there) <= n < len(said_there)]
+            found += [Sentence(text, figure_id, figure.question, limits) for text in some if text]
     return found
+
+
+def _answer(figure_id: str) -> tuple[Figure | None, pd.DataFrame, list[str]]:
+    """A figure, its rows and the sentences that it answers now; no figure where there is none, or it has no answer."""
+    study = with_figure(figure_id)
+    figure = find(study, figure_id) if study else None
+    if study is None or figure is None or figure.answer is None:
+        return None, pd.DataFrame(), []
+    frame = figure.rows(study.rows())
+    return figure, frame, cite.sentences(figure.answer(frame))
 
 
 def in_short(page: str) -> Shown:
@@ -114,9 +122,8 @@ def answered(figure_ids: Iterable[str]) -> dict[str, str]:
     """The first sentence that each of these figures answers now, by its id; raises TramplabError for one without an answer."""
     found = {}
     for figure_id in figure_ids:
-        study = with_figure(figure_id)
-        figure = find(study, figure_id) if study else None
-        if study is None or figure is None or figure.answer is None:
+        figure, _, sentences = _answer(figure_id)
+        if figure is None:
             raise TramplabError(f"no figure {figure_id} answers its question; give it answer=.")
-        found[figure_id] = cite.sentences(figure.answer(figure.rows(study.rows())))[0]
+        found[figure_id] = sentences[0]
     return found

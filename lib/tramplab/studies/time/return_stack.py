@@ -12,8 +12,9 @@ from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, marked
+from ...publish.said import HYPOTHETICAL
 from ...trampolines import shapes
+from ..hypothetical import named
 from ..once import once
 
 NAME = "return_stack"
@@ -68,20 +69,28 @@ def _row(isa: str, release: str, hook: str, run: Run) -> dict[str, object]:
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """Per ISA and hook, mispredictions in the call and above it, a column per release: "0+0"."""
     both = frame["own"].astype(str) + "+" + frame["outer"].astype(str)
-    names = [marked(hook, unreal) for hook, unreal in zip(frame["hook"], frame["hypothetical"], strict=True)]
-    data = frame.assign(both=both, hook=names)
+    data = named(frame.assign(both=both))
     wide = data.pivot_table(index=["isa", "hook"], columns="release", values="both", aggfunc="first", sort=False)
     return wide[list(releases.shown())].reset_index().fillna("-").rename_axis(columns=None)
 
 
 def wrong(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of hooks that mispredict a return in any release; further callbacks are left out where they change nothing."""
-    missed = frame[(frame["own"] > 0) | (frame["outer"] > 0)]
-    shown = frame[_key(frame).isin(set(_key(missed)))]
+    shown = frame[_key(frame).isin(set(_key(missed(frame))))]
     found = {key: tuple(part["own"]) + tuple(part["outer"]) for key, part in shown.groupby(_key(shown))}
     same = [" x" in hook and found.get(f"{isa} {hook.partition(' x')[0]}") == found[f"{isa} {hook}"]
             for isa, hook in zip(shown["isa"], shown["hook"], strict=True)]  # fmt: skip
     return shown[[not s for s in same]]
+
+
+def missed(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with a mispredicted return, in the call or above it."""
+    return frame[(frame["own"] > 0) | (frame["outer"] > 0)]
+
+
+def hooked(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of what can be attached: not the unhooked call, and not the two trampolines that differ in the way out alone."""
+    return frame[~frame["hook"].isin([*SHAPES, "none"])]
 
 
 def _key(frame: pd.DataFrame) -> pd.Series:
@@ -95,15 +104,15 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def answer(frame: pd.DataFrame) -> str:
     """How many calls have such a return, of which hooks, and that all others have none."""
-    real = frame[~frame["hook"].isin([*SHAPES, "none"])]
-    missed = real[(real["own"] > 0) | (real["outer"] > 0)]
-    hooks = ", ".join(dict.fromkeys(hook.partition(" ")[0] for hook in missed["hook"]))
+    real = hooked(frame)
+    wrong_ones = missed(real)
+    hooks = ", ".join(dict.fromkeys(hook.partition(" ")[0] for hook in wrong_ones["hook"]))
     shapes = frame[frame["hook"].isin(SHAPES)]
     ways = [name for name in SHAPES if shapes.loc[shapes["hook"] == name, ["own", "outer"]].to_numpy().any()]
     alone = f" Of two trampolines that differ in nothing but the way out, one mispredicts: {ways[0]}." if len(ways) == 1 else ""
     return (
-        f"All but {hooks or 'none'}, and those not in every release: in {len(missed)} of {len(real)} hooked calls returns are "
-        f"mispredicted, in the other {len(real) - len(missed)} none.{alone}"
+        f"All but {hooks or 'none'}, and those not in every release: in {len(wrong_ones)} of {len(real)} hooked calls returns are "
+        f"mispredicted, in the other {len(real) - len(wrong_ones)} none.{alone}"
     )
 
 
@@ -111,11 +120,10 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: how many hooked calls there are, and in how many a return is mispredicted; the shared direct call
     ("shared") and the fexit program ("fexit") of x86-64 in the last release shown that shifts the stack ("shared-old-own"),
     and in the next one ("shared-new-own"); and the fexit program elsewhere ("arm64-fexit-own")."""
-    real = frame[~frame["hook"].isin([*SHAPES, "none"])]
-    wrong = real[(real["own"] > 0) | (real["outer"] > 0)]
+    real = hooked(frame)
     out: dict[str, object] = {
         "calls": len(real),
-        "wrong": len(wrong),
+        "wrong": len(missed(real)),
         "callers": CALLERS,
         "newest": releases.LATEST,
     }

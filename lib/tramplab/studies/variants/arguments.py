@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import pandas as pd
@@ -17,6 +16,7 @@ from ...lab.measure import FUNCTIONS
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL, isa_name, marked
+from ..growth import step
 from ..hypothetical import flagged, named
 from ..once import once
 
@@ -81,10 +81,9 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     out: dict[str, object] = {}
     for (isa, hook), line in frame.groupby(["isa", "hook"], sort=False):
         moved = line.set_index("args")["bytes_moved"]
-        steps = {int(b - a) for a, b in itertools.pairwise(moved)}
         for args in (moved.index[0], moved.index[-1]):
             out[f"{isa}-{hook}-{args}"] = int(moved[args])
-        out[f"{isa}-{hook}-step"] = steps.pop() if len(steps) == 1 else "-"
+        out[f"{isa}-{hook}-step"] = step(dict(moved.items()))
         out[f"{isa}-{hook}-added"] = int(line.set_index("args")["instructions"][2])
     flat = frame.groupby(["isa", "hook"])["instructions"].nunique() == 1
     out["lines"], out["flat"] = len(flat), int(flat.sum())

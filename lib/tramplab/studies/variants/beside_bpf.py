@@ -13,6 +13,7 @@ from ...lab.run import Run
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name
+from ...publish.table import pivot
 from ...trampolines.bpf import Bpf
 from ...trampolines.direct import Direct
 from ...trampolines.plain import Ops
@@ -111,11 +112,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Per ISA and what stands beside: instructions added in each release where both run, else the error that the second gets."""
     out = outcomes(frame)
     words = out["added"].astype(str).where(out["outcome"] == BOTH, out["outcome"].replace(NONE, " -").map(_error))
-    wide = out.assign(said=words).pivot(index=["isa", "beside"], columns="release", values="said")
-    lines = pd.MultiIndex.from_frame(out[["isa", "beside"]].drop_duplicates())
-    wide = wide.reindex(index=lines, columns=list(dict.fromkeys(out["release"]))).reset_index()
-    wide.columns.name = None
-    return wide
+    return pivot("said", "release", ("isa", "beside"), total=False)(out.assign(said=words))
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:

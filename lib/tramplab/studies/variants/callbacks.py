@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pandas as pd
 
 from ...emulate.machine import COUNT
@@ -15,6 +13,7 @@ from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name
 from ...trampolines.plain import Ops
+from ..growth import step
 from ..once import once
 
 NAME = "callbacks"
@@ -96,8 +95,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 def slope(frame: pd.DataFrame, isa: str, release: str, regs: str = "none") -> int | str:
     """Instructions that each callback adds, from the second to the third on; "-" if they do not all add the same."""
     line = table(frame).set_index(["isa", "release", "regs"]).loc[(isa, release, regs)]
-    slopes = {(line[str(b)] - line[str(a)]) / (b - a) for a, b in itertools.pairwise(COUNTS[1:])}
-    return int(slopes.pop()) if len(slopes) == 1 else "-"
+    return step({n: line[str(n)] for n in COUNTS[1:]})
 
 
 def answer(frame: pd.DataFrame) -> str:

@@ -18,6 +18,7 @@ from ...publish.figures.chart import stacked_bars, steps
 from ...publish.figures.figure import Figure
 from ...publish.table import pivot
 from ..every_release import every_release
+from ..hypothetical import named
 from ..once import once
 
 NAME = "single_callback"
@@ -72,12 +73,8 @@ def added(frame: pd.DataFrame, value: str = "instructions") -> pd.DataFrame:
 
     Releases that never had the hook are empty.
     """
-    long = costs(frame)
-    keys = list(dict.fromkeys(zip(long["isa"], long["hook"], strict=True)))
-    wide = long.pivot(index=["isa", "hook"], columns="release", values=value)
-    table = wide.reindex(index=keys, columns=list(releases.shown())).reset_index()
-    table.columns.name = None
-    return table
+    table = pivot(value, "release", ("isa", "hook"), total=False)(costs(frame))
+    return table[["isa", "hook", *releases.shown()]]
 
 
 def newest(frame: pd.DataFrame) -> pd.DataFrame:
@@ -196,8 +193,7 @@ def changes(frame: pd.DataFrame) -> str:
 
 def _released(frame: pd.DataFrame) -> pd.DataFrame:
     """The table of by_release(): a line per hook, a column per release."""
-    named = frame.assign(hook=[said.marked(*pair) for pair in zip(frame["hook"], frame["hypothetical"], strict=True)])
-    table = pivot("instructions", "release", ("isa", "hook"), total=False)(named)
+    table = pivot("instructions", "release", ("isa", "hook"), total=False)(named(frame))
     return table[["isa", "hook", *releases.shown()]]
 
 

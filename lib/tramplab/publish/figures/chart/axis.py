@@ -11,6 +11,9 @@ import pandas as pd
 from .text import number, width
 from .theme import CHARACTER
 
+#: Labels of an axis: the number itself; its own format may round.
+PLAIN = "format(datum.value, '.12~r')"
+
 
 @dataclass(frozen=True)
 class Axis:

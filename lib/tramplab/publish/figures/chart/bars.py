@@ -8,8 +8,9 @@ import pandas as pd
 from . import panels
 from .drawing import Drawing
 from .panels import Names
+from .series import legend
 from .text import number, width
-from .theme import CHARACTER, colour
+from .theme import colour
 
 ROW = 18  # pixels: one bar with its gap
 LEAST = 90  # pixels: the narrowest panel worth reading
@@ -52,12 +53,12 @@ def _layout(data: pd.DataFrame, parts: list[str], name: str, shared: bool, whole
     once, each = (labels_width, total_width) if labels_once else (0, labels_width + total_width)
     columns = panels.abreast(whole - once, len(bars), LEAST + each, columns)
     free = whole - once - each * columns - panels.GAP * (columns - 1)
-    legend_columns = max(1, int(whole // (max(map(len, parts)) * CHARACTER + 24)))
+    above = legend(parts, whole)
     charts = []
     for position, panel in enumerate(bars):
         axis_title = name if columns > 1 or position == len(bars) - 1 else None
         side = alt.Axis(**panels.side(position % columns == 0 or not labels_once, labels_width))
-        one = _panel(panel, bars[panel], parts, name, axis_title, side, min(len(parts), legend_columns))
+        one = _panel(panel, bars[panel], parts, name, axis_title, side, above)
         ends = totals[totals["panel"] == panel]
         records = [
             {"bar": bar, "total": total, "label": number(total)}
@@ -77,7 +78,7 @@ def _panel(
     name: str,
     axis_title: str | None,
     side: alt.Axis,
-    legend_columns: int,
+    above: alt.Legend,
 ) -> alt.Chart:
     """Bars of one panel."""
     chart = alt.Chart().mark_bar(height=ROW - 5, **panels.mark("bar", name, "panel", "bar", "part"))
@@ -90,7 +91,7 @@ def _panel(
             "part:N",
             title=None,
             scale=alt.Scale(domain=parts, range=[colour(part, parts) for part in parts]),
-            legend=alt.Legend(orient="top", columns=legend_columns),
+            legend=above,
         ),
         tooltip=[
             alt.Tooltip("bar:N", title=panel),

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
-from ....errors import TramplabError
 from . import panels
-from .axis import Axis
+from .axis import PLAIN, Axis
 from .drawing import Drawing
 from .panels import Names
+from .series import legend, require_bands, require_ends, style, told_apart
 from .text import fit, widest
-from .theme import CHARACTER, LINE, SERIES
+from .theme import LINE
 
 ROW = 18  # pixels: one line
 LABEL = 28  # characters of a name in one line, where its words allow
@@ -19,7 +19,6 @@ LEAST = 110  # pixels: the narrowest panel worth reading
 FIRST, LATER = 110, 36  # square pixels of a mark: of the first series larger, so that it is seen behind one of the same number
 EDGE = 8  # pixels between the outermost mark and the end of the axis
 ROOM = 0.02  # of an axis, beyond its ends
-PLAIN = "format(datum.value, '.12~r')"  # labels of the axis: the number itself
 
 
 def dumbbell(
@@ -32,8 +31,7 @@ def dumbbell(
     stand side by side, one on a phone. Raises TramplabError for more series than can be told apart, for numbers that a
     logarithmic axis cannot show, and for a band with one end only, or that does not hold its value.
     """
-    if bool(low) != bool(high):
-        raise TramplabError("a band has two ends: name both low and high, or neither.")
+    require_ends(low, high)
 
     def draw(frame: pd.DataFrame) -> Drawing:
         data = panels.tidy(frame, value, name=name, series=series, panel=facet)
@@ -41,14 +39,8 @@ def dumbbell(
         for end, column in {"low": low, "high": high}.items():
             ends = pd.Series(panels.numbers(frame, column, missing=True) if column else data["value"].tolist())
             data[end] = ends.where(ends.notna(), data["value"])
-        if (data[["value", "low", "high"]] <= 0).any(axis=None):
-            raise TramplabError("a logarithmic axis shows no 0; filter the rows.")
-        outside = data[(data["low"] > data["value"]) | (data["value"] > data["high"])]
-        if len(outside):
-            raise TramplabError(f"the band of {outside['name'].iloc[0]} does not hold its {value}; look at the rows.")
-        names = panels.order(data["series"])
-        if len(names) > len(SERIES):
-            raise TramplabError(f"{len(names)} series cannot be told apart; show at most {len(SERIES)} in one chart.")
+        require_bands(data, value)
+        names = told_apart(data)
         title = panels.title(frame, value)
         return panels.drawing(
             data, "dumbbell", lambda whole, narrow: _layout(data, names, title, whole, 1 if narrow else columns)
@@ -65,8 +57,7 @@ def _layout(data: pd.DataFrame, series: list[str], title: str, whole: int, colum
     once, each = (labels_width, 0.0) if labels_once else (0.0, labels_width)
     columns = panels.abreast(whole - once, len(lines), LEAST + each, columns)
     plot = int((whole - once - panels.GAP * (columns - 1)) / columns - each) - 2
-    legend_columns = max(1, int(whole // (max(map(len, series)) * CHARACTER + 24)))
-    legend = alt.Legend(orient="top", columns=min(len(series), legend_columns), symbolOpacity=1)
+    above = legend(series, whole, symbolOpacity=1)
     charts = []
     for position, panel in enumerate(lines):
         here = data[data["panel"] == panel]
@@ -79,7 +70,7 @@ def _layout(data: pd.DataFrame, series: list[str], title: str, whole: int, colum
             axis=panels.named(labels, True, domain=True, **named),
         )
         last = columns > 1 or position == len(lines) - 1
-        parts = _marks(panel, here, series, title, title if last else None, y, plot, legend)
+        parts = _marks(panel, here, series, title, title if last else None, y, plot, above)
         height = max(ROW, LINE * max(len(labels[name]) for name in lines[panel]) + 6)
         size = {"width": plot, "height": height * len(lines[panel])}
         charts.append(panels.layers(*parts, title=panel, **size))
@@ -94,7 +85,7 @@ def _marks(
     axis_title: str | None,
     y: alt.Y,
     plot: int,
-    legend: alt.Legend,
+    above: alt.Legend,
 ) -> list[alt.Chart]:
     """What joins the marks of each line of a panel, the bands, and a mark for every row."""
     found = Axis.of(pd.concat([here["low"], here["high"]]), log=True)
@@ -105,10 +96,8 @@ def _marks(
     count = len(values) if isinstance(values, list) else alt.Undefined  # without it every other one is left out
     shown = alt.Axis(values=values, tickCount=count, grid=True, labelExpr=PLAIN)
     x = alt.X("value:Q", scale=scale, title=axis_title, axis=shown)
-    colours = alt.Scale(domain=series, range=[SERIES[i][0] for i in range(len(series))])
-    shapes = alt.Scale(domain=series, range=[SERIES[i][2] for i in range(len(series))])
     first = alt.FieldEqualPredicate(field="series", equal=series[0])
-    colour = alt.Color("series:N", scale=colours, legend=legend, title=None)
+    colour = alt.Color("series:N", scale=style(series, 0), legend=above, title=None)
     spans = here.groupby("name", sort=False)["value"].agg(["min", "max"])
     joined = [{"name": line, "from": float(a), "to": float(b)} for line, a, b in spans.itertuples() if a < b]
     joins = panels.decoration(joined or [{"name": here["name"].iloc[0], "from": float(axis.low), "to": float(axis.low)}])
@@ -132,7 +121,7 @@ def _marks(
             x=x,
             y=y,
             color=colour,
-            shape=alt.Shape("series:N", scale=shapes, legend=legend, title=None),
+            shape=alt.Shape("series:N", scale=style(series, 2), legend=above, title=None),
             size=alt.condition(first, alt.value(FIRST), alt.value(LATER)),
             tooltip=tooltip,
         ),

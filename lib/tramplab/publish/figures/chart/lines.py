@@ -7,17 +7,17 @@ import pandas as pd
 
 from ....errors import TramplabError
 from . import panels
-from .axis import Axis
+from .axis import PLAIN, Axis
 from .drawing import Drawing
 from .panels import Names
+from .series import marks, style, told_apart
 from .text import fit, number, spread, widest, width
-from .theme import LINE, SERIES
+from .theme import LINE
 
 HEIGHT = 170  # pixels of a panel, unless its labels need more
 LEAST = 90  # pixels: the narrowest panel worth reading
 LABEL = 12  # characters of a label in one line, where its words allow
 ROOM = 0.04  # of a value axis, above the largest number
-PLAIN = "format(datum.value, '.12~r')"  # labels of an axis: the number itself; its own format may round
 EDGE = 7  # pixels between the first point and the axis
 LEADER = 14  # pixels between the end of a line and its label
 
@@ -45,9 +45,7 @@ def lines(
         data = panels.tidy(frame, value, series=series, over=over, panel=facet)
         data["value"] = panels.numbers(frame, value)
         data["over"] = panels.numbers(frame, over)
-        names = panels.order(data["series"])
-        if len(names) > len(SERIES):
-            raise TramplabError(f"{len(names)} lines cannot be told apart; show at most {len(SERIES)} in one chart.")
+        names = told_apart(data, "lines")
         for axis, column in (("x", "over"), ("y", "value")):
             if axis in log and (data[column] <= 0).any():
                 raise TramplabError(f"a logarithmic axis shows no 0; filter the rows, or leave {axis} out of log.")
@@ -90,7 +88,8 @@ def _layout(
         labelled = panels.side(position % columns == 0 or not shared, ticks)
         axis = alt.Axis(values=y.ticks(), grid=True, labelExpr=PLAIN, **labelled)
         up = alt.Y("value:Q", scale=y.scale(), title=None, axis=axis)
-        parts = *_marks(names, across, up, titles, panel), *end_labels(here, labels, across, up, y, plot, height)
+        drawn = marks(names, across, up, panel, "point", titles[1], alt.Tooltip("over:Q", title=titles[0]), size=42)
+        parts = *drawn, *end_labels(here, labels, across, up, y, plot, height)
         title = alt.Title(panel, subtitle=titles[1])
         charts.append(panels.layers(*parts, width=plot, height=height, title=title))
     return panels.spec(charts, columns)
@@ -99,32 +98,6 @@ def _layout(
 def label_height(label: list[str]) -> int:
     """Pixels of a label with its distance from the next."""
     return LINE * len(label) + 3
-
-
-def style(names: list[str], part: int) -> alt.Scale:
-    """Colour (0), dash (1) or shape (2) of every line, the same in every panel."""
-    return alt.Scale(domain=names, range=[SERIES[i][part] for i in range(len(names))])
-
-
-def _marks(names: list[str], x: alt.X, y: alt.Y, titles: tuple[str, str], panel: str) -> tuple[alt.Chart, ...]:
-    """The lines of one panel, and a point for every row."""
-    base = (
-        alt.Chart()
-        .transform_filter(panels.only(panel))
-        .encode(x=x, y=y, color=alt.Color("series:N", scale=style(names, 0), legend=None))
-    )
-    dash = alt.StrokeDash("series:N", scale=style(names, 1), legend=None)
-    line = base.mark_line(strokeWidth=1.5, aria=False).encode(strokeDash=dash)
-    said = panels.mark("point", titles[1], "panel", "series", "over")
-    points = base.mark_point(filled=True, opacity=1, size=42, **said).encode(
-        shape=alt.Shape("series:N", scale=style(names, 2), legend=None),
-        tooltip=[
-            alt.Tooltip("series:N", title="line"),
-            alt.Tooltip("over:Q", title=titles[0]),
-            alt.Tooltip("value:Q", title=titles[1]),
-        ],
-    )
-    return line, points
 
 
 def end_labels(

@@ -5,18 +5,16 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
-from ....errors import TramplabError
 from . import panels
-from .axis import Axis
+from .axis import PLAIN, Axis
 from .drawing import Drawing
 from .panels import Names
+from .series import legend, require_bands, require_ends, style, told_apart
 from .text import number, width
-from .theme import CHARACTER, SERIES
 
 LEAST, MOST = 150, 210  # pixels of a panel, which is a square
 EDGE = 8  # pixels between the outermost point and the axis
 ROOM = 0.02  # of an axis, beyond the largest number and below the smallest
-PLAIN = "format(datum.value, '.12~r')"  # labels of an axis: the number itself
 
 
 def scatter(
@@ -36,22 +34,15 @@ def scatter(
     own. Raises TramplabError for more series than can be told apart, for numbers that a logarithmic axis cannot show, and
     for a band with one end only, or that does not hold its value.
     """
-    if bool(low) != bool(high):
-        raise TramplabError("a band has two ends: name both low and high, or neither.")
+    require_ends(low, high)
 
     def draw(frame: pd.DataFrame) -> Drawing:
         data = panels.tidy(frame, value, name=name, series=series, panel=facet)
         columns_of = {"value": value, "against": against, "low": low or value, "high": high or value}
         for key, column in columns_of.items():
             data[key] = panels.numbers(frame, column)
-        if (data[list(columns_of)] <= 0).any(axis=None):
-            raise TramplabError("a logarithmic axis shows no 0; filter the rows.")
-        outside = data[(data["low"] > data["value"]) | (data["value"] > data["high"])]
-        if len(outside):
-            raise TramplabError(f"the band of {outside['name'].iloc[0]} does not hold its {value}; look at the rows.")
-        names = panels.order(data["series"])
-        if len(names) > len(SERIES):
-            raise TramplabError(f"{len(names)} series cannot be told apart; show at most {len(SERIES)} in one chart.")
+        require_bands(data, value, "against")
+        names = told_apart(data)
         titles = panels.title(frame, against), panels.title(frame, value)
         return panels.drawing(
             data, "pair", lambda whole, narrow: _layout(data, names, titles, whole, 1 if narrow else columns)
@@ -67,12 +58,12 @@ def _layout(data: pd.DataFrame, names: list[str], titles: tuple[str, str], whole
     ticks = max(width(number(float(n))) for n in (ends.max(axis=None), ends.min(axis=None))) + 8
     columns = panels.abreast(whole, len(shown), LEAST + ticks, columns)
     plot = min(MOST, int((whole - panels.GAP * (columns - 1)) / columns - ticks) - 2)
-    legend_columns = max(1, int(whole // (max(map(len, names)) * CHARACTER + 24)))
+    above = legend(names, whole, symbolOpacity=1)
     charts = []
     for panel in shown:
         here = data[data["panel"] == panel]
         axis = _axis(here)
-        parts = _diagonal(axis), *_marks(panel, names, titles, axis, ticks, legend_columns)
+        parts = _diagonal(axis), *_marks(panel, names, titles, axis, ticks, above)
         title = alt.Title(panel, subtitle=titles[1])
         charts.append(panels.layers(*parts, width=plot, height=plot, title=title))
     return panels.spec(charts, columns)
@@ -93,7 +84,7 @@ def _diagonal(axis: Axis) -> alt.Chart:
 
 
 def _marks(
-    panel: str, names: list[str], titles: tuple[str, str], axis: Axis, ticks: float, legend_columns: int
+    panel: str, names: list[str], titles: tuple[str, str], axis: Axis, ticks: float, above: alt.Legend
 ) -> list[alt.Chart]:
     """The bands of one panel, and a point for every row."""
     scale = axis.scale(padding=EDGE)
@@ -102,11 +93,8 @@ def _marks(
     x = alt.X("against:Q", scale=scale, title=titles[0], axis=alt.Axis(values=values, grid=True, labelExpr=PLAIN))
     side = alt.Axis(values=values, grid=True, labelExpr=PLAIN, **panels.side(True, ticks))
     y = alt.Y("value:Q", scale=scale, title=None, axis=side)
-    colours = alt.Scale(domain=names, range=[SERIES[i][0] for i in range(len(names))])
-    shapes = alt.Scale(domain=names, range=[SERIES[i][2] for i in range(len(names))])
-    legend = alt.Legend(orient="top", columns=min(len(names), legend_columns), symbolOpacity=1)
     base = alt.Chart().transform_filter(panels.only(panel)).encode(x=x)
-    colour = alt.Color("series:N", scale=colours, legend=legend, title=None)
+    colour = alt.Color("series:N", scale=style(names, 0), legend=above, title=None)
     bands = base.mark_rule(strokeWidth=1.5, opacity=0.55, aria=False)
     said = panels.mark("pair", titles[1], "panel", "series", "name", "against")
     points = base.mark_point(filled=True, opacity=1, size=38, **said)
@@ -115,7 +103,7 @@ def _marks(
         points.encode(
             y=y,
             color=colour,
-            shape=alt.Shape("series:N", scale=shapes, legend=legend, title=None),
+            shape=alt.Shape("series:N", scale=style(names, 2), legend=above, title=None),
             tooltip=[
                 alt.Tooltip("name:N", title=panel),
                 alt.Tooltip("series:N", title="series"),

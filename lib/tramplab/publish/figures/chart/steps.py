@@ -7,14 +7,14 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
-from ....errors import TramplabError
 from . import panels
-from .axis import Axis
+from .axis import PLAIN, Axis
 from .drawing import Drawing
-from .lines import EDGE, LEADER, LEAST, PLAIN, end_labels, label_height, style
+from .lines import EDGE, LEADER, LEAST, end_labels, label_height
 from .panels import Names
+from .series import marks, told_apart
 from .text import fit, number, widest, width
-from .theme import LINE, SERIES
+from .theme import LINE
 
 HEIGHT = 210  # pixels of a panel, unless its labels need more
 LABEL = 12  # characters of a label in one line, where its words allow
@@ -35,9 +35,8 @@ def steps(
     def draw(frame: pd.DataFrame) -> Drawing:
         data = panels.tidy(frame, value, series=series, stage=stage, panel=facet)
         data["value"] = panels.numbers(frame, value)
-        stages, names = panels.order(data["stage"]), panels.order(data["series"])
-        if len(names) > len(SERIES):
-            raise TramplabError(f"{len(names)} lines cannot be told apart; show at most {len(SERIES)} in one chart.")
+        stages = panels.order(data["stage"])
+        told_apart(data, "lines")
         data["over"] = data["stage"].map(stages.index)
         begins = _begins(data, frame[since]) if since else {}
         title = panels.title(frame, value)
@@ -87,9 +86,10 @@ def _layout(
         across = alt.X("over:Q", scale=x.scale(padding=EDGE), title=None, axis=axis)
         side = panels.side(position % columns == 0, ticks)
         up = alt.Y("value:Q", scale=y.scale(), title=None, axis=alt.Axis(grid=True, labelExpr=PLAIN, **side))
+        at = alt.Tooltip("stage:N", title="at")
         parts = [
             *_rule(begins.get(panel), len(stages), rule, across, y),
-            *_marks(names, across, up, title, panel),
+            *marks(names, across, up, panel, "stage", title, at, size=30, interpolate="step-after"),
             _numbers(here, across, up, height / (y.high - y.low)),
             *end_labels(here, labels, across, up, y, plot, height),
         ]
@@ -107,27 +107,6 @@ def _rule(at: int | None, stages: int, name: str, x: alt.X, y: Axis) -> list[alt
     top = alt.Y("value:Q", scale=y.scale(), title=None)
     line = base.mark_rule(color="currentColor", strokeDash=[2, 2], opacity=0.7, aria=False)
     return [line, text.encode(y=top, text=alt.Text("label:N"))]
-
-
-def _marks(names: list[str], x: alt.X, y: alt.Y, title: str, panel: str) -> tuple[alt.Chart, ...]:
-    """The lines of one panel, and a point for every row."""
-    base = (
-        alt.Chart()
-        .transform_filter(panels.only(panel))
-        .encode(x=x, y=y, color=alt.Color("series:N", scale=style(names, 0), legend=None))
-    )
-    dash = alt.StrokeDash("series:N", scale=style(names, 1), legend=None)
-    line = base.mark_line(strokeWidth=1.5, interpolate="step-after", aria=False).encode(strokeDash=dash)
-    said = panels.mark("stage", title, "panel", "series", "stage")
-    points = base.mark_point(filled=True, opacity=1, size=30, **said).encode(
-        shape=alt.Shape("series:N", scale=style(names, 2), legend=None),
-        tooltip=[
-            alt.Tooltip("series:N", title="line"),
-            alt.Tooltip("stage:N", title="at"),
-            alt.Tooltip("value:Q", title=title),
-        ],
-    )
-    return line, points
 
 
 def _numbers(here: pd.DataFrame, x: alt.X, y: alt.Y, scale: float) -> alt.Chart:
