@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pandas as pd
 
 from ...emulate.machine import COUNT
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel
+from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name
+from ...publish.said import isa_name, listed, on_each
 from ...trampolines.plain import Ops
+from ..growth import step
 from ..once import once
+from . import call_ops
 
 NAME = "elsewhere"
 TITLE = "What ops on other functions add to a call"
@@ -32,8 +33,9 @@ LINES = {"one here": (1, False), "two here": (2, False), "one here, without CALL
 def rows() -> pd.DataFrame:
     """One row per ISA, line and number of ops on other functions: what one hooked call adds to the unhooked one.
 
-    Columns: isa, release (the newest), line (a key of LINES), here (ops on the function), others (ops on other functions),
-    instructions. The line without CALL_OPS is left out where no kernel has it.
+    Columns: isa, release (the newest), line (a key of LINES), here (ops on the function), others (ops on other functions), own
+    (does the site go to a trampoline that was made for the one ops?), instructions. The line without CALL_OPS is left out where no
+    kernel has it.
     """
     out = []
     for isa in ISAS:
@@ -50,8 +52,9 @@ def rows() -> pd.DataFrame:
                     kernel.attach(kernel.function(OTHERS[n % len(OTHERS)]), Ops())
                 attached = others
                 added = kernel.call(function, *ARGUMENTS).counts.total.instructions - base
+                own = kernel.slowpath.records[FUNCTION].has("TRAMP_EN")
                 head = {"isa": isa, "release": releases.LATEST, "line": line, "here": here}
-                out.append({**head, "others": others, "instructions": added})
+                out.append({**head, "others": others, "own": own, "instructions": added})
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
@@ -71,30 +74,68 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
-def step(frame: pd.DataFrame, isa: str, line: str) -> int | str:
+def each(frame: pd.DataFrame, isa: str, line: str) -> int | str:
     """Instructions that each ops on another function adds; "-" if they do not all add the same, or there is no such line."""
     part = frame[(frame["isa"] == isa) & (frame["line"] == line)]
-    points = list(zip(part["others"], part["instructions"], strict=True))
-    steps = {(b - a) / (m - n) for (n, a), (m, b) in itertools.pairwise(points)}
-    return int(steps.pop()) if len(steps) == 1 else "-"
+    return step(dict(zip(part["others"], part["instructions"], strict=True)))
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: "arm64-two-step", what each ops on another function adds to a call of a function with two ops, and
     "arm64-without-step", what it adds with one in a kernel without CALL_OPS."""
     names = dict(zip(("one", "two", "without"), LINES, strict=True))
-    return {f"{isa}-{name}-step": step(frame, isa, line) for isa in ISAS for name, line in names.items()}
+    return {f"{isa}-{name}-step": each(frame, isa, line) for isa in ISAS for name, line in names.items()}
 
 
 def answer(frame: pd.DataFrame) -> str:
     """What each further ops elsewhere adds, on every ISA."""
     said = []
     for line, when in _WHEN.items():
-        steps = {isa_name(isa): step(frame, isa, line) for isa in ISAS}
+        steps = {isa_name(isa): each(frame, isa, line) for isa in ISAS}
         there = {isa: n for isa, n in steps.items() if n != "-"}
-        each = ", ".join(f"{n} on {isa}" for isa, n in there.items())
-        said.append(f"{when}: {'nothing' if not any(there.values()) else each}")
+        numbers = ", ".join(f"{n} on {isa}" for isa, n in there.items())
+        said.append(f"{when}: {numbers if any(there.values()) else 'nothing'}")
     return f"Each ops on another function adds to a call of this one, {releases.LATEST}: {'; '.join(said)} (instructions)."
+
+
+ONE, TWO, WITHOUT = LINES
+
+
+@judges("r1")
+def pointer_instead_of_a_walk(frame: pd.DataFrame | None = None) -> Verdict:
+    """With one ops on the function: with the pointer ops elsewhere add nothing, without it each adds something and the call is
+    dearer; and the trampoline is not one made for the ops. Judged on the ISAs whose kernels have the pointer."""
+    frame = rows() if frame is None else frame
+    cost = {key: part.set_index("others")["instructions"] for key, part in frame.groupby(["isa", "line"], sort=False)}
+    own = frame[frame["line"] == ONE].groupby("isa", sort=False)["own"].any()
+    have = [isa for isa in ISAS if (isa, WITHOUT) in cost]
+    truth = [
+        cost[isa, ONE].nunique() == 1
+        and bool((cost[isa, WITHOUT].diff().dropna() > 0).all() and (cost[isa, ONE] < cost[isa, WITHOUT]).all())
+        and not own[isa]
+        for isa in have
+    ]
+    kind, on = across(pd.DataFrame({"isa": have, "truth": truth}), BY_ISA)
+    alone = on_each({isa: f"{cost[isa, ONE][0]} instead of {cost[isa, WITHOUT][0]}" for isa in have}, "instructions")
+    each_adds = [f"{words} {on_each({isa: each(frame, isa, line) for isa in have})}"
+                 for line, words in ((ONE, "with the pointer"), (WITHOUT, "without it"), (TWO, "with two ops here"))]  # fmt: skip
+    without = [isa_name(str(isa)) for isa in own[own].index if isa not in have]
+    because = [f"One ops adds {alone}. Each ops on another function adds {'; '.join(each_adds)}."]
+    if without:
+        because.append(f"{listed(without)} has a trampoline made for the ops instead of the pointer.")
+    values = {f"{isa_name(isa)}, {words}": int(cost[isa, line][0])
+              for isa in have for line, words in ((WITHOUT, "without the pointer"), (ONE, "with it"))}  # fmt: skip
+    return Verdict(kind, " ".join([*because, _timed()]), values, on)
+
+
+def _timed() -> str:
+    """What was published of one ops, before and after the pointer came, with none and with ten ops elsewhere."""
+    told = []
+    for machine, part in call_ops.rows().groupby("machine", sort=False):
+        times = part.set_index("case")[["ns_before", "ns_after"]]
+        one, ten = (times.loc[call_ops.CASES[case]] for case in ("1/0", "1/10"))
+        told.append(f"{machine} {one.iloc[0]:g} to {one.iloc[1]:g} ns, with ten ops elsewhere {ten.iloc[0]:g} to {ten.iloc[1]:g}")
+    return f"Published: {'; '.join(told)}."
 
 
 _WHEN = dict(zip(LINES, ("with one ops here", "with two", "with one in a kernel without CALL_OPS"), strict=True))
