@@ -126,8 +126,8 @@ def test_ops_elsewhere_cost_a_call_only_through_the_list_function():
     for isa in ISAS:
         assert numbers[f"{isa}-one-step"] == 0 < numbers[f"{isa}-two-step"]
         assert numbers[f"{isa}-without-step"] == ("-" if isa == "x86_64" else numbers[f"{isa}-two-step"])
-    assert "with one ops here: nothing; with two: " in elsewhere.answer(rows)
+    assert "adds to a call with one ops nothing; to one with two ops " in elsewhere.answer(rows)
     paid = rows.assign(instructions=rows["instructions"] + 3 * rows["others"])
-    assert "with one ops here: 3 on x86-64, 3 on arm64, 3 on riscv64; " in elsewhere.answer(paid)
+    assert "to a call with one ops 3 instructions on x86-64, 3 on arm64 and 3 on riscv64; " in elsewhere.answer(paid)
     bent = rows.assign(instructions=rows["instructions"].where(rows["others"] != elsewhere.COUNTS[-1], 0))
     assert set(elsewhere.numbers(bent).values()) == {"-"}

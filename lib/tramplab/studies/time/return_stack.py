@@ -111,8 +111,8 @@ def answer(frame: pd.DataFrame) -> str:
     ways = [name for name in SHAPES if shapes.loc[shapes["hook"] == name, ["own", "outer"]].to_numpy().any()]
     alone = f" Of two trampolines that differ in nothing but the way out, one mispredicts: {ways[0]}." if len(ways) == 1 else ""
     return (
-        f"All but {hooks or 'none'}, and those not in every release: in {len(wrong_ones)} of {len(real)} hooked calls returns are "
-        f"mispredicted, in the other {len(real) - len(wrong_ones)} none.{alone}"
+        f"All but {hooks or 'none'}, which mispredict returns in some releases: {len(wrong_ones)} of {len(real)} hooked calls have "
+        f"such a return, the other {len(real) - len(wrong_ones)} have none.{alone}"
     )
 
 

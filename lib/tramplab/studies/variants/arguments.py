@@ -125,8 +125,8 @@ def _answer_bytes(frame: pd.DataFrame) -> str:
     more = first[1] - first[0]
     told = [f"{more[isa]:.0f} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
     return (
-        f"As many for every function, but for {rising.sum()} of {len(rising)}. Where only the live arguments are saved, "
-        f"the first costs a store and a load, in bytes {', '.join(told)}."
+        f"The same number for every function in {len(rising) - rising.sum()} of {len(rising)} cases (hooks on an ISA). Where only "
+        f"the live arguments are saved, the first argument adds a store and a load: in bytes {', '.join(told)}."
     )
 
 

@@ -89,13 +89,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def answer(frame: pd.DataFrame) -> str:
     """What each further ops elsewhere adds, on every ISA."""
-    said = []
+    told = []
     for line, when in _WHEN.items():
-        steps = {isa_name(isa): each(frame, isa, line) for isa in ISAS}
-        there = {isa: n for isa, n in steps.items() if n != "-"}
-        numbers = ", ".join(f"{n} on {isa}" for isa, n in there.items())
-        said.append(f"{when}: {numbers if any(there.values()) else 'nothing'}")
-    return f"Each ops on another function adds to a call of this one, {releases.LATEST}: {'; '.join(said)} (instructions)."
+        steps = {isa: n for isa in ISAS if (n := each(frame, isa, line)) != "-"}
+        told.append(f"{when} {on_each(steps, 'instructions') if any(steps.values()) else 'nothing'}")
+    return f"In {releases.LATEST} each ops on another function adds {'; '.join(told)}."
 
 
 ONE, TWO, WITHOUT = LINES
@@ -138,7 +136,7 @@ def _timed() -> str:
     return f"Published: {'; '.join(told)}."
 
 
-_WHEN = dict(zip(LINES, ("with one ops here", "with two", "with one in a kernel without CALL_OPS"), strict=True))
+_WHEN = dict(zip(LINES, ("to a call with one ops", "to one with two ops", "without CALL_OPS to one with one ops"), strict=True))
 
 
 FIGURES = (

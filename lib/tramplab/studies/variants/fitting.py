@@ -14,7 +14,7 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, marked
+from ...publish.said import HYPOTHETICAL, marked, on_each
 from ...trampolines.fitting import FittingSlowPath
 from ...trampolines.plain import Ops
 from ..every_release import every_release
@@ -192,13 +192,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def answer(frame: pd.DataFrame) -> str:
     """What it saves, in the newest release, and what it costs."""
-    fewer = {what: ", ".join(f"{n} on {isa_name(isa)}" for isa, n in saved(frame, saves).items())
-             for saves, what in (("live", "few arguments"), ("args", "an ftrace_regs"))}  # fmt: skip
+    live, args = on_each(saved(frame, "live"), "instructions less"), on_each(saved(frame, "args"))
     writes, steps = more_writes(frame)
     return (
-        f"Instructions fewer in a call through a fitted trampoline, {releases.LATEST}: while all callbacks need only "
-        f"{'; while one needs '.join(f'{what}: {n}' for what, n in fewer.items())}. At {writes} of {steps} steps the site is "
-        "rewritten where the kernel leaves it alone."
+        f"In {releases.LATEST} a call through a fitted trampoline takes {live} while all callbacks need only few arguments, and "
+        f"{args} while one needs an ftrace_regs. At {writes} of {steps} steps the site is rewritten where the kernel leaves it "
+        "alone."
     )
 
 

@@ -224,7 +224,7 @@ def _cycles_answer(frame: pd.DataFrame) -> str:
     by = {(r.core, r.hook): estimated(r.cycles, r.low, r.high) for r in frame.itertuples()}
     hooks = ("bare", "ops-live", "bpf-fentry")
     told = [f"{', '.join(by[name, hook] for hook in hooks)} on {name}" for name in CORES]
-    return f"Calling the program only, saving the live arguments, and an fentry program add {'; '.join(told)}."
+    return f"In estimated cycles, calling the program only, saving the live arguments, and an fentry program add {'; '.join(told)}."
 
 
 _LIMITS = (
