@@ -42,6 +42,13 @@ def said_by(capsys, *arguments) -> str:
 # -- every citable id
 
 
+def check_rerun(lines, command, base):
+    """How to run it again, and where its terms are explained: at an address, or in the checkout that one needs for the first."""
+    terms = f"Terms: {base}/e/{edition.current().name}/p/glossary.html"
+    assert (terms in lines) == (base == REAL)
+    assert (f"Rerun: {command}" if base == REAL else f"Rerun: {command}; terms: book/glossary.md") in lines
+
+
 @pytest.mark.parametrize(("name", "base"), CITED, indirect=["base"])
 def test_a_citation_fits_a_mail_and_stands_without_its_link(name, base, capsys):
     text = said_by(capsys, name)
@@ -52,9 +59,9 @@ def test_a_citation_fits_a_mail_and_stands_without_its_link(name, base, capsys):
     link = f"Link: {base}/e/{now.name}/p/{name}.html"
     assert (lines[-1] == link) == (base == REAL) == ("://" in text)
     if name in FIGURES:
-        assert f"Rerun: tramplab run {FIGURES[name][0].NAME}" in lines
+        check_rerun(lines, f"tramplab run {FIGURES[name][0].NAME}", base)
     if name in IDS and "not yet judged" not in text:
-        assert f"Rerun: tramplab claims {name}" in lines
+        check_rerun(lines, f"tramplab claims {name}", base)
 
 
 @pytest.mark.parametrize(("name", "base"), CITED, indirect=["base"])

@@ -16,6 +16,8 @@ LAB = "Rewritten trampolines and a lab C core, not Linux"
 LIMITS = f"{LAB}; counts, not time."
 ESTIMATES = f"{LAB}; counts; cycles are estimates with their band."
 LINES = 12  # of a block, unless all of it is asked for
+#: What names of hooks and other terms mean: the id of the glossary, and where it lies in a checkout.
+TERMS, PAGE_OF_TERMS = "glossary", "book/glossary.md"
 CUT = " ..."
 #: Behind what ends no sentence although a point is in it.
 _SENTENCE = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bcf\.)(?<!\bvs\.)(?<=[.?!])\s+")
@@ -33,7 +35,8 @@ def citation(
     above: Sequence[str] = (),
     least: int = 1,
 ) -> str:
-    """The block for a review mail: an answer or a verdict, numbers, limits, edition, commit, how to run it again, link.
+    """The block for a review mail: an answer or a verdict, numbers, limits, edition, commit, how to run it again, where terms are
+    explained, link.
 
     name: a citable id. head: sentences, wrapped here; lines that are to stay as they are go into body, e.g. a table, or above.
     limits: what is true of all its numbers. rerun: the command. least: as fitted() has it. At most LINES lines, unless full:
@@ -59,10 +62,12 @@ def _tail(name: str, limits: str, rerun: str) -> list[str]:
     now = edition.current()
     listed = name in permalinks.read()  # a reader's own figure in a notebook is not
     found = [*wrapped(limits).splitlines(), *wrapped(f"{now.title.partition(':')[0]}, {now}, {name}").splitlines()]
-    found += [f"Rerun: {rerun}"] if rerun else []
+    beside = f"; terms: {PAGE_OF_TERMS}" if rerun and listed and not now.published else ""
+    found += wrapped(f"Rerun: {rerun}{beside}").splitlines() if rerun else []
     if not listed:
         found.append("(not in a published edition)")
     elif now.published:
+        found += [f"Terms: {permalinks.link(TERMS)}"] if rerun else []
         found.append(f"Link: {permalinks.link(name)}")
     return found
 
