@@ -340,8 +340,26 @@ def test_every_run_of_states_has_one_label_inside(layout):
         label = "".join(t.text for t in sorted(inside, key=lambda t: t.y))
         assert letters.get(label, label).replace(" ", "") == state.replace(" ", "")
         assert all(left <= box(t)[0] and box(t)[2] <= right for t in inside)
+    assert letters == {}
+
+
+def test_lanes_for_whose_labels_a_phone_has_no_room_stand_below_the_others():
+    made = picture("strip", "narrow")
+    heads = [t.text for t in texts(made)]
+    for isa in ISAS:
+        assert heads.count(isa) == heads.count(f"{isa}, continued") == 1
+    assert len(marks(made, "state")) == len(strip_rows())
+    short = strip_rows().assign(state="on")
+    assert "continued" not in state_strip()(short).svg("narrow"), "where there is room they stand side by side"
+
+
+@both_layouts
+def test_a_label_for_which_there_is_no_room_at_all_has_a_letter(layout):
+    long = strip_rows()
+    long.loc[long["state"] == "1", "state"] = "a" * 60
+    letters = dict(t.text.split(" = ") for t in texts(state_strip()(long).svg(layout)) if " = " in t.text)
     # not a: that is what the steps speak of
-    assert letters == ({"b": "ftrace_trampoline[0]"} if layout == "narrow" else {})
+    assert letters == {"b": "a" * 60}
 
 
 def test_states_keep_their_colour_in_every_chart_that_is_given_the_same_list():

@@ -33,10 +33,10 @@ def state_strip(
 ) -> Callable[[pd.DataFrame], Drawing]:
     """A function from rows to a drawing: the state of every lane at every step, in blocks; a panel per `facet`.
 
-    Every row is one mark; equal states that follow each other look like one block, with one label. Where a block is too
-    narrow for its label it has a letter, explained below. Steps run to the right, on a phone downwards. Colours go by
-    the place of a state in `states`, then in the rows: charts that are given the same `states` agree. Those in `quiet`
-    are grey. Raises TramplabError if there are more steps than fit.
+    Every row is one mark; equal states that follow each other look like one block, with one label. Steps run to the right, on a
+    phone downwards, with only as many lanes side by side as have room for their labels. Where a block is too narrow for its label
+    all the same it has a letter, explained below. Colours go by the place of a state in `states`, then in the rows: charts that are
+    given the same `states` agree. Those in `quiet` are grey. Raises TramplabError if there are more steps than fit.
     """
 
     def draw(frame: pd.DataFrame) -> Drawing:
@@ -104,25 +104,48 @@ def _labels(runs: list[_Run], room: Sequence[float], words: set[str]) -> tuple[l
     return labels, letters
 
 
+@dataclass
+class _Grid:
+    """How the blocks of one layout lie: so many lanes stand together in a panel, `wide` pixels apart are the columns, and the
+    lines in each run's block; letters as _labels() has them."""
+
+    together: int
+    names: dict[str, list[str]]
+    wide: int
+    labels: list[list[str]]
+    letters: dict[str, str]
+
+
+def _grid(data: pd.DataFrame, runs: list[_Run], whole: int, narrow: bool) -> _Grid:
+    """All lanes of a panel together; where steps run downwards, only as many as need the fewest letters."""
+    steps, lanes = panels.order(data["step"]), panels.order(data["lane"])
+    words = set(re.findall(r"\w+", " ".join([*steps, *lanes, *data["value"]])))
+    names = {text: fit(text, NAME) for text in (steps if narrow else lanes)}
+    free = whole - widest(names.values()) - 8
+
+    grids = []
+    for parts in range(1, len(lanes) + 1 if narrow else 2):
+        together = -(-len(lanes) // parts)
+        wide = int(free / (together if narrow else len(steps)))
+        if wide >= LEAST:
+            room = [(1 if narrow else run.next - run.at) * wide - EDGE for run in runs]
+            grids.append(_Grid(together, names, wide, *_labels(runs, room, words)))
+    if not grids:
+        raise TramplabError(f"{len(steps)} columns of states do not fit into {whole} pixels; show fewer steps or lanes.")
+    return min(grids, key=lambda one: len(one.letters))
+
+
 def _layout(data: pd.DataFrame, runs: list[_Run], colours: dict[str, str], name: str, whole: int, narrow: bool) -> dict:
     """The Vega-Lite spec of one layout, `whole` pixels wide; narrow: steps run downwards."""
     steps, lanes = panels.order(data["step"]), panels.order(data["lane"])
-    side, top = (steps, lanes) if narrow else (lanes, steps)
-    side_lines = {text: fit(text, NAME) for text in side}
-    names_width = widest(side_lines.values()) + 8
-    wide = int((whole - names_width) / len(top))
-    if wide < LEAST:
-        raise TramplabError(f"{len(top)} columns of states do not fit into {whole} pixels; show fewer steps or lanes.")
-    room = [(1 if narrow else run.next - run.at) * wide - EDGE for run in runs]
-    words = set(re.findall(r"\w+", " ".join([*steps, *lanes, *data["value"]])))
-    labels, letters = _labels(runs, room, words)
-    high = max(BLOCK, LINE * max(map(len, side_lines.values())) + 4)
-    for run, label in zip(runs, labels, strict=True):
+    grid = _grid(data, runs, whole, narrow)
+    high = max(BLOCK, LINE * max(map(len, grid.names.values())) + 4)
+    for run, label in zip(runs, grid.labels, strict=True):
         high = max(high, math.ceil((LINE * (len(label) - 1) + BLOCK) / (run.next - run.at if narrow else 1)))
 
-    top_lines, at_top = panels.above(top, wide - EDGE)
-    at_side = panels.side(True, names_width)
-    step_lines, lane_lines = (side_lines, top_lines) if narrow else (top_lines, side_lines)
+    top_lines, at_top = panels.above(lanes if narrow else steps, grid.wide - EDGE)
+    at_side = panels.side(True, widest(grid.names.values()) + 8)
+    step_lines, lane_lines = (grid.names, top_lines) if narrow else (top_lines, grid.names)
     middles = {i + 0.5: step_lines[step] for i, step in enumerate(steps)}
     ticks = {"values": list(middles), "tickCount": len(middles)}
     step_axis = panels.named(middles, narrow, **ticks, **(at_side if narrow else at_top))
@@ -132,19 +155,24 @@ def _layout(data: pd.DataFrame, runs: list[_Run], colours: dict[str, str], name:
     step_scale = alt.Scale(domain=[0, len(steps)], reverse=narrow)
     charts = []
     for panel in panels.order(data["panel"]):
-        here = {lane: lane_lines[lane] for lane in panels.order(data["lane"][data["panel"] == panel])}
-        lane_axis = panels.named(here, not narrow, **(at_top if narrow else at_side))
-        lane_scale = alt.Scale(domain=list(here), paddingInner=EDGE / (wide if narrow else high), paddingOuter=0)
-        where: dict[str, Any] = {
-            along: channel[along]("at:Q", scale=step_scale, title=None, axis=step_axis),
-            across: channel[across]("lane:N", scale=lane_scale, title=None, axis=lane_axis),
-        }
-        marks = _marks(colours, name, along).encode(**where)
-        texts = _texts([(run, label) for run, label in zip(runs, labels, strict=True) if run.panel == panel])
-        parts = marks.transform_filter(panels.only(panel)), texts.encode(**where)
-        columns, rows = (len(here), len(steps)) if narrow else (len(steps), len(here))
-        charts.append(panels.layers(*parts, width=wide * columns, height=high * rows, title=panel))
-    return panels.spec([*charts, *panels.key(letters, wide * len(top))], 1)
+        there = panels.order(data["lane"][data["panel"] == panel])
+        for first in range(0, len(there), grid.together):
+            here = {lane: lane_lines[lane] for lane in there[first : first + grid.together]}
+            lane_axis = panels.named(here, not narrow, **(at_top if narrow else at_side))
+            lane_scale = alt.Scale(domain=list(here), paddingInner=EDGE / (grid.wide if narrow else high), paddingOuter=0)
+            where: dict[str, Any] = {
+                along: channel[along]("at:Q", scale=step_scale, title=None, axis=step_axis),
+                across: channel[across]("lane:N", scale=lane_scale, title=None, axis=lane_axis),
+            }
+            marks = _marks(colours, name, along).encode(**where).transform_filter(panels.only(panel))
+            if len(here) < len(there):
+                marks = marks.transform_filter(alt.FieldOneOfPredicate(field="lane", oneOf=list(here)))
+            own = [(run, label) for run, label in zip(runs, grid.labels, strict=True) if run.panel == panel and run.lane in here]
+            columns, rows = (len(here), len(steps)) if narrow else (len(steps), len(here))
+            title = panel if not first else f"{panel}, continued"
+            size = {"width": grid.wide * columns, "height": high * rows}
+            charts.append(panels.layers(marks, _texts(own).encode(**where), title=title, **size))
+    return panels.spec([*charts, *panels.key(grid.letters, grid.wide * (grid.together if narrow else len(steps)))], 1)
 
 
 def _marks(colours: dict[str, str], name: str, along: str) -> alt.Chart:
