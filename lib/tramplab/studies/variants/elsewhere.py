@@ -24,7 +24,7 @@ COUNTS = (0, 1, 2, 4, 8, 16, 32, 64)
 DRAWN = 8
 FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
 OTHERS = ("no_args", "one_arg", "two_args", "four_args", "five_args")
-UNITS = {"instructions": "insns"}
+UNITS = {"instructions": "added"}
 #: Line -> (ops on this function, is the kernel built without CALL_OPS?).
 LINES = {"one here": (1, False), "two here": (2, False), "one here, without CALL_OPS": (1, True)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -112,14 +113,16 @@ def _rule(at: int | None, stages: int, name: str, x: alt.X, y: Axis) -> list[alt
 def _numbers(here: pd.DataFrame, x: alt.X, y: alt.Y, scale: float) -> alt.Chart:
     """The number of each line where it begins and where it changes, but for one that would stand on another's."""
     records: list[dict] = []
+    last = here["over"].max()
     for _, line in here.groupby("series", sort=False):
         before = None
         for point in line.sort_values("over")[["over", "value"]].to_dict("records"):
             if before is None or abs(point["value"] - before) * scale > LINE:
                 taken = [r for r in records if r["over"] == point["over"]]
                 if all(abs(r["value"] - point["value"]) * scale > NEAR for r in taken):
-                    records.append({**point, "label": number(point["value"])})
+                    records.append({**point, "label": number(point["value"]), "last": bool(point["over"] == last)})
             before = point["value"]
-    return panels.decoration(records).mark_text(align="left", baseline="bottom", dx=3, dy=-2, aria=False).encode(
-        x=x, y=y, text=alt.Text("label:N")
-    )
+    # right of the last stage are the names
+    aside: dict[str, Any] = {"align": alt.expr("datum.last ? 'right' : 'left'"), "dx": alt.expr("datum.last ? -3 : 3")}
+    texts = panels.decoration(records).mark_text(baseline="bottom", dy=-2, aria=False, **aside)
+    return texts.encode(x=x, y=y, text=alt.Text("label:N"))
