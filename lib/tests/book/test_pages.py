@@ -28,9 +28,10 @@ OPENED = dict.fromkeys([*zip([*PAGES, *OTHERS], itertools.cycle(WAYS)), *((CHART
 
 
 def turned(tab, size):
-    """Give the window another size, and wait for the charts, which are drawn anew."""
+    """Give the window another size, and wait for what follows it: a tooltip in the next frame, and charts, which are drawn anew."""
     tab.evaluate("document.querySelectorAll('.tl-chart svg').forEach((svg) => { svg.dataset.old = ''; })")
     tab.set_viewport_size({"width": size[0], "height": size[1]})
+    tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     tab.wait_for_function("!document.querySelector('.tl-chart svg[data-old]')")
 
 
