@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from .call import RecordedCall
@@ -75,21 +76,13 @@ class _Ports:
 
     def __init__(self) -> None:
         self._busy: dict[int, tuple[int, ...]] = {}
-        self._later: dict[int, dict[int, int]] = {}  # ports -> a cycle without one of them -> a later one that may have one
+        # ports -> a cycle without one of them -> a later one that may have one
+        self._later: dict[int, dict[int, int]] = defaultdict(dict)
 
     def take(self, ports: int, cycle: int) -> int:
         """Take one of the ports for one cycle, the first in which one can be had; returns that cycle."""
-        busy = self._busy
-        later = self._later.get(ports)
-        if later is None:
-            later = self._later[ports] = {}
-        if cycle not in later:
-            taken = _with(busy.get(cycle, ()), ports)
-            if taken is not None:
-                busy[cycle] = taken
-                return cycle
-        passed = [cycle]
-        cycle = later.get(cycle, cycle + 1)
+        busy, later = self._busy, self._later[ports]
+        passed = []
         while (taken := _with(busy.get(cycle, ()), ports) if cycle not in later else None) is None:
             passed.append(cycle)
             cycle = later.get(cycle, cycle + 1)
@@ -203,9 +196,9 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
                     if issue + latency > value:
                         value = issue + latency
                     for store in stores:
-                        there = (written[store] if store >= 0 else before[~store]) + forward
-                        if there > value:
-                            value = there
+                        arrives = (written[store] if store >= 0 else before[~store]) + forward
+                        if arrives > value:
+                            value = arrives
             for register in i.reads:
                 if ready[register] > value:
                     value = ready[register]
