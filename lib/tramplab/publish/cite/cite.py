@@ -62,14 +62,15 @@ def _tail(name: str, limits: str, rerun: str) -> list[str]:
     now = edition.current()
     listed = name in permalinks.read()  # a reader's own figure in a notebook is not
     found = [*wrapped(limits).splitlines(), *wrapped(f"{now.title.partition(':')[0]}, {now}, {name}").splitlines()]
-    beside = f"; terms: {PAGE_OF_TERMS}" if rerun and listed and not now.published else ""
-    found += wrapped(f"Rerun: {rerun}{beside}").splitlines() if rerun else []
-    if not listed:
-        found.append("(not in a published edition)")
-    elif now.published:
-        found += [f"Terms: {permalinks.link(TERMS)}"] if rerun else []
+    linked = listed and now.published
+    if rerun:
+        terms = f"; terms: {PAGE_OF_TERMS}" if listed and not linked else ""
+        found += wrapped(f"Rerun: {rerun}{terms}").splitlines()
+    if rerun and linked:
+        found.append(f"Terms: {permalinks.link(TERMS)}")
+    if linked:
         found.append(f"Link: {permalinks.link(name)}")
-    return found
+    return found if listed else [*found, "(not in a published edition)"]
 
 
 def sentences(text: str) -> list[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Lines of a table that stands open where nothing else shows the rows; longer ones are folded.
 LONGEST = 20
-GLOSSARY = "glossary.html"  # beside every page: what the names of hooks mean
+GLOSSARY = f"{Path(cite.PAGE_OF_TERMS).stem}.html"  # beside every page: what the names of hooks mean
 
 
 class Shown:
