@@ -106,11 +106,12 @@ def _labels(runs: list[_Run], room: Sequence[float], words: set[str]) -> tuple[l
 
 @dataclass
 class _Grid:
-    """How the blocks of one layout lie: so many lanes stand together in a panel, `wide` pixels apart are the columns, and the
-    lines in each run's block; letters as _labels() has them."""
+    """How the blocks of one layout lie: so many lanes stand together in a panel, the names at its side take `aside` pixels, `wide`
+    pixels apart are the columns, and the lines in each run's block; letters as _labels() has them."""
 
     together: int
     names: dict[str, list[str]]
+    aside: float
     wide: int
     labels: list[list[str]]
     letters: dict[str, str]
@@ -121,15 +122,15 @@ def _grid(data: pd.DataFrame, runs: list[_Run], whole: int, narrow: bool) -> _Gr
     steps, lanes = panels.order(data["step"]), panels.order(data["lane"])
     words = set(re.findall(r"\w+", " ".join([*steps, *lanes, *data["value"]])))
     names = {text: fit(text, NAME) for text in (steps if narrow else lanes)}
-    free = whole - widest(names.values()) - 8
+    aside = widest(names.values()) + 8
 
     grids = []
     for parts in range(1, len(lanes) + 1 if narrow else 2):
         together = -(-len(lanes) // parts)
-        wide = int(free / (together if narrow else len(steps)))
+        wide = int((whole - aside) / (together if narrow else len(steps)))
         if wide >= LEAST:
             room = [(1 if narrow else run.next - run.at) * wide - EDGE for run in runs]
-            grids.append(_Grid(together, names, wide, *_labels(runs, room, words)))
+            grids.append(_Grid(together, names, aside, wide, *_labels(runs, room, words)))
     if not grids:
         raise TramplabError(f"{len(steps)} columns of states do not fit into {whole} pixels; show fewer steps or lanes.")
     return min(grids, key=lambda one: len(one.letters))
@@ -144,7 +145,7 @@ def _layout(data: pd.DataFrame, runs: list[_Run], colours: dict[str, str], name:
         high = max(high, math.ceil((LINE * (len(label) - 1) + BLOCK) / (run.next - run.at if narrow else 1)))
 
     top_lines, at_top = panels.above(lanes if narrow else steps, grid.wide - EDGE)
-    at_side = panels.side(True, widest(grid.names.values()) + 8)
+    at_side = panels.side(True, grid.aside)
     step_lines, lane_lines = (grid.names, top_lines) if narrow else (top_lines, grid.names)
     middles = {i + 0.5: step_lines[step] for i, step in enumerate(steps)}
     ticks = {"values": list(middles), "tickCount": len(middles)}
