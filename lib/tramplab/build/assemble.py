@@ -50,6 +50,8 @@ def hexadecimal(source: str) -> str:
 
     >>> hexadecimal("mov rax, qword ptr [rsp + 208]"), hexadecimal("movk x9, #0x12, lsl #16")
     ('mov rax, qword ptr [rsp + 0xd0]', 'movk x9, #0x12, lsl #0x10')
+    >>> hexadecimal("stp x29, x30, [sp, #-16]!")
+    'stp x29, x30, [sp, #-0x10]!'
     """
     return _DECIMAL.sub(lambda number: hex(int(number[0])), source)
 
