@@ -83,7 +83,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         moved = line.set_index("args")["bytes_moved"]
         for args in (moved.index[0], moved.index[-1]):
             out[f"{isa}-{hook}-{args}"] = int(moved[args])
-        out[f"{isa}-{hook}-step"] = step(dict(moved.items()))
+        out[f"{isa}-{hook}-step"] = step(moved.to_dict())
         out[f"{isa}-{hook}-added"] = int(line.set_index("args")["instructions"][2])
     flat = frame.groupby(["isa", "hook"])["instructions"].nunique() == 1
     out["lines"], out["flat"] = len(flat), int(flat.sum())

@@ -84,18 +84,18 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return out
 
 
+def change(row: pd.Series, what: str) -> str:
+    """What became of the "instructions" or the "ns" of a case: "123 to 38"."""
+    return f"{row[f'{what}_before']:g} to {row[f'{what}_after']:g}"
+
+
 def answer(frame: pd.DataFrame) -> str:
     """What becomes of one ops, whatever is elsewhere, and of two."""
     cases = {name: part.set_index("isa") for name, part in frame.groupby("case", sort=False)}
     one, ten, two = (cases[name] for name in ("one ops", "one ops, 10 elsewhere", "two ops"))
-
-    def change(of: pd.DataFrame, isa: str, what: str) -> str:
-        return f"{of.loc[isa, f'{what}_before']:g} to {of.loc[isa, f'{what}_after']:g}"
-
-    instructions = said.on_each({str(isa): change(one, str(isa), "instructions") for isa in one.index}, "instructions")
-    far = said.on_each({str(isa): change(ten, str(isa), "instructions") for isa in ten.index})
-    both = said.on_each({str(isa): change(two, str(isa), "instructions") for isa in two.index})
-    k1 = change(one, "riscv64", "ns")
+    instructions = said.on_each({str(isa): change(row, "instructions") for isa, row in one.iterrows()}, "instructions")
+    far, both = (said.on_each({str(isa): change(row, "instructions") for isa, row in of.iterrows()}) for of in (ten, two))
+    k1 = change(one.loc["riscv64"], "ns")
     return (
         f"One ops falls from {instructions}; a SpacemiT K1 was timed at {k1} ns (published). With ten ops on another function it "
         f"falls from {far}. Two ops gain nothing: {both}."

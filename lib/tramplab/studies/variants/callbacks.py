@@ -102,7 +102,7 @@ def answer(frame: pd.DataFrame) -> str:
     """The slope of every ISA, and what one ops that wants all registers adds, and all of them."""
     n = numbers(frame)
     each = {isa: n[f"{isa}-further-step"] for isa in ISAS}
-    straight = [f"{step} on {isa_name(isa)}" for isa, step in each.items() if step != "-"]
+    straight = [f"{further} on {isa_name(isa)}" for isa, further in each.items() if further != "-"]
     once = ", ".join(f"{n[f'{isa}-one-added']} on {_named(isa, n)}" for isa in ISAS)
     same = all(n[f"{isa}-one-added"] == n[f"{isa}-all-added"] for isa in ISAS)
     every = ", ".join(f"{n[f'{isa}-all-added']} on {_named(isa, n)}" for isa in ISAS)

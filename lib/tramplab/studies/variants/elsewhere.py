@@ -27,6 +27,8 @@ OTHERS = ("no_args", "one_arg", "two_args", "four_args", "five_args")
 UNITS = {"instructions": "added"}
 #: Line -> (ops on this function, is the kernel built without CALL_OPS?).
 LINES = {"one here": (1, False), "two here": (2, False), "one here, without CALL_OPS": (1, True)}
+ONE, TWO, WITHOUT = LINES
+_WHEN = {ONE: "to a call with one ops", TWO: "to one with two ops", WITHOUT: "without CALL_OPS to one with one ops"}
 
 
 @once
@@ -83,7 +85,7 @@ def each(frame: pd.DataFrame, isa: str, line: str) -> int | str:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: "arm64-two-step", what each ops on another function adds to a call of a function with two ops, and
     "arm64-without-step", what it adds with one in a kernel without CALL_OPS."""
-    names = dict(zip(("one", "two", "without"), LINES, strict=True))
+    names = {"one": ONE, "two": TWO, "without": WITHOUT}
     return {f"{isa}-{name}-step": each(frame, isa, line) for isa in ISAS for name, line in names.items()}
 
 
@@ -94,9 +96,6 @@ def answer(frame: pd.DataFrame) -> str:
         steps = {isa: n for isa in ISAS if (n := each(frame, isa, line)) != "-"}
         told.append(f"{when} {on_each(steps, 'instructions') if any(steps.values()) else 'nothing'}")
     return f"In {releases.LATEST} each ops on another function adds {'; '.join(told)}."
-
-
-ONE, TWO, WITHOUT = LINES
 
 
 @judges("r1")
@@ -131,13 +130,10 @@ def _timed() -> str:
     """What was published of one ops, before and after the pointer came, with none and with ten ops elsewhere."""
     told = []
     for machine, part in call_ops.rows().groupby("machine", sort=False):
-        times = part.set_index("case")[["ns_before", "ns_after"]]
-        one, ten = (times.loc[call_ops.CASES[case]] for case in ("1/0", "1/10"))
-        told.append(f"{machine} {one.iloc[0]:g} to {one.iloc[1]:g} ns, with ten ops elsewhere {ten.iloc[0]:g} to {ten.iloc[1]:g}")
+        cases = part.set_index("case")
+        one, ten = (call_ops.change(cases.loc[call_ops.CASES[case]], "ns") for case in ("1/0", "1/10"))
+        told.append(f"{machine} {one} ns, with ten ops elsewhere {ten}")
     return f"Published: {'; '.join(told)}."
-
-
-_WHEN = dict(zip(LINES, ("to a call with one ops", "to one with two ops", "without CALL_OPS to one with one ops"), strict=True))
 
 
 FIGURES = (

@@ -216,13 +216,10 @@ def _alternatives(values: pd.Series) -> str:
 def answer(frame: pd.DataFrame) -> str:
     """The answer above the figure, from the rows."""
     added = frame[frame["release"] == releases.LATEST].set_index(["isa", "save"])["added"]
-    kernels = on_each({isa: added[isa, "args"] for isa in _names(frame)}, "instructions")
-    least = on_each({isa: added[isa, "ip"] for isa in _names(frame)})
+    isas = list(dict.fromkeys(frame["isa"]))
+    kernels = on_each({isa: added[isa, "args"] for isa in isas}, "instructions")
+    least = on_each({isa: added[isa, "ip"] for isa in isas})
     return f"Live patching adds {kernels} with the kernels' ftrace_regs, and {least} with {marked('the ip alone')}."
-
-
-def _names(frame: pd.DataFrame) -> dict[str, str]:
-    return {isa: isa_name(isa) for isa in dict.fromkeys(frame["isa"])}
 
 
 #: The two flags of the claim -> the rows that show what each is good for, and those that show what it costs.
@@ -254,8 +251,8 @@ def ip_is_enough_for_live_patching(frame: pd.DataFrame | None = None) -> Verdict
     frame = rows() if frame is None else frame
     kind, on = across(conditions(frame), {"flag": "whether the stack is changed", **BY_ISA})
     ip, call = (frame[frame["save"] == save] for save, _ in FLAGS.values())
-    added, names = frame.set_index(["isa", "save"])["added"].to_dict(), _names(frame)
-    costs = "; ".join(f"{added[i, 'ip']}, {added[i, 'args']} and {added[i, 'all']} on {name}" for i, name in names.items())
+    added, isas = frame.set_index(["isa", "save"])["added"].to_dict(), list(dict.fromkeys(frame["isa"]))
+    costs = "; ".join(f"{added[i, 'ip']}, {added[i, 'args']} and {added[i, 'all']} on {isa_name(i)}" for i in isas)
     replaced, tried = (int(ip[f"plain{s}"].sum() + ip[f"stacked{s}"].sum()) for s in ("_right", ""))
     because = (
         f"With ip alone {replaced} of {tried} functions were replaced, on {int(ip['shares'].sum())} of {len(ip)} ISAs beside a "
@@ -268,7 +265,7 @@ def ip_is_enough_for_live_patching(frame: pd.DataFrame | None = None) -> Verdict
     )
     shown = (("ip", marked("ip alone")), ("args", "ftrace_regs"), ("all", marked("all registers")))
     values: dict[str, int | float | str] = {
-        f"{name}, {words}": int(added[isa, save]) for isa, name in names.items() for save, words in shown
+        f"{isa_name(isa)}, {words}": int(added[isa, save]) for isa in isas for save, words in shown
     }
     return Verdict(kind, because, values, on)
 
