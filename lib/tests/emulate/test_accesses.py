@@ -87,8 +87,8 @@ def test_access_tables(isa, source, expected):
 
 #: Bytes of instructions whose accesses depend on registers, are wider than a word, or that no table has.
 REFUSED = [
-    ("x86_64", "f3a4", "rep movsb"),
-    ("x86_64", "f348ab", "rep stosq"),
+    ("x86_64", "f2ae", "repne scasb"),
+    ("x86_64", "f3a6", "repe cmpsb"),
     ("x86_64", "a4", "movsb"),
     ("x86_64", "a6", "cmpsb"),
     ("x86_64", "ac", "lodsb"),
@@ -141,11 +141,28 @@ def test_bytes_that_are_no_instruction(isa, data):
 
 
 def test_a_run_with_such_an_instruction_has_no_counts():
-    """The same from end to end: a function that copies with `rep movsb` runs, but its counts are refused, not
+    """The same from end to end: a function that searches with `repne scasb` runs, but its counts are refused, not
     guessed."""
     k = Kernel("x86_64")
     f = k.function("one_arg")
-    k.machine.poke(f.site.body, assemble(k.isa, "xor ecx, ecx\nrep movsb\nret", f.site.body))
+    k.machine.poke(f.site.body, assemble(k.isa, "xor ecx, ecx\nrepne scasb\nret", f.site.body))
     run = k.call(f, 1)
-    with pytest.raises(TramplabError, match=r"rep movsb.*0x[0-9a-f]+.*accesses\.x86_64"):
+    with pytest.raises(TramplabError, match=r"repne scasb.*0x[0-9a-f]+.*accesses\.x86_64"):
         _ = run.counts
+
+
+@pytest.mark.parametrize("meter", ["count", "record"])
+@pytest.mark.parametrize("rounds", [0, 1, 6])
+def test_a_string_instruction_is_one_instruction_with_the_accesses_of_its_rounds(meter, rounds):
+    """The engine reports each round of `rep stosq`; it is one instruction that stores that often, and no branch."""
+    k = Kernel("x86_64", meter=meter)
+    f = k.function("calls_others")
+    code = f"mov ecx, {rounds}\nlea rdi, [rsp - 128]\nxor eax, eax\nrep stosq\nret"
+    k.machine.poke(f.site.body, assemble(k.isa, code, f.site.body))
+    run = k.call(f, 1)
+    made = run.counts.by_component["function"]
+    assert (made.instructions, made.stores, made.store_bytes, made.loads) == (5, rounds, 8 * rounds, 1)
+    assert made.branches_taken == 1  # the RET
+    if meter == "record":
+        own = [s for s in run.steps if f.site.body <= s.pc < f.address + f.size]
+        assert len(own) == 5 and [len(s.accesses) for s in own] == [0, 0, 0, rounds, 1]

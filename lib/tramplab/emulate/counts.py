@@ -99,5 +99,9 @@ def count(
     weights: dict[int, tuple[int, ...]] = {}
     for pc, (times, taken) in tally.issued.items():
         a = decode.accesses_of(isa, instructions[pc])
-        weights[pc] = (times, times * a.loads, times * a.stores, times * a.load_bytes, times * a.store_bytes, taken)
+        if instructions[pc].repeated:  # each round led back to it, and the end of the last one did not
+            issued, rounds, left = times - taken, taken, 0
+        else:
+            issued, rounds, left = times, times, taken
+        weights[pc] = (issued, rounds * a.loads, rounds * a.stores, rounds * a.load_bytes, rounds * a.store_bytes, left)
     return RunCounts(weights, component_of, symbol_of)

@@ -18,7 +18,8 @@ _TABLES = {"x86_64": x86_64.accesses, "arm64": arm64.accesses, "riscv64": riscv6
 
 @dataclass(frozen=True)
 class Instruction:
-    """One decoded instruction. `accesses` is None where no table knows them; size in bytes."""
+    """One decoded instruction. `accesses` is None where no table knows them, and those of one round where it is repeated; size in
+    bytes."""
 
     address: int
     data: bytes
@@ -30,6 +31,12 @@ class Instruction:
     def size(self) -> int:
         """Its bytes."""
         return len(self.data)
+
+    @property
+    def repeated(self) -> bool:
+        """Is it a string instruction that does its work in rounds? The engine reports each round, and the end, as if it were issued
+        anew."""
+        return self.mnemonic.startswith("rep ")
 
     @property
     def text(self) -> str:

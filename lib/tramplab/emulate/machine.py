@@ -54,12 +54,14 @@ class RawRun:
 
 class Machine:
     """One or several CPUs over one memory, of which one runs at a time. meter: "none", "count" or "record"; python_meter
-    forces the slow fallback."""
+    forces the slow fallback. more: further areas to map."""
 
-    def __init__(self, image: Image, places: Places, meter: str = COUNT, python_meter: bool = False) -> None:
+    def __init__(
+        self, image: Image, places: Places, meter: str = COUNT, python_meter: bool = False, more: Sequence[Area] = ()
+    ) -> None:
         self.image, self.isa, self.places = image, image.isa, places
         self._engine = Engine(image.isa)
-        self.memory = Memory(self._engine, image.segments, (places.modules, places.heap, *places.stacks))
+        self.memory = Memory(self._engine, image.segments, (places.modules, places.heap, *places.stacks, *more))
         self.name_of: Callable[[int], str | None] = image.where  # whoever generates code puts one here that knows it too
         self.return_to = places.return_to
         self.cpu = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,14 +24,17 @@ class Recording:
     """A recorded call as arrays, in order.
 
     Per step: pc and sp, see Issued. Per access: step, the index of the step that made it; address, size in bytes, is_store.
-    pcs: the addresses of all steps, each once.
+    pcs: the addresses of all steps, each once. repeated: those of them whose rounds are one step together.
     """
 
-    def __init__(self, events: np.ndarray, pcs: Iterable[int]) -> None:
-        begins = events["kind"] == INSTRUCTION
+    def __init__(self, events: np.ndarray, pcs: Iterable[int], repeated: Collection[int] = ()) -> None:
+        accessed = events["kind"] != INSTRUCTION
+        begins = ~accessed
+        if repeated:
+            begins[begins] = ~_again(events["pc"][begins], repeated)
         self.pc, self.sp = events["pc"][begins], events["sp"][begins]
         step = np.cumsum(begins) - 1
-        made = ~begins & (step >= 0)
+        made = accessed & (step >= 0)
         self.step, self.address, self.size = step[made], events["address"][made], events["size"][made]
         self.is_store = events["kind"][made] == STORE
         self._pcs = sorted(pcs)
@@ -52,6 +55,12 @@ class Recording:
     def each(self, of: Callable[[int], object]) -> np.ndarray:
         """Per step, what of(pc) says of its instruction; asked once per instruction."""
         return np.array([of(pc) for pc in self._pcs])[self._which]
+
+
+def _again(pcs: np.ndarray, repeated: Collection[int]) -> np.ndarray:
+    """For each of these addresses in order: is it one of the repeated ones, and the one before it, too?"""
+    same = np.append(False, pcs[1:] == pcs[:-1])
+    return same & np.isin(pcs, np.array(sorted(repeated), pcs.dtype))
 
 
 @dataclass(frozen=True)

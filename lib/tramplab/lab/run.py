@@ -50,7 +50,8 @@ class Run:
         """Every instruction in order, as arrays; needs a kernel that records."""
         if not len(self._raw.events):
             raise TramplabError("this run was only counted; make the Kernel with meter='record' to see its steps.")
-        return _trace.Recording(self._raw.events, self.instructions)
+        repeated = [pc for pc, i in self.instructions.items() if i.repeated]
+        return _trace.Recording(self._raw.events, self.instructions, repeated)
 
     @property
     def steps(self) -> list[_trace.Issued]:

@@ -7,6 +7,7 @@ import re
 from . import NOTHING, Accesses, load, store
 
 _SIZES = {"byte": 1, "word": 2, "dword": 4, "qword": 8}
+_LETTERS = {name[0]: size for name, size in _SIZES.items()}
 _MEMORY = re.compile(r"\b(byte|word|dword|qword) ptr\b")
 
 #: Implicit accesses of the stack.
@@ -42,6 +43,8 @@ _HIDDEN = (
     "retf",
     "cmps",
 )
+#: One round of a string instruction that is repeated; how many rounds there were, the meters tell.
+_ROUNDS = {"rep movs": lambda size: load(size) + store(size), "rep stos": store}
 #: Loads a memory operand that comes second.
 _LOADS = _WRITES | _READS | _BOTH | set("movzx movsx movsxd imul".split())
 
@@ -49,6 +52,8 @@ _LOADS = _WRITES | _READS | _BOTH | set("movzx movsx movsxd imul".split())
 def accesses(mnemonic: str, operands: str) -> Accesses | None:
     """The accesses of one instruction; None if it is in no table."""
     name = mnemonic.removeprefix("lock ")
+    if name[:-1] in _ROUNDS:
+        return _ROUNDS[name[:-1]](_LETTERS[name[-1]])
     if name.startswith(_HIDDEN) and name not in _LOADS:
         return None
     implicit = _STACK.get(name, NOTHING)
