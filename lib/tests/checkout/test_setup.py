@@ -32,8 +32,9 @@ BELOW = {
     "analyse": {"isa", "build", "emulate", "ftrace", "trampolines", "lab"},
     "native": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse"},
     "grid": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse"},
+    "vmlinux": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse"},
     "publish": set(),
-    "studies": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse", "native", "publish"},
+    "studies": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse", "native", "vmlinux", "publish"},
 }
 EVERYTHING = set(BELOW) | {"__init__", "cli"}
 BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"cli"}}
