@@ -9,7 +9,7 @@ PORT   ?= 8000
 # -W -n --keep-going: every warning and every unresolved reference is an error, and all of them are listed.
 BUILD  := $(PY) book/_ext/book_build.py build . -W -n --keep-going
 
-.PHONY: help book text site test bench fuzz lab serve update lock clean browser qemu
+.PHONY: help book text site test bench fuzz lab serve update kernels lock clean browser qemu
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -70,6 +70,11 @@ serve: $(VENV)/installed _build/html/index.html  ## serve _build/html on http://
 
 update: $(VENV)/installed  ## rewrite the golden tables in data/expected
 	cd lib && ../$(PY) -m tramplab.cli update
+
+# On Debian only, of which it needs nothing but apt-get, dpkg-deb and the names of its sources; KERNELS=--one takes one per ISA.
+kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book has (860 MB of packages; KERNELS=--one: 36 MB)
+	@echo "== fetching the kernel images that are not in the cache yet"
+	@$(PY) -m tramplab.vmlinux.debian $(KERNELS)
 
 # Made with the oldest Python supported: what it resolves to installs on the newer ones too.
 # The three markers are what a freeze cannot know; requirements.in and the packages' metadata have them.

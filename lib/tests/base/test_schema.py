@@ -17,6 +17,7 @@ FILES = {
     "claims": ["claims.yml"],
     "releases": ["releases.yml"],
     "core": sorted(f"cores/{path.name}" for path in (DATA / "cores").glob("*.yml")),
+    "kernels": ["kernels/packages.yml"],
     "native": sorted(f"native/{path.name}" for path in (DATA / "native").glob("*.json")),
 }
 

@@ -1,0 +1,50 @@
+"""`python -m tramplab.vmlinux.debian`: fetches the kernel images, and says of each what it is."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NoReturn
+
+from ...errors import TramplabError
+from .archive import Gone
+from .fetch import content, fetch
+from .list import Package, chosen
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise TramplabError(f"{message} (try: {self.prog} --help).")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fetch what is not there; returns the exit status: 0, 3 where the archive has other versions by now (all others are then
+    there), 2 for whatever else the user can put right, 130 when interrupted."""
+    try:
+        args = _parser().parse_args(arguments)
+        fetch(chosen(args.names, args.one), _say)
+        return 0
+    except TramplabError as e:
+        print(f"tramplab: {e}", file=sys.stderr)
+        return 3 if isinstance(e, Gone) else 2
+    except KeyboardInterrupt:
+        print("tramplab: interrupted; the images that were fetched are kept.", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m tramplab.vmlinux.debian", description="Fetch the Debian kernels whose counts the book publishes."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of data/kernels/packages.yml (default: all)")
+    parser.add_argument("--one", action="store_true", help="one kernel of each ISA, the one that is fetched fastest")
+    return parser
+
+
+def _say(package: Package, new: bool) -> None:
+    size = len(content(package)) / 1e6
+    print(f"{package.name}: {package}, {size:.1f} MB, {'fetched' if new else 'was there'}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""The kernel images whose counts the book publishes: data/kernels/packages.yml.
+
+>>> image = chosen(["debian-6.12-riscv64"], one=False)[0]
+>>> image.isa, image.suite, image.release, image.path
+('riscv64', 'trixie', 'v6.12', 'boot/vmlinux-6.12.107+deb13-riscv64')
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import TramplabError, unknown
+from ...paths import data_file, read_yaml
+from ...schema import checked
+
+FILE = "kernels/packages.yml"
+
+
+@dataclass(frozen=True)
+class Package:
+    """One image, and the Debian package that it is in."""
+
+    #: A short name, which a file may have.
+    name: str
+    #: The code name under which the archive has the package.
+    suite: str
+    package: str
+    #: Debian's name of what the package runs on.
+    architecture: str
+    version: str
+    #: Where the image is in the package.
+    path: str
+    #: Of the image, in hexadecimal.
+    sha256: str
+    #: What kind of kernel: "" is the usual one.
+    flavour: str
+    #: The mainline release that it stands for.
+    release: str
+    isa: str
+    #: Whether it is the image of its ISA that is fetched where one of each will do.
+    one: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}"
+
+
+@functools.cache
+def packages() -> tuple[Package, ...]:
+    """All images, in the order of the file; raises TramplabError that says what is wrong in it."""
+    return read(read_yaml(data_file(FILE).read_text("utf-8")))
+
+
+def read(data: Any) -> tuple[Package, ...]:
+    """The images of what such a file says; raises TramplabError where two are the same, or an ISA has not exactly one `one`."""
+    found = tuple(Package(**entry) for entry in checked(FILE, data, "kernels")["images"])
+    for what, values in (
+        ("name", [p.name for p in found]),
+        ("package", [f"{p.package}:{p.architecture}" for p in found]),
+        ("sha256", [p.sha256 for p in found]),
+    ):
+        value, times = Counter(values).most_common(1)[0]
+        if times > 1:
+            raise TramplabError(f"{FILE}: {times} images have the {what} {value}; each image is there once.")
+    marked = Counter(p.isa for p in found if p.one)
+    for isa in dict.fromkeys(p.isa for p in found):
+        if marked[isa] != 1:
+            raise TramplabError(f"{FILE}: {marked[isa]} images of {isa} say `one: true`; mark one of them.")
+    return found
+
+
+def chosen(names: Sequence[str], one: bool) -> tuple[Package, ...]:
+    """The images of these names; without names all of them, or one of each ISA. TramplabError for a name that is not there."""
+    if names and one:
+        raise TramplabError("images are chosen by their names or by --one; leave one of the two away.")
+    every = {p.name: p for p in packages()}
+    for name in names:
+        if name not in every:
+            raise unknown("kernel image", name, every)
+    return tuple(every[name] for name in dict.fromkeys(names)) or tuple(p for p in every.values() if p.one or not one)
