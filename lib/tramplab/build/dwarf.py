@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
+from elftools.dwarf.compileunit import CompileUnit
 from elftools.dwarf.die import DIE
 from elftools.elf.elffile import ELFFile
 
@@ -52,15 +54,25 @@ def types(elf: ELFFile) -> tuple[dict[str, Struct], dict[str, Prototype]]:
     structs: dict[str, Struct] = {}
     prototypes: dict[str, Prototype] = {}
     for unit in elf.get_dwarf_info().iter_CUs() if elf.has_dwarf_info() else ():
-        for die in unit.get_top_DIE().iter_children():
-            if "DW_AT_name" not in die.attributes:
-                continue
-            name = die.attributes["DW_AT_name"].value.decode()
-            if die.tag == "DW_TAG_structure_type" and "DW_AT_byte_size" in die.attributes and name not in structs:
-                structs[name] = _struct(die)
-            elif die.tag == "DW_TAG_subprogram" and "DW_AT_low_pc" in die.attributes:
-                taken = tuple(_value(c) for c in die.iter_children() if c.tag == "DW_TAG_formal_parameter")
-                prototypes[name] = Prototype(name, taken, _value(die))
+        more, functions = of_unit(unit, structs)
+        structs |= more
+        prototypes |= functions
+    return structs, prototypes
+
+
+def of_unit(unit: CompileUnit, known: Container[str] = ()) -> tuple[dict[str, Struct], dict[str, Prototype]]:
+    """The same of one compilation unit, without the structs that are known already."""
+    structs: dict[str, Struct] = {}
+    prototypes: dict[str, Prototype] = {}
+    for die in unit.get_top_DIE().iter_children():
+        if "DW_AT_name" not in die.attributes:
+            continue
+        name = die.attributes["DW_AT_name"].value.decode()
+        if die.tag == "DW_TAG_structure_type" and "DW_AT_byte_size" in die.attributes and name not in known:
+            structs.setdefault(name, _struct(die))
+        elif die.tag == "DW_TAG_subprogram" and "DW_AT_low_pc" in die.attributes:
+            taken = tuple(_value(c) for c in die.iter_children() if c.tag == "DW_TAG_formal_parameter")
+            prototypes[name] = Prototype(name, taken, _value(die))
     return structs, prototypes
 
 

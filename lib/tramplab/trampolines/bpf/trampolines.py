@@ -20,7 +20,7 @@ from .request import Bpf
 from .shape import items
 from .signature import require
 
-_MODULES: dict[str, BpfArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
+MODULES: dict[str, BpfArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
 #: The kernel makes no trampoline larger than a page.
 LARGEST = 4096
 
@@ -108,7 +108,7 @@ class BpfTrampolines:
         ip sends it anyway; one that calls the function does what its ISA's JIT has for that. When that ops leaves, the kernel
         may make the trampoline anew once more; the lab leaves it, and it calls the same function by another instruction.
         """
-        how = _MODULES[self._image.isa.name].SHARING
+        how = MODULES[self._image.isa.name].SHARING
         request, function = ops.request, ops.functions[0]
         before = ops.direct, ops.generated, ops.shared
         if request.calls_function and how is Sharing.REFUSED:
@@ -145,7 +145,7 @@ class BpfTrampolines:
 
     def _code(self, plan: TrampolinePlan, request: Bpf, site: Site) -> tuple[int, bytes]:
         """Room for a trampoline, and its bytes there. Raises TramplabError if it is too large; no room is taken then."""
-        isa, own = self._image.isa, _MODULES[self._image.isa.name]
+        isa, own = self._image.isa, MODULES[self._image.isa.name]
         pieces = list(items(plan, own))
         size = size_of(isa, own, pieces)
         if size > LARGEST:

@@ -8,6 +8,7 @@ the ops' function, and in the copy of ftrace_regs_caller the branch to the direc
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 from ...emulate.image import Image
 from ...errors import TramplabError
@@ -20,12 +21,12 @@ _RET, _NOP2 = b"\xc3", b"\x66\x90"
 _LOAD_OPS_SIZE = 7  # movq disp32(%rip), %rdx
 
 
-def create(image: Image, area: Heap, ops: Registered) -> list[Step]:
-    """The steps that make an ops' trampoline in the module area. Raises TramplabError where there is no room for it, or where
-    it cannot call the callback."""
+def create(image: Image, area: Heap, ops: Registered, leave: Callable[[int], bytes] | None = None) -> list[Step]:
+    """The steps that make an ops' trampoline in the module area; leave: what it ends with at an address, instead of a RET. Raises
+    TramplabError where there is no room for it, or where it cannot call the callback."""
     name = "ftrace_regs_caller" if ops.saves_regs else "ftrace_caller"
     code = bytearray(_template(image, name))
-    size = len(code) + len(_RET)
+    size = len(code) + len(leave(0) if leave else _RET)
     literal = (size + 7) & ~7
     start = image.address(name)
     call = image.address("ftrace_regs_call" if ops.saves_regs else "ftrace_call") - start
@@ -44,7 +45,8 @@ def create(image: Image, area: Heap, ops: Registered) -> list[Step]:
     if ops.saves_regs:
         jump = image.address("ftrace_regs_caller_jmp") - start
         code[jump : jump + 2] = _NOP2
-    whole = bytes(code) + _RET + b"\xcc" * (literal - size) + pointer(ops.address)
+    end = leave(base + len(code)) if leave else _RET
+    whole = bytes(code) + end + b"\xcc" * (literal - size) + pointer(ops.address)
     return [text(base, whole, f"a copy of {name} for this ops alone")]
 
 

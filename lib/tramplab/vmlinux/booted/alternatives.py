@@ -1,0 +1,93 @@
+"""x86-64's alternatives, for a CPU without any of the features they ask for.
+
+An entry names an instruction and what takes its place if the CPU has a feature, or if it has not. Padding becomes long NOPs in
+either case. One feature is always there (X86_FEATURE_ALWAYS), with which a paravirt call is replaced by a direct one.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from ...emulate import decode
+from ...isa.x86_64 import CALL, NOPS
+from ..image import Opened
+from .text import Text
+
+ALWAYS = 3 * 32 + 21
+_NOT_OLD = 1 << 15  # ALTINSTR_FLAG_INV, in the feature's number, up to v6.2
+_NOT, _DIRECT_CALL = 1 << 0, 1 << 1  # flags, from v6.3
+#: The longest NOP that a kernel takes: of 8 bytes, since v6.5 of 11.
+_NOP9 = bytes.fromhex("660f1f840000000000")
+_LONG = {**NOPS, 9: _NOP9, 10: b"\x66" + _NOP9, 11: b"\x66\x66" + _NOP9}
+
+
+def nops(size: int, longest: int = 8) -> bytes:
+    """So many bytes that do nothing, in as few instructions as a kernel makes of them."""
+    return _LONG[longest] * (size // longest) + (_LONG[size % longest] if size % longest else b"")
+
+
+def apply(opened: Opened, text: Text) -> list[str]:
+    """Patch the kernel's text; says in words what was done."""
+    table = opened.sections.get(".altinstructions")
+    if table is None or not opened.types.has("alt_instr"):
+        return ["alternatives are as linked"]
+    layout, base = opened.struct("alt_instr"), opened.section_at[".altinstructions"]
+    old = "cpuid" in layout.fields and "flags" not in layout.fields
+    longest = 8 if old else 11
+    replaced = 0
+    for at in range(0, len(table) - layout.size + 1, layout.size):
+        value = {
+            name: int.from_bytes(table[at + f.offset : at + f.offset + f.size], "little", signed=name.endswith("offset"))
+            for name, f in layout.fields.items()
+        }
+        site = base + at + layout.fields["instr_offset"].offset + value["instr_offset"]
+        if not opened.text[0] <= site < opened.text[1]:
+            continue
+        flags = (_NOT if value["cpuid"] & _NOT_OLD else 0) if old else value["flags"]
+        here = (value["cpuid"] & ~_NOT_OLD) == ALWAYS
+        size = value["instrlen"]
+        if here != bool(flags & _NOT):
+            source = base + at + layout.fields["repl_offset"].offset + value["repl_offset"]
+            code = _moved(opened, text, source, site, value["replacementlen"], bool(flags & _DIRECT_CALL))
+            text.write(site, code + b"\x90" * (size - len(code)))
+            replaced += 1
+        _join(opened, text, site, size, longest)
+    return [f"{replaced} of {len(table) // layout.size} alternatives applied, for a CPU without features; padding became long NOPs"]
+
+
+def _moved(opened: Opened, text: Text, source: int, site: int, size: int, direct: bool) -> bytes:
+    """A replacement as it lies at the site: relative branches out of it lead where they led."""
+    code = bytearray(text.read(source, size))
+    if direct:  # the site calls through a pointer, and now what the pointer holds
+        original = text.read(site, 7)
+        if original[:2] == b"\xff\x15":
+            pointer = site + 6 + struct.unpack_from("<i", original, 2)[0]
+            return CALL.encode(site, text.word(pointer))
+        if original[:3] == b"\xff\x14\x25":
+            return CALL.encode(site, text.word(struct.unpack_from("<i", original, 3)[0] & (1 << 64) - 1))
+    at = 0
+    while at < size:
+        instruction = decode.at(opened.isa, source + at, bytes(code[at:]))
+        end = at + instruction.size
+        relative = instruction.data[0] in (0xE8, 0xE9) or (instruction.data[0] == 0x0F and 0x80 <= instruction.data[1] <= 0x8F)
+        if relative:
+            (distance,) = struct.unpack_from("<i", code, end - 4)
+            if not 0 <= end + distance <= size:
+                struct.pack_into("<i", code, end - 4, distance + source - site)
+        at = end
+    return bytes(code)
+
+
+def _join(opened: Opened, text: Text, site: int, size: int, longest: int) -> None:
+    """Runs of one-byte NOPs between instructions become long ones."""
+    code, at = text.read(site, size), 0
+    while at < size:
+        if code[at] == 0x90:
+            end = at
+            while end < size and code[end] == 0x90:
+                end += 1
+            if end - at > 1:
+                text.write(site + at, nops(end - at, longest))
+            at = end
+        else:
+            at += decode.at(opened.isa, site + at, code[at:]).size

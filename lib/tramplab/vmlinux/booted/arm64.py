@@ -1,0 +1,21 @@
+"""arm64: the first of a site's two NOPs becomes MOV X9, X30, for good. Alternatives stay as linked."""
+
+from __future__ import annotations
+
+from ...isa.arm64 import MOV_X9_LR, NOP
+from ..image import Opened
+from .sites import entries, mostly
+from .text import Text
+
+
+def shape(opened: Opened, text: Text) -> str:
+    """With CALL_OPS the eight bytes before nearly every traced function are two NOPs more."""
+    return "literal-mov-bl" if mostly(text, entries(opened, text, NOP * 2), -8, NOP * 2) else "mov-bl"
+
+
+def boot(opened: Opened, text: Text, plain: bool) -> list[str]:
+    """Patch every site."""
+    found = entries(opened, text, NOP * 2)
+    for address in found:
+        text.write(address, MOV_X9_LR)
+    return [f"{len(found)} patch sites: the first NOP became MOV X9, X30", "alternatives are as linked"]

@@ -1,0 +1,37 @@
+"""Which functions have patch sites: those that begin with what the compiler leaves there."""
+
+from __future__ import annotations
+
+from ...errors import TramplabError
+from ..image import Opened
+from .text import Text
+
+_SAMPLE, _MOST = 500, 0.9
+
+
+def entries(opened: Opened, text: Text, compiled: bytes) -> list[int]:
+    """The addresses of all functions in the kernel's text that begin with these bytes. Raises TramplabError where none does: in a
+    kernel without dynamic ftrace."""
+    first, last = opened.text
+    found = {
+        s.address
+        for s in opened.image.symbols.values()
+        if first <= s.address < last - len(compiled) and text.read(s.address, len(compiled)) == compiled
+    }
+    if not found:
+        raise no_sites(opened)
+    return sorted(found)
+
+
+def no_sites(opened: Opened) -> TramplabError:
+    """For a kernel whose functions cannot be traced."""
+    return TramplabError(
+        f"{opened.payload.path} ({opened.version}) has no patch sites: give a kernel with CONFIG_DYNAMIC_FTRACE=y and "
+        f"CONFIG_FUNCTION_TRACER=y."
+    )
+
+
+def mostly(text: Text, found: list[int], offset: int, wanted: bytes) -> bool:
+    """Do these bytes lie so far from nearly every one? A sample says: padding may look like them here and there."""
+    sample = found[:: max(1, len(found) // _SAMPLE)]
+    return sum(text.read(a + offset, len(wanted)) == wanted for a in sample) > _MOST * len(sample)

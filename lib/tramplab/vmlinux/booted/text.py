@@ -1,0 +1,50 @@
+"""The bytes of an image, to be changed in place."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ...emulate.image import Segment
+from ...errors import TramplabError
+
+
+class Text:
+    """An image's segments, by address."""
+
+    def __init__(self, segments: Iterable[Segment]) -> None:
+        self._parts = [(s, bytearray(s.data) if s.executable else s.data) for s in segments]
+        self._last = 0
+
+    def read(self, address: int, size: int) -> bytes:
+        """What lies there; raises TramplabError outside what the file holds."""
+        at, data = self._at(address, size)
+        return bytes(data[at : at + size])
+
+    def write(self, address: int, data: bytes) -> None:
+        """Change text."""
+        at, there = self._at(address, len(data))
+        if not isinstance(there, bytearray):
+            raise TramplabError(f"the image wants data at {address:#x} patched as text; it is damaged, get it anew.")
+        there[at : at + len(data)] = data
+
+    def word(self, address: int) -> int:
+        """Eight bytes as a number."""
+        return int.from_bytes(self.read(address, 8), "little")
+
+    def relative(self, address: int) -> int:
+        """The address that a signed distance of 4 bytes at an address leads to, counted from itself."""
+        return address + struct.unpack("<i", self.read(address, 4))[0]
+
+    def segments(self) -> tuple[Segment, ...]:
+        """As it is now."""
+        return tuple(replace(s, data=bytes(data)) if isinstance(data, bytearray) else s for s, data in self._parts)
+
+    def _at(self, address: int, size: int) -> tuple[int, bytes | bytearray]:
+        for n in (self._last, *range(len(self._parts))):
+            segment, data = self._parts[n]
+            if segment.address <= address and address + size <= segment.address + len(data):
+                self._last = n
+                return address - segment.address, data
+        raise TramplabError(f"the image has nothing at {address:#x}, where its own tables point; it is damaged, get it anew.")

@@ -1,0 +1,20 @@
+"""What can be attached to a function of a real kernel: each kind in a file, found here by name."""
+
+from __future__ import annotations
+
+from ...errors import unknown
+from . import bpf, callbacks, directs
+from .hook import Absent, Expected, Hook, Observed
+
+__all__ = ["HOOKS", "Absent", "Expected", "Hook", "Observed", "get"]
+
+#: By name, in the order in which results list them.
+HOOKS: dict[str, Hook] = {h.name: h for kind in (callbacks, directs, bpf) for h in kind.HOOKS}
+
+
+def get(name: str) -> Hook:
+    """A hook by name; raises TramplabError with near matches."""
+    try:
+        return HOOKS[name]
+    except KeyError:
+        raise unknown("hook", name, HOOKS) from None

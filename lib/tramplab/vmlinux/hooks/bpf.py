@@ -1,0 +1,71 @@
+"""BPF trampolines, made by the lab's generator around the kernel's own enter and exit functions."""
+
+from __future__ import annotations
+
+from ...ftrace import releases
+from ...lab.view import Function
+from ...trampolines.arguments import words
+from ...trampolines.bpf import trampolines
+from ...trampolines.bpf.code import lay_out, size_of
+from ...trampolines.bpf.plan import BpfProgram, Guards, TrampolinePlan
+from ...trampolines.bpf.shape import items
+from .. import layout, own
+from ..machine import RealMachine
+from . import directs
+from .hook import Absent, Expected, Hook, Observed, require
+
+_GUARDS = ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit")
+
+
+def _program(machine: RealMachine) -> tuple[BpfProgram, int]:
+    """A program: its struct, with a counter of entries for each CPU, and its code; and the block that it fills."""
+    block, counter = machine.block(bytes(own.BLOCK)), machine.block(bytes(16))
+    struct = machine.block(layout.fields(machine, "bpf_prog", {"active": machine.cpu.pointer(counter)}))
+    code = machine.code(lambda _: own.program(machine.isa, block), "bpf_prog", "own")
+    return BpfProgram(code, struct, 0), block
+
+
+def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
+    require(machine, *_GUARDS, "call_direct_funcs")
+    prototype = machine.opened.prototype(function.name)
+    if prototype is None:
+        raise Absent(f"the image's types say nothing of {function.name}(), so BPF cannot attach to it")
+    program, block = _program(machine)
+    counter = machine.cpu.pointer(machine.block(bytes(16)))
+    image = machine.block(bytes(machine.opened.struct("bpf_tramp_image").size))
+    at = machine.opened.struct("bpf_tramp_image").fields["pcref"].offset
+    machine.machine.write_u64(image + at + machine.opened.struct("percpu_ref").fields["percpu_count_ptr"].offset, counter)
+    run_ctx = machine.opened.struct("bpf_tramp_run_ctx")
+    features = releases.features(machine.isa, machine.opened.release, {})
+    plan = TrampolinePlan(
+        words=words(machine.isa, prototype),
+        fentry=() if fexit else (program,),
+        fmod_ret=(),
+        fexit=(program,) if fexit else (),
+        guards=Guards(*map(machine.address, _GUARDS)),
+        image=image,
+        body=function.site.body,
+        run_ctx=run_ctx.size,
+        cookie_at=run_ctx.fields["bpf_cookie"].offset,
+        jumped=fexit and bool(features["direct_jmp"]),
+        landing_pad=False,
+    )
+    arch = trampolines.MODULES[machine.isa.name]
+    pieces = list(items(plan, arch))
+    assert size_of(machine.isa, arch, pieces)
+    target = machine.code(lambda base: lay_out(machine.isa, arch, pieces, base), "bpf_trampoline") | plan.jumped
+    ops = directs.register(machine, function, target)
+    layout.link(machine, [ops])
+    directs.alone(machine, function, ops, target)
+    return Expected((Observed(block, 1, directs.FIRST, None, "the program"),))
+
+
+HOOKS = (
+    Hook("bpf-fentry", "a BPF program before the function", lambda m, f: _attach(m, f, False), ("bpf-fentry", 1)),
+    Hook(
+        "bpf-fexit",
+        "a BPF program behind the function, which the trampoline calls",
+        lambda m, f: _attach(m, f, True),
+        ("bpf-fexit", 1),
+    ),
+)

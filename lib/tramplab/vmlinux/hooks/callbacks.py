@@ -1,0 +1,108 @@
+"""Callbacks: one, several, beside others, with all registers, through the assist function."""
+
+from __future__ import annotations
+
+import functools
+
+from ...ftrace.ops import FL_DYNAMIC, FL_RECURSION, FL_SAVE_REGS, Registered
+from ...isa.x86_64 import JMP
+from ...lab.view import Function
+from ...trampolines.plain import copied
+from .. import layout, own
+from ..machine import RealMachine
+from .hook import Absent, Expected, Hook, Observed, require
+
+#: An address that no traced function has: what ops on other functions want.
+_ELSEWHERE = 0x1000
+
+
+def callback(machine: RealMachine) -> int:
+    """Our callback; it takes its block from the ops' `private`."""
+    private = machine.opened.struct("ftrace_ops").fields["private"].offset
+    return machine.code(lambda _: own.callback(machine.isa, private), "callback", "own")
+
+
+def seen(machine: RealMachine, function: Function, hits: int = 1) -> tuple[int, Observed]:
+    """A block for a callback, and what it must hold after a call: the ip of the site, and the caller's return address."""
+    block = machine.block(bytes(own.BLOCK))
+    return block, Observed(block, hits, function.site.ip, machine.machine.return_to, "the callback")
+
+
+def serve(machine: RealMachine, function: Function, wanting: list[int], flags: int) -> None:
+    """Make the site call what serves these ops, of the list, which all want the function: one alone, or several."""
+    regs = bool(flags & FL_SAVE_REGS)
+    common = "ftrace_regs_caller" if regs else "ftrace_caller"
+    require(machine, common)
+    if machine.call_ops:
+        alone = len(wanting) == 1 and not flags & FL_RECURSION
+        literal = wanting[0] if alone else machine.data("ftrace_list_ops")
+        assert function.site.literal is not None
+        machine.write_u64(function.site.literal, literal)
+        target = machine.address(common)
+    elif machine.isa.name == "x86_64" and len(wanting) == 1:
+        target = _copy(machine, wanting[0], flags)
+    else:
+        machine.write_u64(machine.data("function_trace_op"), machine.list_end)
+        for label in ("ftrace_call", "ftrace_regs_call"):
+            if machine.opened.has(label):
+                machine.repoint(label, machine.address("ftrace_ops_list_func"))
+        target = machine.address(common)
+    machine.call_from_site(function.site, target)
+
+
+def _copy(machine: RealMachine, ops: int, flags: int) -> int:
+    """The trampoline that an ops of x86-64 has for itself."""
+    func = machine.machine.read_u64(ops + machine.opened.struct("ftrace_ops").fields["func"].offset)
+    made = Registered(None, func, flags, (), address=ops)
+    leave = None
+    if machine.mitigations == "linked" and machine.opened.has("__x86_return_thunk"):
+        leave = functools.partial(_jump, machine.address("__x86_return_thunk"))
+    steps = copied.create(machine.booted.image, machine.near, made, leave)
+    machine.apply(steps)
+    machine.made += made.generated
+    return made.trampoline
+
+
+def _jump(target: int, address: int) -> bytes:
+    return JMP.encode(address, target)
+
+
+def _ops(count: int, flags: int = 0, elsewhere: int = 0) -> Hook:
+    def attach(machine: RealMachine, function: Function) -> Expected:
+        if flags & FL_SAVE_REGS:
+            require(machine, "ftrace_regs_caller")
+        func, kind = callback(machine), flags | FL_DYNAMIC
+        blocks = [seen(machine, function) for _ in range(count)]
+        wanting = [layout.ops(machine, func, kind, [function.site.ip], block) for block, _ in blocks]
+        others = [layout.ops(machine, func, kind, [_ELSEWHERE], machine.block(bytes(own.BLOCK))) for _ in range(elsewhere)]
+        layout.link(machine, [*others, *wanting])
+        serve(machine, function, wanting, kind)
+        return Expected(tuple(observed for _, observed in blocks))
+
+    if elsewhere:
+        return Hook(f"ops+{elsewhere}-elsewhere", f"one ftrace_ops, and {elsewhere} on other functions", attach)
+    if flags & FL_SAVE_REGS:
+        return Hook("ops-regs", "an ftrace_ops that wants all registers", attach, ("ops-regs", 1))
+    if flags & FL_RECURSION:
+        return Hook("ops-assist", "an ftrace_ops that asks for the recursion guard", attach)
+    if count == 1:
+        return Hook("ops", "an ftrace_ops", attach, ("ops", 1))
+    return Hook(f"ops:{count}", f"{count} ftrace_ops", attach, ("ops", count))
+
+
+def _none(machine: RealMachine, function: Function) -> Expected:
+    return Expected()
+
+
+HOOKS = (
+    Hook("none", "nothing attached", _none, ("none", 1)),
+    _ops(1),
+    _ops(1, FL_SAVE_REGS),
+    _ops(1, FL_RECURSION),
+    _ops(2),
+    _ops(10),
+    _ops(64),
+    _ops(1, elsewhere=10),
+)
+
+__all__ = ["HOOKS", "Absent", "callback", "seen", "serve"]

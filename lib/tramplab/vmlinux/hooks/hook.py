@@ -1,0 +1,51 @@
+"""A way to hook a function of a real kernel, and what must then be seen of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...errors import TramplabError
+from ...lab.view import Function
+from ..machine import RealMachine
+
+
+class Absent(TramplabError):
+    """The image has no such hook; the text says why."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A block that own code fills: its address, how often it must be called, and what it must be given, None where that is not
+    looked at. `what` names it in a complaint."""
+
+    block: int
+    hits: int
+    first: int | None
+    second: int | None
+    what: str
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a call must show. value: the function's result; None where the traced function is expected to return its own."""
+
+    observed: tuple[Observed, ...] = ()
+
+
+@dataclass(frozen=True)
+class Hook:
+    """name: as on the command line. title: what it is. attach: makes it, and says what a call must show; raises Absent. lab: the
+    lab's hook of the same kind and its number of callbacks, None where the lab has none."""
+
+    name: str
+    title: str
+    attach: Callable[[RealMachine, Function], Expected]
+    lab: tuple[str, int] | None = None
+
+
+def require(machine: RealMachine, *symbols: str) -> None:
+    """Raise Absent unless the image has these functions."""
+    for symbol in symbols:
+        if not machine.opened.has(symbol):
+            raise Absent(f"{machine.opened.version} has no {symbol}()")

@@ -1,0 +1,254 @@
+"""A real kernel in the machine: its booted text, a CPU, room for what is registered, and calls of its functions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from ..emulate.engine import PAGE
+from ..emulate.image import Symbol
+from ..emulate.machine import RECORD, Machine, Places
+from ..emulate.memory import Area
+from ..errors import TramplabError, unknown
+from ..ftrace import arch
+from ..ftrace.layout import Heap
+from ..ftrace.ops import Generated
+from ..ftrace.site import Site
+from ..ftrace.steps import Step, Write
+from ..isa.x86_64 import ENDBR64, NOP5
+from ..lab.run import Run
+from ..lab.view import Function, View
+from . import named, own, state
+from .booted import NONE, Booted, boot
+from .image import TRAMPOLINES, Opened
+
+#: A function of the kernel's own that its tests of BPF trampolines trace: int bpf_fentry_test1(int a), which returns a + 1.
+FUNCTION = "bpf_fentry_test1"
+_GAP = 16 << 20  # bytes from the image's end to the module area, in multiples of which it begins
+_MODULES, _HEAP, _STACK, _OWN, _FAR = 64 * PAGE, 1024 * PAGE, 8 * PAGE, 16 * PAGE, 16 * PAGE
+#: From the module area: of data, of the stack, and of code that a call of 128 MiB does not reach.
+_HEAP_AT, _STACK_AT, _FAR_AT = 8 << 20, 14 << 20, 256 << 20
+
+
+class RealMachine:
+    """One real kernel, booted as far as calls of a function need.
+
+    opened: the image. mitigations: "none" or "linked", see booted. What is attached is taken back by reset().
+    """
+
+    def __init__(self, opened: Opened, mitigations: str = NONE) -> None:
+        self.opened, self.isa, self.mitigations = opened, opened.isa, mitigations
+        self.booted: Booted = boot(opened, mitigations)
+        end = max(s.address + s.size for s in opened.image.segments)
+        modules = (-(-end // _GAP) + 1) * _GAP
+        self._areas = {
+            "modules": Area(modules, _MODULES, executable=True),  # near has the first half
+            "own": Area(modules + _MODULES, _OWN, executable=True),
+            "far": Area(modules + _FAR_AT, _FAR, executable=True),
+        }
+        heap = Area(modules + _HEAP_AT, _HEAP)
+        stacks = (Area(modules + _STACK_AT, _STACK),)
+        places = Places(modules + _MODULES - 16, self._areas["modules"], heap, stacks)
+        self.machine = Machine(self.booted.image, places, RECORD, more=(self._areas["own"], self._areas["far"]))
+        self._heap = Heap(heap.address, heap.size, "there is no room left for what is registered: attach fewer ops.")
+        self.cpu = state.boot(opened, self.machine, self._heap)
+        self.features = {"site": self.booted.shape, "direct_jmp": False}
+        self.list_end = self.machine.read_u64(self.data("ftrace_ops_list"))
+        self.made: list[Generated] = []
+        self.near = Heap(modules, _MODULES // 2, "there is no room left for trampolines: attach fewer ops.")
+        self._room: dict[str, int] = {}
+        self._journal: list[tuple[int, bytes]] = []
+        self._start = dict(self._room)
+        self.machine.name_of = self.name_of
+
+    # what the image has
+
+    @property
+    def call_ops(self) -> bool:
+        """Is there a pointer to the callsite's ops beside each function?"""
+        return self.booted.shape.startswith("literal")
+
+    def address(self, symbol: str) -> int:
+        """Where a function lies; raises TramplabError with near matches."""
+        return self.opened.address(symbol)
+
+    @functools.cache  # noqa: B019  # for as long as the machine is
+    def data(self, name: str) -> int:
+        """Where a variable lies, also where the image does not name its data; raises TramplabError where it cannot be found."""
+        return named.variable(self.opened, name)
+
+    def function(self, name: str) -> Function:
+        """A traced leaf function. Raises TramplabError for one that is unknown, not traced, or calls others."""
+        symbol = self.opened.image.symbols.get(name)
+        if symbol is None or not self.opened.text[0] <= symbol.address < self.opened.text[1]:
+            raise unknown(f"function in {self.opened.payload.path}", name, sorted(self.opened.image.symbols))
+        entry = symbol.address
+        idle = self._site(name, entry)
+        if idle is None:
+            raise TramplabError(f"{name} is not traced in {self.opened.version}: it has no patch site; choose another by --function.")
+        self._require_leaf(symbol, idle)
+        return Function(name, idle, entry, symbol.size)
+
+    # memory
+
+    def write_u64(self, address: int, value: int) -> None:
+        """Change a word of data; reset() puts back what was there."""
+        self.write(address, (value & (1 << 64) - 1).to_bytes(8, "little"))
+
+    def write(self, address: int, data: bytes) -> None:
+        """Change text or data; reset() puts back what was there."""
+        self._journal.append((address, self.machine.read(address, len(data))))
+        self._store(address, data)
+
+    def block(self, data: bytes) -> int:
+        """Room for data, filled with it; gives its address."""
+        address = self._heap.take(max(16, len(data)))
+        self._taken.append(address)
+        self.machine.write(address, data)
+        return address
+
+    def words(self, *values: int) -> int:
+        """Room for words of 8 bytes; gives its address."""
+        return self.block(b"".join((v & (1 << 64) - 1).to_bytes(8, "little") for v in values))
+
+    def code(self, make: Callable[[int], bytes], name: str, where: str = "modules") -> int:
+        """Room for code, filled with what make(address) gives; where: "modules", "own" (counted as callback), or "far"."""
+        area = self._areas[where]
+        address = self._room.get(where, area.address + (_MODULES // 2 if where == "modules" else 0)) + 15 & ~15
+        data = make(address)
+        if address + len(data) > area.end - 16:
+            raise TramplabError("there is no room left for code: attach fewer ops.")
+        self._room[where] = address + len(data)
+        self.machine.poke(address, data)
+        self.made.append(Generated(address, len(data), name))
+        return address
+
+    @functools.cached_property
+    def _taken(self) -> list[int]:
+        return []
+
+    def empty_hash(self) -> int:
+        """What an ops without names to leave out points to."""
+        if self.opened.has("empty_hash"):
+            return self.opened.address("empty_hash")
+        return self.block(bytes(self.opened.struct("ftrace_hash").size))
+
+    def apply(self, steps: list[Step]) -> None:
+        """Carry out what a plan writes; there is nobody to wait for."""
+        for step in steps:
+            if isinstance(step, Write):
+                self.write(step.address, step.data)
+
+    def reset(self) -> None:
+        """Take back all that was attached."""
+        for address, data in reversed(self._journal):
+            self._store(address, data)
+        self._journal.clear()
+        for address in self._taken:
+            self._heap.give(address)
+        self._taken.clear()
+        self.made.clear()
+        self._room.clear()
+
+    # sites
+
+    def call_from_site(self, site: Site, target: int) -> None:
+        """Make a patch site call an address; raises TramplabError where it does not reach."""
+        modes = arch.of(self.isa)
+        if not modes.reaches(site, target, self.features, self.address):
+            raise TramplabError(f"the patch site of {site.function} does not reach {target:#x}.")
+        self.write(site.ip, modes.call_bytes(site, target, self.features, self.address))
+
+    def reaches(self, site: Site, target: int) -> bool:
+        """Can a patch site call an address itself?"""
+        return arch.of(self.isa).reaches(site, target, self.features, self.address)
+
+    def repoint(self, label: str, target: int) -> None:
+        """Make the call at a label in a common trampoline lead elsewhere."""
+        self.apply(arch.of(self.isa).patch_call(self.address(label), target, "", None))
+
+    # calls
+
+    def call(self, function: Function, *arguments: int, registers: dict[str, int] | None = None) -> Run:
+        """Call a function as its callers do, and watch. Raises GuestFault, StepLimit."""
+        isa = self.isa
+        start = {isa.fp: self.machine.stack_top - 32, **(registers or {}), **dict(zip(isa.args, arguments, strict=False))}
+        raw = self.machine.call(function.address, start)
+        executed = self.machine.instructions(raw.tally.issued)
+        made = tuple(self.made)
+        view = View(isa, str(self), lambda at: _name(made, at) or self._symbol(at), self._component(function), executed)
+        return Run(function, view, raw, ())
+
+    def __str__(self) -> str:
+        return f"{self.isa.name} {self.opened.version}"
+
+    def name_of(self, address: int) -> str | None:
+        """symbol+offset of an address, what was made for hooks included."""
+        return _name(self.made, address) or self._symbol(address)
+
+    # inside
+
+    def _symbol(self, address: int) -> str | None:
+        return self.opened.image.where(address)
+
+    def _store(self, address: int, data: bytes) -> None:
+        (self.machine.poke if self.machine.is_text(address) else self.machine.write)(address, data)
+
+    def _site(self, name: str, entry: int) -> Site | None:
+        """The patch site of a function as it is now, idle; None if there is none."""
+        compiled = entry
+        if self.isa.name == "x86_64" and self.machine.read(entry, 4) == ENDBR64:
+            compiled = entry + 4
+        if self.call_ops:
+            compiled = entry - 8
+        site = arch.of(self.isa).site(name, entry, compiled, self.features)
+        idle = arch.of(self.isa).nop_bytes(site, self.features, self.address)
+        before = {"arm64": (entry, _MOV_X9)}.get(self.isa.name)
+        if before and self.machine.read(*_span(before)) != before[1]:
+            return None
+        return site if self.machine.read(site.ip, len(idle)) == (NOP5 if self.isa.name == "x86_64" else idle) else None
+
+    def _require_leaf(self, symbol: Symbol, site: Site) -> None:
+        at = site.body
+        while at < symbol.address + symbol.size:
+            instruction = self.machine.instruction_at(at)
+            if instruction.mnemonic in _CALLS or (instruction.mnemonic == "jalr" and not instruction.operands.startswith("zero")):
+                where = f"+{at - symbol.address:#x}"
+                raise TramplabError(f"{symbol.name} is no leaf: it calls at {where}; choose one that calls nothing by --function.")
+            at += instruction.size
+
+    def _component(self, function: Function) -> Callable[[int], str]:
+        site, end = function.site, function.address + function.size
+        own_area, areas = self._areas["own"], (self._areas["modules"], self._areas["far"])
+
+        @functools.cache
+        def component(pc: int) -> str:
+            if site.entry <= pc < site.body:
+                return "site"
+            if site.body <= pc < end:
+                return "function"
+            if own_area.address <= pc < own_area.end:
+                return "callback"
+            if any(a.address <= pc < a.end for a in areas):
+                return "trampoline"
+            return "trampoline" if TRAMPOLINES.match((self._symbol(pc) or "").split("+")[0]) else "core"
+
+        return component
+
+
+_MOV_X9 = bytes.fromhex("e9031eaa")
+_CALLS = frozenset("call bl blr c.jalr jal".split())
+
+
+def _span(of: tuple[int, bytes]) -> tuple[int, int]:
+    return of[0], len(of[1])
+
+
+def _name(made: object, address: int) -> str | None:
+    for g in made:  # type: ignore[attr-defined]
+        if g.address <= address < g.address + g.size:
+            return f"{g.name}+{address - g.address:#x}" if address > g.address else g.name
+    return None
+
+
+__all__ = ["FUNCTION", "RealMachine", "own"]

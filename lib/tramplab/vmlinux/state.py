@@ -1,0 +1,90 @@
+"""What a booted kernel would have set up before the first call: a current task, per-CPU data, a preempt count that lets nobody in.
+
+What is not real is said in `faked`: it stands in the notes of every result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..emulate.machine import Machine
+from ..errors import TramplabError
+from ..ftrace.layout import Heap
+from .image import Opened
+
+#: For the reader, of every run.
+FAKED = (
+    "one CPU, whose per-CPU data is the image's own, as linked",
+    "current is init_task; its preempt count is not zero, so nothing is scheduled",
+    "RCU watches, and nobody waits for it; clocks are as before boot",
+    "no memory is allocated: ops, hashes and what else is registered are laid out by hand",
+)
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """task: the address of the current task. percpu: what is added to a per-CPU address to get an ordinary one."""
+
+    task: int
+    percpu: int
+
+    def pointer(self, address: int) -> int:
+        """The per-CPU pointer (as this_cpu_ptr() takes it) that leads to an ordinary address."""
+        return address - self.percpu & (1 << 64) - 1
+
+
+def boot(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
+    """Set the registers that hold the task and the per-CPU base, and mend what boot would."""
+    cpu = _BOOT[opened.isa.name](opened, machine, heap)
+    for name, size, value in (("nr_cpu_ids", 4, 1),):
+        if opened.has(name):
+            machine.write(opened.address(name), value.to_bytes(size, "little"))
+    return cpu
+
+
+def _x86_64(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
+    """Per-CPU data is linked at zero up to v6.14, and then gs leads to where it was loaded; later at its own addresses."""
+    linked_at = opened.address("__per_cpu_start")
+    base = 0 if linked_at >> 63 else opened.address("__per_cpu_load")
+    machine.set_register("gs_base", base)
+    holder, offset = _current(opened)
+    task = machine.read_u64((holder + base & (1 << 64) - 1) + offset)
+    if not task >> 63:
+        raise TramplabError(f"{opened.payload.path} has no current task before boot: its per-CPU data is as no known kernel's.")
+    return Cpu(task, base)
+
+
+def _current(opened: Opened) -> tuple[int, int]:
+    """Where the pointer to the current task lies in per-CPU data: a variable, or a member of one (v6.2 to v6.14)."""
+    if opened.has("pcpu_hot"):
+        return opened.address("pcpu_hot"), opened.struct("pcpu_hot").fields["current_task"].offset
+    return opened.address("current_task"), 0
+
+
+def _task(opened: Opened, machine: Machine, heap: Heap) -> int:
+    """init_task, or where the image does not name its data, a task of zeros that cannot be preempted."""
+    if opened.has("init_task"):
+        return opened.address("init_task")
+    task_struct, thread_info = opened.struct("task_struct"), opened.struct("thread_info")
+    task = heap.take(task_struct.size)
+    machine.write_u64(task + task_struct.fields["thread_info"].offset + thread_info.fields["preempt_count"].offset, 1 << 32 | 1)
+    return task
+
+
+def _arm64(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
+    """The task is in SP_EL0, the per-CPU distance in TPIDR_EL1."""
+    task = _task(opened, machine, heap)
+    machine.set_register("sp_el0", task)
+    machine.set_register("tpidr_el1", 0)
+    return Cpu(task, 0)
+
+
+def _riscv64(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
+    """The task is in tp; the per-CPU distance is read from __per_cpu_offset, which is zero before boot."""
+    task = _task(opened, machine, heap)
+    machine.set_register("tp", task)
+    return Cpu(task, 0)
+
+
+_BOOT: dict[str, Callable[[Opened, Machine, Heap], Cpu]] = {"x86_64": _x86_64, "arm64": _arm64, "riscv64": _riscv64}
