@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.dwarf.compileunit import CompileUnit
 from elftools.dwarf.die import DIE
 from elftools.elf.elffile import ELFFile
+
+_STRUCTS = ("DW_TAG_structure_type", "DW_TAG_union_type")
+_THROUGH = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type", "DW_TAG_atomic_type")
+_DEEP, _MOST, _LARGE = 100, 1 << 16, 1 << 32  # types behind a type; members of a struct with all within; bytes of a type
 
 
 @dataclass(frozen=True)
@@ -54,26 +57,30 @@ def types(elf: ELFFile) -> tuple[dict[str, Struct], dict[str, Prototype]]:
     structs: dict[str, Struct] = {}
     prototypes: dict[str, Prototype] = {}
     for unit in elf.get_dwarf_info().iter_CUs() if elf.has_dwarf_info() else ():
-        more, functions = of_unit(unit, structs)
-        structs |= more
-        prototypes |= functions
+        described, functions = of_unit(unit)
+        structs |= {name: struct(die) for name, die in described.items() if name not in structs}
+        prototypes |= {name: prototype(die) for name, die in functions.items() if "DW_AT_low_pc" in die.attributes}
     return structs, prototypes
 
 
-def of_unit(unit: CompileUnit, known: Container[str] = ()) -> tuple[dict[str, Struct], dict[str, Prototype]]:
-    """The same of one compilation unit, without the structs that are known already."""
-    structs: dict[str, Struct] = {}
-    prototypes: dict[str, Prototype] = {}
+def of_unit(unit: CompileUnit) -> tuple[dict[str, DIE], dict[str, DIE]]:
+    """The entries of one compilation unit that are named, complete structs, and those that are functions which it does not only
+    declare, by name."""
+    structs: dict[str, DIE] = {}
+    functions: dict[str, DIE] = {}
+    last = -1
     for die in unit.get_top_DIE().iter_children():
+        if die.offset <= last:
+            raise ValueError("an entry is behind itself")
+        last = die.offset
         if "DW_AT_name" not in die.attributes:
             continue
         name = die.attributes["DW_AT_name"].value.decode()
-        if die.tag == "DW_TAG_structure_type" and "DW_AT_byte_size" in die.attributes and name not in known:
-            structs.setdefault(name, _struct(die))
-        elif die.tag == "DW_TAG_subprogram" and "DW_AT_low_pc" in die.attributes:
-            taken = tuple(_value(c) for c in die.iter_children() if c.tag == "DW_TAG_formal_parameter")
-            prototypes[name] = Prototype(name, taken, _value(die))
-    return structs, prototypes
+        if die.tag == "DW_TAG_structure_type" and "DW_AT_byte_size" in die.attributes:
+            structs.setdefault(name, die)
+        elif die.tag == "DW_TAG_subprogram" and "DW_AT_declaration" not in die.attributes:
+            functions.setdefault(name, die)
+    return structs, functions
 
 
 def asm_offsets(path: Path) -> str:
@@ -87,43 +94,76 @@ def asm_offsets(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _struct(die: DIE) -> Struct:
-    fields = {}
-    for child in die.iter_children():
-        if child.tag == "DW_TAG_member" and "DW_AT_name" in child.attributes:
-            size, elements = _size(child.get_DIE_from_attribute("DW_AT_type"))
-            name = child.attributes["DW_AT_name"].value.decode()
-            fields[name] = Field(child.attributes["DW_AT_data_member_location"].value, size, elements)
+def struct(die: DIE) -> Struct:
+    """The struct that an entry describes, members of its anonymous ones among its own; of a bit field the byte it begins in."""
+    fields: dict[str, Field] = {}
+    todo, room = [(die, 0)], _MOST  # the last one is the next
+    while todo:
+        one, base = todo.pop()
+        of = _bare(one.get_DIE_from_attribute("DW_AT_type")) if one.tag == "DW_TAG_member" else one
+        if one.tag == "DW_TAG_member" and "DW_AT_name" in one.attributes:
+            fields[one.attributes["DW_AT_name"].value.decode()] = Field(base, *_size(of))
+        elif of.tag in _STRUCTS:
+            members = [(m, base + _offset(m)) for m in of.iter_children() if m.tag == "DW_TAG_member"]
+            room -= 1 + len(members)
+            if room < 0:
+                raise ValueError("a struct has no end")
+            todo += reversed(members)
     return Struct(die.attributes["DW_AT_name"].value.decode(), die.attributes["DW_AT_byte_size"].value, fields)
+
+
+def prototype(die: DIE) -> Prototype:
+    """The prototype of the function that an entry describes."""
+    taken = tuple(_value(c) for c in die.iter_children() if c.tag == "DW_TAG_formal_parameter")
+    return Prototype(die.attributes["DW_AT_name"].value.decode(), taken, _value(die))
+
+
+def _offset(member: DIE) -> int:
+    """In bytes; of a member of a union nothing is said, and DWARF 4 says it of a bit field in bits."""
+    if "DW_AT_data_bit_offset" in member.attributes:
+        return member.attributes["DW_AT_data_bit_offset"].value // 8
+    return member.attributes["DW_AT_data_member_location"].value if "DW_AT_data_member_location" in member.attributes else 0
+
+
+def _bare(die: DIE) -> DIE:
+    """A type without its typedefs and qualifiers."""
+    for _ in range(_DEEP):
+        if die.tag not in _THROUGH or "DW_AT_type" not in die.attributes:
+            return die
+        die = die.get_DIE_from_attribute("DW_AT_type")
+    raise ValueError("a type stands for itself")
 
 
 def _value(die: DIE) -> Value:
     """What the type of a DIE makes of a parameter or result."""
     if "DW_AT_type" not in die.attributes:
         return Value(0)
-    of = die.get_DIE_from_attribute("DW_AT_type")
-    size = _size(of)[0]
-    while of.tag in ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type") and "DW_AT_type" in of.attributes:
-        of = of.get_DIE_from_attribute("DW_AT_type")
-    return Value(size, of.tag in ("DW_TAG_structure_type", "DW_TAG_union_type"))
+    of = _bare(die.get_DIE_from_attribute("DW_AT_type"))
+    return Value(_size(of)[0], of.tag in _STRUCTS)
 
 
 def _size(die: DIE) -> tuple[int, int]:
-    """(bytes, elements) of a type, through typedefs and qualifiers."""
-    if "DW_AT_byte_size" in die.attributes:
-        return die.attributes["DW_AT_byte_size"].value, 0
-    if die.tag == "DW_TAG_pointer_type":
-        return 8, 0
-    if die.tag == "DW_TAG_array_type":
-        one, _ = _size(die.get_DIE_from_attribute("DW_AT_type"))
-        count = 1
-        for sub in die.iter_children():
-            if sub.tag == "DW_TAG_subrange_type":
-                if "DW_AT_count" in sub.attributes:
-                    count *= sub.attributes["DW_AT_count"].value
-                else:
-                    count *= sub.attributes["DW_AT_upper_bound"].value + 1
-        return one * count, count
-    if "DW_AT_type" in die.attributes:
-        return _size(die.get_DIE_from_attribute("DW_AT_type"))
-    return 0, 0
+    """(bytes, elements) of a type, through typedefs and qualifiers; elements of what is no array are 0."""
+    elements, array = 1, False
+    for _ in range(_DEEP):
+        if "DW_AT_byte_size" in die.attributes or die.tag == "DW_TAG_pointer_type":
+            one = die.attributes["DW_AT_byte_size"].value if "DW_AT_byte_size" in die.attributes else 8
+            if one * elements >= _LARGE:
+                raise ValueError("an array has no end")
+            return one * elements, elements if array else 0
+        if die.tag == "DW_TAG_array_type":
+            array = True
+            for sub in die.iter_children():
+                if sub.tag == "DW_TAG_subrange_type":
+                    elements *= _bound(sub)
+        if "DW_AT_type" not in die.attributes:
+            return 0, 0
+        die = die.get_DIE_from_attribute("DW_AT_type")
+    raise ValueError("a type stands for itself")
+
+
+def _bound(sub: DIE) -> int:
+    """How many elements a dimension has; 0 of one without end, such as a flexible array's, whose last index may be -1."""
+    if "DW_AT_count" in sub.attributes:
+        return sub.attributes["DW_AT_count"].value
+    return sub.attributes["DW_AT_upper_bound"].value + 1 & (1 << 64) - 1 if "DW_AT_upper_bound" in sub.attributes else 0

@@ -83,7 +83,7 @@ class Image:
     @functools.cached_property
     def _by_address(self) -> tuple[list[int], list[Symbol]]:
         kept = [s for s in self.symbols.values() if s.size or any(lo <= s.address < hi for lo, hi, _ in self.code)]
-        kept.sort(key=lambda s: (s.address, s.size))
+        kept.sort(key=lambda s: (s.address, s.size, -len(s.name), s.name))  # of several names the shortest is taken
         return [s.address for s in kept], kept
 
     def component_at(self, address: int) -> str | None:

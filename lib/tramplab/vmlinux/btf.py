@@ -8,98 +8,101 @@ from __future__ import annotations
 import functools
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from ..build.dwarf import Field, Prototype, Struct, Value
-from ..errors import TramplabError, unknown
+from ..errors import TramplabError
+from .near import absent
 
 _HEADER = struct.Struct("<HBBIIIII")
-MAGIC = bytes.fromhex("9feb0100") + _HEADER.size.to_bytes(4, "little")
-INT, PTR, ARRAY, STRUCT, UNION, ENUM, FWD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNC, PROTO, VAR, DATASEC, FLOAT, DECL, TAG, ENUM64 = range(
-    1, 20
-)
-_THROUGH = {TYPEDEF, VOLATILE, CONST, RESTRICT, TAG}
-#: Bytes behind the 12 that each type has, for each kind: fixed, and for each of its members.
-_MORE = {INT: (4, 0), ARRAY: (12, 0), STRUCT: (0, 12), UNION: (0, 12), ENUM: (0, 8), PROTO: (0, 8), VAR: (4, 0), DATASEC: (0, 12)}
-_MORE |= {DECL: (4, 0), ENUM64: (0, 12)}
+_MAGIC = b"\x9f\xeb\1\0"  # with the version, and no flags
+INT, PTR, ARRAY, STRUCT, UNION, ENUM, FWD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNC, PROTO = range(1, 14)
+VAR, DATASEC, FLOAT, DECL_TAG, TYPE_TAG, ENUM64 = range(14, 20)
+_THROUGH = {TYPEDEF, VOLATILE, CONST, RESTRICT, TYPE_TAG}
+#: Bytes behind the 12 that each type has, for each kind that has any: fixed, and for each of its members.
+_FIXED = {INT: 4, ARRAY: 12, VAR: 4, DECL_TAG: 4}
+_EACH = {STRUCT: 12, UNION: 12, ENUM: 8, PROTO: 8, DATASEC: 12, ENUM64: 12}
+_DEEP, _MANY, _LARGE = 100, 1 << 16, 1 << 32  # types behind a type; members of a struct with all within; bytes of a type
+_TRIES = 10  # places that look like BTF
 
 
 class Btf:
-    """The types in some bytes that begin with a BTF header. Raises TramplabError where they are not whole."""
+    """The types in some bytes that begin with a BTF header. path: the file they are from.
 
-    def __init__(self, data: bytes) -> None:
-        if len(data) < _HEADER.size or data[:8] != MAGIC:
-            raise TramplabError("its BTF does not begin as BTF does.")
-        *_, head, types, types_size, names, names_size = _HEADER.unpack_from(data)
-        if max(head + types + types_size, head + names + names_size) > len(data):
-            raise TramplabError("its BTF is cut short.")
-        self._data = data[head + types : head + types + types_size]
-        self._strings = data[head + names : head + names + names_size]
+    Whatever is asked raises TramplabError where the types contradict themselves, as those of a damaged file do.
+    """
+
+    origin = "BTF"
+
+    def __init__(self, data: bytes, path: Path) -> None:
+        self._path = path
+        found = _parts(data)
+        if found is None:
+            raise self._garbled("its header does not fit it")
+        self._data, self._strings = found
         self._at = array("I", [0])
         try:
             self._at.extend(self._index())
         except struct.error:
-            raise TramplabError("its BTF is cut short.") from None
-
-    @property
-    def size(self) -> int:
-        """How many types there are."""
-        return len(self._at) - 1
+            raise self._garbled("its last type is cut short") from None
 
     def struct(self, name: str) -> Struct:
         """A struct's layout, members of its anonymous ones among its own; raises TramplabError with near matches."""
-        found = self._by_name.get((STRUCT, name))
-        if found is None:
-            raise unknown("struct in its BTF", name, sorted(n for kind, n in self._by_name if kind == STRUCT))
-        return Struct(name, self._size(found), dict(self._members(found, 0)))
+        if name not in self._structs:
+            found = self._by_name.get((STRUCT, name))
+            if found is None:
+                raise absent(self._path, "struct", name, (n for kind, n in self._by_name if kind == STRUCT))
+            self._structs[name] = Struct(name, self._type(found)[2], dict(self._members(found)))
+        return self._structs[name]
 
     def has(self, struct_name: str, member: str = "") -> bool:
         """Is there such a struct, with such a member?"""
-        found = self._by_name.get((STRUCT, struct_name))
-        return found is not None and (not member or member in dict(self._members(found, 0)))
+        return (STRUCT, struct_name) in self._by_name and (not member or member in self.struct(struct_name).fields)
 
     def prototype(self, name: str) -> Prototype | None:
         """A function's parameters and result; None where nothing is said of it."""
         found = self._by_name.get((FUNC, name))
         if found is None:
             return None
-        proto = self._type(found)[2]
-        at, _, result = self._type(proto)
-        count = self._count(proto)
-        parameters = [struct.unpack_from("<II", self._data, at + 12 + 8 * n)[1] for n in range(count)]
+        at, kind, result = self._type(self._type(found)[2])
+        if kind != PROTO:
+            raise self._garbled(f"the function {name} has no prototype")
+        parameters = [of for _, of in self._each(at, "<II")]
+        if parameters and not parameters[-1]:  # an ellipsis
+            parameters.pop()
         return Prototype(name, tuple(map(self._value, parameters)), self._value(result))
-
-    def enum(self, constant: str) -> int | None:
-        """The value of a constant of some enum; None if there is none of that name."""
-        wanted = self._strings.find(b"\0" + constant.encode() + b"\0") + 1
-        if not wanted:
-            return None
-        for number in range(1, len(self._at)):
-            at, kind, _ = self._type(number)
-            if kind == ENUM:
-                for n in range(self._count(number)):
-                    name, value = struct.unpack_from("<Ii", self._data, at + 12 + 8 * n)
-                    if name == wanted:
-                        return value
-        return None
 
     # inside
 
+    @functools.cached_property
+    def _structs(self) -> dict[str, Struct]:
+        return {}
+
+    def _garbled(self, how: str) -> TramplabError:
+        return TramplabError(f"the BTF in {self._path} is garbled ({how}): get the file anew, and compare its checksum.")
+
     def _index(self) -> Iterator[int]:
+        """Where each type begins."""
         at, data, unpack = 0, self._data, struct.Struct("<I").unpack_from
         while at < len(data):
             (info,) = unpack(data, at + 4)
-            fixed, each = _MORE.get(info >> 24 & 31, (0, 0))
+            kind = info >> 24 & 0x7F
+            if not INT <= kind <= ENUM64:
+                raise self._garbled(f"it has a type of kind {kind}, of which nothing is known here")
             yield at
-            at += 12 + fixed + each * (info & 0xFFFF)
+            at += 12 + _FIXED.get(kind, 0) + _EACH.get(kind, 0) * (info & 0xFFFFFF)
+        if at > len(data):
+            raise self._garbled("its last type is cut short")
 
     @functools.cached_property
     def _by_name(self) -> dict[tuple[int, str], int]:
+        """(kind, name) -> the number of the first such struct or function."""
         out: dict[tuple[int, str], int] = {}
         unpack, data = struct.Struct("<II").unpack_from, self._data
         for number in range(1, len(self._at)):
             name, info = unpack(data, self._at[number])
-            kind = info >> 24 & 31
+            kind = info >> 24 & 0x7F
             if name and kind in (STRUCT, FUNC):
                 out.setdefault((kind, self._name(name)), number)
         return out
@@ -107,75 +110,104 @@ class Btf:
     def _type(self, number: int) -> tuple[int, int, int]:
         """Where a type lies, its kind, and its size or the type it refers to."""
         if not 0 < number < len(self._at):
-            raise TramplabError(f"its BTF refers to a type {number}, and there are {self.size}.")
+            raise self._garbled(f"it refers to type {number}, and there are {len(self._at) - 1}")
         at = self._at[number]
         _, info, what = struct.unpack_from("<III", self._data, at)
-        return at, info >> 24 & 31, what
+        return at, info >> 24 & 0x7F, what
 
-    def _count(self, number: int) -> int:
-        return struct.unpack_from("<I", self._data, self._at[number] + 4)[0] & 0xFFFF
+    def _each(self, at: int, layout: str) -> Iterable[tuple[int, ...]]:
+        """What stands behind the type at this place for each of its members."""
+        return struct.iter_unpack(layout, self._data[at + 12 : at + 12 + struct.calcsize(layout) * (self._info(at) & 0xFFFFFF)])
+
+    def _info(self, at: int) -> int:
+        """The word of a type that has its kind, how many members it has, and a flag."""
+        return int.from_bytes(self._data[at + 4 : at + 8], "little")
 
     def _name(self, offset: int) -> str:
-        return self._strings[offset : self._strings.find(b"\0", offset)].decode("latin-1")
+        if offset >= len(self._strings):
+            raise self._garbled("a name lies beyond the names")
+        return self._strings[offset : self._strings.index(b"\0", offset)].decode("latin-1")
 
     def _bare(self, number: int) -> int:
         """A type without its typedefs and qualifiers; 0 is void."""
-        for _ in range(100):
+        for _ in range(_DEEP):
             if not number:
                 return 0
             _, kind, what = self._type(number)
             if kind not in _THROUGH:
                 return number
             number = what
-        raise TramplabError("its BTF has a type that stands for itself.")
-
-    def _size(self, number: int) -> int:
-        return self._sized(number)[0]
+        raise self._garbled("a type stands for itself")
 
     def _sized(self, number: int) -> tuple[int, int]:
         """(bytes, elements) of a type; elements of what is no array are 0."""
-        number = self._bare(number)
-        if not number:
-            return 0, 0
-        at, kind, what = self._type(number)
-        if kind == PTR:
-            return 8, 0
-        if kind == ARRAY:
-            of, _, elements = struct.unpack_from("<III", self._data, at + 12)
-            return self._size(of) * elements, elements
-        return (0, 0) if kind in (FUNC, PROTO, FWD) else (what, 0)
+        size, all_elements = 1, 0
+        for depth in range(_DEEP):
+            number = self._bare(number)
+            at, kind, what = self._type(number) if number else (0, FWD, 0)
+            if kind != ARRAY:
+                size *= 8 if kind == PTR else 0 if kind in (FUNC, PROTO, FWD) else what
+                if size >= _LARGE:
+                    break
+                return size, all_elements
+            number, _, elements = struct.unpack_from("<III", self._data, at + 12)
+            size, all_elements = size * elements, elements * (all_elements if depth else 1)
+        raise self._garbled("an array has no end")
 
     def _value(self, number: int) -> Value:
         bare = self._bare(number)
-        return Value(self._size(bare), bool(bare) and self._type(bare)[1] in (STRUCT, UNION))
+        return Value(self._sized(bare)[0], bool(bare) and self._type(bare)[1] in (STRUCT, UNION))
 
-    def _members(self, number: int, base: int) -> Iterator[tuple[str, Field]]:
+    def _members(self, number: int) -> Iterator[tuple[str, Field]]:
         """(name, field) of each member, offset counted from the outermost struct; of bit fields the byte they begin in."""
-        at, _, _ = self._type(number)
-        bits = struct.unpack_from("<I", self._data, at + 4)[0] >> 31
-        for n in range(self._count(number)):
-            name, of, offset = struct.unpack_from("<III", self._data, at + 12 + 12 * n)
-            where = base + ((offset & 0xFFFFFF) if bits else offset) // 8
+        todo, room = [(0, number, 0)], _MANY  # the last one is the next
+        while todo:
+            name, of, where = todo.pop()
             bare = self._bare(of)
             if name:
                 yield self._name(name), Field(where, *self._sized(of))
             elif bare and self._type(bare)[1] in (STRUCT, UNION):
-                yield from self._members(bare, where)
+                at = self._type(bare)[0]
+                room -= 1 + (self._info(at) & 0xFFFFFF)
+                if room < 0:
+                    raise self._garbled("a struct has no end")
+                bits = 0xFFFFFF if self._info(at) >> 31 else 0xFFFFFFFF  # of a bit field, how many it has stands above
+                todo += [(n, t, where + (offset & bits) // 8) for n, t, offset in self._each(at, "<III")][::-1]
 
 
-def find(data: bytes) -> Btf | None:
-    """The largest BTF in these bytes; None if there is none."""
-    found: list[Btf] = []
-    at = data.find(MAGIC)
-    while at >= 0:
+def find(data: bytes | bytearray, path: Path) -> Btf | None:
+    """The largest BTF in these bytes; None if there is none. Raises TramplabError where it is garbled."""
+    found: list[tuple[int, int]] = []
+    at = data.find(_MAGIC)
+    while at >= 0 and len(found) < _TRIES:
+        size = _extent(data, at)
+        if size and at + size <= len(data):
+            found.append((size, at))
+        at = data.find(_MAGIC, at + 1)
+    failed: TramplabError | None = None
+    for size, at in sorted(found, reverse=True):
         try:
-            found.append(Btf(data[at : at + _extent(data, at)]))
-        except TramplabError:
-            pass
-        at = data.find(MAGIC, at + 1)
-    return max(found, key=lambda b: b.size, default=None)
+            return Btf(bytes(data[at : at + size]), path)
+        except TramplabError as e:
+            failed = failed or e
+    if failed:
+        raise failed
+    return None
 
 
-def _extent(data: bytes, at: int) -> int:
-    *_, head, types, types_size, names, names_size = _HEADER.unpack_from(data.ljust(at + _HEADER.size, b"\0"), at)
-    return max(head + types + types_size, head + names + names_size)
+def _extent(data: bytes | bytearray, at: int) -> int:
+    """How many bytes a BTF takes, as its header says; 0 where that is none."""
+    if at + _HEADER.size > len(data) or data[at : at + len(_MAGIC)] != _MAGIC:
+        return 0
+    *_, head, types, types_size, names, names_size = _HEADER.unpack_from(data, at)
+    whole = _HEADER.size <= head and not types % 4 and types_size and names_size
+    return max(head + types + types_size, head + names + names_size) if whole else 0
+
+
+def _parts(data: bytes) -> tuple[bytes, bytes] | None:
+    """The types and the names; None where the header does not fit."""
+    if not 0 < _extent(data, 0) <= len(data):
+        return None
+    *_, head, types, types_size, names, names_size = _HEADER.unpack_from(data)
+    strings = data[head + names : head + names + names_size]
+    return (data[head + types : head + types + types_size], strings) if strings[:1] == strings[-1:] == b"\0" else None

@@ -2,85 +2,107 @@
 
 from __future__ import annotations
 
-import io
+import numpy as np
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
-
-from ..emulate.image import Segment
 from ..errors import TramplabError
-from . import btf, kallsyms
-from .parts import Parts, named, no_symbols, no_types
+from . import btf, kallsyms, relocate
+from .dwarf import FromDwarf
+from .parts import KERNEL, LIMIT, Load, Parts, Symbols, named, no_symbols, no_types, too_large
 from .payload import Payload
-from .types import FromBtf, FromDwarf, Types
+from .sections import ALLOCATED, NOBITS, RELA, Section, damaged, sections, segments
+from .types import Types
 
 #: Tables for what is patched at boot.
-_TABLES = (".altinstructions", ".altinstr_replacement", ".return_sites", ".retpoline_sites", ".parainstructions", ".static_call_sites")
-_KINDS = {("STT_FUNC", "STB_GLOBAL"): "T", ("STT_FUNC", "STB_LOCAL"): "t", ("STT_OBJECT", "STB_GLOBAL"): "D"}
+_TABLES = (
+    ".altinstructions",
+    ".altinstr_replacement",
+    ".return_sites",
+    ".retpoline_sites",
+    ".parainstructions",
+    ".static_call_sites",
+)
+_SYMBOL = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")])
+_UNDEFINED, _SECTION, _FILE = 0, 3, 4  # a section's number, and kinds of symbols
 
 
 def parts(payload: Payload) -> Parts:
     """All that is in an ELF file. Raises TramplabError where it is damaged, no kernel, or lacks symbols or types."""
-    try:
-        return _parts(payload, ELFFile(io.BytesIO(payload.data)))
-    except TramplabError:
-        raise
-    except (ELFError, ValueError, KeyError, IndexError, AssertionError, OverflowError, UnicodeDecodeError, AttributeError, TypeError) as e:
-        why = " ".join([type(e).__name__, *str(e).split()])
-        raise TramplabError(f"{payload.path} is a damaged ELF file ({why}); build or fetch it again.") from None
-
-
-def _parts(payload: Payload, elf: ELFFile) -> Parts:
-    loads = [s.header for s in elf.iter_segments() if s["p_type"] == "PT_LOAD" and s["p_memsz"]]
-    if not loads:
-        raise TramplabError(f"{payload.path} is an ELF file with nothing to load, such as a module or an object; give a vmlinux.")
-    # per-CPU data linked at zero lies, until each CPU has a copy, where its physical address says
-    distance = next((s["p_vaddr"] - s["p_paddr"] for s in loads if s["p_vaddr"] >> 63), 0)
-    segments, total = [], 0
-    for s in loads:
-        data = payload.data[s["p_offset"] : s["p_offset"] + s["p_filesz"]]
-        if len(data) != s["p_filesz"] or (total := total + s["p_memsz"]) > 1 << 30:
-            raise TramplabError(f"{payload.path} is cut short, or its segments are no kernel's; fetch it again.")
-        address = s["p_vaddr"] if s["p_vaddr"] >> 63 else s["p_paddr"] + distance & (1 << 64) - 1
-        flags = s["p_flags"]
-        segments.append(Segment(address, data, s["p_memsz"], bool(flags & 1), bool(flags & 2)))
-    symbols, symbols_from, facts = _symbols(payload, elf, segments)
-    sections = {name: s for name in _TABLES if (s := elf.get_section_by_name(name)) is not None and s["sh_type"] != "SHT_NOBITS"}
+    found = {s.name: s for s in reversed(sections(payload.data, payload.path)) if s.kind != NOBITS}  # the first of each name
+    symbols, source, layout = _listed(payload, found), ".symtab", ""
+    loads = _mended(payload, found, _loads(payload), symbols)
+    if not symbols:
+        table = next(filter(None, (kallsyms.read(bytes(load.data), load.address) for load in loads)), None)
+        if table is None:
+            raise no_symbols(payload.path)
+        symbols, source, layout = named(table), "kallsyms", f", {table.layout}"
+    tables = {name: found[name] for name in _TABLES if name in found}
     return Parts(
-        tuple(segments),
+        loads,
         symbols,
-        _types(payload, elf),
-        symbols_from,
-        facts,
-        {name: s.data() for name, s in sections.items()},
-        {name: s["sh_addr"] for name, s in sections.items()},
+        _types(payload, found),
+        source,
+        (f"{source}: {len(symbols)} symbols{layout}",),
+        {name: s.of(payload.data) for name, s in tables.items()},
+        {name: s.address for name, s in tables.items()},
     )
 
 
-def _symbols(payload: Payload, elf: ELFFile, segments: list[Segment]) -> tuple[tuple, str, tuple[str, ...]]:
-    table = elf.get_section_by_name(".symtab")
-    if isinstance(table, SymbolTableSection) and table.num_symbols() > 1:
-        found = [
-            (_KINDS.get((s["st_info"]["type"], s["st_info"]["bind"]), "d"), s.name, s["st_value"], s["st_size"])
-            for s in table.iter_symbols()
-            if s.name and s["st_shndx"] != "SHN_UNDEF"
-        ]
-        return tuple(found), ".symtab", (f".symtab: {len(found)} symbols",)
-    for segment in segments:
-        read = kallsyms.read(segment.data, segment.address)
-        if read:
-            return named(read), "kallsyms", (f"kallsyms: {len(read.symbols)} symbols, {read.layout}",)
-    raise no_symbols(payload.path)
+def _loads(payload: Payload) -> tuple[Load, ...]:
+    """What is to be loaded, at its address, in order."""
+    data, path = payload.data, payload.path
+    headers = segments(data, path)
+    kernel = next((s for s in headers if s.address >= KERNEL), None)
+    if kernel is None:
+        raise TramplabError(f"{path} is an ELF file, but no kernel: nothing of it lies where kernels do: give a vmlinux.")
+    if (size := sum(s.size for s in headers)) > LIMIT:
+        raise too_large(path, size)
+    # per-CPU data linked at zero lies, until each CPU has a copy, where its physical address says
+    distance = kernel.address - kernel.physical
+    view = memoryview(data)
+    addresses = [s.address if s.address >= KERNEL else s.physical + distance for s in headers]
+    loads = [Load(a, view[s.at : s.at + s.length], s.size) for a, s in zip(addresses, headers, strict=True)]
+    loads.sort(key=lambda load: load.address)
+    ends = [KERNEL, *(load.address + load.size for load in loads)]
+    if ends[-1] > 1 << 64 or any(end > load.address for end, load in zip(ends, loads, strict=False)):
+        raise damaged(path, "its segments lie upon each other, or where no kernel lies")
+    return tuple(loads)
 
 
-def _types(payload: Payload, elf: ELFFile) -> Types:
-    section = elf.get_section_by_name(".BTF")
-    if section is not None:
-        return FromBtf(btf.Btf(section.data()))
-    found = btf.find(payload.data)
-    if found is not None:
-        return FromBtf(found)
-    if elf.has_dwarf_info():
-        return FromDwarf(payload.data)
+def _mended(payload: Payload, found: dict[str, Section], loads: tuple[Load, ...], symbols: Symbols) -> tuple[Load, ...]:
+    """The same with the pointers in place that a kernel which can be moved mends at boot. Raises TramplabError where the list of
+    them was taken out, as older builds do with the vmlinux for riscv64 (arch/riscv/Makefile.postlink)."""
+    rela = found.get(".rela.dyn")
+    if rela and rela.kind == RELA and rela.flags & ALLOCATED:
+        listed = relocate.listed(rela.of(payload.data), payload.isa.name)
+        return tuple(Load(load.address, memoryview(relocate.mended(load.data, listed, load.address)), load.size) for load in loads)
+    if len({address for name, address, _ in symbols if name in ("__rela_dyn_start", "__rela_dyn_end")}) > 1:
+        raise TramplabError(f"{payload.path} has lost its relocations (.rela.dyn) when it was built: give the Image of its build.")
+    return loads
+
+
+def _listed(payload: Payload, found: dict[str, Section]) -> Symbols:
+    """The symbols of .symtab; none where there is no such table."""
+    table, names = found.get(".symtab"), found.get(".strtab")
+    if not table or not names:
+        return []
+    rows = np.frombuffer(payload.data, _SYMBOL, table.size // _SYMBOL.itemsize, table.at)
+    rows = rows[(rows["section"] != _UNDEFINED) & ~np.isin(rows["info"] & 15, (_SECTION, _FILE)) & (rows["name"] != 0)]
+    strings = names.of(payload.data) + b"\0"
+    if len(rows) and int(rows["name"].max()) >= len(strings):
+        raise damaged(payload.path, "the name of a symbol lies beyond the names")
+    starts, values, sizes = (rows[field].tolist() for field in ("name", "value", "size"))
+    return [
+        (strings[at : strings.index(b"\0", at)].decode("latin-1"), value, size)
+        for at, value, size in zip(starts, values, sizes, strict=True)
+    ]
+
+
+def _types(payload: Payload, found: dict[str, Section]) -> Types:
+    if ".BTF" in found:
+        return btf.Btf(found[".BTF"].of(payload.data), payload.path)
+    types = btf.find(payload.data, payload.path)
+    if types is not None:
+        return types
+    if ".debug_info" in found:
+        return FromDwarf(payload.data, found, payload.path)
     raise no_types(payload.path)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..build.dwarf import Prototype, Struct
+from ..emulate.engine import PAGE
 from ..emulate.image import Image, Origin, Segment, Symbol
-from ..errors import TramplabError, unknown
+from ..errors import TramplabError
 from ..isa import Isa
 from . import elffile, flat
+from .near import absent
+from .parts import Load
 from .payload import Payload, unpack
 from .types import Types
 
@@ -22,16 +26,18 @@ TRAMPOLINES = re.compile(
     r"|arch_rethook_trampoline|__kretprobe_trampoline|arch_ftrace_\w*|ftrace_stub_direct_tramp)$"
 )
 _BANNER = re.compile(rb"Linux version (\d+)\.(\d+)(\S*) [^\0\n]{10,400}")
-_NOT_CODE = re.compile(r"__pfx_|__cfi_|\$|\.L")
+#: How symbols begin that stand within functions, and those for what lies in front of one.
+_INSIDE, _IN_FRONT = ("$", ".L"), ("__pfx_", "__cfi_")
+_LARGEST = 1 << 20  # bytes from a symbol to the next that are taken for its own
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
     """What is known of a kernel image before anything of it runs.
 
-    payload: the file and its container. image: for the machine. types: struct layouts and prototypes. text: (start, end) of the
-    kernel's text. version: as it says itself, "6.12.107+deb13-amd64"; release: "v6.12". facts: what was found out on the way,
-    for the reader.
+    payload: the file and its container, without what was unpacked. image: for the machine. types: struct layouts and prototypes.
+    text: (start, end) of the kernel's text. version: as it says itself, "6.12.107+deb13-amd64"; release: "v6.12". facts: what was
+    found out on the way, for the reader. sections, section_at: an ELF file's tables for patching at boot, and where they lie.
     """
 
     payload: Payload
@@ -63,7 +69,7 @@ class Opened:
         try:
             return self.image.symbols[symbol].address
         except KeyError:
-            raise unknown(f"symbol in {self.payload.path}", symbol, sorted(self.image.symbols)) from None
+            raise absent(self.payload.path, "symbol", symbol, self.image.symbols) from None
 
     def struct(self, name: str) -> Struct:
         """The layout of a struct; raises TramplabError with near matches."""
@@ -79,16 +85,19 @@ def open_image(path: Path) -> Opened:
     symbols, types or dynamic ftrace."""
     payload = unpack(path)
     parts = (elffile if payload.elf else flat).parts(payload)
-    banner = next((m for s in parts.segments if (m := _BANNER.search(s.data))), None)
+    payload = replace(payload, data=b"")  # of what is loaded there will be a copy, and nobody asks for the rest
+    banner = next((m for load in parts.loads if (m := _BANNER.search(load.data))), None)
     if banner is None:
-        raise TramplabError(f"{path} holds no Linux kernel: its version is nowhere in it; give a vmlinuz, an Image or a vmlinux.")
+        raise TramplabError(f"{path} holds no Linux kernel: its version is nowhere in it: give a vmlinuz, an Image or a vmlinux.")
     version = b"".join((banner[1], b".", banner[2], banner[3])).decode("latin-1")
     symbols = _sized(parts.symbols)
     for wanted in ("_stext", "_etext"):
         if wanted not in symbols:
-            raise TramplabError(f"{path} has no symbol {wanted}, so its text cannot be told from its data; give the vmlinux of its build.")
+            raise TramplabError(f"{path} has no symbol {wanted}, so where its text lies is unknown: give the vmlinux of its build.")
     text = symbols["_stext"].address, symbols["_etext"].address
-    segments = tuple(_split(parts.segments, text))
+    if not any(load.address <= text[0] < text[1] <= load.address + load.size for load in parts.loads):
+        raise TramplabError(f"{path} has nothing where its symbols say that its text is ({text[0]:#x}): get the file anew, whole.")
+    segments = tuple(_split(parts.loads, text))
     image = Image(
         payload.isa,
         path,
@@ -103,28 +112,24 @@ def open_image(path: Path) -> Opened:
     return Opened(payload, image, parts.types, text, version, parts.facts, parts.sections, parts.section_at)
 
 
-def _split(segments: Iterable[Segment], text: tuple[int, int]) -> Iterable[Segment]:
+def _split(loads: Iterable[Load], text: tuple[int, int]) -> Iterable[Segment]:
     """Text is executable and everything else writable, each in whole pages: what is written as data at boot lies between."""
-    first, last = text[0] & -4096, text[1] + 4095 & -4096
-    for s in segments:
+    first, last = text[0] & -PAGE, text[1] + PAGE - 1 & -PAGE
+    for s in loads:
         cuts = sorted({s.address, s.address + s.size, *(c for c in (first, last) if s.address < c < s.address + s.size)})
-        for start, end in zip(cuts, cuts[1:], strict=False):
+        for start, end in itertools.pairwise(cuts):
             is_text = first <= start < last
-            data = s.data[start - s.address : end - s.address]
-            yield Segment(start, data, end - start, is_text, not is_text)
+            yield Segment(start, bytes(s.data[start - s.address : end - s.address]), end - start, is_text, not is_text)
 
 
-def _sized(found: Iterable[tuple[str, str, int, int]]) -> dict[str, Symbol]:
+def _sized(found: Iterable[tuple[str, int, int]]) -> dict[str, Symbol]:
     """Symbols by name, the first of several; a size that the table does not say reaches to the next address that has a name."""
-    ordered = sorted((f for f in found if not _NOT_CODE.match(f[1])), key=lambda f: f[2])
-    following: dict[int, int] = {}
-    later = 0
-    for _, _, address, _ in reversed(ordered):
-        if address != later and address not in following:
-            following[address] = later
-            later = address
+    ordered = sorted((f for f in found if not f[0].startswith(_INSIDE)), key=lambda f: f[1])
     out: dict[str, Symbol] = {}
-    for _, name, address, size in ordered:
-        room = following[address] - address if following[address] > address else 0
-        out.setdefault(name, Symbol(name, address, size or min(room, 1 << 20)))
+    following = later = 0
+    for name, address, size in reversed(ordered):
+        if address != later:
+            following, later = later, address
+        if not name.startswith(_IN_FRONT):
+            out[name] = Symbol(name, address, size or max(0, min(following - address, _LARGEST)))
     return out

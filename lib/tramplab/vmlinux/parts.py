@@ -4,21 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
-from ..emulate.image import Segment
 from ..errors import TramplabError
-from . import kallsyms
+from .kallsyms import Table
 from .types import Types
+
+#: (name, address, size in bytes or 0) of each symbol.
+Symbols: TypeAlias = list[tuple[str, int, int]]
+
+#: Addresses from here on are the kernel's.
+KERNEL = 1 << 63
+#: Bytes of memory that an image may take, with what is zero in it.
+LIMIT = 1 << 30
+
+
+@dataclass(frozen=True)
+class Load:
+    """Bytes at the address they are linked for; size: with the zeros behind them."""
+
+    address: int
+    data: memoryview
+    size: int
 
 
 @dataclass(frozen=True)
 class Parts:
-    """segments: at their addresses as linked. symbols: (kind, name, address, size in bytes or 0). types: layouts and prototypes.
-    symbols_from, facts: for the reader. sections, section_at: an ELF file's tables for patching at boot, by name, and where they
-    lie."""
+    """types: layouts and prototypes. symbols_from, facts: for the reader. sections, section_at: an ELF file's tables for patching
+    at boot, by name, and where they lie."""
 
-    segments: tuple[Segment, ...]
-    symbols: tuple[tuple[str, str, int, int], ...]
+    loads: tuple[Load, ...]
+    symbols: Symbols
     types: Types
     symbols_from: str
     facts: tuple[str, ...] = ()
@@ -26,21 +42,27 @@ class Parts:
     section_at: dict[str, int] = field(default_factory=dict)
 
 
+def named(table: Table, moved: int = 0) -> Symbols:
+    """The symbols of a table, moved by so many bytes; their sizes it does not say."""
+    return [(name, value + moved, 0) for name, value in zip(table.names, table.values, strict=True)]
+
+
 def no_symbols(path: Path) -> TramplabError:
     """For an image that names nothing."""
     return TramplabError(
-        f"{path} has no table of symbols (kallsyms): give the vmlinux of its build, or a kernel with CONFIG_KALLSYMS=y."
+        f"{path} has no table of symbols (kallsyms), or none that is whole: give the vmlinux of its build, or a kernel with "
+        f"CONFIG_KALLSYMS=y."
     )
 
 
 def no_types(path: Path) -> TramplabError:
     """For an image that says nothing of its structs."""
     return TramplabError(
-        f"{path} has neither BTF nor DWARF, so the layout of its structs is unknown: give a kernel with CONFIG_DEBUG_INFO_BTF=y, or "
-        f"the vmlinux of its build with debug info."
+        f"{path} has neither BTF nor DWARF, so the layout of its structs is unknown: give a kernel with "
+        f"CONFIG_DEBUG_INFO_BTF=y, or the vmlinux of its build with debug info."
     )
 
 
-def named(table: kallsyms.Table, shift: int = 0) -> tuple[tuple[str, str, int, int], ...]:
-    """A kallsyms table's symbols, moved by so many bytes; their sizes it does not say."""
-    return tuple((s.kind, s.name, s.value + shift & (1 << 64) - 1, 0) for s in table.symbols)
+def too_large(path: Path, size: int) -> TramplabError:
+    """For an image that would take more memory than any kernel does."""
+    return TramplabError(f"{path} says that it takes {size} bytes of memory, which is no kernel's size: get the file anew, whole.")

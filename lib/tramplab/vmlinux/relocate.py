@@ -1,7 +1,8 @@
-"""Where a flat kernel image is linked to lie, from its own relocations, and its pointers as they are then.
+"""A kernel's own list of its pointers: where it is linked to lie, by that, and its pointers as they are then.
 
-A kernel that can be moved at boot carries a list of the pointers to mend: RELA, three words each, of which the last is the
-pointer (the word in the image may be zero), or RELR, addresses and bitmaps, with the pointers in place.
+A kernel that can be moved at boot carries a list of the pointers to mend: RELA, three words each, place, kind and pointer (what
+lies at the place may be zero), or RELR, addresses and bitmaps, with the pointers in their places. What RELR cannot say stands as
+RELA right in front of it.
 """
 
 from __future__ import annotations
@@ -10,105 +11,136 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_ENTRY = 3  # words of a RELA entry: place, kind, pointer
-_FEWEST = 1000  # relocations: a kernel has tens of thousands
-_SAMPLE = 4000
+#: Per ISA: the kind of a RELA entry that says "mend by the distance moved" (R_*_RELATIVE).
+_RELATIVE = {"x86_64": 8, "arm64": 1027, "riscv64": 3}
+_ENTRY = 3  # words of a RELA entry
+_FEWEST, _MOST = 1000, 1 << 20  # entries or words of a list that is not known by name: a kernel has tens of thousands
+_TRIES = 10  # runs of words that may be RELR
+_SAMPLE = 4000  # places by which the link address is told
 _MIXED = 50  # of so many words of RELR at least one is an address, and one a bitmap
+_HIGHEST = 1 << 11  # no kind of relocation has a higher number
+_KERNEL = np.uint64(0xFF00 << 48)  # addresses from here on are the kernel's
 
 
 @dataclass(frozen=True)
 class Relocations:
-    """kind: "RELA", "RELR", or "none". places: addresses, as linked, of the pointers; pointers: what they are, of RELA only."""
+    """kind: "RELA" or "RELR". places: addresses, as linked, of pointers. mends, pointers: of those of RELA the place, and what is
+    to be there."""
 
     kind: str
     places: np.ndarray
+    mends: np.ndarray
     pointers: np.ndarray
 
 
-NONE = Relocations("none", np.zeros(0, np.uint64), np.zeros(0, np.uint64))
-
-
-def find(data: bytes, relative: int) -> Relocations:
-    """The relocations in a flat image; relative: the number that RELA has for "mend by the distance moved"."""
+def find(data: bytes, isa: str) -> Relocations | None:
+    """The relocations in a flat image; None if there are none."""
     words = np.frombuffer(data, "<u8", len(data) // 8)
-    return _rela(words, relative) or _relr(words) or NONE
+    return _rela(words, _RELATIVE[isa]) or _relr(words, _RELATIVE[isa])
 
 
-def linked(data: bytes, found: Relocations, align: int) -> int | None:
-    """The address of the image's first byte that fits its relocations best, a multiple of align; None if none does."""
-    if found.kind == "none":
-        return None
-    lowest, highest = int(found.places.min()), int(found.places.max())
-    first, last = -(-(highest + 8 - len(data)) // align) * align, lowest // align * align
-    candidates = range(first, last + 1, align)
-    words = np.frombuffer(data, "<u8", len(data) // 8)
+def listed(data: bytes, isa: str) -> Relocations:
+    """Those of a section of RELA; what they say of symbols is left out."""
+    table = np.frombuffer(data, "<u8", len(data) // 24 * _ENTRY).reshape(-1, _ENTRY)
+    return _of_rela(table[table[:, 1] == _RELATIVE[isa]])
+
+
+def linked(data: bytes, found: Relocations, align: int, offset: int) -> int | None:
+    """The address of the image's first byte that fits its relocations best: a multiple of align, and offset; None if none does."""
     step = max(1, len(found.places) // _SAMPLE)
-    places, pointers = found.places[::step], found.pointers[::step]
-    scores = {base: _fits(words, places, pointers, base, len(data)) for base in candidates}
+    places = np.sort(found.places[::step])
+    pointers = found.pointers[::step] if found.kind == "RELA" else None
+    at = found.places[::step]
+    lowest, highest = int(places[len(places) // 100]), int(places[-1 - len(places) // 100])  # a few may be none
+    first = max(highest + 8 - len(data), int(_KERNEL)) - offset
+    candidates = range(-(-first // align) * align + offset, lowest + 1, align)
+    words = np.frombuffer(data, "<u8", len(data) // 8)
+    scores = {base: _fits(words, at, pointers, base) for base in candidates}
     best = max(scores, key=lambda base: scores[base], default=None)
     return best if best is not None and scores[best] > 0.5 else None
 
 
-def mended(data: bytes, found: Relocations, base: int) -> bytes:
-    """The image with its pointers in place, for an image that lies at `base` as it was linked."""
-    if found.kind != "RELA":
-        return data
-    out = np.frombuffer(data, np.uint8).copy()
-    at = (found.places - np.uint64(base)).astype(np.int64)
-    inside = (at >= 0) & (at + 8 <= len(out))
-    spread = at[inside][:, None] + np.arange(8)
-    out[spread.ravel()] = found.pointers[inside].astype("<u8").view(np.uint8)
-    return out.tobytes()
+def mended(data: bytes | memoryview, found: Relocations, base: int) -> bytearray:
+    """A copy of bytes that lie at `base` as they were linked, with those of their pointers in place that RELA has. Those in front
+    of RELR were found by where they stand, and are not put over anything but zero."""
+    out = bytearray(data)
+    into = np.frombuffer(out, np.uint8)
+    at = (found.mends - np.uint64(base)).astype(np.int64)
+    inside = (at >= 0) & (at <= len(out) - 8)
+    spread, pointers = at[inside][:, None] + np.arange(8), found.pointers[inside].astype("<u8").view(np.uint8).reshape(-1, 8)
+    free = ~into[spread].any(axis=1) if found.kind == "RELR" else slice(None)
+    into[spread[free]] = pointers[free]
+    return out
 
 
-def _fits(words: np.ndarray, places: np.ndarray, pointers: np.ndarray, base: int, size: int) -> float:
+def _fits(words: np.ndarray, places: np.ndarray, pointers: np.ndarray | None, base: int) -> float:
     """How many of the words at these places are what they should be: a pointer of RELR into the image; zero, or the pointer, of
     RELA."""
-    at = (places - np.uint64(base)).astype(np.int64)
-    now = words[np.clip(at // 8, 0, len(words) - 1)]
-    if len(pointers):
-        return float(((now == 0) | (now == pointers)).mean())
-    return float(((now - np.uint64(base)) < np.uint64(2 * size)).mean())
+    at = (places - np.uint64(base)).astype(np.int64) // 8
+    now = words[np.clip(at, 0, len(words) - 1)]
+    right = (now - np.uint64(base)) < np.uint64(16 * len(words)) if pointers is None else (now == 0) | (now == pointers)
+    return float((right & (at >= 0) & (at < len(words))).mean())
+
+
+def _of_rela(table: np.ndarray) -> Relocations:
+    places, pointers = table[:, 0].copy(), table[:, 2].copy()
+    return Relocations("RELA", places, places, pointers)
 
 
 def _rela(words: np.ndarray, relative: int) -> Relocations | None:
     """The longest run of entries of this kind, at any of the three places a run can begin."""
-    runs = [
-        (length, phase + _ENTRY * start)
-        for phase in range(_ENTRY)
-        for start, length in _runs(words[phase + 1 :: _ENTRY] == relative, _FEWEST)
-    ]
-    if not runs:
-        return None
-    length, start = max(runs)
-    table = words[start : start + _ENTRY * length].reshape(length, _ENTRY)
-    return Relocations("RELA", table[:, 0].copy(), table[:, 2].copy())
+    found = [(0, 0)]
+    for phase in range(_ENTRY):
+        table = words[phase : phase + (len(words) - phase) // _ENTRY * _ENTRY].reshape(-1, _ENTRY)
+        runs = _runs((table[:, 1] == relative) & (table[:, 0] >= _KERNEL), _FEWEST)
+        found += [(length, phase + _ENTRY * start) for start, length in runs]
+    length, start = max(found)
+    return _of_rela(words[start : start + _ENTRY * length].reshape(-1, _ENTRY)) if length else None
 
 
-def _relr(words: np.ndarray) -> Relocations | None:
-    """The longest run of addresses of the kernel's half and bitmaps (odd words), with both in it."""
-    address, bitmap = (words & 7 == 0) & (words >= np.uint64(0xFF00 << 48)), words & 1 == 1
-    for start, length in sorted(_runs(address | bitmap, _FEWEST), key=lambda run: -run[1]):
-        here = slice(start, start + length)
-        if min(address[here].sum(), bitmap[here].sum()) * _MIXED >= length:
-            return _unpacked(words[here][address[here].argmax() :].tolist())
-    return None
+def _relr(words: np.ndarray, relative: int) -> Relocations | None:
+    """The list with most places, in the longest runs of addresses of the kernel's half and bitmaps (odd words)."""
+    odd = words.view(np.uint8)[::8] & 1 == 1
+    address = ~odd & (words >= _KERNEL)
+    start, places = 0, np.zeros(0, np.uint64)
+    for at, length in sorted(_runs(address | odd, _FEWEST), key=lambda run: -run[1])[:_TRIES]:
+        run, here = words[at : at + length], address[at : at + length]
+        if length <= _MOST and min(count := int(here.sum()), length - count) * _MIXED >= length:
+            first, last = _longest(run, here, 8 * len(words))
+            first += int(words[at + first - 1] == relative)  # the last pointer of RELA
+            found = _unpacked(run[first:last], here[first:last])
+            if len(found) > max(len(places), _FEWEST):
+                start, places = at + first, found
+    rest = _in_front(words, start, relative)
+    return Relocations("RELR", places, rest[:, 0].copy(), rest[:, 2].copy()) if len(places) else None
 
 
-def _unpacked(run: list[int]) -> Relocations | None:
+def _longest(run: np.ndarray, address: np.ndarray, size: int) -> tuple[int, int]:
+    """Where the longest list begins and ends: each of its addresses lies behind the one before, and not as far as the image is
+    long."""
+    at = np.flatnonzero(address)
+    rises = np.diff(run[at]) - np.uint64(1) < np.uint64(size)
+    begins = np.concatenate((at[:1], at[1:][~rises], [len(run)]))
+    longest = int(np.diff(begins).argmax())
+    return int(begins[longest]), int(begins[longest + 1])
+
+
+def _unpacked(run: np.ndarray, address: np.ndarray) -> np.ndarray:
     """The places that addresses and bitmaps stand for; a bitmap's 63 bits are for the words behind those already told."""
-    places: list[int] = []
-    at = previous = 0
-    for word in run:
-        if word & 1 == 0:
-            if word <= previous:
-                break
-            places.append(word)
-            at, previous = word + 8, word
-        else:
-            places += [at + 8 * n for n in range(63) if word >> n + 1 & 1]
-            at += 8 * 63
-    return Relocations("RELR", np.array(places, np.uint64), np.zeros(0, np.uint64)) if len(places) >= _FEWEST else None
+    at = np.arange(len(run))
+    last = np.maximum.accumulate(np.where(address, at, 0))
+    told = run[last] + (8 + 8 * 63 * (at - last - 1)).astype(np.uint64)
+    which, bit = np.nonzero(np.unpackbits(run[~address].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")[:, 1:])
+    return np.concatenate((run[address], told[~address][which] + (8 * bit).astype(np.uint64)))
+
+
+def _in_front(words: np.ndarray, end: int, relative: int) -> np.ndarray:
+    """The entries of this kind in a RELA table that ends here; those that the linker had no use for in the end are zero."""
+    table = words[end % _ENTRY : end].reshape(-1, _ENTRY)[-_MOST:]
+    entry = (table[:, 0] >= _KERNEL) & (table[:, 1] & 0xFFFFFFFF <= _HIGHEST) | ~table.any(axis=1)
+    other = np.flatnonzero(~entry)
+    table = table[other[-1] + 1 if len(other) else 0 :]
+    return table[table[:, 1] == relative]
 
 
 def _runs(true: np.ndarray, least: int) -> list[tuple[int, int]]:

@@ -1,0 +1,85 @@
+"""What an ELF file consists of: its sections and its segments, each held against the file's length."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import TramplabError
+
+NOBITS, RELA, ALLOCATED, COMPRESSED = 8, 4, 2, 0x800
+_SECTION, _SEGMENT = struct.Struct("<IIQQQQI20x"), struct.Struct("<IIQQQQQ8x")
+_MANY_SECTIONS, _LOAD = 0xFFFF, 1
+
+
+@dataclass(frozen=True)
+class Section:
+    """kind, flags: the numbers that ELF has for them. at: where its bytes begin in the file."""
+
+    name: str
+    kind: int
+    flags: int
+    address: int
+    at: int
+    size: int
+
+    def of(self, data: bytes) -> bytes:
+        """Its bytes."""
+        return data[self.at : self.at + self.size]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What is to be loaded: where its bytes begin in the file, its address, linked and physical, its bytes, and its size with the
+    zeros behind them."""
+
+    at: int
+    address: int
+    physical: int
+    length: int
+    size: int
+
+
+def damaged(path: Path, what: str) -> TramplabError:
+    """For an ELF file that contradicts itself."""
+    return TramplabError(f"{path} is damaged, {what}: get the file anew, whole.")
+
+
+def sections(data: bytes, path: Path) -> list[Section]:
+    """The sections of a 64-bit little-endian ELF file, in order. Raises TramplabError where one does not lie in the file."""
+    (start,) = struct.unpack_from("<Q", data, 0x28)
+    each, number, names = struct.unpack_from("<HHH", data, 0x3A)
+    if not start:
+        return []
+    if each != _SECTION.size or start + each > len(data):
+        raise damaged(path, "its table of sections is not where its header says")
+    first = _SECTION.unpack_from(data, start)
+    number, names = number or first[5], first[6] if names == _MANY_SECTIONS else names
+    if start + number * each > len(data):
+        raise damaged(path, "its table of sections goes on beyond its end")
+    headers = [_SECTION.unpack_from(data, start + n * each) for n in range(number)]
+    for _, kind, _, _, at, size, _ in headers[1:]:
+        if kind != NOBITS and at + size > len(data):
+            raise damaged(path, "a section of it goes on beyond its end")
+    at, size = headers[names][4:6] if 0 < names < number and headers[names][1] != NOBITS else (0, 0)
+    strings = data[at : at + size]
+    return [Section(_name(strings, name), *header) for name, *header, _ in headers]
+
+
+def segments(data: bytes, path: Path) -> list[Segment]:
+    """What a 64-bit little-endian ELF file has to be loaded. Raises TramplabError where some of it does not lie in the file."""
+    (start,) = struct.unpack_from("<Q", data, 0x20)
+    each, number = struct.unpack_from("<HH", data, 0x36)
+    if number and (each != _SEGMENT.size or start + number * each > len(data)):
+        raise damaged(path, "its table of segments is not where its header says")
+    found = [_SEGMENT.unpack_from(data, start + n * each) for n in range(number)]
+    loads = [Segment(*rest) for kind, _, *rest in found if kind == _LOAD and rest[-1]]
+    if any(s.at + s.length > len(data) or s.length > s.size or s.address + s.size > 1 << 64 for s in loads):
+        raise damaged(path, "a segment of it goes on beyond its end")
+    return loads
+
+
+def _name(strings: bytes, at: int) -> str:
+    end = strings.find(b"\0", at)
+    return strings[at : end if end >= 0 else len(strings)].decode("latin-1")
