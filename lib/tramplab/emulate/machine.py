@@ -162,6 +162,11 @@ class Machine:
         """All general registers and the program counter, as they are now."""
         return self._engine.registers()
 
+    def watch(self, address: int, call: Callable[[], None]) -> None:
+        """From now on have call() called whenever the instruction at an address is to be executed, before it is."""
+        self._engine.hook_at(address, call)
+        self._engine.forget_all()  # translations made before a hook was added do not call it
+
     # running
 
     def set_meter(self, kind: str) -> None:

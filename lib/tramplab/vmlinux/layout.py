@@ -37,12 +37,13 @@ def hash_of(machine: RealMachine, entries: Mapping[int, int]) -> int:
 
 
 def ops(machine: RealMachine, func: int, flags: int, ips: list[int], private: int, **more: int) -> int:
-    """A struct ftrace_ops that wants the functions with these rec->ip; gives its address. Its notrace hash is there and empty."""
+    """A struct ftrace_ops that wants the functions with these rec->ip; gives its address. It has no notrace hash, as one has none
+    that nobody asked for."""
     hashes = machine.block(
         fields(
             machine,
             "ftrace_ops_hash",
-            {"filter_hash": hash_of(machine, dict.fromkeys(ips, 0)), "notrace_hash": machine.empty_hash()},
+            {"filter_hash": hash_of(machine, dict.fromkeys(ips, 0))},
         )
     )
     values = {"func": func, "saved_func": func, "private": private, "func_hash": hashes}

@@ -9,7 +9,7 @@ from ..emulate.engine import PAGE
 from ..emulate.image import Symbol
 from ..emulate.machine import RECORD, Machine, Places
 from ..emulate.memory import Area
-from ..errors import TramplabError, unknown
+from ..errors import TramplabError
 from ..ftrace import arch
 from ..ftrace.layout import Heap
 from ..ftrace.ops import Generated
@@ -21,6 +21,7 @@ from ..lab.view import Function, View
 from . import named, own, state
 from .booted import NONE, Booted, boot
 from .image import TRAMPOLINES, Opened
+from .near import absent
 
 #: A function of the kernel's own that its tests of BPF trampolines trace: int bpf_fentry_test1(int a), which returns a + 1.
 FUNCTION = "bpf_fentry_test1"
@@ -53,12 +54,15 @@ class RealMachine:
         self._heap = Heap(heap.address, heap.size, "there is no room left for what is registered: attach fewer ops.")
         self.cpu = state.boot(opened, self.machine, self._heap)
         self.features = {"site": self.booted.shape, "direct_jmp": False}
+        self._variables: dict[str, int] = {}
         self.list_end = self.machine.read_u64(self.data("ftrace_ops_list"))
         self.made: list[Generated] = []
         self.near = Heap(modules, _MODULES // 2, "there is no room left for trampolines: attach fewer ops.")
+        self.at_body: list[dict[str, int]] = []
+        self._watched: set[int] = set()
+        self._taken: list[int] = []
         self._room: dict[str, int] = {}
         self._journal: list[tuple[int, bytes]] = []
-        self._start = dict(self._room)
         self.machine.name_of = self.name_of
 
     # what the image has
@@ -72,20 +76,23 @@ class RealMachine:
         """Where a function lies; raises TramplabError with near matches."""
         return self.opened.address(symbol)
 
-    @functools.cache  # noqa: B019  # for as long as the machine is
     def data(self, name: str) -> int:
         """Where a variable lies, also where the image does not name its data; raises TramplabError where it cannot be found."""
-        return named.variable(self.opened, name)
+        if name not in self._variables:
+            self._variables[name] = named.variable(self.opened, name)
+        return self._variables[name]
 
     def function(self, name: str) -> Function:
         """A traced leaf function. Raises TramplabError for one that is unknown, not traced, or calls others."""
         symbol = self.opened.image.symbols.get(name)
         if symbol is None or not self.opened.text[0] <= symbol.address < self.opened.text[1]:
-            raise unknown(f"function in {self.opened.payload.path}", name, sorted(self.opened.image.symbols))
+            first, last = self.opened.text
+            functions = (s.name for s in self.opened.image.symbols.values() if first <= s.address < last)
+            raise absent(self.opened.payload.path, "function", name, functions)
         entry = symbol.address
         idle = self._site(name, entry)
         if idle is None:
-            raise TramplabError(f"{name} is not traced in {self.opened.version}: it has no patch site; choose another by --function.")
+            raise TramplabError(f"{name} is not traced in {self.opened.version}, it has no patch site: name another by --function.")
         self._require_leaf(symbol, idle)
         return Function(name, idle, entry, symbol.size)
 
@@ -122,10 +129,6 @@ class RealMachine:
         self.machine.poke(address, data)
         self.made.append(Generated(address, len(data), name))
         return address
-
-    @functools.cached_property
-    def _taken(self) -> list[int]:
-        return []
 
     def empty_hash(self) -> int:
         """What an ops without names to leave out points to."""
@@ -169,11 +172,15 @@ class RealMachine:
 
     # calls
 
-    def call(self, function: Function, *arguments: int, registers: dict[str, int] | None = None) -> Run:
-        """Call a function as its callers do, and watch. Raises GuestFault, StepLimit."""
+    def call(self, function: Function, registers: dict[str, int]) -> Run:
+        """Call a function as its callers do, with these registers, and watch. at_body then has the registers with which its body
+        was reached, each time. Raises GuestFault, StepLimit."""
         isa = self.isa
-        start = {isa.fp: self.machine.stack_top - 32, **(registers or {}), **dict(zip(isa.args, arguments, strict=False))}
-        raw = self.machine.call(function.address, start)
+        if function.site.body not in self._watched:
+            self._watched.add(function.site.body)
+            self.machine.watch(function.site.body, lambda: self.at_body.append(self.machine.registers()))
+        self.at_body.clear()
+        raw = self.machine.call(function.address, {isa.fp: self.machine.stack_top - 32, **registers})
         executed = self.machine.instructions(raw.tally.issued)
         made = tuple(self.made)
         view = View(isa, str(self), lambda at: _name(made, at) or self._symbol(at), self._component(function), executed)
@@ -219,6 +226,7 @@ class RealMachine:
 
     def _component(self, function: Function) -> Callable[[int], str]:
         site, end = function.site, function.address + function.size
+        made = tuple(self.made)
         own_area, areas = self._areas["own"], (self._areas["modules"], self._areas["far"])
 
         @functools.cache
@@ -230,7 +238,7 @@ class RealMachine:
             if own_area.address <= pc < own_area.end:
                 return "callback"
             if any(a.address <= pc < a.end for a in areas):
-                return "trampoline"
+                return "callback" if (_name(made, pc) or "").startswith("direct_target") else "trampoline"
             return "trampoline" if TRAMPOLINES.match((self._symbol(pc) or "").split("+")[0]) else "core"
 
         return component

@@ -7,36 +7,70 @@ import re
 from collections.abc import Iterator
 
 from ..emulate import decode
+from ..emulate.decode import Instruction
 from ..errors import TramplabError
 from .image import Opened
 
 #: variable -> the function that reads it, and which of the words that it reads by address alone, counted from its first one.
-_READERS = {"function_trace_op": ("ftrace_common", 0), "ftrace_ops_list": ("ftrace_ops_list_func", 0)}
+_READERS = {
+    "function_trace_op": ("ftrace_common", 0),
+    "ftrace_ops_list": ("ftrace_ops_list_func", 0),
+    "ftrace_graph_entry": ("function_graph_enter", 0),
+    "ftrace_graph_return": ("ftrace_return_to_handler", 0),
+}
+#: variable -> a function that gives its address to another one as the first argument, and that one.
+_GIVERS = {"graph_ops": ("register_ftrace_graph", "ftrace_startup")}
 _PAGE = re.compile(r"(x\d+), #(0x[0-9a-f]+)$")
 _LOAD = re.compile(r"(x\d+), \[(x\d+), #(0x[0-9a-f]+)\]$")
+_SUM = re.compile(r"(x\d+), (x\d+), #(0x[0-9a-f]+|\d+)$")
+_CALL = re.compile(r"#(0x[0-9a-f]+)$")
+_WRITTEN = re.compile(r"[xw](\d+),")
 
 
 def variable(opened: Opened, name: str) -> int:
     """The address of a variable; raises TramplabError where it has no name and is not among those that can be found."""
     if opened.has(name):
         return opened.address(name)
-    if name in _READERS and opened.isa.name == "arm64":
-        reader, which = _READERS[name]
-        for n, address in enumerate(_read_by(opened, reader)):
-            if n == which:
-                return address
+    for table, find in ((_READERS, _read_by), (_GIVERS, _given_by)):
+        if opened.isa.name == "arm64" and name in table and opened.has(table[name][0]):
+            found = find(opened, *table[name])
+            if found is not None:
+                return found
     raise TramplabError(f"the image does not name its data (CONFIG_KALLSYMS_ALL=n), and {name} cannot be found from its code")
 
 
-def _read_by(opened: Opened, function: str) -> Iterator[int]:
-    """The addresses of the words that a function of arm64 reads through ADRP and LDR, in order."""
+def _code(opened: Opened, function: str) -> Iterator[Instruction]:
+    """The instructions of a function of arm64."""
     symbol = opened.image.symbol(function)
     segment = next(s for s in opened.image.segments if s.address <= symbol.address < s.address + s.size)
-    pages: dict[str, int] = {}
     for at in range(symbol.address, symbol.address + symbol.size, 4):
-        i = decode.at(opened.isa, at, segment.data[at - segment.address : at - segment.address + 4])
+        yield decode.at(opened.isa, at, segment.data[at - segment.address : at - segment.address + 4])
+
+
+def _read_by(opened: Opened, function: str, which: int) -> int | None:
+    """The address of one of the words that a function reads through ADRP and LDR, in order."""
+    pages: dict[str, int] = {}
+    for i in _code(opened, function):
         if i.mnemonic == "adrp" and (m := _PAGE.match(i.operands)):
             pages[m[1]] = int(m[2], 16)
         elif i.mnemonic == "ldr" and (m := _LOAD.match(i.operands)) and m[2] in pages:
-            yield pages[m[2]] + int(m[3], 16)
+            if which == 0:
+                return pages[m[2]] + int(m[3], 16)
+            which -= 1
             pages.pop(m[1], None)
+    return None
+
+
+def _given_by(opened: Opened, function: str, callee: str) -> int | None:
+    """The first argument, made by ADRP and ADD, of a function's first call of another one."""
+    known: dict[str, int] = {}
+    for i in _code(opened, function):
+        if i.mnemonic == "adrp" and (m := _PAGE.match(i.operands)):
+            known[m[1]] = int(m[2], 16)
+        elif i.mnemonic == "add" and (m := _SUM.match(i.operands)) and m[2] in known:
+            known[m[1]] = known[m[2]] + int(m[3], 0)
+        elif i.mnemonic == "bl" and (m := _CALL.match(i.operands)) and int(m[1], 16) == opened.address(callee):
+            return known.get("x0")
+        elif m := _WRITTEN.match(i.operands):
+            known.pop(f"x{m[1]}", None)
+    return None

@@ -51,15 +51,16 @@ def callback(isa: Isa, private: int) -> bytes:
 
 def program(isa: Isa, block: int) -> bytes:
     """A BPF program that returns 0, with its block."""
-    return assemble(isa, _filled(_CODE[isa.name].program, block))
+    return assemble(isa, filled(_CODE[isa.name].program, block))
 
 
 def direct(isa: Isa, block: int) -> bytes:
     """A direct call's target that goes on to the function, with its block."""
-    return assemble(isa, _filled(_CODE[isa.name].direct, block))
+    return assemble(isa, filled(_CODE[isa.name].direct, block))
 
 
-def _filled(source: str, block: int) -> str:
+def filled(source: str, block: int) -> str:
+    """Source of own code with its block's address filled in."""
     return source.format(block=block, block_to_x9=_into("x9", block), block_to_x11=_into("x11", block))
 
 

@@ -22,6 +22,12 @@ FAKED = (
 )
 
 
+#: What says how many CPUs there are, and which, by size in bytes; the image has the build's maximum, and none of them.
+_ONE_CPU = {"nr_cpu_ids": 4, **{f"__cpu_{which}_mask": 8 for which in ("possible", "present", "online", "active")}}
+#: Of x86-64: interrupts are on.
+_FLAGS = 0x202
+
+
 @dataclass(frozen=True)
 class Cpu:
     """task: the address of the current task. percpu: what is added to a per-CPU address to get an ordinary one."""
@@ -37,9 +43,9 @@ class Cpu:
 def boot(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
     """Set the registers that hold the task and the per-CPU base, and mend what boot would."""
     cpu = _BOOT[opened.isa.name](opened, machine, heap)
-    for name, size, value in (("nr_cpu_ids", 4, 1),):
+    for name, size in _ONE_CPU.items():
         if opened.has(name):
-            machine.write(opened.address(name), value.to_bytes(size, "little"))
+            machine.write(opened.address(name), (1).to_bytes(size, "little"))
     return cpu
 
 
@@ -48,6 +54,7 @@ def _x86_64(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
     linked_at = opened.address("__per_cpu_start")
     base = 0 if linked_at >> 63 else opened.address("__per_cpu_load")
     machine.set_register("gs_base", base)
+    machine.set_register("eflags", _FLAGS)
     holder, offset = _current(opened)
     task = machine.read_u64((holder + base & (1 << 64) - 1) + offset)
     if not task >> 63:

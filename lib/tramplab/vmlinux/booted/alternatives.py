@@ -7,6 +7,7 @@ either case. One feature is always there (X86_FEATURE_ALWAYS), with which a para
 from __future__ import annotations
 
 import struct
+from collections.abc import Container
 
 from ...emulate import decode
 from ...isa.x86_64 import CALL, NOPS
@@ -26,8 +27,8 @@ def nops(size: int, longest: int = 8) -> bytes:
     return _LONG[longest] * (size // longest) + (_LONG[size % longest] if size % longest else b"")
 
 
-def apply(opened: Opened, text: Text) -> list[str]:
-    """Patch the kernel's text; says in words what was done."""
+def apply(opened: Opened, text: Text, spared: Container[int] = ()) -> list[str]:
+    """Patch the kernel's text but for these sites; says in words what was done."""
     table = opened.sections.get(".altinstructions")
     if table is None or not opened.types.has("alt_instr"):
         return ["alternatives are as linked"]
@@ -41,7 +42,7 @@ def apply(opened: Opened, text: Text) -> list[str]:
             for name, f in layout.fields.items()
         }
         site = base + at + layout.fields["instr_offset"].offset + value["instr_offset"]
-        if not opened.text[0] <= site < opened.text[1]:
+        if not opened.text[0] <= site < opened.text[1] or site in spared:
             continue
         flags = (_NOT if value["cpuid"] & _NOT_OLD else 0) if old else value["flags"]
         here = (value["cpuid"] & ~_NOT_OLD) == ALWAYS

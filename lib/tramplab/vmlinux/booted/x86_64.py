@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ...errors import TramplabError
-from ...isa.x86_64 import CALL, ENDBR64, JMP, NOP5
+from ...isa.x86_64 import CALL, ENDBR64, JMP, NOP5, NOPS
 from ..image import Opened
 from .alternatives import apply, nops
 from .sites import no_sites
 from .text import Text
 
-_RET = b"\xc3" + b"\xcc" * 4
+#: What reads so many bytes at an address, of an image or a machine.
+Read = Callable[[int, int], bytes]
+_RET, _JMP8 = b"\xc3" + b"\xcc" * 4, 0xEB
 _REGISTERS = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".split()
 _THUNK = re.compile(r"__x86_indirect_(?:call_|jump_|its_)?thunk_(r\w+)$")
 
@@ -26,11 +28,17 @@ def shape(opened: Opened, text: Text) -> str:
 
 def boot(opened: Opened, text: Text, plain: bool) -> list[str]:
     """Patch everything; plain: without mitigations."""
-    done = [f"{_sites(opened, text)} patch sites became NOPs", *apply(opened, text)]
+    done = [f"{_sites(opened, text)} patch sites became NOPs", *apply(opened, text, () if plain else _thunk(opened))]
     done.append(f"{_static_calls(opened, text)} static calls made direct")
     if plain:
         done.append(f"{_returns(opened, text)} returns and {_retpolines(opened, text)} indirect branches made plain")
     return done
+
+
+def _thunk(opened: Opened) -> range:
+    """The return thunk, which a boot that knows a better one makes a trap for those that still come by."""
+    symbol = opened.image.symbols.get("__x86_return_thunk")
+    return range(symbol.address, symbol.address + symbol.size) if symbol else range(0)
 
 
 def _sites(opened: Opened, text: Text) -> int:
@@ -52,20 +60,48 @@ def _sites(opened: Opened, text: Text) -> int:
 
 def _static_calls(opened: Opened, text: Text) -> int:
     """Sites of static calls: each calls, or jumps to, what its key holds; nothing where that is nothing."""
-    if not opened.has("__start_static_call_sites"):
-        return 0
-    start, stop = opened.address("__start_static_call_sites"), opened.address("__stop_static_call_sites")
     done = 0
-    for at in range(start, stop, 8):
-        site, key = text.relative(at), text.relative(at + 4)
-        tail, key = key & 1, key & ~3
-        opcode, target = text.read(site, 1), text.word(key)
-        branch = JMP if tail else CALL
-        if opcode != branch.encode(0, 0)[:1] or not opened.text[0] <= site < opened.text[1]:
-            continue  # a conditional tail call, or a part that is freed after boot
-        text.write(site, branch.encode(site, target) if target else (_RET if tail else NOP5))
-        done += 1
+    for site, key, tail in static_calls(opened, text.read):
+        if text.read(site, 1) == (JMP if tail else CALL).encode(0, 0)[:1]:  # not a conditional tail call
+            text.write(site, static_call(site, text.word(key), tail))
+            done += 1
     return done
+
+
+def static_calls(opened: Opened, read: Read) -> Iterator[tuple[int, int, bool]]:
+    """(site, its key, is it a tail call?) of all static calls in the text that stays after boot."""
+    if not opened.has("__start_static_call_sites"):
+        return
+    start, stop = opened.address("__start_static_call_sites"), opened.address("__stop_static_call_sites")
+    for at, (site, key) in zip(range(start, stop, 8), struct.iter_unpack("<ii", read(start, (stop - start) & ~7)), strict=False):
+        if opened.text[0] <= at + site < opened.text[1]:
+            yield at + site, (at + 4 + key) & ~3, bool((at + 4 + key) & 1)
+
+
+def static_call(site: int, target: int, tail: bool) -> bytes:
+    """What lies at the site of a static call of a function; of none, where target is 0."""
+    if not target:
+        return _RET if tail else NOP5
+    return (JMP if tail else CALL).encode(site, target)
+
+
+def flipped(opened: Opened, read: Read, key: str) -> Iterator[tuple[int, bytes]]:
+    """(site, what lies there then) of the branches in the text that depend on a static key, when the key is what it is not now: a
+    NOP becomes a jump, and a jump a NOP."""
+    entry, wanted = opened.struct("jump_entry"), opened.address(key)
+    start, stop = opened.address("__start___jump_table"), opened.address("__stop___jump_table")
+    every = struct.iter_unpack("<iiq", read(start, stop - start))
+    for at, (site, target, found) in zip(range(start, stop, entry.size), every, strict=True):
+        at_site, at_key = at + entry.fields["code"].offset + site, at + entry.fields["key"].offset + found
+        if at_key & ~3 != wanted or not opened.text[0] <= at_site < opened.text[1]:
+            continue
+        now = read(at_site, 5)
+        size = 2 if now[0] == _JMP8 or now.startswith(NOPS[2]) else 5
+        if now[0] in (_JMP8, JMP.encode(0, 0)[0]):
+            yield at_site, NOPS[size]
+        else:
+            far = at + entry.fields["target"].offset + target
+            yield at_site, bytes([_JMP8, far - at_site - 2 & 0xFF]) if size == 2 else JMP.encode(at_site, far)
 
 
 def _table(opened: Opened, text: Text, name: str) -> Iterator[int]:

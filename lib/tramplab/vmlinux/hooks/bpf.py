@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ftrace import releases
 from ...lab.view import Function
 from ...trampolines.arguments import words
-from ...trampolines.bpf import trampolines
+from ...trampolines.bpf import Bpf, trampolines
 from ...trampolines.bpf.code import lay_out, size_of
 from ...trampolines.bpf.plan import BpfProgram, Guards, TrampolinePlan
 from ...trampolines.bpf.shape import items
@@ -57,15 +57,16 @@ def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
     ops = directs.register(machine, function, target)
     layout.link(machine, [ops])
     directs.alone(machine, function, ops, target)
-    return Expected((Observed(block, 1, directs.FIRST, None, "the program"),))
+    kept = tuple(place for place in plan.words if isinstance(place, str))
+    return Expected((Observed(block, 1, directs.FIRST, None, "the program"),), kept)
 
 
 HOOKS = (
-    Hook("bpf-fentry", "a BPF program before the function", lambda m, f: _attach(m, f, False), ("bpf-fentry", 1)),
+    Hook("bpf-fentry", "a BPF program before the function", lambda m, f: _attach(m, f, False), lambda: [Bpf(fentry=1)]),
     Hook(
         "bpf-fexit",
         "a BPF program behind the function, which the trampoline calls",
         lambda m, f: _attach(m, f, True),
-        ("bpf-fexit", 1),
+        lambda: [Bpf(fexit=1)],
     ),
 )

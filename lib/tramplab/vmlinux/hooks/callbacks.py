@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 
-from ...ftrace.ops import FL_DYNAMIC, FL_RECURSION, FL_SAVE_REGS, Registered
+from ...ftrace.ops import FL_DYNAMIC, FL_RCU, FL_RECURSION, FL_SAVE_REGS, Registered
 from ...isa.x86_64 import JMP
 from ...lab.view import Function
-from ...trampolines.plain import copied
+from ...trampolines.plain import Ops, copied, each
 from .. import layout, own
 from ..machine import RealMachine
+from . import inplace
 from .hook import Absent, Expected, Hook, Observed, require
 
 #: An address that no traced function has: what ops on other functions want.
 _ELSEWHERE = 0x1000
+_FL_ALLOC_TRAMP = 1 << 11
 
 
 def callback(machine: RealMachine) -> int:
@@ -42,10 +44,13 @@ def serve(machine: RealMachine, function: Function, wanting: list[int], flags: i
     elif machine.isa.name == "x86_64" and len(wanting) == 1:
         target = _copy(machine, wanting[0], flags)
     else:
-        machine.write_u64(machine.data("function_trace_op"), machine.list_end)
+        given, func = machine.list_end, machine.address("ftrace_ops_list_func")
+        if len(wanting) == 1 and not flags & (FL_DYNAMIC | FL_RECURSION | FL_RCU):  # the kernel's own ops, alone on the list
+            given, func = wanting[0], inplace.get(machine, "ftrace_ops", wanting[0], "func")
+        machine.write_u64(machine.data("function_trace_op"), given)
         for label in ("ftrace_call", "ftrace_regs_call"):
             if machine.opened.has(label):
-                machine.repoint(label, machine.address("ftrace_ops_list_func"))
+                machine.repoint(label, func)
         target = machine.address(common)
     machine.call_from_site(function.site, target)
 
@@ -60,6 +65,9 @@ def _copy(machine: RealMachine, ops: int, flags: int) -> int:
     steps = copied.create(machine.booted.image, machine.near, made, leave)
     machine.apply(steps)
     machine.made += made.generated
+    known = inplace.get(machine, "ftrace_ops", ops, "flags") | _FL_ALLOC_TRAMP
+    kept = {"trampoline": made.trampoline, "trampoline_size": made.trampoline_size, "flags": known}
+    inplace.put(machine, "ftrace_ops", ops, kept)
     return made.trampoline
 
 
@@ -80,14 +88,16 @@ def _ops(count: int, flags: int = 0, elsewhere: int = 0) -> Hook:
         return Expected(tuple(observed for _, observed in blocks))
 
     if elsewhere:
-        return Hook(f"ops+{elsewhere}-elsewhere", f"one ftrace_ops, and {elsewhere} on other functions", attach)
+        others = [Ops(filter=("no_args",))] * elsewhere
+        title = f"one ftrace_ops, and {elsewhere} on other functions"
+        return Hook(f"ops+{elsewhere}-elsewhere", title, attach, lambda: [*others, Ops()])
     if flags & FL_SAVE_REGS:
-        return Hook("ops-regs", "an ftrace_ops that wants all registers", attach, ("ops-regs", 1))
+        return Hook("ops-regs", "an ftrace_ops that wants all registers", attach, lambda: [Ops(save="regs")])
     if flags & FL_RECURSION:
-        return Hook("ops-assist", "an ftrace_ops that asks for the recursion guard", attach)
+        return Hook("ops-assist", "an ftrace_ops that asks for the recursion guard", attach, lambda: [Ops(recursion=True)])
     if count == 1:
-        return Hook("ops", "an ftrace_ops", attach, ("ops", 1))
-    return Hook(f"ops:{count}", f"{count} ftrace_ops", attach, ("ops", count))
+        return Hook("ops", "an ftrace_ops", attach, lambda: [Ops()])
+    return Hook(f"ops:{count}", f"{count} ftrace_ops", attach, lambda: each(count))
 
 
 def _none(machine: RealMachine, function: Function) -> Expected:
@@ -95,7 +105,7 @@ def _none(machine: RealMachine, function: Function) -> Expected:
 
 
 HOOKS = (
-    Hook("none", "nothing attached", _none, ("none", 1)),
+    Hook("none", "nothing attached", _none, list),
     _ops(1),
     _ops(1, FL_SAVE_REGS),
     _ops(1, FL_RECURSION),

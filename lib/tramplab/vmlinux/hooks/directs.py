@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ...ftrace.ops import FL_DIRECT, FL_DYNAMIC, FL_SAVE_REGS
 from ...lab.view import Function
+from ...trampolines.direct import Direct
+from ...trampolines.plain import Ops
 from .. import layout, own
 from ..machine import RealMachine
 from .callbacks import callback, seen, serve
@@ -84,7 +86,7 @@ def _shared(machine: RealMachine, function: Function) -> Expected:
 
 
 HOOKS = (
-    Hook("direct", "a direct call to code that the site reaches", _near, ("direct", 1)),
-    Hook("direct-far", "a direct call to code that it does not reach", _far, ("direct-far", 1)),
-    Hook("direct+ops", "a direct call and an ftrace_ops on one function", _shared, ("direct+ops", 1)),
+    Hook("direct", "a direct call to code that the site reaches", _near, lambda: [Direct()]),
+    Hook("direct-far", "a direct call to code that it does not reach", _far, lambda: [Direct(far=True)]),
+    Hook("direct+ops", "a direct call and an ftrace_ops on one function", _shared, lambda: [Direct(), Ops()]),
 )

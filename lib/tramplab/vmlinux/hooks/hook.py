@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...errors import TramplabError
+from ...ftrace.ops import Request
 from ...lab.view import Function
 from ..machine import RealMachine
 
@@ -28,20 +29,24 @@ class Observed:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a call must show. value: the function's result; None where the traced function is expected to return its own."""
+    """What a call must show. observed: by own code. arguments: registers that must reach the body as they were, None for all that
+    can carry arguments: code that is made for one function keeps only those that this one takes."""
 
     observed: tuple[Observed, ...] = ()
+    arguments: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Hook:
-    """name: as on the command line. title: what it is. attach: makes it, and says what a call must show; raises Absent. lab: the
-    lab's hook of the same kind and its number of callbacks, None where the lab has none."""
+    """name: as on the command line. title: what it is. attach: makes it, and says what a call must show; raises Absent. lab: what
+    the lab is asked for that is the same, None where it has nothing like it. notes: what is not as in a booted kernel, beside
+    state.FAKED, for the reader."""
 
     name: str
     title: str
     attach: Callable[[RealMachine, Function], Expected]
-    lab: tuple[str, int] | None = None
+    lab: Callable[[], list[Request]] | None = None
+    notes: str = ""
 
 
 def require(machine: RealMachine, *symbols: str) -> None:

@@ -1,0 +1,171 @@
+"""Graph tracers, fprobes and kprobes on real kernels: the kernel's own functions run, and our handlers get the right things."""
+
+import pytest
+
+from support import handmade
+from tramplab.isa import ISAS
+from tramplab.vmlinux import hooks, measure, own
+from tramplab.vmlinux.booted import x86_64
+from tramplab.vmlinux.debian.fetch import content, there
+from tramplab.vmlinux.debian.list import packages
+from tramplab.vmlinux.hooks import handlers, inplace
+from tramplab.vmlinux.hooks.handlers import ENTRY, RETURN, Given
+from tramplab.vmlinux.image import open_image
+from tramplab.vmlinux.machine import FUNCTION, RealMachine
+
+EVERY = {p.name: p for p in packages()}
+x86_64_alone = pytest.mark.parametrize("kernel", [n for n, p in EVERY.items() if p.isa == "x86_64"], indirect=True)
+#: Functions that run only where something went wrong, and what would be done if a task could be preempted.
+TROUBLE = {"__warn_printk", "_printk", "panic", "__stack_chk_fail", "static_key_enable", "preempt_schedule_notrace", "call_rcu"}
+RETURNS = {"return_to_handler", "arch_rethook_trampoline"}
+
+# --- Handlers, without a kernel
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_handler_counts_and_keeps_what_it_is_given(isa):
+    kernel = handmade.kernel(isa)
+    machine, heap = kernel.machine, kernel.machine.places.heap.end - 4096
+    block, struct, behind = heap, heap + 64, heap + 128
+    machine.write(block, bytes(own.BLOCK))
+    machine.write_u64(struct + 16, behind)
+    machine.write_u64(behind + 8, 0x1234_5678_9ABC_DEF0)
+    start = kernel.isa.module_base + handmade.OFFSET + 0x1000
+    for given, kept in (
+        (Given(1), struct + 1),
+        (Given(0, (16,)), behind),
+        (Given(0, (16, 8)), 0x1234_5678_9ABC_DEF0),
+        (Given(0, (16, 8), 4), 0x9ABC_DEF0),
+    ):
+        machine.write(block, bytes(own.BLOCK))
+        machine.poke(start, handlers.code(kernel.isa, block, given, Given(2), 1))
+        for times in (1, 2):
+            raw = machine.call(start, dict(zip(kernel.isa.args, (struct, struct + 1, 77), strict=False)))
+            assert [machine.read_u64(block + 8 * n) for n in range(3)] == [times, kept, 77]
+            assert raw.registers[kernel.isa.returns[0]] == 1
+
+
+# --- On real kernels
+
+
+@pytest.fixture(params=EVERY, scope="module")  # so that all tests of one kernel follow each other, and it is opened once
+def kernel(request, tmp_path_factory):
+    """(package, machine, traced function, registers, the call without a hook) of a fetched image."""
+    if not there(EVERY[request.param]):
+        pytest.skip(f"{request.param} has not been fetched (make kernels)")
+    path = tmp_path_factory.mktemp("image") / request.param
+    path.write_bytes(content(EVERY[request.param]))
+    machine = RealMachine(open_image(path))
+    path.unlink()
+    function, registers = machine.function(FUNCTION), measure.sentinels(machine)
+    return EVERY[request.param], machine, function, registers, machine.call(function, registers)
+
+
+def expected(package):
+    """hook -> (functions that must run, handlers that must), None where the kernel has none."""
+    x86, late, first = package.isa == "x86_64", package.release == "v7.2", package.release == "v6.1"
+    enter = "function_graph_enter_regs" if late else "function_graph_enter"
+    graph = {"ftrace_graph_func", enter}
+    back = {"return_to_handler", "ftrace_return_to_handler"}
+    rethook = {"rethook_try_get", "rethook_hook", "arch_rethook_trampoline", "rethook_trampoline_handler"}
+    kprobe = {"kprobe_ftrace_handler", "get_kprobe"}
+    through_graph = graph | back | {"fprobe_fgraph_entry", "fprobe_return", "fgraph_reserve_data"}
+    through_ops = {"fprobe_handler", "fprobe_exit_handler"} | rethook
+    fprobe = ({"fprobe_ftrace_entry"}, through_graph) if late else ({"fprobe_handler"}, through_ops)
+    has = late or (x86 and not first)
+    return {
+        "graph": (graph | back, {ENTRY, RETURN}),
+        "graph-entry": (graph, {ENTRY}),
+        "fprobe": (fprobe[0], {ENTRY}) if has else None,
+        "fprobe-exit": (fprobe[1], {RETURN}) if has else None,
+        "kprobe": (kprobe, {ENTRY}) if x86 else None,
+        "kretprobe": (kprobe | rethook | {"pre_handler_kretprobe", "kretprobe_rethook_handler"}, {RETURN}) if x86 else None,
+    }
+
+
+def state(machine):
+    """What a call must leave as it was: the whole current task, and x86-64's preempt count, which is the CPU's."""
+    read, opened = machine.machine.read, machine.opened
+    found = [read(machine.cpu.task, opened.struct("task_struct").size)]
+    count = "pcpu_hot" if opened.has("pcpu_hot") else "__preempt_count"
+    if opened.has(count):
+        inside = opened.struct(count).fields["preempt_count"].offset if count == "pcpu_hot" else 0
+        found.append(read((opened.address(count) + machine.cpu.percpu & (1 << 64) - 1) + inside, 4))
+    return found
+
+
+def test_the_kernels_own_functions_run(kernel):
+    package, machine, function, registers, idle = kernel
+    for name, wanted in expected(package).items():
+        found = measure.one(machine, function, hooks.get(name), registers, idle)
+        if wanted is None:
+            says = "no fprobes (CONFIG_FPROBE=n)" if "fprobe" in name else "a kprobe is a breakpoint exception"
+            assert found.status == measure.ABSENT and says in found.reason, (name, found.reason)
+            continue
+        assert found.status == measure.MEASURED, (name, found.reason)
+        functions, called = wanted
+        assert functions <= found.run.symbols, (name, functions - found.run.symbols)
+        assert {s for s in found.run.symbols if s in (ENTRY, RETURN)} == called, name
+        assert not found.run.symbols & TROUBLE, (name, found.run.symbols & TROUBLE)
+        assert bool(found.run.symbols & RETURNS) == (RETURN in called), name
+        again = measure.one(machine, function, hooks.get(name), registers, idle)
+        assert again.run.counts.by_symbol == found.run.counts.by_symbol, name
+
+
+def test_a_call_leaves_task_and_cpu_as_they_were(kernel):
+    package, machine, function, registers, _ = kernel
+    for name, wanted in expected(package).items():
+        if wanted:
+            hooks.get(name).attach(machine, function)
+            before = state(machine)
+            machine.call(function, registers)
+            after = state(machine)
+            machine.reset()
+            assert after == before, name
+
+
+def test_a_tracer_that_cannot_follow_the_return_is_found_out(kernel):
+    """Without a shadow stack the kernel calls no handler, and the check must say so."""
+    _, machine, function, registers, idle = kernel
+    seen = hooks.get("graph").attach(machine, function)
+    inplace.put(machine, "task_struct", machine.cpu.task, {"ret_stack": 0})
+    run = machine.call(function, registers)
+    said = measure.complaint(machine, function, seen, registers, run, idle)
+    machine.reset()
+    assert said == "the entry handler ran 0 times, not 1"
+
+
+def test_a_graph_tracer_wants_only_the_functions_of_its_filter(kernel):
+    _, machine, function, registers, _ = kernel
+    hooks.get("graph").attach(machine, function)
+    ops = inplace.variable(machine, "graph_ops")
+    wanted = inplace.get(machine, "ftrace_ops", ops, "func_hash")
+    table = inplace.get(machine, "ftrace_ops_hash", wanted, "filter_hash")
+    assert inplace.get(machine, "ftrace_hash", table, "count") == 1
+    assert inplace.get(machine, "ftrace_ops", ops, "func") == machine.address("ftrace_graph_func")
+    machine.call(function, registers)
+    machine.reset()
+    assert inplace.get(machine, "task_struct", machine.cpu.task, "ret_stack") == 0
+
+
+@x86_64_alone
+def test_a_kretprobe_sees_the_value(kernel):
+    _, machine, function, registers, idle = kernel
+    (seen,) = hooks.get("kretprobe").attach(machine, function).observed
+    machine.call(function, registers)
+    found = [machine.machine.read_u64(seen.block + n) for n in (own.HITS, own.FIRST, own.SECOND)]
+    machine.reset()
+    assert found == [1, machine.machine.return_to, idle.value]
+
+
+@x86_64_alone
+def test_static_branches_are_flipped_and_back(kernel):
+    _, machine, *_ = kernel
+    was = machine.machine.read
+    sites = {at: was(at, len(code)) for at, code in x86_64.flipped(machine.opened, was, "__use_tsc")}
+    for at, code in list(x86_64.flipped(machine.opened, was, "__use_tsc")):
+        assert len(code) in (2, 5) and code != sites[at]
+        machine.write(at, code)
+    assert dict(x86_64.flipped(machine.opened, was, "__use_tsc")) == sites and sites
+    machine.reset()
+    assert {at: was(at, len(code)) for at, code in sites.items()} == sites

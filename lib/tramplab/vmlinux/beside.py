@@ -1,0 +1,102 @@
+"""The lab kernel of the same ISA, release and build beside a real one: what each executes for the same hook, by component."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .. import isa as isas
+from ..errors import TramplabError
+from ..ftrace import releases
+from ..lab.kernel import Kernel
+from ..lab.run import Run
+from . import hooks
+
+#: The lab's function that is like the one that is called in real kernels: it takes one integer.
+FUNCTION = "one_arg"
+_COPY = re.compile(r"(\.(isra|constprop|part|cold)(\.\d+)*)+$")
+#: Parts of a call that are compared: what own code does is nobody's.
+COMPARED = ("site", "trampoline", "core")
+#: The lab's targets of direct calls, which count as trampolines there and as callbacks in a real kernel's run.
+_TARGETS = ("lab_direct",)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One component of one hook: instructions, loads and stores of the real kernel and of the lab's."""
+
+    hook: str
+    component: str
+    real: tuple[int, int, int]
+    lab: tuple[int, int, int]
+
+    @property
+    def off(self) -> float | None:
+        """By what part of the real kernel's instructions the lab is off; None where the real one executes none."""
+        return (self.lab[0] - self.real[0]) / self.real[0] if self.real[0] else None
+
+
+def pairs(result: dict[str, Any]) -> Iterator[Pair]:
+    """Every comparison that can be made for a kernel's result (see result.result), in the order of its hooks; hooks that the lab or
+    the real kernel has not are left out."""
+    kernel = result["kernel"]
+    for row in result["hooks"]:
+        hook = hooks.HOOKS.get(row["hook"])
+        if row["status"] != "measured" or hook is None or hook.lab is None:
+            continue
+        try:
+            own = lab(kernel["isa"], kernel["release"], hook.name, *overrides(kernel))
+        except TramplabError:
+            continue
+        for component in COMPARED:
+            counts = row["components"][component]
+            real = (counts["instructions"], counts["loads"], counts["stores"])
+            if any(real) or any(own[component]):
+                yield Pair(row["hook"], component, real, own[component])
+
+
+def overrides(kernel: dict[str, Any]) -> tuple[tuple[str, object], ...]:
+    """Features that the lab must be told, because this build has not what its release usually has."""
+    usual, config = releases.features(isas.get(kernel["isa"]), kernel["release"], {}), kernel["config"]
+    said = {"call_ops": config["DYNAMIC_FTRACE_WITH_CALL_OPS"], "direct": config["DYNAMIC_FTRACE_WITH_DIRECT_CALLS"]}
+    return tuple((name, there) for name, there in said.items() if bool(usual[name]) != there)
+
+
+@functools.cache
+def _run(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> Run:
+    """The lab's call of a function with one argument; raises TramplabError for a hook that this release has not there."""
+    wanted = hooks.get(hook).lab
+    requests = wanted() if wanted else []
+    kernel = Kernel(isa, release, **dict(overridden))
+    function = kernel.function(FUNCTION)
+    with kernel.attached(function, *requests):
+        return kernel.call(function, 1)
+
+
+def lab(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> dict[str, tuple[int, int, int]]:
+    """Instructions, loads and stores of the lab's own run, by component; raises TramplabError for a hook that it has not there."""
+    made = _run(isa, release, hook, *overridden)
+    parts = {c: made.counts.by_component[c] for c in COMPARED}
+    for name, counts in made.counts.by_symbol.items():
+        if name.startswith(_TARGETS) and "callback" not in name:
+            parts["trampoline"] -= counts
+    return {c: (n.instructions, n.loads, n.stores) for c, n in parts.items()}
+
+
+def functions(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> dict[str, int]:
+    """Instructions of each function of the lab's core and of its trampolines in such a run, by name."""
+    made = _run(isa, release, hook, *overridden)
+    names = {made.symbol_of(pc) for pc in made.instructions if made.component_of(pc) in ("core", "trampoline")}
+    return {plain(n): c.instructions for n, c in made.counts.by_symbol.items() if n in names and not n.startswith(_TARGETS)}
+
+
+def plain(name: str) -> str:
+    """A function as both sides call it: without the number of what was made for an ops, and without GCC's word for a copy.
+
+    >>> plain("bpf_trampoline[0]"), plain("hash_contains_ip.isra.0")
+    ('bpf_trampoline', 'hash_contains_ip')
+    """
+    return _COPY.sub("", name.partition("[")[0])

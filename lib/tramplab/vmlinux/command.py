@@ -1,0 +1,134 @@
+"""`tramplab kernel`: a real kernel image in the lab, two of them compared, the lab beside one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from ..analyse import cores, cycles
+from ..analyse.measure import as_dict
+from ..errors import TramplabError
+from ..width import WIDTH
+from . import beside, differ, hooks, measure, show
+from .booted import MITIGATIONS, NONE
+from .machine import FUNCTION, RealMachine
+from .result import machine_of, result
+
+_ONE, _TWO = 1, 3
+
+
+def add(sub: argparse._SubParsersAction) -> None:
+    """Add the command to the command line's subparsers."""
+    p = sub.add_parser(
+        "kernel",
+        help="a real kernel image, or two compared: kernel IMAGE, kernel diff A B",
+        description="Open a kernel image, bring its text to its booted state, and call one of its functions with each hook on it.",
+    )
+    p.add_argument("image", nargs="+", metavar="IMAGE", help="a vmlinuz, Image or vmlinux; or: diff A B")
+    p.add_argument("--hook", metavar="H,I", help=f"only these, of {', '.join(hooks.HOOKS)}")
+    p.add_argument("--function", default=FUNCTION, metavar="NAME", help=f"the traced function, a leaf (default {FUNCTION})")
+    p.add_argument("--mitigations", default=NONE, metavar="M", help=f"x86-64: {' or '.join(MITIGATIONS)} (default {NONE})")
+    p.add_argument("--core", metavar="NAME", help="also estimate cycles on a model of a core, e.g. zen3 or cortex-a72")
+    p.add_argument("--lab", action="store_true", help="the lab's kernel of the same release beside it")
+    p.add_argument("--trace", metavar="HOOK", help="annotated disassembly of one hooked call instead")
+    p.add_argument("--json", action="store_true", help="JSON instead of a table")
+    p.add_argument("--csv", action="store_true", help="CSV instead of a table")
+    p.set_defaults(command=kernel)
+
+
+def kernel(args: argparse.Namespace) -> None:
+    """Run it; raises TramplabError for what cannot be."""
+    if sum(map(bool, (args.json, args.csv, args.trace, args.lab))) > 1:
+        raise TramplabError("--json, --csv, --trace and --lab are four ways to show a result: choose one.")
+    if args.image[0] == "diff" and len(args.image) == _TWO:
+        _diff(args)
+    elif len(args.image) == _ONE:
+        _one(args)
+    else:
+        raise TramplabError("give one kernel image, or `diff` and two: tramplab kernel IMAGE, tramplab kernel diff A B.")
+
+
+def _names(args: argparse.Namespace) -> list[str]:
+    return args.hook.split(",") if args.hook else []
+
+
+def _one(args: argparse.Namespace) -> None:
+    machine = machine_of(Path(args.image[0]), args.mitigations)
+    if args.trace:
+        _trace(machine, args)
+        return
+    estimates = _estimates(machine, args)
+    found = result(machine, args.function, _names(args))
+    if estimates:
+        found["estimates"] = estimates
+    if args.json:
+        print(json.dumps(found, indent=1))
+    elif args.csv:
+        sys.stdout.write(show.as_csv(found))
+    elif args.lab:
+        sys.stdout.write(f"{machine}, and the lab's {found['kernel']['release']} beside it: instructions\n\n")
+        sys.stdout.write(show.lab_text(beside.pairs(found)))
+    else:
+        sys.stdout.write(show.text(found) + _estimate_text(estimates))
+
+
+def _trace(machine: RealMachine, args: argparse.Namespace) -> None:
+    (found,) = measure.every(machine, args.function, [args.trace])
+    if found.run is None:
+        raise TramplabError(f"{args.trace} was not measured on {machine.opened.version}: {found.reason}.")
+    print(f"{args.trace} on {machine}: {args.function} returned {found.run.value:#x}")
+    print(found.run.disassembly())
+
+
+def _estimates(machine: RealMachine, args: argparse.Namespace) -> dict[str, Any]:
+    """Cycles over the unhooked call for each hook, with a core; why there are none where the model does not know an instruction."""
+    if not args.core:
+        return {}
+    core = cores.get(args.core, machine.isa.name)
+    idle, *_ = measure.every(machine, args.function, ["none"])
+    out: dict[str, Any] = {}
+    for m in measure.every(machine, args.function, _names(args)):
+        if m.run is None or idle.run is None or m.hook.name == "none":
+            continue
+        try:
+            out[m.hook.name] = as_dict(cycles.estimate(m.run, idle.run, core))
+        except TramplabError as e:
+            out[m.hook.name] = str(e)
+    return out
+
+
+def _estimate_text(estimates: dict[str, Any]) -> str:
+    lines = [""]
+    for name, e in estimates.items():
+        if isinstance(e, str):
+            lines += textwrap.wrap(f"{name}: no estimate, {e}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        else:
+            lines.append(f"{name:<18}{e['low']:>6.0f} to {e['high']:.0f} {e['unit']} more, estimated on a model of {e['core']}")
+    return "\n".join(lines) + "\n" if estimates else ""
+
+
+def _diff(args: argparse.Namespace) -> None:
+    if args.trace or args.lab or args.csv:
+        raise TramplabError("--trace, --lab and --csv are for one kernel image, not for diff.")
+    found: list[dict[str, Any]] = []
+    estimates = []
+    for path in args.image[1:]:
+        machine = machine_of(Path(path), args.mitigations)
+        if found:
+            differ.require_one_isa(found[0]["kernel"]["isa"], machine.isa.name)
+        estimates.append(_estimates(machine, args))
+        found.append(result(machine, args.function, _names(args)))
+    before, after = found
+    changes = [c for c in differ.changes(before, after) if c.differs]
+    if args.json:
+        rows = [{name: getattr(c, name) for name in ("hook", "before", "after", "said", "symbols")} for c in changes]
+        print(json.dumps({"before": before["kernel"], "after": after["kernel"], "changes": rows}, indent=1))
+        return
+    sys.stdout.write(show.diff_text(before, after, changes))
+    for which, of in zip(("before", "after"), estimates, strict=True):
+        if of:
+            sys.stdout.write(f"\n{which}:{_estimate_text(of)}")

@@ -1,0 +1,48 @@
+"""What a result says of the kernel that it is of: where it came from, how it was built, what was patched and what is not real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import state
+from .machine import RealMachine
+
+
+def _symbol(name: str) -> Callable[[RealMachine], bool]:
+    return lambda machine: machine.opened.has(name)
+
+
+#: What an image was built with, as the kernel's configuration calls it, and how that shows.
+_CONFIG: dict[str, Callable[[RealMachine], bool]] = {
+    "DYNAMIC_FTRACE_WITH_REGS": _symbol("ftrace_regs_caller"),
+    "DYNAMIC_FTRACE_WITH_DIRECT_CALLS": _symbol("call_direct_funcs"),
+    "DYNAMIC_FTRACE_WITH_CALL_OPS": lambda machine: machine.call_ops,
+    "FUNCTION_GRAPH_TRACER": _symbol("return_to_handler"),
+    "FPROBE": _symbol("register_fprobe"),
+    "KPROBES_ON_FTRACE": _symbol("kprobe_ftrace_handler"),
+    "RETHOOK": _symbol("rethook_hook"),
+    "PREEMPT_RCU": lambda machine: machine.opened.types.has("task_struct", "rcu_read_lock_nesting"),
+    "PREEMPT_RT": _symbol("rt_spin_lock"),
+    "KALLSYMS_ALL": _symbol("ftrace_ops_list"),
+}
+
+
+def of(machine: RealMachine) -> dict[str, Any]:
+    """Plain data: version, release, isa, the file's container and checksum, config facts, what boot patched, what is faked."""
+    opened = machine.opened
+    return {
+        "version": opened.version,
+        "release": opened.release,
+        "isa": opened.isa.name,
+        "container": opened.payload.packed,
+        "sha256": opened.payload.sha256,
+        "symbols_from": opened.image.origin.symbols,
+        "types_from": opened.image.origin.types,
+        "found": list(opened.facts),
+        "config": {name: there(machine) for name, there in _CONFIG.items()},
+        "site": machine.booted.shape,
+        "booted": list(machine.booted.done),
+        "mitigations": machine.mitigations,
+        "faked": list(state.FAKED),
+    }

@@ -1,0 +1,118 @@
+"""Every hook on one real kernel: called, checked, and counted. What fails a check is not measured, and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ..analyse import returnstack
+from ..emulate.counts import COMPONENTS
+from ..errors import TramplabError
+from ..lab.run import Run
+from ..lab.view import Function
+from . import hooks
+from .hooks.hook import Absent, Expected, Hook
+from .machine import FUNCTION, RealMachine
+
+MEASURED, ABSENT, FAILED = "measured", "absent", "failed"
+#: The first argument of every call, and from argument to argument, and register to register.
+FIRST, STEP = 0x1111_1111_0000_0041, 0x0101_0101_0000_0100
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """One hook on one kernel. status: "measured", "absent" or "failed". reason: why, where it is not measured. run: the call."""
+
+    hook: Hook
+    status: str
+    reason: str = ""
+    run: Run | None = None
+
+
+def every(machine: RealMachine, function: str = FUNCTION, names: Iterable[str] = ()) -> list[Measured]:
+    """Measure these hooks, or all there are, on a function. Raises TramplabError for an unknown hook or function, and for a kernel
+    whose function does not even run without a hook."""
+    wanted = [hooks.get(name) for name in names] or list(hooks.HOOKS.values())
+    traced = machine.function(function)
+    registers = sentinels(machine)
+    idle = machine.call(traced, registers)
+    return [one(machine, traced, hook, registers, idle) for hook in wanted]
+
+
+def one(machine: RealMachine, function: Function, hook: Hook, registers: dict[str, int], idle: Run) -> Measured:
+    """Attach, call, check, take off again. idle: the same call without a hook."""
+    try:
+        expected = hook.attach(machine, function)
+        run = machine.call(function, registers)
+        wrong = complaint(machine, function, expected, registers, run, idle)
+        if not wrong:
+            _ = run.counts, run.frame  # an instruction that cannot be counted is found here
+        return Measured(hook, FAILED if wrong else MEASURED, wrong, None if wrong else run)
+    except Absent as e:
+        return Measured(hook, ABSENT, str(e))
+    except TramplabError as e:
+        return Measured(hook, FAILED, str(e).rstrip("."))
+    finally:
+        machine.reset()
+
+
+def sentinels(machine: RealMachine) -> dict[str, int]:
+    """A value of its own for every register that a caller may set."""
+    isa = machine.isa
+    free = [r for r in isa.registers if r not in (*isa.fixed, isa.sp, isa.fp, isa.link)]
+    ordered = [*isa.args, *(r for r in free if r not in isa.args)]
+    return {name: FIRST + n * STEP & (1 << 64) - 1 for n, name in enumerate(ordered)}
+
+
+def complaint(
+    machine: RealMachine, function: Function, expected: Expected, registers: dict[str, int], run: Run, idle: Run
+) -> str:
+    """What is wrong with a call, "" if nothing: arguments at the body, what own code was given and how often, the value, registers
+    that a function keeps, the stack."""
+    isa = machine.isa
+    if len(machine.at_body) != 1:
+        return f"the body of {function.name} ran {len(machine.at_body)} times"
+    there = machine.at_body[0]
+    every_argument = (*isa.args, *(r for r in (isa.struct_return,) if r not in isa.args))
+    for name in every_argument if expected.arguments is None else expected.arguments:
+        if there[name] != registers[name]:
+            return f"{name} was {registers[name]:#x} and is {there[name]:#x} at the body of {function.name}"
+    for seen in expected.observed:
+        hits, first, second = (machine.machine.read_u64(seen.block + 8 * n) for n in range(3))
+        if hits != seen.hits:
+            return f"{seen.what} ran {hits} times, not {seen.hits}"
+        for what, value, wanted in (("first", first, seen.first), ("second", second, seen.second)):
+            if wanted is not None and value != wanted:
+                return f"{seen.what} was given {value:#x} {what}, not {wanted:#x}"
+    if run.value != idle.value:
+        return f"{function.name} returned {run.value:#x} and returns {idle.value:#x} without the hook"
+    for name in (*isa.callee_saved, isa.sp):
+        if run.registers[name] != idle.registers[name]:
+            return f"{name} is {run.registers[name]:#x} afterwards, and {idle.registers[name]:#x} without the hook"
+    return ""
+
+
+def row(m: Measured) -> dict[str, Any]:
+    """A measurement as plain data.
+
+    components: counts by component. frame_bytes, frame_bytes_written: the trampolines' frame. stack_bytes: how deep the call goes.
+    return_mispredicts: see analyse.returnstack. symbols: instructions, loads and stores of each of the kernel's functions and
+    trampolines that ran, and of what was generated for it. notes: what is not as in a booted kernel, for this hook.
+    """
+    found: dict[str, Any] = {"hook": m.hook.name, "status": m.status}
+    if m.run is None:
+        return {**found, "reason": m.reason}
+    if m.hook.notes:
+        found["notes"] = m.hook.notes
+    counts, replayed = m.run.counts, returnstack.replay(m.run)
+    theirs = {m.run.symbol_of(pc) for pc in m.run.instructions if m.run.component_of(pc) in ("trampoline", "core")}
+    return {
+        **found,
+        "components": {c: counts.by_component[c].as_dict() for c in COMPONENTS},
+        "frame_bytes": m.run.frame.frame,
+        "frame_bytes_written": m.run.frame.written,
+        "stack_bytes": m.run.frame.deepest,
+        "return_mispredicts": {"own": replayed.own, "outer": replayed.outer},
+        "symbols": {name: [c.instructions, c.loads, c.stores] for name, c in sorted(counts.by_symbol.items()) if name in theirs},
+    }

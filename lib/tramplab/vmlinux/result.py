@@ -1,0 +1,30 @@
+"""The result for one kernel image as plain data, and opening an image for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from . import facts, measure
+from .booted import NONE
+from .image import open_image
+from .machine import FUNCTION, RealMachine
+
+
+def machine_of(path: Path, mitigations: str = NONE) -> RealMachine:
+    """Open an image and boot it as far as calls need; raises TramplabError, one sentence, for what cannot be."""
+    return RealMachine(open_image(path), mitigations)
+
+
+def result(machine: RealMachine, function: str = FUNCTION, names: Iterable[str] = ()) -> dict[str, Any]:
+    """All hooks, or these, on one kernel: what is known of it, the traced function, and a row for each hook (measure.row)."""
+    rows = [measure.row(m) for m in measure.every(machine, function, names)]
+    return {"kernel": facts.of(machine), "function": function, "hooks": rows}
+
+
+def added(row: dict[str, Any], idle: dict[str, Any] | None = None) -> dict[str, int]:
+    """What a hook can change: the counts outside the traced function and the callbacks, and with an idle row, over it."""
+    names = row["components"]["site"]
+    total = {n: sum(row["components"][c][n] for c in ("site", "trampoline", "core")) for n in names}
+    return {n: total[n] - added(idle)[n] for n in names} if idle else total

@@ -1,0 +1,82 @@
+"""The published results: data/kernels/NAME.json for each listed image, made from the image, read by studies and tests.
+
+`python -m tramplab.vmlinux.saved [NAME...]` makes those anew whose images have been fetched.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..errors import TramplabError
+from ..paths import data_file, write_whole
+from ..schema import checked
+from .debian.fetch import content, there
+from .debian.list import FILE, Package, chosen, packages
+from .result import machine_of, result
+
+
+@functools.cache
+def every() -> tuple[dict[str, Any], ...]:
+    """All saved results, in the order of the list of packages; raises TramplabError for one that is missing or not as its schema
+    says."""
+    return tuple(read(p) for p in packages())
+
+
+def read(package: Package) -> dict[str, Any]:
+    """The saved result of an image."""
+    name = f"kernels/{package.name}.json"
+    found = checked(name, json.loads(data_file(name).read_text("utf-8")), "kernel")
+    if found["kernel"]["sha256"] != package.sha256:
+        raise TramplabError(f"{name} is of another image than {FILE} lists: run `make kernels`.")
+    return found
+
+
+def make(package: Package) -> dict[str, Any]:
+    """Measure an image that has been fetched; raises TramplabError if it has not."""
+    with tempfile.TemporaryDirectory(prefix="tramplab-kernel-") as folder:
+        path = Path(folder) / Path(package.path).name
+        path.write_bytes(content(package))
+        found = result(machine_of(path))
+    about = {name: getattr(package, name) for name in ("name", "package", "version", "suite", "architecture", "flavour")}
+    return {"package": about, **found}
+
+
+def text(found: dict[str, Any]) -> str:
+    """A result as its file has it: a line for each fact and each hook."""
+    parts = []
+    for key, value in found.items():
+        if isinstance(value, dict):
+            inner = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in value.items())
+            parts.append(f" {json.dumps(key)}: {{\n{inner}\n }}")
+        elif isinstance(value, list):
+            parts.append(f" {json.dumps(key)}: [\n" + ",\n".join(f"  {json.dumps(v)}" for v in value) + "\n ]")
+        else:
+            parts.append(f" {json.dumps(key)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def main(names: list[str]) -> int:
+    """Make the files anew; returns the exit status."""
+    try:
+        for package in chosen(names, one=False):
+            if not there(package):
+                print(f"{package.name}: not fetched, its file stays as it is")
+                continue
+            path = data_file(FILE).parent / f"{package.name}.json"
+            new = text(make(package))
+            changed = not path.is_file() or path.read_text("utf-8") != new
+            write_whole(path, new)
+            print(f"{path.name}: {'rewritten' if changed else 'unchanged'}", flush=True)
+    except TramplabError as e:
+        print(f"tramplab: {e}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

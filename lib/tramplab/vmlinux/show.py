@@ -1,0 +1,116 @@
+"""Results as plain text of at most 72 columns, to read in a terminal and to paste under a patch; and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..width import WIDTH
+from .beside import Pair
+from .differ import FIELDS, Change
+from .result import added
+
+#: Columns of a result's table, and how wide each is; the name of a hook in front of them.
+_COLUMNS = {"insns": 6, "site": 5, "tramp": 6, "core": 6, "loads": 7, "stores": 7, "frame": 6, "stack": 6, "miss": 5}
+_NAME = 18
+
+
+def text(result: dict[str, Any]) -> str:
+    """A kernel's result: what it is, a line for each hook, and why a hook has none."""
+    kernel = result["kernel"]
+    lines = [f"{kernel['version']} on {kernel['isa']}, calls of {result['function']}()"]
+    lines += _wrapped(f"{kernel['container']}, sha256 {kernel['sha256'][:16]}, mitigations: {_mitigations(kernel)}")
+    lines += ["", f"{'':<{_NAME}}" + "".join(f"{name:>{size}}" for name, size in _COLUMNS.items())]
+    for row in result["hooks"]:
+        if row["status"] == "measured":
+            cells = zip(_cells(row), _COLUMNS.values(), strict=True)
+            lines.append(f"{row['hook']:<{_NAME}}" + "".join(f"{cell:>{size}}" for cell, size in cells))
+    for row in result["hooks"]:
+        if row["status"] == "absent":
+            lines += _wrapped(f"{row['hook']}: not there, {row['reason']}")
+        elif row["status"] == "failed":
+            lines += _wrapped(f"{row['hook']}: NOT MEASURED, {row['reason']}")
+    lines += ["", "Outside the function and the callbacks. frame: bytes of the", "trampolines' frame; miss: mispredicted returns."]
+    for what in ("found", "booted", "faked"):
+        lines += _wrapped(f"{what}: " + "; ".join(kernel[what]))
+    for note, names in notes(result).items():
+        lines += _wrapped(f"faked for {', '.join(names)}: {note}")
+    return "\n".join(lines) + "\n"
+
+
+def notes(result: dict[str, Any]) -> dict[str, list[str]]:
+    """What is not as in a booted kernel for some hooks only, and for which."""
+    found: dict[str, list[str]] = {}
+    for row in result["hooks"]:
+        if "notes" in row:
+            found.setdefault(row["notes"], []).append(row["hook"])
+    return found
+
+
+def as_csv(result: dict[str, Any]) -> str:
+    """A line for each hook and component."""
+    out = io.StringIO()
+    names = next((list(r["components"]["site"]) for r in result["hooks"] if r["status"] == "measured"), [])
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(["version", "isa", "hook", "status", "component", *names, "frame_bytes", "stack_bytes", "reason"])
+    for row in result["hooks"]:
+        head = [result["kernel"]["version"], result["kernel"]["isa"], row["hook"], row["status"]]
+        if row["status"] != "measured":
+            table.writerow([*head, "", *("" for _ in names), "", "", row["reason"]])
+            continue
+        for component, counts in row["components"].items():
+            table.writerow([*head, component, *(counts[n] for n in names), row["frame_bytes"], row["stack_bytes"], ""])
+    return out.getvalue()
+
+
+def lab_text(pairs: Iterable[Pair]) -> str:
+    """The lab beside a real kernel, a line for each component of each hook."""
+    lines = [f"{'':<30}{'real':>9}{'lab':>9}{'off':>8}  loads, stores"]
+    for p in pairs:
+        off = "" if p.off is None else f"{100 * p.off:+.0f} %"
+        moved = "equal" if p.real[1:] == p.lab[1:] else f"{p.real[1]}, {p.real[2]}; lab {p.lab[1]}, {p.lab[2]}"
+        lines.append(f"{p.hook:<18}{p.component:<12}{p.real[0]:>9}{p.lab[0]:>9}{off:>8}  {moved}")
+    return "\n".join(lines) + "\n"
+
+
+def diff_text(a: dict[str, Any], b: dict[str, Any], changes: Iterable[Change]) -> str:
+    """What changed from one kernel to another; one line where nothing did."""
+    changed = [c for c in changes if c.differs]
+    head = f"{a['kernel']['version']} -> {b['kernel']['version']} on {a['kernel']['isa']}, calls of {a['function']}()"
+    if not changed:
+        return "\n".join([*_wrapped(head), "No hook differs: not in what is executed, nor in which functions."]) + "\n"
+    lines = [*_wrapped(head), "", f"{'':<{_NAME}}" + "".join(f"{n.split()[0]:>9}" for n in list(FIELDS.values())[:6])]
+    for c in changed:
+        if c.before is None or c.after is None:
+            lines += _wrapped(f"{c.hook}: {c.said}")
+            continue
+        first = list(FIELDS)[:6]
+        lines.append(f"{c.hook:<{_NAME}}" + "".join(f"{c.before[n]:>9}" for n in first))
+        lines.append(f"{'':<{_NAME}}" + "".join(f"{_signed(c.after[n] - c.before[n]):>9}" for n in first))
+        if c.before["mispredicts"] != c.after["mispredicts"]:
+            lines.append(f"    mispredicted returns: {c.before['mispredicts']} -> {c.after['mispredicts']}")
+        lines += [f"    {name:<40}{x:>6} -> {y}" for name, x, y in c.symbols]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row: dict[str, Any]) -> Iterator[int]:
+    counts, parts = added(row), row["components"]
+    yield counts["instructions"]
+    for component in ("site", "trampoline", "core"):
+        yield parts[component]["instructions"]
+    yield from (counts["loads"], counts["stores"], row["frame_bytes"], row["stack_bytes"], row["return_mispredicts"]["own"])
+
+
+def _mitigations(kernel: dict[str, Any]) -> str:
+    return kernel["mitigations"] if kernel["isa"] == "x86_64" else "as linked"
+
+
+def _signed(number: int) -> str:
+    return f"{number:+}" if number else "="
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(line, WIDTH, subsequent_indent="  ", break_long_words=True, break_on_hyphens=False)
