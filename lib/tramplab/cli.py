@@ -30,6 +30,7 @@ from .publish.figures.figure import Study, find
 from .publish.figures.show import rows_json
 from .publish.table import text_table
 from .studies import short
+from .vmlinux import command as kernel
 
 FORMATS = ("text", "csv", "json")
 
@@ -85,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
 
     grid.add(sub)
     native.add(sub)
+    kernel.add(sub)
 
     p = sub.add_parser("claims", help="what was claimed in the threads, judged by running")
     p.add_argument("id", metavar="ID", nargs="?", help="one claim, e.g. s5 (default: all)")

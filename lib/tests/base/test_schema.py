@@ -17,6 +17,7 @@ FILES = {
     "claims": ["claims.yml"],
     "releases": ["releases.yml"],
     "core": sorted(f"cores/{path.name}" for path in (DATA / "cores").glob("*.yml")),
+    "kernel": sorted(f"kernels/{path.name}" for path in (DATA / "kernels").glob("*.json")),
     "kernels": ["kernels/packages.yml"],
     "native": sorted(f"native/{path.name}" for path in (DATA / "native").glob("*.json")),
 }

@@ -1,0 +1,108 @@
+"""The published counts of real kernels: whole, of the images that are listed, and the same when an image is measured again."""
+
+import copy
+import json
+
+import pytest
+
+from support import ROOT
+from tramplab import TramplabError
+from tramplab.emulate.counts import COMPONENTS
+from tramplab.vmlinux import hooks, saved
+from tramplab.vmlinux.debian.fetch import there
+from tramplab.vmlinux.debian.list import packages
+from tramplab.vmlinux.result import added
+
+EVERY = saved.every()
+each = pytest.mark.parametrize("found", EVERY, ids=[r["package"]["name"] for r in EVERY])
+
+
+def rows(found):
+    return {row["hook"]: row for row in found["hooks"]}
+
+
+def test_there_is_a_result_for_each_image_and_nothing_else():
+    names = {p.name for p in packages()}
+    assert {path.stem for path in (ROOT / "data" / "kernels").glob("*.json")} == names
+    assert len(names) >= 12
+    assert {r["kernel"]["isa"] for r in EVERY} == {"x86_64", "arm64", "riscv64"}
+    assert {r["kernel"]["release"] for r in EVERY} >= {"v6.1", "v6.12", "v7.2"}
+
+
+@each
+def test_a_result_is_of_the_image_that_is_listed(found):
+    package = next(p for p in packages() if p.name == found["package"]["name"])
+    assert found["kernel"]["sha256"] == package.sha256
+    assert (found["kernel"]["isa"], found["kernel"]["release"]) == (package.isa, package.release)
+    assert found["package"]["version"] == package.version
+
+
+@each
+def test_every_hook_is_there_and_none_failed(found):
+    """A run that failed a check may be reported, but is not published."""
+    assert list(rows(found)) == list(hooks.HOOKS)
+    assert {row["hook"]: row["reason"] for row in found["hooks"] if row["status"] == "failed"} == {}
+    assert all(row["reason"] for row in found["hooks"] if row["status"] == "absent")
+
+
+@each
+def test_what_runs_follows_from_what_is_attached(found):
+    """More ops cost more, each as much as the one before it; what is called twice is not less than what is called once; nothing
+    executes less than nothing."""
+    measured = {name: row for name, row in rows(found).items() if row["status"] == "measured"}
+    cost = {name: added(row, measured["none"])["instructions"] for name, row in measured.items()}
+    assert cost["none"] == 0 and all(n >= 0 for n in cost.values())
+    assert cost["ops"] < cost["ops:2"] < cost["ops:10"] < cost["ops:64"]
+    step = (cost["ops:10"] - cost["ops:2"]) / 8
+    assert step == (cost["ops:64"] - cost["ops:10"]) / 54
+    if "bpf-fexit" in cost:
+        assert cost["bpf-fexit"] > cost["bpf-fentry"] > cost["direct"] if "direct" in cost else True
+    for row in measured.values():
+        assert set(row["components"]) == set(COMPONENTS)
+        assert row["frame_bytes_written"] <= row["frame_bytes"] <= max(row["stack_bytes"], row["frame_bytes"])
+    calls_ops = found["kernel"]["config"]["DYNAMIC_FTRACE_WITH_CALL_OPS"] or found["kernel"]["isa"] == "x86_64"
+    assert (cost["ops+10-elsewhere"] == cost["ops"]) == calls_ops
+
+
+@each
+def test_a_file_is_written_as_it_is(found):
+    path = ROOT / "data" / "kernels" / f"{found['package']['name']}.json"
+    assert saved.text(found) == path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("package", [p for p in packages() if p.one], ids=lambda p: p.name)
+def test_an_image_that_was_fetched_gives_the_saved_result(package):
+    """Byte for byte: whatever machine measures it."""
+    if not there(package):
+        pytest.skip(f"{package.name} has not been fetched (make kernels KERNELS=--one)")
+    assert json.loads(saved.text(saved.make(package))) == saved.read(package)
+
+
+def test_a_result_of_another_image_is_refused(monkeypatch, tmp_path):
+    package = packages()[0]
+    found = copy.deepcopy(saved.read(package))
+    found["kernel"]["sha256"] = "0" * 64
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / f"{package.name}.json").write_text(saved.text(found), "utf-8")
+    monkeypatch.setenv("TRAMPLAB_DATA", str(tmp_path))
+    with pytest.raises(TramplabError, match=rf"kernels/{package.name}.json is of another image .*make kernels"):
+        saved.read(package)
+
+
+def test_a_result_with_something_strange_in_it_is_refused(monkeypatch, tmp_path):
+    package = packages()[0]
+    found = copy.deepcopy(saved.read(package))
+    found["hooks"][0]["status"] = "guessed"
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / f"{package.name}.json").write_text(saved.text(found), "utf-8")
+    monkeypatch.setenv("TRAMPLAB_DATA", str(tmp_path))
+    with pytest.raises(TramplabError, match=r"unknown status 'guessed'"):
+        saved.read(package)
+
+
+def test_what_has_not_been_fetched_keeps_its_file(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path))
+    assert saved.main([packages()[0].name]) == 0
+    assert "not fetched, its file stays as it is" in capsys.readouterr().out
+    assert saved.main(["debian-5.0"]) == 2
+    assert "unknown kernel image" in capsys.readouterr().err
