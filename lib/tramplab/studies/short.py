@@ -32,6 +32,12 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
     "live-patching": {"fig-live-patching": (0,), "fig-beside-bpf": (0,), "fig-consumers": (0,)},
     "unwinding": {"fig-unwinding": (0, 1), "fig-fix-up": (0,)},
     "trampoline-releases": {"fig-by-release": (0,), "fig-call-ops": (1, 2)},
+    "real-kernels": {
+        "fig-real-kernels": (0, 1),
+        "fig-kernel-functions": (1,),
+        "fig-kernel-hooks": (0,),
+        "fig-kernel-flavours": (0,),
+    },
     "counts-to-time": {
         "fig-native-hooks": (-1,),
         "fig-published-call-ops": (0,),

@@ -24,7 +24,8 @@ def citation(claim_id: str, full: bool = False) -> str:
     limits = (cite.ESTIMATES if re.search(r"\bcycles?\b", f"{v.because} {[*v.numbers]}") else cite.LIMITS) if v else ""
     if full:
         said = "\n".join([cite.wrapped(f"Thread: {c.source}"), *(f"<{m}>" for m in c.messages)])
-        parts = [said, cite.wrapped(says), _aligned(v.numbers) if v else "", cite.wrapped(problem)]
+        seen = cite.wrapped(j.seen.said) if j.seen else ""
+        parts = [said, cite.wrapped(says), seen, _aligned(v.numbers) if v else "", cite.wrapped(problem)]
         return cite.citation(c.id, head, "\n\n".join(p for p in parts if p), limits, rerun, full=True)
     above = [*cite.fitted(head, CLAIM_LINES), *cite.fitted(_mail(c), MAIL_LINES)]
     return cite.citation(c.id, f"{problem} {says}".strip(), "", limits, rerun, above=above, least=3 if problem else 2)

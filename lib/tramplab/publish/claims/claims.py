@@ -44,8 +44,9 @@ class Claim:
 
     chapter: the page that discusses it. chapter_title: its heading. mail: in which it was said; asked: the one with the
     question; answered: one that says otherwise; None where none is known. judged_by: the experiment. judge: the module whose
-    function judges, "" while none does. expect: the verdict that the run must reach, "" while nothing judges the claim. on: what
-    that verdict depends on, or why the claim cannot be tested here.
+    function judges, "" while none does. kernels: the module that tells what real kernels show of it, "" where none can. expect:
+    the verdict that the run must reach, "" while nothing judges the claim. on: what that verdict depends on, or why the claim
+    cannot be tested here.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Claim:
     asked: Mail | None = None
     answered: Mail | None = None
     judge: str = ""
+    kernels: str = ""
     expect: str = ""
     on: str = ""
 
@@ -153,6 +155,7 @@ def _claim(entry: dict[str, Any], threads: dict[str, Thread], chapters: dict[str
         mails.get(entry.get("asked", "")),
         mails.get(entry.get("answered", "")),
         entry.get("judge", ""),
+        entry.get("kernels", ""),
         expect,
         _one_line(entry.get("depends_on") or entry.get("why") or "").rstrip("."),
     )

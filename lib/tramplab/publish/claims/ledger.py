@@ -83,6 +83,7 @@ def _record(j: Judged) -> dict[str, object]:
         "judged_by": c.judged_by,
         "expect": verdict.in_words(c.expect, c.on) or None,
         "verdict": {"kind": v.kind, "on": v.on, "because": v.because, "numbers": v.numbers} if v else None,
+        "in_kernels": j.seen.said if j.seen else None,
         "problem": j.problem or None,
     }
 
@@ -121,6 +122,7 @@ def _text(j: Judged, width: int) -> str:
     thread = f"Thread: {c.source}"
     mails = [" " * min(len(_INDENT), max(0, width - len(m) - 2)) + f"<{m}>" for m in c.messages]
     body = [v.because] if v else [f"To be judged by: {c.judged_by}"]
+    body += [j.seen.said] if j.seen else []
     body += [f"Not as expected: {j.problem}"] if j.problem else []
     above, below = ([_fill(text, width, _INDENT, _INDENT) for text in some if text] for some in ([c.said, thread], body))
     return "\n".join([_fill(_head(j), width, _INDENT, ""), *above, *mails, *below]) + "\n"

@@ -84,6 +84,8 @@ def _said_html(j: Judged) -> list[str]:
         f'<p class="tl-links">In our words. Thread: {where}</p>',
         f'<p class="tl-verdict">{says}</p>',
     ]
+    if j.seen:
+        parts.append(f'<p class="tl-links">{html.escape(j.seen.said)}</p>')
     if j.problem:
         parts.append(f'<p class="tl-problem"><strong>Not as expected:</strong> {html.escape(j.problem)}</p>')
     return parts

@@ -16,6 +16,8 @@ from .claims import DEPENDS, FAILS, HOLDS, KINDS, NOT_TESTABLE, Claim
 Judge = Callable[[], "Verdict"]
 #: claim id -> judge; a module's judges are here once it is imported, which a claim sees to that names it.
 _JUDGES: dict[str, Judge] = {}
+#: claim id -> what tells what real kernels show of it.
+_IN_KERNELS: dict[str, Callable[[], Seen]] = {}
 #: claim id -> verdict, once it was asked for.
 _VERDICTS: dict[str, Verdict] = {}
 
@@ -53,11 +55,20 @@ def in_words(kind: str, on: str) -> str:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What real kernels show of a claim. said: a sentence with the decisive numbers. agrees: do they bear the verdict out?"""
+
+    said: str
+    agrees: bool
+
+
+@dataclass(frozen=True)
 class Judged:
-    """A claim and what its run says; verdict is None while nothing judges it."""
+    """A claim and what its run says; verdict is None while nothing judges it. seen: what real kernels show, where they can."""
 
     claim: Claim
     verdict: Verdict | None
+    seen: Seen | None = None
 
     @property
     def problem(self) -> str:
@@ -69,6 +80,8 @@ class Judged:
             return f"the run says of {claim.id}: {verdict}; but {claims.FILE} has no expect: for it."
         if (verdict.kind, verdict.on) != (claim.expect, claim.on):
             return f"the run says of {claim.id}: {verdict}; expected was: {in_words(claim.expect, claim.on)}."
+        if self.seen and not self.seen.agrees:
+            return f"the run says of {claim.id}: {verdict}; real kernels do not bear that out."
         return ""
 
 
@@ -87,6 +100,30 @@ def judges(claim_id: str) -> Callable[[Judge], Judge]:
     return declare
 
 
+def in_kernels(claim_id: str) -> Callable[[Callable[[], Seen]], Callable[[], Seen]]:
+    """Declare that a function tells what real kernels show of a claim; raises TramplabError if another one does already."""
+
+    def declare(function: Callable[[], Seen]) -> Callable[[], Seen]:
+        if claim_id in _IN_KERNELS:
+            raise TramplabError(f"two functions tell what kernels show of {claim_id}: {function.__name__} is the second.")
+        _IN_KERNELS[claim_id] = function
+        return function
+
+    return declare
+
+
+def seen_of(claim_id: str) -> Seen | None:
+    """What real kernels show of a claim; None where nothing tells. Raises TramplabError where the module that the claim names is
+    not there, or tells nothing of it."""
+    claim = claims.get(claim_id)
+    if not claim.kernels:
+        return None
+    _import(claim_id, "kernels", claim.kernels)
+    if claim_id not in _IN_KERNELS:
+        raise TramplabError(f'{claims.FILE}: {claim_id}: {claim.kernels} has no function with @in_kernels("{claim_id}").')
+    return _IN_KERNELS[claim_id]()
+
+
 def judge_of(claim_id: str) -> Judge | None:
     """The function that judges a claim, if there is one; the module that has it is imported when it is first asked for.
 
@@ -94,15 +131,19 @@ def judge_of(claim_id: str) -> Judge | None:
     """
     claim = claims.get(claim_id)
     if claim.judge and claim_id not in _JUDGES:
-        try:
-            importlib.import_module(claim.judge)
-        except ModuleNotFoundError as e:
-            if not f"{claim.judge}.".startswith(f"{e.name}."):  # what it imports is missing, not it
-                raise
-            raise TramplabError(f"{claims.FILE}: {claim_id}: there is no module {claim.judge}, which judge: names.") from None
+        _import(claim_id, "judge", claim.judge)
         if claim_id not in _JUDGES:
             raise TramplabError(f'{claims.FILE}: {claim_id}: {claim.judge} has no function with @judges("{claim_id}").')
     return _JUDGES.get(claim_id)
+
+
+def _import(claim_id: str, key: str, module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as e:
+        if not f"{module}.".startswith(f"{e.name}."):  # what it imports is missing, not it
+            raise
+        raise TramplabError(f"{claims.FILE}: {claim_id}: there is no module {module}, which {key}: names.") from None
 
 
 def judge(claim_id: str) -> Verdict | None:
@@ -120,7 +161,7 @@ def judge(claim_id: str) -> Verdict | None:
 
 def judged(claim_id: str) -> Judged:
     """A claim with its verdict."""
-    return Judged(claims.get(claim_id), judge(claim_id))
+    return Judged(claims.get(claim_id), judge(claim_id), seen_of(claim_id))
 
 
 def all_judged() -> list[Judged]:

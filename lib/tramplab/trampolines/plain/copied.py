@@ -26,7 +26,7 @@ def create(image: Image, area: Heap, ops: Registered, leave: Callable[[int], byt
     TramplabError where there is no room for it, or where it cannot call the callback."""
     name = "ftrace_regs_caller" if ops.saves_regs else "ftrace_caller"
     code = bytearray(_template(image, name))
-    size = len(code) + len(leave(0) if leave else _RET)
+    size = len(code) + len(leave(image.address(name)) if leave else _RET)
     literal = (size + 7) & ~7
     start = image.address(name)
     call = image.address("ftrace_regs_call" if ops.saves_regs else "ftrace_call") - start

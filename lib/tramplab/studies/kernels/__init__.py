@@ -1,0 +1,1 @@
+"""How close the lab is to real kernels."""

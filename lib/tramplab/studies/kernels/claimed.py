@@ -1,0 +1,79 @@
+"""What Debian's kernels show of claims whose decisive number can be had from an image."""
+
+from __future__ import annotations
+
+from ...isa import ISAS
+from ...publish.claims.verdict import Seen, in_kernels
+from ...publish.said import isa_name, listed, on_each
+from ...vmlinux import saved
+from ...vmlinux.result import added
+
+LIST, FENTRY = "ftrace_ops_list_func", "bpf-fentry"
+#: Instructions of a trampoline that the claim v1 calls ten, and two that we allow.
+_TEN = 12
+
+
+def _newest() -> dict[str, dict]:
+    """The newest plain kernel of each ISA."""
+    found = {r["kernel"]["isa"]: r for r in saved.every() if not r["package"]["flavour"]}
+    return {isa: found[isa] for isa in ISAS if isa in found}
+
+
+def _added(result: dict, hook: str) -> int:
+    """Instructions that a hook adds to a call."""
+    rows = {row["hook"]: row for row in result["hooks"]}
+    return added(rows[hook], rows["none"])["instructions"]
+
+
+def _runs(result: dict, hook: str, function: str) -> bool:
+    """Does a call with this hook go through a function?"""
+    row = next(r for r in result["hooks"] if r["hook"] == hook)
+    return any(name.split(".")[0].endswith(function) for name in row["symbols"])
+
+
+def _head() -> str:
+    return f"Debian's {next(iter(_newest().values()))['kernel']['release'].removeprefix('v')} kernels:"
+
+
+@in_kernels("v1")
+def fentry_as_merged() -> Seen:
+    """What fentry adds, which the claim's ten instructions are held against."""
+    cost = {isa: _added(result, FENTRY) for isa, result in _newest().items()}
+    return Seen(f"{_head()} fentry as merged adds {on_each(cost, 'instructions')}.", min(cost.values()) > _TEN)
+
+
+@in_kernels("r1")
+def ops_elsewhere() -> Seen:
+    """One ops alone and beside ten on other functions, with the pointer and, where no trampoline is made for an ops, without."""
+    told: dict[bool, list[str]] = {True: [], False: []}
+    agrees = True
+    for result in saved.every():
+        kernel = result["kernel"]
+        if result["package"]["flavour"] or kernel["isa"] == "x86_64":
+            continue
+        pointer = kernel["config"]["DYNAMIC_FTRACE_WITH_CALL_OPS"]
+        alone, beside = (_added(result, hook) for hook in ("ops", "ops+10-elsewhere"))
+        agrees &= (alone == beside) == pointer
+        told[pointer].append(f"{alone} and {beside} on {isa_name(kernel['isa'])} {kernel['release'].removeprefix('v')}")
+    return Seen(
+        f"Debian's kernels: one ops, alone and beside ten elsewhere, adds with the pointer {listed(told[True])} instructions, "
+        f"without it {listed(told[False])}.",
+        agrees,
+    )
+
+
+@in_kernels("s5")
+def one_and_two() -> Seen:
+    """With one ops nothing of the list runs, with two it does."""
+    cost = {isa: f"{_added(r, 'ops')} and {_added(r, 'ops:2')}" for isa, r in _newest().items()}
+    agrees = all(_runs(r, "ops:2", LIST) and not _runs(r, "ops", LIST) for r in _newest().values())
+    return Seen(f"{_head()} one ops and two add {on_each(cost, 'instructions')}; {LIST}() runs with two only.", agrees)
+
+
+@in_kernels("s6")
+def both_run() -> Seen:
+    """A direct call that shares its function: the check of the run has seen that both were called."""
+    status = {isa: next(row["status"] for row in r["hooks"] if row["hook"] == "direct+ops") for isa, r in _newest().items()}
+    cost = {isa: _added(r, "direct+ops") for isa, r in _newest().items() if status[isa] == "measured"}
+    told = f"a direct call and an ops on one function are both called, which adds {on_each(cost, 'instructions')}"
+    return Seen(f"{_head()} {told}.", set(status.values()) == {"measured"})

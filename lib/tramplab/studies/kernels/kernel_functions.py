@@ -1,0 +1,118 @@
+"""Which functions make the difference between the lab and a real kernel? Each comparison that is off by more than a little,
+function by function."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...publish.figures.figure import Figure
+from ...publish.said import isa_name
+from ...vmlinux import beside, saved
+from ...vmlinux.image import TRAMPOLINES
+from ..once import once
+from . import real_kernels
+
+NAME = "kernel_functions"
+TITLE = "Where the lab and Debian's kernels differ, function by function"
+#: Percent of a part's instructions: what is off by less is not looked into.
+LITTLE = 5
+#: One of each kind: what further ops add is told by two.
+_LOOKED_INTO = ("ops", "ops-regs", "ops-assist", "ops:2", "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit")
+_MADE = ("bpf_trampoline", "ftrace_trampoline")
+UNITS = {"kernel": "insns", "lab": "insns"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release, hook, part and function, of the parts that are off by more than LITTLE percent.
+
+    Columns: isa, release, hook, part, function, kernel, lab (instructions in a call; 0 where there is no such function).
+    """
+    off = real_kernels.rows()
+    off = off[(off["off"].abs() > LITTLE) & off["hook"].isin(_LOOKED_INTO)]
+    found = {(r["kernel"]["isa"], r["kernel"]["release"]): r for r in saved.every() if not r["package"]["flavour"]}
+    out = []
+    for case in off.itertuples():
+        result = found[case.isa, case.release]
+        real = _real(result, case.hook)
+        lab = _whole_ones(beside.functions(case.isa, case.release, case.hook, *beside.overrides(result["kernel"])))
+        wanted = [name for name in {**real, **lab} if _is_trampoline(name) == (case.part == real_kernels.TRAMPOLINE)]
+        for name in sorted(wanted, key=lambda name: (-real.get(name, 0), name)):
+            head = {"isa": case.isa, "release": case.release, "hook": case.hook, "part": case.part, "function": name}
+            out.append({**head, "kernel": real.get(name, 0), "lab": lab.get(name, 0)})
+    frame = pd.DataFrame(out, columns=["isa", "release", "hook", "part", "function", "kernel", "lab"])
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _real(result: dict, hook: str) -> dict[str, int]:
+    """Instructions of the kernel's own functions in a saved call, trampolines' labels as one."""
+    row = next(r for r in result["hooks"] if r["hook"] == hook)
+    counts: dict[str, int] = {}
+    for name, (instructions, *_) in row["symbols"].items():
+        counts[beside.plain(name)] = counts.get(beside.plain(name), 0) + instructions
+    return _whole_ones(counts)
+
+
+def _whole_ones(counts: dict[str, int]) -> dict[str, int]:
+    """Labels inside a common trampoline taken together."""
+    out: dict[str, int] = {}
+    for name, instructions in counts.items():
+        out[_whole(name)] = out.get(_whole(name), 0) + instructions
+    return out
+
+
+def _is_trampoline(name: str) -> bool:
+    return name in _MADE or bool(TRAMPOLINES.match(name))
+
+
+def _whole(name: str) -> str:
+    """The labels inside a common trampoline are its parts."""
+    if not TRAMPOLINES.match(name) or "return" in name or "rethook" in name:
+        return name
+    return "ftrace_regs_caller" if "regs" in name else "ftrace_caller"
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA, hook and function; per release the kernel's instructions and the lab's."""
+    if frame.empty:
+        return frame.drop(columns=["part"])
+    shown = frame.assign(cell=[f"{k} {n}" for k, n in zip(frame["kernel"], frame["lab"], strict=True)])
+    keys = shown[["isa", "hook", "function"]].drop_duplicates()
+    wide = shown.pivot(index=["isa", "hook", "function"], columns="release", values="cell")
+    wide = wide.reindex(pd.MultiIndex.from_frame(keys)).fillna("-").reset_index()
+    wide.columns = [str(c) for c in wide.columns]
+    wide.attrs["right"] = list(dict.fromkeys(frame["release"]))
+    return wide
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """The function that makes the most of all differences, and how many comparisons are looked into."""
+    if frame.empty:
+        return f"Nothing is off by more than {LITTLE} %."
+    cases = len(frame[["isa", "release", "hook", "part"]].drop_duplicates())
+    short = (frame["kernel"] - frame["lab"]).groupby(frame["function"]).sum()
+    name = str(short.abs().idxmax())
+    worst = frame[frame["function"] == name].assign(gap=lambda f: (f["kernel"] - f["lab"]).abs())
+    case = worst.loc[worst["gap"].idxmax()]
+    return (
+        f"{cases} comparisons are off by more than {LITTLE} %. The function behind most of that is {name}(), as in {case['hook']} "
+        f"on {isa_name(case['isa'])} {case['release']}: {case['kernel']} instructions in the kernel, {case['lab']} in the lab."
+    )
+
+
+FIGURES = (
+    Figure(
+        "fig-kernel-functions",
+        "Which functions make the difference?",
+        table=table,
+        answer=answer,
+        limits="Emulated counts of instructions in one call; no timing. Two numbers: the kernel's and the lab's; 0: no such "
+        "function there, as where it is part of another.",
+    ),
+)

@@ -1,0 +1,143 @@
+"""What does each hook cost in real kernels? Debian's, of three releases and several flavours, as saved from their images."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pandas as pd
+
+from ...publish.figures.figure import Figure
+from ...publish.said import isa_name, listed
+from ...vmlinux import hooks, saved
+from ...vmlinux.result import added
+from ...width import WIDTH
+from ..once import once
+
+NAME = "kernel_hooks"
+TITLE = "What hooks cost in Debian's kernels"
+UNITS = {"instructions": "added"}
+PLAIN = "plain"
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per kernel and hook: what it adds to one call of a function that is called without it.
+
+    Columns: isa, release, flavour ("plain", "cloud", "rt", "16k"), version, hook, status, reason, instructions, loads, stores,
+    frame_bytes, stack_bytes (0 where it is not measured).
+    """
+    out = []
+    for found in saved.every():
+        kernel, package = found["kernel"], found["package"]
+        idle = next(r for r in found["hooks"] if r["hook"] == "none")
+        for row in found["hooks"]:
+            if row["hook"] == "none" or row["hook"] not in hooks.HOOKS:
+                continue
+            head = {"isa": kernel["isa"], "release": kernel["release"], "flavour": package["flavour"] or PLAIN}
+            counts = added(row, idle) if row["status"] == "measured" else {}
+            some = {name: counts.get(name, 0) for name in ("instructions", "loads", "stores")}
+            sizes = {name: row.get(name, 0) for name in ("frame_bytes", "stack_bytes")}
+            said = {"status": row["status"], "reason": row.get("reason", "")}
+            out.append({**head, "version": kernel["version"], "hook": row["hook"], **said, **some, **sizes})
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Of the usual kernels, what was measured."""
+    part = frame[(frame["flavour"] == PLAIN) & (frame["status"] == "measured")]
+    part.attrs["units"] = UNITS
+    return part
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA and hook, a column per release: instructions added."""
+    shown = plain(frame)
+    wide = shown.pivot(index=["isa", "hook"], columns="release", values="instructions").astype("Int64")
+    order = [(isa, hook) for isa in dict.fromkeys(shown["isa"]) for hook in hooks.HOOKS if (isa, hook) in wide.index]
+    releases = list(dict.fromkeys(shown["release"]))
+    wide = wide.reindex(pd.MultiIndex.from_tuples(order, names=["isa", "hook"]))[releases]
+    wide = wide.astype("string").fillna("-").reset_index()
+    wide.attrs["right"] = releases
+    return wide
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def flavours(frame: pd.DataFrame) -> pd.DataFrame:
+    """The hooks of which a flavour adds more or less than the plain kernel of the same release: both numbers."""
+    there = frame[frame["status"] == "measured"]
+    usual = there[there["flavour"] == PLAIN].set_index(["isa", "release", "hook"])["instructions"]
+    out = []
+    for row in there[there["flavour"] != PLAIN].itertuples():
+        other = usual.get((row.isa, row.release, row.hook))
+        if other is not None and other != row.instructions:
+            head = {"isa": row.isa, "release": row.release, "flavour": row.flavour, "hook": row.hook}
+            out.append({**head, PLAIN: int(other), "here": row.instructions})
+    return pd.DataFrame(out, columns=["isa", "release", "flavour", "hook", PLAIN, "here"])
+
+
+def why_not(frame: pd.DataFrame) -> str:
+    """Why a plain kernel has no count of a hook: each reason, and the hooks and kernels that it is true of, in lines of text."""
+    part = frame[(frame["flavour"] == PLAIN) & (frame["status"] != "measured")]
+    lines: list[str] = []
+    reasons = [r.replace(f"{v} has", "it has") for r, v in zip(part["reason"], part["version"], strict=True)]
+    for reason, group in part.assign(reason=reasons).groupby("reason", sort=False):
+        lines += textwrap.wrap(f"{reason}:", WIDTH)
+        for (isa, release), here in group.groupby(["isa", "release"], sort=False):
+            said = f"{isa_name(str(isa))} {release}: {', '.join(here['hook'])}"
+            lines += textwrap.wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What one ops, ten ops and one BPF program add in the newest plain kernel of each ISA."""
+    shown = plain(frame)
+    newest = shown[shown["release"] == shown["release"].iloc[-1]]
+    told = []
+    for isa, part in newest.groupby("isa", sort=False):
+        cost = part.set_index("hook")["instructions"]
+        told.append(f"{cost['ops']}, {cost['ops:10']} and {cost['bpf-fentry']} on {isa_name(str(isa))}")
+    release = newest["release"].iloc[0].removeprefix("v")
+    return f"In Debian's {release} kernels one ops, ten ops and a BPF program add {listed(told)} instructions."
+
+
+def answer_flavours(frame: pd.DataFrame) -> str:
+    """Which flavours differ at all, and where one differs most."""
+    off = flavours(frame)
+    names = [f for f in dict.fromkeys(frame["flavour"]) if f != PLAIN]
+    same = [f for f in names if f not in set(off["flavour"])]
+    first = f"The flavours {listed(same)} execute what the plain kernels do. " if same else ""
+    if off.empty:
+        return first.strip()
+    worst = off.loc[(off["here"] - off[PLAIN]).abs().idxmax()]
+    return (
+        f"{first}{listed(dict.fromkeys(off['flavour']))} kernels differ, most in {worst['hook']} on {isa_name(worst['isa'])} "
+        f"{worst['release']}: {worst['here']} instructions, not {worst[PLAIN]}."
+    )
+
+
+_LIMITS = (
+    "Emulated counts of instructions in one call of bpf_fentry_test1(); no timing. The text of Debian's packages, booted without "
+    "mitigations; callbacks and the traced function are left out."
+)
+FIGURES = (
+    Figure(
+        "fig-kernel-hooks",
+        "What does each hook add in Debian's kernels?",
+        table=table,
+        answer=answer,
+        limits=_LIMITS,
+    ),
+    Figure(
+        "fig-kernel-flavours",
+        "Do a distribution's flavours differ?",
+        table=flavours,
+        answer=answer_flavours,
+        limits=_LIMITS,
+    ),
+)

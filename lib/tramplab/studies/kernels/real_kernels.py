@@ -1,0 +1,124 @@
+"""How close is the lab to real kernels? The same hooks, called in both by the same machine, part by part."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...publish.figures.chart import scatter
+from ...publish.figures.figure import Figure
+from ...publish.said import isa_name
+from ...vmlinux import saved
+from ...vmlinux.beside import Pair, pairs
+from ..once import once
+
+NAME = "real_kernels"
+TITLE = "The lab beside Debian's kernels"
+#: What is aimed at: trampolines within so many instructions, C code within such a part.
+INSTRUCTIONS, PART = 2, 0.15
+TRAMPOLINE, CORE = "trampoline", "C code"
+#: Two ops and ten, from which follows what each further one adds.
+TWO, TEN, EACH = "ops:2", "ops:10", "each further ops"
+_SHOWN = ("ops", "ops-regs", "ops-assist", TWO, TEN, EACH, "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit")
+UNITS = {"kernel": "insns", "lab": "insns", "off": "%"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release, hook and part of a call: instructions in Debian's plain kernel and in the lab's.
+
+    Columns: isa, release, version, hook, part ("trampoline" or "C code"), kernel, lab, off (percent of the kernel's), near (within
+    what is aimed at), equal (the same loads and stores).
+    """
+    out = []
+    for found in saved.every():
+        if found["package"]["flavour"]:
+            continue
+        kernel = found["kernel"]
+        head = {"isa": kernel["isa"], "release": kernel["release"], "version": kernel["version"]}
+        made = [p for p in pairs(found) if p.component in _PARTS and p.real[0] and p.lab[0]]
+        for p in _with_step(made):
+            if p.hook in _SHOWN:
+                out.append({**head, "hook": p.hook, "part": _PARTS[p.component], **_compared(p)})
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+_PARTS = {"trampoline": TRAMPOLINE, "core": CORE}
+
+
+def _with_step(made: list[Pair]) -> list[Pair]:
+    """And what each ops behind the second adds to the C code."""
+    two, ten = ({p.hook: p for p in made if p.component == "core"}.get(name) for name in (TWO, TEN))
+    if not two or not ten:
+        return made
+    return [*made, Pair(EACH, "core", _step(two.real, ten.real), _step(two.lab, ten.lab))]
+
+
+def _step(two: tuple[int, int, int], ten: tuple[int, int, int]) -> tuple[int, int, int]:
+    instructions, loads, stores = (round((b - a) / 8) for a, b in zip(two, ten, strict=True))
+    return instructions, loads, stores
+
+
+def _compared(p: Pair) -> dict[str, object]:
+    off = p.off or 0.0
+    near = abs(p.lab[0] - p.real[0]) <= INSTRUCTIONS if p.component == "trampoline" else abs(off) <= PART
+    return {"kernel": p.real[0], "lab": p.lab[0], "off": round(100 * off), "near": near, "equal": p.real[1:] == p.lab[1:]}
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA, hook and part; per release the kernel's instructions, the lab's, and by how much those are off."""
+    shown = frame.assign(cell=[f"{k} {n} {o:+}%" for k, n, o in zip(frame["kernel"], frame["lab"], frame["off"], strict=True)])
+    keys = shown[["isa", "part", "hook"]].drop_duplicates()
+    wide = shown.pivot(index=["isa", "part", "hook"], columns="release", values="cell")
+    wide = wide.reindex(pd.MultiIndex.from_frame(keys)).sort_index(level="part", sort_remaining=False, ascending=False)
+    wide = wide.reindex(columns=list(dict.fromkeys(frame["release"]))).fillna("-").reset_index()
+    wide = wide.sort_values("isa", key=lambda s: s.map(list(dict.fromkeys(frame["isa"])).index), kind="stable")
+    wide.attrs["right"] = list(dict.fromkeys(frame["release"]))
+    return wide.reset_index(drop=True)
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: how many comparisons of each part there are, how many are near, and how many kernels."""
+    out: dict[str, object] = {"aim-instructions": INSTRUCTIONS, "aim-percent": round(100 * PART), "kernels": len(saved.every())}
+    for name, part in (("trampolines", TRAMPOLINE), ("c", CORE)):
+        here = frame[frame["part"] == part]
+        out |= {f"{name}-all": len(here), f"{name}-near": int(here["near"].sum())}
+    return out
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """How many comparisons are near, for trampolines and for C code, and where the C code is furthest off."""
+    assembly, c = (frame[frame["part"] == part] for part in (TRAMPOLINE, CORE))
+    worst = c.loc[c["off"].abs().idxmax()]
+    where = f"{worst['hook']} on {isa_name(worst['isa'])} {worst['release']}: {worst['lab']} instead of {worst['kernel']}"
+    moved = f"{_counted(int(assembly['equal'].sum()), len(assembly))} with the same loads and stores"
+    return (
+        f"The lab's trampolines execute as many instructions as those of Debian's kernels, give or take {INSTRUCTIONS}, in "
+        f"{_counted(int(assembly['near'].sum()), len(assembly))} comparisons, {moved}. Its C code is within {round(100 * PART)} % "
+        f"of theirs in {_counted(int(c['near'].sum()), len(c))}; it is furthest off for {where} instructions."
+    )
+
+
+def _counted(some: int, of: int) -> str:
+    return f"all {of}" if some == of else f"{some} of {of}"
+
+
+FIGURES = (
+    Figure(
+        "fig-real-kernels",
+        "Does the lab execute as many instructions as real kernels?",
+        chart=scatter("lab", against="kernel", name=("hook", "part"), series="release"),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA, both axes logarithmic: instructions in the lab against instructions in Debian's kernel, a point for "
+        "each hook and part of a call, a colour and shape for each release. On the line both are equal. The table has all numbers.",
+        limits="Emulated counts of instructions in one call; no timing. Real: the text of Debian's packages, booted without "
+        "mitigations; what is faked is on the page. The lab: the same release and ISA.",
+    ),
+)
