@@ -1,0 +1,134 @@
+"""The page on real kernels: its numbers follow from the saved results and from the lab's runs, and its claims are borne out."""
+
+import copy
+import itertools
+
+import pytest
+
+from tramplab.lab.measure import counts_of
+from tramplab.publish.claims import verdict
+from tramplab.publish.claims.verdict import Judged, Seen
+from tramplab.studies.kernels import claimed, kernel_functions, kernel_hooks, real_kernels, what_is_faked
+from tramplab.vmlinux import saved
+from tramplab.width import WIDTH
+
+PLAIN = [r for r in saved.every() if not r["package"]["flavour"]]
+
+
+def row(found, hook):
+    return next(r for r in found["hooks"] if r["hook"] == hook)
+
+
+@pytest.fixture
+def changed(monkeypatch):
+    """Results that a test may change."""
+    other = copy.deepcopy(saved.every())
+    monkeypatch.setattr(saved, "every", lambda: other)
+    return other
+
+
+def test_both_sides_are_what_they_are_called():
+    """The kernel's number is the saved one, the lab's that of `tramplab measure`."""
+    frame = real_kernels.rows().set_index(["isa", "release", "hook", "part"])
+    for found, part in itertools.product(PLAIN, ("trampoline", "core")):
+        kernel = found["kernel"]
+        key = (kernel["isa"], kernel["release"], "ops:10", real_kernels.TRAMPOLINE if part == "trampoline" else real_kernels.CORE)
+        here = frame.loc[key]
+        assert here["kernel"] == row(found, "ops:10")["components"][part]["instructions"]
+        usual = counts_of(kernel["isa"], "ops", kernel["release"], callbacks=10)
+        assert here["lab"] == usual["components"][part]["instructions"]
+
+
+def test_what_is_near_is_near():
+    for r in real_kernels.rows().itertuples():
+        if r.part == real_kernels.TRAMPOLINE:
+            assert r.near == (abs(r.lab - r.kernel) <= real_kernels.INSTRUCTIONS)
+        else:
+            assert r.near == (abs(r.lab - r.kernel) <= real_kernels.PART * r.kernel)
+
+
+def test_a_further_ops_is_an_eighth_of_eight():
+    frame = real_kernels.rows().set_index(["isa", "release", "hook", "part"])
+    for (isa, release, hook, part), r in frame.iterrows():
+        if hook == real_kernels.EACH:
+            two, ten = (frame.loc[isa, release, name, part] for name in (real_kernels.TWO, real_kernels.TEN))
+            assert r["kernel"] == round((ten["kernel"] - two["kernel"]) / 8) and r["lab"] == round((ten["lab"] - two["lab"]) / 8)
+
+
+def test_functions_add_up_to_the_part_that_they_explain():
+    off = real_kernels.rows().set_index(["isa", "release", "hook", "part"])
+    explained = kernel_functions.rows().groupby(["isa", "release", "hook", "part"])[["kernel", "lab"]].sum()
+    assert len(explained) > 20
+    for key, total in explained.iterrows():
+        assert (total["kernel"], total["lab"]) == (off.loc[key, "kernel"], off.loc[key, "lab"])
+
+
+def test_every_comparison_that_is_off_is_explained():
+    frame = real_kernels.rows()
+    off = frame[(frame["off"].abs() > kernel_functions.LITTLE) & ~frame["hook"].isin(["ops:10", real_kernels.EACH])]
+    keys = ["isa", "release", "hook", "part"]
+    assert set(off[keys].itertuples(index=False, name=None)) == set(
+        kernel_functions.rows()[keys].drop_duplicates().itertuples(index=False, name=None)
+    )
+
+
+def test_the_answer_counts_what_the_rows_say():
+    frame = real_kernels.rows()
+    best = frame.assign(lab=frame["kernel"], off=0, near=True, equal=True)
+    n = len(best[best["part"] == real_kernels.CORE])
+    assert f"in all {n};" in real_kernels.answer(best)
+    worst = best.copy()
+    at = worst[worst["part"] == real_kernels.CORE].index[0]
+    worst.loc[at, ["lab", "off", "near"]] = [1, -99, False]
+    assert f"in {n - 1} of {n}; it is furthest off for {worst.loc[at, 'hook']}" in real_kernels.answer(worst)
+
+
+def test_flavours_that_differ_are_told():
+    frame = kernel_hooks.rows()
+    off = kernel_hooks.flavours(frame)
+    assert set(off["flavour"]) == {"rt"} and (off["plain"] != off["here"]).all()
+    assert "cloud and 16k execute what the plain kernels do" in kernel_hooks.answer_flavours(frame)
+    other = frame.copy()
+    at = other[(other["flavour"] == "cloud") & (other["hook"] == "ops:2")].index[0]
+    other.loc[at, "instructions"] += 5000
+    told = kernel_hooks.answer_flavours(other)
+    assert "The flavours 16k execute" in told and "most in ops:2" in told
+
+
+def test_text_of_the_page_fits():
+    for text in (what_is_faked.patched(), what_is_faked.faked(), kernel_hooks.why_not(kernel_hooks.rows())):
+        assert text and max(map(len, text.splitlines())) <= WIDTH
+
+
+CLAIMS = {"v1": claimed.fentry_as_merged, "r1": claimed.ops_elsewhere, "s5": claimed.one_and_two, "s6": claimed.both_run}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_real_kernels_bear_the_verdict_out(name):
+    j = verdict.judged(name)
+    assert j.seen is not None and j.seen.agrees and j.seen.said.startswith("Debian's") and j.problem == ""
+
+
+def test_a_verdict_that_they_contradict_is_a_problem():
+    j = verdict.judged("r1")
+    other = Judged(j.claim, j.verdict, Seen("Debian's kernels: otherwise.", False))
+    assert other.problem.endswith("real kernels do not bear that out.")
+
+
+def test_other_kernels_would_contradict(changed):
+    """Each of the four looks at what it is about."""
+    newest = {r["kernel"]["isa"]: r for r in changed if not r["package"]["flavour"]}
+    one = newest["arm64"]
+    row(one, "bpf-fentry")["components"]["core"]["instructions"] = -150
+    row(one, "ops+10-elsewhere")["components"]["core"]["instructions"] += 10
+    row(one, "ops")["symbols"]["ftrace_ops_list_func"] = [1, 0, 0]
+    row(one, "direct+ops")["status"] = "failed"
+    assert {name: tell().agrees for name, tell in CLAIMS.items()} == dict.fromkeys(CLAIMS, False)
+
+
+def test_a_kernel_without_a_claims_hook_is_no_number(changed):
+    gone = {"hook": "direct+ops", "status": "absent", "reason": "none"}
+    for found in changed:
+        found["hooks"] = [gone if r["hook"] == "direct+ops" else r for r in found["hooks"]]
+    seen = claimed.both_run()
+    assert not seen.agrees and "could not be measured on x86-64, arm64 and riscv64" in seen.said
