@@ -74,7 +74,8 @@ def one_and_two() -> Seen:
 def both_run() -> Seen:
     """A direct call that shares its function: the check of the run has seen that both were called."""
     found = _newest()
-    without = [isa for isa, r in found.items() if next(row for row in r["hooks"] if row["hook"] == "direct+ops")["status"] != "measured"]
+    status = {isa: next(row["status"] for row in r["hooks"] if row["hook"] == "direct+ops") for isa, r in found.items()}
+    without = [isa for isa in found if status[isa] != "measured"]
     if without:
         return Seen(f"{_head()} a direct call beside an ops could not be measured on {listed(map(isa_name, without))}.", False)
     cost = {isa: _added(r, "direct+ops") for isa, r in found.items()}
