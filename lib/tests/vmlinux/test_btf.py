@@ -32,24 +32,12 @@ from support.kernels import (
     changed,
     types,
 )
-from tramplab.build.dwarf import Field, Prototype, Struct, Value
+from support.small_kernels import OPS
+from tramplab.build.dwarf import Field, Prototype, Value
 from tramplab.errors import TramplabError
 from tramplab.vmlinux.btf import Btf, find
 
 FILE = Path("vmlinuz")
-OPS = Struct(
-    "ftrace_ops",
-    56,
-    {
-        "flags": Field(0, 8),
-        "x": Field(8, 4),
-        "y": Field(9, 4),
-        "name": Field(16, 8),
-        "a": Field(24, 4),
-        "b": Field(24, 6, 6),
-        "grid": Field(32, 24, 6),
-    },
-)
 
 
 def btf(made: Types) -> Btf:

@@ -96,7 +96,8 @@ class FromDwarf:
         try:
             return read()
         except Exception as e:  # what the reader trips over in a damaged file is not to be foreseen
-            why = " ".join([type(e).__name__, *str(e).partition(". ")[0].split()])[:200]
+            said = str(e) if type(e) is ValueError else f"{type(e).__name__} {e}"
+            why = " ".join(said.partition(". ")[0].split())[:200]
             raise TramplabError(f"the debug info of {self._path} is damaged ({why}): get the file anew, whole.") from None
 
 

@@ -68,7 +68,7 @@ def _token_tables(data: bytes | bytearray) -> Iterator[tuple[int, int, list[str]
             offsets = struct.unpack_from(f"<{_TOKENS}H", data, index)
             start = at - offsets[ord("0")]
             parts = bytes(data[max(start, 0) : end]).split(b"\0")[:_TOKENS]
-            if start >= 0 and _begin(parts) == offsets and max(map(len, parts)) <= _LONGEST:
+            if start >= 0 and _begin(parts) == offsets:
                 yield start, index + 2 * _TOKENS, [p.decode("latin-1") for p in parts]
                 break
 
@@ -121,9 +121,9 @@ def _names(data: bytes | bytearray, first: int, markers: list[int], number: int,
             if length & 0x80:
                 length = length & 0x7F | data[at] << 7
                 at += 1
-            name = "".join(map(token, data[at : at + length]))
+            name = "".join(map(token, data[at : at + length])) if length <= _LONGEST else ""
             at += length
-            if not 0 < length <= _LONGEST or len(name) > _LONGEST:
+            if not 0 < len(name) <= _LONGEST:
                 return None
             names.append(name[1:])
     except IndexError:  # the data ends
