@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..emulate.decode import Instruction
+from ..isa import Isa
 from ..lab.run import Run
 from .call import RecordedCall
 from .links import NOTHING, Link, arm64, riscv64, x86_64
@@ -32,9 +34,16 @@ _RULES = {
     for name, module in (("x86_64", x86_64), ("arm64", arm64), ("riscv64", riscv64))
 }
 
+
 #: Entries where no core is chosen, and callers above the traced function. Every core with an own file but the smallest
 #: in-order ones has at least 16.
 ENTRIES, CALLERS = 16, 8
+
+
+def pushes(isa: Isa, instruction: Instruction) -> bool:
+    """Is an instruction a call, as a return stack sees it?"""
+    behind = instruction.address + instruction.size
+    return _RULES[isa.name](instruction.mnemonic, instruction.operands, behind).pushes
 
 
 @dataclass(frozen=True)

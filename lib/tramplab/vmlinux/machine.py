@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from ..analyse import returnstack
 from ..emulate.engine import PAGE
 from ..emulate.image import Symbol
 from ..emulate.machine import RECORD, Machine, Places
@@ -15,11 +16,10 @@ from ..ftrace.layout import Heap
 from ..ftrace.ops import Generated
 from ..ftrace.site import Site
 from ..ftrace.steps import Step, Write
-from ..isa.x86_64 import ENDBR64, NOP5
 from ..lab.run import Run
 from ..lab.view import Function, View
-from . import named, own, state
-from .booted import NONE, Booted, boot
+from . import named, state
+from .booted import FIRST_BYTES, NONE, Booted, boot, compiled
 from .image import TRAMPOLINES, Opened
 from .near import absent
 
@@ -57,7 +57,7 @@ class RealMachine:
         self._variables: dict[str, int] = {}
         self.list_end = self.machine.read_u64(self.data("ftrace_ops_list"))
         self.made: list[Generated] = []
-        self.near = Heap(modules, _MODULES // 2, "there is no room left for trampolines: attach fewer ops.")
+        self.near = self._near()
         self.at_body: list[dict[str, int]] = []
         self._watched: set[int] = set()
         self._taken: list[int] = []
@@ -152,6 +152,7 @@ class RealMachine:
         self._taken.clear()
         self.made.clear()
         self._room.clear()
+        self.near = self._near()
 
     # sites
 
@@ -195,6 +196,9 @@ class RealMachine:
 
     # inside
 
+    def _near(self) -> Heap:
+        return Heap(self._areas["modules"].address, _MODULES // 2, "there is no room left for trampolines: attach fewer ops.")
+
     def _symbol(self, address: int) -> str | None:
         return self.opened.image.where(address)
 
@@ -202,27 +206,18 @@ class RealMachine:
         (self.machine.poke if self.machine.is_text(address) else self.machine.write)(address, data)
 
     def _site(self, name: str, entry: int) -> Site | None:
-        """The patch site of a function as it is now, idle; None if there is none."""
-        compiled = entry
-        if self.isa.name == "x86_64" and self.machine.read(entry, 4) == ENDBR64:
-            compiled = entry + 4
-        if self.call_ops:
-            compiled = entry - 8
-        site = arch.of(self.isa).site(name, entry, compiled, self.features)
-        idle = arch.of(self.isa).nop_bytes(site, self.features, self.address)
-        before = {"arm64": (entry, _MOV_X9)}.get(self.isa.name)
-        if before and self.machine.read(*_span(before)) != before[1]:
-            return None
-        return site if self.machine.read(site.ip, len(idle)) == (NOP5 if self.isa.name == "x86_64" else idle) else None
+        """The patch site of a function, which must be idle; None if it has none."""
+        at = compiled(self.isa.name, self.machine.read(entry, FIRST_BYTES), entry, self.booted.shape)
+        return None if at is None else arch.of(self.isa).site(name, entry, at, self.features)
 
     def _require_leaf(self, symbol: Symbol, site: Site) -> None:
         at = site.body
         while at < symbol.address + symbol.size:
-            instruction = self.machine.instruction_at(at)
-            if instruction.mnemonic in _CALLS or (instruction.mnemonic == "jalr" and not instruction.operands.startswith("zero")):
+            i = self.machine.instruction_at(at)
+            if returnstack.pushes(self.isa, i):
                 where = f"+{at - symbol.address:#x}"
                 raise TramplabError(f"{symbol.name} is no leaf: it calls at {where}; choose one that calls nothing by --function.")
-            at += instruction.size
+            at += i.size
 
     def _component(self, function: Function) -> Callable[[int], str]:
         site, end = function.site, function.address + function.size
@@ -244,19 +239,8 @@ class RealMachine:
         return component
 
 
-_MOV_X9 = bytes.fromhex("e9031eaa")
-_CALLS = frozenset("call bl blr c.jalr jal".split())
-
-
-def _span(of: tuple[int, bytes]) -> tuple[int, int]:
-    return of[0], len(of[1])
-
-
-def _name(made: object, address: int) -> str | None:
-    for g in made:  # type: ignore[attr-defined]
+def _name(made: Iterable[Generated], address: int) -> str | None:
+    for g in made:
         if g.address <= address < g.address + g.size:
             return f"{g.name}+{address - g.address:#x}" if address > g.address else g.name
     return None
-
-
-__all__ = ["FUNCTION", "RealMachine", "own"]

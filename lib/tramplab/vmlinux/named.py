@@ -11,7 +11,8 @@ from ..emulate.decode import Instruction
 from ..errors import TramplabError
 from .image import Opened
 
-#: variable -> the function that reads it, and which of the words that it reads by address alone, counted from its first one.
+#: Of arm64, as other kernels name their data: variable -> the function that reads it, and which of the words that it reads by
+#: address alone, counted from its first one.
 _READERS = {
     "function_trace_op": ("ftrace_common", 0),
     "ftrace_ops_list": ("ftrace_ops_list_func", 0),
@@ -20,6 +21,7 @@ _READERS = {
 }
 #: variable -> a function that gives its address to another one as the first argument, and that one.
 _GIVERS = {"graph_ops": ("register_ftrace_graph", "ftrace_startup")}
+_ISAS = ("arm64",)
 _PAGE = re.compile(r"(x\d+), #(0x[0-9a-f]+)$")
 _LOAD = re.compile(r"(x\d+), \[(x\d+), #(0x[0-9a-f]+)\]$")
 _SUM = re.compile(r"(x\d+), (x\d+), #(0x[0-9a-f]+|\d+)$")
@@ -32,7 +34,7 @@ def variable(opened: Opened, name: str) -> int:
     if opened.has(name):
         return opened.address(name)
     for table, find in ((_READERS, _read_by), (_GIVERS, _given_by)):
-        if opened.isa.name == "arm64" and name in table and opened.has(table[name][0]):
+        if opened.isa.name in _ISAS and name in table and opened.has(table[name][0]):
             found = find(opened, *table[name])
             if found is not None:
                 return found

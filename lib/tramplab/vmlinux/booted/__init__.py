@@ -6,8 +6,8 @@ a CPU that has none of the features that alternatives ask for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from ...emulate.image import Image
 from ...errors import unknown
@@ -18,12 +18,23 @@ from .text import Text
 #: How a kernel for x86-64 returns and branches: through the thunks it is linked with, or as where no mitigation is wanted.
 LINKED, NONE = MITIGATIONS = ("linked", "none")
 
-_BOOT: dict[str, Callable[[Opened, Text, bool], list[str]]] = {
-    "x86_64": x86_64.boot,
-    "arm64": arm64.boot,
-    "riscv64": riscv64.boot,
-}
-_SHAPE: dict[str, Callable[[Opened, Text], str]] = {"x86_64": x86_64.shape, "arm64": arm64.shape, "riscv64": riscv64.shape}
+
+class _BootArch(Protocol):
+    """One module per ISA has all of this."""
+
+    def shape(self, opened: Opened, text: Text) -> str:
+        """Of the patch sites, as data/releases.yml names them."""
+
+    def boot(self, opened: Opened, text: Text, plain: bool) -> list[str]:
+        """Patch everything, and say in words what was done; plain: without mitigations."""
+
+    def compiled(self, entry: bytes, at: int, shape: str) -> int | None:
+        """Where the compiler's record of a function points, by its first bytes, with an idle site; None if it has none."""
+
+
+_MODULES: dict[str, _BootArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
+#: Bytes of a function that show whether it has a site.
+FIRST_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -41,6 +52,12 @@ def boot(opened: Opened, mitigations: str = NONE) -> Booted:
     if mitigations not in MITIGATIONS:
         raise unknown("choice of mitigations", mitigations, MITIGATIONS)
     text = Text(opened.image.segments)
-    shape = _SHAPE[opened.isa.name](opened, text)
-    done = _BOOT[opened.isa.name](opened, text, mitigations == NONE)
+    module = _MODULES[opened.isa.name]
+    shape = module.shape(opened, text)
+    done = module.boot(opened, text, mitigations == NONE)
     return Booted(replace(opened.image, segments=text.segments()), shape, tuple(done))
+
+
+def compiled(isa: str, entry: bytes, at: int, shape: str) -> int | None:
+    """Where the compiler's record of a function at an address points, by its first bytes; None if it has no idle site."""
+    return _MODULES[isa].compiled(entry, at, shape)

@@ -25,3 +25,11 @@ def boot(opened: Opened, text: Text, plain: bool) -> list[str]:
         text.write(address, auipc(T0, upper) + NOP4 if fixed else NOP4 * 2)
     what = "an AUIPC towards ftrace_caller and a NOP" if fixed else "two NOPs"
     return [f"{len(found)} patch sites: four compressed NOPs became {what}", "alternatives are as linked"]
+
+
+def compiled(entry: bytes, at: int, shape: str) -> int | None:
+    """The record points at the first of the NOPs, those before the function included."""
+    if shape == "detour8":
+        return at if entry[:8] == NOP4 * 2 else None
+    is_auipc = int.from_bytes(entry[:4], "little") & 0xFFF == int.from_bytes(auipc(T0, 0), "little")
+    return at - 8 if is_auipc and entry[4:8] == NOP4 else None

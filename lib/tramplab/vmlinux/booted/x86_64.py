@@ -26,6 +26,12 @@ def shape(opened: Opened, text: Text) -> str:
     return "nop5"
 
 
+def compiled(entry: bytes, at: int, shape: str) -> int | None:
+    """The site is the function's first instruction, or the one behind its landing pad."""
+    skip = len(ENDBR64) if entry.startswith(ENDBR64) else 0
+    return at + skip if entry[skip : skip + 5] == NOP5 else None
+
+
 def boot(opened: Opened, text: Text, plain: bool) -> list[str]:
     """Patch everything; plain: without mitigations."""
     done = [f"{_sites(opened, text)} patch sites became NOPs", *apply(opened, text, () if plain else _thunk(opened))]

@@ -41,7 +41,7 @@ def serve(machine: RealMachine, function: Function, wanting: list[int], flags: i
         assert function.site.literal is not None
         machine.write_u64(function.site.literal, literal)
         target = machine.address(common)
-    elif machine.isa.name == "x86_64" and len(wanting) == 1:
+    elif machine.opened.has(f"{common}_op_ptr") and len(wanting) == 1:  # each ops has a trampoline for itself, x86-64's way
         target = _copy(machine, wanting[0], flags)
     else:
         given, func = machine.list_end, machine.address("ftrace_ops_list_func")
