@@ -6,6 +6,8 @@ import textwrap
 
 import pandas as pd
 
+from ...isa import ISAS
+from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed
 from ...vmlinux import hooks, saved
@@ -47,6 +49,15 @@ def rows() -> pd.DataFrame:
 def plain(frame: pd.DataFrame) -> pd.DataFrame:
     """Of the usual kernels, what was measured."""
     part = frame[(frame["flavour"] == PLAIN) & (frame["status"] == "measured")]
+    part.attrs["units"] = UNITS
+    return part
+
+
+def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """What a logarithmic axis can show, hooks in one order in every panel."""
+    part = plain(frame)
+    part = part[part["instructions"] > 0].sort_values("hook", key=lambda names: names.map(list(hooks.HOOKS).index), kind="stable")
+    part = part.sort_values("isa", key=lambda names: names.map(list(ISAS).index), kind="stable")
     part.attrs["units"] = UNITS
     return part
 
@@ -129,8 +140,11 @@ FIGURES = (
     Figure(
         "fig-kernel-hooks",
         "What does each hook add in Debian's kernels?",
+        chart=lambda frame: dumbbell("instructions", name="hook", series="release")(_drawn(frame)),
         table=table,
         answer=answer,
+        alt="A panel per ISA, a line per hook: instructions that it adds to a call, on a logarithmic axis, a mark for each release "
+        "of Debian's plain kernel. A direct call that the site makes itself adds nothing and is left out. The table has all numbers.",
         limits=_LIMITS,
     ),
     Figure(
