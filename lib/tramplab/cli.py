@@ -135,8 +135,10 @@ def _list(args: argparse.Namespace) -> None:
     for h in hooks.HOOKS.values():
         print(f"  {h.name:<15}{'hypothetical, no kernel has it: ' * h.hypothetical}{h.title}")
         for isa in isas.ISAS:
-            made = "the lab makes it " if h.hypothetical else ""
-            print(f"  {'':<15}  {isa}: {made}{releases.history(isa, h.needs)}")
+            when = releases.history(isa, h.needs)
+            if h.offered and releases.history(isa, h.offered) != when:
+                when = f"{releases.history(isa, h.offered)}, in the lab {when}"
+            print(f"  {'':<15}  {isa}: {'the lab makes it ' * h.hypothetical}{when}")
     print("Functions: " + " ".join(FUNCTIONS[:5]) + "\n           " + " ".join(FUNCTIONS[5:]))
     print("Studies:")
     for name, module in studies.every().items():

@@ -18,7 +18,7 @@ from tramplab.analyse import cores, cycles, pipeline
 from tramplab.analyse.call import RecordedCall
 from tramplab.analyse.cores import Core, Parameter
 from tramplab.analyse.lower import lower
-from tramplab.analyse.operations import arm64, riscv64, x86_64
+from tramplab.analyse.operations import ALU, ATOMIC, arm64, riscv64, x86_64
 from tramplab.analyse.program import program
 from tramplab.lab.measure import run
 from tramplab.trampolines import shapes
@@ -148,6 +148,7 @@ def test_throughput(isa, text, values, uses, expected):
         ("ld t1, -16(sp)\n and t1, t1, zero\n add t1, t1, sp\n ld t2, -8(t1)", {"width": 2, "load": 3, "late_stage": 2},
          {}, 5),
         ("fence\n addi t1, t1, 1", {"width": 2}, {}, 31),
+        ("fence rw, w\n addi t1, t1, 1", {"width": 2}, {}, 1),  # a release waits for nothing but stores
     ],
 )  # fmt: skip
 def test_in_order(text, values, uses, expected):
@@ -324,6 +325,13 @@ def test_operations(table, text, reads, writes, address):
         else table.operation("lock cmpxchg", text[13:])
     )
     assert (o.reads, o.writes, o.address) == tuple(tuple(s.split()) for s in (reads, writes, address))
+
+
+def test_what_is_not_locked_is_not_atomic():
+    """XADD alone is a load, an addition and a store; with its prefix it is one of three."""
+    alone, locked = (x86_64.operation(name, "dword ptr gs:[rdx], eax") for name in ("xadd", "lock xadd"))
+    assert (alone.unit, locked.unit) == (ALU, ATOMIC)
+    assert alone.reads == locked.reads == ("rax",) and alone.writes == locked.writes == ("rax", "flags")
 
 
 @pytest.mark.parametrize("table", [x86_64, arm64, riscv64])

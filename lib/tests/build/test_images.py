@@ -107,6 +107,7 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
             f'#include "{GUEST / "consumers" / "callbacks.c"}"',
             f'#include "{GUEST / "consumers" / "bpf_callbacks.c"}"',
             f'#include "{GUEST / "include" / "trap.h"}"',
+            f'#include "{GUEST / "include" / "sections.h"}"',
         ]
         (tmp_path / "layout.c").write_text("\n".join([*include, *checks, ""]), "utf-8")
         flags = [*toolchain._COMMON, *record.cflags, *(f"-D{d}=1" for d in cfg.defines), "-I", str(GUEST / "include")]

@@ -165,6 +165,11 @@ def test_a_fault_on_one_cpu_leaves_both_usable(two):
     assert [two.call("one_arg", 5, cpu=n).value for n in (0, 1)] == [15, 15]
 
 
+def test_more_cpus_than_the_guest_knows_by_number():
+    with pytest.raises(TramplabError, match="the guest has room for 64 CPUs, not 65; ask for fewer with cpus="):
+        Kernel("riscv64", cpus=65)
+
+
 def test_there_is_no_third_cpu(two):
     with pytest.raises(TramplabError, match="there is no CPU 2: this machine has 2; ask for more with cpus="):
         two.call("one_arg", 5, cpu=2)

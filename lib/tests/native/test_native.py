@@ -39,14 +39,25 @@ def guarded(kernel, function):
 
 # --- The same guest
 
-#: arm64's reads of the per-CPU base, which is in another kind of register there.
-_BASE = re.compile(r"mrs x\d+, tpidr_el1|mov x\d+, x18")
+#: What a process does by another instruction: arm64's reads of the per-CPU base, which is in another kind of register there, and
+#: riscv64's way to turn interrupts off and on. In the kernel's text and in the process's.
+_OTHER = {
+    "per-CPU base": re.compile(r"mrs x\d+, tpidr_el1|mov x\d+, x18"),
+    "interrupts off": re.compile(r"csrrci \w+, sstatus, 2|li \w+, 2|addi \w+, zero, 2"),
+    "interrupts on": re.compile(r"csrs sstatus, \w+|andi (\w+), \1, 2"),
+}
+
+
+def _named(instruction) -> str:
+    """What an instruction is called here: the same for what stands for each other."""
+    found = (name for name, either in _OTHER.items() if either.fullmatch(instruction.text))
+    return next(found, instruction.mnemonic)
 
 
 @every_isa
 @pytest.mark.parametrize("release", ["v5.17", "v6.4", "v7.2"])
 def test_the_build_for_a_process_executes_what_the_kernel_does(isa, release):
-    """Instruction by instruction the same mnemonics, but for arm64's reads of base registers; the same counts and answers."""
+    """Instruction by instruction the same mnemonics, but for what a process may not do; the same counts and answers."""
     record = isas.get(isa)
     function = "two_args"
     hooks = {spec: states.hook(spec) for spec in ("none", *native.default_hooks(record, release))}
@@ -63,7 +74,7 @@ def test_the_build_for_a_process_executes_what_the_kernel_does(isa, release):
                     r.value,
                     r.hits,
                     r.counts.by_component,
-                    ["per-CPU base" if _BASE.fullmatch(i.text) else i.mnemonic for i in code],
+                    [_named(i) for i in code],
                 )
             )
         assert seen[0] == seen[1], name

@@ -68,6 +68,12 @@ ROW = {
 CLOCK = (0.25, 0.25)
 
 
+def test_hooks_that_run_other_code_since_are_told_by_how_they_begin():
+    result = Result((), (), (), (), {"changed": ["ops:", "bpf-"]})
+    assert [h for h in ("ops", "ops:2", "ops-regs:2", "bpf-fentry") if result.changed(h)] == ["ops:2", "bpf-fentry"]
+    assert not Result((), (), (), (), {}).changed("ops:2")
+
+
 def test_a_saved_result_comes_back(tmp_path):
     result = Result((ROW,), CLOCK, ("a warning",), ("a failure",), {"cpu": "x", "pinned to": None})
     result.save(tmp_path / "r.json")

@@ -136,17 +136,16 @@ def test_every_pair_says_what_the_lab_has_not(pairs):
 
 
 def test_what_the_page_says_of_call_ops_is_so(call_ops):
-    """Every published ratio of the M1 lies above its band; on the K1 and in QEMU the lab is near, and an empty callback is why the
-    estimate is nearer than one that counts would be."""
+    """Every published ratio of the M1 lies above its band, every one of the K1 below; all of a table are ranked as published."""
     estimated = call_ops[(call_ops["case"] != "after 1/0")].dropna()
     m1, k1 = (estimated[estimated["machine"] == name] for name in ("M1", "K1"))
     assert (m1["published_ratio"] > m1["ratio_high"]).all()
-    near = (k1["ratio_low"] <= k1["published_ratio"]) & (k1["published_ratio"] <= k1["ratio_high"])
-    assert near.mean() > 0.5
+    assert (k1["published_ratio"] < k1["ratio_low"]).all()
     by_name = {one.machine: one for one in published_call_ops.TABLES}
     off = {name: float(published_call_ops.off(call_ops, one, "instructions").rstrip("%")) for name, one in by_name.items()}
-    assert off["K1"] < 20 and off["QEMU"] < 20 and off["M1"] > 80
-    assert float(published_call_ops.off(call_ops, by_name["K1"], "cycles").rstrip("%")) < 10
+    assert off["K1"] < 25 < off["QEMU"] < 50 and off["M1"] > 80
+    for _, table in call_ops.groupby("machine"):
+        assert table[["published_ratio", "instructions_ratio"]].corr("spearman").iloc[0, 1] > 0.9
 
 
 def test_what_lies_in_a_band_is_counted_for_the_answer(pairs):

@@ -101,13 +101,14 @@ class Hooked:
             (image.address("init_task") + task["rcu_read_lock_nesting"].offset, 4, "the count of RCU read sides"),
             (
                 image.address("init_task") + task["migration_disabled"].offset,
-                4,
+                2,
                 "the task's count of migration disabled",
             ),
             (image.address("init_task") + task["bpf_ctx"].offset, 8, "the context of BPF programs"),
             (image.address("lab_boot_pcpu") + pcpu["nr_pinned"].offset, 4, "the CPU's count of pinned tasks"),
             (image.address("lab_boot_pcpu") + pcpu["counts"].offset, pcpu["counts"].size, "a count of BPF entries"),
-            (image.address("lab_boot_pcpu") + pcpu["preempt_count"].offset, 4, "the CPU's preempt count"),
+            # all but the highest bit, which says that nobody waits for the CPU
+            (image.address("lab_boot_pcpu") + pcpu["preempt_count"].offset, 3, "the CPU's preempt count"),
         )
 
     def warm_up(self) -> None:

@@ -274,7 +274,7 @@ class Subject:
             assert self.model.tracers[0].real.trampoline == address("lab_shape")
             self.unregister(self.model.tracers[0])
         if self.facts.direct:
-            self.register(Bpf(fentry=1, filter=("one_arg",)))
+            self.register(Bpf(fentry=1, filter=("one_arg",), guarded=False))
             assert self.model.tracers[0].real.generated[0].address == k.isa.module_base
             self.unregister(self.model.tracers[0])
 

@@ -8,12 +8,12 @@ from support import abi_calls
 from tramplab import Bpf, Direct, Kernel, Ops, TramplabError
 from tramplab.analyse.returnstack import replay
 from tramplab.isa import ISAS
-from tramplab.isa.x86_64 import CALL, JMP
+from tramplab.isa.x86_64 import CALL, ENDBR64, JMP
 from tramplab.lab import hooks
 from tramplab.trampolines.bpf.request import MOST_PROGRAMS
 
 CAN = [
-    ("x86_64", "v5.17"),
+    ("x86_64", "v5.19"),
     ("x86_64", "v6.18"),
     ("x86_64", "v7.2"),
     ("arm64", "v7.2"),
@@ -43,8 +43,9 @@ def test_programs_run_in_order_and_everything_is_given_back(isa, release):
         run = k.call(f, 1, 2, 3)
         way = [run.symbol_of(s.pc) for s in run.steps]
         order = [w for i, w in enumerate(way) if w != "bpf_trampoline[0]" and (not i or way[i - 1] != w)]
-    inside = [w for w in order if w not in ("ftrace_caller", "three_args")]
     program = ["__bpf_prog_enter_recur", "lab_bpf_count", "__bpf_prog_exit_recur"]
+    inside = [w for w in order if w in ("__bpf_tramp_enter", "__bpf_tramp_exit", *program)]
+    inside = [w for i, w in enumerate(inside) if not i or inside[i - 1] != w]  # what they call themselves left out
     assert inside == ["__bpf_tramp_enter", *program, *program, "__bpf_tramp_exit"]
     assert order.index("__bpf_prog_exit_recur") < len(order) - 1 - order[::-1].index("three_args")
     assert run.value == 34 and hits(k) == 2 and not k.names()(ops.generated[0].address)
@@ -115,6 +116,56 @@ def test_on_riscv_the_site_reaches_it_only_through_ftrace_caller_since_the_auipc
         with k.attached(f, Bpf(fentry=1)):
             run = k.call(f, 1)
         assert ("ftrace_caller" in {run.symbol_of(s.pc) for s in run.steps}) == through
+
+
+# what differs by release
+
+
+def ran(isa: str, release: str, **programs) -> tuple[set[str], set[str]]:
+    """The symbols that a call with programs executes, and the mnemonics of BPF's enter function."""
+    k = Kernel(isa, release)
+    with k.attached(k.function("two_args"), Bpf(**programs)):
+        run = k.call("two_args", 1, 2)
+    inside = {run.instructions[s.pc].mnemonic for s in run.steps if run.symbol_of(s.pc) == "__bpf_prog_enter_recur"}
+    return run.symbols, inside
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_migration_is_turned_off_by_a_call_up_to_v6_17(isa):
+    assert {"migrate_disable", "migrate_enable"} <= ran(isa, "v6.17", fentry=1)[0]
+    assert not [name for name in ran(isa, "v6.18", fentry=1)[0] if name.startswith("migrate_")]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_only_a_reader_that_can_be_preempted_is_counted_by_calls(isa):
+    for release in ("v6.12", "v7.2"):
+        assert ("__rcu_read_lock" in ran(isa, release, fexit=1)[0]) == (isa == "x86_64")
+
+
+def test_arm64_counts_entries_without_exclusives_since_v7_0():
+    for release, exclusives in (("v6.19", {"ldxr", "stxr"}), ("v7.0", set())):
+        assert ran("arm64", release, fentry=1)[1] & {"ldxr", "stxr"} == exclusives
+
+
+@pytest.mark.parametrize(
+    ("release", "pad"), [("v6.1", False), ("v6.2", True), ("v6.7", True), ("v6.8", False), ("v7.2", False)]
+)
+def test_x86_has_a_landing_pad_while_every_trampoline_had_one(release, pad):
+    k = Kernel("x86_64", release)
+    with k.attached(k.function("two_args"), Bpf(fentry=1)) as (ops,):
+        assert (k.machine.read(ops.generated[0].address, 4) == ENDBR64) == pad
+
+
+def test_what_the_lab_does_not_know_the_shape_of_is_refused():
+    """BPF is older than what the lab has of it; called bare, its programs need nothing that it would have to know."""
+    k = Kernel("x86_64", "v5.18")
+    f = k.function("two_args")
+    with pytest.raises(TramplabError, match=r"does not know what guards BPF programs in x86_64 v5\.18, only since v5\.19\."):
+        k.attach(f, Bpf(fentry=1))
+    with k.attached(f, Bpf(fentry=1, guarded=False)):
+        assert k.call(f, 1, 2).value == 13 and hits(k) == 1
+    with pytest.raises(TramplabError, match=r"not build the bpf-fexit hook of x86_64 v5\.18; .* since v5\.5, .* since v5\.19\."):
+        hooks.require(hooks.get("bpf-fexit"), k.features)
 
 
 # bad input

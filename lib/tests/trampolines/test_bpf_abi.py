@@ -16,7 +16,7 @@ from support.seeds import drawn, seeds
 PLACES = tuple(
     abi_places.Place(isa, release)
     for isa, releases in (
-        ("x86_64", ("v5.17", "v6.12", "v6.19", "v7.2")),
+        ("x86_64", ("v5.19", "v6.4", "v6.12", "v6.19", "v7.2")),
         ("arm64", ("v6.4", "v7.2")),
         ("riscv64", ("v6.8", "v6.12", "v7.2")),
     )

@@ -196,7 +196,8 @@ def test_a_direct_call_that_is_not_asked_does_not_share_with_it(isa, release):
 def test_up_to_v5_19_not_even_bpf_is_asked(release, overrides):
     k = Kernel("x86_64", release, **overrides)
     f = k.function("two_args")
-    for first, second in ((patch("two_args"), Bpf(fentry=1)), (Bpf(fentry=1), patch("two_args"))):
+    program = Bpf(fentry=1, guarded=bool(k.features["bpf"]))
+    for first, second in ((patch("two_args"), program), (program, patch("two_args"))):
         with k.attached(f, first), pytest.raises(TramplabError, match=r"cannot have both .* \(-EBUSY\), unless .* since v6.0"):
             k.attach(f, second)
         assert not k.slowpath.ops

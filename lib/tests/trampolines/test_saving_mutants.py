@@ -26,6 +26,7 @@ _NOPS = (".byte 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0",) * 2  # slots for 
 #: there; stores that only a callback reads which wants that register; marks for direct calls and for readers of a pt_regs.
 HARMLESS = {
     **{("x86_64", save): _NOPS for save in saving.SETS},
+    ("arm64", "own-args"): ("str xzr, [sp, #72]",),  # direct_tramp, which this exit does not ask
     ("x86_64", "own-args"): (*_NOPS, "mov qword ptr [rsp + 120], 0", "mov rbp, [rsp + 32]"),
     ("x86_64", "own-regs"): (
         *_NOPS,

@@ -38,7 +38,7 @@ def transfers(saves: int, isa: str) -> int:
 
 
 RETURNS = {"x86_64": ("ret",), "arm64": ("ret",), "riscv64": ("jr t0", "c.jr ra")}
-CALLS = {"x86_64": ("call",), "arm64": ("bl ",), "riscv64": ("jalr t0,", "jalr ra,")}
+CALLS = {"x86_64": ("call",), "arm64": ("bl ",), "riscv64": ("jalr t0", "jalr ra")}
 
 
 def mispredicted_returns(run, kernel) -> int:

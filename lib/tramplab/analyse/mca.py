@@ -29,6 +29,8 @@ _ATTRIBUTES = {"riscv64": "+m,+a,+c"}
 #: What stands for an instruction that needs no input: addresses relative to it mean nothing elsewhere.
 _ANY_CONSTANT = {"x86_64": "mov {0}, 1", "arm64": "mov {0}, #1", "riscv64": "lui {0}, 1"}
 _AS_NOP = {"endbr64", "bti", "paciasp", "autiasp"}
+#: What it has no model of on some cores, and holds back stores only.
+_RELEASE = "fence rw, w"
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def block(call: RecordedCall) -> str:
         if item.step is None or item.operation.unit == BRANCH:
             continue
         i = call.instructions[call.steps[item.step].pc]
-        if i.mnemonic in _AS_NOP:
+        if i.mnemonic in _AS_NOP or i.text == _RELEASE:
             lines.append("nop")
         elif item.operation.unit == CONSTANT and item.operation.writes:
             lines.append(_ANY_CONSTANT[name].format(item.operation.writes[0]))

@@ -34,6 +34,7 @@ _COMMON = (
     "-O2 -g -gdwarf-4 -std=gnu11 -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-pic -fno-common"
     " -fno-builtin -fno-strict-aliasing -fno-delete-null-pointer-checks -Wall -Wextra -Werror -Wno-unused-parameter"
 ).split()
+_LEAVES = ("-momit-leaf-frame-pointer",)
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,13 @@ class GuestConfig:
     """What distinguishes one build of the lab kernel from another on the same ISA.
 
     defines: preprocessor names that are set (CONFIG_...). site_flags: how the traced functions get their patch sites.
-    frame_pointer: compile everything with frame pointers.
+    frame_pointer: compile everything with frame pointers. core_flags: how the kernel's own C is protected (core/*.c).
     """
 
     defines: tuple[str, ...]
     site_flags: tuple[str, ...]
     frame_pointer: bool
+    core_flags: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -94,7 +96,7 @@ def _source_names(isa: Isa, guest: Path) -> list[str]:
 
 def fingerprint(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> str:
     """The name of the image these sources, flags and compiler give: 24 hex digits."""
-    h = hashlib.sha256(repr((isa.name, isa.cflags, isa.triple, _bases(isa), config, _COMMON, version())).encode())
+    h = hashlib.sha256(repr((isa.name, isa.cflags, isa.triple, _bases(isa), config, _COMMON, _LEAVES, version())).encode())
     for name in _source_names(isa, guest):
         with open(f"{guest}/{name}", "rb") as f:
             h.update(name.encode() + b"\0" + f.read() + b"\0")
@@ -170,9 +172,10 @@ def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
         objects.append(name)
 
     # by their names link.ld tells what is called, which counts as `callback`, from what calls it
-    for folder_name, prefix in (("core", "core"), ("consumers", "consumer")):
+    # a callback that calls nothing makes no frame, so that it costs the same as its twins in assembly
+    for folder_name, prefix, flags in (("core", "core", config.core_flags), ("consumers", "consumer", _LEAVES)):
         for source in sorted((guest / folder_name).glob("*.c")):
-            compile_(source, f"{prefix}_{source.stem}.o")
+            compile_(source, f"{prefix}_{source.stem}.o", flags)
     compile_(guest / "functions.c", "functions.o", config.site_flags)
     # the assembly's constants are what the C compiler just decided; linked, because relocations hide in debug info too
     run_tool("ld.lld", "--unresolved-symbols=ignore-all", "-e", "0", "core_ftrace.o", "-o", "offsets.elf", cwd=folder)

@@ -24,6 +24,13 @@ MOV_X9_LR = struct.pack("<I", 0xAA1E03E9)
 
 _CFLAGS = ("-mgeneral-regs-only", "-mno-outline-atomics", "-ffixed-x18")
 
+
+def _canary(register: str) -> tuple[str, ...]:
+    """The canary of the stack protector is the first word of the task; clang's driver knows but the kernel's register for that."""
+    options = ("=sysreg", "-offset=0", f"-reg={register}")
+    return tuple(word for option in options for word in ("-Xclang", f"-mstack-protector-guard{option}"))
+
+
 #: BRK with the immediate that the kernel gives its kprobes (KPROBES_BRK_IMM, 4).
 BRK_KPROBE = struct.pack("<I", 0xD4200000 | 4 << 5)
 
@@ -52,7 +59,7 @@ ISA = Isa(
     module_base=0xFFFF800084000000,
     far_base=0xFFFF800090000000,
     triple="aarch64-none-elf",
-    cflags=_CFLAGS,
+    cflags=(*_CFLAGS, *_canary("sp_el0")),
     asm_prologue="",
     unicorn=("UC_ARCH_ARM64", "UC_MODE_ARM", None),
     unicorn_prefix="arm64",
@@ -60,7 +67,7 @@ ISA = Isa(
     keystone=("KS_ARCH_ARM64", "KS_MODE_LITTLE_ENDIAN"),
     user_space=UserSpace(
         shift=0xFFFF800000000000,
-        cflags=_CFLAGS,
+        cflags=(*_CFLAGS, *_canary("tpidr_el0")),
         bases=(("tpidr_el0", "task"), ("x18", "pcpu")),
         differs=(
             "current is read from TPIDR_EL0, the kernel's from SP_EL0",

@@ -47,7 +47,10 @@ C_NOP = struct.pack("<H", 0x0001)
 SD_RA = struct.pack("<I", 0xFE113C23)
 LD_RA = struct.pack("<I", 0xFF813083)
 
-_CFLAGS = ("-march=rv64imac_zicsr_zifencei", "-mabi=lp64", "-mcmodel=medany", "-mno-relax")
+#: The canary of the stack protector is the first word of the task.
+_CANARY = ("-mstack-protector-guard=tls", "-mstack-protector-guard-reg=tp", "-mstack-protector-guard-offset=0")
+_CFLAGS = ("-march=rv64imac_zicsr_zifencei", "-mabi=lp64", "-mcmodel=medany", "-mno-relax", *_CANARY)
+_IRQS = "interrupts are turned off by an LI and on by an ANDI, the kernel's by CSRRCI and CSRS"
 
 EBREAK, C_EBREAK = struct.pack("<I", 0x00100073), struct.pack("<H", 0x9002)
 
@@ -84,5 +87,5 @@ ISA = Isa(
     unicorn_prefix="riscv",
     capstone=("CS_ARCH_RISCV", "CS_MODE_RISCV64|CS_MODE_RISCVC"),
     keystone=None,
-    user_space=UserSpace(shift=0xFFFFFFFF00000000, cflags=_CFLAGS, bases=(("tp", "task"),), differs=()),
+    user_space=UserSpace(shift=0xFFFFFFFF00000000, cflags=_CFLAGS, bases=(("tp", "task"),), differs=(_IRQS,)),
 )

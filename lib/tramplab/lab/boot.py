@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..emulate.machine import Machine
+from ..errors import TramplabError
 from ..ftrace.layout import Heap
+
+#: What functions with a buffer check before they return; a kernel draws one for each task.
+CANARY = 0x5EED0FCAFEF00D00
 
 
 @dataclass(frozen=True)
@@ -18,8 +22,12 @@ class Cpu:
 
 
 def cpus(machine: Machine, heap: Heap) -> tuple[Cpu, ...]:
-    """One for each stack of the machine; what the image has no room for comes from the heap."""
+    """One for each stack of the machine; what the image has no room for comes from the heap. Raises
+    TramplabError for more than the image knows by number."""
     image = machine.image
+    room = image.symbol("lab_percpu").size // 8
+    if len(machine.places.stacks) > room:
+        raise TramplabError(f"the guest has room for {room} CPUs, not {len(machine.places.stacks)}; ask for fewer with cpus=.")
     sizes = [image.struct(name).size for name in ("task_struct", "lab_pcpu")]
     first = Cpu(0, image.address("init_task"), image.address("lab_boot_pcpu"))
     others = (Cpu(n, *map(heap.take, sizes)) for n in range(1, len(machine.places.stacks)))
@@ -35,9 +43,16 @@ def boot(machine: Machine, cpu: Cpu) -> None:
         machine.write(cpu.pcpu, bytes(lab_pcpu.size))
         for register, holds in machine.isa.bases:
             machine.set_register(register, {"task": cpu.task, "pcpu": cpu.pcpu}[holds])
-        machine.write_u64(cpu.task + task_struct.fields["pcpu"].offset, cpu.pcpu)
+        machine.write_u64(cpu.task + task_struct.fields["stack_canary"].offset, CANARY)
+        machine.write_u64(image.address("lab_percpu") + 8 * cpu.number, cpu.pcpu)
         machine.write_u64(cpu.pcpu + lab_pcpu.fields["current_task"].offset, cpu.task)
+        machine.write_u64(cpu.task + task_struct.fields["cpu"].offset, cpu.number)
+        mask = cpu.task + task_struct.fields["cpus_mask"].offset
+        machine.write_u64(cpu.task + task_struct.fields["cpus_ptr"].offset, mask)
         machine.write(cpu.pcpu + lab_pcpu.fields["rcu_watching"].offset, (1).to_bytes(4, "little"))
+        # nobody waits for the CPU, as each ISA keeps it: in the highest bit of the count, or beside it
+        machine.write(cpu.pcpu + lab_pcpu.fields["preempt_count"].offset, (1 << 31).to_bytes(4, "little"))
+        machine.write(cpu.task + task_struct.fields["no_resched"].offset, (1).to_bytes(4, "little"))
         # the caller's frame record ends the chain: no frame above it
         machine.write_u64(machine.stack_top - 32, 0)
         machine.write_u64(machine.stack_top - 24, machine.return_to)

@@ -26,6 +26,8 @@ def get(name: str) -> Hook:
 
 def require(hook: Hook, features: releases.Features) -> None:
     """Raise TramplabError, saying since or until when, if this release (as overridden) does not have the hook."""
+    if features[hook.offered] and not features[hook.needs]:
+        raise TramplabError(f"the lab does not build the {hook.name} hook of {features}; {history(hook, features.isa)}.")
     if not features[hook.needs]:
         raise TramplabError(f"{features} has no {hook.name} hook; {history(hook, features.isa)}.")
 
@@ -37,9 +39,14 @@ def history(hook: Hook, isa: str) -> str:
     'arm64 has it v5.5 to v6.1'
     >>> history(get("ops-live"), "arm64")
     'no kernel has it, and the lab makes it on arm64 since v6.2'
+    >>> history(get("bpf-fentry"), "x86_64")
+    'x86_64 has it since v5.5, and the lab knows what it is made of since v5.19'
     """
     when = releases.history(isa, hook.needs)
-    return f"no kernel has it, and the lab makes it on {isa} {when}" if hook.hypothetical else f"{isa} has it {when}"
+    if hook.hypothetical:
+        return f"no kernel has it, and the lab makes it on {isa} {when}"
+    offered = releases.history(isa, hook.offered) if hook.offered else when
+    return f"{isa} has it {offered}" + (f", and the lab knows what it is made of {when}" if offered != when else "")
 
 
 def hypothetical(name: str) -> bool:

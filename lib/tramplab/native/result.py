@@ -39,7 +39,8 @@ class Result:
                                               are of batches of their own, 20 a hook and window: the core's predictors may be in
                                               another state than in the fastest of the timed ones, so compare by cycles_over
     clock: nanoseconds per cycle in each window. warnings: what makes these times worth less. failures: hooks that did not
-    run, and why. provenance: where and when.
+    run, and why. provenance: where and when; "changed", written in by hand: how the names of hooks begin whose code is another
+    since.
     """
 
     rows: tuple[dict[str, object], ...]
@@ -47,6 +48,11 @@ class Result:
     warnings: tuple[str, ...]
     failures: tuple[str, ...]
     provenance: dict[str, object]
+
+    def changed(self, hook: str) -> bool:
+        """Does a hook run other code now than when it was timed?"""
+        begin = self.provenance.get("changed", ())
+        return isinstance(begin, list) and hook.startswith(tuple(map(str, begin)))
 
     @property
     def unquiet(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ class Hook:
 
     needs: the feature a release must have (see data/releases.yml). counts: whether several callbacks can be attached, and
     most: how many. requests: number of callbacks -> what to register, in order. hypothetical: no kernel has it, and `needs` is
-    what the lab builds it on.
+    what the lab builds it on. offered: the feature with which kernels have it, where that can be older than what the lab builds.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Hook:
     requests: Callable[[int], list[Request]]
     most: int = MAX_CALLBACKS
     hypothetical: bool = False
+    offered: str = ""
 
 
 @dataclass(frozen=True)

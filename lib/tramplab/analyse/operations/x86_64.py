@@ -57,7 +57,8 @@ def operation(mnemonic: str, operands: str) -> Operation | None:
         return Operation(BARRIER)
     if mnemonic != name or (name == "xchg" and memory) or name in ("xadd", "cmpxchg"):
         registers = tuple(r for p in plain for r in p) + (("rax",) if name == "cmpxchg" else ())
-        return Operation(ATOMIC, registers, address, (*registers, FLAGS))
+        locked = mnemonic != name or name == "xchg"
+        return Operation(ATOMIC if locked else ALU, registers, address, (*registers, FLAGS))
     if name in _COPIES:
         unit = NONE if memory else MOVE if sources else CONSTANT
         return Operation(unit, sources, address, target)

@@ -7,16 +7,16 @@ from ...emulate.image import Image
 from ...isa.arm64 import BL, MOV_X9_LR, NOP
 from ..site import Site
 from ..steps import INSTRUCTION, Step, Sync, Wait, text
-from .common import defines
+from .common import PROTECTED, defines
 from .protocol import FeatureTable, Symbols
 
 #: What overriding a feature by hand brings with it.
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
-    ("call_ops", False): {"site": "mov-bl", "direct": False},
+    ("call_ops", False): {"site": "mov-bl", "direct": False, "bpf": False},
     ("call_ops", True): {"site": "literal-mov-bl", "args": True, "regs": False, "counter_bits": 19},
     ("args", True): {"regs": False},
-    ("args", False): {"regs": True, "site": "mov-bl", "call_ops": False, "direct": False},
-    ("regs", True): {"args": False, "site": "mov-bl", "call_ops": False, "direct": False},
+    ("args", False): {"regs": True, "site": "mov-bl", "call_ops": False, "direct": False, "bpf": False},
+    ("regs", True): {"args": False, "site": "mov-bl", "call_ops": False, "direct": False, "bpf": False},
     ("regs", False): {"args": True},
     ("direct", True): {
         "call_ops": True,
@@ -25,15 +25,19 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
         "regs": False,
         "direct_in_ops": True,
         "counter_bits": 19,
+        "bpf": True,
     },
 }
+
+#: Return addresses are signed where they are stored (ARM64_PTR_AUTH_KERNEL, on by default).
+_SIGNED = "-mbranch-protection=pac-ret"
 
 
 def config(features: FeatureTable) -> GuestConfig:
     """Two NOPs at the entry; with CALL_OPS two more before it, and functions 8-byte aligned."""
     literal = features["site"] == "literal-mov-bl"
     flags = ("-fpatchable-function-entry=4,2", "-falign-functions=8") if literal else ("-fpatchable-function-entry=2",)
-    return GuestConfig(defines(features), flags, bool(features["frame_pointer"]))
+    return GuestConfig(defines(features), flags, bool(features["frame_pointer"]), (PROTECTED, _SIGNED))
 
 
 def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:

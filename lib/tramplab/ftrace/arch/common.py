@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .protocol import FeatureTable
 
+#: Functions that pass a buffer of theirs on check their stack (STACKPROTECTOR_STRONG, on in every distribution's kernel).
+PROTECTED = "-fstack-protector-strong"
 #: feature -> the preprocessor name that the guest's sources know it by
 DEFINES = {
     "args": "CONFIG_DYNAMIC_FTRACE_WITH_ARGS",
@@ -20,6 +22,10 @@ DEFINES = {
     "direct_jmp": "CONFIG_DYNAMIC_FTRACE_WITH_JMP",
     "direct_rebalance": "CONFIG_X86_DIRECT_REBALANCE",
     "call_dest": "CONFIG_RISCV_FTRACE_CALL_DEST",
+    "preemption": "CONFIG_PREEMPTION",
+    "preempt_rcu": "CONFIG_PREEMPT_RCU",
+    "bpf_inline_guards": "CONFIG_BPF_INLINE_GUARDS",
+    "bpf_context_counter": "CONFIG_BPF_CONTEXT_COUNTER",
     "shared_epilogue": "CONFIG_X86_SHARED_EPILOGUE",
 }
 

@@ -7,7 +7,7 @@ from ...emulate.image import Image
 from ...isa.riscv64 import CALL_RA, CALL_T0, LD_RA, NOP4, SD_RA, T0, auipc, jalr, split_offset
 from ..site import Site
 from ..steps import INSTRUCTION, Step, Sync, Wait, text
-from .common import defines
+from .common import PROTECTED, defines
 from .protocol import FeatureTable, Symbols
 
 #: What overriding a feature by hand brings with it.
@@ -21,13 +21,13 @@ _ATOMIC = {
     "counter_bits": 19,
 }
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
-    ("call_ops", False): {"site": "auipc-jalr", "direct": False, "call_dest": True},
+    ("call_ops", False): {"site": "auipc-jalr", "direct": False, "call_dest": True, "bpf": False},
     ("call_ops", True): {**_ATOMIC, "call_dest": False},
     ("args", True): {"regs": False, "pt_regs_frame": False, "graph_slot": False, "site": "detour8"},
     ("args", False): {"regs": True, "call_ops": False, "site": "detour8"},
     ("regs", True): {"args": False, "call_ops": False, "site": "detour8"},
     ("regs", False): {"args": True, "pt_regs_frame": False, "graph_slot": False, "site": "detour8"},
-    ("direct", True): {**_ATOMIC, "direct_in_ops": True},
+    ("direct", True): {**_ATOMIC, "direct_in_ops": True, "bpf": True},
 }
 
 #: What of a function's first bytes a site of each shape takes, and where rec->ip lies in it.
@@ -46,7 +46,7 @@ def config(features: FeatureTable) -> GuestConfig:
         "literal-auipc-jalr": ("-fpatchable-function-entry=8,4", "-falign-functions=8"),
     }[features["site"]]
     names = defines(features) + (("CONFIG_RISCV_DETOUR_16",) if features["site"] == "detour16" else ())
-    return GuestConfig(names, flags, bool(features["frame_pointer"]))
+    return GuestConfig(names, flags, bool(features["frame_pointer"]), (PROTECTED,))
 
 
 def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:

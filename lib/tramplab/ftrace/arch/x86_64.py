@@ -8,14 +8,14 @@ from ...isa.x86_64 import CALL, INT3, JMP, NOP5
 from ..layout import fields
 from ..site import Site
 from ..steps import Step, Sync, Wait, block, text, word
-from .common import defines
+from .common import PROTECTED, defines
 from .protocol import FeatureTable, Symbols
 
 #: What overriding a feature by hand brings with it.
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
-    ("direct", False): {"direct_in_ops": False, "direct_jmp": False},
+    ("direct", False): {"direct_in_ops": False, "direct_jmp": False, "bpf": False},
     # a direct call that shares its function leaves through ftrace_regs_caller
-    ("regs", False): {"direct": False, "direct_in_ops": False, "direct_jmp": False},
+    ("regs", False): {"direct": False, "direct_in_ops": False, "direct_jmp": False, "bpf": False},
 }
 
 #: Between two stores to one site.
@@ -24,10 +24,9 @@ _SYNC = Sync.TEXT_POKE
 
 def config(features: FeatureTable) -> GuestConfig:
     """Five bytes for the compiler to reserve; landing pads where IBT is on."""
-    flags: tuple[str, ...] = ("-fpatchable-function-entry=5",)
-    if features["ibt"]:
-        flags += ("-fcf-protection=branch",)
-    return GuestConfig(defines(features), flags, bool(features["frame_pointer"]))
+    pads: tuple[str, ...] = ("-fcf-protection=branch",) if features["ibt"] else ()
+    sites = ("-fpatchable-function-entry=5", *pads)
+    return GuestConfig(defines(features), sites, bool(features["frame_pointer"]), (PROTECTED, *pads))
 
 
 def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:

@@ -6,7 +6,7 @@
  * stands for: ftrace_caller, arm64, v6.2 to v7.2 (v6.3 on with the callsite's ops, v6.4 on with direct calls)
  * saves: x0 x1 x2 x3 x4 x5 x6 x7 x8 x29 x30
  * frame: 144 bytes, 144 written
- * differs: no landing pad for BTI.
+ * differs: nothing that runs.
  *
  * Entered with x9 = the caller's return address and x30 = back into the traced function. The frame is a 112-byte
  * ftrace_regs and two frame records: the trampoline's own, then one for the traced function.
@@ -17,6 +17,7 @@
 #define X(n) (OFF_ftrace_regs_regs + 8 * (n))
 
 TRAMPOLINE(ftrace_caller)
+	bti	c
 #if defined(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS) && defined(CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS)
 	bic	x11, x30, #7
 	ldr	x11, [x11, #-16]
@@ -29,9 +30,12 @@ TRAMPOLINE(ftrace_caller)
 	stp	x2, x3, [sp, #X(2)]
 	stp	x4, x5, [sp, #X(4)]
 	stp	x6, x7, [sp, #X(6)]
-	stp	x8, xzr, [sp, #X(8)]			/* x8, and no direct call so far */
-	stp	x29, x9, [sp, #OFF_ftrace_regs_fp]
-	stp	x10, x30, [sp, #OFF_ftrace_regs_sp]
+	str	x8, [sp, #X(8)]
+	str	xzr, [sp, #OFF_ftrace_regs_direct_tramp]	/* none so far */
+	str	x29, [sp, #OFF_ftrace_regs_fp]
+	str	x9, [sp, #OFF_ftrace_regs_lr]
+	str	x10, [sp, #OFF_ftrace_regs_sp]
+	str	x30, [sp, #OFF_ftrace_regs_pc]
 	stp	x29, x9, [sp, #(SIZEOF_ftrace_regs + 16)]
 	add	x29, sp, #(SIZEOF_ftrace_regs + 16)
 	stp	x29, x30, [sp, #SIZEOF_ftrace_regs]
@@ -58,10 +62,9 @@ LABEL(ftrace_call)
 	ldp	x2, x3, [sp, #X(2)]
 	ldp	x4, x5, [sp, #X(4)]
 	ldp	x6, x7, [sp, #X(6)]
-#ifdef CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS
-	ldp	x8, x17, [sp, #X(8)]
-#else
 	ldr	x8, [sp, #X(8)]
+#ifdef CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS
+	ldr	x17, [sp, #OFF_ftrace_regs_direct_tramp]
 #endif
 	ldr	x29, [sp, #OFF_ftrace_regs_fp]
 	ldr	x30, [sp, #OFF_ftrace_regs_lr]

@@ -21,6 +21,7 @@
 #define X(n) (OFF_pt_regs_regs + 8 * (n))
 
 .macro save_args
+	bti	c
 	sub	sp, sp, #FRAME
 	stp	x0, x1, [sp, #X(0)]
 	stp	x2, x3, [sp, #X(2)]

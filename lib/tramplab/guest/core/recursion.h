@@ -14,43 +14,32 @@ enum {
 /* First bit of each user's set. */
 enum { TRACE_FTRACE_START = 0, TRACE_LIST_START = TRACE_CTX_NR };
 
-static inline int lab_context_bit(void)
-{
-	unsigned long count = lab_preempt_count;
-	int level = 0;
-
-	level += !!(count & NMI_MASK);
-	level += !!(count & (NMI_MASK | HARDIRQ_MASK));
-	level += !!(count & (NMI_MASK | HARDIRQ_MASK | SOFTIRQ_OFFSET));
-	return TRACE_CTX_NORMAL - level;
-}
-
-/* Take the bit of this context; the transition bit gives one more chance while the context changes. -1: recursion. */
+/*
+ * Take the bit of this context; the transition bit gives one more chance while the context changes. Gives what is left of the
+ * bits when it is given back; 0: recursion. No user has a bit beyond an int's.
+ */
 static inline int trace_recursion_enter(int start)
 {
 	struct task_struct *me = current;
 	unsigned long held = READ_ONCE(me->trace_recursion);
-	int bit = lab_context_bit() + start;
+	int bit = 1 << (TRACE_CTX_NORMAL - lab_context_level() + start);
 
-	if (unlikely(held & (1UL << bit))) {
-		bit = TRACE_CTX_TRANSITION + start;
-		if (held & (1UL << bit))
-			return -1;
+	if (unlikely((int)held & bit)) {
+		bit = 1 << (TRACE_CTX_TRANSITION + start);
+		if ((int)held & bit)
+			return 0;
 	}
-	me->trace_recursion = held | (1UL << bit);
+	me->trace_recursion = held | bit;
 	barrier();
 	preempt_disable_notrace();
-	return bit;
+	return ~bit;
 }
 
-static inline void trace_recursion_leave(int bit)
+static inline void trace_recursion_leave(int others)
 {
-	struct task_struct *me;
-
 	preempt_enable_notrace();
 	barrier();
-	me = current;
-	me->trace_recursion &= ~(1UL << bit);
+	current->trace_recursion &= others;
 }
 
 #endif

@@ -41,6 +41,9 @@ struct ftrace_regs {
 #endif
 
 #define MCOUNT_INSN_SIZE 4
+#define LAB_NOP "nop"
+#define LAB_IDLE_SITE "mov x9, x30\n\tnop"
+#define LAB_IDLE_SITE_CLOBBERS "x9"
 
 /* A process may not read either of the kernel's registers; one instruction stands for one. */
 #ifdef CONFIG_LAB_USER
@@ -73,6 +76,20 @@ static inline struct lab_pcpu *lab_this_cpu(void)
 #define lab_pcpu_int(offset) ((int *)((char *)this_pcpu + (offset)))
 /* The preempt count lives in the task. */
 #define lab_preempt_count (current->preempt_count)
+
+/*
+ * One less; is it the last section, and does somebody wait? Read as one word with what says that nobody does, and once more if
+ * there was something: an interrupt may have asked between the read and the write.
+ */
+static inline _Bool lab_preempt_count_ends(void)
+{
+	struct task_struct *t = current;
+	volatile unsigned long *both = (unsigned long *)&t->preempt_count;
+	unsigned long left = *both - 1;
+
+	t->preempt_count = left;
+	return !left || !*both;
+}
 
 static inline unsigned long ftrace_regs_get_argument(struct ftrace_regs *f, unsigned int n)
 {

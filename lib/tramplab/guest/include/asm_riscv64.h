@@ -47,15 +47,25 @@ struct lab_more_regs {
 #endif
 
 #define MCOUNT_INSN_SIZE 4
+#define LAB_NOP ".option push\n\t.option norvc\n\tnop\n\t.option pop"
+#define LAB_IDLE_SITE LAB_NOP "\n\t" LAB_NOP
+#define LAB_IDLE_SITE_CLOBBERS "memory"
 
 register struct task_struct *lab_tp asm("tp");
 
 #define current lab_tp
-/* No per-CPU base register: the task knows its CPU's data. */
-#define this_pcpu (current->pcpu)
+/* No per-CPU base register: the task knows its CPU's number. */
+#define this_pcpu (lab_percpu[current->cpu])
 /* A counter of this CPU, by its offset in struct lab_pcpu. */
 #define lab_pcpu_int(offset) ((int *)((char *)this_pcpu + (offset)))
 #define lab_preempt_count (current->preempt_count)
+#define TIF_NEED_RESCHED 1
+
+/* One less; is it the last section, and does somebody wait? */
+static inline _Bool lab_preempt_count_ends(void)
+{
+	return --current->preempt_count == 0 && current->flags & 1 << TIF_NEED_RESCHED;
+}
 
 static inline unsigned long ftrace_regs_get_argument(struct ftrace_regs *f, unsigned int n)
 {

@@ -15,6 +15,9 @@ struct ftrace_regs {
 };
 
 #define MCOUNT_INSN_SIZE 5
+#define LAB_NOP "nopl 0(%%rax, %%rax)"
+#define LAB_IDLE_SITE LAB_NOP
+#define LAB_IDLE_SITE_CLOBBERS "memory"
 
 /* Per-CPU data lies at gs:0; address space 256 is clang's name for gs. */
 #define this_pcpu ((struct lab_pcpu __attribute__((address_space(256))) *)0)
@@ -23,6 +26,12 @@ struct ftrace_regs {
 #define lab_pcpu_int(offset) ((int __attribute__((address_space(256))) *)(offset))
 /* The preempt count is per-CPU here, so that it is one instruction away. */
 #define lab_preempt_count (this_pcpu->preempt_count)
+
+/* One less; is it the last section, and does somebody wait? The count's highest bit says that nobody does. */
+static inline _Bool lab_preempt_count_ends(void)
+{
+	return --lab_preempt_count == 0;
+}
 
 static inline unsigned long ftrace_regs_get_argument(struct ftrace_regs *f, unsigned int n)
 {

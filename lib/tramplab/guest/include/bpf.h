@@ -1,6 +1,6 @@
 /*
- * What a BPF trampoline works with: programs, the context a program runs in, the image that is being executed, and the
- * stand-ins for the locks around a program. Names and meanings follow the kernel's; the code is the lab's.
+ * What a BPF trampoline works with: programs, the context a program runs in, and the image that is being executed. Names and
+ * meanings follow the kernel's; the code is the lab's.
  */
 #ifndef LAB_BPF_H
 #define LAB_BPF_H
@@ -19,56 +19,20 @@ struct bpf_tramp_run_ctx {
 	struct bpf_tramp_run_ctx *saved_run_ctx;
 };
 
-/* pcref: offset of this CPU's share of the reference count; the lowest bit set would mean that it is being freed. */
+/*
+ * pcref: offset of this CPU's share of the reference count; one of the lowest bits set would mean that it is being freed. users:
+ * their number then.
+ */
 struct bpf_tramp_image {
 	unsigned long pcref;
+	long users;
+	_Bool released;
 };
+#define LAB_PCREF_ENDS 3
 
 unsigned long __bpf_prog_enter_recur(struct bpf_prog *prog, struct bpf_tramp_run_ctx *run_ctx);
 void __bpf_prog_exit_recur(struct bpf_prog *prog, unsigned long start, struct bpf_tramp_run_ctx *run_ctx);
 void __bpf_tramp_enter(struct bpf_tramp_image *im);
 void __bpf_tramp_exit(struct bpf_tramp_image *im);
-
-/* A preemptible kernel: the read side is counted in the task. */
-static inline void rcu_read_lock(void)
-{
-	current->rcu_read_lock_nesting += 1;
-	barrier();
-}
-
-static inline void rcu_read_unlock(void)
-{
-	barrier();
-	current->rcu_read_lock_nesting -= 1;
-}
-
-static inline void migrate_disable(void)
-{
-	struct task_struct *t = current;
-
-	if (t->migration_disabled) {
-		t->migration_disabled += 1;
-		return;
-	}
-	preempt_disable_notrace();
-	this_pcpu->nr_pinned += 1;
-	t->migration_disabled = 1;
-	preempt_enable_notrace();
-}
-
-static inline void migrate_enable(void)
-{
-	struct task_struct *t = current;
-
-	if (t->migration_disabled > 1) {
-		t->migration_disabled -= 1;
-		return;
-	}
-	preempt_disable_notrace();
-	barrier();
-	t->migration_disabled = 0;
-	this_pcpu->nr_pinned -= 1;
-	preempt_enable_notrace();
-}
 
 #endif

@@ -11,6 +11,7 @@
 #define LAB_NR_OPS 128
 #define LAB_NR_COUNTS 255
 #define LAB_NR_POKES 64
+#define LAB_NR_CPUS 64
 
 struct ftrace_regs;
 struct ftrace_ops;
@@ -27,16 +28,23 @@ struct ftrace_func_entry {
 	unsigned long direct;
 };
 
-/* A chained hash of function addresses with 1 << size_bits buckets; count 0 stands for "no restriction". */
+/*
+ * A chained hash of function addresses with 1 << size_bits buckets; count 0 stands for "no restriction", unless functions of
+ * modules that are not loaded yet are meant.
+ */
 struct ftrace_hash {
 	unsigned long size_bits;
 	struct ftrace_func_entry **buckets;
 	unsigned long count;
+	unsigned long flags;
 };
+#define FTRACE_HASH_FL_MOD 1
 
+/* regex_lock: as large as the mutex that nobody takes on the way of a call; it is zeroed with the rest where one is copied. */
 struct ftrace_ops_hash {
 	struct ftrace_hash *notrace_hash;
 	struct ftrace_hash *filter_hash;
+	unsigned long regex_lock[4];
 };
 
 struct ftrace_ops {
@@ -68,14 +76,24 @@ struct lab_private {
 	unsigned long go_to;
 };
 
+/*
+ * stack_canary: what functions with a buffer leave below their return address; first, where the compiler is told to look for it
+ * (isa/). x86-64's is in a variable of all tasks, a kernel's in per-CPU data. cpus_ptr: the CPUs on which it may run, its own cpus_mask while nobody has narrowed them. no_resched: not zero while nobody waits for this CPU; behind the preempt count, so that arm64 sees both as one word. flags:
+ * where riscv64 looks for the same.
+ */
 struct task_struct {
+	unsigned long stack_canary;
 	int preempt_count;
-	int cpu;
+	int no_resched;
+	unsigned long flags;
+	unsigned long cpu;
 	unsigned long trace_recursion;
-	struct lab_pcpu *pcpu;
 	struct bpf_tramp_run_ctx *bpf_ctx;
 	int rcu_read_lock_nesting;
-	int migration_disabled;
+	int rcu_read_unlock_special;
+	unsigned short migration_disabled;
+	unsigned long *cpus_ptr;
+	unsigned long cpus_mask;
 };
 
 /* counts: what the kernel would allocate from per-CPU memory: counters of BPF programs and of trampoline images. */
@@ -87,6 +105,10 @@ struct lab_pcpu {
 	int counts[LAB_NR_COUNTS];
 };
 
+/* The data of each CPU. */
+extern struct lab_pcpu *lab_percpu[LAB_NR_CPUS];
+extern struct lab_pcpu lab_boot_pcpu;
+
 #if defined(__x86_64__)
 #include "asm_x86_64.h"
 #elif defined(__aarch64__)
@@ -97,6 +119,8 @@ struct lab_pcpu {
 
 #define barrier() asm volatile("" ::: "memory")
 #define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+/* Store a pointer after all that was written before, as one that others follow is. */
+#define PUBLISH(x, value) __atomic_store_n(&(x), value, __ATOMIC_RELEASE)
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
@@ -105,17 +129,42 @@ struct lab_pcpu {
 #define HARDIRQ_MASK (0xf << 16)
 #define NMI_MASK (0xf << 20)
 
+/* Gives way to whoever waits for this CPU. Nobody does, so it is not called: boot says so to each count. */
+void preempt_schedule_notrace(void);
+
+/* A kernel that is nowhere preempted does not count; where it is, the last section to end asks who waits. */
 static inline void preempt_disable_notrace(void)
 {
+#ifdef CONFIG_PREEMPTION
 	lab_preempt_count += 1;
+#endif
 	barrier();
 }
 
 static inline void preempt_enable_notrace(void)
 {
 	barrier();
-	lab_preempt_count -= 1;
+#ifdef CONFIG_PREEMPTION
+	if (unlikely(lab_preempt_count_ends()))
+		preempt_schedule_notrace();
+#endif
 }
+
+/* How deep is this context: 0 normal, 1 softirq, 2 hardirq, 3 NMI? */
+static inline unsigned char lab_context_level(void)
+{
+	unsigned int count = lab_preempt_count;
+	unsigned char level = 0;
+
+	level += !!(count & NMI_MASK);
+	level += !!(count & (NMI_MASK | HARDIRQ_MASK));
+	level += !!(count & (NMI_MASK | HARDIRQ_MASK | SOFTIRQ_OFFSET));
+	return level;
+}
+
+/* The idle site of a key that is off, and that of a traced function of the kernel's own, which C has behind the prologue. */
+#define KEY_IS_OFF() asm volatile(LAB_NOP ::: "memory")
+#define IDLE_SITE() asm volatile(LAB_IDLE_SITE ::: LAB_IDLE_SITE_CLOBBERS)
 
 extern struct ftrace_ops *ftrace_ops_list;
 extern struct ftrace_ops ftrace_list_end;

@@ -7,7 +7,7 @@
  * frame: 168 bytes, 96 written
  * frame with CONFIG_FRAME_POINTER: 208 bytes, 136 written
  * differs: no unwinder annotations; mitigations are as on a booted machine that needs none, so a call-depth slot is one
- *   ten-byte NOP.
+ *   ten-byte NOP; rbp goes to its slot directly, in the kernel through rdx (one instruction).
  *
  * The frame is a pt_regs of which 12 slots are written; cs = 0 says so to whoever asks for full registers. The
  * stretch from ftrace_caller to ftrace_caller_end is also the template of the per-ops trampoline, in which
@@ -117,7 +117,9 @@ END(ftrace_caller)
  * saves: rax rcx rdx rsi rdi r8 r9 rbp r10 r11 r12 r13 r14 r15 rbx
  * frame: 176 bytes, 176 written
  * frame with CONFIG_FRAME_POINTER: 216 bytes, 216 written
- * differs: no unwinder annotations; mitigations are as on a booted machine that needs none.
+ * differs: no unwinder annotations; mitigations are as on a booted machine that needs none; four instructions are not there:
+ *   rbp goes to its slot directly, in the kernel through rdx, the constants of cs and ss too, there through rcx, and orig_ax is
+ *   not copied to the ss slot before it is tested.
  *
  * All 21 slots. Every register but r11 comes back from the frame, so a callback may change them; the flags are pushed
  * first, before any arithmetic. orig_ax, zero unless a callback sets it, is the direct call to leave through.

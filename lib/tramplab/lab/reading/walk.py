@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from ...emulate import walk as _walk
 from ...emulate.walk import Access, Moment
 from ...errors import TramplabError
@@ -25,7 +27,7 @@ def walk(kernel: Kernel, function: Function, *arguments: int) -> dict:
     isa, sp (its name), config, call (with its result); symbols: [name, component]; code: [index of symbol, offset in
     it, instruction]; registers, memory: what they held at the start, memory only where the call reads it before it
     writes there; fields: what the words of the trampoline's register frame are; steps: [index of code, registers
-    changed, memory written, places read]; milestones: name -> step.
+    changed and places that lie across what is written, memory written, places read]; milestones: name -> step.
 
     Raises GuestFault, StepLimit, and TramplabError if a second call does not run the same instructions.
     """
@@ -48,6 +50,7 @@ def walk(kernel: Kernel, function: Function, *arguments: int) -> dict:
         code[pc] = [index, int(offset or "0", 16), say.instruction(kernel.machine.instruction_at(pc).text, pc)]
     places = {pc: i for i, pc in enumerate(code)}
     marks_at = milestones(run)
+    begin = _start(moments)
     return {
         "isa": isa.name,
         "sp": isa.sp,
@@ -56,16 +59,16 @@ def walk(kernel: Kernel, function: Function, *arguments: int) -> dict:
         "symbols": [list(symbol) for symbol in symbols],
         "code": list(code.values()),
         "registers": {name: say.value(value) for name, value in start.items() if name != isa.pc},
-        "memory": _told(_read_first(moments), say),
+        "memory": _told(_read_first(moments, begin), say),
         "fields": _fields(kernel, say, start, moments[: marks_at.get("callback", 0)]),
         "steps": [
             [
                 places[m.pc],
-                {name: say.value(value) for name, value in m.changed.items()},
+                {name: say.value(value) for name, value in m.changed.items()} | _told(across, say),
                 _told(m.stores, say),
                 [say.place(address, size) for address, size, _ in m.loads],
             ]
-            for m in moments
+            for m, across in zip(moments, _across(moments, begin), strict=True)
         ],
         "milestones": marks_at,
     }
@@ -109,16 +112,48 @@ def _told(accesses: tuple[Access, ...], say: Wording) -> dict[str, str]:
     return {say.place(address, size): say.value(value) for address, size, value in accesses if value is not None}
 
 
-def _read_first(moments: list[Moment]) -> tuple[Access, ...]:
-    """What memory held at the start, as far as the call finds out: its loads from where it has not stored yet."""
-    found: dict[tuple[int, int], Access] = {}
+def _start(moments: list[Moment]) -> dict[int, int]:
+    """Bytes of memory at the start, as far as the call finds out: its loads from where it has not stored yet."""
+    start: dict[int, int] = {}
     written: set[int] = set()
     for m in moments:
         for address, size, value in m.loads:
-            if value is not None and written.isdisjoint(range(address, address + size)):
-                found.setdefault((address, size), (address, size, value))
+            if value is not None:
+                bytes_ = enumerate(value.to_bytes(size, "little"), address)
+                start = {**{at: byte for at, byte in bytes_ if at not in written}, **start}
         written |= {address + n for address, size, _ in m.stores for n in range(size)}
-    return tuple(found.values())
+    return start
+
+
+def _whole(held: Mapping[int, int], address: int, size: int) -> Access | None:
+    """A place with the value that these bytes make; None if one of them is not known."""
+    found = [held.get(address + n) for n in range(size)]
+    return None if None in found else (address, size, int.from_bytes(bytes(b for b in found if b is not None), "little"))
+
+
+def _read_first(moments: list[Moment], start: dict[int, int]) -> tuple[Access, ...]:
+    """What the places held at the start that are loaded from before anything is stored just there."""
+    found: dict[tuple[int, int], Access | None] = {}
+    for m in moments:
+        for address, size, _ in m.loads:
+            found.setdefault((address, size), _whole(start, address, size))
+        for address, size, _ in m.stores:
+            found.setdefault((address, size), None)
+    return tuple(access for access in found.values() if access)
+
+
+def _across(moments: list[Moment], start: dict[int, int]) -> Iterator[tuple[Access, ...]]:
+    """For each moment, the other places that its stores change, which are larger or smaller ones at the same bytes."""
+    places = {(address, size) for m in moments for address, size, _ in (*m.stores, *m.loads)}
+    held = dict(start)
+    for m in moments:
+        changed: list[Access | None] = []
+        for address, size, value in m.stores:
+            assert value is not None
+            held |= dict(enumerate(value.to_bytes(size, "little"), address))
+            others = [(a, n) for a, n in places if a < address + size and address < a + n and (a, n) != (address, size)]
+            changed += [_whole(held, a, n) for a, n in sorted(others)]
+        yield tuple(access for access in changed if access)
 
 
 def _wording(kernel: Kernel, run: Run, moments: list[Moment], top: int, old: dict[int, str]) -> Wording:

@@ -74,7 +74,7 @@ def _time(isa: str, case: str, hook: str, callbacks: int) -> tuple[float | None,
         return round(whole.ns - (published.get(less).ns if less else 0), 2), whole.machine
     result = saved(HOOKS)[MEASURED]
     named = hook if callbacks == 1 else f"{hook}:{callbacks}"
-    found = [row for row in result.rows if row["hook"] == named and row["agreed"]]
+    found = [row for row in result.rows if row["hook"] == named and row["agreed"] and not result.changed(named)]
     if result.provenance["isa"] != isa or not found:
         return None, None
     return round(float(str(found[0]["ns_over"])), 2), str(result.provenance["cpu"])

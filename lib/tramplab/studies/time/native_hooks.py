@@ -26,7 +26,7 @@ NAME = "native_hooks"
 TITLE = "The hooks on a real CPU"
 UNITS = {"ns": "added", "cycles": "added", "estimate": "cycles", "low": "cycles", "high": "cycles"}
 COLUMNS = (
-    "isa machine release hook hypothetical ns ratio cycles agreed core lead exact estimate low high missed counted cpu date"
+    "isa machine release hook hypothetical ns ratio cycles agreed changed core lead exact estimate low high missed counted cpu date"
     " virtual".split()
 )
 HERE = "here"
@@ -51,9 +51,9 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
 
     Columns: isa, machine ("here", or the name of a file in data/native/), release, hook, hypothetical (no kernel has it), ns
     (over the unhooked call), ratio (to the direct call), cycles (the same by the clock the machine showed), agreed (do the
-    windows?), core, lead (is it the nearest by the CPU's maker?), exact (is it the CPU's own?), estimate, low, high (cycles),
-    missed (mispredicted returns, from the replay), counted (mispredicted branches by the CPU, None where it may not be asked),
-    cpu, date, virtual (is it a virtual machine?).
+    windows?), changed (does it run other code since, so that nothing is estimated?), core, lead (is it the nearest by the CPU's
+    maker?), exact (is it the CPU's own?), estimate, low, high (cycles), missed (mispredicted returns, from the replay), counted
+    (mispredicted branches by the CPU, None where it may not be asked), cpu, date, virtual (is it a virtual machine?).
     """
     out = []
     for machine, result in timed.items():
@@ -67,13 +67,14 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
                 "ratio": row["ratio_direct"],
                 "cycles": row["cycles_over"],
                 "agreed": row["agreed"],
+                "changed": result.changed(str(row["hook"])),
                 "counted": row.get("branch_misses"),
             }
             for model in native_machine.models(result):
                 lead = model.name == facts["core"]
                 of_model = {"core": model.name, "lead": lead, "exact": lead and facts["exact"]}
-                estimate = _estimate(str(facts["isa"]), str(row["hook"]), str(facts["release"]), arguments, model.name)
-                out.append({**facts, **told, **of_model, **estimate})
+                asked = str(facts["isa"]), str(row["hook"]), str(facts["release"]), arguments, model.name
+                out.append({**facts, **told, **of_model, **({} if told["changed"] else _estimate(*asked))})
     made = pd.DataFrame(out, columns=COLUMNS)
     made.attrs["units"] = UNITS
     return made
@@ -165,7 +166,8 @@ def answer(frame: pd.DataFrame) -> str:
 
 def costs(part: pd.DataFrame) -> str:
     """What some hooks add on one machine, of those it agrees on; "" if these are none."""
-    good = {r["hook"]: r for r in _records(native_machine.led(part)) if r["agreed"] and not pd.isna(r["cycles"])}
+    told = (r for r in _records(native_machine.led(part)) if r["agreed"] and not r["changed"])
+    good = {r["hook"]: r for r in told if not pd.isna(r["cycles"])}
     named = [f"{words} {digits(good[h]['ns'])} ns, {digits(good[h]['cycles'])} cycles" for h, words in _QUOTED if h in good]
     return f"What they add: {'; '.join(named)}." if named else ""
 
@@ -203,6 +205,7 @@ def jump(frame: pd.DataFrame) -> str:
             said.append(
                 f"On {call['cpu']} fexit adds {_way(call)} with the call, up to {_WAYS[0]}, and {_way(jumped)} with the jump, "
                 f"from {_WAYS[1]}: {digits(call['ns'] / jumped['ns'])} times as much with the call."
+                + " What is called around the program was shorter then than the lab has it now." * bool(call["changed"])
             )
     return " ".join(said) or f"No saved times on which windows agree are of both {_WAYS[0]} and {_WAYS[1]}."
 
@@ -257,7 +260,8 @@ def _band(row: Mapping) -> str:
 
 _LINES = dumbbell("cycles", "hook", "by", low="low", high="high", facet="panel", columns=2)
 _LIMITS = (
-    "Native times, warm, in user mode, less the unhooked call; under the name of a core is its model's estimate, with its band. ? "
+    "Native times, warm, in user mode, less the unhooked call; under the name of a core is its model's estimate, with its band, of "
+    "hooks that run the same code since. ? "
     "marks a time that was not met again in three windows, or of a hook that has several speeds: nothing is concluded from it. "
     + HYPOTHETICAL
 )

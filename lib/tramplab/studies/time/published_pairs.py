@@ -137,7 +137,7 @@ PAIRS = (
         what="fexit / fentry",
         dearer=_time(_2019, "fexit"),
         cheaper=_time(_2019, "fentry"),
-        labs=(("x86_64", "v5.17", "bpf-fexit"), ("x86_64", "v5.17", "bpf-fentry")),
+        labs=(("x86_64", "v6.1", "bpf-fexit"), ("x86_64", "v6.1", "bpf-fentry")),
         missing="",
     ),
     Pair(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...emulate.counts import COMPONENTS
+from ...emulate.walk import accesses, stepping
 from ...ftrace.ops import Registered
 from ...ftrace.steps import text
 from ...lab.kernel import Kernel
@@ -117,8 +118,11 @@ class Hooked:
         }
 
     def _call(self) -> Run:
-        arguments = (self._marks[r] for r in self.isa.args[:3])
-        return self.kernel.call(self.function, *arguments, registers=self._marks)
+        return self.kernel.call(self.function, *self._arguments, registers=self._marks)
+
+    @property
+    def _arguments(self) -> tuple[int, ...]:
+        return tuple(self._marks[r] for r in self.isa.args[:3])
 
     def _literal(self) -> str:
         """Whose ops the site points at: a letter or the symbol of one of the kernel's own."""
@@ -133,15 +137,28 @@ class Hooked:
         hook = [s for s in run.steps if run.component_of(s.pc) not in ("site", "function")]
         first = list(itertools.takewhile(lambda s: run.component_of(s.pc) == "trampoline", hook))
         stores = [address for s in first for address, _, is_store in s.accesses if is_store]
-        held = {self.kernel.machine.read_u64(address) for address in stores}
         # a direct call's stub runs after the trampoline, on the same stretch of stack
         readable = bool(hook) and "d" not in self.letters
         return {
             "target": run.symbol_of(hook[0].pc) if hook else "",
             "calls": run.symbol_of(hook[len(first)].pc) if len(hook) > len(first) else "",
-            "saved": len(held & set(self._marks.values())) if readable else None,
+            "saved": len(self._stored(run) & set(self._marks.values())) if readable else None,
             "stores": len(stores),
         }
+
+    def _stored(self, run: Run) -> set[int]:
+        """What the trampoline has stored where it first calls: at the call's end the function's own frame may lie there."""
+        machine, pc = self.kernel.machine, self.isa.pc
+        states = stepping(machine, self.function.address, *self.kernel.passed(self._arguments, self._marks))
+        here = run.component_of(next(states)[pc])
+        stored: dict[int, int | None] = {}
+        for after in states:
+            if here == "trampoline":
+                stored |= {address: value for address, _, value in accesses(machine)[0]}
+            elif stored:
+                break
+            here = run.component_of(after[pc])
+        return {value for value in stored.values() if value is not None}
 
     def _ran(self, run: Run) -> list[str]:
         """The letters of those whose counter a callback wrote, in order."""

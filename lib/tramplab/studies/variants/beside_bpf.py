@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
 
 from ...emulate.machine import RECORD
@@ -24,7 +26,12 @@ NAME = "beside_bpf"
 TITLE = "Live patching and a direct call on one function"
 FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
 #: What stands beside live patching: a direct call whose ops has no ops_func, and BPF's, which have one.
-BESIDE: dict[str, Request] = {"no ops_func": Direct(), "fentry": Bpf(fentry=1), "fexit": Bpf(fexit=1)}
+#: Made for a kernel, of which the lab knows what guards a program, or not: where it does not, they are refused all the same.
+BESIDE: dict[str, Callable[[bool], Request]] = {
+    "no ops_func": lambda _: Direct(),
+    "fentry": lambda guarded: Bpf(fentry=1, guarded=guarded),
+    "fexit": lambda guarded: Bpf(fexit=1, guarded=guarded),
+}
 ORDERS = ("first", "second")
 BOTH, BUSY, NOT_MADE, NONE = "both run", "refused, -EBUSY", "not made by the JIT, -ENOTSUPP", "no direct calls"
 #: Outcome -> its letter in the chart.
@@ -60,7 +67,8 @@ def _tried(isa: str, release: str) -> list[dict[str, object]]:
     kernel, out = Kernel(isa, release, meter=RECORD), []
     idle = kernel.call(FUNCTION, *ARGUMENTS)
     save = "args" if kernel.features["args"] else "regs"
-    for beside, request in BESIDE.items():
+    for beside, made in BESIDE.items():
+        request = made(bool(kernel.features["bpf"]))
         for order in ORDERS:
             patch = Ops(save=save, callback="lab_livepatch", go_to=f"new_{FUNCTION}")
             both = (patch, request) if order == "first" else (request, patch)

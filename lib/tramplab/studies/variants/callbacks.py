@@ -76,19 +76,21 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: "arm64-further-step", what each callback from the second to the third on adds in the newest
     release, "arm64-second-step", what the second one adds there, and "x86_64-one-added", "x86_64-all-added": what it adds to a
-    call with many callbacks that one of them, or all, want all registers."""
+    call with two callbacks that one of them, or both, want all registers; "x86_64-one-step": what each further one adds then, and
+    "x86_64-none-step", what it adds where none does."""
     out: dict[str, object] = {}
     newest = releases.LATEST
     wide = table(frame).set_index(["isa", "release", "regs"])
-    most = str(COUNTS[-1])
+    two = str(COUNTS[1])
     for isa in ISAS:
         line = wide.loc[(isa, newest, "none")]
         out[f"{isa}-further-step"] = slope(frame, isa, newest)
         out[f"{isa}-second-step"] = int(line["2"] - line["1"])
         release = shown(isa)[0]
         out[f"{isa}-regs-release"] = release
-        none, one, every = (int(wide.loc[(isa, release, regs), most]) for regs in REGISTERS)
+        none, one, every = (int(wide.loc[(isa, release, regs), two]) for regs in REGISTERS)
         out[f"{isa}-one-added"], out[f"{isa}-all-added"] = one - none, every - none
+        out |= {f"{isa}-{regs}-step": slope(frame, isa, release, regs) for regs in ("none", "one")}
     return out
 
 
@@ -99,7 +101,7 @@ def slope(frame: pd.DataFrame, isa: str, release: str, regs: str = "none") -> in
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """The slope of every ISA, and what one ops that wants all registers adds, and all of them."""
+    """The slope of every ISA, what one ops that wants all registers adds, and all of them, and what that does to the slope."""
     n = numbers(frame)
     each = {isa: n[f"{isa}-further-step"] for isa in ISAS}
     straight = [f"{further} on {isa_name(isa)}" for isa, further in each.items() if further != "-"]
@@ -107,8 +109,11 @@ def answer(frame: pd.DataFrame) -> str:
     same = all(n[f"{isa}-one-added"] == n[f"{isa}-all-added"] for isa in ISAS)
     every = ", ".join(f"{n[f'{isa}-all-added']} on {_named(isa, n)}" for isa in ISAS)
     further = f"From the third on, each callback adds the same number of instructions: {', '.join(straight)} ({releases.LATEST}). "
-    regs = f"One ops that wants all registers adds {once}; "
-    return (further if straight else "") + regs + ("all of them together add no more." if same else f"all of them add {every}.")
+    regs = f"With two of them, one that wants all registers adds {once}; "
+    regs += "both together add no more." if same else f"both add {every}."
+    bent = [isa for isa in ISAS if "-" != n[f"{isa}-one-step"] != n[f"{isa}-none-step"] != "-"]
+    there = [f"{n[f'{isa}-one-step']} on {_named(isa, n)}, not {n[f'{isa}-none-step']}" for isa in bent]
+    return (further if straight else "") + regs + (f" Each further one adds {', '.join(there)}, then." if there else "")
 
 
 def _named(isa: str, n: dict[str, object]) -> str:

@@ -56,7 +56,7 @@ NOTES: Notes = {
         ("save", "stp x29, x30, [sp, #0x70]"): "And the trampoline's own, into three_args. An unwinder finds both.",
         ("save", "sub x0"): "ip: the address of the BL.",
         ("save", "ldr x4"): _FROM_OPS,
-        ("restore", "ldp x8"): "x17 gets direct_tramp: not zero, it is a direct call that a callback wants made.",
+        ("restore", "ldr x17"): "x17 gets direct_tramp: not zero, it is a direct call that a callback wants made.",
         ("restore", "ldr x30"): "The caller's return address goes back to where the function expects it.",
         ("restore", "ret x9"): "Through x9, since x30 is taken. The BL pushed this address, so the return stack predicts it.",
     },

@@ -22,6 +22,7 @@ _COOKIE = "The value this program's link was made with: the first word of the co
 _SKIP = "Zero would mean that the program is active already on this CPU: then it is passed over."
 _CONTEXT = "All the program is passed: where the saved arguments are."
 _ENTER = "RCU's read side, migration off, the run's context, and a counter that keeps the program from running inside itself."
+_ENTER_LAZY = "RCU's read side, here a section without preemption, the run's context, and what keeps the program out of itself."
 
 #: What is said of which step; see publish/stepper/stepper.py.
 NOTES: Notes = {
@@ -39,7 +40,7 @@ NOTES: Notes = {
         ("save", "__bpf_prog_enter_recur"): _ENTER,
         ("save", "test rax, rax"): _SKIP,
         ("save", "lea rdi"): _CONTEXT,
-        ("callback", "__bpf_prog_exit_recur"): "All of it undone, in reverse.",
+        ("callback", "__bpf_prog_exit_recur"): "All of it undone.",
         ("restore", 0): "Two loads for two arguments. A program of another function would have other numbers here.",
         ("restore", "leave"): "The record was about this frame and its caller. Who made two_args' record? Nobody yet.",
         ("restore", "ret"): "Into two_args, where the site's CALL has it from: the return stack predicts it.",
@@ -52,10 +53,10 @@ NOTES: Notes = {
         ("save", "str x19"): "x19 will hold the program, x20 the time at which it started.",
         ("save", "mov x10, #1"): _COOKIE,
         ("save", "mov x10, #-0xed00"): "A call takes four instructions: the kernel's text need not be in a BL's reach.",
-        ("save", "__bpf_prog_enter_recur"): _ENTER,
+        ("save", "__bpf_prog_enter_recur"): _ENTER_LAZY,
         ("save", "cbz x0"): _SKIP,
         ("save", "add x0, sp"): _CONTEXT,
-        ("callback", "__bpf_prog_exit_recur"): "All of it undone, in reverse.",
+        ("callback", "__bpf_prog_exit_recur"): "All of it undone.",
         ("restore", 0): "Two loads for two arguments.",
         ("restore", "ret x10"): "Into two_args; the BL there pushed this address on the return stack.",
     },
@@ -68,10 +69,10 @@ NOTES: Notes = {
         ("save", "addi t1, zero, 2"): _COUNT,
         ("save", "sd a0"): "The two arguments, side by side: an array for the program.",
         ("save", "addi t1, zero, 1"): _COOKIE,
-        ("save", "__bpf_prog_enter_recur"): _ENTER,
+        ("save", "__bpf_prog_enter_recur"): _ENTER_LAZY,
         ("save", "beqz a0"): _SKIP,
         ("save", "addi a0, s0"): _CONTEXT,
-        ("callback", "__bpf_prog_exit_recur"): "All of it undone, in reverse.",
+        ("callback", "__bpf_prog_exit_recur"): "All of it undone.",
         ("restore", 0): "Two loads for two arguments.",
         ("restore", "jr t0"): "t0 is a link register: the return stack has this address from the site's JALR.",
     },

@@ -29,6 +29,8 @@ TRACED, CALLS, ARGUMENTS = "two_args", "calls_others", (1, 2, 3)
 HOOKS = (("none", 1), ("ops", 1), ("ops", 2), ("ops-regs", 1), ("direct", 1), ("direct+ops", 1))
 #: Looked at in the newest release only; see fix_up.
 NEWEST = (("bpf-fentry", 1), ("bpf-fexit", 1))
+#: Whose kernels can be built without frame pointers.
+EITHER_WAY = ("x86_64", "riscv64")
 #: Who makes frame records: nobody, functions compiled from C, or ftrace's trampolines as well.
 NOBODY, FUNCTIONS, ALL = "none", "C", "all"
 #: The unwinder that follows records, the one that also knows where a return address is at a first instruction, and ORC's rules.
@@ -79,8 +81,8 @@ def _found(isa: str, release: str, chosen: tuple[tuple[str, int], ...]) -> list[
 
 def _kernels(isa: str, release: str) -> Iterator[tuple[str, Kernel]]:
     """Who makes records -> a kernel that is built so, or can be made so; see `without_fixup`."""
-    if not releases.features(ISAS[isa], release, {})["frame_pointer"]:
-        yield NOBODY, Kernel(isa, release)
+    if isa in EITHER_WAY:
+        yield NOBODY, Kernel(isa, release, frame_pointer=False)
     if releases.intervals(isa, "frame_pointer"):
         kernel = Kernel(isa, release, frame_pointer=True)
         yield FUNCTIONS, kernel

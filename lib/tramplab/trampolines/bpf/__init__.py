@@ -18,7 +18,8 @@ __all__ = ["KIND", "MOST_PROGRAMS", "Bpf", "BpfTrampolines"]
 
 def _programs(kind: str, what: str, requests: Callable[[int], list[Request]]) -> Hook:
     """BPF programs of a kind, in one trampoline made for the function."""
-    return Hook(f"bpf-{kind.replace('_', '')}", f"{kind} programs, {what}", "direct", True, requests, MOST_PROGRAMS)
+    name = f"bpf-{kind.replace('_', '')}"
+    return Hook(name, f"{kind} programs, {what}", "bpf", True, requests, MOST_PROGRAMS, offered="direct")
 
 
 KIND = Kind(

@@ -7,6 +7,7 @@ import itertools
 from ...errors import TramplabError
 from ...ftrace.layout import fields
 from ...ftrace.ops import Agreed, Generated, Registered, Request
+from ...ftrace.releases import history
 from ...ftrace.site import Site
 from ...ftrace.steps import Free, Step, block, text
 from ..arguments import words
@@ -59,8 +60,13 @@ class BpfTrampolines:
         return isinstance(request, Bpf)
 
     def check(self, request: Request, functions: tuple[str, ...]) -> None:
-        """Raise TramplabError unless the release has direct calls and a trampoline can be made for this one function."""
+        """Raise TramplabError unless the release has direct calls, the lab knows what guards the programs in it, and a trampoline
+        can be made for this one function."""
         check_direct(self._ground, request)
+        features = self._ground.features
+        if isinstance(request, Bpf) and request.guarded and not features["bpf"]:
+            when = history(features.isa, "bpf")
+            raise TramplabError(f"the lab does not know what guards BPF programs in {features}, only {when}.")
         if len(functions) != 1:
             raise TramplabError(f"a BPF trampoline is made for one function; {len(functions)} were named.")
         require(self._image.prototypes[functions[0]])
@@ -192,6 +198,6 @@ class BpfTrampolines:
             run_ctx=run_ctx.size,
             cookie_at=run_ctx.fields["bpf_cookie"].offset,
             jumped=bool(self._ground.features["direct_jmp"]) and request.calls_function and not ops.shared,
-            landing_pad=bool(self._ground.features["ibt"]),
+            landing_pad=bool(self._ground.features["ibt"] and self._ground.features["bpf_endbr"]),
             through_way_back=ops.shared,
         )

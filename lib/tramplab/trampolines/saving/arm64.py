@@ -29,8 +29,8 @@ def before(image: Image, features: Features, plan: SavePlan) -> str:
     if plan.sp:
         late |= {"x10": slots["sp"], "x9": slots["lr"]}
     lines = [f"sub sp, sp, #{frame}"]
-    if plan.whole and not plan.full:  # in pairs, as ftrace_caller has them
-        lines += [f"add x10, sp, #{frame}", *_each("st", stored | late)]
+    if plan.whole and not plan.full:  # as ftrace_caller has them
+        lines += [f"add x10, sp, #{frame}", *_each("st", stored | late, ARGUMENTS[:8])]
     else:
         lines += [*early, *([f"add x10, sp, #{frame}"] if plan.sp else []), *_each("st", late)]
     lines += [f"stp x29, x9, [sp, #{records + 16}]", f"add x29, sp, #{records + 16}"]
@@ -45,7 +45,8 @@ def after(image: Image, features: Features, plan: SavePlan) -> str:
     the arguments it does not load again.
     """
     slots, records, frame = _layout(image, plan)
-    lines = _each("ld", {r: slots[r] for r in plan.keeps if not (plan.full and r not in ARGS)})
+    kept = {r: slots[r] for r in plan.keeps if not (plan.full and r not in ARGS)}
+    lines = _each("ld", kept, ARGUMENTS[:8] if plan.whole and not plan.full else None)
     if plan.whole:
         lines.append(f"ldr x30, [sp, #{slots['lr']}]")
     elif plan.stack:
@@ -75,12 +76,12 @@ def _layout(image: Image, plan: SavePlan) -> tuple[dict[str, int], int, int]:
     return slots, records, records + _RECORDS + (GAP if plan.stack else 0)
 
 
-def _each(op: str, places: dict[str, int]) -> list[str]:
-    """Loads or stores of registers at offsets, in pairs where two lie side by side."""
+def _each(op: str, places: dict[str, int], paired: tuple[str, ...] | None = None) -> list[str]:
+    """Loads or stores of registers at offsets, in pairs where two lie side by side, which may be for these registers only."""
     todo, lines = sorted(places.items(), key=lambda place: place[1]), []
     while todo:
         (first, at), *rest = todo
-        if rest and rest[0][1] == at + 8:
+        if rest and rest[0][1] == at + 8 and (paired is None or first in paired):
             lines.append(f"{op}p {first}, {rest[0][0]}, [sp, #{at}]")
             todo = rest[1:]
         else:
