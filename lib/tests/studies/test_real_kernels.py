@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 
+from tramplab.build.toolchain import GUEST
 from tramplab.lab.measure import counts_of
 from tramplab.publish.claims import verdict
 from tramplab.publish.claims.verdict import Judged, Seen
@@ -45,6 +46,34 @@ def test_what_is_near_is_near():
             assert r.near == (abs(r.lab - r.kernel) <= real_kernels.INSTRUCTIONS)
         else:
             assert r.near == (abs(r.lab - r.kernel) <= real_kernels.PART * r.kernel)
+
+
+#: Trampolines that are further off than that, by the words in which their header says so.
+NAMED = {("x86_64", "ops-regs"), ("x86_64", "direct+ops")}
+HEADER = "four instructions are not there"
+
+
+def test_the_lab_is_as_close_as_it_is_to_be():
+    """C code within 15 % of what GCC made of the kernel's, trampolines within two instructions or by as much as the header says."""
+    frame = real_kernels.rows()
+    off = frame[~frame["near"]]
+    assert off[off["part"] == real_kernels.CORE].to_dict("records") == []
+    assert {(r.isa, r.hook) for r in off.itertuples()} == NAMED
+    assert set(off["kernel"] - off["lab"]) == {4}
+    assert HEADER in (GUEST / "x86_64" / "ftrace_caller.S").read_text("utf-8")
+
+
+def test_it_is_compared_with_all_that_is_aimed_at():
+    """Two ops and ten, each further one, a direct call beside an ops, the assist function, BPF's enter and exit: wherever a kernel
+    has them."""
+    frame = real_kernels.rows()
+    c = frame[frame["part"] == real_kernels.CORE]
+    wanted = {"ops-assist", "ops:2", "ops:10", real_kernels.EACH, "direct+ops", "bpf-fentry", "bpf-fexit"}
+    for found in PLAIN:
+        kernel = found["kernel"]
+        here = c[(c["isa"] == kernel["isa"]) & (c["release"] == kernel["release"])]
+        has = {r["hook"] for r in found["hooks"] if r["status"] == "measured"} | {real_kernels.EACH}
+        assert wanted & has <= set(here["hook"])
 
 
 def test_a_further_ops_is_an_eighth_of_eight():

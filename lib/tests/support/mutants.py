@@ -125,7 +125,7 @@ MUTANTS = [
         ("x2 and x3 from a wrong slot", "\tldp\tx2, x3, [sp, #X(2)]\n", "\tldp\tx2, x3, [sp, #X(4)]\n"),
         ("x0 and x1 swapped", "\tldp\tx0, x1, [sp, #X(0)]\n", "\tldp\tx1, x0, [sp, #X(0)]\n"),
         ("lr not restored", "\tldr\tx30, [sp, #OFF_ftrace_regs_lr]\n", ""),
-        ("frame 16 bytes too deep", "\tadd\tsp, sp, #FRAME\n", "\tadd\tsp, sp, #(FRAME + 16)\n"),
+        ("frame 16 bytes too deep", "\tadd\tsp, sp, #FRAME\n\tret\tx9\n", "\tadd\tsp, sp, #(FRAME + 16)\n\tret\tx9\n"),
         ("literal of another function", "\tldr\tx11, [x11, #-16]\n", "\tldr\tx11, [x11, #-8]\n"),
         ("ip of the first instruction", "\tsub\tx0, x30, #4\t", "\tsub\tx0, x30, #8\t"),
         ("no parent ip", "\tmov\tx1, x9\t", "\tmov\tx1, xzr\t"),
@@ -136,7 +136,7 @@ MUTANTS = [
         "v6.4",
         "direct+ops",
         "arm64/ftrace_caller_args.S",
-        ("link registers not put back", "\tmov\tx9, x30\n\tmov\tx30, x10\n", ""),
+        ("link registers not put back", "\tldr\tx9, [sp, #OFF_ftrace_regs_lr]\n\tldr\tx30, [sp, #OFF_ftrace_regs_pc]\n", ""),
         ("late check left out", "\tcbnz\tx17, ftrace_caller_direct_late\n", ""),
     ),
     *_of(

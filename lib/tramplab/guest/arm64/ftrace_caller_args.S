@@ -63,27 +63,23 @@ LABEL(ftrace_call)
 	ldp	x4, x5, [sp, #X(4)]
 	ldp	x6, x7, [sp, #X(6)]
 	ldr	x8, [sp, #X(8)]
+	ldr	x29, [sp, #OFF_ftrace_regs_fp]
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS
 	ldr	x17, [sp, #OFF_ftrace_regs_direct_tramp]
+	cbnz	x17, ftrace_caller_direct_late
 #endif
-	ldr	x29, [sp, #OFF_ftrace_regs_fp]
 	ldr	x30, [sp, #OFF_ftrace_regs_lr]
 	ldr	x9, [sp, #OFF_ftrace_regs_pc]
 	add	sp, sp, #FRAME
-#ifdef CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS
-	cbnz	x17, ftrace_caller_direct_late
-#endif
 	ret	x9
-END(ftrace_caller)
-
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS
 /* A direct call is entered as from the patch site: x30 into the traced function, x9 to its caller. */
-TRAMPOLINE(ftrace_caller_direct_late)
-	mov	x10, x9
-	mov	x9, x30
-	mov	x30, x10
+LABEL(ftrace_caller_direct_late)
+	ldr	x9, [sp, #OFF_ftrace_regs_lr]
+	ldr	x30, [sp, #OFF_ftrace_regs_pc]
+	add	sp, sp, #FRAME
 LABEL(ftrace_caller_direct)
 	br	x17
-END(ftrace_caller_direct_late)
 #endif
+END(ftrace_caller)
 #endif

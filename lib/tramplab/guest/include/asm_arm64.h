@@ -151,4 +151,7 @@ static inline struct pt_regs *ftrace_get_regs(struct ftrace_regs *f)
 }
 #endif
 
+/* Does a hash have one bucket? How GCC asks is told in hash.h. */
+#define LAB_ONE_BUCKET(bits) (!(bits))
+
 #endif

@@ -125,4 +125,7 @@ static inline void arch_ftrace_set_direct_caller(struct ftrace_regs *f, unsigned
 	FREGS(f)->t1 = addr;
 }
 
+/* Does a hash have one bucket? How GCC asks is told in hash.h. */
+#define LAB_ONE_BUCKET(bits) likely(!(bits))
+
 #endif

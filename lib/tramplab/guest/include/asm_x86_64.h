@@ -94,4 +94,7 @@ static inline void arch_ftrace_set_direct_caller(struct ftrace_regs *f, unsigned
 	f->regs.orig_ax = addr;
 }
 
+/* Does a hash have one bucket? How GCC asks is told in hash.h. */
+#define LAB_ONE_BUCKET(bits) likely(!(bits))
+
 #endif

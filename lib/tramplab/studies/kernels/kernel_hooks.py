@@ -144,7 +144,8 @@ FIGURES = (
         table=table,
         answer=answer,
         alt="A panel per ISA, a line per hook: instructions that it adds to a call, on a logarithmic axis, a mark for each release "
-        "of Debian's plain kernel. A direct call that the site makes itself adds nothing and is left out. The table has all numbers.",
+        "of Debian's plain kernel. A direct call that the site makes itself adds nothing and is left out. The table has all "
+        "numbers.",
         limits=_LIMITS,
     ),
     Figure(
