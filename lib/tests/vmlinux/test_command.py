@@ -115,7 +115,7 @@ def test_trace_names_the_kernels_functions(tramplab, image):
 @every
 def test_the_lab_beside_it(tramplab, image):
     status, out, _ = tramplab(image, "--lab")
-    assert status == 0 and "and the lab's v6.12 beside it" in out and "bpf-fentry        core" in out
+    assert status == 0 and "and the lab's v6.12 beside it" in out and "bpf-fentry       core" in out
 
 
 @one
