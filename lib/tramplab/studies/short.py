@@ -118,6 +118,8 @@ def _limits(listed: list[Sentence]) -> str:
     every = list(dict.fromkeys(s.limits for s in listed))
     if len(every) == 1:
         return every[0]
+    if {cite.KERNELS, cite.BESIDE} & set(every):
+        return cite.BESIDE
     limits = cite.ESTIMATES if any("estimates" in one for one in every) else cite.LIMITS
     if any("native" in one for one in every):
         limits = limits.replace("counts;", "counts; native times in user mode;")

@@ -14,6 +14,8 @@ from .pages import heading
 #: What every number of the lab is of, and what it is.
 LAB = "Rewritten trampolines and a lab C core, not Linux"
 LIMITS = f"{LAB}; counts, not time."
+KERNELS = "Debian's kernels, emulated from their images; counts, not time."
+BESIDE = "The lab beside Debian's kernels, both emulated; counts, not time."
 ESTIMATES = f"{LAB}; counts; cycles are estimates with their band."
 LINES = 12  # of a block, unless all of it is asked for
 #: What names of hooks and other terms mean: the id of the glossary, and where it lies in a checkout.

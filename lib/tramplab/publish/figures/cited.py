@@ -51,6 +51,8 @@ def block(
 
 def limits_of(figure: Figure, frame: pd.DataFrame) -> str:
     """In one or two lines what is true of a figure's numbers: counts, estimates or times; with what no kernel has marked."""
+    if figure.in_short:
+        return figure.in_short
     long = figure.limits.lower()
     cores = list(dict.fromkeys(map(str, frame["core"].dropna()))) if "core" in frame.columns else []
     models = f"models of {', '.join(cores)}" if 0 < len(cores) <= MODELS else "by models of cores"

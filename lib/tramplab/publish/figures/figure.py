@@ -35,8 +35,9 @@ class Figure:
     id: fig- and lower-case words. question: the title; what the figure answers. rows, table: functions of the study's
     rows: which of them the figure shows, and in what shape they are printed. chart: rows -> drawing, or None where there is
     nothing to draw. body: shown in place of a chart, for what no chart can show. alt: a sentence for readers who cannot
-    see the chart. limits: what a citation must say of the numbers. answer: rows -> sentences that stand above the rest.
-    measured: its table has what machines measured or are called, and must fit whatever that is. own: it shows the machine
+    see the chart. limits: what must be said of the numbers;
+    in_short: the same in a line, for a citation, where it does not follow from them. answer: rows -> sentences that stand above the
+    rest. measured: its table has what machines measured or are called, and must fit whatever that is. own: it shows the machine
     that builds the book, so that every build has another.
     """
 
@@ -48,6 +49,7 @@ class Figure:
     body: Callable[[pd.DataFrame], Body] | None = None
     alt: str = ""
     limits: str = LIMITS
+    in_short: str = ""
     answer: Callable[[pd.DataFrame], str] | None = None
     measured: bool = False
     own: bool = False

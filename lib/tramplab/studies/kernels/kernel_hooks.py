@@ -7,6 +7,7 @@ import textwrap
 import pandas as pd
 
 from ...isa import ISAS
+from ...publish.cite.cite import KERNELS
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed
@@ -147,6 +148,7 @@ FIGURES = (
         "of Debian's plain kernel. A direct call that the site makes itself adds nothing and is left out. The table has all "
         "numbers.",
         limits=_LIMITS,
+        in_short=KERNELS,
     ),
     Figure(
         "fig-kernel-flavours",
@@ -154,5 +156,6 @@ FIGURES = (
         table=flavours,
         answer=answer_flavours,
         limits=_LIMITS,
+        in_short=KERNELS,
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from ...publish.cite.cite import BESIDE
 from ...publish.figures.chart import scatter
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name
@@ -120,5 +121,6 @@ FIGURES = (
         "each hook and part of a call, a colour and shape for each release. On the line both are equal. The table has all numbers.",
         limits="Emulated counts of instructions in one call; no timing. Real: the text of Debian's packages, booted without "
         "mitigations; what is faked is on the page. The lab: the same release and ISA.",
+        in_short=BESIDE,
     ),
 )
