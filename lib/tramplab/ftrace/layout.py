@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from ..build.dwarf import Struct
 from ..emulate.image import Image
 from ..errors import TramplabError
 from .ops import Registered
@@ -54,22 +55,28 @@ def bucket(address: int, bits: int) -> int:
     return (address * GOLDEN_RATIO & (1 << 64) - 1) >> (64 - bits) if bits else 0
 
 
-def fields(image: Image, struct: str, values: dict[str, int]) -> bytes:
+def bits_of(entries: int) -> int:
+    """The kernel's choice for a hash of that many: buckets, as a power of two, at or below half of them."""
+    return min((entries // 2).bit_length(), MAX_BITS)
+
+
+def pack(struct: Struct, values: Mapping[str, int]) -> bytes:
     """The bytes of a struct with these members set and the rest zero."""
-    layout = image.struct(struct)
-    out = bytearray(layout.size)
+    out = bytearray(struct.size)
     for name, value in values.items():
-        f = layout.fields[name]
+        f = struct.fields[name]
         out[f.offset : f.offset + f.size] = (value & (1 << 8 * f.size) - 1).to_bytes(f.size, "little")
     return bytes(out)
 
 
-def hash_table(image: Image, heap: Heap, entries: dict[int, int]) -> tuple[dict[str, int], bytes, int]:
-    """A ftrace_hash for function address -> direct target (0 if none): its members, and the block they point into.
+def fields(image: Image, struct: str, values: dict[str, int]) -> bytes:
+    """The same of a struct that the guest's image has."""
+    return pack(image.struct(struct), values)
 
-    The number of buckets is the kernel's choice for a hash of that many entries: the power of two at or below half.
-    """
-    bits = min((len(entries) // 2).bit_length(), MAX_BITS)
+
+def hash_table(image: Image, heap: Heap, entries: dict[int, int]) -> tuple[dict[str, int], bytes, int]:
+    """A ftrace_hash for function address -> direct target (0 if none): its members, and the block they point into."""
+    bits = bits_of(len(entries))
     size = image.struct(ENTRY).size
     head = 8 << bits
     base = heap.take(head + size * len(entries))

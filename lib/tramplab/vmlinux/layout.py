@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..ftrace.layout import bucket
+from ..ftrace.layout import bits_of, bucket, pack
 from ..ftrace.ops import FL_ENABLED
 from .machine import RealMachine
 
@@ -14,18 +14,13 @@ FL_INITIALIZED = 1 << 9
 def fields(machine: RealMachine, struct: str, values: Mapping[str, int]) -> bytes:
     """The bytes of a struct with these members set and the rest zero; members that the image has not are left out."""
     layout = machine.opened.struct(struct)
-    out = bytearray(layout.size)
-    for name, value in values.items():
-        f = layout.fields.get(name)
-        if f:
-            out[f.offset : f.offset + f.size] = (value & (1 << 8 * f.size) - 1).to_bytes(f.size, "little")
-    return bytes(out)
+    return pack(layout, {name: value for name, value in values.items() if name in layout.fields})
 
 
 def hash_of(machine: RealMachine, entries: Mapping[int, int]) -> int:
-    """A struct ftrace_hash of functions, address -> direct call's target or 0, as large as the kernel makes one of that many:
-    the power of two at or below half of them. Gives its address."""
-    bits = min((len(entries) // 2).bit_length(), 12)
+    """A struct ftrace_hash of functions, address -> direct call's target or 0, as large as the kernel makes one of that many.
+    Gives its address."""
+    bits = bits_of(len(entries))
     hlist = machine.opened.struct("ftrace_func_entry").fields["hlist"].offset
     table = [0] * (1 << bits)
     for address, direct in sorted(entries.items()):
@@ -39,13 +34,8 @@ def hash_of(machine: RealMachine, entries: Mapping[int, int]) -> int:
 def ops(machine: RealMachine, func: int, flags: int, ips: list[int], private: int, **more: int) -> int:
     """A struct ftrace_ops that wants the functions with these rec->ip; gives its address. It has no notrace hash, as one has none
     that nobody asked for."""
-    hashes = machine.block(
-        fields(
-            machine,
-            "ftrace_ops_hash",
-            {"filter_hash": hash_of(machine, dict.fromkeys(ips, 0))},
-        )
-    )
+    wanted = hash_of(machine, dict.fromkeys(ips, 0))
+    hashes = machine.block(fields(machine, "ftrace_ops_hash", {"filter_hash": wanted}))
     values = {"func": func, "saved_func": func, "private": private, "func_hash": hashes}
     values["flags"] = flags | FL_ENABLED | FL_INITIALIZED
     return machine.block(fields(machine, "ftrace_ops", {**values, **more}))
