@@ -22,11 +22,9 @@ LINKED, NONE = MITIGATIONS = ("linked", "none")
 class _BootArch(Protocol):
     """One module per ISA has all of this."""
 
-    def shape(self, opened: Opened, text: Text) -> str:
-        """Of the patch sites, as data/releases.yml names them."""
-
-    def boot(self, opened: Opened, text: Text, plain: bool) -> list[str]:
-        """Patch everything, and say in words what was done; plain: without mitigations."""
+    def boot(self, opened: Opened, text: Text, plain: bool) -> tuple[str, list[str]]:
+        """Patch everything: the shape of the patch sites, as data/releases.yml names it, and in words what was done. plain: without
+        mitigations."""
 
     def compiled(self, entry: bytes, at: int, shape: str) -> int | None:
         """Where the compiler's record of a function points, by its first bytes, with an idle site; None if it has none."""
@@ -52,9 +50,7 @@ def boot(opened: Opened, mitigations: str = NONE) -> Booted:
     if mitigations not in MITIGATIONS:
         raise unknown("choice of mitigations", mitigations, MITIGATIONS)
     text = Text(opened.image.segments)
-    module = _MODULES[opened.isa.name]
-    shape = module.shape(opened, text)
-    done = module.boot(opened, text, mitigations == NONE)
+    shape, done = _MODULES[opened.isa.name].boot(opened, text, mitigations == NONE)
     return Booted(replace(opened.image, segments=text.segments()), shape, tuple(done))
 
 

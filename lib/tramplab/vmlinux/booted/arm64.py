@@ -8,17 +8,13 @@ from .sites import entries, mostly
 from .text import Text
 
 
-def shape(opened: Opened, text: Text) -> str:
-    """With CALL_OPS the eight bytes before nearly every traced function are two NOPs more."""
-    return "literal-mov-bl" if mostly(text, entries(opened, text, NOP * 2), -8, NOP * 2) else "mov-bl"
-
-
-def boot(opened: Opened, text: Text, plain: bool) -> list[str]:
-    """Patch every site."""
+def boot(opened: Opened, text: Text, plain: bool) -> tuple[str, list[str]]:
+    """Patch every site. With CALL_OPS the eight bytes before nearly every traced function are two NOPs more."""
     found = entries(opened, text, NOP * 2)
+    shape = "literal-mov-bl" if mostly(text, found, -8, NOP * 2) else "mov-bl"
     for address in found:
         text.write(address, MOV_X9_LR)
-    return [f"{len(found)} patch sites: the first NOP became MOV X9, X30", "alternatives are as linked"]
+    return shape, [f"{len(found)} patch sites: the first NOP became MOV X9, X30", "alternatives are as linked"]
 
 
 def compiled(entry: bytes, at: int, shape: str) -> int | None:

@@ -11,20 +11,17 @@ from .text import Text
 _COMPILED = C_NOP * 4
 
 
-def shape(opened: Opened, text: Text) -> str:
-    """With CALL_OPS the eight bytes before nearly every traced function are NOPs, too."""
-    return "literal-auipc-jalr" if mostly(text, entries(opened, text, _COMPILED), -8, _COMPILED) else "detour8"
-
-
-def boot(opened: Opened, text: Text, plain: bool) -> list[str]:
-    """Patch every site."""
-    found, fixed = entries(opened, text, _COMPILED), shape(opened, text) == "literal-auipc-jalr"
+def boot(opened: Opened, text: Text, plain: bool) -> tuple[str, list[str]]:
+    """Patch every site. With CALL_OPS the eight bytes before nearly every traced function are NOPs, too."""
+    found = entries(opened, text, _COMPILED)
+    fixed = mostly(text, found, -8, _COMPILED)
     caller = opened.address("ftrace_caller")
     for address in found:
         upper, _ = split_offset(caller - address)
         text.write(address, auipc(T0, upper) + NOP4 if fixed else NOP4 * 2)
     what = "an AUIPC towards ftrace_caller and a NOP" if fixed else "two NOPs"
-    return [f"{len(found)} patch sites: four compressed NOPs became {what}", "alternatives are as linked"]
+    done = [f"{len(found)} patch sites: four compressed NOPs became {what}", "alternatives are as linked"]
+    return "literal-auipc-jalr" if fixed else "detour8", done
 
 
 def compiled(entry: bytes, at: int, shape: str) -> int | None:

@@ -21,24 +21,19 @@ _REGISTERS = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".spl
 _THUNK = re.compile(r"__x86_indirect_(?:call_|jump_|its_)?thunk_(r\w+)$")
 
 
-def shape(opened: Opened, text: Text) -> str:
-    """There is one."""
-    return "nop5"
-
-
 def compiled(entry: bytes, at: int, shape: str) -> int | None:
     """The site is the function's first instruction, or the one behind its landing pad."""
     skip = len(ENDBR64) if entry.startswith(ENDBR64) else 0
     return at + skip if entry[skip : skip + 5] == NOP5 else None
 
 
-def boot(opened: Opened, text: Text, plain: bool) -> list[str]:
-    """Patch everything; plain: without mitigations."""
+def boot(opened: Opened, text: Text, plain: bool) -> tuple[str, list[str]]:
+    """Patch everything; plain: without mitigations. There is one shape."""
     done = [f"{_sites(opened, text)} patch sites became NOPs", *apply(opened, text, () if plain else _thunk(opened))]
     done.append(f"{_static_calls(opened, text)} static calls made direct")
     if plain:
         done.append(f"{_returns(opened, text)} returns and {_retpolines(opened, text)} indirect branches made plain")
-    return done
+    return "nop5", done
 
 
 def _thunk(opened: Opened) -> range:
