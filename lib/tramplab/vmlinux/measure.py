@@ -12,12 +12,12 @@ from ..errors import TramplabError
 from ..lab.run import Run
 from ..lab.view import Function
 from . import hooks
-from .hooks.hook import Absent, Expected, Hook
+from .hooks.hook import FIRST, Absent, Expected, Hook
 from .machine import FUNCTION, RealMachine
 
 MEASURED, ABSENT, FAILED = "measured", "absent", "failed"
-#: The first argument of every call, and from argument to argument, and register to register.
-FIRST, STEP = 0x1111_1111_0000_0041, 0x0101_0101_0000_0100
+#: From argument to argument, and register to register, beginning with FIRST.
+STEP = 0x0101_0101_0000_0100
 
 
 @dataclass(frozen=True, eq=False)

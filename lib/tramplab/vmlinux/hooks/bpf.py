@@ -6,13 +6,13 @@ from ...ftrace import releases
 from ...lab.view import Function
 from ...trampolines.arguments import words
 from ...trampolines.bpf import Bpf, trampolines
-from ...trampolines.bpf.code import lay_out, size_of
+from ...trampolines.bpf.code import lay_out
 from ...trampolines.bpf.plan import BpfProgram, Guards, TrampolinePlan
 from ...trampolines.bpf.shape import items
 from .. import layout, own
 from ..machine import RealMachine
-from . import directs
-from .hook import Absent, Expected, Hook, Observed, require
+from . import directs, inplace
+from .hook import FIRST, Absent, Expected, Hook, Observed, require
 
 _GUARDS = ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit")
 
@@ -33,8 +33,7 @@ def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
     program, block = _program(machine)
     counter = machine.cpu.pointer(machine.block(bytes(16)))
     image = machine.block(bytes(machine.opened.struct("bpf_tramp_image").size))
-    at = machine.opened.struct("bpf_tramp_image").fields["pcref"].offset
-    machine.machine.write_u64(image + at + machine.opened.struct("percpu_ref").fields["percpu_count_ptr"].offset, counter)
+    inplace.put(machine, "percpu_ref", inplace.member(machine, "bpf_tramp_image", image, "pcref"), {"percpu_count_ptr": counter})
     run_ctx = machine.opened.struct("bpf_tramp_run_ctx")
     features = releases.features(machine.isa, machine.opened.release, {})
     plan = TrampolinePlan(
@@ -52,13 +51,12 @@ def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
     )
     arch = trampolines.MODULES[machine.isa.name]
     pieces = list(items(plan, arch))
-    assert size_of(machine.isa, arch, pieces)
     target = machine.code(lambda base: lay_out(machine.isa, arch, pieces, base), "bpf_trampoline") | plan.jumped
     ops = directs.register(machine, function, target)
     layout.link(machine, [ops])
     directs.alone(machine, function, ops, target)
     kept = tuple(place for place in plan.words if isinstance(place, str))
-    return Expected((Observed(block, 1, directs.FIRST, None, "the program"),), kept)
+    return Expected((Observed(block, 1, FIRST, None, "the program"),), kept)
 
 
 HOOKS = (

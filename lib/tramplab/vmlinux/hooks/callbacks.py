@@ -57,8 +57,7 @@ def serve(machine: RealMachine, function: Function, wanting: list[int], flags: i
 
 def _copy(machine: RealMachine, ops: int, flags: int) -> int:
     """The trampoline that an ops of x86-64 has for itself."""
-    func = machine.machine.read_u64(ops + machine.opened.struct("ftrace_ops").fields["func"].offset)
-    made = Registered(None, func, flags, (), address=ops)
+    made = Registered(None, inplace.get(machine, "ftrace_ops", ops, "func"), flags, (), address=ops)
     leave = None
     if machine.mitigations == "linked" and machine.opened.has("__x86_return_thunk"):
         leave = functools.partial(_jump, machine.address("__x86_return_thunk"))

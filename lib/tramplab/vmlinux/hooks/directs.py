@@ -9,10 +9,7 @@ from ...trampolines.plain import Ops
 from .. import layout, own
 from ..machine import RealMachine
 from .callbacks import callback, seen, serve
-from .hook import Absent, Expected, Hook, Observed, require
-
-#: The traced function's first argument, in every run: what direct calls and programs are given.
-FIRST = 0x1111_1111_0000_0041
+from .hook import FIRST, Absent, Expected, Hook, Observed, require
 
 
 def register(machine: RealMachine, function: Function, target: int) -> int:

@@ -10,6 +10,9 @@ from ...ftrace.ops import Request
 from ...lab.view import Function
 from ..machine import RealMachine
 
+#: The traced function's first argument, in every call: what direct calls and programs are given.
+FIRST = 0x1111_1111_0000_0041
+
 
 class Absent(TramplabError):
     """The image has no such hook; the text says why."""
