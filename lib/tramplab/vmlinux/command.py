@@ -16,6 +16,7 @@ from ..width import WIDTH
 from . import beside, differ, hooks, measure, show
 from .booted import MITIGATIONS, NONE
 from .machine import FUNCTION, RealMachine
+from .measure import Measured
 from .result import machine_of, result
 
 _ONE, _TWO = 1, 3
@@ -52,17 +53,12 @@ def kernel(args: argparse.Namespace) -> None:
         raise TramplabError("give one kernel image, or `diff` and two: tramplab kernel IMAGE, tramplab kernel diff A B.")
 
 
-def _names(args: argparse.Namespace) -> list[str]:
-    return args.hook.split(",") if args.hook else []
-
-
 def _one(args: argparse.Namespace) -> None:
     machine = machine_of(Path(args.image[0]), args.mitigations)
     if args.trace:
         _trace(machine, args)
         return
-    estimates = _estimates(machine, args)
-    found = result(machine, args.function, _names(args))
+    found, estimates = _measured(machine, args)
     if estimates:
         found["estimates"] = estimates
     if args.json:
@@ -84,14 +80,18 @@ def _trace(machine: RealMachine, args: argparse.Namespace) -> None:
     print(found.run.disassembly())
 
 
-def _estimates(machine: RealMachine, args: argparse.Namespace) -> dict[str, Any]:
-    """Cycles over the unhooked call for each hook, with a core; why there are none where the model does not know an instruction."""
-    if not args.core:
-        return {}
-    core = cores.get(args.core, machine.isa.name)
-    idle, *_ = measure.every(machine, args.function, ["none"])
+def _measured(machine: RealMachine, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The result for the hooks asked for, and, with a core, the estimates."""
+    core = cores.get(args.core, machine.isa.name) if args.core else None
+    measured = measure.every(machine, args.function, args.hook.split(",") if args.hook else [])
+    return result(machine, args.function, measured), _estimates(machine, args.function, measured, core) if core else {}
+
+
+def _estimates(machine: RealMachine, function: str, measured: list[Measured], core: cores.Core) -> dict[str, Any]:
+    """Cycles over the unhooked call for each hook; why there are none where the model does not know an instruction."""
+    idle = next((m for m in measured if m.hook.name == "none"), None) or measure.every(machine, function, ["none"])[0]
     out: dict[str, Any] = {}
-    for m in measure.every(machine, args.function, _names(args)):
+    for m in measured:
         if m.run is None or idle.run is None or m.hook.name == "none":
             continue
         try:
@@ -120,8 +120,9 @@ def _diff(args: argparse.Namespace) -> None:
         machine = machine_of(Path(path), args.mitigations)
         if found:
             differ.require_one_isa(found[0]["kernel"]["isa"], machine.isa.name)
-        estimates.append(_estimates(machine, args))
-        found.append(result(machine, args.function, _names(args)))
+        result_of, estimate = _measured(machine, args)
+        found.append(result_of)
+        estimates.append(estimate)
     before, after = found
     changes = [c for c in differ.changes(before, after) if c.differs]
     if args.json:

@@ -9,7 +9,8 @@ from typing import Any
 from . import facts, measure
 from .booted import NONE
 from .image import open_image
-from .machine import FUNCTION, RealMachine
+from .machine import RealMachine
+from .measure import Measured
 
 
 def machine_of(path: Path, mitigations: str = NONE) -> RealMachine:
@@ -17,10 +18,9 @@ def machine_of(path: Path, mitigations: str = NONE) -> RealMachine:
     return RealMachine(open_image(path), mitigations)
 
 
-def result(machine: RealMachine, function: str = FUNCTION, names: Iterable[str] = ()) -> dict[str, Any]:
-    """All hooks, or these, on one kernel: what is known of it, the traced function, and a row for each hook (measure.row)."""
-    rows = [measure.row(m) for m in measure.every(machine, function, names)]
-    return {"kernel": facts.of(machine), "function": function, "hooks": rows}
+def result(machine: RealMachine, function: str, measured: Iterable[Measured]) -> dict[str, Any]:
+    """What was measured on one kernel: what is known of it, the traced function, and a row for each hook (measure.row)."""
+    return {"kernel": facts.of(machine), "function": function, "hooks": [measure.row(m) for m in measured]}
 
 
 def added(row: dict[str, Any], idle: dict[str, Any] | None = None) -> dict[str, int]:

@@ -15,8 +15,10 @@ from typing import Any
 from ..errors import TramplabError
 from ..paths import data_file, write_whole
 from ..schema import checked
+from . import measure
 from .debian.fetch import content, there
 from .debian.list import FILE, Package, chosen, packages
+from .machine import FUNCTION
 from .result import machine_of, result
 
 
@@ -41,7 +43,8 @@ def make(package: Package) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tramplab-kernel-") as folder:
         path = Path(folder) / Path(package.path).name
         path.write_bytes(content(package))
-        found = result(machine_of(path))
+        machine = machine_of(path)
+        found = result(machine, FUNCTION, measure.every(machine))
     about = {name: getattr(package, name) for name in ("name", "package", "version", "suite", "architecture", "flavour")}
     return {"package": about, **found}
 
