@@ -29,6 +29,11 @@ def every() -> tuple[dict[str, Any], ...]:
     return tuple(read(p) for p in packages())
 
 
+def plain() -> list[dict[str, Any]]:
+    """Those of plain kernels, not of a flavour."""
+    return [found for found in every() if not found["package"]["flavour"]]
+
+
 def read(package: Package) -> dict[str, Any]:
     """The saved result of an image."""
     name = f"kernels/{package.name}.json"

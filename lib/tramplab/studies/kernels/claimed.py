@@ -15,7 +15,7 @@ _TEN = 12
 
 def _newest() -> dict[str, dict]:
     """The newest plain kernel of each ISA."""
-    found = {r["kernel"]["isa"]: r for r in saved.every() if not r["package"]["flavour"]}
+    found = {r["kernel"]["isa"]: r for r in saved.plain()}
     return {isa: found[isa] for isa in ISAS if isa in found}
 
 
@@ -47,9 +47,9 @@ def ops_elsewhere() -> Seen:
     """One ops alone and beside ten on other functions, with the pointer and, where no trampoline is made for an ops, without."""
     told: dict[bool, list[str]] = {True: [], False: []}
     agrees = True
-    for result in saved.every():
+    for result in saved.plain():
         kernel = result["kernel"]
-        if result["package"]["flavour"] or kernel["isa"] == "x86_64":
+        if kernel["isa"] == "x86_64":
             continue
         pointer = kernel["config"]["DYNAMIC_FTRACE_WITH_CALL_OPS"]
         alone, beside = (_added(result, hook) for hook in ("ops", "ops+10-elsewhere"))

@@ -31,7 +31,7 @@ def rows() -> pd.DataFrame:
     """
     off = real_kernels.rows()
     off = off[(off["off"].abs() > LITTLE) & off["hook"].isin(_LOOKED_INTO)]
-    found = {(r["kernel"]["isa"], r["kernel"]["release"]): r for r in saved.every() if not r["package"]["flavour"]}
+    found = {(r["kernel"]["isa"], r["kernel"]["release"]): r for r in saved.plain()}
     out = []
     for case in off.itertuples():
         result = found[case.isa, case.release]

@@ -31,9 +31,7 @@ def rows() -> pd.DataFrame:
     what is aimed at), equal (the same loads and stores).
     """
     out = []
-    for found in saved.every():
-        if found["package"]["flavour"]:
-            continue
+    for found in saved.plain():
         kernel = found["kernel"]
         head = {"isa": kernel["isa"], "release": kernel["release"], "version": kernel["version"]}
         made = [p for p in pairs(found) if p.component in _PARTS and p.real[0] and p.lab[0]]

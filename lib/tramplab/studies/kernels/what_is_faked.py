@@ -12,7 +12,7 @@ from ...width import WIDTH
 
 def patched() -> str:
     """What was patched in the newest plain kernel of each ISA, a line for each thing."""
-    newest = {r["kernel"]["isa"]: r["kernel"] for r in saved.every() if not r["package"]["flavour"]}
+    newest = {r["kernel"]["isa"]: r["kernel"] for r in saved.plain()}
     lines: list[str] = []
     for isa, kernel in newest.items():
         lines.append(f"{isa_name(isa)} {kernel['version']}")
