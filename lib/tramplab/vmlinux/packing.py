@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import lz4.block
 import lz4.frame
@@ -45,12 +45,13 @@ class _Stream(Protocol):
     def decompress(self, data: bytes, max_length: int) -> bytes: ...
 
 
-class _Gzip:
-    """zlib's decompressor in that form."""
+class _Brought:
+    """What both have as it is."""
 
-    def __init__(self) -> None:
-        self._d = zlib.decompressobj(wbits=31)  # with gzip's header and checksum
-        self.needs_input = True
+    needs_input = True
+
+    def __init__(self, decompressor: Any) -> None:
+        self._d = decompressor
 
     @property
     def eof(self) -> bool:
@@ -59,6 +60,13 @@ class _Gzip:
     @property
     def unused_data(self) -> bytes:
         return self._d.unused_data
+
+
+class _Gzip(_Brought):
+    """zlib's decompressor in that form."""
+
+    def __init__(self) -> None:
+        super().__init__(zlib.decompressobj(wbits=31))  # with gzip's header and checksum
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         made = self._d.decompress(self._d.unconsumed_tail + data, max_length)
@@ -66,21 +74,11 @@ class _Gzip:
         return made
 
 
-class _Zstd:
+class _Zstd(_Brought):
     """zstandard's decompressor in that form. It cannot be held to a length: it is to be given little at a time."""
 
-    needs_input = True
-
     def __init__(self) -> None:
-        self._d = zstandard.ZstdDecompressor(max_window_size=WORKSPACE).decompressobj()
-
-    @property
-    def eof(self) -> bool:
-        return self._d.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._d.unused_data
+        super().__init__(zstandard.ZstdDecompressor(max_window_size=WORKSPACE).decompressobj())
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         return self._d.decompress(data)
