@@ -30,7 +30,7 @@ class Places:
 
     return_to: where a call returns to, code that is never executed. modules: for code made at run time. heap: for data.
     stacks: one per CPU; what lies below and above each is not mapped. vector: where breakpoints lead; without, one ends the
-    run.
+    run. more: further areas to map.
     """
 
     return_to: int
@@ -38,6 +38,7 @@ class Places:
     heap: Area
     stacks: tuple[Area, ...]
     vector: Vector | None = None
+    more: tuple[Area, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,12 @@ class RawRun:
 
 class Machine:
     """One or several CPUs over one memory, of which one runs at a time. meter: "none", "count" or "record"; python_meter
-    forces the slow fallback. more: further areas to map."""
+    forces the slow fallback."""
 
-    def __init__(
-        self, image: Image, places: Places, meter: str = COUNT, python_meter: bool = False, more: Sequence[Area] = ()
-    ) -> None:
+    def __init__(self, image: Image, places: Places, meter: str = COUNT, python_meter: bool = False) -> None:
         self.image, self.isa, self.places = image, image.isa, places
         self._engine = Engine(image.isa)
-        self.memory = Memory(self._engine, image.segments, (places.modules, places.heap, *places.stacks, *more))
+        self.memory = Memory(self._engine, image.segments, (places.modules, places.heap, *places.stacks, *places.more))
         self.name_of: Callable[[int], str | None] = image.where  # whoever generates code puts one here that knows it too
         self.return_to = places.return_to
         self.cpu = 0

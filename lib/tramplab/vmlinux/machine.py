@@ -49,8 +49,9 @@ class RealMachine:
         }
         heap = Area(modules + _HEAP_AT, _HEAP)
         stacks = (Area(modules + _STACK_AT, _STACK),)
-        places = Places(modules + _MODULES - 16, self._areas["modules"], heap, stacks)
-        self.machine = Machine(self.booted.image, places, RECORD, more=(self._areas["own"], self._areas["far"]))
+        beside = (self._areas["own"], self._areas["far"])
+        places = Places(modules + _MODULES - 16, self._areas["modules"], heap, stacks, more=beside)
+        self.machine = Machine(self.booted.image, places, RECORD)
         self._heap = Heap(heap.address, heap.size, "there is no room left for what is registered: attach fewer ops.")
         self.cpu = state.boot(opened, self.machine, self._heap)
         self.features = {"site": self.booted.shape, "direct_jmp": False}
