@@ -22,8 +22,8 @@ from .types import Types
 
 #: Code that stands between a site and what it calls, by how its symbols begin.
 TRAMPOLINES = re.compile(
-    r"(ftrace_(regs_)?(caller|call)(\w*)|ftrace_(common|stub|epilogue|graph_call|graph_caller|regs_caller)\w*|return_to_handler"
-    r"|arch_rethook_trampoline|__kretprobe_trampoline|arch_ftrace_\w*|ftrace_stub_direct_tramp)$"
+    r"(ftrace_(regs_)?call\w*|ftrace_(common|stub|epilogue|graph_call)\w*|return_to_handler"
+    r"|arch_rethook_trampoline|__kretprobe_trampoline)$"
 )
 _BANNER = re.compile(rb"Linux version (\d+)\.(\d+)(\S*) [^\0\n]{10,400}")
 #: How symbols begin that stand within functions, and those for what lies in front of one.
