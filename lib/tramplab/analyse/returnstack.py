@@ -34,7 +34,6 @@ _RULES = {
     for name, module in (("x86_64", x86_64), ("arm64", arm64), ("riscv64", riscv64))
 }
 
-
 #: Entries where no core is chosen, and callers above the traced function. Every core with an own file but the smallest
 #: in-order ones has at least 16.
 ENTRIES, CALLERS = 16, 8

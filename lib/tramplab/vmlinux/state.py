@@ -21,7 +21,6 @@ FAKED = (
     "no memory is allocated: ops, hashes and what else is registered are laid out by hand",
 )
 
-
 #: What says how many CPUs there are, and which, by size in bytes; the image has the build's maximum, and none of them.
 _ONE_CPU = {"nr_cpu_ids": 4, **{f"__cpu_{which}_mask": 8 for which in ("possible", "present", "online", "active")}}
 #: Of x86-64: interrupts are on.
