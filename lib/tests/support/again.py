@@ -12,8 +12,8 @@ menus do, which is the same in any book.
 FILES = frozenset(
     "test_accessibility test_failed_builds test_jobs test_redirects test_small_books test_stepper_page test_stopped_builds"
     " test_unicorn_behaviour test_unicorn_counting test_unicorn_memory test_weight"
-    " test_bad_images test_btf test_debian test_hooks_real test_image test_kallsyms test_own_builds test_payload"
-    " test_relocate".split()
+    " test_bad_images test_btf test_debian test_debian_list test_debian_sources test_hooks_real test_image"
+    " test_kallsyms test_own_builds test_packing test_payload test_refused test_relocate".split()
 )
 DETERMINISM = frozenset(
     (
