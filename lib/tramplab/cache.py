@@ -16,8 +16,8 @@ import hashlib
 import os
 import shutil
 import sys
-import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -98,9 +98,10 @@ def _put(make: Callable[[Path], Path], name: str) -> bytes:
         with contextlib.suppress(FileNotFoundError):  # another process is done with it
             if time.time() - left.stat().st_mtime > _OLD:
                 shutil.rmtree(left, ignore_errors=True)
-    with _writing(here):
-        building = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=here))
+    building = here / f"{_BUILDING}{uuid.uuid4().hex}"  # known before it is there, so that a Ctrl-C finds it
     try:
+        with _writing(here):
+            building.mkdir(mode=0o700)
         file = make(building)
         with _writing(path.parent):
             content = file.read_bytes()

@@ -169,6 +169,20 @@ def test_what_earlier_versions_kept_is_not_looked_at(empty, capsys):
     assert (empty / "a.bin").read_bytes() == b"without a checksum" and capsys.readouterr().err == ""
 
 
+def test_an_interrupt_as_a_build_begins_leaves_nothing(empty, monkeypatch):
+    """A Ctrl-C that comes when the folder of a build has just been made."""
+    real = os.mkdir
+
+    def mkdir(path, *a, **k):
+        real(path, *a, **k)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with pytest.raises(KeyboardInterrupt):
+        cache.keep("what.txt", "text")
+    assert list(empty.iterdir()) == []
+
+
 def test_what_killed_builds_left_is_removed(empty):
     old, young = empty / ".building-old", empty / ".building-young"
     for folder in (old, young):

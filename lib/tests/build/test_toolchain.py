@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -230,6 +231,26 @@ def test_interrupted_build_leaves_nothing(cache, monkeypatch):
         assert left_in(cache) == [], f"after step {stop} of {steps}"
     monkeypatch.setattr(toolchain, "run_tool", real)
     assert objects_in(cache) and hashlib.sha256(make("arm64").read_bytes()).digest() == expected
+
+
+def test_an_interrupted_tool_is_gone(tmp_path, monkeypatch):
+    """Not only sent away: what still writes in the folder of a build would keep it from being removed."""
+    tool = tmp_path / "zig"
+    tool.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/is\nmv {tmp_path}/is {tmp_path}/pid\nexec sleep 60\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(toolchain, "zig", lambda: str(tool))
+
+    def interrupt():
+        wait_for(tmp_path / "pid")
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    hand = threading.Thread(target=interrupt)
+    hand.start()
+    with pytest.raises(KeyboardInterrupt):
+        toolchain.run_tool("clang")
+    hand.join()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 def compiled(monkeypatch) -> list[str]:

@@ -72,14 +72,21 @@ def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | Non
     """Run one tool of the compiler wheel, with these variables added to its environment; its complaint is the error."""
     environment = {**os.environ, "LC_ALL": "C", **(env or {})}
     command = [zig(), *arguments]
-    done = subprocess.run(
-        command, check=False, cwd=cwd, env=environment, capture_output=True, encoding="utf-8", errors="replace"
-    )
-    if done.returncode:
-        lines = done.stderr.splitlines() or ["no message"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace"
+    ) as tool:
+        try:
+            said, complaint = tool.communicate()
+        except BaseException:
+            tool.kill()
+            tool.wait()  # after a Ctrl-C subprocess does not, and what is still writing in a folder keeps it from being removed
+            raise
+    if tool.returncode:
+        lines = complaint.splitlines() or ["no message"]
         first = next((line for line in lines if re.search(r"(^|: )(fatal )?error: ", line)), lines[0])
         raise TramplabError(f"the guest does not build ({arguments[0]}): {first.strip().rstrip('.')}.")
-    return done.stdout
+    return said
 
 
 def source_files(isa: Isa, guest: Path = GUEST) -> list[Path]:
