@@ -236,7 +236,7 @@ def test_interrupted_build_leaves_nothing(cache, monkeypatch):
 def test_an_interrupted_tool_is_gone(tmp_path, monkeypatch):
     """Not only sent away: what still writes in the folder of a build would keep it from being removed."""
     tool = tmp_path / "zig"
-    tool.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/is\nmv {tmp_path}/is {tmp_path}/pid\nexec sleep 60\n")
+    tool.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/is\nmv {tmp_path}/is {tmp_path}/pid\nexec sleep 60\n", "utf-8")
     tool.chmod(0o755)
     monkeypatch.setattr(toolchain, "zig", lambda: str(tool))
 
@@ -250,7 +250,7 @@ def test_an_interrupted_tool_is_gone(tmp_path, monkeypatch):
         toolchain.run_tool("clang")
     hand.join()
     with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
+        os.kill(int((tmp_path / "pid").read_text("utf-8")), 0)
 
 
 def compiled(monkeypatch) -> list[str]:
