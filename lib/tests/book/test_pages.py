@@ -22,7 +22,7 @@ WAYS = {
     "file-phone-light": ("file", PHONE, "light"),
 }
 OTHERS = ["search", "genindex"]
-CHARTED = "book/counts-to-time"
+CHARTED = "book/unwinding"
 #: Every page in one way, by turns, and one page with charts in all of them.
 OPENED = dict.fromkeys([*zip([*PAGES, *OTHERS], itertools.cycle(WAYS)), *((CHARTED, way) for way in WAYS)])
 
