@@ -5,13 +5,14 @@ import importlib
 _MODULES = {
     "Bpf": "trampolines.bpf",
     "Direct": "trampolines.direct",
+    "Fprobe": "trampolines.fprobe",
     "GuestFault": "errors",
     "Kernel": "lab.kernel",
     "Ops": "trampolines.plain",
     "StepLimit": "errors",
     "TramplabError": "errors",
 }
-__all__ = ["Bpf", "Direct", "GuestFault", "Kernel", "Ops", "StepLimit", "TramplabError"]
+__all__ = ["Bpf", "Direct", "Fprobe", "GuestFault", "Kernel", "Ops", "StepLimit", "TramplabError"]
 __version__ = "0.1.0"
 
 

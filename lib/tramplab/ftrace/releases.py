@@ -119,6 +119,11 @@ def feature_names(isa: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _hypothetical(isa: str, feature: str) -> list[object]:
+    """Values that a feature has in no release and that the lab builds."""
+    return _data()["hypothetical"].get(isa, {}).get(feature, [])
+
+
 def source(name: str) -> dict[str, str]:
     """A source by name: text and commit or message."""
     return _data()["sources"][name]
@@ -128,7 +133,7 @@ def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
     """The features of a release on an ISA; raises TramplabError for an unknown release or feature."""
     if release not in known():
         raise unknown("release", release, known())
-    own = _data()[isa.name].keys() | _data()["common"].keys()
+    own = {**_data()[isa.name], **_data()["common"], **_data()["hypothetical"].get(isa.name, {})}.keys()
     for name in overrides:
         if name not in feature_names(isa.name):
             raise unknown("feature", name, feature_names(isa.name))
@@ -163,8 +168,9 @@ def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
 
 
 def _values(isa: Isa, feature: str) -> set[object]:
-    """What a feature can be overridden with: values that some release has, or that another override brings along."""
-    values = {i.value for i in intervals(isa.name, feature)}
+    """What a feature can be overridden with: values that some release has, that another override brings along, or that no kernel
+    has and the lab builds."""
+    values = {i.value for i in intervals(isa.name, feature)} | {*_hypothetical(isa.name, feature)}
     for changes in arch.of(isa).CONSEQUENCES.values():
         values |= {changes[feature]} if feature in changes else set()
     return values | {True, False} if all(isinstance(v, bool) for v in values) else values

@@ -104,3 +104,13 @@ long struct_arg(struct lab_pair p, long c)
 {
 	return p.first * W1 + p.second * W2 + c * W3;
 }
+
+/* Calls itself as a script says: the number of calls, then the same for each of them. Returns where the script goes on. */
+NOINLINE const long *call_tree(const long *script)
+{
+	long calls = *script++;
+
+	while (calls-- > 0)
+		script = call_tree(script);
+	return script;
+}

@@ -10,10 +10,12 @@ from ..ftrace.ops import Request
 from ..trampolines import KINDS
 from ..trampolines.kind import MAX_CALLBACKS, Hook
 
-__all__ = ["HOOKS", "MAX_CALLBACKS", "Hook", "get", "history", "hypothetical", "label", "requests", "require"]
+__all__ = ["HOOKS", "MAX_CALLBACKS", "PLAIN", "Hook", "get", "history", "hypothetical", "label", "requests", "require"]
 
 #: By name, in the order of their kinds.
 HOOKS: dict[str, Hook] = {h.name: h for kind in KINDS for h in kind.hooks}
+#: Of these, what is a trampoline's: without probes, which are built on an ops.
+PLAIN: dict[str, Hook] = {name: h for name, h in HOOKS.items() if not h.probe}
 
 
 def get(name: str) -> Hook:

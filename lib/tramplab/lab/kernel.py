@@ -74,7 +74,7 @@ class Kernel:
         self.heap = Heap(room.heap.address, room.heap.size)
         where = sites(self.image, self.features)
         area = ground.modules(room.modules.address, room.modules.size)
-        under = ground.Ground(self.image, self.features, where, ground.near(self.image), area, self.heap)
+        under = ground.Ground(self.image, self.features, where, ground.near(self.image), area, self.heap, cpus)
         makers = [kind.maker(under) for kind in KINDS]
         self._fitting = fitting
         self.slowpath: SlowPath = (

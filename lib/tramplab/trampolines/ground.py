@@ -20,7 +20,7 @@ class Ground:
     """One guest, as makers see it.
 
     sites: function -> its patch site. Who hands out room: near, code beside the kernel's text; modules, code in the module
-    area; heap, data.
+    area; heap, data. cpus: how many the kernel has.
     """
 
     image: Image
@@ -29,6 +29,7 @@ class Ground:
     near: Heap
     modules: Heap
     heap: Heap
+    cpus: int = 1
 
 
 def near(image: Image) -> Heap:

@@ -29,6 +29,7 @@ class Hook:
     most: int = MAX_CALLBACKS
     hypothetical: bool = False
     offered: str = ""
+    probe: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,18 @@ DEFINES = {
     "bpf_inline_guards": "CONFIG_BPF_INLINE_GUARDS",
     "bpf_context_counter": "CONFIG_BPF_CONTEXT_COUNTER",
     "shared_epilogue": "CONFIG_X86_SHARED_EPILOGUE",
+    "rethook": "CONFIG_RETHOOK",
+    "rethook_rcu_test": "CONFIG_RETHOOK_RCU_TEST",
+}
+#: The same of features that are chosen among several, by value; and of what is usually there, when it is not.
+CHOICES = {
+    ("rethook", "objpool"): "CONFIG_RETHOOK_OBJPOOL",
+    ("rethook", "shadow"): "CONFIG_RETHOOK_SHADOW",
+    ("fprobe_guard", False): "CONFIG_FPROBE_UNGUARDED",
 }
 
 
 def defines(features: FeatureTable) -> tuple[str, ...]:
     """The preprocessor names of all features that are on."""
-    return tuple(name for feature, name in DEFINES.items() if features[feature])
+    chosen = (name for (feature, value), name in CHOICES.items() if features[feature] == value)
+    return (*(name for feature, name in DEFINES.items() if features[feature]), *chosen)

@@ -39,6 +39,12 @@ FUNCTION(lab_observe_direct_clobber, .text.callback)
 	ret
 END(lab_observe_direct_clobber)
 
+/* The same for what was written in C. */
+FUNCTION(lab_spoil, .text.callback)
+	clobber_everything
+	ret
+END(lab_spoil)
+
 /* Where a function comes back to that was called instead of another: count, and return to that one's caller. */
 FUNCTION(lab_came_back, .text.callback)
 	adrp	x9, lab_returns

@@ -1,25 +1,5 @@
 #include "asm.h"
-
-#define X(n) (OFF_pt_regs_regs + 8 * (n))
-
-/* x0 to x29, as op does it. */
-.macro x0_to_x29 op
-	\op	x0, x1, [sp, #X(0)]
-	\op	x2, x3, [sp, #X(2)]
-	\op	x4, x5, [sp, #X(4)]
-	\op	x6, x7, [sp, #X(6)]
-	\op	x8, x9, [sp, #X(8)]
-	\op	x10, x11, [sp, #X(10)]
-	\op	x12, x13, [sp, #X(12)]
-	\op	x14, x15, [sp, #X(14)]
-	\op	x16, x17, [sp, #X(16)]
-	\op	x18, x19, [sp, #X(18)]
-	\op	x20, x21, [sp, #X(20)]
-	\op	x22, x23, [sp, #X(22)]
-	\op	x24, x25, [sp, #X(24)]
-	\op	x26, x27, [sp, #X(26)]
-	\op	x28, x29, [sp, #X(28)]
-.endm
+#include "all_regs.inc"
 
 /*
  * Where BRK leads: ELR_EL1 is the BRK's address, SPSR_EL1 the state. Stands for el1h_64_sync: a pt_regs on the same stack.

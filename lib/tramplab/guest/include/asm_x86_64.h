@@ -15,6 +15,7 @@ struct ftrace_regs {
 };
 
 #define MCOUNT_INSN_SIZE 5
+#define LAB_KERNEL_CS 0x10
 #define LAB_NOP "nopl 0(%%rax, %%rax)"
 #define LAB_IDLE_SITE LAB_NOP
 #define LAB_IDLE_SITE_CLOBBERS "memory"

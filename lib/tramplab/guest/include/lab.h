@@ -12,11 +12,13 @@
 #define LAB_NR_COUNTS 255
 #define LAB_NR_POKES 64
 #define LAB_NR_CPUS 64
+#define LAB_RETHOOK_STACK 2048
 
 struct ftrace_regs;
 struct ftrace_ops;
 struct lab_pcpu;
 struct bpf_tramp_run_ctx;
+struct rethook_node;
 
 typedef void (*ftrace_func_t)(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op,
 			      struct ftrace_regs *fregs);
@@ -79,7 +81,8 @@ struct lab_private {
 /*
  * stack_canary: what functions with a buffer leave below their return address; first, where the compiler is told to look for it
  * (isa/). x86-64's is in a variable of all tasks, a kernel's in per-CPU data. cpus_ptr: the CPUs on which it may run, its own cpus_mask while nobody has narrowed them. no_resched: not zero while nobody waits for this CPU; behind the preempt count, so that arm64 sees both as one word. flags:
- * where riscv64 looks for the same.
+ * where riscv64 looks for the same. rethooks: the calls whose return is hooked, newest first; rethook_stack: where their nodes are
+ * if not in a pool, bytes up to rethook_top.
  */
 struct task_struct {
 	unsigned long stack_canary;
@@ -94,6 +97,13 @@ struct task_struct {
 	unsigned short migration_disabled;
 	unsigned long *cpus_ptr;
 	unsigned long cpus_mask;
+#ifdef CONFIG_RETHOOK
+	struct rethook_node *rethooks;
+#endif
+#ifdef CONFIG_RETHOOK_SHADOW
+	unsigned long rethook_top;
+	char rethook_stack[LAB_RETHOOK_STACK];
+#endif
 };
 
 /* counts: what the kernel would allocate from per-CPU memory: counters of BPF programs and of trampoline images. */

@@ -6,7 +6,7 @@
 #ifndef LAB_PERCPU_H
 #define LAB_PERCPU_H
 
-#include "lab.h"
+#include "irq.h"
 
 #if defined(__x86_64__)
 static inline void this_cpu_add(unsigned long offset, int n)
@@ -33,25 +33,12 @@ static inline int this_cpu_add_return(unsigned long offset, int n)
 	return now;
 }
 #elif defined(__riscv)
-#define SSTATUS_SIE 2
-/* A process has no interrupts to turn off; one instruction stands for one. */
-#ifdef CONFIG_LAB_USER
-#define LAB_IRQS_OFF ".option push\n\t.option norvc\n\tli %0, %1\n\t.option pop"
-#define LAB_IRQS_BACK ".option push\n\t.option norvc\n\tandi %0, %0, %1\n\t.option pop"
-#else
-#define LAB_IRQS_OFF "csrrci %0, sstatus, %1"
-#define LAB_IRQS_BACK "csrs sstatus, %0"
-#endif
-
 static inline int this_cpu_add_return(unsigned long offset, int n)
 {
-	unsigned long irqs;
-	int now;
+	unsigned long irqs = lab_irq_save();
+	int now = *(volatile int *)lab_pcpu_int(offset) += n;
 
-	asm volatile(LAB_IRQS_OFF : "=r"(irqs) : "i"(SSTATUS_SIE) : "memory");
-	now = *(volatile int *)lab_pcpu_int(offset) += n;
-	irqs &= SSTATUS_SIE;
-	asm volatile(LAB_IRQS_BACK : "+r"(irqs) : "i"(SSTATUS_SIE) : "memory");
+	lab_irq_restore(irqs);
 	return now;
 }
 #endif

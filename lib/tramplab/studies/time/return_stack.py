@@ -37,7 +37,7 @@ def rows() -> pd.DataFrame:
         for release in releases.shown():
             kernel = Kernel(isa, release, meter=RECORD)
             function = kernel.function(FUNCTION)
-            for hook in hooks.HOOKS.values():
+            for hook in hooks.PLAIN.values():
                 if not kernel.features[hook.needs]:
                     continue
                 for callbacks in (1, 2) if hook.counts else (1,):

@@ -25,7 +25,7 @@ NAME = "single_callback"
 TITLE = "What one hook adds to a call"
 #: (hook, callbacks) in the order of the figure; a hook with several callbacks is written "ops x2".
 _FIRST = (("none", 1), ("ops", 1), ("ops-regs", 1), ("ops", 2), ("ops", 10))
-CASES = (*_FIRST, *((name, 1) for name in hooks.HOOKS if (name, 1) not in _FIRST))
+CASES = (*_FIRST, *((name, 1) for name in hooks.PLAIN if (name, 1) not in _FIRST))
 ARGS = 3
 UNITS = {"load_bytes": "B", "store_bytes": "B"}
 

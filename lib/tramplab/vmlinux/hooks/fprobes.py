@@ -10,6 +10,7 @@ from __future__ import annotations
 from ...ftrace.layout import bucket
 from ...ftrace.ops import FL_DYNAMIC, FL_SAVE_REGS
 from ...lab.view import Function
+from ...trampolines.fprobe import Fprobe
 from .. import layout
 from ..machine import RealMachine
 from . import graph, inplace, rethooks
@@ -117,12 +118,14 @@ HOOKS = (
         "fprobe",
         "an fprobe: the function's entry",
         lambda m, f: _attach(m, f, "entry_handler"),
+        lambda: [Fprobe()],
         notes=f"where a graph tracer serves it (v6.14 to v6.18): {graph.NOTES}",
     ),
     Hook(
         "fprobe-exit",
         "an fprobe: the function's return",
         lambda m, f: _attach(m, f, "exit_handler"),
+        lambda: [Fprobe(entry=False, exit=True)],
         notes=f"where a graph tracer serves it (from v6.14 on): {graph.NOTES}; before that: {rethooks.NOTES}",
     ),
 )

@@ -1,0 +1,41 @@
+"""What is asked for: handlers at the entry of functions, and at their return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import TramplabError, unknown
+from ...ftrace.ops import Request
+
+#: What an fprobe's ops can ask its trampoline to save.
+SAVES = ("args", "regs")
+
+
+@dataclass(frozen=True, eq=False)
+class Fprobe(Request):
+    """An fprobe: up to two handlers.
+
+    entry, exit: whether it has one there. declines: the one at the entry says that the return is of no interest, each time.
+    save: "args" or "regs"; unless given what fprobes ask for where they have return hooks: all registers, if the ISA has
+    a trampoline that saves them. nodes: how many calls can be followed at a time, unless given as many as kernels take: two
+    for each CPU and function. observe: handlers that write down what they see instead of counting.
+    """
+
+    entry: bool = True
+    exit: bool = False
+    declines: bool = False
+    save: str = ""
+    nodes: int | None = None
+    observe: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.entry or self.exit):
+            raise TramplabError("an fprobe without a handler does nothing: give it entry=True or exit=True.")
+        if self.declines and not (self.entry and self.exit):
+            raise TramplabError("declines= is for an fprobe with both handlers: the one at the entry speaks for the other.")
+        if self.save and self.save not in SAVES:
+            raise unknown("save set", self.save, SAVES)
+        if self.nodes is not None and self.nodes < 1:
+            raise TramplabError(f"a pool of {self.nodes} nodes follows no call; give nodes= 1 or more.")
+        if self.nodes is not None and not self.exit:
+            raise TramplabError("nodes= is for an fprobe that sees functions return: give it exit=True.")
