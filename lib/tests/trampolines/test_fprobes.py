@@ -17,6 +17,7 @@ from support.decoded import instructions
 from support.seeds import drawn, seeds
 from tramplab import Fprobe, GuestFault, Kernel, Ops, StepLimit, TramplabError
 from tramplab.isa import ISAS
+from tramplab.lab.measure import FUNCTIONS
 
 PLACES = tuple(
     abi_places.Place(isa, release, tuple(overrides.items()))
@@ -209,6 +210,65 @@ def test_every_instruction_of_the_return_trampoline_is_needed(isa):
     assert bool(known) == (isa != "x86_64")  # where a POP that is missing moves the stack
 
 
+# --- BPF programs on an fprobe
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@settings(max_examples=settings.default.max_examples // 20)
+@given(
+    args=st.lists(st.integers(0, (1 << 64) - 1), max_size=8),
+    handlers=st.sampled_from([(True, False, False), (True, True, False), (False, True, False), (True, True, True)]),
+)
+def test_programs_see_arguments_cookie_and_result(place, args, handlers):
+    """As many as there are registers for; the call's value is as without, and every counter is back at zero."""
+    k = booted(place)
+    args = args[: min(len(k.isa.args), 8)]
+    entry, left, declines = handlers
+    f, image = k.function(FUNCTIONS[len(args)]), k.image
+    at, count = image.address("lab_bpf_seen"), image.address("lab_bpf_seen_count")
+    k.machine.write_u64(count, 0)
+    value = k.call(f, *args).value
+    with k.attached(f, Fprobe(entry=entry, exit=left, declines=declines, bpf=True, observe=True)):
+        assert k.call(f, *args).value == value
+    seen = k.machine.read_u64(count)
+    size, expected = image.struct("lab_bpf_seen").size, []
+    if entry:
+        expected.append([1, len(args), *args])
+    if left and not declines:
+        expected.append([1 + entry, len(args), *args, value])
+    assert seen == len(expected)
+    for n, words in enumerate(expected):
+        assert [k.machine.read_u64(at + n * size + 8 * i) for i in range(len(words))] == words
+    counts = image.struct("lab_pcpu").fields["counts"]
+    assert not any(k.machine.read(image.address("lab_boot_pcpu") + counts.offset, counts.size))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_programs_are_taken_back(isa):
+    """Memory and per-CPU counters, when it is detached and when it is refused."""
+    k = Kernel(isa, "v6.4", rethook="freelist", meter="count")
+    heap, counters = list(k.heap._free), list(k.slowpath.makers[0]._ground.counters._free)
+
+    def as_before() -> bool:
+        return k.heap._free == heap and k.slowpath.makers[0]._ground.counters._free == counters
+
+    with k.attached(k.function("two_args"), Fprobe(exit=True, bpf=True)):
+        assert not as_before()
+    assert as_before()
+    for function, wrong, said in (
+        ("struct_return", {}, "returns 16 bytes"),
+        ("two_args", {"exit": True, "nodes": 100_000}, "heap is full"),
+    ):
+        with pytest.raises(TramplabError, match=said):
+            k.attach(k.function(function), Fprobe(bpf=True, **wrong))
+        assert as_before() and not k.slowpath.ops
+    with pytest.raises(TramplabError, match="2 were named"):
+        Fprobe(bpf=True, filter=("one_arg", "two_args"))
+    if len(k.isa.args) < 8:
+        with pytest.raises(TramplabError, match="takes 2 arguments on the stack"):
+            k.attach(k.function("eight_args"), Fprobe(bpf=True))
+
+
 # --- Bad input, and what there was when
 
 
@@ -237,7 +297,6 @@ def test_options_that_make_no_sense(wrong, said):
         (("x86_64", "v7.2", {}), Fprobe(), "v5.18 to v6.13"),
         (("arm64", "v7.2", {"rethook": "freelist"}), Fprobe(save="regs"), "no ftrace_regs_caller"),
         (("arm64", "v7.2", {"rethook": "shadow"}), Fprobe(exit=True, nodes=3), "leave nodes= out"),
-        (("x86_64", "v6.12", {}), Fprobe(save="args", observe=True), "save='args'"),
     ],
 )
 def test_what_a_release_cannot_do_is_refused_and_leaves_nothing(place, request_, said):

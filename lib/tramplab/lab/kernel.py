@@ -73,8 +73,9 @@ class Kernel:
         self.machine = Machine(self.image, room, meter, python_meter)
         self.heap = Heap(room.heap.address, room.heap.size)
         where = sites(self.image, self.features)
+        counters = ground.PerCpuCounters(self.image)
         area = ground.modules(room.modules.address, room.modules.size)
-        under = ground.Ground(self.image, self.features, where, ground.near(self.image), area, self.heap, cpus)
+        under = ground.Ground(self.image, self.features, where, ground.near(self.image), area, self.heap, counters, cpus)
         makers = [kind.maker(under) for kind in KINDS]
         self._fitting = fitting
         self.slowpath: SlowPath = (

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..emulate.image import Image
+from ..errors import TramplabError
 from ..ftrace.layout import Heap
 from ..ftrace.releases import Features
 from ..ftrace.site import Site
@@ -15,12 +16,35 @@ from ..ftrace.site import Site
 ROOM = "lab_shape"
 
 
+class PerCpuCounters:
+    """The guest's per-CPU counters: one for each BPF program and each image of a trampoline, by their numbers."""
+
+    def __init__(self, image: Image) -> None:
+        counts = image.struct("lab_pcpu").fields["counts"]
+        self._first, self._free = counts.offset, list(range(counts.elements))
+
+    def offset(self, number: int) -> int:
+        """Where it is in a CPU's struct lab_pcpu, in bytes."""
+        return self._first + 4 * number
+
+    def take(self, number: int) -> list[int]:
+        """So many of them; raises TramplabError if there are not."""
+        if len(self._free) < number:
+            raise TramplabError("the guest's per-CPU memory is full: detach some BPF programs first.")
+        taken, self._free = self._free[:number], self._free[number:]
+        return taken
+
+    def give(self, what: int) -> None:
+        """Have one back."""
+        self._free = sorted([*self._free, what])
+
+
 @dataclass(frozen=True)
 class Ground:
     """One guest, as makers see it.
 
     sites: function -> its patch site. Who hands out room: near, code beside the kernel's text; modules, code in the module
-    area; heap, data. cpus: how many the kernel has.
+    area; heap, data. counters: who hands out per-CPU counters. cpus: how many there are.
     """
 
     image: Image
@@ -29,7 +53,8 @@ class Ground:
     near: Heap
     modules: Heap
     heap: Heap
-    cpus: int = 1
+    counters: PerCpuCounters
+    cpus: int
 
 
 def near(image: Image) -> Heap:

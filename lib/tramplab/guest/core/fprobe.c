@@ -23,7 +23,8 @@ static inline lab_entry_regs *lab_entry_regs_of(struct ftrace_regs *fregs)
 #endif
 }
 
-void fprobe_handler(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+static inline __attribute__((always_inline)) void lab_fprobe_enter(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op,
+								struct ftrace_regs *fregs, _Bool whole)
 {
 	struct fprobe *fp = (struct fprobe *)op;	/* whose first member it is */
 	struct rethook_node *node = 0;
@@ -52,7 +53,8 @@ void fprobe_handler(unsigned long ip, unsigned long parent_ip, struct ftrace_ops
 			data = fpr->data;
 	}
 	if (fp->entry_handler)
-		declined = fp->entry_handler(fp, ip, parent_ip, lab_entry_regs_of(fregs), data);
+		declined = fp->entry_handler(fp, ip, parent_ip,
+					     whole ? lab_entry_regs_of(fregs) : (lab_entry_regs *)fregs, data);
 	if (node) {
 		if (declined)
 			rethook_recycle(node);
@@ -61,6 +63,17 @@ void fprobe_handler(unsigned long ip, unsigned long parent_ip, struct ftrace_ops
 	}
 out:
 	UNGUARD(held);
+}
+
+void fprobe_handler(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+{
+	lab_fprobe_enter(ip, parent_ip, op, fregs, 1);
+}
+
+/* No kernel's on return hooks: handlers are given what a trampoline for arguments saves. */
+void lab_fprobe_args_handler(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+{
+	lab_fprobe_enter(ip, parent_ip, op, fregs, 0);
 }
 
 void fprobe_exit_handler(struct rethook_node *node, void *data, unsigned long ret_addr, struct pt_regs *regs)

@@ -22,6 +22,7 @@ typedef int (*fprobe_entry_cb)(struct fprobe *fp, unsigned long entry_ip, unsign
 typedef void (*fprobe_exit_cb)(struct fprobe *fp, unsigned long entry_ip, unsigned long ret_ip, struct pt_regs *regs,
 			       void *entry_data);
 
+/* bpf: what its handlers run, if they are BPF's. */
 struct fprobe {
 	struct ftrace_ops ops;
 	unsigned long nmissed;
@@ -31,6 +32,7 @@ struct fprobe {
 	int nr_maxactive;
 	fprobe_entry_cb entry_handler;
 	fprobe_exit_cb exit_handler;
+	struct bpf_fprobe *bpf;
 };
 #define FPROBE_FL_DISABLED 1
 
@@ -39,6 +41,24 @@ struct fprobe_rethook_node {
 	unsigned long entry_ip;
 	unsigned long entry_parent_ip;
 	char data[];
+};
+
+/* A program, and the cookie of its link. */
+struct lab_bpf_link {
+	struct bpf_prog *prog;
+	unsigned long (*func)(unsigned long *ctx);
+	unsigned long cookie;
+};
+
+/* BPF programs on an fprobe: nr_args words of arguments for each; those at the entry first, then those at the return. */
+struct bpf_fprobe {
+	unsigned long nr_args, nr_fentry, nr_fexit;
+	struct lab_bpf_link links[];
+};
+
+/* The array of a program on the stack: how many arguments, up to eight of them, and what the function returned. */
+struct lab_bpf_words {
+	unsigned long words[10];
 };
 
 void fprobe_handler(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs);

@@ -26,33 +26,12 @@ MODULES: dict[str, BpfArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": risc
 LARGEST = 4096
 
 
-class PerCpuCounters:
-    """The guest's per-CPU counters: one for each program and each image, by their numbers."""
-
-    def __init__(self, number: int) -> None:
-        self._free = list(range(number))
-
-    def take(self, number: int) -> list[int]:
-        """So many of them; raises TramplabError if there are not."""
-        if len(self._free) < number:
-            raise TramplabError("the guest's per-CPU memory is full: detach some BPF programs first.")
-        taken, self._free = self._free[:number], self._free[number:]
-        return taken
-
-    def give(self, what: int) -> None:
-        """Have one back."""
-        self._free = sorted([*self._free, what])
-
-
 class BpfTrampolines:
     """Registers requests for programs, and makes and frees their trampolines: code in the module area, programs and images
     in the heap."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground, self._image = ground, ground.image
-        counts = ground.image.struct("lab_pcpu").fields["counts"]
-        self._first_count = counts.offset
-        self._counters = PerCpuCounters(counts.elements)
         self._taken: dict[int, list[int]] = {}  # index of an ops -> its counters
 
     def serves(self, request: Request) -> bool:
@@ -80,7 +59,7 @@ class BpfTrampolines:
     def create(self, ops: Registered) -> list[Step]:
         """The steps that make an ops' programs and trampoline; sets its direct call."""
         request, site = ops.request, self._ground.sites[ops.functions[0]]
-        counters = self._counters.take(request.programs + 1)
+        counters = self._ground.counters.take(request.programs + 1)
         blocks: list[int] = []
         try:
             for size in self._sizes(request):
@@ -91,7 +70,7 @@ class BpfTrampolines:
             for at in blocks:
                 self._ground.heap.give(at)
             for number in counters:
-                self._counters.give(number)
+                self._ground.counters.give(number)
             raise
         self._taken[ops.index] = counters
         ops.direct = base | plan.jumped
@@ -104,7 +83,7 @@ class BpfTrampolines:
     def free(self, ops: Registered) -> list[Step]:
         """All of its memory; what it holds does not matter any more."""
         steps: list[Step] = [Free(self._ground.heap, at, name) for at, name in ops.structs.items()]
-        steps += [Free(self._counters, number, "a per-CPU counter") for number in self._taken.pop(ops.index, ())]
+        steps += [Free(self._ground.counters, number, "a per-CPU counter") for number in self._taken.pop(ops.index, ())]
         return steps + [Free(self._ground.modules, made.address, "the BPF trampoline") for made in ops.generated]
 
     # inside
@@ -167,7 +146,7 @@ class BpfTrampolines:
             raise
 
     def _writes(self, blocks: list[int], counters: list[int]) -> list[Step]:
-        places = [self._first_count + 4 * number for number in counters]
+        places = list(map(self._ground.counters.offset, counters))
         image, *programs = zip(blocks, places, strict=True)
         made = fields(self._image, "bpf_tramp_image", {"pcref": image[1]})
         steps: list[Step] = [block(image[0], made, "the image of a BPF trampoline")]

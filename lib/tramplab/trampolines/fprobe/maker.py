@@ -9,7 +9,7 @@ from ...ftrace.releases import history
 from ...ftrace.steps import Free, Step, block
 from ..ground import Ground
 from ..plain import copied
-from . import pools
+from . import pools, programs
 from .request import Fprobe
 
 
@@ -18,6 +18,7 @@ class Fprobes:
 
     def __init__(self, ground: Ground) -> None:
         self._ground, self._image = ground, ground.image
+        self._counters: dict[int, list[int]] = {}  # index of an ops -> its programs' counters
 
     def serves(self, request: Request) -> bool:
         """An fprobe."""
@@ -33,30 +34,37 @@ class Fprobes:
             raise TramplabError(f"{features} has no ftrace_regs_caller; {features.isa} has it {history(features.isa, 'regs')}.")
         if request.nodes is not None and features["rethook"] == "shadow":
             raise TramplabError("rethook='shadow' has a stack for each task and no pool: leave nodes= out.")
-        if request.observe and self._partial(request):
-            raise TramplabError("a handler that observes needs the registers that save='args' does not hand over here.")
+        if request.bpf:
+            programs.check(self._image, functions)
 
     def make(self, request: Fprobe, functions: tuple[str, ...]) -> Registered:
         """An ops whose function is the kernel's, and finds the fprobe around the ops."""
-        regs = self._saves_regs(request)
-        flags = FL_ENABLED | FL_DYNAMIC | (FL_SAVE_REGS if regs else 0)
-        return Registered(request, self._image.address("fprobe_handler"), flags, functions)
+        flags = FL_ENABLED | (FL_DYNAMIC if request.dynamic else 0) | (FL_SAVE_REGS if self._saves_regs(request) else 0)
+        handler = "lab_fprobe_args_handler" if self._partial(request) else "fprobe_handler"
+        return Registered(request, self._image.address(handler), flags, functions)
 
     def create(self, ops: Registered) -> list[Step]:
         """The fprobe, its return hook, and the trampoline; from here on the ops is the one in the fprobe."""
-        request, taken = ops.request, []
+        request = ops.request
+        taken: list[int] = []
 
         def take(size: int) -> int:
             taken.append(self._ground.heap.take(size))
             return taken[-1]
 
+        counters: list[int] = []
+
         try:
             probe = take(self._image.struct("fprobe").size)
             values = {name: self._image.address(handler) for name, handler in _handlers(request).items()}
             steps: list[Step] = []
+            if request.bpf:
+                values["bpf"], counters, size, steps = programs.programs(self._ground, take, request, ops.functions[0])
+                values["entry_data_size"] = size if request.exit else 0
             if request.exit:
                 nodes = request.nodes or 2 * self._ground.cpus * len(ops.functions)
-                values["rethook"], steps = pools.rethook(self._ground, take, probe, nodes)
+                values["rethook"], made = pools.rethook(self._ground, take, probe, nodes, values.get("entry_data_size", 0))
+                steps += made
             steps.append(block(probe, fields(self._image, "fprobe", values), "the fprobe"))
             ops.address = probe
             if self._ground.features["per_ops_trampoline"]:
@@ -64,13 +72,17 @@ class Fprobes:
         except TramplabError:
             for at in taken:
                 self._ground.heap.give(at)
+            for number in counters:
+                self._ground.counters.give(number)
             raise
+        self._counters[ops.index] = counters
         ops.structs = {at: f"fprobe[{ops.index}]" if at == probe else f"fprobe[{ops.index}]'s return hook" for at in taken}
         return steps
 
     def free(self, ops: Registered) -> list[Step]:
         """All of its memory; what it holds does not matter any more."""
         steps: list[Step] = [Free(self._ground.heap, at, name) for at, name in ops.structs.items()]
+        steps += [Free(self._ground.counters, number, "a per-CPU counter") for number in self._counters.pop(ops.index, ())]
         return steps + [Free(self._ground.modules, made.address, "the fprobe's trampoline") for made in ops.generated]
 
     # inside
@@ -79,13 +91,15 @@ class Fprobes:
         return bool(self._ground.features["regs"]) and request.save != "args"
 
     def _partial(self, request: Fprobe) -> bool:
-        """Is its handler given no registers, because there is a pt_regs and it is not filled?"""
+        """Is there a pt_regs that it does not ask to be filled, which no kernel's fprobe on return hooks did?"""
         return bool(self._ground.features["regs"]) and not self._saves_regs(request)
 
 
 def _handlers(request: Fprobe) -> dict[str, str]:
     """Members of struct fprobe, and the guest functions that they lead to."""
     found = {}
+    if request.bpf:
+        return {"entry_handler": "bpf_fprobe_entry"} | ({"exit_handler": "bpf_fprobe_exit"} if request.exit else {})
     if request.entry:
         counting = "lab_fprobe_decline" if request.declines else "lab_fprobe_entry"
         found["entry_handler"] = "lab_fprobe_observe_entry" if request.observe else counting

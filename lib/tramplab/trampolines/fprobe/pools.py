@@ -14,11 +14,12 @@ NODE = "fprobe_rethook_node"
 Take = Callable[[int], int]
 
 
-def rethook(ground: Ground, take: Take, probe: int, count: int) -> tuple[int, list[Step]]:
-    """The address of an fprobe's return hook for so many calls at a time, and the steps that make it. Raises TramplabError where
+def rethook(ground: Ground, take: Take, probe: int, count: int, data: int) -> tuple[int, list[Step]]:
+    """The address of an fprobe's return hook for so many calls at a time, each with so many bytes of data, and the
+    steps that make it. Raises TramplabError where
     there is not enough memory."""
     image, how = ground.image, ground.features["rethook"]
-    at, size = take(image.struct("rethook").size), image.struct(NODE).size
+    at, size = take(image.struct("rethook").size), image.struct(NODE).size + data
     values = {"data": probe, "handler": image.address("fprobe_exit_handler"), "size": size}
     steps: list[Step] = []
     if how != "shadow":  # there the nodes are the task's

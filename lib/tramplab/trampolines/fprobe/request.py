@@ -18,7 +18,9 @@ class Fprobe(Request):
     entry, exit: whether it has one there. declines: the one at the entry says that the return is of no interest, each time.
     save: "args" or "regs"; unless given what fprobes ask for where they have return hooks: all registers, if the ISA has
     a trampoline that saves them. nodes: how many calls can be followed at a time, unless given as many as kernels take: two
-    for each CPU and function. observe: handlers that write down what they see instead of counting.
+    for each CPU and function. dynamic: its ops is not in the core kernel's data, as a module's or BPF's are. bpf: the handlers
+    run BPF programs, one at the entry and one at the return, as was proposed for arm64 and no kernel does; one that declines has
+    none at the return. observe: handlers, or programs, that write down what they see instead of counting.
     """
 
     entry: bool = True
@@ -26,6 +28,8 @@ class Fprobe(Request):
     declines: bool = False
     save: str = ""
     nodes: int | None = None
+    dynamic: bool = True
+    bpf: bool = False
     observe: bool = False
 
     def __post_init__(self) -> None:
@@ -37,5 +41,7 @@ class Fprobe(Request):
             raise unknown("save set", self.save, SAVES)
         if self.nodes is not None and self.nodes < 1:
             raise TramplabError(f"a pool of {self.nodes} nodes follows no call; give nodes= 1 or more.")
+        if self.bpf and self.filter and len(self.filter) != 1:
+            raise TramplabError(f"BPF programs are for one function; {len(self.filter)} were named.")
         if self.nodes is not None and not self.exit:
             raise TramplabError("nodes= is for an fprobe that sees functions return: give it exit=True.")

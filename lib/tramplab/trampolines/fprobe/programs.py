@@ -1,0 +1,53 @@
+"""BPF programs on an fprobe: the programs, the links to them, and how many words of arguments they take."""
+
+from __future__ import annotations
+
+from ...emulate.image import Image
+from ...errors import TramplabError
+from ...ftrace.layout import fields
+from ...ftrace.steps import Step, block
+from ..arguments import words
+from ..bpf.signature import require
+from ..ground import Ground
+from .pools import Take
+from .request import Fprobe
+
+#: Words of the array beside the arguments: their number, and what the function returned.
+_BESIDE = 2
+
+
+def check(image: Image, functions: tuple[str, ...]) -> None:
+    """Raise TramplabError unless it is one function whose arguments are integers in registers."""
+    if len(functions) != 1:
+        raise TramplabError(f"BPF programs are for one function; {len(functions)} were named.")
+    require(image.prototypes[functions[0]])
+    stacked = sum(isinstance(place, int) for place in words(image.isa, image.prototypes[functions[0]]))
+    if stacked:
+        raise TramplabError(
+            f"{functions[0]} takes {stacked} arguments on the stack, which BPF on an fprobe does not copy; choose one with fewer."
+        )
+
+
+def programs(ground: Ground, take: Take, request: Fprobe, function: str) -> tuple[int, list[int], int, list[Step]]:
+    """The address of a struct bpf_fprobe, the numbers of its programs' counters, the bytes of the array of arguments, and the steps
+    that make it all. Raises TramplabError where there is not enough memory; the counters are given back then."""
+    image = ground.image
+    fentry, fexit = int(request.entry), int(request.exit and not request.declines)
+    code = image.address("lab_bpf_observe_clobber" if request.observe else "lab_bpf_count")
+    number = len(words(image.isa, image.prototypes[function]))
+    counters = ground.counters.take(fentry + fexit)
+    steps: list[Step] = []
+    try:
+        links = b""
+        for cookie, counter in enumerate(counters, start=1):
+            at = take(image.struct("bpf_prog").size)
+            made = fields(image, "bpf_prog", {"active": ground.counters.offset(counter)})
+            steps.append(block(at, made, "a BPF program"))
+            links += fields(image, "lab_bpf_link", {"prog": at, "func": code, "cookie": cookie})
+        whole = fields(image, "bpf_fprobe", {"nr_args": number, "nr_fentry": fentry, "nr_fexit": fexit}) + links
+        steps.append(block(bpf := take(len(whole)), whole, "the programs of an fprobe"))
+    except TramplabError:
+        for counter in counters:
+            ground.counters.give(counter)
+        raise
+    return bpf, counters, 8 * (number + _BESIDE), steps
