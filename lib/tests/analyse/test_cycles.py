@@ -305,6 +305,7 @@ def test_relative():
         (x86_64, "cmovne rax, rdx", "rax rdx flags", "rax", ""),
         (x86_64, "imul rbx, rcx, 7", "rcx", "rbx flags", ""),
         (x86_64, "lock cmpxchg qword ptr [rdi], rsi", "rsi rax", "rsi rax flags", "rdi"),
+        (x86_64, "cli ", "flags", "flags", ""),
         (arm64, "madd w0, w1, w2, w3", "x1 x2 x3", "x0", ""),
         (arm64, "ldp x29, x30, [sp], #0x20", "", "x29 x30", "sp"),
         (arm64, "stp x8, xzr, [sp, #0x40]", "x8", "", "sp"),

@@ -217,24 +217,26 @@ def test_every_instruction_of_the_return_trampoline_is_needed(isa):
 @settings(max_examples=settings.default.max_examples // 20)
 @given(
     args=st.lists(st.integers(0, (1 << 64) - 1), max_size=8),
-    handlers=st.sampled_from([(True, False, False), (True, True, False), (False, True, False), (True, True, True)]),
+    handlers=st.sampled_from(
+        [(True, False, ""), (True, True, ""), (False, True, ""), (True, True, "declines"), (True, True, "unwanted")]
+    ),
 )
 def test_programs_see_arguments_cookie_and_result(place, args, handlers):
     """As many as there are registers for; the call's value is as without, and every counter is back at zero."""
     k = booted(place)
     args = args[: min(len(k.isa.args), 8)]
-    entry, left, declines = handlers
+    entry, left, how = handlers
     f, image = k.function(FUNCTIONS[len(args)]), k.image
     at, count = image.address("lab_bpf_seen"), image.address("lab_bpf_seen_count")
     k.machine.write_u64(count, 0)
     value = k.call(f, *args).value
-    with k.attached(f, Fprobe(entry=entry, exit=left, declines=declines, bpf=True, observe=True)):
+    with k.attached(f, Fprobe(entry=entry, exit=left, bpf=True, observe=True, **({how: True} if how else {}))):
         assert k.call(f, *args).value == value
     seen = k.machine.read_u64(count)
     size, expected = image.struct("lab_bpf_seen").size, []
     if entry:
         expected.append([1, len(args), *args])
-    if left and not declines:
+    if left and not how:
         expected.append([1 + entry, len(args), *args, value])
     assert seen == len(expected)
     for n, words in enumerate(expected):
@@ -280,6 +282,7 @@ def test_programs_are_taken_back(isa):
         ({"exit": True, "nodes": 0}, "follows no call"),
         ({"exit": True, "nodes": -3}, "follows no call"),
         ({"nodes": 4}, "exit=True"),
+        ({"unwanted": True}, "bpf=True and exit=True"),
         ({"save": "arg"}, "did you mean args"),
     ],
     ids=lambda v: "-".join(v) if isinstance(v, dict) else "",

@@ -32,6 +32,7 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
     "live-patching": {"fig-live-patching": (0,), "fig-beside-bpf": (0,), "fig-consumers": (0,)},
     "unwinding": {"fig-unwinding": (0, 1), "fig-fix-up": (0,)},
     "trampoline-releases": {"fig-by-release": (0,), "fig-call-ops": (1, 2)},
+    "direct-calls": {"fig-fprobe-reasons": (0, 1), "fig-fprobe-left": (0,), "fig-fprobe-losses": (0,)},
     "real-kernels": {
         "fig-real-kernels": (0, 1),
         "fig-kernel-functions": (1,),

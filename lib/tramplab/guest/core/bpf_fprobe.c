@@ -31,7 +31,7 @@ int bpf_fprobe_entry(struct fprobe *fp, unsigned long entry_ip, unsigned long re
 		words[1 + i] = ftrace_regs_get_argument((struct ftrace_regs *)regs, i);
 	for (unsigned long i = 0; i < bpf->nr_fentry; i++)
 		lab_run(&bpf->links[i], words);
-	return !bpf->nr_fexit;
+	return bpf->declines;
 }
 
 void bpf_fprobe_exit(struct fprobe *fp, unsigned long entry_ip, unsigned long ret_ip, struct pt_regs *regs, void *entry_data)

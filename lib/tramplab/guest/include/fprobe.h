@@ -50,9 +50,12 @@ struct lab_bpf_link {
 	unsigned long cookie;
 };
 
-/* BPF programs on an fprobe: nr_args words of arguments for each; those at the entry first, then those at the return. */
+/*
+ * BPF programs on an fprobe: nr_args words of arguments for each; those at the entry first, then those at the return. declines: the
+ * handler at the entry says that the return is of no interest.
+ */
 struct bpf_fprobe {
-	unsigned long nr_args, nr_fentry, nr_fexit;
+	unsigned long nr_args, nr_fentry, nr_fexit, declines;
 	struct lab_bpf_link links[];
 };
 

@@ -52,7 +52,7 @@ NOTES: Notes = {
         ("save", "str x0"): "The two arguments, side by side: an array for the program.",
         ("save", "str x19"): "x19 will hold the program, x20 the time at which it started.",
         ("save", "mov x10, #1"): _COOKIE,
-        ("save", "mov x10, #-0xed00"): "A call takes four instructions: the kernel's text need not be in a BL's reach.",
+        ("save", "mov x10, #-0x"): "A call takes four instructions: the kernel's text need not be in a BL's reach.",
         ("save", "__bpf_prog_enter_recur"): _ENTER_LAZY,
         ("save", "cbz x0"): _SKIP,
         ("save", "add x0, sp"): _CONTEXT,

@@ -32,7 +32,7 @@ def programs(ground: Ground, take: Take, request: Fprobe, function: str) -> tupl
     """The address of a struct bpf_fprobe, the numbers of its programs' counters, the bytes of the array of arguments, and the steps
     that make it all. Raises TramplabError where there is not enough memory; the counters are given back then."""
     image = ground.image
-    fentry, fexit = int(request.entry), int(request.exit and not request.declines)
+    fentry, fexit = int(request.entry), int(request.exit and not (request.declines or request.unwanted))
     code = image.address("lab_bpf_observe_clobber" if request.observe else "lab_bpf_count")
     number = len(words(image.isa, image.prototypes[function]))
     counters = ground.counters.take(fentry + fexit)
@@ -44,7 +44,8 @@ def programs(ground: Ground, take: Take, request: Fprobe, function: str) -> tupl
             made = fields(image, "bpf_prog", {"active": ground.counters.offset(counter)})
             steps.append(block(at, made, "a BPF program"))
             links += fields(image, "lab_bpf_link", {"prog": at, "func": code, "cookie": cookie})
-        whole = fields(image, "bpf_fprobe", {"nr_args": number, "nr_fentry": fentry, "nr_fexit": fexit}) + links
+        known = {"nr_args": number, "nr_fentry": fentry, "nr_fexit": fexit, "declines": int(request.declines)}
+        whole = fields(image, "bpf_fprobe", known) + links
         steps.append(block(bpf := take(len(whole)), whole, "the programs of an fprobe"))
     except TramplabError:
         for counter in counters:

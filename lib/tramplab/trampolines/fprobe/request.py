@@ -20,7 +20,8 @@ class Fprobe(Request):
     a trampoline that saves them. nodes: how many calls can be followed at a time, unless given as many as kernels take: two
     for each CPU and function. dynamic: its ops is not in the core kernel's data, as a module's or BPF's are. bpf: the handlers
     run BPF programs, one at the entry and one at the return, as was proposed for arm64 and no kernel does; one that declines has
-    none at the return. observe: handlers, or programs, that write down what they see instead of counting.
+    none at the return. unwanted: so has this one, and the return is hooked all the same, as it always was before an entry handler
+    could decline. observe: handlers, or programs, that write down what they see instead of counting.
     """
 
     entry: bool = True
@@ -30,6 +31,7 @@ class Fprobe(Request):
     nodes: int | None = None
     dynamic: bool = True
     bpf: bool = False
+    unwanted: bool = False
     observe: bool = False
 
     def __post_init__(self) -> None:
@@ -41,6 +43,8 @@ class Fprobe(Request):
             raise unknown("save set", self.save, SAVES)
         if self.nodes is not None and self.nodes < 1:
             raise TramplabError(f"a pool of {self.nodes} nodes follows no call; give nodes= 1 or more.")
+        if self.unwanted and (not (self.bpf and self.entry and self.exit) or self.declines):
+            raise TramplabError("unwanted= is for BPF at the entry, with the return hooked: give it bpf=True and exit=True.")
         if self.bpf and self.filter and len(self.filter) != 1:
             raise TramplabError(f"BPF programs are for one function; {len(self.filter)} were named.")
         if self.nodes is not None and not self.exit:

@@ -1,0 +1,1 @@
+"""Argument 2: direct calls on arm64, or BPF through fprobe."""

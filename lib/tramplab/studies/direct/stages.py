@@ -1,0 +1,117 @@
+"""BPF's fentry through an fprobe, as dear as it was and with what was proposed against that: which kernels and requests these are.
+
+Four things are said to make it dear (20221108220651.24492-1-revest@chromium.org): the trampoline saves all registers, the list
+function is between it and the fprobe, the return is hooked though nothing wants it, and the hook's node comes from a list that all
+CPUs share.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...emulate.machine import RECORD
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...lab.run import Run
+from ...trampolines.bpf import Bpf
+from ...trampolines.fprobe import Fprobe
+
+FUNCTION, ARGUMENTS = "two_args", (1, 2)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Which of the four is there: all registers saved, the walk over the list, the return hooked in any case, its node from the
+    shared list. Where the return is not hooked, the handler at the entry declines, when the node has been taken already; without
+    node none is taken, and the arguments are on the stack, which was not proposed."""
+
+    regs: bool = True
+    walk: bool = True
+    hook: bool = True
+    freelist: bool = True
+    node: bool = True
+
+
+#: Reason -> what it is called.
+REASONS = {"regs": "all registers", "walk": "list function", "hook": "needless return hook", "freelist": "shared freelist"}
+UNOPTIMISED, OPTIMISED, DIRECT = Stage(), Stage(False, False, False, False), "direct"
+WITHOUT_NODE = replace(OPTIMISED, node=False)
+#: One taken away after the other.
+SEQUENCE = tuple(itertools.accumulate(REASONS, lambda stage, reason: replace(stage, **{reason: False}), initial=UNOPTIMISED))
+
+
+@dataclass(frozen=True)
+class Build:
+    """A kernel, and whether its fprobe's ops is called like one in the core kernel's data: straight from the trampoline."""
+
+    release: str
+    overrides: tuple[tuple[str, Any], ...] = ()
+    dynamic: bool = True
+
+
+_X86 = (("per_ops_trampoline", False),)
+_NO_TEST = (("rethook_rcu_test", False),)  # which all the others are without
+#: ISA -> whether all registers are saved, and whether the list is walked -> the kernel. Of two neighbours, one has what the other
+#: has not, and little else: see the releases' features.
+BUILDS: Mapping[str, Mapping[tuple[bool, bool], Build]] = {
+    "x86_64": {
+        (True, True): Build("v6.12", _X86),
+        (False, True): Build("v6.12", _X86),
+        (True, False): Build("v6.12"),
+        (False, False): Build("v6.12"),
+    },
+    "arm64": {
+        (True, True): Build("v6.1"),
+        (False, True): Build("v6.2"),
+        (True, False): Build("v6.1", dynamic=False),
+        (False, False): Build("v6.4"),
+    },
+    "riscv64": {
+        (True, True): Build("v6.9", _NO_TEST),
+        (False, True): Build("v6.12"),
+        (True, False): Build("v6.9", _NO_TEST, dynamic=False),
+        (False, False): Build("v6.16"),
+    },
+}
+
+
+def every() -> list[Stage]:
+    """All ways to have some of the four, and the one without a node."""
+    return [*(Stage(*chosen) for chosen in itertools.product((True, False), repeat=len(REASONS))), WITHOUT_NODE]
+
+
+@functools.lru_cache(maxsize=2)
+def _kernel(isa: str, release: str, overrides: tuple[tuple[str, Any], ...]) -> tuple[Kernel, Run]:
+    kernel = Kernel(isa, release, meter=RECORD, **dict(overrides))
+    return kernel, kernel.call(FUNCTION, *ARGUMENTS)
+
+
+def run(isa: str, stage: Stage | str) -> tuple[Run, Run]:
+    """A call with a program by this stage's fprobe, or called directly (DIRECT), and the same call unhooked in that kernel."""
+    if isinstance(stage, str):
+        build = BUILDS[isa][(False, False)]
+        kernel, idle = _kernel(isa, build.release, build.overrides)
+        with kernel.attached(kernel.function(FUNCTION), Bpf(fentry=1)):
+            return kernel.call(FUNCTION, *ARGUMENTS), idle
+    build = BUILDS[isa][(stage.regs, stage.walk)]
+    pool = ("rethook", "freelist" if stage.freelist else "objpool")
+    kernel, idle = _kernel(isa, build.release, (*build.overrides, pool))
+    request = Fprobe(
+        bpf=True,
+        exit=stage.node,
+        declines=stage.node and not stage.hook,
+        unwanted=stage.hook,
+        save="regs" if stage.regs else "args",
+        dynamic=build.dynamic,
+    )
+    with kernel.attached(kernel.function(FUNCTION), request):
+        return kernel.call(FUNCTION, *ARGUMENTS), idle
+
+
+def releases() -> dict[str, tuple[str, ...]]:
+    """ISA -> the releases whose trampolines are used, oldest first."""
+    return {isa: tuple(dict.fromkeys(build.release for build in BUILDS[isa].values())) for isa in ISAS}
