@@ -16,14 +16,18 @@ from tramplab.ftrace.maker import Maker, maker_of
 from tramplab.ftrace.ops import Request
 from tramplab.isa import ISAS
 from tramplab.trampolines import KINDS
+from tramplab.trampolines.placed import Placed
 from tramplab.trampolines.shapes import Shape
 
+#: Far from every ISA's text, and in nobody's way.
+PLACE = 1 << 20
 REQUESTS = [
     Ops(filter=("one_arg",)),
     Ops(save="live", filter=("one_arg",)),
     Direct(filter=("one_arg",)),
     Bpf(fentry=1, fexit=2, filter=("one_arg",)),
     Shape(2, 1, True, filter=("one_arg",)),
+    Placed(at=PLACE, filter=("one_arg",)),
 ]
 
 
@@ -89,7 +93,7 @@ def test_a_request_that_nobody_makes_is_refused():
 @pytest.mark.parametrize("request_", REQUESTS, ids=repr)
 def test_what_a_maker_takes_it_gives_back(isa, request_):
     """Over and over, in the same places; and freed twice is nothing freed."""
-    k = Kernel(isa)
+    k = Kernel(isa, room_at=(PLACE,))
     places = set()
     for _ in range(3):
         ops, steps = k.slowpath.register(request_)

@@ -38,6 +38,16 @@ def test_a_result_is_of_the_image_that_is_listed(found):
 
 
 @each
+def test_an_image_lies_around_its_text_and_the_text_around_its_trampoline(found):
+    """Where all three are known; the largest text starts at the image's link address, or less than a page table's reach behind."""
+    places = {name: [int(address, 16) for address in span] for name, span in found["kernel"]["places"].items()}
+    text, (caller, end) = places["text"], places["ftrace_caller"]
+    image = places.get("image", text)
+    assert image[0] <= text[0] < caller < end < text[1] <= image[1] and text[0] - image[0] < 1 << 21
+    assert ("image" in places) == (found["kernel"]["config"]["KALLSYMS_ALL"]), "the end of the data is a data symbol"
+
+
+@each
 def test_every_hook_is_there_and_none_failed(found):
     """A run that failed a check may be reported, but is not published."""
     assert list(rows(found)) == list(hooks.HOOKS)

@@ -45,7 +45,8 @@ class Kernel:
     (default) sees every access of every call, "count" only counts. guest: the folder of guest sources. cpus: how many CPUs it
     has; they run one at a time. traps: breakpoints go through the guest's entry to its handler, which x86-64's patching needs
     when calls come between its steps; without, one ends a call with an error. fitting: hypothetical, each function's site goes
-    to the smallest trampoline that serves all ops on it (trampolines/fitting).
+    to the smallest trampoline that serves all ops on it (trampolines/fitting). room_at: addresses at which there is to be room for
+    code, wherever that is (trampolines/placed).
     Raises TramplabError for an unknown ISA, release or feature.
     """
 
@@ -60,6 +61,7 @@ class Kernel:
         cpus: int = 1,
         traps: bool = False,
         fitting: bool = False,
+        room_at: Iterable[int] = (),
         **overrides: object,
     ) -> None:
         self.isa = isas.get(isa)
@@ -69,13 +71,14 @@ class Kernel:
             )
         self.features = releases.features(self.isa, release, overrides)
         self.image = load(self.isa, arch.of(self.isa).config(self.features), guest)
-        room = places(self.image, cpus, traps)
+        room = places(self.image, cpus, traps, room_at)
         self.machine = Machine(self.image, room, meter, python_meter)
         self.heap = Heap(room.heap.address, room.heap.size)
         where = sites(self.image, self.features)
         counters = ground.PerCpuCounters(self.image)
         area = ground.modules(room.modules.address, room.modules.size)
-        under = ground.Ground(self.image, self.features, where, ground.near(self.image), area, self.heap, counters, cpus)
+        gaps = ground.gaps(self.image, room.more)
+        under = ground.Ground(self.image, self.features, where, ground.near(self.image), area, self.heap, counters, cpus, gaps)
         makers = [kind.maker(under) for kind in KINDS]
         self._fitting = fitting
         self.slowpath: SlowPath = (

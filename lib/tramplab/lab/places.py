@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..emulate.engine import PAGE
 from ..emulate.image import Image
 from ..emulate.machine import Places
 from ..emulate.memory import Area
 from ..emulate.traps import Vector
+from ..errors import TramplabError
 
 STACK_SIZE = 4 * PAGE
 MODULE_SIZE = 16 * PAGE
@@ -15,12 +18,32 @@ HEAP_SIZE = 64 * PAGE
 HEAP_OFFSET, STACK_OFFSET = 0x800000, 0xC00000
 #: From one CPU's stack to the next: pages between them stay unmapped, so that none runs into another.
 STACK_STRIDE = 2 * STACK_SIZE
+#: Bytes for code at a place of somebody's choice.
+ROOM = 64
 
 
-def places(image: Image, cpus: int = 1, traps: bool = False) -> Places:
-    """Of a guest with so many CPUs; does it take breakpoints?"""
+def places(image: Image, cpus: int = 1, traps: bool = False, room_at: Iterable[int] = ()) -> Places:
+    """Of a guest with so many CPUs; does it take breakpoints? room_at: addresses at which code is to have room, see apart()."""
     base = image.isa.module_base
     stacks = tuple(Area(base + STACK_OFFSET + n * STACK_STRIDE, STACK_SIZE) for n in range(cpus))
     modules, heap = Area(base, MODULE_SIZE, executable=True), Area(base + HEAP_OFFSET, HEAP_SIZE)
     vector = Vector(image.address("lab_trap_entry"), image.address("lab_trap_return")) if traps else None
-    return Places(image.address("lab_return"), modules, heap, stacks, vector)
+    return Places(image.address("lab_return"), modules, heap, stacks, vector, apart(image, room_at, (modules, heap, *stacks)))
+
+
+def apart(image: Image, room_at: Iterable[int], others: Iterable[Area]) -> tuple[Area, ...]:
+    """Executable areas, as few as will do, that hold ROOM bytes at each of these addresses, up to the end of the address space.
+    What the image fills stays its own. Raises TramplabError for an address that is none, or where one of the others lies."""
+    pages: set[int] = set()
+    for address in room_at:
+        if not 0 <= address < 1 << 64:
+            raise TramplabError(f"{address:#x} is no address: room for code lies between 0 and {(1 << 64) - 1:#x}.")
+        pages.update(range(address // PAGE, (min(address + ROOM, 1 << 64) - 1) // PAGE + 1))
+    for s in image.segments:
+        pages.difference_update(range(s.address // PAGE, -(-(s.address + s.size) // PAGE)))
+    for other in others:
+        if taken := pages.intersection(range(other.address // PAGE, other.end // PAGE)):
+            raise TramplabError(f"there is no room for code at {min(taken) * PAGE:#x}: the guest has data or modules there.")
+    starts = sorted(page for page in pages if page - 1 not in pages)
+    ends = sorted(page + 1 for page in pages if page + 1 not in pages)
+    return tuple(Area(a * PAGE, (b - a) * PAGE, executable=True) for a, b in zip(starts, ends, strict=True))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..emulate.image import Image
+from ..emulate.memory import Area
 from ..errors import TramplabError
 from ..ftrace.layout import Heap
 from ..ftrace.releases import Features
@@ -44,7 +45,8 @@ class Ground:
     """One guest, as makers see it.
 
     sites: function -> its patch site. Who hands out room: near, code beside the kernel's text; modules, code in the module
-    area; heap, data. counters: who hands out per-CPU counters. cpus: how many there are.
+    area; heap, data. counters: who hands out per-CPU counters. cpus: how many there are. gaps: (start, end) of what can be executed and
+    holds nothing, for code at a chosen place.
     """
 
     image: Image
@@ -55,6 +57,7 @@ class Ground:
     heap: Heap
     counters: PerCpuCounters
     cpus: int
+    gaps: tuple[tuple[int, int], ...] = ()
 
 
 def near(image: Image) -> Heap:
@@ -67,3 +70,15 @@ def near(image: Image) -> Heap:
 def modules(base: int, size: int) -> Heap:
     """Whoever hands out the module area."""
     return Heap(base, size, "the guest's module area is full: too many trampolines at once.")
+
+
+def gaps(image: Image, apart: Iterable[Area]) -> tuple[tuple[int, int], ...]:
+    """(start, end) of these areas, and of what lies in the image's executable segments between its code and is padding."""
+    out = [(a.address, a.end) for a in apart]
+    for segment in (s for s in image.segments if s.executable):
+        at, end = segment.address, segment.address + segment.size
+        for start, behind, _ in (span for span in image.code if at <= span[0] < end):
+            out.append((at, start))
+            at = behind
+        out.append((at, end))
+    return tuple((start, end) for start, end in out if start < end)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import state
+from .image import Opened
 from .machine import RealMachine
 
 
@@ -29,7 +30,8 @@ _CONFIG: dict[str, Callable[[RealMachine], bool]] = {
 
 
 def of(machine: RealMachine) -> dict[str, Any]:
-    """Plain data: version, release, isa, the file's container and checksum, config facts, what boot patched, what is faked."""
+    """Plain data: version, release, isa, the file's container and checksum, where it lies, config facts, what boot patched, what is
+    faked."""
     opened = machine.opened
     return {
         "version": opened.version,
@@ -40,9 +42,23 @@ def of(machine: RealMachine) -> dict[str, Any]:
         "symbols_from": opened.image.origin.symbols,
         "types_from": opened.image.origin.types,
         "found": list(opened.facts),
+        "places": places(opened),
         "config": {name: there(machine) for name, there in _CONFIG.items()},
         "site": machine.booted.shape,
         "booted": list(machine.booted.done),
         "mitigations": machine.mitigations,
         "faked": list(state.FAKED),
     }
+
+
+def places(opened: Opened) -> dict[str, list[str]]:
+    """Where an image lies as linked, by name: start and end of the whole ("image", with data and what is cleared at boot;
+    left out where no symbol says its end), of its text, and of ftrace_caller()."""
+    there = {name: s.address for name, s in opened.image.symbols.items() if name in ("_start", "_text", "_end")}
+    found = {"text": opened.text}
+    caller = opened.image.symbols.get("ftrace_caller")
+    if caller:
+        found["ftrace_caller"] = (caller.address, caller.address + caller.size)
+    if len(there) > 1 and "_end" in there:
+        found["image"] = (there.get("_start", there.get("_text", 0)), there["_end"])
+    return {name: [f"{address:#x}" for address in span] for name, span in found.items()}

@@ -40,13 +40,19 @@ def boot(s: Site, features: FeatureTable, symbols: Symbols) -> list[Step]:
 
 
 def reaches(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bool:
-    """Does a CALL at the site get there?"""
-    return CALL.reaches(s.ip, target)
+    """Does a CALL or a JMP at the site get there?"""
+    return CALL.reaches(s.ip, _place(target, features)[0])
+
+
+def _place(target: int, features: FeatureTable) -> tuple[int, bool]:
+    """Where a target lies, and whether it is to be jumped to: an odd one is, from v6.19 on."""
+    return (target & ~1, bool(target & 1)) if features["direct_jmp"] else (target, False)
 
 
 def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bytes:
     """What the site holds while it calls target; an odd target (v6.19 on) is jumped to."""
-    return JMP.encode(s.ip, target & ~1) if target & 1 else CALL.encode(s.ip, target)
+    place, jump = _place(target, features)
+    return (JMP if jump else CALL).encode(s.ip, place)
 
 
 def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:

@@ -1,0 +1,35 @@
+"""What a patch site can call by itself: from the lowest address to the highest, by asking the slow path about one after another."""
+
+from __future__ import annotations
+
+from ..isa import Isa
+from . import arch
+from .arch.protocol import FeatureTable, Symbols
+from .site import Site
+
+#: Bytes of all addresses.
+SPACE = 1 << 64
+
+
+def step(isa: Isa, features: FeatureTable) -> int:
+    """Bytes from one place that a direct call can have as its target to the next: instructions of arm64 lie at multiples of
+    four and those of riscv64 of two; from v6.19 on an odd target of x86-64 is one that is jumped to."""
+    return max(min(isa.nops), 2 if features["direct_jmp"] else 1)
+
+
+def window(isa: Isa, site: Site, features: FeatureTable, symbols: Symbols) -> tuple[int, int]:
+    """The lowest and the highest address that a site can call by itself, both inclusive; 0 or the last place that there is where
+    the address space ends first. The window has no holes, and ftrace_caller is in it: each end is found by halving."""
+    wide, own = step(isa, features), arch.of(isa)
+    inside = symbols("ftrace_caller") // wide
+    ends = []
+    for outside in (0, SPACE // wide - 1):
+        near, far = inside, outside
+        while near != far:
+            middle = (near + far + (far > near)) // 2
+            if own.reaches(site, middle * wide, features, symbols):
+                near = middle
+            else:
+                far = middle + (1 if far < near else -1)
+        ends.append(near * wide)
+    return ends[0], ends[1]
