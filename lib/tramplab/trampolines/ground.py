@@ -45,8 +45,8 @@ class Ground:
     """One guest, as makers see it.
 
     sites: function -> its patch site. Who hands out room: near, code beside the kernel's text; modules, code in the module
-    area; heap, data. counters: who hands out per-CPU counters. cpus: how many there are. gaps: (start, end) of what can be executed and
-    holds nothing, for code at a chosen place.
+    area; heap, data. counters: who hands out per-CPU counters. cpus: how many there are. gaps: (start, end) of
+    what can be executed and holds nothing, for code at a chosen place.
     """
 
     image: Image

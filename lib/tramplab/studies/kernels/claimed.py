@@ -81,3 +81,27 @@ def both_run() -> Seen:
     cost = {isa: _added(r, "direct+ops") for isa, r in found.items()}
     told = f"a direct call and an ops on one function are both called, which adds {on_each(cost, 'instructions')}"
     return Seen(f"{_head()} {told}.", True)
+
+
+@in_kernels("d1")
+def out_of_reach() -> Seen:
+    """A direct call out of the site's reach against one in it, in kernels that have both; and those in which all is in reach."""
+    both: dict[str, int] = {}
+    only: list[str] = []
+    agrees = True
+    for result in saved.plain():
+        kernel, rows = result["kernel"], {row["hook"]: row for row in result["hooks"]}
+        near, far = (rows[hook]["status"] == "measured" for hook in ("direct", "direct-far"))
+        name = f"{isa_name(kernel['isa'])} {kernel['release'].removeprefix('v')}"
+        if near and far:
+            both[name] = _added(result, "direct-far") - _added(result, "direct")
+        elif near:
+            only.append(name)
+        agrees &= far or kernel["isa"] != "arm64" or not near
+    agrees &= bool(both) and min(both.values()) > 0
+    told = listed(f"{n} on {name}" for name, n in both.items())
+    return Seen(
+        f"Debian's kernels: out of reach a direct call runs more instructions than in reach, {told}; nothing is out of reach on "
+        f"{listed(only)}.",
+        agrees,
+    )

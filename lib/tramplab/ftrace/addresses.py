@@ -1,0 +1,95 @@
+"""Where a kernel's allocators may put code that is made at run time, from data/addresses.yml: facts with their sources."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from ..errors import TramplabError
+from ..paths import data_file, read_yaml
+from ..schema import checked
+from .releases import parse
+
+FILE = "addresses.yml"
+MODULES, BPF = "modules", "bpf"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One end of a range: so many bytes from `of`, which is "zero", or the "start" or "end" of the kernel's image."""
+
+    of: str
+    plus: int
+
+    def at(self, image: tuple[int, int]) -> int:
+        """The address, for an image that lies there."""
+        return {"zero": 0, "start": image[0], "end": image[1]}[self.of] + self.plus
+
+
+@dataclass(frozen=True)
+class Range:
+    """What an allocator is given on an ISA since a release.
+
+    code: whose it is. layout: its name. start, end: the range, end not included. image: the lowest and the highest address at
+    which the kernel's image may start; fits: the second bounds the image's end instead. holds: bytes that the image must fit
+    into, or there is no such range; 0 if it need not. source: an entry of the file's. sure: as in releases.yml.
+    """
+
+    isa: str
+    code: tuple[str, ...]
+    layout: str
+    since: str
+    start: Edge
+    end: Edge
+    image: tuple[int, int]
+    fits: bool
+    holds: int
+    source: str
+    sure: str
+
+    def images(self, size: int) -> list[tuple[int, int]]:
+        """(start, end) of an image of so many bytes, at the lowest and at the highest place that it may have."""
+        low, high = self.image[0], self.image[1] - (size if self.fits else 0)
+        return [(start, start + size) for start in dict.fromkeys((low, high))]
+
+    def places(self, image: tuple[int, int]) -> list[tuple[int, int]]:
+        """(start, end) of what the allocator may give beside an image, from low to high; nothing if the image is too large."""
+        if self.holds and image[1] - image[0] >= self.holds:
+            return []
+        start, end = self.start.at(image), self.end.at(image)
+        parts = [(start, min(end, image[0])), (max(start, image[1]), end)]
+        return [(a, b) for a, b in parts if a < b]
+
+
+@functools.cache
+def ranges() -> tuple[Range, ...]:
+    """All of them, in the order of the file."""
+    found = checked(FILE, read_yaml(data_file(FILE).read_text("utf-8")), "addresses")
+    for r in found["ranges"]:
+        if r["source"] not in found["sources"]:
+            raise TramplabError(f"{FILE}: the source {r['source']} of {r['isa']} {r['layout']} is not among its sources.")
+    return tuple(
+        Range(
+            r["isa"],
+            tuple(r["code"]),
+            r["layout"],
+            r["since"],
+            Edge(**r["from"]),
+            Edge(**r["to"]),
+            (r["image"][0], r["image"][1]),
+            r.get("fits", False),
+            r.get("holds", 0),
+            r["source"],
+            r["sure"],
+        )
+        for r in found["ranges"]
+    )
+
+
+def of(isa: str, release: str) -> list[Range]:
+    """The ranges of an ISA's kernel, as far as they are known of this release.
+
+    >>> [r.layout for r in of("arm64", "v6.8")]
+    ['modules', 'modules, when full']
+    """
+    return [r for r in ranges() if r.isa == isa and parse(r.since) <= parse(release)]

@@ -1,0 +1,208 @@
+"""What does a direct call cost where the site reaches it, where it does not, and beside an ops?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...analyse.returnstack import replay
+from ...emulate.counts import COMPONENTS
+from ...ftrace import releases
+from ...ftrace.addresses import BPF
+from ...lab import hooks
+from ...lab.kernel import Kernel
+from ...publish import said
+from ...publish.claims.verdict import Verdict, across, judges
+from ...publish.figures.chart import stacked_bars
+from ...publish.figures.figure import Figure
+from ..every_release import every_release
+from ..once import once
+from . import reach_ranges
+from .reach_kernels import kernels
+from .reach_ranges import far_by_chance, where_bpf_lies
+from .reach_ways import ARGUMENTS, CASES, FAR, FUNCTION, NEAR, SHARED
+
+NAME = "reach_price"
+TITLE = "What a direct call costs: near, far and beside an ops"
+#: Beside the cases: the ops of the shared one without the direct call, and a BPF program in the lab's module area.
+OPS, PROGRAM = "ops", "bpf-fentry"
+HOOKS = {**CASES, OPS: "ops", PROGRAM: "bpf-fentry"}
+COUNTS = ("instructions", "loads", "stores", "branches_taken")
+UNITS: dict[str, str] = {}
+#: What data/releases.yml says of code that every site reaches.
+NEAR_CODE, ARM64 = "near", "arm64"
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release with direct calls, case (of HOOKS) and component: what it adds to an unhooked call of a
+    three-argument function.
+
+    Columns: isa, release, case, component, instructions, loads, stores, branches_taken; mispredicted (returns, of the whole call:
+    in it and among its callers, see analyse.returnstack). A hook that the lab does not know in a release has no rows.
+    """
+    frame = pd.DataFrame(every_release(_prices))
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _prices(isa: str, release: str) -> list[dict[str, object]]:
+    """The rows of one kernel; none without direct calls."""
+    kernel, out = Kernel(isa, release), []
+    if not kernel.features["direct"]:
+        return []
+    function = kernel.function(FUNCTION)
+    idle = kernel.call(function, *ARGUMENTS).counts.by_component
+    for case, name in HOOKS.items():
+        hook = hooks.get(name)
+        if not kernel.features[hook.needs]:
+            continue
+        with kernel.attached(function, *hooks.requests(hook, 1)):
+            run = kernel.call(function, *ARGUMENTS)
+        missed = replay(run)
+        for component in COMPONENTS:
+            more = {n: getattr(run.counts.by_component[component], n) - getattr(idle[component], n) for n in COUNTS}
+            out.append({"case": case, "component": component, **more, "mispredicted": missed.own + missed.outer})
+    return out
+
+
+def shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the kernels that the page shows, without those of what no case runs; named by ISA and release in isa."""
+    keys = frame[["isa", "release"]].apply(tuple, axis=1)
+    out = pd.concat([frame[keys == kernel] for kernel in kernels()], ignore_index=True)
+    out["isa"] = [f"{said.isa_name(r.isa)} {r.release}" for r in out.itertuples()]
+    return out[out.groupby("component")["instructions"].transform("any")].reset_index(drop=True)
+
+
+def totals(frame: pd.DataFrame) -> pd.DataFrame:
+    """What each case adds, over all components: indexed by isa, release, case; the counts, and mispredicted."""
+    keys = ["isa", "release", "case"]
+    sums = frame.groupby(keys, sort=False)[list(COUNTS)].sum()
+    return sums.join(frame.groupby(keys, sort=False)["mispredicted"].first())
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per kernel and case: what is added, in all."""
+    out = totals(frame).reset_index().drop(columns="release")
+    return out.rename(columns={"instructions": "insns", "branches_taken": "taken", "mispredicted": "mispredicted returns"})
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: of every release shown."""
+    out = totals(frame).reset_index().rename(columns={"instructions": "insns", "branches_taken": "taken"})
+    out["isa"] = [f"{said.isa_name(r.isa)} {r.release}" for r in out.itertuples()]
+    return out.drop(columns="release").rename(columns={"mispredicted": "mispredicted returns"})
+
+
+def detour(frame: pd.DataFrame, isa: str, release: str) -> pd.Series:
+    """What a call pays where its target is as far away as the lab's layout has it, more than where it is near, by count."""
+    found = totals(frame).loc[(isa, release)]
+    return found.loc[FAR] - found.loc[NEAR]
+
+
+def beside(frame: pd.DataFrame, isa: str, release: str) -> pd.Series:
+    """What a direct call adds to a function that has an ops already, by count."""
+    found = totals(frame).loc[(isa, release)]
+    return found.loc[SHARED] - found.loc[OPS]
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, by ISA and release, such as "arm64-v7-2-near-added", "-far-added", "-shared-added"; "-detour-added",
+    with "-detour-loads-added", "-detour-stores-added" and "-detour-taken-added"; "-beside-added", what a direct call adds to a
+    function with an ops; "-program-added", a BPF program's whole call in the lab; and "-mispredicted" of the three cases."""
+    out: dict[str, object] = {}
+    every = totals(frame)
+    for isa, release in dict.fromkeys(zip(frame["isa"], frame["release"], strict=True)):
+        name, here = f"{isa}-{release.replace('.', '-')}", every.loc[(isa, release)]
+        out |= {f"{name}-{case}-added": int(here.loc[case, "instructions"]) for case in CASES}
+        more = detour(frame, isa, release)
+        out[f"{name}-detour-added"] = int(more["instructions"])
+        for short, column in (("loads", "loads"), ("stores", "stores"), ("taken", "branches_taken")):
+            out[f"{name}-detour-{short}-added"] = int(more[column])
+        out[f"{name}-beside-added"] = int(beside(frame, isa, release)["instructions"])
+        if PROGRAM in here.index:
+            out[f"{name}-program-added"] = int(here.loc[PROGRAM, "instructions"])
+        out[f"{name}-mispredicted"] = said.listed(str(int(here.loc[case, "mispredicted"])) for case in CASES)
+    return out
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What out of reach adds to a call in reach, and what a direct call adds beside an ops; rows are those of shown()."""
+    every = totals(frame).droplevel("release")
+    isas = dict.fromkeys(frame["isa"])
+    far = {isa: every.loc[(isa, FAR)] - every.loc[(isa, NEAR)] for isa in isas}
+    paid = {isa: more for isa, more in far.items() if more["instructions"]}
+    none = [isa for isa in isas if isa not in paid]
+    told = [
+        f"{int(more['instructions'])} instructions, {int(more['loads'])} loads, {counted(int(more['stores']))} and "
+        f"{int(more['branches_taken'])} taken branches on {isa}"
+        for isa, more in paid.items()
+    ]
+    shared = {isa: int((every.loc[(isa, SHARED)] - every.loc[(isa, OPS)])["instructions"]) for isa in isas}
+    wrong = {isa: int(every.loc[(isa, case), "mispredicted"]) for isa in isas for case in CASES
+             if every.loc[(isa, case), "mispredicted"]}  # fmt: skip
+    missed = said.listed(f"{n} on {isa}" for isa, n in wrong.items())
+    return (
+        f"Out of the site's reach a direct call costs {said.listed(told)} more than in it; on {said.listed(none)} nothing is. To a "
+        f"function with an ops it adds {said.listed(f'{n} on {isa}' for isa, n in shared.items())}, through the list function. "
+        f"Mispredicted returns: none near or far{f'; beside an ops {missed}' if missed else ', and none beside an ops'}."
+    )
+
+
+@judges("d1")
+def range_makes_it_complex(prices: pd.DataFrame | None = None, ranges: pd.DataFrame | None = None) -> Verdict:
+    """True in a release of arm64 in which BPF's code may lie out of BL's reach, and a call then takes another way, with more code.
+    Complex is ours: the thread did not say how much. The other ISAs stand beside it."""
+    prices, ranges = rows() if prices is None else prices, reach_ranges.rows() if ranges is None else ranges
+    found = dict.fromkeys(zip(prices["isa"], prices["release"], strict=True))
+    more = {kernel: detour(prices, *kernel).astype(int) for kernel in found}
+    here = [release for isa, release in found if isa == ARM64]
+    newest = here[-1]
+    far = {release: releases.reach(ARM64, release, BPF).value != NEAR_CODE for release in here}
+    far[newest] = far_by_chance(ranges, ARM64, newest)
+    truth = [far[release] and bool(more[ARM64, release]["instructions"]) for release in here]
+    kind, on = across(pd.DataFrame({"release": here, "truth": truth}), {"release": "the release"})
+    extra, where = more[ARM64, newest], "may lie out of BL's reach" if far[newest] else "always lies in BL's reach"
+    told = [
+        f"{said.isa_name(isa)} {release} ({where_bpf_lies(ranges, isa, release)}, {more[isa, release]['instructions']} more)"
+        for isa, release in kernels()
+        if isa != ARM64
+    ]
+    because = (
+        f"On arm64 {newest} BPF's code {where}, and a call that does not reach it goes through ftrace_caller and the callsite's "
+        f"ops: {extra['instructions']} instructions more, {extra['loads']} loads and {counted(extra['stores'])} among them. Beside "
+        f"it: {said.listed(told)}. That another way makes it complex is our threshold."
+    )
+    values = {f"{said.isa_name(isa)} {r}, out of reach": int(more[isa, r]["instructions"]) for isa, r in kernels()}
+    return Verdict(kind, because, {**values, "arm64, loads": int(extra["loads"])}, on)
+
+
+def counted(stores: int) -> str:
+    """A number of stores in words.
+
+    >>> counted(0), counted(1), counted(2)
+    ('no stores', '1 store', '2 stores')
+    """
+    return f"{stores or 'no'} store{'s' if stores != 1 else ''}"
+
+
+FIGURES = (
+    Figure(
+        "fig-reach-price",
+        "What does each way cost a call?",
+        rows=shown,
+        chart=lambda frame: stacked_bars("instructions", bars="case", columns=2)(_charted(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per kernel with a bar per case, near, far and shared, and for comparison one ops and one fentry program: "
+        "instructions added to a call, split into site, trampoline, core and callback. The table has loads, stores and branches.",
+        limits="Emulated counts of what is added to one call of a three-argument function, no timing; mispredicted returns under a "
+        "return-stack model. `far` is as far away as the lab's layout has it; `near` on riscv64 v7.2 is within 2 KiB of "
+        "ftrace_caller, where no real code of modules or BPF lies.",
+    ),
+)
+
+
+def _charted(frame: pd.DataFrame) -> pd.DataFrame:
+    out = frame[frame["component"] != "function"]
+    out.attrs = {"units": {"instructions": "added"}}
+    return out
