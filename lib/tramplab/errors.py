@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 
 class TramplabError(Exception):
     """Something a reader can act on: the message is one clear sentence with what to do."""
 
 
+@dataclass(frozen=True)
+class Recursion:
+    """What a stack that ran out was filled with: the functions that call each other, outermost first, how often they did, and how
+    many bytes they take each time."""
+
+    functions: tuple[str, ...]
+    rounds: int
+    size: int
+
+
 class GuestFault(TramplabError):
-    """The emulated CPU could not go on; says where, at which instruction and with which registers."""
+    """The emulated CPU could not go on; says where, at which instruction and with which registers. recursion: what the stack is
+    full of, where it ran out."""
+
+    recursion: Recursion | None = None
 
 
 class StepLimit(TramplabError):

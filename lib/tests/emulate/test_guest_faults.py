@@ -148,11 +148,14 @@ RECURSE = {
 
 
 def test_unbounded_recursion(subject):
-    """A function that calls itself for ever runs into the guard page below the stack, and the message says that."""
+    """A function that calls itself for ever runs into the guard page below the stack, and the message says that, and what the
+    stack is full of."""
     k, low = subject, subject.machine.stack_top - STACK_SIZE
     with Changed(k, "two_args", RECURSE[k.isa.name]):
         message = complaint(lambda: k.call("two_args", 1, 2), GuestFault)
-    written = int(re.search(r"write to (0x[0-9a-f]+) \(the stack is exhausted\)", message).group(1), 16)
+    said = r"write to (0x[0-9a-f]+) \(the stack is exhausted by recursion: two_args -> \.\.\. ran (\d+) times, with (\d+) bytes of"
+    written, rounds, size = (int(n, 0) for n in re.search(said, message).groups())
+    assert size == (8 if k.isa.name == "x86_64" else 16) and STACK_SIZE - 128 <= rounds * size <= STACK_SIZE
     assert low - 16 <= written < low
     assert re.search(r"at two_args\+0x", message)
     sp = int(re.search(rf"\b{k.isa.sp}=(0x[0-9a-f]+)", message).group(1), 16)

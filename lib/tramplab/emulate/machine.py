@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import TramplabError, unknown
-from . import decode, trouble
+from ..errors import Recursion, TramplabError, unknown
+from . import decode, recursion, trouble
 from .counters import Tally
 from .engine import ACCESS, CODE, PAGE, Engine, Stopped
 from .image import Image
@@ -257,12 +257,18 @@ class Machine:
         access, low = self._engine.invalid_access, self.stack.address
         exhausted = access is not None and low - PAGE <= access[1] < low
         values = tuple((r, self.register(r)) for r in shown)
-        return trouble.Situation(isa.name, self._place(pc), text, values, access, exhausted)
+        again = self._repeated() if exhausted else None
+        return trouble.Situation(isa.name, self._place(pc), text, values, access, exhausted, again)
 
     # inside
 
     def _place(self, pc: int) -> str:
         return self.name_of(pc) or f"{pc:#x}"
+
+    def _repeated(self) -> Recursion | None:
+        """What the stack is full of, from its lowest word on."""
+        words = np.frombuffer(self.read(self.stack.address, self.stack.size), "<u8").tolist()
+        return recursion.found(words, lambda address: self.name_of(address) if self.is_text(address) else None)
 
     def _watched(self, until: int) -> list[str]:
         """The places that a run which does not end comes by."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..errors import GuestFault, StepLimit
+from ..errors import GuestFault, Recursion, StepLimit
 
 #: Instructions to watch a run that does not end, to see which loop it is in; names to show of it.
 WATCHED, NAMED = 400, 6
@@ -17,7 +17,7 @@ class Situation:
 
     place: symbol+offset of the instruction issued last; behind a trap or a jump the pc is elsewhere already. instruction:
     its text. registers: those that matter to it. access: what kind of access could not be made, and its address, if one
-    was the cause; exhausted: was that in the page below a stack?
+    was the cause; exhausted: was that in the page below a stack? recursion: what that stack is full of, if it repeats.
     """
 
     isa: str
@@ -26,6 +26,7 @@ class Situation:
     registers: tuple[tuple[str, int], ...]
     access: tuple[str, int] | None
     exhausted: bool
+    recursion: Recursion | None = None
 
     def __str__(self) -> str:
         values = ", ".join(f"{name}={value:#x}" for name, value in self.registers)
@@ -39,8 +40,20 @@ def fault(where: Situation, reason: str) -> GuestFault:
         kind, address = where.access
         what = f"{kind} {address:#x}"
         if where.exhausted:
-            what += " (the stack is exhausted)"
-    return GuestFault(f"guest fault on {where.isa}: {what} {where}.")
+            what += f" (the stack is exhausted{_again(where.recursion)})"
+    error = GuestFault(f"guest fault on {where.isa}: {what} {where}.")
+    error.recursion = where.recursion
+    return error
+
+
+def _again(recursion: Recursion | None) -> str:
+    """What fills the stack, and what can be done about it."""
+    if recursion is None:
+        return ""
+    return (
+        f" by recursion: {' -> '.join(recursion.functions)} -> ... ran {recursion.rounds} times, with {recursion.size} bytes of "
+        "stack each; break that circle, or put a guard into it"
+    )
 
 
 def halted(where: Situation) -> GuestFault:

@@ -53,6 +53,7 @@ def boot(machine: Machine, cpu: Cpu) -> None:
         # nobody waits for the CPU, as each ISA keeps it: in the highest bit of the count, or beside it
         machine.write(cpu.pcpu + lab_pcpu.fields["preempt_count"].offset, (1 << 31).to_bytes(4, "little"))
         machine.write(cpu.task + task_struct.fields["no_resched"].offset, (1).to_bytes(4, "little"))
-        # the caller's frame record ends the chain: no frame above it
+        # nothing is left of what was called before; the caller's frame record ends the chain: no frame above it
+        machine.write(machine.stack.address, bytes(machine.stack.size))
         machine.write_u64(machine.stack_top - 32, 0)
         machine.write_u64(machine.stack_top - 24, machine.return_to)

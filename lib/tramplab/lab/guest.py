@@ -22,6 +22,7 @@ COMPONENT_OF_SECTION = {
     ".text.caller": "caller",
     ".text.replacement": "function",
     ".text.entry": "core",
+    ".text.stub": "trampoline",
 }
 #: The compiler's list of them.
 PATCH_SITES = "__patchable_function_entries"

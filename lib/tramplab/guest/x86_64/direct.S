@@ -40,6 +40,15 @@ FUNCTION(lab_direct_near_observe, .text.trampoline)
 	direct_stub lab_observe_direct_clobber
 END(lab_direct_near_observe)
 
+/* Behind all other text, so that nothing moves for them. */
+FUNCTION(lab_direct_reenter, .text.stub)
+	direct_stub lab_direct_callback_reenter
+END(lab_direct_reenter)
+
+FUNCTION(lab_direct_reenter_through, .text.stub)
+	direct_stub lab_direct_callback_reenter_through
+END(lab_direct_reenter_through)
+
 FUNCTION(lab_direct_far, .far.trampoline)
 	direct_stub lab_direct_callback_far
 END(lab_direct_far)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...errors import TramplabError
 from ...ftrace.ops import Request
+from ..reentry import ending
 
 #: BPF_MAX_TRAMP_LINKS
 MOST_PROGRAMS = 38
@@ -20,7 +21,8 @@ class Bpf(Request):
     register they may, instead of counting. guarded: with the enter and exit functions around each program, as the kernel has
     them; without, the program is called bare, as in the proposal of 2019. An fmod_ret program returns an
     entry of the guest's lab_bpf_verdicts (an observing one that of its cookie, else the first), 0 unless set; not 0, it keeps
-    the function from running and becomes its result.
+    the function from running and becomes its result. reenters: programs that count and then call a traced function, see
+    trampolines/reentry; they return 0.
     """
 
     fentry: int = 0
@@ -28,8 +30,11 @@ class Bpf(Request):
     fmod_ret: int = 0
     guarded: bool = True
     observe: bool = False
+    reenters: str = ""
 
     def __post_init__(self) -> None:
+        if ending(self.reenters) and self.observe:
+            raise TramplabError("a program that calls a traced function does not observe: leave out observe=.")
         if min(self.fentry, self.fexit, self.fmod_ret) < 0 or not self.programs:
             raise TramplabError("a BPF trampoline needs at least one program: give fentry, fexit or fmod_ret a number.")
         if self.programs > MOST_PROGRAMS:
@@ -50,4 +55,4 @@ class Bpf(Request):
     @property
     def target(self) -> str:
         """What the program's code is called in the guest."""
-        return "lab_bpf_observe_clobber" if self.observe else "lab_bpf_count"
+        return "lab_bpf_observe_clobber" if self.observe else f"lab_bpf_count{ending(self.reenters)}"

@@ -161,7 +161,7 @@ class BpfTrampolines:
         programs = [BpfProgram(code, at, next(cookies)) for at in structs[1:]]
         bounds = list(itertools.accumulate((request.fentry, request.fmod_ret, request.fexit), initial=0))
         fentry, fmod_ret, fexit = (tuple(programs[a:b]) for a, b in itertools.pairwise(bounds))
-        if not request.observe:  # a program that has a say is another one
+        if not (request.observe or request.reenters):  # a program that has a say is another one
             fmod_ret = tuple(BpfProgram(address("lab_bpf_modify"), p.struct, p.cookie) for p in fmod_ret)
         guards = Guards(
             *map(address, ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit"))

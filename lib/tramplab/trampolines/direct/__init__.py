@@ -11,21 +11,30 @@ from ...ftrace.steps import Step
 from ..ground import Ground
 from ..kind import Hook, Kind
 from ..plain import each
+from ..reentry import ending
 
 
 @dataclass(frozen=True, eq=False)
 class Direct(Request):
     """A direct call: the patch site calls `target` (a guest symbol) itself where it can.
 
-    far takes the stub that lies as far away as the kernel's layout allows; observe the one that records what it saw.
+    far takes the stub that lies as far away as the kernel's layout allows; observe the one that records what it saw; reenters, see
+    trampolines/reentry, one that calls a traced function, and lies behind the kernel's text.
     """
 
     far: bool = False
     observe: bool = False
+    reenters: str = ""
+
+    def __post_init__(self) -> None:
+        if ending(self.reenters) and (self.far or self.observe):
+            raise TramplabError("no stub that calls a traced function is far or observes: leave out far= and observe=.")
 
     @property
     def target(self) -> str:
         """The guest symbol of the stub."""
+        if self.reenters:
+            return f"lab_direct{ending(self.reenters)}"
         return f"lab_direct_{'far' if self.far else 'near'}{'_observe' if self.observe else ''}"
 
 

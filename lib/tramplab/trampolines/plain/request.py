@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...errors import TramplabError, unknown
 from ...ftrace.ops import FL_DYNAMIC, FL_IPMODIFY, FL_RCU, FL_RECURSION, FL_SAVE_REGS, Request
+from ..reentry import REENTERS
 
 #: What a trampoline must save for an ops: the registers that carry arguments, or all of them; and what no kernel offers,
 #: with a trampoline of its own for the ops, see trampolines/saving.
@@ -24,6 +25,8 @@ CALLBACKS = (
     "lab_consumer",
     "lab_consumer_argument",
     "lab_consumer_register",
+    "lab_callback_guarded",
+    *(f"{name}{end}" for name in ("lab_callback", "lab_callback_guarded") for end in REENTERS.values() if end),
 )
 
 
