@@ -52,12 +52,12 @@ class RunCounts:
         self, weights: dict[int, tuple[int, ...]], component_of: Callable[[int], str], symbol_of: Callable[[int], str]
     ) -> None:
         self._weights, self._symbol_of = weights, symbol_of
-        self.by_component: dict[str, Counts] = {**dict.fromkeys(COMPONENTS, Counts()), **self._by(component_of)}
+        self.by_component: dict[str, Counts] = {**dict.fromkeys(COMPONENTS, Counts()), **self.by(component_of)}
 
     @functools.cached_property
     def by_symbol(self) -> dict[str, Counts]:
         """Counts of each symbol that was executed."""
-        return self._by(self._symbol_of)
+        return self.by(self._symbol_of)
 
     @property
     def total(self) -> Counts:
@@ -77,7 +77,8 @@ class RunCounts:
     def __repr__(self) -> str:
         return f"RunCounts(by_component={self.by_component}, by_symbol={self.by_symbol})"
 
-    def _by(self, name_of: Callable[[int], str]) -> dict[str, Counts]:
+    def by(self, name_of: Callable[[int], str]) -> dict[str, Counts]:
+        """Counts by what an address is called."""
         parts: dict[str, list[tuple[int, ...]]] = {}
         for pc, weight in self._weights.items():
             parts.setdefault(name_of(pc), []).append(weight)

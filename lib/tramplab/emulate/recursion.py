@@ -28,10 +28,11 @@ def found(words: Sequence[int], name_of: Callable[[int], str | None]) -> Recursi
     half = code[: len(code) // 2]  # the far end, where nothing but the recursion is
     there = np.flatnonzero(half)
     for gap in range(1, len(code) // LEAST + 1):
-        if len(there) and (half[there] == code[there + gap]).mean() >= ALIKE:
-            first = int(there[0])
+        again = half[there] == code[there + gap]
+        if len(there) and again.mean() >= ALIKE:
+            first = int(there[again][0])  # behind what the last round had only begun
             one = code[first : first + gap]
-            rounds = int((code == one[0]).sum() // (one == one[0]).sum())
+            rounds = min(int((code == word).sum() // (one == word).sum()) for word in one[one > 0])
             if rounds < LEAST:
                 return None
             inside = [names[int(word)].split("+")[0] for word in one[one > 0]]

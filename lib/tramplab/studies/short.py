@@ -34,6 +34,11 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
     "direct-reach": {"fig-reach-ways": (0,), "fig-reach": (0,), "fig-reach-ranges": (0, 1), "fig-reach-price": (0,)},
     "trampoline-releases": {"fig-by-release": (0,), "fig-call-ops": (1, 2)},
     "direct-calls": {"fig-fprobe-reasons": (0, 1), "fig-fprobe-left": (0,), "fig-fprobe-losses": (0,)},
+    "direct-guards": {
+        "fig-recursion": (0, 1, 2),
+        "fig-guard-cost": (0,),
+        "fig-without": (0, 1),
+    },
     "real-kernels": {
         "fig-real-kernels": (0, 1),
         "fig-kernel-functions": (1,),

@@ -1,0 +1,240 @@
+"""What does a guard cost per call, and what is it made of: recursion bits, preemption, RCU, migration, counters?"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import pandas as pd
+
+from ...analyse import cycles
+from ...analyse.cores import get as core
+from ...build.inlined import written
+from ...emulate.counts import COMPONENTS, Counts
+from ...emulate.machine import RECORD
+from ...ftrace import releases
+from ...ftrace.ops import Request
+from ...lab.kernel import Kernel
+from ...lab.run import Run
+from ...publish.figures.chart import stacked_bars
+from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, estimated, isa_name, marked, on_each
+from ...trampolines.bpf import Bpf
+from ...trampolines.plain import Ops
+from ..every_release import every_release
+from ..once import once
+
+NAME = "guard_cost"
+TITLE = "What a guard adds to a call"
+FUNCTION, ARGUMENTS = "two_args", (1, 2)
+Requests = Callable[[], list[Request]]
+#: Guard -> a hook with it, and the same without, from which it is told; None where there is none. "trylock": the callback takes
+#: the bit itself. "RECURSION": its ops asks for it. "list": the list function's, of which only the guard is shown. Programs
+#: without a guard are called bare, which no kernel does.
+GUARDS: dict[str, tuple[Requests, Requests | None]] = {
+    "trylock": (lambda: [Ops(callback="lab_callback_guarded")], lambda: [Ops()]),
+    "RECURSION": (lambda: [Ops(recursion=True)], lambda: [Ops()]),
+    "list": (lambda: [Ops(), Ops()], None),
+    "fentry": (lambda: [Bpf(fentry=1)], lambda: [Bpf(fentry=1, guarded=False)]),
+    "fexit": (lambda: [Bpf(fexit=1)], lambda: [Bpf(fexit=1, guarded=False)]),
+}
+PROGRAMS = ("fentry", "fexit")
+#: Parts of a guard; recursion: ftrace's bits, a program's counter.
+RECURSION, PREEMPTION, RCU, MIGRATION, REST = PARTS = ("recursion", "preemption", "RCU", "migration", "rest")
+#: Functions of the guest, inlined or not -> what their instructions are for. The first of a chain of calls decides; what turns
+#: preemption off belongs to those that need it, and is named where nobody does but the guard itself.
+FOR = {
+    **dict.fromkeys(("rcu_read_lock", "rcu_read_unlock", "__rcu_read_lock", "__rcu_read_unlock", "rcu_is_watching"), RCU),
+    **dict.fromkeys(("migrate_disable", "migrate_enable", "lab_migrate_disable", "lab_migrate_enable"), MIGRATION),
+    **dict.fromkeys(("lab_prog_get", "lab_prog_put"), RECURSION),
+}
+OFF = ("preempt_disable_notrace", "preempt_enable_notrace")
+BIT = ("trace_recursion_enter", "trace_recursion_leave")
+COUNTED = ("instructions", "loads", "stores")
+CORES = ("skylake", "cortex-a72", "sifive-u74")
+
+
+def part_of(chain: tuple[str, ...]) -> str:
+    """What an instruction is for, from the functions it was written in.
+
+    >>> part_of(("ftrace_ops_list_func", "trace_recursion_enter", "preempt_disable_notrace"))
+    'preemption'
+    >>> part_of(("__bpf_prog_enter_recur", "rcu_read_lock", "preempt_disable_notrace")), part_of(("lab_callback",))
+    ('RCU', 'rest')
+    """
+    found = next((FOR[name] for name in chain if name in FOR), None)
+    if found:
+        return found
+    return PREEMPTION if set(OFF) & set(chain) else RECURSION if set(BIT) & set(chain) else REST
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release, guard (GUARDS), component and part (PARTS): what the guard adds to one call of FUNCTION.
+
+    Columns: isa, release, guard, component, part, instructions, loads, stores: with the guard less without; of "list" what the
+    list function has for it. `rest` may be negative, where the compiler makes of a guarded callback something shorter. Guards of
+    programs are there where the lab knows them.
+    """
+    frame = pd.DataFrame(every_release(_counted))
+    frame.attrs["units"] = {}
+    return frame
+
+
+def _counted(isa: str, release: str) -> list[dict[str, object]]:
+    kernel, out = Kernel(isa, release, meter=RECORD), []
+    for guard, (with_it, without) in GUARDS.items():
+        if guard in PROGRAMS and not kernel.features["bpf"]:
+            continue
+        more, less = _split(kernel, with_it), _split(kernel, without) if without else {}
+        for component in COMPONENTS:
+            for part in PARTS:
+                if part == REST and without is None:
+                    continue
+                key = component, part
+                added = more.get(key, Counts()) - less.get(key, Counts())
+                if any(getattr(added, what) for what in COUNTED):
+                    head = {"guard": guard, "component": component, "part": part}
+                    out.append(head | {what: getattr(added, what) for what in COUNTED})
+    return out
+
+
+def _split(kernel: Kernel, requests: Requests) -> dict[tuple[str, str], Counts]:
+    """A call's counts by component and part."""
+    run, chain = _run(kernel, requests), written(kernel.image.path).chain
+    found = run.counts.by(lambda pc: f"{run.component_of(pc)}|{part_of(chain(pc))}")
+    return {(component, part): counts for name, counts in found.items() for component, _, part in [name.partition("|")]}
+
+
+def _run(kernel: Kernel, requests: Requests) -> Run:
+    function = kernel.function(FUNCTION)
+    with kernel.attached(function, *requests()):
+        return kernel.call(function, *ARGUMENTS)
+
+
+@once
+def estimates() -> pd.DataFrame:
+    """Cycles that a guard adds on a core of each ISA, in the newest release: columns isa, core, guard, cycles, low, high."""
+    out = []
+    for model in map(core, CORES):
+        kernel = Kernel(model.isa, meter=RECORD)
+        for guard, (with_it, without) in GUARDS.items():
+            if without:
+                e = cycles.estimate(_run(kernel, with_it), _run(kernel, without), model)
+                head = {"isa": model.isa, "core": model.name, "guard": guard}
+                out.append({**head, "cycles": e.mid, "low": e.low, "high": e.high})
+    return pd.DataFrame(out)
+
+
+# -- what is shown
+
+
+def newest(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the last release."""
+    return frame[frame["release"] == releases.LATEST].reset_index(drop=True)
+
+
+def totals(frame: pd.DataFrame, *by: str) -> pd.DataFrame:
+    """The counts summed up by these columns, in order of appearance."""
+    return frame.groupby(list(by), sort=False, as_index=False)[list(COUNTED)].sum()
+
+
+def by_part(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per part of a guard in the newest release; what adds nothing is left out."""
+    part = totals(newest(frame), "isa", "guard", "part")
+    for column, order in (("guard", list(GUARDS)), ("part", list(PARTS))):
+        part = part.sort_values(column, key=lambda values, order=order: values.map(order.index), kind="stable")
+    return part[part["instructions"] > 0]
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Per ISA and guard in the newest release: instructions in each component, loads and stores in all, and estimated cycles."""
+    some = newest(frame)
+    wide = some.pivot_table(index=["isa", "guard"], columns="component", values="instructions", aggfunc="sum", sort=False)
+    wide = wide.fillna(0).astype(int).reindex(columns=[c for c in COMPONENTS if c in wide.columns])
+    all_of = totals(some, "isa", "guard").set_index(["isa", "guard"])
+    known = {(r.isa, r.guard): estimated(r.cycles, r.low, r.high) for r in estimates().itertuples()}
+    out = wide.assign(loads=all_of["loads"], stores=all_of["stores"])
+    out["cycles"] = [known.get(key, "-") for key in out.index]
+    out = out.reset_index()
+    out.columns = [str(name) for name in out.columns]
+    out.attrs["units"] = {"cycles": "estimate"}
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: instructions by part in every release, then loads and stores."""
+    keys = ["isa", "release", "guard"]
+    wide = frame.pivot_table(index=keys, columns="part", values="instructions", aggfunc="sum", sort=False).fillna(0).astype(int)
+    all_of = totals(frame, *keys).set_index(keys)
+    wide = wide.reindex(columns=list(PARTS)).assign(total=all_of["instructions"], loads=all_of["loads"], stores=all_of["stores"])
+    out = wide.rename(columns={PREEMPTION: "preempt", MIGRATION: "migrate"}).reset_index()
+    out.columns = [str(name) for name in out.columns]
+    return out.assign(isa=out["isa"] + " " + out["release"]).drop(columns="release")
+
+
+@functools.cache
+def _key(name: str) -> str:
+    return name.lower().replace(" ", "-").replace(".", "-")
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: instructions that a guard adds, "arm64-fentry-added" in the newest release and, in each,
+    "arm64-v6-12-fentry-added" and by part "arm64-v6-12-fentry-migration-added"; "cortex-a72-trylock-cycles", estimated with its
+    band."""
+    out: dict[str, object] = {}
+    for r in totals(frame, "isa", "release", "guard").itertuples():
+        out[f"{r.isa}-{_key(r.release)}-{_key(r.guard)}-added"] = int(r.instructions)
+        if r.release == releases.LATEST:
+            out[f"{r.isa}-{_key(r.guard)}-added"] = int(r.instructions)
+    parts = totals(frame, "isa", "release", "guard", "part").set_index(["isa", "release", "guard", "part"])["instructions"]
+    for (isa, release, guard), _ in frame.groupby(["isa", "release", "guard"], sort=False):
+        for part in PARTS:
+            out[f"{isa}-{_key(release)}-{_key(guard)}-{_key(part)}-added"] = int(parts.get((isa, release, guard, part), 0))
+    for r in estimates().itertuples():
+        out[f"{r.core}-{_key(r.guard)}-cycles"] = estimated(r.cycles, r.low, r.high)
+    return out
+
+
+def added(frame: pd.DataFrame, guard: str) -> dict[str, int]:
+    """ISA -> instructions that a guard adds in the newest release."""
+    some = totals(newest(frame), "isa", "guard")
+    return {r.isa: int(r.instructions) for r in some[some["guard"] == guard].itertuples()}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What a callback's guard adds, and what a program's."""
+    own, program = (on_each(added(frame, guard), "instructions") for guard in ("trylock", "fentry"))
+    asked = on_each(added(frame, "RECURSION"))
+    return (
+        f"A callback that takes ftrace's guard itself adds {own}; what is around a BPF program adds {program} to a "
+        f"{marked('bare call')}. An ops that asks for the guard by its flag adds {asked}."
+    )
+
+
+def _cycles(frame: pd.DataFrame) -> str:
+    """The estimates of two guards side by side."""
+    known = estimates().set_index(["isa", "guard"])
+    words = {}
+    for isa in dict.fromkeys(frame["isa"]):
+        each = [known.loc[(isa, guard)] for guard in ("trylock", "fentry")]
+        said = " against ".join(estimated(e["cycles"], e["low"], e["high"]) for e in each)
+        words[isa] = f"{said} on {each[0]['core']} ({isa_name(isa)})"
+    return "; ".join(words.values())
+
+
+FIGURES = (
+    Figure(
+        "fig-guard-cost",
+        f"What does a guard add to a call, and what is it for? ({releases.LATEST})",
+        chart=lambda frame: stacked_bars("instructions", bars=("guard",), stack="part")(by_part(frame)),
+        table=table,
+        answer=lambda frame: f"{answer(frame)} In estimated cycles the callback's guard against the program's: {_cycles(frame)}.",
+        alt="A panel per ISA with a bar per guard: the instructions that it adds to a call, split into what is for recursion, "
+        "preemption, RCU and migration, and the rest. The table has components, loads, stores and estimated cycles.",
+        limits="Emulated counts, and estimates in cycles of skylake, cortex-a72 and sifive-u74 with their band: with the guard "
+        "less "
+        "without, where programs without are called bare, which no kernel does; of the list function its guard alone. What an "
+        f"instruction is for is told by the function it was written in. {HYPOTHETICAL}",
+    ),
+)
