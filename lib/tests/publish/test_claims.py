@@ -51,7 +51,9 @@ def test_who_said_what():
     assert [by[f"v{n}"].split()[0] for n in range(1, 9)] == "Alexei Alexei Andy Andy Andy Steven Steven Andy".split()
     assert {by[f"s{n}"] for n in range(1, 9)} == {"Steven Rostedt"}
     assert {c.id: c.asked.author for c in claims.read().values() if c.asked} == {"s5": "Jiri Olsa", "s6": "Jiri Olsa"}
-    assert {c.id: c.answered.author for c in claims.read().values() if c.answered} == {"v7": "Alexei Starovoitov"}
+    answered = {c.id: c.answered.author for c in claims.read().values() if c.answered}
+    assert answered == {"v7": "Alexei Starovoitov", "d6": "Masami Hiramatsu", "d10": "Mark Rutland"}
+    assert {by["d6"], by["d10"]} == {"Alexei Starovoitov"}
     assert all(by[claim_id] for claim_id in JUDGED)
 
 

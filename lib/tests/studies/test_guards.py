@@ -9,6 +9,7 @@ from tramplab import Kernel, Ops
 from tramplab.build.inlined import written
 from tramplab.build.toolchain import GUEST
 from tramplab.isa import ISAS
+from tramplab.paths import checkout
 from tramplab.studies.direct import contexts, guard_cost, recursion, state, surroundings, without
 from tramplab.studies.direct.reentrant import ANOTHER, ITSELF, SUBJECTS, play
 from tramplab.trampolines.bpf import Bpf
@@ -73,15 +74,32 @@ def test_the_stack_is_taken_in_equal_steps():
         assert part["call"].iloc[0] == 1 and part["stack"].max() <= recursion.STACK_SIZE
 
 
-@every_isa
-def test_a_guard_that_is_dropped_from_the_guest_is_missed(isa, tmp_path):
-    """The list function's guard lets everybody in: what came back has no end, and the kernel works on."""
+def changed_guest(tmp_path, old: str, new: str):
+    """A copy of the guest whose guard has another line."""
     guest = tmp_path / "guest"
     shutil.copytree(GUEST, guest)
     header = guest / "core" / "recursion.h"
     text = header.read_text("utf-8")
-    header.write_text(text.replace("\t\t\treturn 0;\n", "\t\t\t;\n"), "utf-8")
-    assert header.read_text("utf-8") != text
+    assert text.count(old) == 1
+    header.write_text(text.replace(old, new), "utf-8")
+    return guest
+
+
+def test_without_the_transition_bit_a_callback_runs_once(tmp_path):
+    """The page's own experiment, with the line that it names."""
+    page = " ".join((checkout() / "book" / "direct-guards.md").read_text("utf-8").split())
+    line = "bit = 1 << (TRACE_CTX_TRANSITION + start);"
+    assert f"`{line}`, by `return 0;`" in page
+    kernel = Kernel("arm64", guest=changed_guest(tmp_path, line, "return 0;"))
+    for name in ("ops trylock", "ops RECURSION", "two ops"):
+        played = play(kernel, name, ITSELF)
+        assert (played.ran, played.entered, played.recursion) == (1, 2, None)
+
+
+@every_isa
+def test_a_guard_that_is_dropped_from_the_guest_is_missed(isa, tmp_path):
+    """The list function's guard lets everybody in: what came back has no end, and the kernel works on."""
+    guest = changed_guest(tmp_path, "\t\t\treturn 0;\n", "\t\t\t;\n")
     kernel = Kernel(isa, "v6.1", guest=guest)
     for name in ("ops trylock", "ops RECURSION", "two ops"):
         assert play(Kernel(isa, "v6.1"), name, ITSELF).recursion is None
@@ -136,6 +154,16 @@ def test_parts_add_up_to_what_the_calls_differ_by(isa, cost):
             less = counted[1][component]
             for what in guard_cost.COUNTED:
                 assert some[what].sum() == getattr(more, what) - getattr(less, what), (guard, component, what)
+
+
+def test_what_the_page_says_of_the_costs(cost):
+    """ftrace's guard is the smaller one on every ISA, and of a program's less than half is for recursion."""
+    for isa in ISAS:
+        own, asked, program = (guard_cost.added(cost, guard)[isa] for guard in ("trylock", "RECURSION", "fentry"))
+        assert own < program and own < asked
+        part = guard_cost.by_part(cost)
+        part = part[(part["isa"] == isa) & (part["guard"] == "fentry")].set_index("part")["instructions"]
+        assert part["recursion"] < part.sum() / 2 and part.sum() == program
 
 
 @pytest.mark.parametrize(("isa", "release"), [("x86_64", "v6.12"), ("arm64", "v6.12"), ("riscv64", "v6.12")])

@@ -37,7 +37,7 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
     "direct-guards": {
         "fig-recursion": (0, 1, 2),
         "fig-guard-cost": (0,),
-        "fig-without": (0, 1),
+        "fig-without": (1,),
     },
     "real-kernels": {
         "fig-real-kernels": (0, 1),

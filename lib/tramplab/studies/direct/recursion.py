@@ -23,9 +23,10 @@ NAME = "recursion"
 TITLE = "A hook that calls the function it hooks"
 ENDLESS, ONCE, TWICE, NONE = "endless: the stack ends it", "runs once", "runs twice", "no such hook"
 #: Outcome -> its letter in the chart.
-LETTERS = {ENDLESS: "E", ONCE: "1", TWICE: "2", NONE: "-"}
+LETTERS = {ONCE: "1", ENDLESS: "E", TWICE: "2", NONE: "-"}
 OUTCOMES = {1: ONCE, 2: TWICE}
 UNITS = {"size": "B"}
+PROGRAMS = ("fentry", "fexit", "fmod_ret")
 LOCK, PREEMPTION = "recursion lock", "disabled preemption"
 #: How many points a line of the second figure has.
 POINTS = 12
@@ -187,16 +188,19 @@ def answer(frame: pd.DataFrame) -> str:
         sizes = on_each({str(isa): _span(part["size"]) for isa, part in endless.groupby("isa", sort=False)}, "bytes of stack")
         hooks = listed(dict.fromkeys(named(endless)["hook"]))
         first = f"Without a guard the call of a hook that calls its function never ends: {hooks} take {sizes} per round."
-    said = {TWICE: "the consumer runs twice per call", ONCE: "it runs once"}
-    return " ".join([first, *(_guarded(newest[newest["outcome"] == outcome], words) for outcome, words in said.items())])
+    guards = {"ftrace's guard": ~newest["hook"].isin(PROGRAMS), "the guard of BPF programs": newest["hook"].isin(PROGRAMS)}
+    ended = newest["outcome"].isin(OUTCOMES.values())
+    return " ".join([first, *(_guarded(newest[ended & which], guard) for guard, which in guards.items())])
 
 
-def _guarded(frame: pd.DataFrame, words: str) -> str:
+def _guarded(frame: pd.DataFrame, guard: str) -> str:
     """What hooks with a guard do with calls that they do not let in."""
     if not len(frame):
         return ""
-    names = listed(dict.fromkeys(named(frame)["hook"]))
-    return f"With the guard of {names} {words}, and {frame['counted'].sum()} of {frame['missed'].sum()} missed calls are counted."
+    hooks = ", ".join(dict.fromkeys(named(frame)["hook"]))
+    how = " or ".join(dict.fromkeys(frame["outcome"]))
+    counted = f"{frame['counted'].sum()} of {frame['missed'].sum()}"
+    return f"With {guard} ({hooks}) the callback {how} per call, and {counted} missed calls are counted."
 
 
 def _span(values: pd.Series) -> str:

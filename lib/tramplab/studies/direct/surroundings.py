@@ -40,6 +40,19 @@ HOOKS: dict[str, tuple[Callable[[], list[Request]], str, str]] = {
 SKETCHED = ("bare fentry",)
 READS, WRITES, BOTH, NEITHER = "reads", "writes", "reads and writes", "does not touch"
 LETTERS = {READS: "r", WRITES: "w", BOTH: "b", NEITHER: "-"}
+#: Field of the guest's structs -> what it is for, in the order of the figure.
+PURPOSES = {
+    "trace_recursion": "bits",
+    "counts": "counters",
+    "bpf_ctx": "run context",
+    **dict.fromkeys(("preempt_count", "no_resched", "flags"), "preemption"),
+    **dict.fromkeys(("rcu_read_lock_nesting", "rcu_read_unlock_special"), "RCU readers"),
+    "rcu_watching": "RCU watching",
+    **dict.fromkeys(("migration_disabled", "cpus_ptr", "cpus_mask", "nr_pinned"), "migration"),
+    "current_task": "task pointer",
+    "cpu": "CPU number",
+    "stack_canary": "canary",
+}
 #: In which state a callback is called: may it be preempted? A kernel that does not count sections preempts nothing that it runs.
 OFF, ON, UNCOUNTED, NONE = "preemption off", "preemption on", "kernel never preempts", "no such hook"
 STATES = {ON: "P", OFF: "o", UNCOUNTED: "n", NONE: "-"}
@@ -116,16 +129,20 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def cells(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row per ISA, field that anybody touches in the newest release ("task.bpf_ctx"), and hook: what it does to it (`how`)."""
+    """A row per ISA, purpose of fields that anybody touches in the newest release, and hook: what it does to them (`how`)."""
     part = newest(frame)
-    did = {(r.isa, r.owner, r.field, r.hook): (r.loads, r.stores) for r in part.itertuples()}
+    did: dict[tuple[str, str, str], list[int]] = {}
+    for r in part.itertuples():
+        found = did.setdefault((r.isa, PURPOSES[r.field], r.hook), [0, 0])
+        found[0], found[1] = found[0] + r.loads, found[1] + r.stores
     out = []
-    for isa, owner, field in _fields(part):
-        for hook in HOOKS:
-            loads, stores = did.get((isa, owner, field, hook), (0, 0))
-            how = BOTH if loads and stores else READS if loads else WRITES if stores else NEITHER
-            head = {"isa": isa, "field": f"{owner}.{field}", "hook": hook, "hypothetical": hook in SKETCHED}
-            out.append({**head, "how": how})
+    for isa in dict.fromkeys(part["isa"]):
+        for purpose in (p for p in dict.fromkeys(PURPOSES.values()) if any(key[:2] == (isa, p) for key in did)):
+            for hook in HOOKS:
+                loads, stores = did.get((isa, purpose, hook), (0, 0))
+                how = BOTH if loads and stores else READS if loads else WRITES if stores else NEITHER
+                head = {"isa": isa, "purpose": purpose, "hook": hook, "hypothetical": hook in SKETCHED}
+                out.append({**head, "how": how})
     return named(pd.DataFrame(out))
 
 
@@ -215,7 +232,7 @@ def states_answer(frame: pd.DataFrame) -> str:
     )
 
 
-_CHART = heat_map("how", rows="field", columns="hook", letters=LETTERS, quiet=(NEITHER,), abreast=1)
+_CHART = heat_map("how", rows="purpose", columns="hook", letters=LETTERS, quiet=(NEITHER,))
 
 FIGURES = (
     Figure(
@@ -225,9 +242,8 @@ FIGURES = (
         chart=lambda frame: _CHART(cells(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA: for each field of the current task and of this CPU's data, and each hook, a letter for whether a "
-        "call "
-        "reads it, writes it, or both. The table has how often.",
+        alt="A panel per ISA: for what fields of the current task and of this CPU's data are for, and each hook, a letter for "
+        "whether a call reads such fields, writes them, or both. The table has every field, and how often.",
         limits="Emulated: every access of one call, by the field it falls into; in the table loads+stores. `two`: two ops, "
         "through the "
         f"list function; `RCU`: an ops with FTRACE_OPS_FL_RCU. {HYPOTHETICAL}",

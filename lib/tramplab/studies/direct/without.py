@@ -28,7 +28,7 @@ TITLE = "Hooks without a task, or without RCU"
 #: What is missing -> how it is taken away for the length of a call.
 MISSING: dict[str, Callable[[Kernel], AbstractContextManager[None]]] = {"RCU": without_rcu, "task": without_task}
 CALLED, LEFT_OUT, FAULT, NONE = "callback is called", "callback is left out", "faults", "no such hook"
-LETTERS = {CALLED: "c", LEFT_OUT: "s", FAULT: "F", NONE: "-"}
+LETTERS = {CALLED: "c", FAULT: "F", LEFT_OUT: "s", NONE: "-"}
 #: Programs as kernels run them.
 PROGRAMS = ("fentry", "fexit", "fmod_ret")
 
@@ -138,9 +138,8 @@ def answer(frame: pd.DataFrame) -> str:
         return listed(told) or "none"
 
     return (
-        f"Where RCU is not watching, only {hooks('RCU', LEFT_OUT)} leaves its callback out; every other hook calls it, BPF's "
-        "programs "
-        f"included. Where there is no current task, {hooks('task', CALLED)} still work; {hooks('task', FAULT)} fault."
+        f"Where RCU is not watching, only an ops that asks for it ({hooks('RCU', LEFT_OUT)}) is left out; {hooks('RCU', CALLED)} "
+        f"call their callback. Where there is no current task, {hooks('task', CALLED)} still work; {hooks('task', FAULT)} fault."
     )
 
 
