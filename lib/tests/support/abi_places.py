@@ -11,6 +11,7 @@ from tramplab.ftrace import releases
 from tramplab.ftrace.ops import Request
 from tramplab.ftrace.releases import features, parse
 from tramplab.isa import ISAS
+from tramplab.trampolines.single import WAYS
 
 #: What the studies show, and the releases whose trampolines no shown release has.
 RELEASES = tuple(sorted({*releases.shown(), "v6.2", "v6.3", "v6.8"}, key=parse))
@@ -65,6 +66,7 @@ HOOKS: dict[str, Callable[[], tuple[Request, ...]]] = {
     "direct": lambda: (_direct(),),
     "direct-far": lambda: (_direct(far=True),),
     "direct+ops": lambda: (_direct(), observing()),
+    "direct-each": lambda: tuple(Direct(observe=True, far=bool(n % 2), filter=(f,)) for n, f in enumerate(FUNCTIONS)),
 }
 
 #: When an ISA had a trampoline that saves all registers, an ftrace_regs, and direct calls (FACTS 2 and 3.2): first and last
@@ -121,6 +123,11 @@ PLACES = (
     Place("riscv64", "v6.16", (("call_ops", False),)),
     Place("riscv64", "v6.16", (("direct", False),)),
 )
+
+#: The newest kernels with one ops for all direct calls, in each way that an ISA can have it (trampolines/single), and the hooks
+#: that are tried there: those that come by what a way changes.
+SINGLE = tuple(Place(isa, releases.shown()[-1], (("single", way.name),)) for way in WAYS.values() for isa in way.isas)
+SINGLE_HOOKS = ("none", "ops", "ops-mixed", "ops-guarded", "direct", "direct-far", "direct-each", "direct+ops")
 
 
 def distinct() -> dict[Place, tuple[str, ...]]:

@@ -1,11 +1,17 @@
 """Lab kernels with one broken line each, and where its effect is looked for."""
 
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
+
+from support.abi_places import Place
+from tramplab.build.toolchain import GUEST
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One replacement in one file, and where its effect is looked for. old must occur exactly once."""
+    """One replacement in one file, and where its effect is looked for. old must occur exactly once. single: the way of a kernel
+    that has one ops for all direct calls."""
 
     isa: str
     release: str
@@ -14,13 +20,19 @@ class Mutant:
     what: str
     old: str
     new: str
+    single: str = ""
+
+    @property
+    def place(self) -> Place:
+        """The kernel it is of."""
+        return Place(self.isa, self.release, (("single", self.single),) if self.single else ())
 
     def __str__(self) -> str:
-        return f"{self.isa}-{self.release}-{self.hook}-{self.what.replace(' ', '_')}"
+        return f"{self.place}-{self.hook}-{self.what.replace(' ', '_')}"
 
 
-def _of(isa: str, release: str, hook: str, file: str, *changes: tuple[str, str, str]) -> list[Mutant]:
-    return [Mutant(isa, release, hook, file, *change) for change in changes]
+def _of(isa: str, release: str, hook: str, file: str, *changes: tuple[str, str, str], single: str = "") -> list[Mutant]:
+    return [Mutant(isa, release, hook, file, *change, single=single) for change in changes]
 
 
 X86 = "x86_64/ftrace_caller.S"
@@ -277,6 +289,77 @@ MUTANTS = [
         ("stub does not restore ra", "\tld\tra, 72(sp)\n", ""),
         ("stub returns to the caller", "\tjr\tt0\n", "\tjr\tra\n"),
     ),
+    # one ops for all direct calls
+    *_of(
+        "arm64",
+        "v7.2",
+        "direct-each",
+        "arm64/direct_ways.inc",
+        ("a register of an argument used", "\tmov\tx15, #0x83eb\t", "\tmov\tx5, #0x83eb\n\tmov\tx15, #0x83eb\t"),
+        single="lookup",
+    ),
+    *_of(
+        "arm64",
+        "v7.2",
+        "direct-each",
+        "arm64/direct_ways.inc",
+        ("x4 and x5 not saved", "\tstp\tx4, x5, [sp, #48]\n", ""),
+        ("x8 not restored", "\tldp\tx8, x11, [sp, #80]\n", ""),
+        ("the way back lost", "\tldr\tx30, [sp, #8]\n", ""),
+        ("the caller lost", "\tldp\tx29, x9, [sp, #(LOOKUP_FRAME - 16)]\n", ""),
+        ("frame 16 bytes short", "\tadd\tsp, sp, #LOOKUP_FRAME\n", "\tadd\tsp, sp, #(LOOKUP_FRAME - 16)\n"),
+        single="lookup-c",
+    ),
+    *_of(
+        "arm64",
+        "v7.2",
+        "direct-far",
+        "arm64/direct_ways.inc",
+        ("mark not taken off", "\tsub\tx17, x11, #1\n", "\tmov\tx17, x11\n"),
+        ("mark not asked for", "\ttbnz\tx11, #0, ftrace_caller_direct_odd\n", ""),
+        single="literal",
+    ),
+    *_of(
+        "arm64",
+        "v7.2",
+        "direct-far",
+        "arm64/direct_ways.inc",
+        ("the ops for the target", "\tldr\tx17, [x11, #-24]\n", "\tldr\tx17, [x11, #-16]\n"),
+        single="beside",
+    ),
+    *_of(
+        "riscv64",
+        "v7.2",
+        "direct-each",
+        "riscv64/direct_ways.inc",
+        ("the caller lost", "\tld\tra, 72(sp)\n", ""),
+        ("arguments not restored", "\tmv\tt1, a0\n\targs\tld, 0\n", "\tmv\tt1, a0\n"),
+        single="lookup-c",
+    ),
+    *_of(
+        "riscv64",
+        "v7.2",
+        "direct-far",
+        "riscv64/direct_ways.inc",
+        ("mark not asked for", "\tbnez\tt1, ftrace_caller_direct_odd\n", ""),
+        single="literal",
+    ),
+    *_of(
+        "riscv64",
+        "v7.2",
+        "direct-far",
+        "riscv64/direct_ways.inc",
+        ("the ops for the target", "\tld\tt1, -24(t0)\n", "\tld\tt1, -16(t0)\n"),
+        single="beside",
+    ),
+    *_of(
+        "x86_64",
+        "v7.2",
+        "direct+ops",
+        "core/direct.c",
+        ("table not read", "lab_hash_find(READ_ONCE(direct_functions), ip)", "lab_hash_find(&lab_empty_hash, ip)"),
+        single="one-ops",
+    ),
     # the core, on one ISA each
     *_of(
         "x86_64",
@@ -350,3 +433,49 @@ MUTANTS = [
         ("another ip looked up", "find(&lab_direct_functions, ip)", "find(&lab_direct_functions, ip + 1)"),
     ),
 ]
+
+#: The same of the lookup in ftrace_caller. What it does not find goes on to the C code, which does, so calls only get longer; and a
+#: wrong entry is another stub, which keeps the calling convention too.
+LOOKUP_MUTANTS = [
+    *_of(
+        "arm64",
+        "v7.2",
+        "direct-each",
+        "arm64/direct_ways.inc",
+        ("no hash", "\tmul\tx15, x10, x15\n", ""),
+        ("buckets as for an entry fewer", "\tlsr\tx15, x15, #1\t", "\tnop\t"),
+        ("shift by size_bits", "\tmvn\tx13, x13\t", "\tnop\t"),
+        ("another ip looked up", "\tsub\tx10, x30, #4\t", "\tsub\tx10, x30, #8\t"),
+        ("first of the bucket taken", "\tb.eq\t2f\n", "\tb\t2f\n"),
+        ("rest of the bucket forgotten", "\tldr\tx12, [x12, #OFF_ftrace_func_entry_next]\n", "\tmov\tx12, #0\n"),
+        single="lookup",
+    ),
+    *_of(
+        "riscv64",
+        "v7.2",
+        "direct-each",
+        "riscv64/direct_ways.inc",
+        ("no hash", "\tmul\tt6, t1, t6\n", ""),
+        ("shift by size_bits", "\tnot\tt4, t4\t", "\tmv\tt4, t4\t"),
+        ("pointers of a byte", "\tslli\tt6, t6, 3\n", ""),
+        ("another ip looked up", "\taddi\tt1, t0, -4\t", "\taddi\tt1, t0, -8\t"),
+        ("first of the bucket taken", "\tbeq\tt4, t1, 2f\n", "\tj\t2f\n"),
+        ("rest of the bucket forgotten", "\tld\tt3, OFF_ftrace_func_entry_next(t3)\n", "\tmv\tt3, zero\n"),
+        single="lookup",
+    ),
+]
+
+
+def copied(folder: Path) -> Path:
+    """The guest sources, to change."""
+    return Path(shutil.copytree(GUEST, folder / "guest"))
+
+
+def broken(folder: Path, mutant: Mutant) -> Path:
+    """The sources of a mutant."""
+    guest = copied(folder)
+    source = guest / mutant.file
+    text = source.read_text("utf-8")
+    assert text.count(mutant.old) == 1, f"{mutant.file} has {text.count(mutant.old)} times {mutant.old!r}"
+    source.write_text(text.replace(mutant.old, mutant.new), "utf-8")
+    return guest

@@ -74,9 +74,12 @@ def fields(image: Image, struct: str, values: dict[str, int]) -> bytes:
     return pack(image.struct(struct), values)
 
 
-def hash_table(image: Image, heap: Heap, entries: dict[int, int]) -> tuple[dict[str, int], bytes, int]:
-    """A ftrace_hash for function address -> direct target (0 if none): its members, and the block they point into."""
-    bits = bits_of(len(entries))
+def hash_table(
+    image: Image, heap: Heap, entries: dict[int, int], bits: int | None = None
+) -> tuple[dict[str, int], bytes, int]:
+    """A ftrace_hash for function address -> direct target (0 if none): its members, and the block they point into; bits: of the
+    number of buckets, if it is not as in bits_of()."""
+    bits = bits_of(len(entries)) if bits is None else bits
     size = image.struct(ENTRY).size
     head = 8 << bits
     base = heap.take(head + size * len(entries))
@@ -157,6 +160,15 @@ class OpsMemory:
     def next_field(self, address: int) -> int:
         """The address of an ops' `next` member."""
         return address + self.image.struct("ftrace_ops").fields["next"].offset
+
+    def refilter(self, ops: Registered, ips: dict[str, int]) -> tuple[list[Step], list[Step]]:
+        """The steps that give a registered ops the filter hash of its functions, and those that give the old one back."""
+        old: list[Step] = [Free(self.heap, at, "the filter hash that was there") for at in self._blocks.pop(ops.index)]
+        new: list[Write] = []
+        struct = self._hash(ops, ops.functions, ips, new)
+        hashes = self.image.address("lab_ops_hash_pool") + ops.index * self.image.struct("ftrace_ops_hash").size
+        at = hashes + self.image.struct("ftrace_ops_hash").fields["filter_hash"].offset
+        return [*new, word(at, struct, "the ops' filter hash")], old
 
     def _hash(self, ops: Registered, names: Iterable[str], ips: dict[str, int], out: list[Write]) -> int:
         members, data, base = hash_table(self.image, self.heap, {ips[n]: 0 for n in names})

@@ -106,7 +106,7 @@ class SlowPath:
             return 0
         common = self.image.address("ftrace_regs_caller" if record.has("REGS") else "ftrace_caller")
         if record.has("DIRECT") and record.count == 1:
-            direct = next(o.direct for o in self.wanting(function) if o.direct)
+            direct = self._direct(function)
             return direct if self._reaches(record.site, direct) else common
         if record.has("TRAMP"):
             own = self.wanting(function)[0].trampoline
@@ -114,6 +114,10 @@ class SlowPath:
         return common
 
     # inside
+
+    def _direct(self, function: str) -> int:
+        """Where the direct call of a function that has one goes."""
+        return next(o.direct for o in self.wanting(function) if o.direct)
 
     def _reaches(self, site: Site, target: int) -> bool:
         return self.arch.reaches(site, target, self.features, self.image.address)
@@ -238,16 +242,19 @@ class SlowPath:
         site = record.site
         if site.literal is None:
             return []
-        if not record.count:
-            ops, why = self.image.address("ftrace_nop_ops"), "no ops"
-        elif record.has("CALL_OPS_EN"):
-            ops, why = self.wanting(site.function)[0].address, "its only ops"
-        else:
-            ops, why = self.image.address("ftrace_list_ops"), "the list of ops"
+        ops, why = self._literal_value(record)
         if self._literals.get(site.function, self.image.address("ftrace_nop_ops")) == ops:
             return []
         self._literals[site.function] = ops
         return [word(site.literal, ops, f"{site.function}: {why}")]
+
+    def _literal_value(self, record: Record) -> tuple[int, str]:
+        """What a callsite's word is to hold, and why."""
+        if not record.count:
+            return self.image.address("ftrace_nop_ops"), "no ops"
+        if record.has("CALL_OPS_EN"):
+            return self.wanting(record.site.function)[0].address, "its only ops"
+        return self.image.address("ftrace_list_ops"), "the list of ops"
 
     def _common_function(self) -> tuple[int, int]:
         """What the common trampolines call, and the ops they pass (update_ftrace_function).

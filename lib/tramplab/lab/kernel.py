@@ -29,7 +29,9 @@ from ..ftrace.slowpath import SlowPath
 from ..ftrace.steps import Free, Step, Write
 from ..isa import Isa
 from ..trampolines import KINDS, ground
+from ..trampolines import single as singles
 from ..trampolines.fitting import FittingSlowPath
+from ..trampolines.single import SingleSlowPath
 from . import boot
 from .guest import load
 from .places import places
@@ -45,8 +47,8 @@ class Kernel:
     (default) sees every access of every call, "count" only counts. guest: the folder of guest sources. cpus: how many CPUs it
     has; they run one at a time. traps: breakpoints go through the guest's entry to its handler, which x86-64's patching needs
     when calls come between its steps; without, one ends a call with an error. fitting: hypothetical, each function's site goes
-    to the smallest trampoline that serves all ops on it (trampolines/fitting). room_at: addresses at which there is to be room for
-    code, wherever that is (trampolines/placed).
+    to the smallest trampoline that serves all ops on it (trampolines/fitting). single: one ops for all direct calls, in one of
+    the ways of trampolines/single. room_at: addresses at which there is to be room for code, wherever that is (trampolines/placed).
     Raises TramplabError for an unknown ISA, release or feature.
     """
 
@@ -62,6 +64,7 @@ class Kernel:
         traps: bool = False,
         fitting: bool = False,
         room_at: Iterable[int] = (),
+        single: str = "",
         **overrides: object,
     ) -> None:
         self.isa = isas.get(isa)
@@ -70,6 +73,11 @@ class Kernel:
                 "a kernel needs the meter count or record: without one an endless loop would never end."
             )
         self.features = releases.features(self.isa, release, overrides)
+        if fitting and single:
+            raise TramplabError("a kernel has fitting=True or single=, not both.")
+        way = singles.get(single, self.features) if single else None
+        if way:
+            self.features = singles.with_way(self.features, way)
         self.image = load(self.isa, arch.of(self.isa).config(self.features), guest)
         room = places(self.image, cpus, traps, room_at)
         self.machine = Machine(self.image, room, meter, python_meter)
@@ -80,12 +88,16 @@ class Kernel:
         gaps = ground.gaps(self.image, room.more)
         under = ground.Ground(self.image, self.features, where, ground.near(self.image), area, self.heap, counters, cpus, gaps)
         makers = [kind.maker(under) for kind in KINDS]
-        self._fitting = fitting
-        self.slowpath: SlowPath = (
-            FittingSlowPath(under, where, makers)
-            if fitting
-            else SlowPath(self.image, self.features, self.heap, where, makers)
-        )
+        self._note = ""
+        self.slowpath: SlowPath
+        if fitting:
+            self._note = " with fitted trampolines, which no kernel has"
+            self.slowpath = FittingSlowPath(under, where, makers)
+        elif way:
+            self._note = f" with one ops for all direct calls ({way.name})" + ", which no kernel has" * way.hypothetical
+            self.slowpath = SingleSlowPath(under, where, makers, way)
+        else:
+            self.slowpath = SlowPath(self.image, self.features, self.heap, where, makers)
         self._components = Components(self.image, where.values())
         self.machine.name_of = lambda address: self.names()(address)
         self.cpus = boot.cpus(self.machine, self.heap)
@@ -94,7 +106,7 @@ class Kernel:
         self.apply(self.slowpath.boot())
 
     def __str__(self) -> str:
-        return str(self.features) + (" with fitted trampolines, which no kernel has" if self._fitting else "")
+        return str(self.features) + self._note
 
     # functions
 

@@ -7,7 +7,7 @@ from ...emulate.image import Image
 from ...isa.arm64 import BL, MOV_X9_LR, NOP
 from ..site import Site
 from ..steps import INSTRUCTION, Step, Sync, Wait, text
-from .common import PROTECTED, defines
+from .common import PROTECTED, beside, defines, words_before
 from .protocol import FeatureTable, Symbols
 
 #: What overriding a feature by hand brings with it.
@@ -36,13 +36,14 @@ _SIGNED = "-mbranch-protection=pac-ret"
 def config(features: FeatureTable) -> GuestConfig:
     """Two NOPs at the entry; with CALL_OPS two more before it, and functions 8-byte aligned."""
     literal = features["site"] == "literal-mov-bl"
-    flags = ("-fpatchable-function-entry=4,2", "-falign-functions=8") if literal else ("-fpatchable-function-entry=2",)
+    nops = "6,4" if features["direct_beside"] else "4,2"
+    flags = (f"-fpatchable-function-entry={nops}", "-falign-functions=8") if literal else ("-fpatchable-function-entry=2",)
     return GuestConfig(defines(features), flags, bool(features["frame_pointer"]), (PROTECTED, _SIGNED))
 
 
 def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:
     """ip is the second instruction of the entry, the one that becomes a BL."""
-    literal = compiled if features["site"] == "literal-mov-bl" else None
+    literal = compiled + words_before(features) if features["site"] == "literal-mov-bl" else None
     return Site(function, entry, entry + 4, entry + 8, literal, compiled)
 
 
@@ -50,6 +51,7 @@ def boot(s: Site, features: FeatureTable, symbols: Symbols) -> list[Step]:
     """The first NOP becomes MOV X9, LR for good; the literal is nobody's."""
     steps: list[Step] = [text(s.entry, MOV_X9_LR, f"{s.function}: save the caller's return address, for good")]
     if s.literal is not None:
+        steps += beside(s, features)
         steps.append(text(s.literal, symbols("ftrace_nop_ops").to_bytes(8, "little"), f"{s.function}: no ops yet"))
     return steps
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..site import Site
+from ..steps import POINTER, Step, text
 from .protocol import FeatureTable
 
 #: Functions that pass a buffer of theirs on check their stack (STACKPROTECTOR_STRONG, on in every distribution's kernel).
@@ -29,6 +31,13 @@ DEFINES = {
     "shared_epilogue": "CONFIG_X86_SHARED_EPILOGUE",
     "rethook": "CONFIG_RETHOOK",
     "rethook_rcu_test": "CONFIG_RETHOOK_RCU_TEST",
+    # no release's: see trampolines/single
+    "single_direct": "CONFIG_LAB_SINGLE_DIRECT",
+    "direct_way": "CONFIG_LAB_DIRECT_WAY",
+    "direct_lookup": "CONFIG_LAB_DIRECT_LOOKUP",
+    "direct_lookup_c": "CONFIG_LAB_DIRECT_LOOKUP_C",
+    "direct_literal": "CONFIG_LAB_DIRECT_LITERAL",
+    "direct_beside": "CONFIG_LAB_DIRECT_BESIDE",
 }
 #: The same of features that are chosen among several, by value; and of what is usually there, when it is not.
 CHOICES = {
@@ -42,3 +51,19 @@ def defines(features: FeatureTable) -> tuple[str, ...]:
     """The preprocessor names of all features that are on."""
     chosen = (name for (feature, value), name in CHOICES.items() if features[feature] == value)
     return (*(name for feature, name in DEFINES.items() if features[feature]), *chosen)
+
+
+def words_before(features: FeatureTable) -> int:
+    """Bytes between what the compiler leaves before a function and the callsite's ops: a word where the target of a direct call
+    has one of its own there, which no kernel has (trampolines/single).
+
+    >>> words_before({"direct_beside": True}), words_before({"direct_beside": False})
+    (8, 0)
+    """
+    return POINTER if features["direct_beside"] else 0
+
+
+def beside(s: Site, features: FeatureTable) -> list[Step]:
+    """The step that empties that word at boot; none where there is no such word."""
+    empty = bytes(words_before(features))
+    return [text(s.compiled, empty, f"{s.function}: no direct call yet")] if empty else []

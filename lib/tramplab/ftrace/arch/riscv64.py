@@ -7,7 +7,7 @@ from ...emulate.image import Image
 from ...isa.riscv64 import CALL_RA, CALL_T0, LD_RA, NOP4, SD_RA, T0, auipc, jalr, split_offset
 from ..site import Site
 from ..steps import INSTRUCTION, Step, Sync, Wait, text
-from .common import PROTECTED, defines
+from .common import PROTECTED, beside, defines, words_before
 from .protocol import FeatureTable, Symbols
 
 #: What overriding a feature by hand brings with it.
@@ -39,11 +39,12 @@ _JALR_REACH = (-2048, 2047)
 
 def config(features: FeatureTable) -> GuestConfig:
     """The compiler counts compressed NOPs of two bytes."""
+    nops = "12,8" if features["direct_beside"] else "8,4"
     flags = {
         "detour16": ("-fpatchable-function-entry=8",),
         "detour8": ("-fpatchable-function-entry=4",),
         "auipc-jalr": ("-fpatchable-function-entry=4", "-falign-functions=4"),
-        "literal-auipc-jalr": ("-fpatchable-function-entry=8,4", "-falign-functions=8"),
+        "literal-auipc-jalr": (f"-fpatchable-function-entry={nops}", "-falign-functions=8"),
     }[features["site"]]
     names = defines(features) + (("CONFIG_RISCV_DETOUR_16",) if features["site"] == "detour16" else ())
     return GuestConfig(names, flags, bool(features["frame_pointer"]), (PROTECTED,))
@@ -52,7 +53,7 @@ def config(features: FeatureTable) -> GuestConfig:
 def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:
     """ip is the first byte of the pair, or with a fixed AUIPC the JALR behind it."""
     shape = features["site"]
-    literal = compiled if shape == "literal-auipc-jalr" else None
+    literal = compiled + words_before(features) if shape == "literal-auipc-jalr" else None
     return Site(function, entry, entry + _IP[shape], entry + _SIZE[shape], literal, compiled)
 
 
@@ -67,6 +68,7 @@ def boot(s: Site, features: FeatureTable, symbols: Symbols) -> list[Step]:
         text(s.ip, idle, f"{s.function}: compressed NOPs become a full one"),
     ]
     if s.literal is not None:
+        steps += beside(s, features)
         steps.append(text(s.literal, symbols("ftrace_nop_ops").to_bytes(8, "little"), f"{s.function}: no ops yet"))
     return steps
 

@@ -1,4 +1,5 @@
 #include "asm.h"
+#include "direct_ways.inc"
 
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
 /*
@@ -18,7 +19,9 @@
 
 TRAMPOLINE(ftrace_caller)
 	bti	c
-#if defined(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS) && defined(CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS)
+#ifdef CONFIG_LAB_DIRECT_WAY
+	direct_first
+#elif defined(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS) && defined(CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS)
 	bic	x11, x30, #7
 	ldr	x11, [x11, #-16]
 	ldr	x17, [x11, #OFF_ftrace_ops_direct_call]
@@ -80,6 +83,9 @@ LABEL(ftrace_caller_direct_late)
 	add	sp, sp, #FRAME
 LABEL(ftrace_caller_direct)
 	br	x17
+#ifdef CONFIG_LAB_DIRECT_WAY
+	direct_behind
+#endif
 #endif
 END(ftrace_caller)
 #endif

@@ -1,5 +1,6 @@
 #include "asm.h"
 #include "args.inc"
+#include "direct_ways.inc"
 
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
 /*
@@ -20,6 +21,9 @@
 #define F(slot) OFF_ftrace_regs_##slot(sp)
 
 TRAMPOLINE(ftrace_caller)
+#ifdef CONFIG_LAB_DIRECT_WAY
+	direct_first
+#else
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS
 	ld	t2, -16(t0)
 #endif
@@ -28,6 +32,7 @@ TRAMPOLINE(ftrace_caller)
 	bnez	t1, ftrace_caller_direct
 #else
 	mv	t1, zero
+#endif
 #endif
 	addi	sp, sp, -FRAME
 	sd	t0, F(epc)
@@ -65,6 +70,9 @@ LABEL(ftrace_call)
 	jr	t0
 LABEL(ftrace_caller_direct)
 	jr	t1
+#ifdef CONFIG_LAB_DIRECT_WAY
+	direct_behind
+#endif
 END(ftrace_caller)
 
 #ifdef CONFIG_RISCV_FTRACE_CALL_DEST

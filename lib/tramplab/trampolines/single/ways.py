@@ -1,0 +1,63 @@
+"""The ways: where the target of a direct call is, while one ops stands for all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from ...errors import TramplabError, unknown
+from ...ftrace.releases import Features
+
+
+@dataclass(frozen=True)
+class Way:
+    """name: as kernels are made with it. title: in a line. isas: that can have it. features: what the guest is built with (see
+    ftrace/arch/common.py). odd: does the callsite's word hold the target itself, made odd? beside: has the target a word of its
+    own before the function? hypothetical: no kernel has it."""
+
+    name: str
+    title: str
+    isas: tuple[str, ...]
+    features: tuple[str, ...] = ()
+    odd: bool = False
+    beside: bool = False
+    hypothetical: bool = True
+
+
+_LITERAL = ("arm64", "riscv64")
+#: By name. A site of x86-64 reaches every target, so there it is looked up only where other ops share the function.
+WAYS: dict[str, Way] = {
+    w.name: w
+    for w in (
+        Way("one-ops", "every site reaches its target; looked up by C where it is shared", ("x86_64",), hypothetical=False),
+        Way("lookup", "ftrace_caller looks the target up, in assembly", _LITERAL, ("direct_way", "direct_lookup")),
+        Way("lookup-c", "ftrace_caller looks the target up, in C", _LITERAL, ("direct_way", "direct_lookup_c")),
+        Way("literal", "the callsite's word is the target, odd", _LITERAL, ("direct_way", "direct_literal"), odd=True),
+        Way("beside", "the target has a word of its own there", _LITERAL, ("direct_way", "direct_beside"), beside=True),
+    )
+}
+#: Where a kernel has it: since which release.
+_SINCE = {"x86_64": "v7.0"}
+
+
+def get(name: str, features: Features) -> Way:
+    """A way by name, for a kernel of these features; raises TramplabError if there is none, or this kernel cannot have it."""
+    if name not in WAYS:
+        raise unknown("way to have one ops for all direct calls", name, WAYS)
+    way, isa = WAYS[name], features.isa
+    if isa not in way.isas:
+        fitting = ", ".join(w.name for w in WAYS.values() if isa in w.isas)
+        raise TramplabError(f"one ops for all direct calls is had on {isa} with single={fitting}, not {name}.")
+    if not features["direct"]:
+        raise TramplabError(f"{features} has no direct calls; take a release that has them.")
+    if isa in _SINCE and features["direct_in_ops"]:
+        raise TramplabError(f"{features} has the target of a direct call in its ops; one ops for all is since {_SINCE[isa]}.")
+    if isa not in _SINCE and not features["call_ops"]:
+        raise TramplabError(f"{features} has no ops beside its functions, on which the way {name} is built; take a newer release.")
+    return way
+
+
+def with_way(features: Features, way: Way) -> Features:
+    """The features of a kernel that has this way."""
+    added = dict.fromkeys(("single_direct", *way.features), True)
+    return dataclasses.replace(features, values={**features.values, **added, "direct_in_ops": False})
