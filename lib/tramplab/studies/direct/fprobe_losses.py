@@ -22,7 +22,7 @@ CORES = ("cortex-a72", "skylake", "sifive-u74")
 #: Way -> its stage: the four reasons taken away one after the other.
 WAYS: dict[str, Stage] = dict(
     zip(
-        ("unoptimised", "args saved", "+ no list", "+ return declined", "+ no freelist", "+ no node"),
+        ("unoptimised", "args saved", "+ no list", "+ declined", "+ no freelist", "+ no node"),
         (*SEQUENCE, WITHOUT_NODE),
         strict=True,
     )
@@ -61,7 +61,7 @@ ROUNDS = (
     Round("RFC, unoptimised", "unoptimised", lambda: _losses("no-optimisation")),
     Round("Xu", "args saved", lambda: _rates("arm64-pi4-xu-trig")),
     Round("Florent", "+ no list", lambda: _rates("arm64-rpi4-florent-trig")),
-    Round("RFC, optimised", "+ return declined", lambda: _losses("all-optimisations")),
+    Round("RFC, optimised", "+ declined", lambda: _losses("all-optimisations")),
 )
 
 
@@ -128,7 +128,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     band; per round "rfc-unoptimised-published", and so on."""
     out: dict[str, object] = {}
     for r in frame.itertuples():
-        for name, way in (("unoptimised", "unoptimised"), ("optimised", "+ return declined")):
+        for name, way in (("unoptimised", "unoptimised"), ("optimised", "+ declined")):
             if r.way == way:
                 out[f"{r.core}-{name}-ratio"] = _band(r)
         if r.round:
