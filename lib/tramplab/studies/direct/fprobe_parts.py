@@ -130,7 +130,7 @@ def _steps_answer(frame: pd.DataFrame) -> str:
     counts = found[found["share"] >= LEAST].groupby("reason", sort=False)["isa"].apply(list)
     everywhere = [name for name in REASONS.values() if len(counts.get(name, [])) == len(ISAS)]
     nowhere = [name for name in REASONS.values() if name not in counts]
-    said = f"Without all four, BPF through an fprobe adds fewer instructions: {on_each(whole)} go. "
+    said = f"Without the four reasons of the proposal, BPF through an fprobe adds fewer instructions: {on_each(whole)} go. "
     said += f"Alone, {listed(map(_the, everywhere))} {'is' if len(everywhere) == 1 else 'are'} worth "
     said += f"{100 * LEAST:.0f} % or more on every ISA" if everywhere else "nothing is worth as much on every ISA"
     some = [name for name in REASONS.values() if name in counts and name not in everywhere]
@@ -246,7 +246,9 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, instructions: "arm64-unoptimised-added", "-optimised-added", "-direct-added", "-over" (the
-    optimised one over the direct call), and per part "arm64-copying-over"; "arm64-freelist-off", what the ring alone takes off."""
+    optimised one over the direct call), and per part "arm64-copying-over"; "arm64-all-registers-off" and so on, what goes with
+    a reason alone; "arm64-ring-added", what the ring adds instead of the list; "arm64-trampolines-apart", by how much the two
+    trampolines differ."""
     out: dict[str, object] = {"least": f"{100 * LEAST:.0f} %"}
     for isa in ISAS:
         for name, stage in (("unoptimised", UNOPTIMISED), ("optimised", OPTIMISED), ("direct", DIRECT)):
@@ -256,6 +258,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         out[f"{r.isa}-{r.part.replace(', ', '-').replace(' ', '-')}-over"] = int(r.instructions)
     for r in alone(frame).itertuples():
         out[f"{r.isa}-{r.reason.replace(' ', '-')}-off"] = int(r.off)
+        if r.reason == REASONS["freelist"]:
+            out[f"{r.isa}-ring-added"] = int(-r.off)
+    rest = left(frame)
+    apart = rest[rest["part"] == TRAMPOLINE].set_index("isa")["instructions"]
+    out |= {f"{isa}-trampolines-apart": abs(int(n)) for isa, n in apart.items()}
     return out
 
 
