@@ -43,7 +43,7 @@ def test_the_calling_convention_survives(place, hook):
 def targets(kernel):
     """Every function with one of the two far stubs in turn, attached: what each call runs, and by whom it was looked up."""
     functions, at = kernel.functions, kernel.memory(5, 0, 0)
-    pointers = {"pointer_args": (at, at), "big_struct_return": (at, 1, 2)}
+    pointers = {"pointer_args": (at, at), "big_struct_return": (at, 1, 2), "call_tree": (kernel.memory(0),)}
     through = {kernel.isa.struct_return: at}
     wanted = [Direct(far=True, observe=bool(n % 2), filter=(f,)) for n, f in enumerate(functions)]
     with kernel.attached(None, *wanted):

@@ -115,7 +115,7 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     out = []
     for change in DRAWN:
         of = lines[lines["change"] == change].replace({"after": {"table": _TABLE[change != DRAWN[-1]]}}).set_index("after")
-        for way in olds.columns:
+        for way in lines.columns.difference(["change", "after"], sort=False):
             state = olds.loc[change, way]
             for step in STEPS:
                 ran = of[way].get(step, ".")
