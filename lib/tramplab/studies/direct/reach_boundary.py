@@ -25,7 +25,7 @@ FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
 BEHIND, AHEAD = "behind", "ahead"
 LAST, BEYOND = "last", "beyond"
 #: A place at the end of all addresses, where the reach does not end before: so many bytes before it, for the code.
-EDGE, ROOM = "end of addresses", 16
+EDGE, ROOM = "addresses end", 16
 SITE = "the site"
 UNITS = {"instructions": "added", "loads": "added", "taken": "added"}
 MIB = 1 << 20
