@@ -71,12 +71,14 @@ def test_a_chapter_of_the_page_is_a_section_with_its_claims():
         assert max(len(line) for line in ledger.ledger(chapter).text.splitlines() if line[:1] != "<") <= 66
 
 
-def test_what_is_not_judged_is_folded_under_its_words():
+def test_a_claim_is_folded_under_its_words_and_verdict():
     page = whole()
-    folded = re.findall(r'<details class="tl-claim tl-unjudged" id="(\w+)"><?\n?<summary>(.*?)</summary>', page)
-    assert [name for name, _ in folded] == [claim_id for claim_id in IDS if claim_id not in JUDGED]
-    assert all(html.escape(claims.get(name).said) in summary for name, summary in folded)
-    assert not any(f'<details class="tl-claim tl-unjudged" id="{name}"' in page for name in JUDGED)
+    folded = re.findall(r'<details class="tl-claim tl-(\w+)" id="(\w+)"><?\n?<summary>(.*?)</summary>', page)
+    assert [name for _, name, _ in folded] == IDS
+    for kind, name, summary in folded:
+        assert html.escape(claims.get(name).said) in summary and (kind == "unjudged") == (name not in JUDGED)
+        words = str(verdict.judge(name))
+        assert name not in JUDGED or f"<strong>{html.escape(words[0].upper() + words[1:])}.</strong>" in summary
 
 
 @pytest.mark.parametrize("claim_id", JUDGED)

@@ -54,7 +54,7 @@ class RealMachine:
         self.machine = Machine(self.booted.image, places, RECORD)
         self._heap = Heap(heap.address, heap.size, "there is no room left for what is registered: attach fewer ops.")
         self.cpu = state.boot(opened, self.machine, self._heap)
-        self.features = {"site": self.booted.shape, "direct_jmp": False}
+        self.features = {"site": self.booted.shape, "direct_jmp": False, "direct_beside": False}
         self._variables: dict[str, int] = {}
         self.list_end = self.machine.read_u64(self.data("ftrace_ops_list"))
         self.made: list[Generated] = []

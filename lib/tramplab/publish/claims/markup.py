@@ -46,22 +46,34 @@ def table_html(everything: list[Judged]) -> str:
 
 
 def entries_html(some: list[Judged]) -> str:
-    """The claims of a chapter, each under its id: what is judged as a box, what is not as its words, with the rest folded."""
-    return "\n".join(_entry_html(j) if j.verdict or j.problem else _folded_html(j) for j in some)
+    """The claims of a chapter, each under its id: its words and its verdict, with the rest folded; all of one whose run says
+    something else than was expected."""
+    return "\n".join(_entry_html(j) if j.problem else _folded_html(j) for j in some)
 
 
 def _entry_html(j: Judged) -> str:
     c = j.claim
-    end = [cite.box(citation(c.id), c.id), f'<p class="tl-links">{"".join(_experiment(c.id))}</p>']
     head = f'<p class="tl-title">Claim <a href="#{c.id}">{c.id}</a></p>'
-    return "\n".join([f'<div class="tl-claim {_css(j)}" id="{c.id}">', head, *_said_html(j), *end, "</div>"])
+    return "\n".join([f'<div class="tl-claim {_css(j)}" id="{c.id}">', head, *_said_html(j), *_end_html(j), "</div>"])
+
+
+def _end_html(j: Judged) -> list[str]:
+    """How to cite a claim that is judged, and its experiment."""
+    name = j.claim.id
+    return [cite.box(citation(name), name), f'<p class="tl-links">{"".join(_experiment(name))}</p>'] if j.verdict else []
 
 
 def _folded_html(j: Judged) -> str:
     """The id is on what is never folded, so its address shows the claim in every browser; book.js also opens it."""
     c = j.claim
-    head = f'<summary>{_symbol(j)} <strong>{c.id}</strong> {html.escape(c.said)}</summary>'
-    return "\n".join([f'<details class="tl-claim {_css(j)}" id="{c.id}">', head, *_said_html(j)[1:], "</details>"])
+    says = f" <strong>{html.escape(_capital(str(j.verdict)))}.</strong>" if j.verdict else ""
+    head = f'<summary>{_symbol(j)} <strong>{c.id}</strong> {html.escape(c.said)}{says}</summary>'
+    rest = [*_said_html(j)[1:], *_end_html(j)]
+    return "\n".join([f'<details class="tl-claim {_css(j)}" id="{c.id}">', head, *rest, "</details>"])
+
+
+def _capital(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def _symbol(j: Judged) -> str:
@@ -78,7 +90,7 @@ def _said_html(j: Judged) -> list[str]:
     where = ", ".join([html.escape(c.source), *mails])
     words = str(v or NOT_JUDGED)
     reason = v.because if v else f"The experiment: {c.judged_by}"
-    says = f"{_symbol(j)} <strong>{html.escape(words[0].upper() + words[1:])}.</strong> {html.escape(reason)}"
+    says = f"{_symbol(j)} <strong>{html.escape(_capital(words))}.</strong> {html.escape(reason)}"
     parts = [
         f"<p>{html.escape(c.said)}</p>",
         f'<p class="tl-links">In our words. Thread: {where}</p>',
