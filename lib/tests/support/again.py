@@ -5,8 +5,8 @@ compares two whole books besides.
 
 --again is for a second run, from what the first one kept: images, objects, rows of grids and this machine's times; and there is
 now the book that `make book` built. So every test that compiles, counts, times or looks at a page's content runs again. Those in
-these files build small books or kernel images of their own, lab kernels that are broken on purpose, start processes, ask the emulator itself, or try out what scripts and
-menus do, which is the same in any book.
+these files build small books, kernel images of their own or lab kernels that are broken on purpose, start processes, ask the
+emulator itself, or try out what scripts and menus do, which is the same in any book.
 """
 
 FILES = frozenset(
