@@ -55,6 +55,7 @@ def copied(tab, every: bool) -> list[tuple[str, str]]:
     found = []
     pressed = {len(boxes) // 2} | ({0, len(boxes) - 1} if every else set())
     for box in (boxes[n] for n in sorted(pressed if boxes else ())):
+        box.evaluate("box => { for (let d = box; (d = d.parentElement?.closest('details')); ) d.open = true; }")  # a folded claim
         box.query_selector("summary").click()
         box.query_selector("button.copybtn").click()
         tab.evaluate("document.body.append(document.createElement('textarea'))")
