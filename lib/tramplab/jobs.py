@@ -35,8 +35,9 @@ def shared(
     is a TramplabError, which says what to do by `remedy`. At the end of the `with` workers end after the job they are at, and
     one that takes long is killed.
     """
-    workers = _Workers(processes)
-    pool = ProcessPoolExecutor(processes, workers, _begin, (workers.at, workers.over))
+    with _from_here():  # which starts a process already, to look after what they share
+        workers = _Workers(processes)
+        pool = ProcessPoolExecutor(processes, workers, _begin, (workers.at, workers.over))
     try:
         with _from_here():
             try:

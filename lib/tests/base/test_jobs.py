@@ -58,12 +58,6 @@ def start(name: str) -> None:
     time.sleep(60)
 
 
-def first_module(n: int) -> str:
-    import json
-
-    return json.dumps([n])
-
-
 def done(work, items, processes: int = 2) -> dict:
     with jobs.shared(work, items, processes, REMEDY) as results:
         return dict(results)
@@ -170,10 +164,22 @@ def test_workers_see_no_ctrl_c():
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
-def test_workers_do_not_see_the_folder_they_are_started_in(monkeypatch, tmp_path):
-    """A file there with the name of a module of Python's own is not taken for it."""
+IN_A_FOLDER = """
+import os, os.path
+from tramplab import jobs
+if __name__ == "__main__":
+    with jobs.shared(os.path.basename, ["a/b"], 1, "try again") as results:
+        print(*results, os.environ.get("PYTHONSAFEPATH"))
+"""
+
+
+def test_no_process_sees_the_folder_it_is_started_in(monkeypatch, tmp_path):
+    """A file there with the name of a module of Python's own is not taken for it, by the workers or by what looks after them."""
+    (tmp_path / "script").mkdir()
+    (tmp_path / "script" / "run.py").write_text(IN_A_FOLDER, "utf-8")
     for name in ("selectors", "json", "multiprocessing"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')", "utf-8")
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
-    assert done(first_module, [1]) == {1: "[1]"} and "PYTHONSAFEPATH" not in os.environ
+    command = [sys.executable, tmp_path / "script" / "run.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=120)
+    assert (done.stdout, done.stderr, done.returncode) == ("('a/b', 'b') None\n", "", 0)
