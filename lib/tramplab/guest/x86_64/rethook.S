@@ -1,4 +1,5 @@
 #include "asm.h"
+#include "all_regs.inc"
 
 #ifdef CONFIG_RETHOOK
 /*
@@ -11,38 +12,10 @@ FUNCTION(arch_rethook_trampoline, .text.return)
 	pushq	%rsp
 	pushfq
 	subq	$24, %rsp			/* cs, ip, orig_ax */
-	pushq	%rdi
-	pushq	%rsi
-	pushq	%rdx
-	pushq	%rcx
-	pushq	%rax
-	pushq	%r8
-	pushq	%r9
-	pushq	%r10
-	pushq	%r11
-	pushq	%rbx
-	pushq	%rbp
-	pushq	%r12
-	pushq	%r13
-	pushq	%r14
-	pushq	%r15
+	push_regs
 	movq	%rsp, %rdi
 	call	arch_rethook_trampoline_callback
-	popq	%r15
-	popq	%r14
-	popq	%r13
-	popq	%r12
-	popq	%rbp
-	popq	%rbx
-	popq	%r11
-	popq	%r10
-	popq	%r9
-	popq	%r8
-	popq	%rax
-	popq	%rcx
-	popq	%rdx
-	popq	%rsi
-	popq	%rdi
+	pop_regs
 	addq	$24, %rsp
 	addq	$16, %rsp			/* flags, sp */
 	popfq

@@ -1,4 +1,5 @@
 #include "asm.h"
+#include "all_regs.inc"
 
 /*
  * Where INT3 leads: the CPU has pushed ss, rsp, rflags, cs and rip, on a stack aligned to 16. Stands for asm_exc_int3 as
@@ -10,38 +11,10 @@ FUNCTION(lab_trap_entry, .text.entry)
 	.rept	6
 	pushq	5*8(%rsp)
 	.endr
-	pushq	%rdi
-	pushq	%rsi
-	pushq	%rdx
-	pushq	%rcx
-	pushq	%rax
-	pushq	%r8
-	pushq	%r9
-	pushq	%r10
-	pushq	%r11
-	pushq	%rbx
-	pushq	%rbp
-	pushq	%r12
-	pushq	%r13
-	pushq	%r14
-	pushq	%r15
+	push_regs
 	movq	%rsp, %rdi
 	call	lab_trap
-	popq	%r15
-	popq	%r14
-	popq	%r13
-	popq	%r12
-	popq	%rbp
-	popq	%rbx
-	popq	%r11
-	popq	%r10
-	popq	%r9
-	popq	%r8
-	popq	%rax
-	popq	%rcx
-	popq	%rdx
-	popq	%rsi
-	popq	%rdi
+	pop_regs
 	addq	$8, %rsp
 LABEL(lab_trap_return)
 	iretq

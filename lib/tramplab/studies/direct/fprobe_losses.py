@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from ...analyse import cycles
 from ...analyse.cores import get as core
-from ...publish import published
 from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL, estimated, listed, marked
 from ..once import once
+from ..time.published_pairs import PAIRS
 from .stages import DIRECT, SEQUENCE, WITHOUT_NODE, Stage, run
 
 NAME = "fprobe_losses"
@@ -29,40 +27,14 @@ WAYS: dict[str, Stage] = dict(
 )
 
 
-def _by_loss(name: str) -> float:
-    """What a hook adds to an event as a part of the event without it, from the loss of events per second in percent."""
-    loss = published.get(name).value
-    return loss / (100 - loss)
-
-
-def _by_rate(run_of: str, name: str) -> float:
-    """The same, in nanoseconds, from rates with and without it."""
-    return published.get(f"{run_of}-{name}").ns - published.get(f"{run_of}-base").ns
-
-
-@dataclass(frozen=True)
-class Round:
-    """One published comparison on a Raspberry Pi 4: whose, the way nearest to it, and how many times as much the fprobe added."""
-
-    name: str
-    way: str
-    ratio: Callable[[], float]
-
-
-def _losses(name: str) -> float:
-    return _by_loss(f"arm64-rfc-fprobe-{name}") / _by_loss("arm64-rfc-direct-calls")
-
-
-def _rates(run_of: str) -> float:
-    return _by_rate(run_of, "fentry-indirect") / _by_rate(run_of, "fentry-direct")
-
-
-ROUNDS = (
-    Round("RFC, unoptimised", "unoptimised", lambda: _losses("no-optimisation")),
-    Round("Xu", "args saved", lambda: _rates("arm64-pi4-xu-trig")),
-    Round("Florent", "+ no list", lambda: _rates("arm64-rpi4-florent-trig")),
-    Round("RFC, optimised", "+ declined", lambda: _losses("all-optimisations")),
-)
+#: Way -> the published round that is nearest to it, as it is called here and in the pairs of studies/time/published_pairs. All are
+#: of a Raspberry Pi 4.
+ROUNDS = {
+    "unoptimised": ("RFC, unoptimised", "fprobe, slow / direct"),
+    "args saved": ("Xu", "fprobe / direct"),
+    "+ no list": ("Florent", "fprobe+CALL_OPS/direct"),
+    "+ declined": ("RFC, optimised", "fprobe, fast / direct"),
+}
 
 
 @once
@@ -80,7 +52,7 @@ def rows() -> pd.DataFrame:
         for way, stage in WAYS.items():
             hooked, idle = run(model.isa, stage)
             ratio = cycles.relative((hooked, idle), (direct, direct_idle), model)
-            near = next((r for r in ROUNDS if r.way == way and model.name == CORES[0]), None)
+            near, pair = ROUNDS.get(way, ("", "")) if model.name == CORES[0] else ("", "")
             out.append(
                 {
                     "isa": model.isa,
@@ -91,8 +63,8 @@ def rows() -> pd.DataFrame:
                     "cycles": round(float(ratio.mid), 2),
                     "low": round(float(ratio.low), 2),
                     "high": round(float(ratio.high), 2),
-                    "round": near.name if near else "",
-                    "published": round(near.ratio(), 2) if near else None,
+                    "round": near,
+                    "published": next((round(p.ratio, 2) for p in PAIRS if p.what == pair), None),
                 }
             )
     return pd.DataFrame(out)

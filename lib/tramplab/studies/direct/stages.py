@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...emulate.machine import RECORD
-from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...trampolines.bpf import Bpf
@@ -110,8 +109,3 @@ def run(isa: str, stage: Stage | str) -> tuple[Run, Run]:
     )
     with kernel.attached(kernel.function(FUNCTION), request):
         return kernel.call(FUNCTION, *ARGUMENTS), idle
-
-
-def releases() -> dict[str, tuple[str, ...]]:
-    """ISA -> the releases whose trampolines are used, oldest first."""
-    return {isa: tuple(dict.fromkeys(build.release for build in BUILDS[isa].values())) for isa in ISAS}
