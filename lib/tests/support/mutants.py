@@ -31,14 +31,14 @@ class Mutant:
         return f"{self.place}-{self.hook}-{self.what.replace(' ', '_')}"
 
 
-def _of(isa: str, release: str, hook: str, file: str, *changes: tuple[str, str, str], single: str = "") -> list[Mutant]:
+def of(isa: str, release: str, hook: str, file: str, *changes: tuple[str, str, str], single: str = "") -> list[Mutant]:
     return [Mutant(isa, release, hook, file, *change, single=single) for change in changes]
 
 
 X86 = "x86_64/ftrace_caller.S"
 MUTANTS = [
     # x86-64: the common trampoline, and through the template its per-ops copies
-    *_of(
+    *of(
         "x86_64",
         "v7.2",
         "ops",
@@ -68,7 +68,7 @@ MUTANTS = [
             "\tleaq\t8(%rsp), %rcx\nLABEL(ftrace_call)",
         ),
     ),
-    *_of(
+    *of(
         "x86_64",
         "v6.1",
         "ops-regs",
@@ -84,7 +84,7 @@ MUTANTS = [
         ),
         ("cs not written", "\tmovq\t$0x10, R(cs)\n", "\tmovq\t$0, R(cs)\n"),
     ),
-    *_of(
+    *of(
         "x86_64",
         "v6.12",
         "direct+ops",
@@ -94,7 +94,7 @@ MUTANTS = [
         ("rebalancing call undone twice", "2:\taddq\t$8, %rsp\n", "2:\taddq\t$16, %rsp\n"),
         ("direct call not taken", "\tjnz\t1f\n", "\tjnz\t2f\n2:\n"),
     ),
-    *_of(
+    *of(
         "x86_64",
         "v7.2",
         "direct",
@@ -104,7 +104,7 @@ MUTANTS = [
         ("stub returns to the caller", "\taddq\t$48, %rsp\n", "\taddq\t$56, %rsp\n"),
     ),
     # arm64: over a pt_regs, up to v6.1
-    *_of(
+    *of(
         "arm64",
         "v6.1",
         "ops",
@@ -119,7 +119,7 @@ MUTANTS = [
         ("no parent ip", "\tmov\tx1, x9\t", "\tmov\tx1, x30\t"),
         ("sp slot below the frame", "\tadd\tx10, sp, #FRAME\n", "\tmov\tx10, sp\n"),
     ),
-    *_of(
+    *of(
         "arm64",
         "v5.17",
         "ops-static-regs",
@@ -127,7 +127,7 @@ MUTANTS = [
         ("wrong ops passed", "ldr\tx2, [x2, #:lo12:function_trace_op]", "add\tx2, x2, #:lo12:function_trace_op"),
     ),
     # arm64: the callsite's ops
-    *_of(
+    *of(
         "arm64",
         "v7.2",
         "ops",
@@ -143,7 +143,7 @@ MUTANTS = [
         ("no parent ip", "\tmov\tx1, x9\t", "\tmov\tx1, xzr\t"),
         ("direct_tramp not cleared", "\tstr\txzr, [sp, #OFF_ftrace_regs_direct_tramp]\t", "\tnop\t"),
     ),
-    *_of(
+    *of(
         "arm64",
         "v6.4",
         "direct+ops",
@@ -151,7 +151,7 @@ MUTANTS = [
         ("link registers not put back", "\tldr\tx9, [sp, #OFF_ftrace_regs_lr]\n\tldr\tx30, [sp, #OFF_ftrace_regs_pc]\n", ""),
         ("late check left out", "\tcbnz\tx17, ftrace_caller_direct_late\n", ""),
     ),
-    *_of(
+    *of(
         "arm64",
         "v6.12",
         "direct",
@@ -160,7 +160,7 @@ MUTANTS = [
         ("stub does not put x30 back", "\tldp\tx29, x30, [sp], #16\n\tret\tx10", "\tldr\tx29, [sp], #16\n\tret\tx10"),
     ),
     # riscv64: the 16-byte site
-    *_of(
+    *of(
         "riscv64",
         "v6.1",
         "ops",
@@ -171,7 +171,7 @@ MUTANTS = [
         ("ip of an 8-byte site", "#define SITE 12", "#define SITE 8"),
         ("no parent ip", "\tld\ta1, ABI_FRAME(sp)\t\t/* parent ip */\n", ""),
     ),
-    *_of(
+    *of(
         "riscv64",
         "v6.1",
         "ops-regs",
@@ -180,7 +180,7 @@ MUTANTS = [
         ("sp slot below the site's word", "\taddi\tt0, sp, (PT + 8)\n", "\taddi\tt0, sp, PT\n"),
     ),
     # riscv64: the 8-byte site
-    *_of(
+    *of(
         "riscv64",
         "v6.4",
         "ops",
@@ -190,7 +190,7 @@ MUTANTS = [
         ("frame 16 bytes short", "\taddi\tsp, sp, ABI_FRAME\n", "\taddi\tsp, sp, ABI_FRAME - 16\n"),
         ("ip of a 16-byte site", "#define SITE 8", "#define SITE 12"),
     ),
-    *_of(
+    *of(
         "riscv64",
         "v6.8",
         "ops",
@@ -202,7 +202,7 @@ MUTANTS = [
             "\tsd\tra, OFF_pt_regs_ra(sp)\n\tsd\ts0",
         ),
     ),
-    *_of(
+    *of(
         "riscv64",
         "v6.8",
         "ops-regs",
@@ -210,21 +210,21 @@ MUTANTS = [
         ("s11 from s10's slot or into it", "\t\\op\ts11, OFF_pt_regs_s11(sp)\n", "\t\\op\ts11, OFF_pt_regs_s10(sp)\n"),
         ("tp from gp's slot or into it", "\t\\op\ttp, OFF_pt_regs_tp(sp)\n", "\t\\op\ttp, OFF_pt_regs_gp(sp)\n"),
     ),
-    *_of(
+    *of(
         "riscv64",
         "v6.3",
         "ops-regs",
         "riscv64/all_regs.inc",
         ("t5 left out", "\t\\op\tt5, OFF_pt_regs_t5(sp)\n", ""),
     ),
-    *_of(
+    *of(
         "riscv64",
         "v6.8",
         "ops-regs",
         "riscv64/ftrace_caller_regs.S",
         ("t1 not cleared", "\tmv\tt1, zero\n", ""),
     ),
-    *_of(
+    *of(
         "riscv64",
         "v6.8",
         "direct+ops",
@@ -232,7 +232,7 @@ MUTANTS = [
         ("direct call not taken", "\tbnez\tt1, 1f\n", ""),
     ),
     # riscv64: ftrace_regs of its own, before and with the callsite's ops
-    *_of(
+    *of(
         "riscv64",
         "v6.12",
         "ops",
@@ -245,7 +245,7 @@ MUTANTS = [
         ("ip of the JALR", "\taddi\ta0, t0, -8\t", "\taddi\ta0, t0, -4\t"),
         ("no parent ip", "\tmv\ta1, ra\t", "\tmv\ta1, t0\t"),
     ),
-    *_of(
+    *of(
         "riscv64",
         "v7.2",
         "ops",
@@ -256,7 +256,7 @@ MUTANTS = [
         ("sp slot below the frame", "\tsd\tt3, F(sp)\n", "\tsd\tsp, F(sp)\n"),
         ("wrong ops passed", "\tmv\ta2, t2\n", "\tmv\ta2, t3\n"),
     ),
-    *_of(
+    *of(
         "riscv64",
         "v7.2",
         "ops",
@@ -273,14 +273,14 @@ MUTANTS = [
             "\tsd\ta1, (\\base + 8)(sp)\n\tsd\ta2, (\\base + 16)(sp)\n\t.endif\n",
         ),
     ),
-    *_of(
+    *of(
         "riscv64",
         "v6.16",
         "direct+ops",
         "riscv64/ftrace_caller_args.S",
         ("late check left out", "\tbnez\tt1, ftrace_caller_direct\n\tjr\tt0\n", "\tjr\tt0\n"),
     ),
-    *_of(
+    *of(
         "riscv64",
         "v7.2",
         "direct",
@@ -289,86 +289,15 @@ MUTANTS = [
         ("stub does not restore ra", "\tld\tra, 72(sp)\n", ""),
         ("stub returns to the caller", "\tjr\tt0\n", "\tjr\tra\n"),
     ),
-    # one ops for all direct calls
-    *_of(
-        "arm64",
-        "v7.2",
-        "direct-each",
-        "arm64/direct_ways.inc",
-        ("a register of an argument used", "\tmov\tx15, #0x83eb\t", "\tmov\tx5, #0x83eb\n\tmov\tx15, #0x83eb\t"),
-        single="lookup",
-    ),
-    *_of(
-        "arm64",
-        "v7.2",
-        "direct-each",
-        "arm64/direct_ways.inc",
-        ("x4 and x5 not saved", "\tstp\tx4, x5, [sp, #48]\n", ""),
-        ("x8 not restored", "\tldp\tx8, x11, [sp, #80]\n", ""),
-        ("the way back lost", "\tldr\tx30, [sp, #8]\n", ""),
-        ("the caller lost", "\tldp\tx29, x9, [sp, #(LOOKUP_FRAME - 16)]\n", ""),
-        ("frame 16 bytes short", "\tadd\tsp, sp, #LOOKUP_FRAME\n", "\tadd\tsp, sp, #(LOOKUP_FRAME - 16)\n"),
-        single="lookup-c",
-    ),
-    *_of(
-        "arm64",
-        "v7.2",
-        "direct-far",
-        "arm64/direct_ways.inc",
-        ("mark not taken off", "\tsub\tx17, x11, #1\n", "\tmov\tx17, x11\n"),
-        ("mark not asked for", "\ttbnz\tx11, #0, ftrace_caller_direct_odd\n", ""),
-        single="literal",
-    ),
-    *_of(
-        "arm64",
-        "v7.2",
-        "direct-far",
-        "arm64/direct_ways.inc",
-        ("the ops for the target", "\tldr\tx17, [x11, #-24]\n", "\tldr\tx17, [x11, #-16]\n"),
-        single="beside",
-    ),
-    *_of(
-        "riscv64",
-        "v7.2",
-        "direct-each",
-        "riscv64/direct_ways.inc",
-        ("the caller lost", "\tld\tra, 72(sp)\n", ""),
-        ("arguments not restored", "\tmv\tt1, a0\n\targs\tld, 0\n", "\tmv\tt1, a0\n"),
-        single="lookup-c",
-    ),
-    *_of(
-        "riscv64",
-        "v7.2",
-        "direct-far",
-        "riscv64/direct_ways.inc",
-        ("mark not asked for", "\tbnez\tt1, ftrace_caller_direct_odd\n", ""),
-        single="literal",
-    ),
-    *_of(
-        "riscv64",
-        "v7.2",
-        "direct-far",
-        "riscv64/direct_ways.inc",
-        ("the ops for the target", "\tld\tt1, -24(t0)\n", "\tld\tt1, -16(t0)\n"),
-        single="beside",
-    ),
-    *_of(
-        "x86_64",
-        "v7.2",
-        "direct+ops",
-        "core/direct.c",
-        ("table not read", "lab_hash_find(READ_ONCE(direct_functions), ip)", "lab_hash_find(&lab_empty_hash, ip)"),
-        single="one-ops",
-    ),
     # the core, on one ISA each
-    *_of(
+    *of(
         "x86_64",
         "v6.1",
         "ops-mixed",
         "core/ftrace.c",
         ("hashes not asked by the list", "if (!ftrace_ops_test(op, ip, regs))", "if (!ftrace_ops_test(op, ip, regs) && !ip)"),
     ),
-    *_of(
+    *of(
         "arm64",
         "v7.2",
         "ops-mixed",
@@ -379,7 +308,7 @@ MUTANTS = [
             "return 1",
         ),
     ),
-    *_of(
+    *of(
         "riscv64",
         "v6.4",
         "ops-mixed",
@@ -390,78 +319,47 @@ MUTANTS = [
             "if (0)",
         ),
     ),
-    *_of(
+    *of(
         "arm64",
         "v6.4",
         "ops-x2",
         "core/ftrace.c",
         ("guard kept by the list", "&ftrace_list_end);\n\ttrace_recursion_leave(others);\n}", "&ftrace_list_end);\n}"),
     ),
-    *_of(
+    *of(
         "x86_64",
         "v7.2",
         "ops-guarded",
         "core/ftrace.c",
         ("guard kept by the assist", "op, fregs);\n\ttrace_recursion_leave(others);\n}", "op, fregs);\n}"),
     ),
-    *_of(
+    *of(
         "riscv64",
         "v7.2",
         "ops-static-guarded",
         "core/recursion.h",
         ("preemption stays disabled", "\tpreempt_enable_notrace();\n\tbarrier();\n", "\tbarrier();\n"),
     ),
-    *_of(
+    *of(
         "x86_64",
         "v6.12",
         "ops-x10",
         "core/ftrace.c",
         ("last of the list forgotten", "&& op != &ftrace_list_end);", "&& op->next != &ftrace_list_end);"),
     ),
-    *_of(
+    *of(
         "arm64",
         "v6.4",
         "direct+ops",
         "core/direct.c",
         ("direct call forgotten", "\tif (addr)\n", "\tif (!addr)\n"),
     ),
-    *_of(
+    *of(
         "x86_64",
         "v6.1",
         "direct+ops",
         "core/direct.c",
         ("another ip looked up", "find(&lab_direct_functions, ip)", "find(&lab_direct_functions, ip + 1)"),
-    ),
-]
-
-#: The same of the lookup in ftrace_caller. What it does not find goes on to the C code, which does, so calls only get longer; and a
-#: wrong entry is another stub, which keeps the calling convention too.
-LOOKUP_MUTANTS = [
-    *_of(
-        "arm64",
-        "v7.2",
-        "direct-each",
-        "arm64/direct_ways.inc",
-        ("no hash", "\tmul\tx15, x10, x15\n", ""),
-        ("buckets as for an entry fewer", "\tlsr\tx15, x15, #1\t", "\tnop\t"),
-        ("shift by size_bits", "\tmvn\tx13, x13\t", "\tnop\t"),
-        ("another ip looked up", "\tsub\tx10, x30, #4\t", "\tsub\tx10, x30, #8\t"),
-        ("first of the bucket taken", "\tb.eq\t2f\n", "\tb\t2f\n"),
-        ("rest of the bucket forgotten", "\tldr\tx12, [x12, #OFF_ftrace_func_entry_next]\n", "\tmov\tx12, #0\n"),
-        single="lookup",
-    ),
-    *_of(
-        "riscv64",
-        "v7.2",
-        "direct-each",
-        "riscv64/direct_ways.inc",
-        ("no hash", "\tmul\tt6, t1, t6\n", ""),
-        ("shift by size_bits", "\tnot\tt4, t4\t", "\tmv\tt4, t4\t"),
-        ("pointers of a byte", "\tslli\tt6, t6, 3\n", ""),
-        ("another ip looked up", "\taddi\tt1, t0, -4\t", "\taddi\tt1, t0, -8\t"),
-        ("first of the bucket taken", "\tbeq\tt4, t1, 2f\n", "\tj\t2f\n"),
-        ("rest of the bucket forgotten", "\tld\tt3, OFF_ftrace_func_entry_next(t3)\n", "\tmv\tt3, zero\n"),
-        single="lookup",
     ),
 ]
 

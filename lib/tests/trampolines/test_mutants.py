@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from support import abi
+from support import abi, mutants, single_mutants
 from support.abi import STATES
-from support.mutants import MUTANTS, broken, copied
+from support.mutants import broken, copied
 from tramplab import GuestFault, StepLimit
 from tramplab.cache import folder as cache_folder
 from tramplab.isa import ISAS
 
+MUTANTS = [*mutants.MUTANTS, *single_mutants.MUTANTS]
 PLACES = sorted({(m.place, m.hook) for m in MUTANTS}, key=str)
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from support import abi, abi_places
 from support.abi import STATES
-from support.mutants import LOOKUP_MUTANTS, broken
+from support.mutants import broken
+from support.single_mutants import LOOKUP_MUTANTS
 from tramplab import Bpf, Direct, Kernel, Ops, TramplabError
 from tramplab.ftrace.ops import FL_DYNAMIC
 from tramplab.ftrace.steps import BYTE, Free, Sync, Wait, Write
