@@ -45,39 +45,34 @@ void lab_callback_reenter_through(unsigned long ip, unsigned long parent_ip, str
 	lab_reenter_through();
 }
 
-/* Callbacks that take the guard themselves, as one must whose ops does not ask for it. */
-void lab_callback_guarded(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+/* Callbacks that take the guard themselves, as one must whose ops does not ask for it; `then`: what they call inside. */
+static inline __attribute__((always_inline)) void lab_guarded(struct ftrace_ops *op, void (*then)(void))
 {
 	int others = trace_recursion_enter(TRACE_FTRACE_START);
 
 	if (!others)
 		return;
 	lab_count(op);
+	if (then)
+		then();
 	trace_recursion_leave(others);
+}
+
+void lab_callback_guarded(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
+{
+	lab_guarded(op, 0);
 }
 
 void lab_callback_guarded_reenter(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op,
 				  struct ftrace_regs *fregs)
 {
-	int others = trace_recursion_enter(TRACE_FTRACE_START);
-
-	if (!others)
-		return;
-	lab_count(op);
-	lab_reenter();
-	trace_recursion_leave(others);
+	lab_guarded(op, lab_reenter);
 }
 
 void lab_callback_guarded_reenter_through(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op,
 					  struct ftrace_regs *fregs)
 {
-	int others = trace_recursion_enter(TRACE_FTRACE_START);
-
-	if (!others)
-		return;
-	lab_count(op);
-	lab_reenter_through();
-	trace_recursion_leave(others);
+	lab_guarded(op, lab_reenter_through);
 }
 
 /* What the stubs of direct calls run. */
