@@ -6,6 +6,7 @@ its caller's was.
 
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,13 +41,14 @@ class FprobeHooked(abi.Hooked):
 
     def __init__(self, lab: abi.Lab, hook: str, registered: tuple) -> None:
         super().__init__(lab, hook, registered)
-        image = self.kernel.image
-        self.ops = list(reversed(registered))  # every one of them, newest first
+        image, self.graph = self.kernel.image, self.kernel.features["rethook"] == "fgraph"
+        self.ops = [o for o in self.kernel.slowpath.counted if o in registered]  # in the order of their calls
         self.leaving = [o for o in self.ops if isinstance(o.request, Fprobe) and o.request.exit]
         self._returned, self._left = image.address("lab_returned"), image.address("lab_returned_count")
-        self._trampoline = image.address("arch_rethook_trampoline")
+        self._trampoline = image.address("return_to_handler" if self.graph else "arch_rethook_trampoline")
         task = image.struct("task_struct").fields
-        self._balanced += ((image.address("init_task") + task["rethooks"].offset, 8, "the list of hooked returns"),)
+        hooked = (("curr_ret_stack", 4, "the shadow stack"),) if self.graph else (("rethooks", 8, "the list of hooked returns"),)
+        self._balanced += tuple((image.address("init_task") + task[name].offset, size, what) for name, size, what in hooked)
         self._probe = image.struct("fprobe").fields
 
     def draw(self, seed: int, name: str | None = None) -> abi.State:
@@ -89,14 +91,30 @@ class FprobeHooked(abi.Hooked):
         call, site = state.call, lambda function: self.lab.functions[function].site.ip
         first = call.values[0] if call.values else None
         left = [(site(n), back, weigh(*a)) for (n, a), back in zip(call.nested, self._returns_to, strict=False)]
-        if call.jumps:
-            left.append((site(call.jumps[0]), self.machine.return_to, first))
+        if call.jumps:  # the graph tracer has a frame for each of the two, and the inner one leads to the outer one's
+            left.append((site(call.jumps[0]), self._trampoline if self.graph else self.machine.return_to, first))
         left.append((site(call.name), self.machine.return_to, first))
-        oldest_first = self.leaving[::-1]
-        wanted = [(ip, back, o.address, value) for ip, back, value in left for o in oldest_first]
+        in_order = self.leaving if self.graph else self.leaving[::-1]  # a node is put in front of those that are there
+        wanted = [(ip, back, o.address, value) for ip, back, value in left for o in in_order]
         size = self.kernel.image.struct("lab_returned").size
         words = struct.unpack(f"<{len(wanted) * size // 8}Q", self.machine.read(self._returned, len(wanted) * size))
         seen = [words[i : i + 4] for i in range(0, len(words), 4)]
         for (*told, value), (ip, back, probe, returned) in zip(wanted, seen, strict=True):
             assert told == [ip, back, probe], f"{state}\nat the return of {call.name}: {(ip, back, probe)}, not {told}"
             assert value in (None, returned), f"{state}\nat the return of {call.name}: {returned:#x}, not {value:#x}"
+
+    def returned(self, seed: int) -> tuple[dict[str, int], dict[str, int]]:
+        """Play a state as far as the return trampoline, then to its end: the registers there, and at the end. Nothing of what the
+        caller has on the stack may have changed in between."""
+        state, m, isa = self.draw(seed, "three_args"), self.machine, self.isa
+        for register, value in {**state.registers, isa.sp: state.sp}.items():
+            m.set_register(register, value)
+        m.poke(self._trampoline, m.read(self._trampoline, 4))  # what was translated for one end of a run must not serve another
+        first = m.run(self.lab.functions["three_args"].address, self._trampoline, abi.BUDGET).registers
+        rubbish = random.Random(seed).randbytes(abi.BELOW)  # no slot is right by luck
+        m.write(first[isa.sp] - abi.BELOW, rubbish)
+        above = first[isa.sp], m.stack_top - first[isa.sp]
+        callers = m.read(*above)
+        last = m.run(self._trampoline, m.return_to, abi.BUDGET).registers
+        assert m.read(*above) == callers, "what the caller has on the stack has changed"
+        return dict(first), dict(last)

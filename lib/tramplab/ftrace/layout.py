@@ -92,6 +92,11 @@ def hash_table(
     return members, b"".join(pointer(p) for p in table) + b"".join(rows), base
 
 
+def private_of(image: Image, index: int) -> int:
+    """The address of the struct lab_private that goes with a place in the pool of ops."""
+    return image.address("lab_ops_private") + index * image.struct("lab_private").size
+
+
 class OpsMemory:
     """Where each registered ops' structs are, and the writes that make them."""
 
@@ -127,7 +132,7 @@ class OpsMemory:
 
     def private(self, index: int) -> int:
         """The address of what an ops' private points at, a struct lab_private."""
-        return self.image.address("lab_ops_private") + index * self.image.struct("lab_private").size
+        return private_of(self.image, index)
 
     def writes(self, ops: Registered, next_ops: int, ips: dict[str, int], direct_in_ops: bool) -> list[Write]:
         """What is written for an ops, in memory that nobody looks at before it joins the list."""

@@ -60,7 +60,8 @@ class Registered:
     reach it by itself, "" if that is no matter; {} in both stands for the function. generated: code that was made for it.
     structs: addresses of what that code works with, and their names. ops_func: for a direct call whose owner can share a
     function with an ops that changes the ip, what the owner does about it, as struct ftrace_ops has it since v6.0; it may
-    raise TramplabError, and nothing has changed then. shared: has it done so? index: its place in the guest's pool, and
+    raise TramplabError, and nothing has changed then. shared: has it done so? shares: the request for the one ops that it shares
+    with others of its kind instead of being one itself (see ftrace/sharing.py). index: its place in the guest's pool, and
     address: that of its struct ftrace_ops; both are given to it when it is registered.
     """
 
@@ -78,6 +79,7 @@ class Registered:
     structs: Mapping[int, str] = field(default_factory=dict)
     ops_func: Callable[[Registered], Agreed] | None = None
     shared: bool = False
+    shares: Request | None = None
     index: int = -1
     address: int = 0
 

@@ -95,6 +95,11 @@ class SlowPath:
 
     # answers
 
+    @property
+    def counted(self) -> list[Registered]:
+        """What counts its calls: every ops, newest first."""
+        return list(self.ops)
+
     def wanting(self, function: str) -> list[Registered]:
         """The registered ops that want a function, in list order."""
         return [o for o in self.ops if o.wants(function)]

@@ -34,6 +34,7 @@ class Sync(Enum):
 
     RCU_TASKS = "synchronize_rcu_tasks", Whom.EVERY_TASK, "has left every trampoline, preempted or not"
     CALL_RCU_TASKS = "call_rcu_tasks", Whom.EVERY_TASK, "has left every trampoline; whoever asked has gone on meanwhile"
+    CALL_RCU = "call_rcu", Whom.EVERY_CPU, "has ended the reads it had begun; whoever asked has gone on meanwhile"
     FTRACE_IPI = "ftrace_sync_ipi", Whom.EVERY_CPU, "reads memory as it was written before"
     TEXT_POKE = "text_poke_sync", Whom.EVERY_CPU, "executes text as it was written before"
     IC_IVAU = "ic ivau; isb", Whom.THIS_CPU, "executes text as it was written before"

@@ -49,6 +49,10 @@ def boot(machine: Machine, cpu: Cpu) -> None:
         machine.write_u64(cpu.task + task_struct.fields["cpu"].offset, cpu.number)
         mask = cpu.task + task_struct.fields["cpus_mask"].offset
         machine.write_u64(cpu.task + task_struct.fields["cpus_ptr"].offset, mask)
+        if "ret_stack" in task_struct.fields:  # of the function graph tracer: empty, and no call is deeper than it
+            fields = task_struct.fields
+            machine.write_u64(cpu.task + fields["ret_stack"].offset, cpu.task + fields["shadow_stack"].offset)
+            machine.write(cpu.task + fields["curr_ret_depth"].offset, b"\xff" * 4)
         machine.write(cpu.pcpu + lab_pcpu.fields["rcu_watching"].offset, (1).to_bytes(4, "little"))
         # nobody waits for the CPU, as each ISA keeps it: in the highest bit of the count, or beside it
         machine.write(cpu.pcpu + lab_pcpu.fields["preempt_count"].offset, (1 << 31).to_bytes(4, "little"))

@@ -24,8 +24,8 @@ from ..ftrace import arch, releases
 from ..ftrace.layout import Heap
 from ..ftrace.ops import Registered, Request
 from ..ftrace.releases import LATEST
+from ..ftrace.sharing import SharingSlowPath
 from ..ftrace.sites import sites
-from ..ftrace.slowpath import SlowPath
 from ..ftrace.steps import Free, Step, Write
 from ..isa import Isa
 from ..trampolines import KINDS, ground
@@ -89,7 +89,7 @@ class Kernel:
         under = ground.Ground(self.image, self.features, where, ground.near(self.image), area, self.heap, counters, cpus, gaps)
         makers = [kind.maker(under) for kind in KINDS]
         self._note = ""
-        self.slowpath: SlowPath
+        self.slowpath: SharingSlowPath
         if fitting:
             self._note = " with fitted trampolines, which no kernel has"
             self.slowpath = FittingSlowPath(under, where, makers)
@@ -97,7 +97,7 @@ class Kernel:
             self._note = f" with one ops for all direct calls ({way.name})" + ", which no kernel has" * way.hypothetical
             self.slowpath = SingleSlowPath(under, where, makers, way)
         else:
-            self.slowpath = SlowPath(self.image, self.features, self.heap, where, makers)
+            self.slowpath = SharingSlowPath(self.image, self.features, self.heap, where, makers)
         self._components = Components(self.image, where.values())
         self.machine.name_of = lambda address: self.names()(address)
         self.cpus = boot.cpus(self.machine, self.heap)
@@ -208,7 +208,7 @@ class Kernel:
 
     def names(self) -> Callable[[int], str | None]:
         """address -> symbol+offset, the trampolines that exist now included; None where nothing has a name."""
-        return names(self.image, self.slowpath.ops)
+        return names(self.image, self.slowpath.everyone)
 
     def memory(self, *words: int) -> int:
         """A fresh stretch of guest memory holding these 8-byte words; returns its address."""
@@ -225,8 +225,9 @@ class Kernel:
         return dataclasses.replace(request, filter=(function.name,))
 
     def _hits(self) -> list[int]:
-        """How often each registered ops was called, in list order; read at once, which is quicker for many."""
-        places = [self.slowpath.memory.hits(o.index) for o in self.slowpath.ops]
+        """How often each registered ops was called, in list order, and for one that is shared each request that shares it; read at
+        once, which is quicker for many."""
+        places = [self.slowpath.memory.hits(o.index) for o in self.slowpath.counted]
         first, last = min(places, default=0), max(places, default=0)
         counters = self.machine.read(first, last - first + 8) if places else b""
         return [int.from_bytes(counters[at - first : at - first + 8], "little") for at in places]

@@ -136,7 +136,7 @@ def _state(kernel: Kernel, regions: tuple[Region, ...], name: str, attach: Attac
         read = kernel.machine.read
         patches = [p for r in regions for p in _differences(r, read(r.address, len(r.data)))]
         watched = [kernel.image.address(s) for s in ("lab_direct_hits", "lab_observed_count")]
-        watched += [kernel.slowpath.memory.hits(o.index) for o in kernel.slowpath.ops]
+        watched += [kernel.slowpath.memory.hits(o.index) for o in kernel.slowpath.counted]
         value = kernel.call(function, *range(1, args + 1)).value
         seen = tuple(kernel.machine.read_u64(w) for w in watched)
         return State(name, tuple(patches), tuple(watched), value, seen, kernel.names())

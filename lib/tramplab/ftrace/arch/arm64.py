@@ -16,7 +16,7 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("call_ops", True): {"site": "literal-mov-bl", "args": True, "regs": False, "counter_bits": 19},
     ("args", True): {"regs": False},
     ("args", False): {"regs": True, "site": "mov-bl", "call_ops": False, "direct": False, "bpf": False},
-    ("regs", True): {"args": False, "site": "mov-bl", "call_ops": False, "direct": False, "bpf": False},
+    ("regs", True): {"args": False, "site": "mov-bl", "call_ops": False, "direct": False, "bpf": False, "rethook": False},
     ("regs", False): {"args": True},
     ("direct", True): {
         "call_ops": True,

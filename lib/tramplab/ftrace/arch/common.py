@@ -29,8 +29,9 @@ DEFINES = {
     "bpf_inline_guards": "CONFIG_BPF_INLINE_GUARDS",
     "bpf_context_counter": "CONFIG_BPF_CONTEXT_COUNTER",
     "shared_epilogue": "CONFIG_X86_SHARED_EPILOGUE",
-    "rethook": "CONFIG_RETHOOK",
     "rethook_rcu_test": "CONFIG_RETHOOK_RCU_TEST",
+    "fprobe_entry_ops": "CONFIG_FPROBE_ENTRY_OPS",
+    "fgraph_static_call": "CONFIG_FGRAPH_STATIC_CALL",
     # no release's: see trampolines/single
     "single_direct": "CONFIG_LAB_SINGLE_DIRECT",
     "direct_way": "CONFIG_LAB_DIRECT_WAY",
@@ -41,15 +42,17 @@ DEFINES = {
 }
 #: The same of features that are chosen among several, by value; and of what is usually there, when it is not.
 CHOICES = {
-    ("rethook", "objpool"): "CONFIG_RETHOOK_OBJPOOL",
-    ("rethook", "shadow"): "CONFIG_RETHOOK_SHADOW",
-    ("fprobe_guard", False): "CONFIG_FPROBE_UNGUARDED",
+    ("rethook", "freelist"): ("CONFIG_RETHOOK",),
+    ("rethook", "objpool"): ("CONFIG_RETHOOK", "CONFIG_RETHOOK_OBJPOOL"),
+    ("rethook", "shadow"): ("CONFIG_RETHOOK", "CONFIG_RETHOOK_SHADOW"),
+    ("rethook", "fgraph"): ("CONFIG_FUNCTION_GRAPH_TRACER",),
+    ("fprobe_guard", False): ("CONFIG_FPROBE_UNGUARDED",),
 }
 
 
 def defines(features: FeatureTable) -> tuple[str, ...]:
     """The preprocessor names of all features that are on."""
-    chosen = (name for (feature, value), name in CHOICES.items() if features[feature] == value)
+    chosen = (name for (feature, value), names in CHOICES.items() if features[feature] == value for name in names)
     return (*(name for feature, name in DEFINES.items() if features[feature]), *chosen)
 
 

@@ -25,7 +25,7 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("call_ops", True): {**_ATOMIC, "call_dest": False},
     ("args", True): {"regs": False, "pt_regs_frame": False, "graph_slot": False, "site": "detour8"},
     ("args", False): {"regs": True, "call_ops": False, "site": "detour8"},
-    ("regs", True): {"args": False, "call_ops": False, "site": "detour8"},
+    ("regs", True): {"args": False, "call_ops": False, "site": "detour8", "rethook": False},
     ("regs", False): {"args": True, "pt_regs_frame": False, "graph_slot": False, "site": "detour8"},
     ("direct", True): {**_ATOMIC, "direct_in_ops": True, "bpf": True},
 }

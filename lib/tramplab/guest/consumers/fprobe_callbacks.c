@@ -1,10 +1,14 @@
 /* Handlers of fprobes: that count, that have no interest in the return, and that write down what they see. */
+#ifdef CONFIG_FUNCTION_GRAPH_TRACER
+#include "fprobe_graph.h"
+#else
 #include "fprobe.h"
+#endif
 
-#ifdef CONFIG_RETHOOK
+#if defined(CONFIG_RETHOOK) || defined(CONFIG_FUNCTION_GRAPH_TRACER)
 static inline void lab_fprobe_hit(struct fprobe *fp)
 {
-	((struct lab_private *)fp->ops.private)->hits += 1;
+	lab_fprobe_private(fp)->hits += 1;
 }
 
 int lab_fprobe_entry(struct fprobe *fp, unsigned long entry_ip, unsigned long ret_ip, lab_entry_regs *regs, void *entry_data)
@@ -19,7 +23,7 @@ int lab_fprobe_decline(struct fprobe *fp, unsigned long entry_ip, unsigned long 
 	return 1;
 }
 
-void lab_fprobe_exit(struct fprobe *fp, unsigned long entry_ip, unsigned long ret_ip, struct pt_regs *regs, void *entry_data)
+void lab_fprobe_exit(struct fprobe *fp, unsigned long entry_ip, unsigned long ret_ip, lab_exit_regs *regs, void *entry_data)
 {
 	lab_fprobe_hit(fp);
 }
@@ -35,7 +39,7 @@ struct lab_returned lab_returned[LAB_NR_RETURNED];
 unsigned long lab_returned_count;
 
 /* And all that the last one was given. */
-struct pt_regs lab_returned_regs;
+lab_exit_regs lab_returned_regs;
 
 /* Uses up every register it may. */
 void lab_spoil(void);
@@ -44,12 +48,12 @@ void lab_observe(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *o
 int lab_fprobe_observe_entry(struct fprobe *fp, unsigned long entry_ip, unsigned long ret_ip, lab_entry_regs *regs,
 			     void *entry_data)
 {
-	lab_observe(entry_ip, ret_ip, &fp->ops, (struct ftrace_regs *)regs);
+	lab_observe(entry_ip, ret_ip, (struct ftrace_ops *)fp, (struct ftrace_regs *)regs);
 	lab_spoil();
 	return 0;
 }
 
-void lab_fprobe_observe_exit(struct fprobe *fp, unsigned long entry_ip, unsigned long ret_ip, struct pt_regs *regs,
+void lab_fprobe_observe_exit(struct fprobe *fp, unsigned long entry_ip, unsigned long ret_ip, lab_exit_regs *regs,
 			     void *entry_data)
 {
 	struct lab_returned *r = &lab_returned[lab_returned_count++ % LAB_NR_RETURNED];
@@ -60,7 +64,7 @@ void lab_fprobe_observe_exit(struct fprobe *fp, unsigned long entry_ip, unsigned
 	r->entry_ip = entry_ip;
 	r->ret_ip = ret_ip;
 	r->fprobe = (unsigned long)fp;
-	r->value = pt_regs_return_value(regs);
+	r->value = lab_returned_value(regs);
 	lab_spoil();
 }
 #endif

@@ -61,7 +61,7 @@ __attribute__((noinline)) _Bool hash_contains_ip(unsigned long ip, struct ftrace
  * Does this ops want calls from ip? Where there are two kinds of trampoline, one that asked for registers is not called without
  * them, as may happen while sites change.
  */
-static inline _Bool ftrace_ops_test(struct ftrace_ops *op, unsigned long ip, struct pt_regs *regs)
+static inline _Bool lab_ops_test(struct ftrace_ops *op, unsigned long ip, struct pt_regs *regs)
 {
 	struct ftrace_ops_hash hash = {};
 
@@ -73,6 +73,13 @@ static inline _Bool ftrace_ops_test(struct ftrace_ops *op, unsigned long ip, str
 	PUBLISH(hash.notrace_hash, op->func_hash->notrace_hash);
 	return hash_contains_ip(ip, &hash);
 }
+
+#ifdef CONFIG_FUNCTION_GRAPH_TRACER
+_Bool ftrace_ops_test(struct ftrace_ops *op, unsigned long ip, struct pt_regs *regs)
+{
+	return lab_ops_test(op, ip, regs);
+}
+#endif
 
 void ftrace_ops_list_func(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *unused, struct ftrace_regs *fregs)
 {
@@ -89,7 +96,7 @@ void ftrace_ops_list_func(unsigned long ip, unsigned long parent_ip, struct ftra
 			continue;
 		if ((op->flags & FTRACE_OPS_FL_RCU) && !rcu_is_watching())
 			continue;
-		if (!ftrace_ops_test(op, ip, regs))
+		if (!lab_ops_test(op, ip, regs))
 			continue;
 		if (unlikely(!op->func)) {
 			ftrace_kill();

@@ -15,6 +15,7 @@ typedef struct pt_regs lab_entry_regs;
 #else
 typedef struct ftrace_regs lab_entry_regs;
 #endif
+typedef struct pt_regs lab_exit_regs;
 
 /* The first: not zero if the return is of no interest. */
 typedef int (*fprobe_entry_cb)(struct fprobe *fp, unsigned long entry_ip, unsigned long ret_ip, lab_entry_regs *regs,
@@ -35,6 +36,17 @@ struct fprobe {
 	struct bpf_fprobe *bpf;
 };
 #define FPROBE_FL_DISABLED 1
+
+/* What its handlers count in. */
+static inline struct lab_private *lab_fprobe_private(struct fprobe *fp)
+{
+	return fp->ops.private;
+}
+
+static inline unsigned long lab_returned_value(struct pt_regs *regs)
+{
+	return pt_regs_return_value(regs);
+}
 
 struct fprobe_rethook_node {
 	struct rethook_node node;

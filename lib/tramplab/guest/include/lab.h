@@ -13,6 +13,7 @@
 #define LAB_NR_POKES 64
 #define LAB_NR_CPUS 64
 #define LAB_RETHOOK_STACK 2048
+#define LAB_SHADOW_STACK 4096
 
 struct ftrace_regs;
 struct ftrace_ops;
@@ -82,7 +83,7 @@ struct lab_private {
  * stack_canary: what functions with a buffer leave below their return address; first, where the compiler is told to look for it
  * (isa/). x86-64's is in a variable of all tasks, a kernel's in per-CPU data. cpus_ptr: the CPUs on which it may run, its own cpus_mask while nobody has narrowed them. no_resched: not zero while nobody waits for this CPU; behind the preempt count, so that arm64 sees both as one word. flags:
  * where riscv64 looks for the same. rethooks: the calls whose return is hooked, newest first; rethook_stack: where their nodes are
- * if not in a pool, bytes up to rethook_top.
+ * if not in a pool, bytes up to rethook_top. ret_stack: the shadow stack of the function graph tracer, words up to curr_ret_stack.
  */
 struct task_struct {
 	unsigned long stack_canary;
@@ -103,6 +104,12 @@ struct task_struct {
 #ifdef CONFIG_RETHOOK_SHADOW
 	unsigned long rethook_top;
 	char rethook_stack[LAB_RETHOOK_STACK];
+#endif
+#ifdef CONFIG_FUNCTION_GRAPH_TRACER
+	int curr_ret_stack, curr_ret_depth;
+	unsigned long *ret_stack;
+	int trace_overrun, tracing_graph_pause;
+	unsigned long shadow_stack[LAB_SHADOW_STACK / sizeof(long)];
 #endif
 };
 

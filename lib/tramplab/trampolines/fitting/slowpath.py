@@ -10,8 +10,8 @@ from ...errors import TramplabError
 from ...ftrace.maker import Maker
 from ...ftrace.ops import Registered, Request
 from ...ftrace.records import IGNORE, MODIFY_CALL, Record
+from ...ftrace.sharing import SharingSlowPath
 from ...ftrace.site import Site
-from ...ftrace.slowpath import SlowPath
 from ...ftrace.steps import Free, Step, text
 from ..ground import ROOM, Ground
 from ..plain import Ops
@@ -66,7 +66,7 @@ class FittedOps:
         return []
 
 
-class FittingSlowPath(SlowPath):
+class FittingSlowPath(SharingSlowPath):
     """A function with nothing but ops that say what they need goes to a trampoline of its own, the smallest that will do: it
     calls the only ops' callback, or the list function. All others go where the kernel sends them. One function at a time has
     such ops, as the room near the text is small."""

@@ -1,11 +1,15 @@
-"""fprobes: handlers at a function's entry and return, on an ops of their own and a return hook, as kernels had them up to v6.13."""
+"""fprobes: handlers at a function's entry and return. Up to v6.13 each has an ops of its own and a return hook; from v6.14 on all
+share one function graph tracer, and from v6.19 on those that see no return share an ops instead."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...ftrace.maker import Maker
 from ...ftrace.ops import Request
+from ..ground import Ground
 from ..kind import Hook, Kind
+from .graph import GraphFprobes
 from .maker import Fprobes
 from .request import Fprobe
 
@@ -16,8 +20,12 @@ def _hook(name: str, title: str, one: Callable[[], Request]) -> Hook:
     return Hook(name, title, "rethook", True, lambda k: [one() for _ in range(k)], offered="fprobe", probe=True)
 
 
+def _maker(ground: Ground) -> Maker:
+    return GraphFprobes(ground) if ground.features["rethook"] == "fgraph" else Fprobes(ground)
+
+
 KIND = Kind(
-    Fprobes,
+    _maker,
     (
         _hook("fprobe", "an fprobe: the function's entry", Fprobe),
         _hook("fprobe-exit", "an fprobe: the function's return", lambda: Fprobe(entry=False, exit=True)),

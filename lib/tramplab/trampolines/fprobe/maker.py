@@ -10,6 +10,7 @@ from ...ftrace.steps import Free, Step, block
 from ..ground import Ground
 from ..plain import copied
 from . import pools, programs
+from .handlers import handlers
 from .request import Fprobe
 
 
@@ -29,7 +30,7 @@ class Fprobes:
         features = self._ground.features
         if not features["rethook"]:
             when, own = history(features.isa, "rethook"), "rethook='freelist', 'objpool' or 'shadow' builds what no kernel had"
-            raise TramplabError(f"{features} has no fprobes on return hooks; {features.isa} has them {when}; {own}.")
+            raise TramplabError(f"{features} has no fprobes; {features.isa} has them {when}; {own}.")
         if request.save == "regs" and not features["regs"]:
             raise TramplabError(f"{features} has no ftrace_regs_caller; {features.isa} has it {history(features.isa, 'regs')}.")
         if request.nodes is not None and features["rethook"] == "shadow":
@@ -56,7 +57,7 @@ class Fprobes:
 
         try:
             probe = take(self._image.struct("fprobe").size)
-            values = {name: self._image.address(handler) for name, handler in _handlers(request).items()}
+            values = {name: self._image.address(handler) for name, handler in handlers(request).items()}
             steps: list[Step] = []
             if request.bpf:
                 values["bpf"], counters, size, steps = programs.programs(self._ground, take, request, ops.functions[0])
@@ -93,16 +94,3 @@ class Fprobes:
     def _partial(self, request: Fprobe) -> bool:
         """Is there a pt_regs that it does not ask to be filled, which no kernel's fprobe on return hooks did?"""
         return bool(self._ground.features["regs"]) and not self._saves_regs(request)
-
-
-def _handlers(request: Fprobe) -> dict[str, str]:
-    """Members of struct fprobe, and the guest functions that they lead to."""
-    found = {}
-    if request.bpf:
-        return {"entry_handler": "bpf_fprobe_entry"} | ({"exit_handler": "bpf_fprobe_exit"} if request.exit else {})
-    if request.entry:
-        counting = "lab_fprobe_decline" if request.declines else "lab_fprobe_entry"
-        found["entry_handler"] = "lab_fprobe_observe_entry" if request.observe else counting
-    if request.exit:
-        found["exit_handler"] = "lab_fprobe_observe_exit" if request.observe else "lab_fprobe_exit"
-    return found

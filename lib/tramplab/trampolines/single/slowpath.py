@@ -10,8 +10,8 @@ from ...ftrace.layout import fields, hash_table
 from ...ftrace.maker import Maker, maker_of
 from ...ftrace.ops import FL_DYNAMIC, Registered, Request, selected
 from ...ftrace.records import Record
+from ...ftrace.sharing import SharingSlowPath
 from ...ftrace.site import Site
-from ...ftrace.slowpath import SlowPath
 from ...ftrace.steps import POINTER, Free, Step, Sync, Wait, block, word
 from ..direct import Direct
 from ..ground import Ground
@@ -24,7 +24,7 @@ MARK = 1
 MOST_COUNTED = 32
 
 
-class SingleSlowPath(SlowPath):
+class SingleSlowPath(SharingSlowPath):
     """Direct calls are members of one ops, which is not dynamic, so that nobody waits for its end (ftrace_shutdown).
 
     In the order of update_ftrace_direct_add() and _del(): what comes is in direct_functions before a site changes, and what goes

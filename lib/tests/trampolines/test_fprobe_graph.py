@@ -1,0 +1,286 @@
+"""fprobes on the function graph tracer: the calling convention, what handlers see, which calls fit on the shadow stack, and the
+tables that they are found in, all by plain models.
+
+The places are those between which something differs: x86-64's static call, the table that grows with the ops of those that only
+see entries, and, on riscv64, whether a site knows its ops.
+"""
+
+import functools
+import random
+from contextlib import suppress
+
+import pytest
+from hypothesis import settings
+
+from support import abi, abi_places, fprobe_abi
+from support.decoded import instructions
+from support.seeds import drawn, seeds
+from tramplab import Fprobe, GuestFault, Kernel, Ops, StepLimit, TramplabError
+from tramplab.ftrace.layout import bucket
+from tramplab.ftrace.steps import Sync, Wait
+from tramplab.isa import ISAS
+
+PLACES = tuple(
+    abi_places.Place(isa, release, ())
+    for isa in ISAS
+    for release in (("v6.14", "v6.16", "v7.2") if isa == "riscv64" else ("v6.16", "v7.2"))
+)
+CASES = [(place, hook) for place in PLACES for hook in fprobe_abi.HOOKS]
+
+
+@pytest.fixture(params=CASES, ids=lambda c: f"{c[0]}-{c[1]}")
+def hooked(request):
+    """A kernel with the fprobes attached, once for all states."""
+    place, hook = request.param
+    with fprobe_abi.hooked(abi.lab(place), hook) as h:
+        h.warm_up()
+        yield h
+
+
+@drawn
+def test_a_call_with_fprobes_keeps_the_calling_convention(hooked, request):
+    """Registers, arguments, result and stack are as without; handlers see the call, its return and its value; frames are popped."""
+    for seed in seeds(request.node.name, settings.default.max_examples // 5):
+        hooked.check(seed)
+
+
+# --- Which calls are followed
+
+
+@functools.lru_cache(maxsize=1)
+def booted(place: abi_places.Place) -> Kernel:
+    return Kernel(place.isa, place.release, meter="count", **dict(place.overrides))
+
+
+def missed(k: Kernel, ops) -> int:
+    return k.machine.read_u64(ops.address + k.image.struct("fprobe").fields["nmissed"].offset)
+
+
+def followed(depth: int, frame: int, data: int, words: int, most: int) -> tuple[int, int]:
+    """(calls seen, calls missed by an fprobe for want of room) of a chain of calls that deep. A frame has so many words and one
+    that says what it is, what is kept for it so many and one; both are refused where the top would come to the limit.
+    Of a frame that is refused an fprobe does not know."""
+    top, seen, fprobes = 0, 0, 0
+    for _ in range(depth):
+        if top + frame + 1 >= most:
+            break
+        if top + frame + 1 + data + 1 >= most:
+            fprobes += 1  # for this call and, as nothing is kept, for all below it that have room for a frame
+            continue
+        top += frame + 1 + data + 1
+        seen += 1
+    assert top <= words
+    return seen, fprobes
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("probes", [1, 3])
+def test_calls_that_do_not_fit_on_the_shadow_stack_are_missed(place, probes):
+    """The stack ends before the tracers' own words, with room for a frame; all is as before afterwards."""
+    k = booted(place)
+    words = k.image.struct("task_struct").fields["shadow_stack"].size // 8
+    frame = k.image.struct("ftrace_ret_stack").size // 8
+    depth, f = words // (frame + 2 + probes) + 5, k.function("call_tree")
+    at = k.memory(*[1] * (depth - 1), 0)
+    seen, lost = followed(depth, frame, probes, words, words - 16 - frame - 1)
+    assert 0 < seen < depth
+    with k.attached(f, *(Fprobe(entry=False, exit=True) for _ in range(probes))) as registered:
+        for n in (1, 2):
+            run = k.call(f, at, budget=400_000)
+            assert run.hits == (seen,) * probes and run.value == at + 8 * depth
+            assert [missed(k, o) for o in registered] == [n * lost] * probes
+    k.heap.give(at)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_whoever_declines_keeps_nothing_and_others_are_not_disturbed(place):
+    """One that sees only entries, one that declines, one that wants the return: each is called as often as it should be."""
+    k = booted(place)
+    f = k.function("one_arg")
+    alone, declines, wants = Fprobe(), Fprobe(exit=True, declines=True), Fprobe(exit=True)
+    for order in ((alone, declines, wants), (wants, declines, alone), (declines, alone)):
+        with k.attached(f, *order) as registered:
+            hits = dict(zip([o.index for o in k.slowpath.counted], k.call(f, 1).hits, strict=True))
+            assert hits == {r.index: 2 if r.request.exit and not r.request.declines else 1 for r in registered}
+            depth = k.image.address("init_task") + k.image.struct("task_struct").fields["curr_ret_stack"].offset
+            assert k.machine.read(depth, 4) == bytes(4)
+
+
+# --- Many fprobes on many functions: who is found, and what is left when they go
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_attached_in_any_order_each_sees_its_own_functions(place):
+    """Random fprobes come and go; each call is seen by those of its function, and in the end nothing is left."""
+    k, rng = booted(place), random.Random(str(place))
+    names = ["no_args", "one_arg", "two_args", "three_args", "four_args"]
+    free, there = list(k.heap._free), []
+    for _ in range(30):
+        if there and rng.random() < 0.45:
+            k.detach(there.pop(rng.randrange(len(there))))
+        else:
+            entry, left = rng.choice(((True, False), (False, True), (True, True)))
+            chosen = tuple(rng.sample(names, rng.randint(1, len(names))))
+            there += k.attach(None, Fprobe(entry=entry, exit=left, filter=chosen))
+        name = rng.choice(names)
+        counted = k.slowpath.counted
+        expected = tuple((o.request.entry + o.request.exit) * o.wants(name) for o in counted)
+        assert sorted(o.index for o in counted) == sorted(o.index for o in there)
+        assert k.call(name, 1, 2, 3, 4).hits == expected
+    k.detach(*there)
+    assert not k.slowpath.ops and k.heap._free == free and k.call("one_arg", 1).hits == ()
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_the_table_grows_before_it_is_full(isa):
+    """With more functions than three in four buckets it has more of them; whoever was found is found."""
+    k = Kernel(isa, "v7.2", meter="count")
+    table, size = k.image.address("fprobe_ip_table"), k.image.struct("bucket_table").fields["size"]
+    free, there = list(k.heap._free), []
+
+    def buckets() -> int:
+        return int.from_bytes(k.machine.read(k.machine.read_u64(table) + size.offset, size.size), "little")
+
+    several = k.functions[:16]
+    for n in range(1, 8):
+        there += k.attach(None, Fprobe(filter=several))
+        assert buckets() == (64 if 16 * n <= 48 else 128 if 16 * n <= 96 else 256)
+        assert k.call("one_arg", 1).hits == ((1,) if "one_arg" in several else (0,)) * n
+    k.detach(*there)
+    assert k.machine.read_u64(table) == 0 and k.heap._free == free
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_a_functions_fprobe_is_where_its_hash_says(place):
+    """The first node of a bucket, by the kernel's hash of the address; fixed at 256 buckets where the table does not grow."""
+    k = booted(place)
+    f, node = k.function("three_args"), k.image.struct("fprobe_hlist_node").fields
+    table = k.image.address("fprobe_ip_table")
+    with k.attached(f, Fprobe(exit=True)) as (ops,):
+        if k.features["fprobe_entry_ops"]:
+            first = k.machine.read_u64(table) + k.image.struct("bucket_table").fields["buckets"].offset
+            at = first + 8 * (bucket(f.site.ip, 32) & 63)
+            found = k.machine.read_u64(at)
+            assert k.machine.read_u64(found) == at | 1
+        else:
+            at = table + 8 * bucket(f.site.ip, 8)
+            found = k.machine.read_u64(at)
+            assert k.machine.read_u64(found) == 0
+        assert k.machine.read_u64(found + node["fp"].offset) == ops.address
+        assert k.machine.read_u64(found + node["addr"].offset) == f.site.ip
+    assert k.machine.read_u64(table if k.features["fprobe_entry_ops"] else at) == 0
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_the_ops_is_shared_and_leaves_with_the_last(place):
+    """Registered once, not dynamic; those that only see entries have one of their own where the release has it."""
+    k = booted(place)
+    f, g = k.function("one_arg"), k.function("two_args")
+    (first,) = k.attach(f, Fprobe(exit=True))
+    (second,) = k.attach(g, Fprobe())
+    (third,) = k.attach(f, Fprobe())
+    assert len(k.slowpath.ops) == 1 + bool(k.features["fprobe_entry_ops"])
+    assert all(not o.flags & 2 for o in k.slowpath.ops)
+    assert {k.image.where(o.func) for o in k.slowpath.ops} == (
+        {"ftrace_graph_func", "fprobe_ftrace_entry"} if k.features["fprobe_entry_ops"] else {"ftrace_graph_func"}
+    )
+    k.detach(third)
+    assert [k.image.where(o.func) for o in k.slowpath.wanting("one_arg")] == ["ftrace_graph_func"]
+    plan = k.slowpath.unregister(second)
+    waits = [s.sync for s in plan if isinstance(s, Wait)]
+    assert waits[-1] is Sync.CALL_RCU
+    k.apply(plan)
+    assert not k.slowpath.wanting("two_args") and k.slowpath.records["two_args"].count == 0
+    with pytest.raises(TramplabError, match="not registered, or not any more"):
+        k.detach(second)
+    k.detach(first)
+    assert not k.slowpath.ops
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_a_handler_that_calls_what_it_watches_is_not_called_again(place):
+    """The recursion guard is the tracer's: an ops whose callback calls nothing is called, and a nested entry is refused."""
+    k = booted(place)
+    f = k.function("one_arg")
+    guard = k.image.address("init_task") + k.image.struct("task_struct").fields["trace_recursion"].offset
+    with k.attached(f, Fprobe(exit=True), Ops()):
+        assert k.call(f, 1).hits == (1, 2)
+        k.machine.write_u64(guard, 0b11000)  # of the normal context, and the one that is given while contexts change
+        run = k.call(f, 1)
+        assert run.hits == (1, 0) and "return_to_handler" not in {run.symbol_of(pc) for pc in run.instructions}
+        k.machine.write_u64(guard, 0)
+
+
+# --- The return trampoline
+
+#: Instructions of it that no check notices, and why.
+SLOTS = "only who looks at the registers that a handler is given reads it"
+HARMLESS = {
+    "x86_64": {
+        "mov rdi, rsp": SLOTS,  # the first one of two
+        "mov qword ptr [rsp + 0x98], rdi": SLOTS,
+        "mov qword ptr [rsp + 0x20], rbp": SLOTS,
+        "int3": "the call before it does not come back",
+    },
+    "arm64": {},
+    "riscv64": {
+        "c.sdsp ra, 8(sp)": "ra is what comes back with the way, and no caller reads it",
+        "c.ldsp ra, 8(sp)": "ra is what comes back with the way, and no caller reads it",
+        "c.addi4spn s0, sp, 0x70": "only who unwinds the stack from inside a handler reads it",
+    },
+}
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_every_instruction_of_the_return_trampoline_is_needed(isa):
+    """One after the other is a NOP: what a caller looks for is lost, or the call does not come to its end."""
+    place, model = abi_places.Place(isa, "v7.2", ()), ISAS[isa]
+    symbol = abi.lab(place).kernel.image.symbol("return_to_handler")
+    kept = {*model.callee_saved, *model.returns, model.sp} | ({*model.args} if isa == "arm64" else set())
+    survived = []
+    for i in instructions(model, symbol.address, abi.lab(place).machine.read(symbol.address, symbol.size)):
+        mutant = abi.Lab(place)
+        mutant.machine.poke(i.address, model.nops[i.size])
+        with fprobe_abi.hooked(mutant, "fprobe-exit") as h, suppress(GuestFault, StepLimit, AssertionError):
+            states = [h.returned(seed) for seed in (2, 4)]
+            if all(last[r] == first[r] for first, last in states for r in kept):
+                survived.append(i.text)
+    assert survived == [text for text in survived if text in HARMLESS[isa]]
+    assert len(survived) == len(set(survived)) == len(HARMLESS[isa])
+
+
+# --- Bad input
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (Fprobe(exit=True, nodes=3), "shadow stack, so leave nodes= out"),
+        (Fprobe(save="regs"), "not all registers"),
+        (Fprobe(exit=True, bpf=True), "no BPF program runs"),
+    ],
+)
+@pytest.mark.parametrize("place", PLACES[:1] + PLACES[-1:], ids=str)
+def test_what_only_return_hooks_have_is_refused_and_leaves_nothing(place, request_, said):
+    k = booted(place)
+    before = list(k.heap._free)
+    with pytest.raises(TramplabError) as e:
+        k.attach(k.function("one_arg"), request_)
+    assert said in str(e.value) and "\n" not in str(e.value)
+    assert not k.slowpath.everyone and k.heap._free == before
+
+
+def test_a_heap_that_is_full_leaves_nothing():
+    k = Kernel("arm64", meter="count")
+    taken, free = [], list(k.heap._free)
+    with suppress(TramplabError):
+        while True:
+            taken.append(k.heap.take(256))
+    with pytest.raises(TramplabError, match="heap is full"):
+        k.attach(k.function("one_arg"), Fprobe(exit=True))
+    assert not k.slowpath.everyone
+    for at in taken:
+        k.heap.give(at)
+    assert k.heap._free == free
+    with k.attached(k.function("one_arg"), Fprobe(exit=True)):
+        assert k.call("one_arg", 2).hits == (2,)

@@ -1,0 +1,138 @@
+"""Requests that share one ops: it is registered with the first one, its filter follows them, and it leaves with the last.
+
+So it is with fprobes from v6.14 on. What a request has of its own is made and put where the shared ops' callback finds it when the
+sites lead there, as register_fprobe_ips() does, and is taken away again before they change.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from ..emulate.image import Image
+from ..errors import TramplabError
+from .layout import Heap
+from .maker import Maker, maker_of
+from .ops import Registered, Request, selected
+from .releases import Features
+from .site import Site
+from .slowpath import SlowPath
+from .steps import Free, Step, Sync, Wait
+
+
+class Sharer(Maker, Protocol):
+    """A maker whose requests share an ops: what they register has `shares`."""
+
+    def enter(self, member: Registered) -> list[Step]:
+        """The steps after which the shared ops' callback finds this one."""
+        ...
+
+    def leave(self, member: Registered) -> list[Step]:
+        """The steps after which the shared ops' callback finds this one no more."""
+        ...
+
+
+class SharingSlowPath(SlowPath):
+    """The slow path with requests that share an ops, each of which counts its calls in a place of its own."""
+
+    def __init__(
+        self, image: Image, features: Features, heap: Heap, sites: Mapping[str, Site], makers: Sequence[Maker]
+    ) -> None:
+        super().__init__(image, features, heap, sites, makers)
+        self._hosts: dict[type[Request], Registered] = {}
+        self._joined: dict[type[Request], list[Registered]] = {}  # newest first
+
+    # changes
+
+    def register(self, request: Request) -> tuple[Registered, list[Step]]:
+        """As in the kernel; a request that shares an ops joins it."""
+        maker = maker_of(request, self.makers)
+        functions = selected(request, tuple(self.records))
+        maker.check(request, functions)
+        member = maker.make(request, functions)
+        return super().register(request) if member.shares is None else self._join(member, member.shares, maker)
+
+    def unregister(self, ops: Registered) -> list[Step]:
+        """As in the kernel; a request that shares an ops leaves it."""
+        return self._leave(ops, ops.shares) if ops.shares is not None else super().unregister(ops)
+
+    # answers
+
+    @property
+    def counted(self) -> list[Registered]:
+        """What counts its calls: every ops, newest first, and instead of one that is shared those who share it."""
+        found: list[Registered] = []
+        for ops in self.ops:
+            found += self._joined.get(type(ops.request), [ops])
+        return found
+
+    @property
+    def everyone(self) -> list[Registered]:
+        """Every ops, and everyone who shares one."""
+        return [*self.ops, *(m for members in self._joined.values() for m in members)]
+
+    # inside
+
+    def _join(self, member: Registered, shared: Request, maker: Maker) -> tuple[Registered, list[Step]]:
+        """The shared ops lets the functions through, then its callback finds the member."""
+        kind = type(shared)
+        member.index, member.address = self.memory.claim()
+        try:
+            own = maker.create(member)
+            steps = self._widen(kind, shared, member.functions)
+        except TramplabError:
+            self._give_back(member, maker)
+            raise
+        self._joined.setdefault(kind, []).insert(0, member)
+        return member, own + steps + self._sharer(member).enter(member)
+
+    def _leave(self, member: Registered, shared: Request) -> list[Step]:
+        kind, maker = type(shared), self._sharer(member)
+        members = self._joined.get(kind, [])
+        if member not in members:
+            raise TramplabError(f"that request (for {', '.join(member.functions)}) is not registered, or not any more.")
+        members.remove(member)
+        steps = maker.leave(member) + self._narrow(kind, members)
+        frees = [*maker.free(member), Free(self.memory, member.index, "its place")]
+        if not members:
+            del self._joined[kind]
+        return [*steps, Wait(Sync.CALL_RCU, "nobody still reads what was taken away"), *frees]
+
+    def _widen(self, kind: type[Request], shared: Request, functions: tuple[str, ...]) -> list[Step]:
+        """The shared ops, registered if nobody had it, lets these functions through as well."""
+        host = self._hosts.get(kind)
+        if host is None:
+            self._hosts[kind], steps = super().register(dataclasses.replace(shared, filter=functions))
+            return steps
+        new = tuple(f for f in functions if f not in host.functions)
+        if not new:
+            return []
+        self._check(dataclasses.replace(host, functions=new))
+        host.functions += new
+        steps, old = self._refiltered(host)
+        for f in new:
+            self.records[f].add(host)
+        return steps + self._update(new) + self._behind(old)
+
+    def _narrow(self, kind: type[Request], members: Sequence[Registered]) -> list[Step]:
+        """It lets through what somebody still wants; without anybody it is unregistered."""
+        host = self._hosts[kind]
+        if not members:
+            del self._hosts[kind]
+            return super().unregister(host)
+        gone = tuple(f for f in host.functions if not any(m.wants(f) for m in members))
+        if not gone:
+            return []
+        host.functions = tuple(f for f in host.functions if f not in gone)
+        steps, old = self._refiltered(host)
+        for f in gone:
+            self.records[f].remove(host, self.wanting(f))
+        return steps + self._update(gone) + self._behind(old)
+
+    def _refiltered(self, host: Registered) -> tuple[list[Step], list[Step]]:
+        return self.memory.refilter(host, {f: r.site.ip for f, r in self.records.items()})
+
+    def _sharer(self, member: Registered) -> Sharer:
+        found: Any = maker_of(member.request, self.makers)
+        return found

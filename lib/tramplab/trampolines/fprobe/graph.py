@@ -1,0 +1,130 @@
+"""Making fprobes that share the function graph tracer, or, where they see no return and the release has it, an ops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...errors import TramplabError
+from ...ftrace.layout import fields, private_of
+from ...ftrace.ops import FL_ENABLED, Registered, Request
+from ...ftrace.steps import Free, Step, block, word
+from ..ground import Ground
+from ..plain import copied
+from .handlers import handlers
+from .request import Fprobe
+from .tables import Listed, Tables
+
+
+@dataclass(frozen=True, eq=False)
+class EntryOps(Request):
+    """Asks for the ops of all fprobes that see no return."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphOps(Request):
+    """Asks for the ops of the function graph tracer, with the one tracer that all other fprobes share."""
+
+
+#: What the ops calls, by what asks for it.
+_CALLED = {EntryOps: "fprobe_ftrace_entry", GraphOps: "ftrace_graph_func"}
+
+
+class GraphFprobes:
+    """Makes them, and the ops that they share, which are the core kernel's own and so not dynamic."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground, self._image = ground, ground.image
+        self._listed: dict[int, Listed] = {}  # by the fprobe's index
+
+    @cached_property
+    def _tables(self) -> Tables:
+        return Tables(self._image, self._ground.heap, bool(self._ground.features["fprobe_entry_ops"]))
+
+    def serves(self, request: Request) -> bool:
+        """An fprobe, or an ops that fprobes share."""
+        return isinstance(request, Fprobe | EntryOps | GraphOps)
+
+    def check(self, request: Request, functions: tuple[str, ...]) -> None:
+        """Raise TramplabError for what only fprobes on return hooks have."""
+        features = self._ground.features
+        if not isinstance(request, Fprobe):
+            return
+        own = "rethook='freelist', 'objpool' or 'shadow' builds one on return hooks"
+        if request.bpf or request.unwanted:
+            raise TramplabError(f"no BPF program runs on {features}'s fprobes as was proposed for arm64; {own}.")
+        if request.nodes is not None:
+            raise TramplabError(f"{features}'s fprobes have no pool: each task has a shadow stack, so leave nodes= out, or {own}.")
+        if request.save == "regs":
+            raise TramplabError(f"{features}'s fprobes are given what ftrace_caller saves, not all registers; {own}.")
+
+    def make(self, request: Request, functions: tuple[str, ...]) -> Registered:
+        """An fprobe that shares an ops, or that ops."""
+        if not isinstance(request, Fprobe):
+            return Registered(request, self._image.address(_CALLED[type(request)]), FL_ENABLED, functions)
+        alone = not request.exit and self._ground.features["fprobe_entry_ops"]
+        shared = EntryOps() if alone else GraphOps()
+        return Registered(request, self._image.address(_CALLED[type(shared)]), FL_ENABLED, functions, shares=shared)
+
+    def create(self, ops: Registered) -> list[Step]:
+        """The struct fprobe and its places in the tables; or the shared ops' trampoline, and the tracer it calls."""
+        if isinstance(ops.request, Fprobe):
+            return self._probe(ops, ops.request)
+        steps = self._tracer(ops) if isinstance(ops.request, GraphOps) else []
+        if self._ground.features["per_ops_trampoline"]:
+            steps += copied.create(self._image, self._ground.modules, ops)
+        return steps
+
+    def enter(self, member: Registered) -> list[Step]:
+        """The steps after which a call finds the fprobe."""
+        return self._tables.add(self._listed[member.index])
+
+    def leave(self, member: Registered) -> list[Step]:
+        """The steps after which nobody finds the fprobe any more."""
+        return self._tables.remove(member.address)
+
+    def free(self, ops: Registered) -> list[Step]:
+        """All of its memory."""
+        self._listed.pop(ops.index, None)
+        steps: list[Step] = [Free(self._ground.heap, at, name) for at, name in ops.structs.items()]
+        return steps + [Free(self._ground.modules, made.address, "the shared ops' trampoline") for made in ops.generated]
+
+    # inside
+
+    def _probe(self, ops: Registered, request: Fprobe) -> list[Step]:
+        image, heap = self._image, self._ground.heap
+        listed, each = image.struct("fprobe_hlist"), image.struct("fprobe_hlist_node")
+        probe = heap.take(image.struct("fprobe").size)
+        try:
+            hlist = heap.take(listed.size + each.size * len(ops.functions))
+            ips = [self._ground.sites[f].ip for f in ops.functions]
+            nodes = tuple((hlist + listed.fields["array"].offset + each.size * n, ip) for n, ip in enumerate(ips))
+            self._tables.reserve(len(nodes))
+        except TramplabError:
+            heap.give(probe)
+            raise
+        private = private_of(image, ops.index)
+        values = {name: image.address(handler) for name, handler in handlers(request).items()}
+        values |= {"hlist_array": hlist, "private": private}
+        rows = b"".join(fields(image, "fprobe_hlist_node", {"addr": ip, "fp": probe}) for ip in ips)
+        head = fields(image, "fprobe_hlist", {"fp": probe, "size": len(ips)})
+        ops.address, self._listed[ops.index] = probe, Listed(probe, hlist, nodes)
+        ops.structs = {probe: f"fprobe[{ops.index}]", hlist: f"fprobe[{ops.index}]'s places in the tables"}
+        return [
+            word(private + image.struct("lab_private").fields["hits"].offset, 0, "the fprobe has seen no call"),
+            block(probe, fields(image, "fprobe", values), "the fprobe"),
+            block(hlist, head + rows, "the fprobe's places in the tables"),
+        ]
+
+    def _tracer(self, ops: Registered) -> list[Step]:
+        """The first place among the tracers, and the only one that is taken. The tracer's own filter is the ops'."""
+        image = self._image
+        tracer, gops = image.address("fprobe_graph_ops"), image.struct("fgraph_ops").fields
+        hashes = image.address("lab_ops_hash_pool") + ops.index * image.struct("ftrace_ops_hash").size
+        own = tracer + gops["ops"].offset + image.struct("ftrace_ops").fields["func_hash"].offset
+        return [
+            word(own, hashes, "the tracer's filter"),
+            word(image.address("fgraph_array"), tracer, "the tracer"),
+            word(image.address("fgraph_array_bitmask"), 1, "which tracers there are"),
+            word(image.address("fgraph_direct_gops"), tracer, "the tracer that is alone"),
+        ]
