@@ -3,9 +3,10 @@
  *
  * All share one tracer, and from v6.19 on those that only see entries share an ops instead. Which fprobes want a function is looked
  * up by its address, up to v6.18 in a table of a fixed size and then in one that grows. What is kept for a call: of each fprobe that
- * is to see it return its address, with the words of its data in the highest bits, and those words.
- * Differs: the growing table is as it is when it does not grow; nobody makes an fprobe whose handlers stand back for kprobes, and
- * meeting one ends the call. Whether RCU watches is asked in all releases, as 7.2 does.
+ * is to see it return its address, with the number of its data's words, and those words.
+ * Differs: that number has the lowest bits of the word and not the highest, which are not the same in a process; the growing table
+ * is as it is when it does not grow; nobody makes an fprobe whose handlers stand back for kprobes, and meeting one ends the call.
+ * Whether RCU watches is asked in all releases, as 7.2 does.
  */
 #include "fprobe_graph.h"
 #include "hash.h"
@@ -18,7 +19,8 @@ struct fgraph_ops fprobe_graph_ops = { .entryfunc = fprobe_fgraph_entry, .retfun
 
 #define HEADER_WORDS 1
 #define WORDS(size) ((int)(((size) + sizeof(long) - 1) / sizeof(long)))
-#define MOST_WORDS 15
+#define HEADER_BITS 4
+#define MOST_WORDS ((1 << HEADER_BITS) - 1)
 
 static inline _Bool fprobe_disabled(struct fprobe *fp)
 {
@@ -76,14 +78,16 @@ static inline struct fprobe_hlist_node *lab_next(struct fprobe_hlist_node *node)
 }
 #endif
 
-/* What is kept of an fprobe, in one word: 0 if it cannot be. */
+/* What is kept of an fprobe, in one word: 0 if it cannot be, as an address is none whose bits are not all alike above. */
 static inline unsigned long lab_header(struct fprobe *fp, int words)
 {
+	long header = (unsigned long)fp << HEADER_BITS;
+
 	if (unlikely(words > MOST_WORDS))
 		return 0;
-	if (unlikely(((unsigned long)fp & LAB_POINTER_TOP) != LAB_POINTER_TOP_KERNEL))
+	if (unlikely(header >> HEADER_BITS != (long)fp))
 		return 0;
-	return ((unsigned long)fp & ~LAB_POINTER_TOP) | (unsigned long)words << 60;
+	return header | words;
 }
 
 int fprobe_fgraph_entry(struct ftrace_graph_ent *trace, struct fgraph_ops *gops, struct ftrace_regs *fregs)
@@ -183,8 +187,8 @@ void fprobe_return(struct ftrace_graph_ret *trace, struct fgraph_ops *gops, stru
 
 		if (!data[at])
 			break;
-		fp = (struct fprobe *)((data[at] & ~LAB_POINTER_TOP) | LAB_POINTER_TOP_KERNEL);
-		own = data[at] >> 60;
+		fp = (struct fprobe *)((long)data[at] >> HEADER_BITS);
+		own = data[at] & MOST_WORDS;
 		at += HEADER_WORDS;
 		if (is_fprobe_still_exist(fp) && likely(!fprobe_disabled(fp))) {
 			if (unlikely(at + own > words))

@@ -12,14 +12,6 @@
 #define FPROBE_FL_DISABLED 1
 #define FPROBE_FL_KPROBE_SHARED 2
 
-/* The highest bits of a pointer, and what they are in the kernel's half. A process has its data in the other. */
-#define LAB_POINTER_TOP (0xfUL << 60)
-#ifdef CONFIG_LAB_USER
-#define LAB_POINTER_TOP_KERNEL 0UL
-#else
-#define LAB_POINTER_TOP_KERNEL LAB_POINTER_TOP
-#endif
-
 struct fprobe;
 typedef struct ftrace_regs lab_entry_regs;
 typedef struct ftrace_regs lab_exit_regs;
@@ -65,7 +57,7 @@ struct fprobe_hlist {
 	struct fprobe_hlist *next;
 	struct fprobe *fp;
 	int size;
-	struct fprobe_hlist_node array[];
+	struct fprobe_hlist_node nodes[];
 };
 
 /* size: a power of two; nest: not zero where the buckets are in pages of their own. */

@@ -98,7 +98,7 @@ class GraphFprobes:
         try:
             hlist = heap.take(listed.size + each.size * len(ops.functions))
             ips = [self._ground.sites[f].ip for f in ops.functions]
-            nodes = tuple((hlist + listed.fields["array"].offset + each.size * n, ip) for n, ip in enumerate(ips))
+            nodes = tuple((hlist + listed.fields["nodes"].offset + each.size * n, ip) for n, ip in enumerate(ips))
             self._tables.reserve(len(nodes))
         except TramplabError:
             heap.give(probe)
