@@ -39,6 +39,11 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-guard-cost": (0,),
         "fig-without": (1,),
     },
+    "direct-returns": {
+        "fig-argument-adapters": (0,),
+        "fig-return-shapes": (0, 1),
+        "fig-fprobe-releases": (0, 1),
+    },
     "direct-single-ops": {
         "fig-single-far": (0, 1),
         "fig-single-lookup": (0,),

@@ -47,16 +47,16 @@ class Fprobes:
     def create(self, ops: Registered) -> list[Step]:
         """The fprobe, its return hook, and the trampoline; from here on the ops is the one in the fprobe."""
         request = ops.request
-        taken: list[int] = []
+        taken: dict[int, str] = {}
 
-        def take(size: int) -> int:
-            taken.append(self._ground.heap.take(size))
-            return taken[-1]
+        def take(size: int, what: str) -> int:
+            taken[at := self._ground.heap.take(size)] = what
+            return at
 
         counters: list[int] = []
 
         try:
-            probe = take(self._image.struct("fprobe").size)
+            probe = take(self._image.struct("fprobe").size, "")
             values = {name: self._image.address(handler) for name, handler in handlers(request).items()}
             steps: list[Step] = []
             if request.bpf:
@@ -77,7 +77,7 @@ class Fprobes:
                 self._ground.counters.give(number)
             raise
         self._counters[ops.index] = counters
-        ops.structs = {at: f"fprobe[{ops.index}]" if at == probe else f"fprobe[{ops.index}]'s return hook" for at in taken}
+        ops.structs = {at: f"fprobe[{ops.index}]" + (f"'s {what}" if what else "") for at, what in taken.items()}
         return steps
 
     def free(self, ops: Registered) -> list[Step]:

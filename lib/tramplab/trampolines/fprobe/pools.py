@@ -10,8 +10,10 @@ from ...ftrace.steps import Step, block, pointer
 from ..ground import Ground
 
 NODE = "fprobe_rethook_node"
-#: Hands out so many bytes of the guest's memory.
-Take = Callable[[int], int]
+#: Hands out so many bytes of the guest's memory for a purpose: "node".
+Take = Callable[[int, str], int]
+#: What the memory of a return hook is for: itself, what a call takes, and where that waits meanwhile.
+HOOK, NODES, RING = "return hook", "node", "ring"
 
 
 def rethook(ground: Ground, take: Take, probe: int, count: int, data: int) -> tuple[int, list[Step]]:
@@ -19,11 +21,11 @@ def rethook(ground: Ground, take: Take, probe: int, count: int, data: int) -> tu
     steps that make it. Raises TramplabError where
     there is not enough memory."""
     image, how = ground.image, ground.features["rethook"]
-    at, size = take(image.struct("rethook").size), image.struct(NODE).size + data
+    at, size = take(image.struct("rethook").size, HOOK), image.struct(NODE).size + data
     values = {"data": probe, "handler": image.address("fprobe_exit_handler"), "size": size}
     steps: list[Step] = []
     if how != "shadow":  # there the nodes are the task's
-        nodes = [take(size) for _ in range(count)]
+        nodes = [take(size, NODES) for _ in range(count)]
         make = {"freelist": _list, "objpool": _rings}[how]
         pool, steps = make(ground, take, at, nodes)
         values |= pool
@@ -50,9 +52,9 @@ def _rings(ground: Ground, take: Take, hook: int, nodes: list[int]) -> tuple[dic
         own = nodes[cpu::cpus]
         ring = fields(image, "objpool_slot", {"head": 0, "tail": len(own), "last": len(own), "mask": room - 1})
         entries = b"".join(map(pointer, own)).ljust(8 * room, b"\0")
-        slots.append(take(head + len(entries)))
+        slots.append(take(head + len(entries), RING))
         steps.append(block(slots[-1], ring + entries, f"the ring of CPU {cpu}"))
-    table = take(8 * cpus)
+    table = take(8 * cpus, RING)
     values = {"nr_objs": len(nodes), "nr_possible_cpus": cpus, "cpu_slots": table}
     steps.append(block(table, b"".join(map(pointer, slots)), "where the rings are"))
     return {"ring": _inner(image, "objpool_head", values)}, steps

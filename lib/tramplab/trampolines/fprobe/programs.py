@@ -40,13 +40,13 @@ def programs(ground: Ground, take: Take, request: Fprobe, function: str) -> tupl
     try:
         links = b""
         for cookie, counter in enumerate(counters, start=1):
-            at = take(image.struct("bpf_prog").size)
+            at = take(image.struct("bpf_prog").size, "program")
             made = fields(image, "bpf_prog", {"active": ground.counters.offset(counter)})
             steps.append(block(at, made, "a BPF program"))
             links += fields(image, "lab_bpf_link", {"prog": at, "func": code, "cookie": cookie})
         known = {"nr_args": number, "nr_fentry": fentry, "nr_fexit": fexit, "declines": int(request.declines)}
         whole = fields(image, "bpf_fprobe", known) + links
-        steps.append(block(bpf := take(len(whole)), whole, "the programs of an fprobe"))
+        steps.append(block(bpf := take(len(whole), "programs"), whole, "the programs of an fprobe"))
     except TramplabError:
         for counter in counters:
             ground.counters.give(counter)
