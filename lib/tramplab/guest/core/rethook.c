@@ -126,7 +126,7 @@ unsigned long arch_rethook_trampoline_callback(struct pt_regs *regs)
 	regs->ss = regs->flags;			/* where they are popped from */
 	return 0;
 #elif defined(__aarch64__)
-	return rethook_trampoline_handler(regs, regs->sp);
+	return rethook_trampoline_handler(regs, regs->regs[29]);
 #elif defined(__riscv)
 	return rethook_trampoline_handler(regs, regs->s0);
 #endif

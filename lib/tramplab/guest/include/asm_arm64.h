@@ -23,6 +23,7 @@ struct ftrace_regs {
 #define FREGS_PC(f) ((f)->pc)
 #define FREGS_SP(f) ((f)->sp)
 #define FREGS_LR(f) ((f)->lr)
+#define FREGS_FP(f) ((f)->fp)
 /* No kernel's: what a trampoline that saves more than an ftrace_regs (trampolines/saving) has behind it. */
 struct lab_more_regs {
 	struct ftrace_regs fregs;
@@ -37,6 +38,7 @@ struct ftrace_regs {
 #define FREGS_PC(f) ((f)->regs.pc)
 #define FREGS_SP(f) ((f)->regs.sp)
 #define FREGS_LR(f) ((f)->regs.regs[30])
+#define FREGS_FP(f) ((f)->regs.regs[29])
 #define LAB_X19(f) ((f)->regs.regs[19])
 #endif
 

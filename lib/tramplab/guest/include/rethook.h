@@ -54,7 +54,7 @@ static inline unsigned long pt_regs_return_value(struct pt_regs *regs) { return 
 static inline void rethook_prepare(struct rethook_node *node, struct ftrace_regs *f)
 {
 	node->ret_addr = FREGS_LR(f);
-	node->frame = FREGS_SP(f);
+	node->frame = FREGS_FP(f);
 	FREGS_LR(f) = (unsigned long)arch_rethook_trampoline;
 }
 static inline void rethook_set_ip(struct pt_regs *regs, unsigned long ip) { regs->pc = ip; }
