@@ -11,13 +11,21 @@ WORD = 8
 Read = Callable[[int], int | None]
 #: Is there code at an address?
 IsText = Callable[[int], bool]
+#: Return address, and by what its frame is known -> the address that was there before a return hook; None if nobody knows it.
+Recover = Callable[[int, int], int | None]
 
-OUTSIDE, DOWN, CROOKED, NO_CODE = (
+OUTSIDE, DOWN, CROOKED, NO_CODE, NO_NODE = (
     "leaves the stack",
     "goes down or round",
     "is not aligned",
     "returns to no code",
+    "returns to a hook that nobody knows",
 )
+
+
+def as_it_is(address: int, frame: int) -> int | None:
+    """The Recover of an unwinder that knows of no return hooks."""
+    return address
 
 
 @dataclass(frozen=True)

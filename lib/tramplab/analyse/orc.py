@@ -6,8 +6,10 @@ copied from. In BPF's trampolines the frame pointer is assumed to point to a rec
 their epilogue; outside of that, and in any other code that is not known, the same is a guess.
 
 The rules are those of arch/x86/kernel/unwind_orc.c: from the second frame on the layout before the call counts, not the one
-behind it, and frames must go up. How the kernel knows where BPF's frame pointer holds is of December 2025 (01bc3b6db18d);
-earlier ones called all of that a guess. What the kernel's assembly annotates by hand is worked out from the code too.
+behind it, and frames must go up. A return trampoline pushes its own address, so that it looks as if it had called itself; what a
+return hook took the place of is looked up for that. How the kernel knows where BPF's frame pointer holds is of December 2025
+(01bc3b6db18d); earlier ones called all of that a guess. What the kernel's assembly annotates by hand is worked out from the code
+too.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ from ..emulate.decode import Instruction, at
 from ..emulate.image import Image
 from ..lab.kernel import Kernel
 from ..trampolines.bpf import Bpf
+from ..trampolines.fprobe import Fprobe
 from ..trampolines.ground import ROOM
 from ..trampolines.plain import Ops
 from ..trampolines.plain.maker import COMMON
-from .chain import DOWN, NO_CODE, OUTSIDE, WORD, Chain, IsText, Read
+from .chain import DOWN, NO_CODE, NO_NODE, OUTSIDE, WORD, Chain, IsText, Read, Recover, as_it_is
 from .layouts import Layout, x86_64
+from .recovery import TRAMPOLINE
 
 #: ISAs on which the kernel has ORC data -> how layouts are worked out from code.
 TABLES = {"x86_64": x86_64.layouts}
@@ -59,11 +63,15 @@ class Orc:
                 address += copy.original - copy.address
         return RECORD if address in self.framed else self.known.get(address)
 
-    def unwind(self, registers: dict[str, int], read: Read, is_text: IsText) -> Chain:
-        """Follow the stack from these registers. read: address -> word, None outside the stack."""
+    def unwind(self, registers: dict[str, int], read: Read, is_text: IsText, recover: Recover = as_it_is) -> Chain:
+        """Follow the stack from these registers. read: address -> word, None outside the stack. recover: finds what a return hook
+        took the place of, by where the return address lies; at the return trampoline's first byte that is just below the stack."""
         isa = self.image.isa
         sp, fp = registers[isa.sp], registers[isa.fp]
-        found, place, guessed = [registers[isa.pc]], registers[isa.pc], False
+        first = recover(registers[isa.pc], sp - WORD)
+        if first is None:
+            return Chain((registers[isa.pc],), NO_NODE)
+        found, place, guessed = [first], first, False
         while self.image.component_at(place) != _OUTERMOST:
             layout = self.layout(place)
             guessed = guessed or layout is None
@@ -77,6 +85,9 @@ class Orc:
                 return Chain(tuple(found), DOWN, guessed)
             if not is_text(back):
                 return Chain(tuple(found), NO_CODE, guessed)
+            back = recover(back, top - WORD)
+            if back is None:
+                return Chain(tuple(found), NO_NODE, guessed)
             found.append(back)
             sp, fp, place = top, saved, back - 1
         return Chain(tuple(found), "", guessed)
@@ -91,7 +102,8 @@ def of(kernel: Kernel) -> Orc | None:
     copies: list[Copy] = []
     framed: set[int] = set()
     for ops in kernel.slowpath.ops:
-        if ops.trampoline and isinstance(ops.request, Ops) and ops.request.save in COMMON:
+        common = isinstance(ops.request, Fprobe) or (isinstance(ops.request, Ops) and ops.request.save in COMMON)
+        if ops.trampoline and common:
             original = image.address("ftrace_regs_caller" if ops.saves_regs else "ftrace_caller")
             copies.append(Copy(ops.trampoline, ops.trampoline_size, original))
         for made in ops.generated if isinstance(ops.request, Bpf) else ():
@@ -106,7 +118,10 @@ def _of_image(image: Image) -> dict[int, Layout]:
     found: dict[int, Layout] = {}
     for symbol in image.symbols.values():
         if symbol.size and symbol.name != ROOM and image.component_at(symbol.address):
-            found |= _by_byte(image, functools.partial(_instruction, image), symbol.address, symbol.size)
+            read = functools.partial(_instruction, image)
+            # a return leads there: only its first instruction, which pushes its own address, makes the stack that of a call
+            pushes = read(symbol.address).size if symbol.name == TRAMPOLINE else 0
+            found |= _by_byte(image, read, symbol.address + pushes, symbol.size - pushes)
     return found
 
 

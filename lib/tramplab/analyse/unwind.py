@@ -27,22 +27,30 @@ from ..lab.run import Run
 from ..lab.view import Function
 from . import orc
 from .call import RecordedCall
-from .chain import CROOKED, DOWN, NO_CODE, OUTSIDE, WORD, Chain, IsText, Read
+from .chain import CROOKED, DOWN, NO_CODE, NO_NODE, OUTSIDE, WORD, Chain, IsText, Read, Recover, as_it_is
 from .returnstack import events
 
 
 @dataclass(frozen=True)
 class FrameRecord:
     """Where the words of a frame record lie, in bytes from what the frame pointer holds: that of the caller's record, and
-    the return address."""
+    the return address. by_place: a return hook knows the frame by where the return address lies, and not by the caller's frame
+    pointer. asks_first: a program counter at the return trampoline's first byte is taken for a return address, too."""
 
     previous: int
     returns: int
+    by_place: bool = False
+    asks_first: bool = False
 
 
 #: x86-64: what PUSH RBP finds below the return address. arm64: AAPCS64, the frame pointer. riscv64: the psABI's frame
-#: pointer convention; s0 holds the stack pointer as it was at the function's entry, the record is below.
-RECORDS = {"x86_64": FrameRecord(0, 8), "arm64": FrameRecord(0, 8), "riscv64": FrameRecord(-16, -8)}
+#: pointer convention; s0 holds the stack pointer as it was at the function's entry, the record is below. How hooked returns are
+#: found: unwind_recover_rethook() of x86, kunwind_recover_return_address() of arm64; riscv64's unwinder does not look for them.
+RECORDS = {
+    "x86_64": FrameRecord(0, 8, by_place=True),
+    "arm64": FrameRecord(0, 8, asks_first=True),
+    "riscv64": FrameRecord(-16, -8),
+}
 
 
 @dataclass(frozen=True)
@@ -75,16 +83,22 @@ def unwind(
     read: Read,
     is_text: IsText,
     entry: bool = False,
+    recover: Recover = as_it_is,
 ) -> Chain:
     """Follow frame records from these registers. read: address -> word, None outside the stack. entry: the program counter
-    is a function's first instruction, so its return address is where a call leaves it."""
-    found = [registers[isa.pc]]
+    is a function's first instruction, so its return address is where a call leaves it. recover: finds what a return hook took the
+    place of."""
+    record, pc = RECORDS[isa.name], registers[isa.pc]
+    first = recover(pc, registers[isa.fp]) if record.asks_first else pc
+    if first is None:
+        return Chain((pc,), NO_NODE)
+    found = [first]
     if entry:
         back = registers[isa.link] if isa.link else read(registers[isa.sp])
         if back is None:
             return Chain(tuple(found), OUTSIDE)
         found.append(back)
-    record, pointer, lowest = RECORDS[isa.name], registers[isa.fp], registers[isa.sp]
+    pointer, lowest = registers[isa.fp], registers[isa.sp]
     while pointer:
         base = pointer + min(record.previous, record.returns)
         previous, back = read(pointer + record.previous), read(pointer + record.returns)
@@ -98,6 +112,9 @@ def unwind(
             break
         if not is_text(back):
             return Chain(tuple(found), NO_CODE)
+        back = recover(back, pointer + record.returns if record.by_place else previous)
+        if back is None:
+            return Chain(tuple(found), NO_NODE)
         found.append(back)
         pointer, lowest = previous, base + 2 * WORD
     return Chain(tuple(found))
@@ -179,14 +196,14 @@ def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> 
         pc = registers[isa.pc]
         if pc == machine.return_to:
             return
-        read = _stack(machine, registers[isa.sp])
+        read = stack(machine, registers[isa.sp])
         plain = unwind(isa, registers, read, machine.is_text)
         first = "+" not in (name_of(pc) or "+")
         at_entry = unwind(isa, registers, read, machine.is_text, entry=True) if first else plain
         yield pc, plain, at_entry, known.unwind(registers, read, machine.is_text) if known else None
 
 
-def _stack(machine: Machine, sp: int) -> Callable[[int], int | None]:
+def stack(machine: Machine, sp: int) -> Callable[[int], int | None]:
     """Reads words of the stack as it is now, and nothing else; below the stack pointer, where no chain goes on, all are 0."""
     low, top = machine.stack.address, machine.stack.end
     start = sp if low <= sp <= top else low
