@@ -12,7 +12,7 @@ from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL
 from ..once import once
 from . import stack_calls
-from .stack_calls import ABSENT, ASLEEP, BODY, FRAMES, SITE
+from .stack_calls import ABSENT, ASLEEP, BODY, CALLED, FRAMES, FTRACE, RETURN, SITE, C
 
 NAME = "stack_map"
 TITLE = "Which frames a stack trace has, instruction by instruction"
@@ -21,6 +21,8 @@ DRAWN = ("fentry", "fexit", "fprobe exit")
 LETTERS = {RIGHT: "R", DOUBLED: "D", MISSING: "M", WRONG: "W", RETURNED: "-"}
 #: Stretches in a line of the golden table.
 A_LINE = 6
+#: Whose code a stretch is -> in the chart.
+_SHORT = {FTRACE: "ftrace", CALLED: "direct", RETURN: "return", C: "C"}
 _NAMES = {"function": "function", "caller": "caller", "outer": "its caller"}
 
 
@@ -30,14 +32,14 @@ def rows() -> pd.DataFrame:
     which it runs: instructions of one symbol, or of C code, of which traces say the same of every frame.
 
     Columns: isa, unwound, variant, hypothetical, recovered, step (from 1), place (the site, the function, a symbol, or "C code"),
-    boundaries, function, caller, outer: see stack_calls.rows().
+    code (whose that is, see stack_calls), boundaries, function, caller, outer: see stack_calls.rows().
     """
     frame = stack_calls.rows()
     frame = frame[frame["where"] != ASLEEP]
     frame = frame.assign(place=[_place(r) for r in frame.itertuples()])
     keys, out = ["isa", "unwound", "variant", "hypothetical", "recovered"], []
     for key, own in frame.groupby(keys, sort=False):
-        told = ["place", *FRAMES]
+        told = ["place", "code", *FRAMES]
         parts = itertools.groupby(own.to_dict("records"), key=lambda r: tuple(r[name] for name in told))
         for step, (about, part) in enumerate(parts, 1):
             head = dict(zip(keys, key, strict=True)) | {"step": step}
@@ -52,7 +54,7 @@ def _place(r: object) -> str:
     where, code, symbol = (getattr(r, name) for name in ("where", "code", "symbol"))
     if where in (SITE, BODY):
         return str(where)
-    return str(code) if code == stack_calls.C else str(symbol).partition("[")[0]
+    return str(code) if code == C else str(symbol).partition("[")[0]
 
 
 def of(frame: pd.DataFrame, isa: str, variant: str, unwound: str = FP, recovered: bool = True) -> pd.DataFrame:
@@ -89,7 +91,7 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     for variant in DRAWN:
         own = of(frame, "arm64", variant)
         for r, name in zip(own.itertuples(), stack_calls.named(own), strict=True):
-            row = f"{r.step} {r.place}, {r.boundaries}"
+            row = f"{r.step} {_SHORT.get(r.code, r.code)}, {r.boundaries}"
             out += [{"isa": name, "row": row, "frame": _NAMES[f], "state": getattr(r, f)} for f in FRAMES]
     return pd.DataFrame(out)
 

@@ -19,12 +19,12 @@ TITLE = "Stack traces around direct calls and fprobes"
 #: Where a trace is taken, as figures name it: in the callback or program, of a sleeping task, at any instruction of the hook.
 INSIDE, SLEEPING, ANYWHERE = TAKEN = ("in the program", "asleep", "in the hook")
 _PLACES = {INSIDE: (PROGRAM,), SLEEPING: (ASLEEP,), ANYWHERE: (PROGRAM, HOOK)}
-NOBODY = "not in that kernel"
 #: What is worst of a trace -> its letter.
-LETTERS = {RIGHT: "R", DOUBLED: "D", MISSING: "M", WRONG: "W", NOBODY: "-"}
+LETTERS = {RIGHT: "R", DOUBLED: "D", MISSING: "M", WRONG: "W"}
 _WORST = (WRONG, MISSING, DOUBLED)
-#: Hooks that the chart shows; the table has all.
-SHOWN = ("ops", *DIRECT, "fexit, called", "fprobe", "fprobe exit", "BPF on fprobe")
+#: Hooks that charts show, and kernels in their order; the table has all.
+SHOWN = ("ops", *DIRECT, "fexit, called", "fprobe", "fprobe exit")
+KERNELS = ("arm64", "riscv64", "x86-64, ORC", "x86-64, frame pointers")
 COUNTS = ("right", "doubled", "lost", "refused")
 
 
@@ -71,23 +71,18 @@ def _told(frame: pd.DataFrame) -> dict[str, pd.Series]:
 # -- what is shown
 
 
-def cells(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row per kernel, hook of SHOWN and place of the trace; `isa` names the kernel."""
+def _shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of hooks of SHOWN in their order, kernels in that of KERNELS; `isa` names the kernel, and `hook` the hook."""
     part = frame[frame["variant"].isin(SHOWN)]
-    part = part.assign(kernel=stack_calls.kernels_named(part), hook=stack_calls.named(part))
-    known = {(r.kernel, r.hook, r.taken): r.worst for r in part.itertuples()}
-    lines = part[["kernel", "hook"]].drop_duplicates()
-    order = {name: n for n, name in enumerate(dict.fromkeys(part["hook"].str.removesuffix(" *")))}
-    lines = lines.sort_values("hook", key=lambda names: names.str.removesuffix(" *").map(order), kind="stable")
-    kernels = list(dict.fromkeys(part["kernel"]))
-    return pd.DataFrame(
-        [
-            {"isa": kernel, "hook": r.hook, "taken": taken, "worst": known.get((kernel, r.hook, taken), NOBODY)}
-            for kernel in kernels
-            for r in lines[lines["kernel"] == kernel].itertuples()
-            for taken in TAKEN
-        ]
-    )
+    part = part.assign(isa=stack_calls.kernels_named(part), hook=stack_calls.named(part))
+    for column, order in (("variant", SHOWN), ("isa", KERNELS)):
+        part = part.sort_values(column, key=lambda names, order=order: names.map(order.index), kind="stable")
+    return part
+
+
+def cells(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per kernel, hook of SHOWN and place of the trace, with the worst that happens there."""
+    return _shown(frame)[["isa", "hook", "taken", "worst"]].reset_index(drop=True)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -115,16 +110,18 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def whose(frame: pd.DataFrame) -> pd.DataFrame:
     """From stack_calls' rows: a row per kernel, hook of SHOWN that is looked up, and part of CODE: at how many instructions of it a
-    frame is lost."""
-    part = frame[frame["variant"].isin(SHOWN) & frame["recovered"] & frame["where"].isin([PROGRAM, HOOK])]
-    part = part.assign(kernel=stack_calls.kernels_named(part), hook=stack_calls.named(part), lost=_told(part)["lost"])
-    part["instructions"] = part["boundaries"].where(part["lost"], 0)
-    sums = part.groupby(["kernel", "hook", "code"], sort=False)["instructions"].sum().reset_index()
-    sums = sums.sort_values("code", key=lambda names: names.map(CODE.index), kind="stable")
-    order = list(dict.fromkeys(zip(part["kernel"], part["hook"], strict=True)))
-    keys = pd.Series(list(zip(sums["kernel"], sums["hook"], strict=True)), index=sums.index).map(order.index)
-    out = sums.loc[keys.sort_values(kind="stable").index].rename(columns={"kernel": "isa", "code": "part"})
-    return out.reset_index(drop=True)
+    frame is lost, and the share of all of the hook's, in percent."""
+    part = _shown(frame[frame["recovered"] & frame["where"].isin([PROGRAM, HOOK])])
+    part["instructions"] = part["boundaries"].where(_told(part)["lost"], 0)
+    sums = part.groupby(["isa", "hook", "code"], sort=False)[["instructions", "boundaries"]].sum().reset_index()
+    whole = sums.groupby(["isa", "hook"], sort=False)["boundaries"].transform("sum")
+    sums["share"] = (100 * sums["instructions"] / whole).round()
+    order = list(dict.fromkeys(zip(part["isa"], part["hook"], strict=True)))
+    keys = [(order.index((r.isa, r.hook)), CODE.index(r.code)) for r in sums.itertuples()]
+    out = sums.drop(columns="boundaries").rename(columns={"code": "part"}).assign(key=keys).sort_values("key", ignore_index=True)
+    out = out.drop(columns="key")
+    out.attrs["units"] = {"share": "% of the hook's instructions"}
+    return out
 
 
 def whose_table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -154,12 +151,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         words = (r.isa, r.unwound, r.variant, *(() if r.recovered else ("not looked up",)), r.taken)
         name = "-".join(words).lower().replace(", ", "-").replace("+", "-").replace(" ", "-")
         out |= {f"{name}-lost": r.lost, f"{name}-all": r.boundaries, f"{name}-right": r.right, f"{name}-refused": r.refused}
-    for r in whose(stack_calls.rows()).itertuples():
-        out[f"{r.isa}-{r.hook.removesuffix(' *')}-{r.part}-lost".lower().translate(_PLAIN)] = r.instructions
     return out
-
-
-_PLAIN = str.maketrans({" ": "-", ",": None, "'": None, "+": "-"})
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -176,11 +168,11 @@ def answer(frame: pd.DataFrame) -> str:
     hooked = [_of(frame, "arm64", "fprobe exit", SLEEPING, recovered=r) for r in (True, False)]
     if all(r is not None for r in hooked):
         with_it, without = (_tell(r["lost"], r["boundaries"]) for r in hooked if r is not None)
-        said += f" With a hooked return it is {without} asleep, until what the hook took the place of is looked up; then {with_it}."
+        said += f" Where the return is hooked, the caller is lost in {without} traces asleep, in {with_it} once the hook is asked."
     fentry, fprobe = (_of(frame, "riscv64", v, INSIDE) for v in ("fentry", "fprobe"))
     if fentry is not None and fprobe is not None:
         one, other = (_tell(r["lost"], r["boundaries"]) for r in (fentry, fprobe))
-        said += f" On riscv64 one is lost at {one} instructions of a directly called program, at {other} of an fprobe's handler."
+        said += f" On riscv64 a directly called program loses a frame at {one} instructions, and an fprobe's handler at {other}."
     return said
 
 
@@ -222,7 +214,7 @@ def reliable_is_hard(frame: pd.DataFrame | None = None) -> Verdict:
     cases = sums.assign(truth=sums["lost"] > 0, kernel=sums["isa"] + sums["unwound"])
     kind, on = across(cases, {"taken": "where the trace is taken", "kernel": "the kernel"})
     told = []
-    for (isa, unwound), own in sums.groupby(["isa", "unwound"], sort=False):
+    for (isa, unwound), own in sums.groupby(["isa", "unwound"]):
         counts = (f"{_tell(r.lost, r.boundaries)} {r.taken}" for r in own.itertuples())
         told.append(f"on {isa_name(str(isa))} by {_BY[str(unwound)]} {listed(counts)}")
     probe = {v: _of(frame, "arm64", v, ANYWHERE) for v in ("fprobe", "fprobe exit")}
@@ -230,14 +222,15 @@ def reliable_is_hard(frame: pd.DataFrame | None = None) -> Verdict:
     because = (
         f"BPF's direct calls (fentry, alone and beside an ops, and fexit) lose a frame at so many instructions: {'; '.join(told)}. "
         f"For comparison, arm64 in the hook: {beside}. Live patching asks of sleeping tasks; a frame that is doubled is not lost. "
-        "What makes a trace reliable the mail leaves open; here it has the function, its caller and that one's."
+        "What makes a trace reliable the mail, which reports what others said, leaves open; here it has the function, its caller "
+        "and that one's."
     )
     values = {f"{r.isa}, {r.unwound}, {r.taken}": _tell(r.lost, r.boundaries) for r in sums.itertuples()}
     return Verdict(kind, because, values, on)
 
 
 _BY = {FP: "frame pointers", ORC: "ORC"}
-_CHART = heat_map("worst", rows="hook", columns="taken", letters=LETTERS, quiet=(NOBODY,), abreast=2)
+_CHART = heat_map("worst", rows="hook", columns="taken", letters=LETTERS, abreast=2)
 _LIMITS = (
     "Emulated calls of lab kernels, one task; counts of instructions. fprobes on return hooks are of v6.12 on x86-64 and v6.9 on "
     f"riscv64. riscv64's kernels look up no return hooks of this kind. {HYPOTHETICAL}"
@@ -257,11 +250,11 @@ FIGURES = (
         "fig-stacks-lost",
         "In whose code does an interrupt find a frame lost?",
         rows=lambda frame: stack_calls.rows(),
-        chart=lambda frame: stacked_bars("instructions", bars=("hook",), stack="part")(whose(frame)),
+        chart=lambda frame: stacked_bars("share", bars=("hook",), stack="part")(whose(frame)),
         table=whose_table,
         answer=whose_answer,
-        alt="A panel per kernel with a bar per hook: the instructions at which a trace lacks the function, its caller or that "
-        "one's, by whose code it is: ftrace's trampoline, that of a direct call, the return trampoline, C.",
+        alt="A panel per kernel with a bar per hook: the share of its instructions at which a trace lacks the function, its caller "
+        "or that one's, by whose code it is: ftrace's trampoline, that of a direct call, the return trampoline, C.",
         limits=_LIMITS,
     ),
 )
