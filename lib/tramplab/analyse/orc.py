@@ -22,7 +22,7 @@ from ..emulate.decode import Instruction, at
 from ..emulate.image import Image
 from ..lab.kernel import Kernel
 from ..trampolines.bpf import Bpf
-from ..trampolines.fprobe import Fprobe
+from ..trampolines.fprobe import Fprobe, Shared
 from ..trampolines.ground import ROOM
 from ..trampolines.plain import Ops
 from ..trampolines.plain.maker import COMMON
@@ -102,7 +102,7 @@ def of(kernel: Kernel) -> Orc | None:
     copies: list[Copy] = []
     framed: set[int] = set()
     for ops in kernel.slowpath.ops:
-        common = isinstance(ops.request, Fprobe) or (isinstance(ops.request, Ops) and ops.request.save in COMMON)
+        common = isinstance(ops.request, Fprobe | Shared) or (isinstance(ops.request, Ops) and ops.request.save in COMMON)
         if ops.trampoline and common:
             original = image.address("ftrace_regs_caller" if ops.saves_regs else "ftrace_caller")
             copies.append(Copy(ops.trampoline, ops.trampoline_size, original))

@@ -9,11 +9,11 @@ from ...ftrace.maker import Maker
 from ...ftrace.ops import Request
 from ..ground import Ground
 from ..kind import Hook, Kind
-from .graph import GraphFprobes
+from .graph import GraphFprobes, Shared
 from .maker import Fprobes
 from .request import Fprobe
 
-__all__ = ["KIND", "Fprobe"]
+__all__ = ["KIND", "Fprobe", "Shared"]
 
 
 def _hook(name: str, title: str, one: Callable[[], Request]) -> Hook:

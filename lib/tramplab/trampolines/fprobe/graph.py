@@ -16,18 +16,22 @@ from .request import Fprobe
 from .tables import Listed, Tables
 
 
+class Shared(Request):
+    """Asks for an ops that fprobes share."""
+
+
 @dataclass(frozen=True, eq=False)
-class EntryOps(Request):
+class EntryOps(Shared):
     """Asks for the ops of all fprobes that see no return."""
 
 
 @dataclass(frozen=True, eq=False)
-class GraphOps(Request):
+class GraphOps(Shared):
     """Asks for the ops of the function graph tracer, with the one tracer that all other fprobes share."""
 
 
 #: What the ops calls, by what asks for it.
-_CALLED = {EntryOps: "fprobe_ftrace_entry", GraphOps: "ftrace_graph_func"}
+_CALLED: dict[type[Request], str] = {EntryOps: "fprobe_ftrace_entry", GraphOps: "ftrace_graph_func"}
 
 
 class GraphFprobes:
@@ -43,7 +47,7 @@ class GraphFprobes:
 
     def serves(self, request: Request) -> bool:
         """An fprobe, or an ops that fprobes share."""
-        return isinstance(request, Fprobe | EntryOps | GraphOps)
+        return isinstance(request, Fprobe | Shared)
 
     def check(self, request: Request, functions: tuple[str, ...]) -> None:
         """Raise TramplabError for what only fprobes on return hooks have."""
