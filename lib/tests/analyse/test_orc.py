@@ -128,6 +128,7 @@ HOOKS = (
     ("bpf-fentry", 1),
     ("bpf-fexit", 1),
     ("bpf-fmodret", 1),
+    ("fprobe", 1),
 )
 
 
