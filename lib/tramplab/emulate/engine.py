@@ -181,8 +181,17 @@ class Engine:
     @staticmethod
     def addresses() -> tuple[int, int]:
         """Where the library's functions that stop the CPU and read one register lie, for compiled hooks."""
-        stop, read = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (uclib.uc_emu_stop, uclib.uc_reg_read))
-        return stop, read
+        return Engine.function("emu_stop"), Engine.function("reg_read")
+
+    @staticmethod
+    def function(name: str) -> int:
+        """Where a function of the library lies, for compiled hooks: "reg_read" is uc_reg_read."""
+        return ctypes.cast(getattr(uclib, f"uc_{name}"), ctypes.c_void_p).value or 0
+
+    @property
+    def handle(self) -> ctypes.c_void_p:
+        """What the library knows it by, for compiled hooks."""
+        return self._uc._uch
 
     # inside
 

@@ -166,6 +166,11 @@ class Machine:
         self._engine.hook_at(address, call)
         self._engine.forget_all()  # translations made before a hook was added do not call it
 
+    @property
+    def engine(self) -> Engine:
+        """What executes it, for those who make several CPUs take turns; see interleave."""
+        return self._engine
+
     # running
 
     def set_meter(self, kind: str) -> None:

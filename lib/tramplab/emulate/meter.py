@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from ..build.toolchain import run_tool
-from ..cache import publish
 from ..errors import TramplabError
+from .compiled import library as compiled
 from .counters import EVENT, Counters, Tally, find
 from .engine import Engine
 
@@ -60,24 +56,7 @@ class _Meter(ctypes.Structure):
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """The compiled hooks; None where they cannot be built or $TRAMPLAB_METER is "python"."""
-    if os.environ.get("TRAMPLAB_METER") == "python":
-        return None
-    suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-    name = f"meter-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}{suffix}"
-
-    def make(folder: Path) -> Path:
-        out = folder / name
-        flags = ["-O2", "-g0", "-shared", "-fPIC", "-nostdlib", "-fno-sanitize=undefined"]  # debug info would name the folder
-        run_tool(
-            "cc", *flags, str(SOURCE), "-o", str(out), cwd=folder, env={"ZIG_LOCAL_CACHE_DIR": str(folder / "zig")}
-        )
-        return out
-
-    try:
-        lib = ctypes.CDLL(str(publish(make, name)))
-    except (TramplabError, OSError):
-        return None
-    return lib
+    return compiled(SOURCE)
 
 
 class CMeter:

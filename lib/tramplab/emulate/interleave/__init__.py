@@ -1,0 +1,1 @@
+"""CPUs that take turns at instructions."""

@@ -1,0 +1,148 @@
+"""How much do retries, and how evenly CPUs are served, depend on when each CPU executes its next instruction?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...analyse.contention import POOLS, SCHEDULES, contend
+from ...isa import ISAS
+from ...publish.figures.chart import dumbbell, heat_map
+from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, listed, on_each
+from ..once import once
+from .contended import LIMITS, NAMES
+
+NAME = "contention_schedules"
+TITLE = "Pools of return hooks under contention: schedules and fairness"
+CPUS, OPERATIONS, SEEDS = 16, 1200, (1, 2)
+#: Bytes of a reservation: a cache line, and only the word itself.
+LINE, WORD = 64, 8
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, pool, schedule, bytes of a reservation and seed, with 16 CPUs that do nothing else.
+
+    Columns: isa, pool, hypothetical, schedule, granule (another than a line's only where exclusive accesses are retried), seed,
+    retries (per operation), pair (instructions), longest (instructions of the longest operation), least, most (operations of the
+    CPU that did least and most, as a multiple of the mean), fairness (Jain's index).
+    """
+    out = []
+    for isa in ISAS:
+        for pool in POOLS:
+            cases = [(schedule, LINE) for schedule in SCHEDULES]
+            if pool != "shadow" and isa != "x86_64":
+                cases.append((next(iter(SCHEDULES)), WORD))
+            out += [_row(isa, pool, *case, seed) for case in cases for seed in SEEDS]
+    return pd.DataFrame(out)
+
+
+def _row(isa: str, pool: str, schedule: str, granule: int, seed: int) -> dict[str, object]:
+    run = contend(isa, pool, CPUS, operations=OPERATIONS, schedule=schedule, seed=seed, granule=granule)
+    head = {"isa": isa, "pool": pool, "hypothetical": pool == "shadow", "schedule": schedule, "granule": granule, "seed": seed}
+    found = {"retries": round(run.retries, 3), "pair": round(run.pair, 1), "longest": run.longest}
+    served = {"least": round(float(run.shares.min()), 3), "most": round(float(run.shares.max()), 3)}
+    return {**head, **found, **served, "fairness": round(run.fairness, 4)}
+
+
+def means(frame: pd.DataFrame) -> pd.DataFrame:
+    """Over the seeds, of reservations of a line: means, of longest and most the largest, of least the smallest."""
+    how = {"retries": "mean", "pair": "mean", "fairness": "mean", "longest": "max", "most": "max", "least": "min"}
+    keys = ["isa", "pool", "schedule"]
+    out = frame[frame["granule"] == LINE].groupby(keys, as_index=False, sort=False).agg(how)
+    return out.assign(line=out["pool"].map(NAMES), CPUs=CPUS)
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA, pool and schedule."""
+    found = means(frame)
+    out = found[["isa", "line", "schedule"]].rename(columns={"line": "pool"})
+    out["retries"] = [f"{v:.2f}" for v in found["retries"]]
+    out["insns"] = [f"{v:.0f}" for v in found["pair"]]
+    out["longest"] = found["longest"].to_numpy()
+    out["least-most"] = [f"{r.least:.2f}-{r.most:.2f}" for r in found.itertuples()]
+    out["Jain"] = [f"{v:.3f}" for v in found["fairness"]]
+    out.attrs["right"] = ["retries", "insns", "longest", "least-most", "Jain"]
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def by_granule(frame: pd.DataFrame) -> pd.DataFrame:
+    """Retries of the list per operation with reservations of a line and of a word. Columns: isa, line, word."""
+    here = frame[(frame["schedule"] == next(iter(SCHEDULES))) & (frame["pool"] == "freelist")]
+    wide = here.pivot_table(index="isa", columns="granule", values="retries", aggfunc="mean", sort=False).dropna()
+    return wide.rename(columns={LINE: "line", WORD: "word"}).reset_index()
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: "cpus"; per ISA, pool and schedule "arm64-freelist-even-retries", "-pair", "-longest", "-least",
+    "-most"; with reservations of a word "arm64-word-retries"."""
+    out: dict[str, object] = {"cpus": CPUS}
+    for r in means(frame).itertuples():
+        name = f"{r.isa}-{r.pool}-{r.schedule}"
+        out |= {f"{name}-retries": f"{r.retries:.1f}", f"{name}-pair": round(r.pair), f"{name}-longest": int(r.longest)}
+        out |= {f"{name}-least": f"{r.least:.2f}", f"{name}-most": f"{r.most:.2f}"}
+    return out | {f"{r.isa}-word-retries": f"{r.word:.1f}" for r in by_granule(frame).itertuples()}
+
+
+def _schedules_answer(frame: pd.DataFrame) -> str:
+    found = means(frame)
+    of = {n: found[(found["pool"] == "freelist") & (found["schedule"] == n)] for n in dict.fromkeys(found["schedule"])}
+    said = [f"{r['retries'].min():.1f} to {r['retries'].max():.1f} times ({name})" for name, r in of.items()]
+    others = found[found["pool"] != "freelist"]["retries"].max()
+    return (
+        f"With {CPUS} CPUs an operation on the freelist tries in vain, depending on the ISA, {listed(said)}; on the other pools at "
+        f"most {others:.2f} times."
+    )
+
+
+def _fairness_answer(frame: pd.DataFrame) -> str:
+    found = means(frame)
+    found = found[found["schedule"] == next(iter(SCHEDULES))]
+    called = dict(zip(POOLS, ("the freelist", "rings", "shadow stacks"), strict=True))
+    said = []
+    for pool, part in found.groupby("pool", sort=False):
+        said.append(f"{part['least'].min():.2f} to {part['most'].max():.2f} times on {called[str(pool)]}")
+    longest = {r.isa: r.longest for r in found[found["pool"] == "freelist"].itertuples()}
+    rings = found[found["pool"] == "objpool"]["longest"].max()
+    return (
+        f"Of the mean of {CPUS} CPUs, each does {listed(said)}. The longest operation of the freelist takes "
+        f"{on_each(longest, 'instructions')}, that of a ring {rings}."
+    )
+
+
+def _ends(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row for the CPU that did least and for the one that did most, of each ISA, pool and schedule."""
+    found = means(frame)
+    parts = [found.assign(served=found[end], CPU=f"did {end}") for end in ("least", "most")]
+    out = pd.concat(parts).sort_index(kind="stable")
+    return out.rename(columns={"served": "operations over the mean"})
+
+
+FIGURES = (
+    Figure(
+        "fig-contention-schedules",
+        "How much depends on the schedule?",
+        chart=lambda frame: heat_map("retries", rows="schedule", columns="line")(means(frame).round({"retries": 1})),
+        table=table,
+        answer=_schedules_answer,
+        alt="A panel per ISA with a row per schedule and a column per pool: attempts that failed per operation. Those of the "
+        "freelist are many when all CPUs run at once, fewer with stalls, and next to none when they take turns.",
+        limits=f"{LIMITS} {CPUS} CPUs, means of {len(SEEDS)} seeds. {HYPOTHETICAL}",
+    ),
+    Figure(
+        "fig-contention-fairness",
+        "Is every CPU served?",
+        chart=lambda frame: dumbbell("operations over the mean", name=("line", "schedule"), series="CPU")(_ends(frame)),
+        table=table,
+        answer=_fairness_answer,
+        alt="A panel per ISA with a line per pool and schedule: operations of the CPU that did least and of the one that did most, "
+        "as multiples of the mean. The ends lie further apart for the freelist than for the other pools.",
+        limits=f"{LIMITS} {CPUS} CPUs, {OPERATIONS} operations in each of {len(SEEDS)} runs; no CPU is nearer to memory than "
+        f"another. {HYPOTHETICAL}",
+    ),
+)
