@@ -136,5 +136,5 @@ def contend(
     counted = Scheduler(at.kernel.machine, awake).run(work, SCHEDULES[schedule], seed)
     left, whole = sorted([*at.free(), *held]), sorted(at.setting.nodes)
     if left != whole:
-        raise Broken(f"{isa}: of {len(whole)} nodes {len(set(left))} lie in the pool again, {len(left)} places are taken.")
+        raise Broken(f"{isa}: at the end the {pool} has {len(set(left))} of its {len(whole)} nodes, in {len(left)} places.")
     return Contended(at.kernel.isa.name, pool, cpus, len(whole), schedule, seed, counted)

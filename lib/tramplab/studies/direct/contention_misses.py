@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pandas as pd
 
 from ...analyse.contention import POOLS, contend
@@ -14,28 +16,42 @@ from .contended import LIMITS, NAMES, elsewhere
 
 NAME = "contention_misses"
 TITLE = "Pools of return hooks under contention: misses"
-CPUS = (4, 8, 16, 32)
-#: Case -> nodes that each CPU takes one after the other, and nodes of sleeping tasks per CPU. Kernels make two nodes per CPU.
+CPUS = (2, 4, 16, 32)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Nodes that each CPU takes one after the other; per CPU, nodes of sleeping tasks and, for None as kernels make it, of the
+    pool. In hooked calls, or with stalls and nothing between."""
+
+    depth: int
+    asleep: int = 0
+    nodes: int | None = None
+    stalls: bool = False
+
+
+#: Case -> what it is. Kernels make two nodes per CPU.
 CASES = {
-    "2 deep": (2, 0),
-    "3 deep": (3, 0),
-    "1, 1 asleep": (1, 1),
-    "2, 1 asleep": (2, 1),
-    "1, 2 asleep": (1, 2),
-    "40 deep": (40, 0),
+    "2 deep": Case(2),
+    "3 deep": Case(3),
+    "1, 1 asleep": Case(1, 1),
+    "2, 1 asleep": Case(2, 1),
+    "1, 2 asleep": Case(1, 2),
+    "1, node each": Case(1, nodes=1, stalls=True),
+    "40 deep": Case(40),
 }
-#: In which there is no node at all, so that every take misses; and in which a task's own room is not enough.
-EMPTY, DEEP = "1, 2 asleep", "40 deep"
-#: Operations of a run: for each CPU so many, where calls are deep two rounds, and at least so many.
-PER_CPU, ROUNDS, LEAST_OPERATIONS = 30, 144, 600
+#: In which there is no node at all; in which there is always one; and in which a task's own room is not enough.
+EMPTY, EACH, DEEP = "1, 2 asleep", "1, node each", "40 deep"
+#: Operations of a run: for each CPU so many, where calls are deep two rounds, and at least so many; where there is always a node.
+PER_CPU, ROUNDS, LEAST_OPERATIONS, MANY = 30, 144, 600, 3000
 
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, pool, number of CPUs and case, with pools as kernels make them: two nodes for each CPU.
+    """One row per ISA, pool, number of CPUs and case.
 
-    Columns: isa, pool, hypothetical, cpus, case, nodes, missed (percent of takes), cost (mean instructions of a take that missed),
-    avoidable (misses although there was a node all the time, whatever the others did).
+    Columns: isa, pool, hypothetical, cpus, case, nodes, takes, missed (percent of them), cost (mean instructions of a take that
+    missed), avoidable (misses although there was a node all the time, whatever the others did).
     """
     out = []
     for isa in ISAS:
@@ -45,13 +61,22 @@ def rows() -> pd.DataFrame:
     return pd.DataFrame(out)
 
 
-def _row(isa: str, pool: str, cpus: int, case: str) -> dict[str, object]:
-    depth, asleep = CASES[case]
-    operations = max(LEAST_OPERATIONS, (ROUNDS if case == DEEP else PER_CPU) * cpus)
-    run = contend(isa, pool, cpus, depth=depth, asleep=asleep * cpus, between=elsewhere(isa) // 2, operations=operations)
-    head = {"isa": isa, "pool": pool, "hypothetical": pool == "shadow", "cpus": cpus, "case": case, "nodes": run.nodes}
-    avoidable = run.total("avoidable") if pool != "shadow" else 0
-    return {**head, "missed": round(100 * run.missed, 1), "cost": round(run.miss_cost, 1), "avoidable": avoidable}
+def _row(isa: str, pool: str, cpus: int, name: str) -> dict[str, object]:
+    case, own = CASES[name], pool == "shadow"
+    run = contend(
+        isa,
+        pool,
+        cpus,
+        nodes=None if own or case.nodes is None else case.nodes * cpus,
+        depth=case.depth,
+        asleep=case.asleep * cpus,
+        between=0 if case.stalls else elsewhere(isa) // 2,
+        schedule="stalls" if case.stalls else "drawn",
+        operations=MANY if name == EACH else max(LEAST_OPERATIONS, (ROUNDS if name == DEEP else PER_CPU) * cpus),
+    )
+    head = {"isa": isa, "pool": pool, "hypothetical": own, "cpus": cpus, "case": name, "nodes": run.nodes}
+    found = {"takes": run.total("pops"), "missed": round(100 * run.missed, 1), "cost": round(run.miss_cost, 1)}
+    return {**head, **found, "avoidable": 0 if own else run.total("avoidable")}
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -63,9 +88,25 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     cost = shown[shown["case"] == EMPTY].set_index(keys)["cost"]
     wide["insns"] = [f"{v:.0f}" if v else "-" for v in cost.reindex(wide.index)]
     wide.columns.name = None
-    wide = wide.rename(columns=lambda c: c.replace(", ", "+").replace(" asleep", " a.")).reset_index()
+    wide = wide.rename(columns=_short).reset_index()
     wide.attrs["right"] = [c for c in wide.columns if c not in keys]
     return wide
+
+
+def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """What the map shows: all but the case in which everything misses."""
+    part = frame[frame["case"] != EMPTY]
+    names = {"line": part["pool"].map(NAMES), "n": part["cpus"].map(lambda n: f"{n} CPUs"), "case": part["case"].map(_short)}
+    return part.assign(**names)
+
+
+def _short(case: str) -> str:
+    """A case as the head of a column.
+
+    >>> _short("2, 1 asleep"), _short("1, node each"), _short("3 deep")
+    ('2+1', 'each', '3')
+    """
+    return case.replace(", ", "+").removeprefix("1+node ").partition(" ")[0]
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -80,11 +121,14 @@ def costs(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "avoidable-total"; "shadow-nodes", of a task; per ISA, pool and CPUs, where calls are three deep,
-    "arm64-objpool-16-missed" in percent; where they are two deep and a task per CPU sleeps, "arm64-objpool-16-asleep-missed"; and
-    of an empty pool "arm64-objpool-16-cost"."""
+    """What the prose quotes: "shadow-nodes", of a task; where there is always a node, "freelist-avoidable" of "freelist-takes",
+    over all ISAs and numbers of CPUs; per ISA, pool and CPUs, where calls are three deep, "arm64-objpool-16-missed" in percent;
+    where they are two deep and a task per CPU sleeps, "arm64-objpool-16-asleep-missed"; of an empty pool
+    "arm64-objpool-16-cost"."""
     own = frame[(frame["pool"] == "shadow") & (frame["cpus"] == CPUS[0])]["nodes"]
-    out: dict[str, object] = {"avoidable-total": int(frame["avoidable"].sum()), "shadow-nodes": int(own.iloc[0]) // CPUS[0]}
+    out: dict[str, object] = {"shadow-nodes": int(own.iloc[0]) // CPUS[0]}
+    for pool, part in frame[frame["case"] == EACH].groupby("pool", sort=False):
+        out |= {f"{pool}-avoidable": int(part["avoidable"].sum()), f"{pool}-takes": int(part["takes"].sum())}
     for r in frame.itertuples():
         name = f"{r.isa}-{r.pool}-{r.cpus}"
         if r.case == "3 deep":
@@ -99,12 +143,14 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 def _missed_answer(frame: pd.DataFrame) -> str:
     pools = frame[frame["pool"] != "shadow"]
     enough = [case for case, part in pools.groupby("case", sort=False) if not part["missed"].any()]
-    short = pools[(pools["case"] == "2, 1 asleep") & (pools["cpus"] == CPUS[0])]["missed"]
+    short = pools[pools["case"] == "2, 1 asleep"]["missed"]
+    n = numbers(frame)
     own = frame[(frame["pool"] == "shadow") & (frame["missed"] == 0)]["case"].drop_duplicates()
     return (
-        f"Freelist and rings miss nothing where two nodes per CPU are enough ({listed(enough)}); where more are wanted, up to "
-        f"{short.max():.0f} % of takes with {CPUS[0]} CPUs (two deep, a sleeping task per CPU). A shadow stack misses nothing in "
-        f"{len(own)} of {len(CASES)} cases: its room is the task's, whatever others do."
+        f"Freelist and rings miss nothing where two nodes per CPU are enough ({listed(enough)}), and up to {short.max():.0f} % "
+        f"of takes where calls are two deep and a task per CPU sleeps. With as many nodes as CPUs and stalls, the freelist misses "
+        f"{n['freelist-avoidable']} of {n['freelist-takes']} takes though there is a node, rings {n['objpool-avoidable']}. A "
+        f"shadow stack misses nothing in {len(own)} of {len(CASES)} cases: its room is the task's."
     )
 
 
@@ -123,15 +169,15 @@ FIGURES = (
     Figure(
         "fig-contention-misses",
         "When is there no node?",
-        chart=lambda frame: heat_map("missed", rows=("line", "n"), columns="case")(
-            frame.assign(line=frame["pool"].map(NAMES), n=frame["cpus"].map(lambda n: f"{n} CPUs"), missed=frame["missed"].round())
-        ),
+        chart=lambda frame: heat_map("missed", rows=("line", "n"), columns="case")(_drawn(frame)),
         table=table,
         answer=_missed_answer,
         alt="A panel per ISA with a row per pool and number of CPUs, and a column per case: percent of takes that got no node. "
-        "Freelist and rings miss when more nodes are wanted than there are; shadow stacks when calls are deeper than their room.",
-        limits=f"{LIMITS} One seed, in hooked calls; percent of takes. The pool has two nodes per CPU; tasks that sleep hold "
-        f"theirs all the time. {DEEP}: shadow stacks alone. {HYPOTHETICAL}",
+        "Freelist and rings miss when more nodes are wanted than there are; shadow stacks when calls are deeper than their "
+        "room.",
+        limits=f"{LIMITS} One seed, in hooked calls; percent of takes. Columns: how deep calls are, and sleeping tasks per CPU, "
+        "which hold a node all the time, with two nodes per CPU; each: one deep, one node per CPU, with stalls, no calls around; "
+        f"40: shadow stacks alone. {HYPOTHETICAL}",
     ),
     Figure(
         "fig-contention-miss-cost",
