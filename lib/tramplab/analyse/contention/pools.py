@@ -26,7 +26,7 @@ KERNELS: Mapping[str, tuple[str, dict[str, Any]]] = {
 FUNCTION = "two_args"
 _POP, _PUSH = "rethook_try_get", "rethook_recycle"
 #: All that pools execute; a build has those that it calls.
-CODE = (_POP, _PUSH, "objpool_push")
+_CODE = (_POP, _PUSH, "objpool_push")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ def _setting(kernel: Kernel, name: str, hook: int, nodes: list[int]) -> Setting:
         pop=image.address(_POP),
         push=image.address(_PUSH),
         pool=hook,
-        functions=[(image.address(f), image.symbol(f).size) for f in CODE if f in image.symbols],
+        functions=[(image.address(f), image.symbol(f).size) for f in _CODE if f in image.symbols],
         nodes=nodes,
         shared={"freelist": _list_shared, "objpool": _rings_shared, "shadow": lambda *_: []}[name](kernel, hook, nodes),
         own=[

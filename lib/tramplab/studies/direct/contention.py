@@ -132,15 +132,16 @@ def scaling(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _scaling_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per load, ISA and pool, and those published: times as much as with one CPU or thread."""
+    """A line per load, ISA and pool, and those published, of time: times as much as with one CPU or thread."""
     found = means(frame).assign(name=lambda f: f["isa"] + " " + f["pool"].map(NAMES))
     out = [{"load": r.load, "pool": r.name, "n": r.cpus, "said": f"{r.times:.1f}"} for r in found.itertuples(index=False)]
     for load, pools in PUBLISHED.items():
         for pool in pools:
-            name, known = f"published {pool}", measured(load, pool)
+            name, known = f"{pool}, time", measured(load, pool)
             out += [{"load": load, "pool": name, "n": n, "said": f"{t:.1f}"} for n, t in known.items()]
     table = pd.DataFrame(out)
-    keys = table[["load", "pool"]].drop_duplicates().sort_values("load", key=lambda c: c != ALONE, kind="stable")
+    table["load"] = table["load"].map(dict(zip(LOADS, ("alone", "calls"), strict=True)))
+    keys = table[["load", "pool"]].drop_duplicates().sort_values("load", kind="stable")
     wide = table.pivot(index=["load", "pool"], columns="n", values="said").reindex(pd.MultiIndex.from_frame(keys)).fillna("-")
     wide.columns = [str(n) for n in wide.columns]
     wide = wide.reset_index()

@@ -94,8 +94,8 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """What the map shows: all but the case in which everything misses."""
-    part = frame[frame["case"] != EMPTY]
+    """What the map shows: all but the case in which everything misses, and the one of shadow stacks alone."""
+    part = frame[~frame["case"].isin((EMPTY, DEEP))]
     names = {"line": part["pool"].map(NAMES), "n": part["cpus"].map(lambda n: f"{n} CPUs"), "case": part["case"].map(_short)}
     return part.assign(**names)
 
