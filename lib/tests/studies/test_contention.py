@@ -93,13 +93,13 @@ def test_the_verdict_follows_from_the_rows(main):
 def test_answers_follow_from_the_rows(main, misses):
     retries = contention.FIGURES[0].answer
     n = contention.numbers(main)
-    assert f"tries {n['x86_64-freelist-64-retries']} times on x86-64" in retries(main)
+    assert f"has {n['x86_64-freelist-64-retries']} failed attempts on x86-64" in retries(main)
     doubled = main.assign(retries=2 * main["retries"])
     assert retries(doubled) != retries(main)
     scaling = contention.FIGURES[1].answer(main)
     assert f"published for as many threads are {n['raw-64-published']} and {n['kretprobe-64-published']} times" in scaling
     said = contention_misses.FIGURES[0].answer(misses)
-    assert "(2 deep and 1, 1 asleep)" in said and "rings 0." in said
+    assert "(2 deep and 1 deep + 1 asleep)" in said and "rings 0." in said
     each = misses["case"] == contention_misses.EACH
     worse = misses.assign(avoidable=misses["avoidable"] + (each & (misses["pool"] == "objpool")))
     assert f"rings {len(ISAS) * len(contention_misses.CPUS)}." in contention_misses.FIGURES[0].answer(worse)
@@ -110,7 +110,7 @@ def test_pools_miss_where_there_are_not_enough_nodes(misses):
     for (_, pool, _, case), row in of.iterrows():
         if pool == "shadow":
             assert (row["missed"] > 0) == (case == contention_misses.DEEP)
-        elif case in ("2 deep", "1, 1 asleep"):
+        elif case in ("2 deep", "1 deep + 1 asleep"):
             assert row["missed"] == 0
         elif case == contention_misses.EMPTY:
             assert row["missed"] == 100 and row["cost"] > 0

@@ -102,7 +102,7 @@ def _wide(frame: pd.DataFrame, column: str, digits: int) -> pd.DataFrame:
 def alone(frame: pd.DataFrame) -> pd.DataFrame:
     """The means of the pools alone, with names for a chart."""
     out = means(frame)
-    out = out[out["load"] == ALONE].assign(line=lambda f: f["pool"].map(NAMES)).rename(columns={"retries": "retries per operation"})
+    out = out[out["load"] == ALONE].assign(line=lambda f: f["pool"].map(NAMES)).rename(columns={"retries": "failed attempts"})
     return out.rename(columns={"cpus": "CPUs"})
 
 
@@ -111,8 +111,8 @@ def _retries_answer(frame: pd.DataFrame) -> str:
     of = {pool: {isa: f"{at(frame, isa, pool, ALONE, most)['retries']:.1f}" for isa in ISAS} for pool in POOLS[:2]}
     ring = max(means(frame).query("pool != 'freelist'")["retries"])
     return (
-        f"With {most} CPUs that do nothing else, an operation on the freelist tries {on_each(of['freelist'], 'times')} in vain. "
-        f"On rings and shadow stacks it is {ring:.2f} times or less, with any number of CPUs."
+        f"With {most} CPUs that do nothing else, an operation on the freelist has {on_each(of['freelist'], 'failed attempts')}. "
+        f"On rings and shadow stacks it has {ring:.2f} or fewer, with any number of CPUs."
     )
 
 
@@ -224,8 +224,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 FIGURES = (
     Figure(
         "fig-contention-retries",
-        "How often does an operation try in vain?",
-        chart=lambda frame: lines("retries per operation", over="CPUs", series="line")(alone(frame)),
+        "How many attempts of an operation fail?",
+        chart=lambda frame: lines("failed attempts", over="CPUs", series="line")(alone(frame)),
         table=lambda frame: _wide(means(frame).query("load == @ALONE"), "retries", 2),
         answer=_retries_answer,
         alt="A panel per ISA: attempts that failed per operation against the number of CPUs from 1 to 64. The line of the freelist "

@@ -34,14 +34,14 @@ class Case:
 CASES = {
     "2 deep": Case(2),
     "3 deep": Case(3),
-    "1, 1 asleep": Case(1, 1),
-    "2, 1 asleep": Case(2, 1),
-    "1, 2 asleep": Case(1, 2),
-    "1, node each": Case(1, nodes=1, stalls=True),
+    "1 deep + 1 asleep": Case(1, 1),
+    "2 deep + 1 asleep": Case(2, 1),
+    "1 deep + 2 asleep": Case(1, 2),
+    "1 deep, node each": Case(1, nodes=1, stalls=True),
     "40 deep": Case(40),
 }
 #: In which there is no node at all; in which there is always one; and in which a task's own room is not enough.
-EMPTY, EACH, DEEP = "1, 2 asleep", "1, node each", "40 deep"
+EMPTY, EACH, DEEP = "1 deep + 2 asleep", "1 deep, node each", "40 deep"
 #: Operations of a run: for each CPU so many, where calls are deep two rounds, and at least so many; where there is always a node.
 PER_CPU, ROUNDS, LEAST_OPERATIONS, MANY = 30, 144, 600, 3000
 
@@ -94,19 +94,19 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
-    """What the map shows: all but the case in which everything misses, and the one of shadow stacks alone."""
-    part = frame[~frame["case"].isin((EMPTY, DEEP))]
+    """What the map shows: the cases with calls of which there are some; the others are in the table."""
+    part = frame[~frame["case"].isin((EMPTY, EACH, DEEP))]
     names = {"line": part["pool"].map(NAMES), "n": part["cpus"].map(lambda n: f"{n} CPUs"), "case": part["case"].map(_short)}
-    return part.assign(**names)
+    return part.assign(**names, percent=part["missed"].round().astype(int))
 
 
 def _short(case: str) -> str:
     """A case as the head of a column.
 
-    >>> _short("2, 1 asleep"), _short("1, node each"), _short("3 deep")
+    >>> _short("2 deep + 1 asleep"), _short("1 deep, node each"), _short("3 deep")
     ('2+1', 'each', '3')
     """
-    return case.replace(", ", "+").removeprefix("1+node ").partition(" ")[0]
+    return "each" if case.endswith("each") else "+".join(part.split()[0] for part in case.split("+"))
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -133,7 +133,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         name = f"{r.isa}-{r.pool}-{r.cpus}"
         if r.case == "3 deep":
             out[f"{name}-missed"] = f"{r.missed:.1f}"
-        elif r.case == "2, 1 asleep":
+        elif r.case == "2 deep + 1 asleep":
             out[f"{name}-asleep-missed"] = f"{r.missed:.0f}"
         elif r.case == EMPTY and r.missed:
             out[f"{name}-cost"] = round(r.cost)
@@ -143,7 +143,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 def _missed_answer(frame: pd.DataFrame) -> str:
     pools = frame[frame["pool"] != "shadow"]
     enough = [case for case, part in pools.groupby("case", sort=False) if not part["missed"].any()]
-    short = pools[pools["case"] == "2, 1 asleep"]["missed"]
+    short = pools[pools["case"] == "2 deep + 1 asleep"]["missed"]
     n = numbers(frame)
     own = frame[(frame["pool"] == "shadow") & (frame["missed"] == 0)]["case"].drop_duplicates()
     return (
@@ -169,7 +169,7 @@ FIGURES = (
     Figure(
         "fig-contention-misses",
         "When is there no node?",
-        chart=lambda frame: heat_map("missed", rows=("line", "n"), columns="case")(_drawn(frame)),
+        chart=lambda frame: heat_map("percent", rows=("line", "n"), columns="case")(_drawn(frame)),
         table=table,
         answer=_missed_answer,
         alt="A panel per ISA with a row per pool and number of CPUs, and a column per case: percent of takes that got no node. "

@@ -6,7 +6,7 @@ import pandas as pd
 
 from ...analyse.contention import POOLS, SCHEDULES, contend
 from ...isa import ISAS
-from ...publish.figures.chart import dumbbell, heat_map
+from ...publish.figures.chart import heat_map, lines
 from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL, listed, on_each
 from ..once import once
@@ -17,6 +17,8 @@ TITLE = "Pools of return hooks under contention: schedules and fairness"
 CPUS, OPERATIONS, SEEDS = 16, 1200, (1, 2)
 #: Bytes of a reservation: a cache line, and only the word itself.
 LINE, WORD = 64, 8
+#: Columns of the chart of who is served.
+RANK, SHARE = "CPU, by its share", "share over the mean"
 
 
 @once
@@ -25,7 +27,8 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, pool, hypothetical, schedule, granule (another than a line's only where exclusive accesses are retried), seed,
     retries (per operation), pair (instructions), longest (instructions of the longest operation), least, most (operations of the
-    CPU that did least and most, as a multiple of the mean), fairness (Jain's index).
+    CPU that did least and most, as a multiple of the mean), served (the same of all CPUs, in that order, as text), fairness (Jain's
+    index).
     """
     out = []
     for isa in ISAS:
@@ -41,7 +44,8 @@ def _row(isa: str, pool: str, schedule: str, granule: int, seed: int) -> dict[st
     run = contend(isa, pool, CPUS, operations=OPERATIONS, schedule=schedule, seed=seed, granule=granule)
     head = {"isa": isa, "pool": pool, "hypothetical": pool == "shadow", "schedule": schedule, "granule": granule, "seed": seed}
     found = {"retries": round(run.retries, 3), "pair": round(run.pair, 1), "longest": run.longest}
-    served = {"least": round(float(run.shares.min()), 3), "most": round(float(run.shares.max()), 3)}
+    served: dict[str, object] = {"least": round(float(run.shares.min()), 3), "most": round(float(run.shares.max()), 3)}
+    served |= {"served": " ".join(f"{share:.2f}" for share in sorted(run.shares))}
     return {**head, **found, **served, "fairness": round(run.fairness, 4)}
 
 
@@ -92,11 +96,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 def _schedules_answer(frame: pd.DataFrame) -> str:
     found = means(frame)
     of = {n: found[(found["pool"] == "freelist") & (found["schedule"] == n)] for n in dict.fromkeys(found["schedule"])}
-    said = [f"{r['retries'].min():.1f} to {r['retries'].max():.1f} times ({name})" for name, r in of.items()]
+    said = [f"{r['retries'].min():.1f} to {r['retries'].max():.1f} ({name})" for name, r in of.items()]
     others = found[found["pool"] != "freelist"]["retries"].max()
     return (
-        f"With {CPUS} CPUs an operation on the freelist tries in vain, depending on the ISA, {listed(said)}; on the other pools at "
-        f"most {others:.2f} times."
+        f"With {CPUS} CPUs an operation on the freelist has, depending on the ISA, {listed(said)} failed attempts; on the other "
+        f"pools at most {others:.2f}."
     )
 
 
@@ -115,33 +119,38 @@ def _fairness_answer(frame: pd.DataFrame) -> str:
     )
 
 
-def _ends(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row for the CPU that did least and for the one that did most, of each ISA, pool and schedule."""
-    found = means(frame)
-    parts = [found.assign(served=found[end], CPU=f"did {end}") for end in ("least", "most")]
-    out = pd.concat(parts).sort_index(kind="stable")
-    return out.rename(columns={"served": "operations over the mean"})
+def by_cpu(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row for each CPU, from the one that did least to the one that did most; of the first schedule and seed."""
+    part = frame[(frame["schedule"] == next(iter(SCHEDULES))) & (frame["seed"] == SEEDS[0]) & (frame["granule"] == LINE)]
+    out = [
+        {"isa": r.isa, "line": NAMES[r.pool], RANK: rank, SHARE: float(share)}
+        for r in part.itertuples()
+        for rank, share in enumerate(r.served.split(), 1)
+    ]
+    return pd.DataFrame(out)
 
 
 FIGURES = (
     Figure(
         "fig-contention-schedules",
         "How much depends on the schedule?",
-        chart=lambda frame: heat_map("retries", rows="schedule", columns="line")(means(frame).round({"retries": 1})),
+        chart=lambda frame: heat_map("instructions", rows="schedule", columns="line")(
+            means(frame).assign(instructions=means(frame)["pair"].round().astype(int))
+        ),
         table=table,
         answer=_schedules_answer,
-        alt="A panel per ISA with a row per schedule and a column per pool: attempts that failed per operation. Those of the "
-        "freelist are many when all CPUs run at once, fewer with stalls, and next to none when they take turns.",
+        alt="A panel per ISA with a row per schedule and a column per pool: instructions of taking a node and giving it back. "
+        "Those of the freelist are many when all CPUs run at once, fewer with stalls, and few when they take turns.",
         limits=f"{LIMITS} {CPUS} CPUs, means of {len(SEEDS)} seeds. {HYPOTHETICAL}",
     ),
     Figure(
         "fig-contention-fairness",
         "Is every CPU served?",
-        chart=lambda frame: dumbbell("operations over the mean", name=("line", "schedule"), series="CPU")(_ends(frame)),
+        chart=lambda frame: lines(SHARE, over=RANK, series="line")(by_cpu(frame)),
         table=table,
         answer=_fairness_answer,
-        alt="A panel per ISA with a line per pool and schedule: operations of the CPU that did least and of the one that did most, "
-        "as multiples of the mean. The ends lie further apart for the freelist than for the other pools.",
+        alt="A panel per ISA with a line per pool: operations of each CPU over the mean, from the CPU that did least to the one "
+        "that did most. The line of the freelist rises more than those of the other pools.",
         limits=f"{LIMITS} {CPUS} CPUs, {OPERATIONS} operations in each of {len(SEEDS)} runs; no CPU is nearer to memory than "
         f"another. {HYPOTHETICAL}",
     ),
