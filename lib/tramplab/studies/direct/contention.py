@@ -191,7 +191,8 @@ def slow(frame: pd.DataFrame | None = None) -> Verdict:
         f"more, and high contention {HIGH} CPUs or more; the mail gave no numbers, these are ours. Instructions, not cache lines: "
         "no timing."
     )
-    return Verdict(kind, because, {f"{r.isa}, {r.load}, {r.cpus}": f"{r.freelist:.2f}" for r in cases.itertuples()}, on)
+    ends = cases[cases["cpus"].isin((cases["cpus"].min(), cases["cpus"].max()))]
+    return Verdict(kind, because, {f"{r.isa}, {r.load}, {r.cpus}": f"{r.freelist:.1f}" for r in ends.itertuples()}, on)
 
 
 # --- What is shown
