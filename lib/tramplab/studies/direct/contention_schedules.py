@@ -110,11 +110,12 @@ def _fairness_answer(frame: pd.DataFrame) -> str:
     called = dict(zip(POOLS, ("the freelist", "rings", "shadow stacks"), strict=True))
     said = []
     for pool, part in found.groupby("pool", sort=False):
-        said.append(f"{part['least'].min():.2f} to {part['most'].max():.2f} times on {called[str(pool)]}")
+        times = "" if said else " times the mean"
+        said.append(f"{part['least'].min():.2f} to {part['most'].max():.2f}{times} on {called[str(pool)]}")
     longest = {r.isa: r.longest for r in found[found["pool"] == "freelist"].itertuples()}
     rings = found[found["pool"] == "objpool"]["longest"].max()
     return (
-        f"Of the mean of {CPUS} CPUs, each does {listed(said)}. The longest operation of the freelist takes "
+        f"Each of {CPUS} CPUs does {listed(said)}. The longest operation of the freelist takes "
         f"{on_each(longest, 'instructions')}, that of a ring {rings}."
     )
 
