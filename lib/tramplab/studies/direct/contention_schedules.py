@@ -83,9 +83,9 @@ def by_granule(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "cpus"; per ISA, pool and schedule "arm64-freelist-even-retries", "-pair", "-longest", "-least",
-    "-most"; with reservations of a word "arm64-word-retries"."""
-    out: dict[str, object] = {"cpus": CPUS}
+    """What the prose quotes: "cpus"; "turn", instructions of one; "line", bytes of a reservation; per ISA, pool and schedule
+    "arm64-freelist-even-retries", "-pair", "-longest", "-least", "-most"; with reservations of a word "arm64-word-retries"."""
+    out: dict[str, object] = {"cpus": CPUS, "turn": SCHEDULES["turns"].slice, "line": LINE}
     for r in means(frame).itertuples():
         name = f"{r.isa}-{r.pool}-{r.schedule}"
         out |= {f"{name}-retries": f"{r.retries:.1f}", f"{name}-pair": round(r.pair), f"{name}-longest": int(r.longest)}
@@ -108,7 +108,7 @@ def _fairness_answer(frame: pd.DataFrame) -> str:
     found = means(frame)
     found = found[found["schedule"] == next(iter(SCHEDULES))]
     called = dict(zip(POOLS, ("the freelist", "rings", "shadow stacks"), strict=True))
-    said = []
+    said: list[str] = []
     for pool, part in found.groupby("pool", sort=False):
         times = "" if said else " times the mean"
         said.append(f"{part['least'].min():.2f} to {part['most'].max():.2f}{times} on {called[str(pool)]}")
