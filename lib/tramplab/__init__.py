@@ -8,11 +8,12 @@ _MODULES = {
     "Fprobe": "trampolines.fprobe",
     "GuestFault": "errors",
     "Kernel": "lab.kernel",
+    "Kprobe": "trampolines.kprobe",
     "Ops": "trampolines.plain",
     "StepLimit": "errors",
     "TramplabError": "errors",
 }
-__all__ = ["Bpf", "Direct", "Fprobe", "GuestFault", "Kernel", "Ops", "StepLimit", "TramplabError"]
+__all__ = ["Bpf", "Direct", "Fprobe", "GuestFault", "Kernel", "Kprobe", "Ops", "StepLimit", "TramplabError"]
 __version__ = "0.1.0"
 
 

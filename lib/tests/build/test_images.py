@@ -108,6 +108,7 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
             f'#include "{GUEST / "consumers" / "callbacks.c"}"',
             f'#include "{GUEST / "consumers" / "bpf_callbacks.c"}"',
             f'#include "{GUEST / "consumers" / "fprobe_callbacks.c"}"',
+            f'#include "{GUEST / "consumers" / "kprobe_callbacks.c"}"',
             f'#include "{GUEST / "include" / "trap.h"}"',
             f'#include "{GUEST / "include" / "sections.h"}"',
         ]

@@ -170,6 +170,11 @@ class Machine:
     def engine(self) -> Engine:
         """What executes it, for those who make several CPUs take turns; see interleave."""
         return self._engine
+    def take_traps(self, vector: Vector) -> None:
+        """From now on take the guest's breakpoints through a vector, if they are not taken already."""
+        if self._traps.install(vector):
+            self._traps.watch()
+            self._engine.forget_all()  # translations made before a hook was added do not call it
 
     # running
 

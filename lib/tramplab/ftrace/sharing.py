@@ -61,16 +61,17 @@ class SharingSlowPath(SlowPath):
 
     @property
     def counted(self) -> list[Registered]:
-        """What counts its calls: every ops, newest first, and instead of one that is shared those who share it."""
+        """What counts its calls: every ops, newest first, and instead of one that is shared those who share it; then what ftrace does
+        not know."""
         found: list[Registered] = []
         for ops in self.ops:
             found += self._joined.get(type(ops.request), [ops])
-        return found
+        return [*found, *self.breakpoints]
 
     @property
     def everyone(self) -> list[Registered]:
-        """Every ops, and everyone who shares one."""
-        return [*self.ops, *(m for members in self._joined.values() for m in members)]
+        """Every ops, everyone who shares one, and what ftrace does not know."""
+        return [*self.ops, *(m for members in self._joined.values() for m in members), *self.breakpoints]
 
     # inside
 

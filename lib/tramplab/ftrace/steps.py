@@ -33,6 +33,7 @@ class Sync(Enum):
         self.kernel, self.whom, self.promises = kernel, whom, promises
 
     RCU_TASKS = "synchronize_rcu_tasks", Whom.EVERY_TASK, "has left every trampoline, preempted or not"
+    RCU = "synchronize_rcu", Whom.EVERY_CPU, "has left every section without preemption, and every reader"
     CALL_RCU_TASKS = "call_rcu_tasks", Whom.EVERY_TASK, "has left every trampoline; whoever asked has gone on meanwhile"
     CALL_RCU = "call_rcu", Whom.EVERY_CPU, "has ended the reads it had begun; whoever asked has gone on meanwhile"
     FTRACE_IPI = "ftrace_sync_ipi", Whom.EVERY_CPU, "reads memory as it was written before"

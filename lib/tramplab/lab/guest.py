@@ -23,6 +23,8 @@ COMPONENT_OF_SECTION = {
     ".text.replacement": "function",
     ".text.entry": "core",
     ".text.stub": "trampoline",
+    ".text.kprobe": "core",
+    ".text.kprobe_handlers": "callback",
 }
 #: The compiler's list of them.
 PATCH_SITES = "__patchable_function_entries"

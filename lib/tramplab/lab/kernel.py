@@ -34,7 +34,7 @@ from ..trampolines.fitting import FittingSlowPath
 from ..trampolines.single import SingleSlowPath
 from . import boot
 from .guest import load
-from .places import places
+from .places import places, vector
 from .run import Run
 from .view import Components, Function, View, names
 
@@ -135,6 +135,8 @@ class Kernel:
             for r in requests:
                 ops, steps = self.slowpath.register(self._filtered(r, function))
                 done.append(ops)
+                if ops.breakpoint:
+                    self.machine.take_traps(vector(self.image))
                 self.apply(steps)
         except TramplabError:
             self.detach(*done)

@@ -27,8 +27,13 @@ def places(image: Image, cpus: int = 1, traps: bool = False, room_at: Iterable[i
     base = image.isa.module_base
     stacks = tuple(Area(base + STACK_OFFSET + n * STACK_STRIDE, STACK_SIZE) for n in range(cpus))
     modules, heap = Area(base, MODULE_SIZE, executable=True), Area(base + HEAP_OFFSET, HEAP_SIZE)
-    vector = Vector(image.address("lab_trap_entry"), image.address("lab_trap_return")) if traps else None
-    return Places(image.address("lab_return"), modules, heap, stacks, vector, apart(image, room_at, (modules, heap, *stacks)))
+    taking = vector(image) if traps else None
+    return Places(image.address("lab_return"), modules, heap, stacks, taking, apart(image, room_at, (modules, heap, *stacks)))
+
+
+def vector(image: Image) -> Vector:
+    """Where a guest takes its breakpoints."""
+    return Vector(image.address("lab_trap_entry"), image.address("lab_trap_return"))
 
 
 def apart(image: Image, room_at: Iterable[int], others: Iterable[Area]) -> tuple[Area, ...]:

@@ -114,6 +114,8 @@ def hook(spec: str) -> Attach:
         raise TramplabError(f"a hook is written NAME or NAME:CALLBACKS, e.g. ops:10, not {spec!r}.")
     chosen = hooks.get(name)
     requests = hooks.requests(chosen, int(count or 1))
+    if chosen.traps:
+        raise TramplabError(f"{name} is a breakpoint, which the lab takes in the emulator only; choose another hook.")
 
     @contextmanager
     def attach(kernel: Kernel, function: Function) -> Iterator[None]:

@@ -5,7 +5,7 @@ A new kind of hook is one more folder, with a KIND, and one more line here.
 
 from __future__ import annotations
 
-from . import bpf, direct, fprobe, placed, plain, saving, shapes
+from . import bpf, direct, fprobe, kprobe, placed, plain, saving, shapes
 from .kind import Kind
 
 #: Every kind, in the order in which their hooks are listed.
@@ -15,6 +15,7 @@ KINDS: tuple[Kind, ...] = (
     direct.KIND,
     bpf.KIND,
     fprobe.KIND,
+    kprobe.KIND,
     shapes.KIND,
     placed.KIND,
 )

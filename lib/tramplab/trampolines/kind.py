@@ -19,6 +19,8 @@ class Hook:
     needs: the feature a release must have (see data/releases.yml). counts: whether several callbacks can be attached, and
     most: how many. requests: number of callbacks -> what to register, in order. hypothetical: no kernel has it, and `needs` is
     what the lab builds it on. offered: the feature with which kernels have it, where that can be older than what the lab builds.
+    probe: it is built on an ops, or beside them, so what it executes is mostly its own. traps: CPUs take breakpoints for it, which
+    only an emulated one does here.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Hook:
     hypothetical: bool = False
     offered: str = ""
     probe: bool = False
+    traps: bool = False
 
 
 @dataclass(frozen=True)

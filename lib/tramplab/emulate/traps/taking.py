@@ -14,12 +14,20 @@ class Traps:
     """The breakpoints of one machine, if its guest has a vector for them; without, they end the run as any fault does."""
 
     def __init__(self, engine: Engine, vector: Vector | None) -> None:
-        self._engine, self._vector, self._own = engine, vector, MODULES[engine.isa.name]
+        self._engine, self._own = engine, MODULES[engine.isa.name]
         self._seen, self._entry = "", 0
         self._end_leaving: Callable[[], None] | None = None
+        self._vector: Vector | None = None
         if vector:
-            self._entry = vector.entry
-            engine.hook_traps(self._interrupt, self._unknown)
+            self.install(vector)
+
+    def install(self, vector: Vector) -> bool:
+        """Take breakpoints from now on; watch() has to follow. False if they are taken already."""
+        if self._vector:
+            return False
+        self._vector, self._entry = vector, vector.entry
+        self._engine.hook_traps(self._interrupt, self._unknown)
+        return True
 
     def watch(self) -> None:
         """Stop at the instruction that returns; behind every other hook, so that those see it issued."""

@@ -32,6 +32,7 @@ DEFINES = {
     "rethook_rcu_test": "CONFIG_RETHOOK_RCU_TEST",
     "fprobe_entry_ops": "CONFIG_FPROBE_ENTRY_OPS",
     "fgraph_static_call": "CONFIG_FGRAPH_STATIC_CALL",
+    "kprobes_on_ftrace": "CONFIG_KPROBES_ON_FTRACE",
     # no release's: see trampolines/single
     "single_direct": "CONFIG_LAB_SINGLE_DIRECT",
     "direct_way": "CONFIG_LAB_DIRECT_WAY",

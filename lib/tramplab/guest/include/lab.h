@@ -20,6 +20,7 @@ struct ftrace_ops;
 struct lab_pcpu;
 struct bpf_tramp_run_ctx;
 struct rethook_node;
+struct kprobe;
 
 typedef void (*ftrace_func_t)(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op,
 			      struct ftrace_regs *fregs);
@@ -113,13 +114,20 @@ struct task_struct {
 #endif
 };
 
-/* counts: what the kernel would allocate from per-CPU memory: counters of BPF programs and of trampoline images. */
+/*
+ * counts: what the kernel would allocate from per-CPU memory: counters of BPF programs and of trampoline images. kprobe: the one that
+ * is handled, how far, the state that comes back behind its copy, and the same of the one inside whose handler it was hit.
+ */
 struct lab_pcpu {
 	struct task_struct *current_task;
 	int preempt_count;
 	int rcu_watching;
 	int nr_pinned;
 	int counts[LAB_NR_COUNTS];
+	struct kprobe *current_kprobe, *prev_kprobe;
+	unsigned long kprobe_status, prev_kprobe_status, kprobe_saved_state;
+	unsigned long kprobe_nhit;
+	int bpf_prog_active;
 };
 
 /* The data of each CPU. */

@@ -163,7 +163,7 @@ def _wording(kernel: Kernel, run: Run, moments: list[Moment], top: int, old: dic
         for r in kernel.slowpath.records.values()
         if r.site.literal is not None
     }
-    for ops in kernel.slowpath.ops:
+    for ops in kernel.slowpath.everyone:
         literal = (ops.trampoline + ops.trampoline_size + 7) & ~7
         behind = ops.trampoline and kernel.image.component_at(ops.trampoline) is None  # made in the module area
         names |= {literal: f"ftrace_trampoline[{ops.index}]+{literal - ops.trampoline:#x}"} if behind else {}

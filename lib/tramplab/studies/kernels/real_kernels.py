@@ -19,8 +19,8 @@ INSTRUCTIONS, PART = 2, 0.15
 TRAMPOLINE, CORE = "trampoline", "C code"
 #: Two ops and ten, from which follows what each further one adds.
 TWO, TEN, EACH = "ops:2", "ops:10", "each further ops"
-FPROBES = ("fprobe", "fprobe-exit")
-_SHOWN = ("ops", "ops-regs", "ops-assist", TWO, TEN, EACH, "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit", *FPROBES)
+PROBES = ("fprobe", "fprobe-exit", "kprobe")
+_SHOWN = ("ops", "ops-regs", "ops-assist", TWO, TEN, EACH, "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit", *PROBES)
 UNITS = {"kernel": "insns", "lab": "insns", "off": "%"}
 
 

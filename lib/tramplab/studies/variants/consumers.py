@@ -1,7 +1,7 @@
 """Which of what a trampoline saves do live patching and consumers of registers read, and what is the least that serves them?
 
 A consumer of registers stands where a kprobe on a patch site would: it moves ip and puts it back, and reads what it likes. It is
-no kprobe, see lab_consumer() in guest/consumers/callbacks.c.
+no kprobe, see lab_consumer() in guest/consumers/callbacks.c; trampolines/kprobe has those.
 """
 
 from __future__ import annotations

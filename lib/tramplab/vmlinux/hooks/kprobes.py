@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...ftrace.layout import bucket
 from ...lab.view import Function
+from ...trampolines.kprobe import Kprobe
 from .. import layout
 from ..machine import RealMachine
 from . import inplace, rethooks
@@ -67,6 +68,6 @@ def _kretprobe(machine: RealMachine, function: Function) -> Expected:
 
 
 HOOKS = (
-    Hook("kprobe", "a kprobe on the patch site", _kprobe),
+    Hook("kprobe", "a kprobe on the patch site", _kprobe, lambda: [Kprobe()]),
     Hook("kretprobe", "a kretprobe: the function's return", _kretprobe, notes=rethooks.NOTES),
 )

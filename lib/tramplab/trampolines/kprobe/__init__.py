@@ -1,0 +1,25 @@
+"""kprobes at a function's entry: through ftrace, where the ISA serves them so, and through a breakpoint exception."""
+
+from __future__ import annotations
+
+from ..kind import Hook, Kind
+from .maker import Kprobes
+from .request import Kprobe
+
+__all__ = ["KIND", "Kprobe"]
+
+KIND = Kind(
+    Kprobes,
+    (
+        Hook("kprobe", "a kprobe on the patch site, through ftrace", "kprobes_on_ftrace", False, lambda _: [Kprobe()], probe=True),
+        Hook(
+            "kprobe-brk",
+            "a kprobe by a breakpoint, at the first instruction that may have one",
+            "ops",
+            False,
+            lambda _: [Kprobe(breakpoint=True)],
+            probe=True,
+            traps=True,
+        ),
+    ),
+)

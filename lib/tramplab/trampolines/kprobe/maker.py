@@ -1,0 +1,190 @@
+"""Making kprobes: a struct for each function, in the table where all are found; an ops for those through ftrace, a breakpoint in
+the text for the others, and a slot for the instruction that it replaces."""
+
+from __future__ import annotations
+
+from ...emulate import decode
+from ...errors import TramplabError
+from ...ftrace import arch
+from ...ftrace.layout import fields
+from ...ftrace.ops import FL_ENABLED, FL_IPMODIFY, FL_SAVE_REGS, Generated, Registered, Request
+from ...ftrace.releases import history
+from ...ftrace.steps import Free, Step, Sync, Wait, Write, block, text, word
+from ..ground import Ground
+from ..plain import copied
+from . import arm64, programs, riscv64, x86_64
+from .protocol import NAME, SLOT, KprobeArch
+from .request import Kprobe
+from .table import Table
+
+_MODULES: dict[str, KprobeArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
+
+
+class Kprobes:
+    """Registers them."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground, self._image = ground, ground.image
+        self._own = _MODULES[ground.image.isa.name]
+        self._table = Table(ground.image)
+        self._probed: dict[int, tuple[int, ...]] = {}  # index of an ops -> where its kprobes are
+        self._breakpoints: dict[int, list[Write]] = {}  # the same -> what is put back
+        self._taken: dict[int, list[Free]] = {}
+        self._counters: dict[int, list[int]] = {}
+
+    def serves(self, request: Request) -> bool:
+        """A kprobe."""
+        return isinstance(request, Kprobe)
+
+    def check(self, request: Kprobe, functions: tuple[str, ...]) -> None:
+        """Raise TramplabError if kprobes do not go through ftrace here, or there is one already."""
+        features = self._ground.features
+        if not request.breakpoint and not features["kprobes_on_ftrace"]:
+            when = history(features.isa, "kprobes_on_ftrace")
+            raise TramplabError(
+                f"{features} has no kprobes through ftrace; {features.isa} has them {when}; breakpoint=True asks for one by a "
+                "breakpoint, and kprobes_on_ftrace=True builds what no kernel had."
+            )
+        for f in functions:
+            self._table.require_free(self._address(request, f))
+
+    def make(self, request: Kprobe, functions: tuple[str, ...]) -> Registered:
+        """The kernel's ops for kprobes, which is in its own data; with a post-handler the one that may change the ip. Of one by a
+        breakpoint ftrace knows nothing."""
+        go_to = self._image.address(request.go_to) if request.go_to else 0
+        if request.breakpoint:
+            return Registered(request, self._image.address("kprobe_trap"), 0, functions, go_to=go_to, breakpoint=True)
+        flags = FL_ENABLED | (FL_SAVE_REGS if self._ground.features["regs"] else 0)
+        flags |= FL_IPMODIFY if request.post or request.go_to else 0
+        return Registered(request, self._image.address("kprobe_ftrace_handler"), flags, functions, go_to=go_to)
+
+    def create(self, ops: Registered) -> list[Step]:
+        """The structs and what they need, in the table; last the breakpoints, or the trampoline."""
+        taken: list[Free] = []
+        made: list[Generated] = []
+
+        def heap(size: int) -> int:
+            at = self._ground.heap.take(size)
+            taken.append(Free(self._ground.heap, at, "a kprobe"))
+            return at
+
+        def slot(size: int) -> int:
+            at = self._ground.modules.take(size)
+            taken.append(Free(self._ground.modules, at, "a slot for the probed instruction"))
+            return at
+
+        counters: list[int] = []
+        request = ops.request
+        steps: list[Step] = []
+        armed: list[Write] = []
+        back: list[Write] = []
+        probes: dict[int, int] = {}
+        listed: list[Step] = []
+        try:
+            more: dict[str, int] = {}
+            if request.bpf:
+                more, counters, steps = programs.programs(self._ground, heap, request)
+            for f in ops.functions:
+                at = self._address(request, f)
+                values = {"addr": at, "private": self._private(ops), **self._handlers(request)}
+                if request.breakpoint:
+                    values |= self._stepped(f, at, slot, made, steps, armed, back)
+                probes[at] = self._struct(at, values, more, heap, steps, request.bpf)
+                listed.append(self._table.add(at, probes[at]))
+            if not request.breakpoint and self._ground.features["per_ops_trampoline"]:
+                steps += copied.create(self._image, self._ground.modules, ops)
+        except TramplabError:
+            for at in probes:
+                self._table.remove(at)
+            for step in taken:
+                step.owner.give(step.what)
+            for number in counters:
+                self._ground.counters.give(number)
+            raise
+        if request.breakpoint:
+            private = fields(self._image, "lab_private", {"go_to": ops.go_to})
+            steps.append(block(self._private(ops), private, "it has seen no call"))
+        steps += listed
+        ops.structs = dict.fromkeys(probes.values(), f"kprobe[{ops.index}]")
+        ops.generated = (*ops.generated, *made)
+        self._probed[ops.index], self._breakpoints[ops.index] = tuple(probes), back
+        self._taken[ops.index], self._counters[ops.index] = taken, counters
+        if armed:
+            handler = self._image.address("kprobe_trap")
+            steps.append(word(self._image.address("lab_trap_handler"), handler, "who is asked about breakpoints"))
+            steps += self._own.write([*armed])
+        return steps
+
+    def free(self, ops: Registered) -> list[Step]:
+        """Breakpoints go, then the structs leave the table, and when nobody can be in them any more, all is given back."""
+        steps: list[Step] = []
+        if back := self._breakpoints.pop(ops.index, []):
+            steps += self._own.write([*back])
+        steps += [self._table.remove(at) for at in self._probed.pop(ops.index, ())]
+        taken = self._taken.pop(ops.index, [])
+        if taken:
+            steps.append(Wait(Sync.RCU, "nobody is handling it any more"))
+        steps += taken
+        steps += [Free(self._ground.counters, number, "a per-CPU counter") for number in self._counters.pop(ops.index, ())]
+        own = [g for g in ops.generated if g.name != NAME]
+        return steps + [Free(self._ground.modules, g.address, "the trampoline of its ops") for g in own]
+
+    # inside
+
+    def _address(self, request: Kprobe, function: str) -> int:
+        site = self._ground.sites[function]
+        return self._own.place(site) if request.breakpoint else site.ip
+
+    def _private(self, ops: Registered) -> int:
+        return self._image.address("lab_ops_private") + ops.index * self._image.struct("lab_private").size
+
+    def _handlers(self, request: Kprobe) -> dict[str, int]:
+        before = "kprobe_dispatcher" if request.bpf else request.handler
+        found = {"pre_handler": self._image.address(before)}
+        return found | ({"post_handler": self._image.address("lab_kprobe_post")} if request.post else {})
+
+    def _struct(
+        self, at: int, values: dict[str, int], more: dict[str, int], heap: programs.Take, steps: list[Step], bpf: bool
+    ) -> int:
+        """One kprobe, alone or as the first member of a trace event's."""
+        own = fields(self._image, "kprobe", {**values, "next": self._table.first(at)})
+        if bpf:
+            whole = bytearray(fields(self._image, "trace_kprobe", more))
+            whole[: len(own)] = own
+            own = bytes(whole)
+        probe = heap(len(own))
+        steps.append(block(probe, own, "the kprobe"))
+        return probe
+
+    def _stepped(
+        self,
+        function: str,
+        at: int,
+        slot: programs.Take,
+        made: list[Generated],
+        steps: list[Step],
+        armed: list[Write],
+        back: list[Write],
+    ) -> dict[str, int]:
+        """How the instruction at an address is done, and the members of struct kprobe that say so."""
+        i = decode.at(self._image.isa, at, self._text(function, at))
+        place = slot(SLOT)
+        how = self._own.stepped(i, place)
+        granule = len(how.breakpoint)
+        armed.append(text(at, how.breakpoint, f"{function}: breakpoint, in place of {i.text}", granule))
+        back.append(text(at, i.data[:granule], f"{function}: {i.text} is back", granule))
+        values = {"opcode": int.from_bytes(i.data[:4], "little")}
+        if how.simulate:
+            return values | {"simulate": self._image.address(how.simulate)}
+        steps.append(text(place, how.copy + how.behind, f"{function}: {i.text}, and a breakpoint behind it"))
+        made.append(Generated(place, len(how.copy + how.behind), NAME))
+        return values | {"slot": place, "slot_end": place + len(how.copy), "resume": at + i.size}
+
+    def _text(self, function: str, at: int) -> bytes:
+        """What a site holds since boot, or what was compiled."""
+        site, image = self._ground.sites[function], self._image
+        for step in arch.of(image.isa).boot(site, self._ground.features, image.address):
+            if isinstance(step, Write) and step.address == at:
+                return step.data
+        (segment,) = (s for s in image.segments if s.address <= at < s.address + s.size)
+        return segment.data[at - segment.address :][: image.isa.max_insn]

@@ -1,0 +1,38 @@
+"""A BPF program on a kprobe: the program, and the array of the trace event that it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...errors import TramplabError
+from ...ftrace.layout import fields
+from ...ftrace.steps import Step, block
+from ..ground import Ground
+from .request import Kprobe
+
+#: Hands out so many bytes of the guest's memory.
+Take = Callable[[int], int]
+#: TP_FLAG_PROFILE of kernel/trace/trace_probe.h and of guest/include/kprobe.h: perf has opened the event.
+_PROFILE = 2
+_ITEM = "bpf_prog_array_item"
+
+
+def programs(ground: Ground, take: Take, request: Kprobe) -> tuple[dict[str, int], list[int], list[Step]]:
+    """Members of struct trace_kprobe beside the kprobe, the number of the program's counter, and the steps that make it. Raises
+    TramplabError where there is not enough memory; the counter is given back then."""
+    image = ground.image
+    code = image.address("lab_bpf_kprobe_observe" if request.observe else "lab_bpf_count")
+    counters = ground.counters.take(1)
+    try:
+        prog = take(image.struct("bpf_prog").size)
+        item = fields(image, _ITEM, {"prog": prog, "func": code, "bpf_cookie": 1})
+        array = take(2 * len(item))
+    except TramplabError:
+        for number in counters:
+            ground.counters.give(number)
+        raise
+    steps: list[Step] = [
+        block(prog, fields(image, "bpf_prog", {"active": ground.counters.offset(counters[0])}), "a BPF program"),
+        block(array, item.ljust(2 * len(item), b"\0"), "the programs of the event, and their end"),
+    ]
+    return {"flags": _PROFILE, "prog_array": array}, counters, steps
