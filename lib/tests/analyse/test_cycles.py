@@ -29,7 +29,7 @@ from tramplab.trampolines.plain import Ops
 PLENTY = {
     "width": 64, "fetch": 64, "window": 4096, "store_buffer": 512, "stores_per_cycle": 64, "moves_free": 0,
     "loads_wait": 0, "load": 4, "forward": 6, "forward_failed": 12, "multiply": 3, "divide": 20, "atomic": 9,
-    "barrier": 30, "read": 5, "taken_bubble": 0, "call_bubble": 0, "mispredict": 15, "return_stack": 16,
+    "barrier": 30, "exception": 40, "read": 5, "taken_bubble": 0, "call_bubble": 0, "mispredict": 15, "return_stack": 16,
     "return_stack_checked": 1, "slots_call": 1, "slots_return": 1, "slots_update": 1, "push_flags": 2, "pop_flags": 9,
     "stack_sync": 0, "fused_compare": 0, "slots_pair": 1, "pair_load": 1, "pair_store": 1, "slots_writeback": 0,
     "late_stage": 0,

@@ -33,6 +33,7 @@ MEANINGS = {
     "divide": "latency of a division",
     "atomic": "latency of an atomic read-modify-write, or of one half of a pair of exclusives",
     "barrier": "from the last older instruction to the first younger one",
+    "exception": "from the last older instruction to the first behind a breakpoint that is taken, and likewise where it is left",
     "read": "latency of reading a system register",
     "taken_bubble": "cycles without slots behind a direct branch that is taken and predicted",
     "call_bubble": "the same behind a call, a return or an indirect branch",
@@ -53,7 +54,7 @@ MEANINGS = {
     "slots_writeback": "further slots of an access that also moves its base register (of x86-64: LEAVE)",
 }
 _ALL = set(
-    "width load forward forward_failed multiply divide atomic barrier read taken_bubble call_bubble mispredict"
+    "width load forward forward_failed multiply divide atomic barrier exception read taken_bubble call_bubble mispredict"
     " return_stack return_stack_checked slots_call slots_return".split()
 )
 _IN_ORDER = {"late_stage"}

@@ -21,6 +21,7 @@ _USES = {
     op.BRANCH: "branch",
 }
 _LATENCIES = {op.MULTIPLY: "multiply", op.DIVIDE: "divide", op.ATOMIC: "atomic", op.READ: "read"}
+_WAITS = {op.BARRIER: "barrier", op.EXCEPTION: "exception"}
 _KEEPS = {op.PUSH_FLAGS: "push_flags", op.POP_FLAGS: "pop_flags"}
 #: An in-order core with a late stage runs these there if their operands were not there earlier.
 _CAN_BE_LATE = {op.NONE, op.MOVE, op.CONSTANT, op.ALU, op.BRANCH}
@@ -122,7 +123,7 @@ class _Lowering:
             load_cycles=min(len(item.loads), 1) if atomic else self._port_cycles("pair_load", len(item.loads)),
             stores=item.stores,
             store_cycles=0 if atomic else self._port_cycles("pair_store", item.stores),
-            barrier=v("barrier") if o.unit == op.BARRIER else 0,
+            barrier=v(_WAITS[o.unit]) if o.unit in _WAITS else 0,
             atomic=atomic,
             can_be_late=o.unit in _CAN_BE_LATE,
         )
@@ -130,7 +131,7 @@ class _Lowering:
     def _latency(self, unit: str) -> int:
         if unit in _LATENCIES:
             return self._value(_LATENCIES[unit])
-        return 0 if unit in (op.NONE, op.BARRIER) else 1
+        return 0 if unit in (op.NONE, op.BARRIER, op.EXCEPTION) else 1
 
     def _port_cycles(self, of_a_pair: str, accesses: int) -> int:
         return self._value(of_a_pair) if accesses == 2 else accesses

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 #: Where an instruction's own work is done, after its loads and before its stores. NONE: loads and stores themselves,
 #: NOPs. MOVE copies a register, CONSTANT needs no input. READ is a read of a system register; the flags get onto and off
-#: the stack by PUSH_FLAGS and POP_FLAGS. BARRIER: everything older is finished before anything younger starts.
-UNITS = NONE, MOVE, CONSTANT, ALU, MULTIPLY, DIVIDE, BRANCH, ATOMIC, READ, PUSH_FLAGS, POP_FLAGS, BARRIER = (
+#: the stack by PUSH_FLAGS and POP_FLAGS. BARRIER: everything older is finished before anything
+#: younger starts, as where an EXCEPTION is taken by a breakpoint, or left.
+UNITS = NONE, MOVE, CONSTANT, ALU, MULTIPLY, DIVIDE, BRANCH, ATOMIC, READ, PUSH_FLAGS, POP_FLAGS, BARRIER, EXCEPTION = (
     "none",
     "move",
     "constant",
@@ -23,6 +24,7 @@ UNITS = NONE, MOVE, CONSTANT, ALU, MULTIPLY, DIVIDE, BRANCH, ATOMIC, READ, PUSH_
     "push_flags",
     "pop_flags",
     "barrier",
+    "exception",
 )
 
 #: The condition flags as a register.

@@ -11,6 +11,7 @@ from . import (
     BRANCH,
     CONSTANT,
     DIVIDE,
+    EXCEPTION,
     FLAGS,
     MOVE,
     MULTIPLY,
@@ -25,6 +26,7 @@ _STORES = ("str", "stur", "sttr", "stp", "stnp", "stlr", "stllr")
 _EXCLUSIVE = ("ldxr", "ldaxr", "stxr", "stlxr", "cas", "swp", "ldadd", "ldclr", "ldset", "ldeor")
 _NOPS = {"nop", "bti", "hint", "paciasp", "autiasp", "prfm", "prfum", "yield"}
 _BARRIERS = {"dmb", "dsb", "isb"}
+_EXCEPTIONS = {"brk", "eret"}
 _COMPARES = {"cmp", "cmn", "tst"}
 _ADDRESSES = {"adr", "adrp"}
 _MULTIPLIES = {"mul", "madd", "msub", "mneg", "umulh", "smulh", "umull", "smull", "umaddl", "smaddl"}
@@ -52,6 +54,8 @@ def operation(mnemonic: str, operands: str) -> Operation | None:
         return Operation()
     if mnemonic in _BARRIERS:
         return Operation(BARRIER)
+    if mnemonic in _EXCEPTIONS:
+        return Operation(EXCEPTION)
     if "[" in operands:
         return _access(mnemonic, parts, registers)
     if mnemonic == "mov":

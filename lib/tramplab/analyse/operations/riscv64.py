@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...isa.riscv64 import ISA
-from . import ALU, ATOMIC, BARRIER, BRANCH, CONSTANT, DIVIDE, MOVE, MULTIPLY, NONE, READ, Operation
+from . import ALU, ATOMIC, BARRIER, BRANCH, CONSTANT, DIVIDE, EXCEPTION, MOVE, MULTIPLY, NONE, READ, Operation
 
 _LOADS = {"lb", "lbu", "lh", "lhu", "lw", "lwu", "ld"}
 _STORES = {"sb", "sh", "sw", "sd"}
@@ -37,6 +37,8 @@ def operation(mnemonic: str, operands: str) -> Operation | None:
         return Operation()  # a release: holds back younger stores, which leave in order anyway
     if name in ("fence", "fence.i", "fence.tso"):
         return Operation(BARRIER)
+    if name in ("ebreak", "sret"):
+        return Operation(EXCEPTION)
     if name in _LOADS:
         return Operation(NONE, (), rest, first)
     if name in _STORES:

@@ -11,6 +11,7 @@ from . import (
     BRANCH,
     CONSTANT,
     DIVIDE,
+    EXCEPTION,
     FLAGS,
     MOVE,
     MULTIPLY,
@@ -55,6 +56,8 @@ def operation(mnemonic: str, operands: str) -> Operation | None:
         return Operation()
     if name in ("mfence", "lfence", "sfence"):
         return Operation(BARRIER)
+    if name in ("int3", "iretq"):
+        return Operation(EXCEPTION)
     if mnemonic != name or (name == "xchg" and memory) or name in ("xadd", "cmpxchg"):
         registers = tuple(r for p in plain for r in p) + (("rax",) if name == "cmpxchg" else ())
         locked = mnemonic != name or name == "xchg"

@@ -116,7 +116,8 @@ struct task_struct {
 
 /*
  * counts: what the kernel would allocate from per-CPU memory: counters of BPF programs and of trampoline images. kprobe: the one that
- * is handled, how far, the state that comes back behind its copy, and the same of the one inside whose handler it was hit.
+ * is handled, how far, the state that comes back behind its copy, and the same of the one inside whose handler it was hit. nmi:
+ * how deep this CPU is in exceptions, as RCU counts them.
  */
 struct lab_pcpu {
 	struct task_struct *current_task;
@@ -128,6 +129,8 @@ struct lab_pcpu {
 	unsigned long kprobe_status, prev_kprobe_status, kprobe_saved_state;
 	unsigned long kprobe_nhit;
 	int bpf_prog_active;
+	int rcu_urgent;
+	long nmi_nesting;
 };
 
 /* The data of each CPU. */

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..kind import Hook, Kind
-from .maker import Kprobes
+from .maker import MODULES, Kprobes
 from .request import Kprobe
 
-__all__ = ["KIND", "Kprobe"]
+__all__ = ["KIND", "MODULES", "Kprobe"]
 
 KIND = Kind(
     Kprobes,

@@ -17,7 +17,8 @@ from .protocol import NAME, SLOT, KprobeArch
 from .request import Kprobe
 from .table import Table
 
-_MODULES: dict[str, KprobeArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
+#: One for each ISA.
+MODULES: dict[str, KprobeArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
 
 
 class Kprobes:
@@ -25,7 +26,7 @@ class Kprobes:
 
     def __init__(self, ground: Ground) -> None:
         self._ground, self._image = ground, ground.image
-        self._own = _MODULES[ground.image.isa.name]
+        self._own = MODULES[ground.image.isa.name]
         self._table = Table(ground.image)
         self._probed: dict[int, tuple[int, ...]] = {}  # index of an ops -> where its kprobes are
         self._breakpoints: dict[int, list[Write]] = {}  # the same -> what is put back

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ...errors import unknown
-from . import bpf, callbacks, directs, fprobes, graph, kprobes
+from . import bpf, breakpoints, callbacks, directs, fprobes, graph, kprobes
 from .hook import Absent, Expected, Hook, Observed
 
 __all__ = ["HOOKS", "Absent", "Expected", "Hook", "Observed", "get"]
 
 #: By name, in the order in which results list them.
-HOOKS: dict[str, Hook] = {h.name: h for kind in (callbacks, directs, bpf, graph, fprobes, kprobes) for h in kind.HOOKS}
+HOOKS: dict[str, Hook] = {h.name: h for kind in (callbacks, directs, bpf, graph, fprobes, kprobes, breakpoints) for h in kind.HOOKS}
 
 
 def get(name: str) -> Hook:

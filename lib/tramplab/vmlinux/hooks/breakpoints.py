@@ -1,0 +1,100 @@
+"""kprobes by a breakpoint: the kernel's own entry for its exception, its handlers, and a slot for what it replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...emulate.decode import Instruction
+from ...emulate.traps import Vector
+from ...ftrace.layout import bucket
+from ...lab.view import Function
+from ...trampolines.kprobe import MODULES, Kprobe
+from ..machine import RealMachine
+from . import inplace
+from .handlers import ENTRY, Given, handler
+from .hook import Absent, Expected, Hook, Observed, require
+from .inplace import member, put, variable
+
+#: KPROBE_HASH_BITS (kernel/kprobes.c).
+_TABLE_BITS = 6
+#: Instructions between a label and the one that returns from an exception, at most.
+_FAR = 200
+#: From VBAR_EL1 to the entry for synchronous exceptions of EL1 with SP_EL1 (ARM DDI 0487, D1.3).
+_SYNCHRONOUS = 0x200
+NOTES = "the stack is where a task's would lie; nobody traces exceptions or waits to run"
+
+
+def _leaving(machine: RealMachine, label: str, mnemonic: str) -> int:
+    """The address of the first instruction of this kind behind a label."""
+    require(machine, label)
+    at = machine.address(label)
+    for _ in range(_FAR):
+        i = machine.machine.instruction_at(at)
+        if i.mnemonic == mnemonic:
+            return at
+        at += i.size
+    raise Absent(f"{machine.opened.version} has no {mnemonic} behind {label}")
+
+
+def _x86_64(machine: RealMachine) -> Vector:
+    require(machine, "asm_exc_int3", "native_irq_return_iret")
+    return Vector(machine.address("asm_exc_int3"), machine.address("native_irq_return_iret"))
+
+
+def _arm64(machine: RealMachine) -> Vector:
+    if not machine.opened.has("kprobe_brk_handler"):
+        raise Absent(f"{machine.opened.version} finds the handler of a BRK in a list that boot fills, which is not laid out here")
+    return Vector(machine.address("vectors") + _SYNCHRONOUS, _leaving(machine, "ret_to_kernel", "eret"))
+
+
+def _riscv64(machine: RealMachine) -> Vector:
+    require(machine, "handle_exception")
+    return Vector(machine.address("handle_exception"), _leaving(machine, "ret_from_exception", "sret"))
+
+
+_VECTORS: dict[str, Callable[[RealMachine], Vector]] = {"x86_64": _x86_64, "arm64": _arm64, "riscv64": _riscv64}
+
+
+def _instruction(machine: RealMachine, probe: int, i: Instruction) -> bytes:
+    """Have the probed instruction done as arch_prepare_kprobe() would; gives what takes its place."""
+    place = machine.code(lambda _: bytes(16), "kprobe_insn_slot")
+    how = MODULES[machine.isa.name].stepped(i, place)
+    machine.machine.poke(place, (how.copy + how.behind).ljust(16, b"\0"))
+    at = member(machine, "kprobe", probe, "ainsn")
+    structs = {"arch_specific_insn": at}  # arm64 has moved two members from the one inside to it
+    if machine.opened.types.has("arch_specific_insn", "api"):
+        structs["arch_probe_insn"] = member(machine, "arch_specific_insn", at, "api")
+    simulate = machine.address(how.simulate.removeprefix("kprobe_")) if how.simulate else 0
+    done = {"handler": simulate} if simulate else {"insn": place, "xol_insn": place, "size": i.size}
+    back = 0 if simulate else i.address + i.size
+    for struct, place in structs.items():
+        put(machine, struct, place, {**done, "restore": back, "xol_restore": back})
+    return how.breakpoint
+
+
+def _kprobe(machine: RealMachine, function: Function) -> Expected:
+    vector = _VECTORS[machine.isa.name](machine)
+    opened, ip = machine.opened, MODULES[machine.isa.name].place(function.site)
+    i = machine.machine.instruction_at(ip)
+    pre, block = handler(machine, ENTRY, Given(0, (opened.struct("kprobe").fields["addr"].offset,)), Given(0), 0)
+    probe = machine.block(bytes(opened.struct("kprobe").size))
+    opcode = int.from_bytes(i.data[: opened.struct("kprobe").fields["opcode"].size], "little")
+    inplace.empty_list(machine, "kprobe", probe, "list")
+    put(machine, "kprobe", probe, {"addr": ip, "pre_handler": pre, "opcode": opcode})
+    instead = _instruction(machine, probe, i)
+    head = variable(machine, "kprobe_table") + 8 * bucket(ip, _TABLE_BITS)
+    inplace.only_node(machine, head, member(machine, "kprobe", probe, "hlist"))
+    machine.machine.take_traps(vector)
+    machine.write(ip, instead)
+    return Expected((Observed(block, 1, ip, probe, "the kprobe's handler"),))
+
+
+HOOKS = (
+    Hook(
+        "kprobe-brk",
+        "a kprobe by a breakpoint, at the first instruction that may have one",
+        _kprobe,
+        lambda: [Kprobe(breakpoint=True)],
+        notes=NOTES,
+    ),
+)
