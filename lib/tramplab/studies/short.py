@@ -33,6 +33,7 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
     "unwinding": {"fig-unwinding": (0, 1), "fig-fix-up": (0,)},
     "trampoline-releases": {"fig-by-release": (0,), "fig-call-ops": (1, 2)},
     "direct-calls": {"fig-fprobe-reasons": (0, 1), "fig-fprobe-left": (0,), "fig-fprobe-losses": (0,)},
+    "direct-kprobe": {"fig-kprobe-ways": (0, 1), "fig-kprobe-rounds": (0,), "fig-kprobe-real": (0,)},
     "direct-reach": {"fig-reach-ways": (0,), "fig-reach": (0,), "fig-reach-ranges": (0, 1), "fig-reach-price": (0,)},
     "direct-guards": {
         "fig-recursion": (0, 1, 2),

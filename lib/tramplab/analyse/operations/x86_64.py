@@ -101,7 +101,7 @@ def _stack(name: str, target: tuple[str, ...], address: tuple[str, ...]) -> Oper
         return Operation(PUSH_FLAGS, (FLAGS,), stack=True)
     if name == "popfq":
         return Operation(POP_FLAGS, (), (), (FLAGS,), stack=True)
-    if name in ("cli", "sti"):  # the interrupt flag is one of them; what comes behind does not wait for more than that
+    if name in ("cli", "sti", "cld"):  # the interrupt flag is one of them; what comes behind does not wait for more than that
         return Operation(ALU, (FLAGS,), (), (FLAGS,))
     if name == "leave":
         return Operation(ALU, (), ("rbp",), ("rbp",), bumps=("rsp",))

@@ -1,0 +1,115 @@
+"""BPF on a kprobe: known relations of the rows, published ratios by hand, and a verdict that follows the rows."""
+
+import pytest
+
+from tramplab.isa import ISAS
+from tramplab.publish import published
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.publish.said import HYPOTHETICAL, MARK
+from tramplab.studies.direct import fprobe_losses, kprobe_losses, kprobe_ways
+from tramplab.studies.direct.kprobe_ways import BREAKPOINT, CLAIMED, FTRACE, UNOPTIMISED_WAY
+from tramplab.studies.direct.stages import DIRECT
+from tramplab.vmlinux import saved
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return kprobe_losses.rows()
+
+
+def test_the_same_fprobes_are_compared(rows):
+    """With direct call and fprobes of the page on those, on the cores that both have."""
+    other = fprobe_losses.rows().set_index(["core", "way"])["instructions"]
+    for r in rows[rows["core"].isin(fprobe_losses.CORES)].itertuples():
+        named = {UNOPTIMISED_WAY: "unoptimised", kprobe_ways.OPTIMISED_WAY: "+ declined"}
+        if r.way in named:
+            assert any(abs(other[r.core, way] - r.instructions) < 0.006 for way in (named[r.way], "+ no freelist"))
+
+
+def test_a_breakpoint_takes_exceptions_and_ftrace_none(rows):
+    for r in rows.itertuples():
+        assert (r.exceptions > 0) == (r.way == BREAKPOINT)
+        assert r.low <= r.cycles <= r.high and (r.instructions == 1) == (r.way == DIRECT)
+    by = rows.set_index(["core", "way"])
+    assert by.loc[("cortex-a72", BREAKPOINT), "exceptions"] == 2 and by.loc[("sifive-u74", BREAKPOINT), "exceptions"] == 1
+    for name in ("skylake", "sifive-u74"):
+        assert by.loc[(name, FTRACE), "added"] < by.loc[(name, BREAKPOINT), "added"]
+
+
+def test_all_run_the_same_program():
+    for isa in ISAS:
+        names = {frozenset(s for s in hooked.symbols if s.startswith("lab_bpf")) for hooked, _ in kprobe_ways.calls(isa).values()}
+        assert names == {frozenset({"lab_bpf_count"})}
+        for hooked, idle in kprobe_ways.calls(isa).values():
+            assert hooked.value == idle.value and "lab_bpf_count" not in idle.symbols
+
+
+def test_published_ratios_by_hand():
+    get = published.get
+    loss = {n: get(f"arm64-rfc-{n}").value for n in ("direct-calls", "kprobe")}
+    rfc = loss["kprobe"] / (100 - loss["kprobe"]) / (loss["direct-calls"] / (100 - loss["direct-calls"]))
+    assert kprobe_ways.ratios("RFC")[BREAKPOINT] == pytest.approx(rfc)
+    xu = {n: 1 / get(f"arm64-pi4-xu-trig-{n}").value for n in ("base", "kprobe", "fentry-direct")}
+    ratio = (xu["kprobe"] - xu["base"]) / (xu["fentry-direct"] - xu["base"])
+    assert kprobe_ways.ratios("Xu")[BREAKPOINT] == pytest.approx(ratio, rel=1e-3)
+    m1 = {n: get(f"ebpf-exporter-m1-{n}").value for n in ("none", "kprobe-empty", "fentry-empty")}
+    ratio = (m1["kprobe-empty"] - m1["none"]) / (m1["fentry-empty"] - m1["none"])
+    assert kprobe_ways.ratios("M1")[BREAKPOINT] == pytest.approx(ratio) and round(ratio, 1) == 5.8
+
+
+def test_rounds_stand_beside_the_core_that_they_are_of(rows):
+    for name, where in kprobe_ways.MEASURED_ON.items():
+        assert rows[rows["core"] != where][name].isna().all()
+        assert set(rows[rows[name].notna()]["way"]) == set(kprobe_ways.ratios(name))
+
+
+def with_kprobe(rows, times: float, **where):
+    """The rows with usual kprobes so many times as dear as the fprobe, in instructions and cycles, or in one of them."""
+    frame = rows.copy()
+    columns = where.get("columns", ("instructions", "cycles"))
+    for name in where.get("cores", dict.fromkeys(frame["core"])):
+        here = frame["core"] == name
+        for column in columns:
+            fprobe = float(frame.loc[here & (frame["way"] == UNOPTIMISED_WAY), column].iloc[0])
+            frame.loc[here & frame["usual"], column] = times * fprobe
+    return frame
+
+
+def test_the_verdict_follows_the_rows(rows):
+    found = kprobe_losses.order(rows)
+    assert found.kind == DEPENDS and "everywhere" in found.because and "hypothetical" in found.because.lower()
+    assert kprobe_losses.order(with_kprobe(rows, 1.2)).kind == HOLDS
+    assert kprobe_losses.order(with_kprobe(rows, 0.8)).kind == FAILS
+    cycles = with_kprobe(with_kprobe(rows, 0.8), 1.2, columns=("cycles",))
+    assert str(kprobe_losses.order(cycles)) == "depends on what is counted"
+    isa = with_kprobe(with_kprobe(rows, 0.8), 1.2, cores=("cortex-a72", "apple-m1"))
+    assert str(kprobe_losses.order(isa)) == "depends on the ISA"
+    swapped = rows.assign(instructions=rows["instructions"].where(rows["way"] != CLAIMED[1], 50))
+    assert "not everywhere" in kprobe_losses.order(swapped).because
+
+
+def test_answers_follow_the_rows(rows):
+    answer, rounds, real = (figure.answer for figure in kprobe_losses.FIGURES)
+    assert "fewer instructions than" in answer(rows) and "not fewer" not in answer(rows)
+    assert "not fewer" in answer(rows.assign(added=rows["added"].where(~rows["usual"], 10_000)))
+    assert "the dearest way" in rounds(rows) and "outside" not in rounds(rows)
+    assert "outside the band" in rounds(rows.assign(high=0.1, low=0.0))
+    for isa, count in kprobe_ways.real_breakpoints().items():
+        assert str(count) in real(rows), isa
+
+
+def test_real_kernels_stand_beside_the_labs(rows):
+    found = kprobe_losses.beside_real(rows)
+    assert set(found["isa"]) == set(ISAS) and len(found) >= 6
+    for r in found.itertuples():
+        result = next(f for f in saved.plain() if (f["kernel"]["isa"], f["kernel"]["release"]) == (r.isa, r.release))
+        row = next(h for h in result["hooks"] if h["hook"] == "kprobe-brk")
+        assert row["components"]["core"]["instructions"] == r.kernel and 0.5 * r.kernel < r.lab < r.kernel
+        assert (r.traps == 1) == ("kprobe_insn_slot" not in row["symbols"])
+
+
+def test_what_no_kernel_has_is_marked(rows):
+    for table in (kprobe_losses.table(rows), kprobe_losses.rounds(rows)):
+        for way in table["way"]:
+            assert way.endswith(MARK) == way.startswith("fprobe")
+    assert all(HYPOTHETICAL in figure.limits for figure in kprobe_losses.FIGURES[:2])
