@@ -125,7 +125,7 @@ HARMLESS = {
     "riscv64": {
         "sret": LEAVES,
         "unimp": NEVER,
-        **dict.fromkeys(("bthere", "bgeu t1, t2, 0x60", "srli ra, sp, 0xe", "addi t2, t2, -0x3ec"), NEVER),
+        **dict.fromkeys(("bthere", "bgeu t1, t2, 0x60", "srli ra, sp, 0xe", "addi t2, t2, there"), NEVER),
         **dict.fromkeys(("csrr t0, stval", "c.sdsp t0, 0x108(sp)"), UNREAD),
         **dict.fromkeys(("c.mv t1, sp", "sc.d zero, t0, (t1)"), "nobody has a reservation"),
         "lui t0, 0x46": "the lab has no user space whose pages or floating point could be open",
@@ -134,7 +134,7 @@ HARMLESS = {
 
 
 #: Where an instruction goes, or what lies how far from it.
-_ADDRESS = re.compile(r"#?0x[0-9a-f]{5,}|\[rip [+-] 0x[0-9a-f]+\]|(?<=^b)(\w+ \w+, )0x[0-9a-f]+")
+_ADDRESS = re.compile(r"(?<=^addi t2, t2, )-?0x[0-9a-f]+|#?0x[0-9a-f]{5,}|\[rip [+-] 0x[0-9a-f]+\]|(?<=^b)(\w+ \w+, )0x[0-9a-f]+")
 
 
 def reloads_what_is_kept(isa, text: str) -> bool:

@@ -34,7 +34,6 @@ FUNCTION(lab_trap_entry, .text.entry)
 	csrr	t0, scause
 	sd	t0, OFF_pt_regs_cause(sp)
 	csrw	sscratch, zero
-	la	ra, lab_trap_leave
 	bltz	t0, 9f		/* an interrupt */
 	slli	t0, t0, 3
 	la	t1, lab_trap_causes
@@ -43,7 +42,7 @@ FUNCTION(lab_trap_entry, .text.entry)
 	bgeu	t1, t2, 9f
 	ld	t1, 0(t1)
 	mv	a0, sp
-	jr	t1
+	jalr	t1
 LABEL(lab_trap_leave)
 	ld	t0, OFF_pt_regs_status(sp)
 	csrw	sstatus, t0

@@ -123,7 +123,8 @@ def answer_flavours(frame: pd.DataFrame) -> str:
     off = flavours(frame)
     names = [f for f in dict.fromkeys(frame["flavour"]) if f != PLAIN]
     same = [f for f in names if f not in set(off["flavour"])]
-    first = f"The flavours {listed(same)} execute what the plain kernels do. " if same else ""
+    who = f"The flavours {listed(same)} execute" if len(same) > 1 else f"The flavour {listed(same)} executes"
+    first = f"{who} what the plain kernels do. " if same else ""
     if off.empty:
         return first.strip()
     worst = off.loc[(off["here"] - off[PLAIN]).abs().idxmax()]
