@@ -1,7 +1,8 @@
-"""Requests that share one ops: it is registered with the first one, its filter follows them, and it leaves with the last.
+"""Requests that are no ops of their own: they share one, or ftrace does not know them.
 
-So it is with fprobes from v6.14 on. What a request has of its own is made and put where the shared ops' callback finds it when the
-sites lead there, as register_fprobe_ips() does, and is taken away again before they change.
+An ops that is shared is registered with the first one, its filter follows them, and it leaves with the last. So it is with fprobes
+from v6.14 on. What a request has of its own is made and put where the shared ops' callback finds it when the sites lead there, as
+register_fprobe_ips() does, and is taken away again before they change. A breakpoint in the text is in no list and no record.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Sharer(Maker, Protocol):
 
 
 class SharingSlowPath(SlowPath):
-    """The slow path with requests that share an ops, each of which counts its calls in a place of its own."""
+    """The slow path with requests that share an ops, and breakpoints; each counts its calls in a place of its own."""
 
     def __init__(
         self, image: Image, features: Features, heap: Heap, sites: Mapping[str, Site], makers: Sequence[Maker]
@@ -42,27 +43,33 @@ class SharingSlowPath(SlowPath):
         super().__init__(image, features, heap, sites, makers)
         self._hosts: dict[type[Request], Registered] = {}
         self._joined: dict[type[Request], list[Registered]] = {}  # newest first
+        self.breakpoints: list[Registered] = []  # newest first
 
     # changes
 
     def register(self, request: Request) -> tuple[Registered, list[Step]]:
-        """As in the kernel; a request that shares an ops joins it."""
+        """As in the kernel; a request that shares an ops joins it, and of a breakpoint no list, record or site knows."""
         maker = maker_of(request, self.makers)
         functions = selected(request, tuple(self.records))
         maker.check(request, functions)
-        member = maker.make(request, functions)
-        return super().register(request) if member.shares is None else self._join(member, member.shares, maker)
+        made = maker.make(request, functions)
+        if made.breakpoint:
+            return made, self._unknown_to_ftrace(made, maker)
+        return super().register(request) if made.shares is None else self._join(made, made.shares, maker)
 
     def unregister(self, ops: Registered) -> list[Step]:
         """As in the kernel; a request that shares an ops leaves it."""
+        if ops in self.breakpoints:
+            self.breakpoints.remove(ops)
+            return [*maker_of(ops.request, self.makers).free(ops), *self.memory.free(ops)]
         return self._leave(ops, ops.shares) if ops.shares is not None else super().unregister(ops)
 
     # answers
 
     @property
     def counted(self) -> list[Registered]:
-        """What counts its calls: every ops, newest first, and instead of one that is shared those who share it; then what ftrace does
-        not know."""
+        """What counts its calls: every ops, newest first, and instead of one that is shared those who share it; then what
+        ftrace does not know."""
         found: list[Registered] = []
         for ops in self.ops:
             found += self._joined.get(type(ops.request), [ops])
@@ -133,6 +140,17 @@ class SharingSlowPath(SlowPath):
 
     def _refiltered(self, host: Registered) -> tuple[list[Step], list[Step]]:
         return self.memory.refilter(host, {f: r.site.ip for f, r in self.records.items()})
+
+    def _unknown_to_ftrace(self, ops: Registered, maker: Maker) -> list[Step]:
+        """Take a breakpoint: it has a place in the pool for its counter, and no list, record or site changes."""
+        ops.index, ops.address = self.memory.claim()
+        try:
+            steps = maker.create(ops)
+        except TramplabError:
+            self._give_back(ops, maker)
+            raise
+        self.breakpoints.insert(0, ops)
+        return steps
 
     def _sharer(self, member: Registered) -> Sharer:
         found: Any = maker_of(member.request, self.makers)

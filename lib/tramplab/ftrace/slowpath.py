@@ -37,7 +37,6 @@ class SlowPath:
             name: Record(site, features["counter_bits"], bool(features["call_ops"])) for name, site in sites.items()
         }
         self.ops: list[Registered] = []  # newest first, as on ftrace_ops_list
-        self.breakpoints: list[Registered] = []  # what ftrace does not know, newest first
         self.memory = OpsMemory(image, heap)
         self._heap = heap
         self._direct_block: int | None = None
@@ -56,8 +55,6 @@ class SlowPath:
         maker = maker_of(request, self.makers)
         maker.check(request, functions)
         ops = maker.make(request, functions)
-        if ops.breakpoint:
-            return ops, self._unknown_to_ftrace(ops, maker)
         self._check(ops)
         ops.index, ops.address = self.memory.claim()
         agreed: list[Agreed] = []
@@ -82,9 +79,6 @@ class SlowPath:
 
     def unregister(self, ops: Registered) -> list[Step]:
         """Take an ops away again; raises TramplabError if it is not registered."""
-        if ops in self.breakpoints:
-            self.breakpoints.remove(ops)
-            return [*maker_of(ops.request, self.makers).free(ops), *self.memory.free(ops)]
         if ops not in self.ops:
             raise TramplabError(f"that ops (for {', '.join(ops.functions)}) is not registered, or not any more.")
         at = self.ops.index(ops)
@@ -100,11 +94,6 @@ class SlowPath:
         return steps + table + self._behind([*own, *old, *self.memory.free(ops)])
 
     # answers
-
-    @property
-    def counted(self) -> list[Registered]:
-        """What counts its calls: every ops, newest first, then what ftrace does not know."""
-        return [*self.ops, *self.breakpoints]
 
     def wanting(self, function: str) -> list[Registered]:
         """The registered ops that want a function, in list order."""
@@ -125,17 +114,6 @@ class SlowPath:
         return common
 
     # inside
-
-    def _unknown_to_ftrace(self, ops: Registered, maker: Maker) -> list[Step]:
-        """Take what ftrace does not know: it has a place in the pool for its counter, and no list, record or site changes."""
-        ops.index, ops.address = self.memory.claim()
-        try:
-            steps = maker.create(ops)
-        except TramplabError:
-            self._give_back(ops, maker)
-            raise
-        self.breakpoints.insert(0, ops)
-        return steps
 
     def _direct(self, function: str) -> int:
         """Where the direct call of a function that has one goes."""
