@@ -62,8 +62,8 @@ class Registered:
     function with an ops that changes the ip, what the owner does about it, as struct ftrace_ops has it since v6.0; it may
     raise TramplabError, and nothing has changed then. shared: has it done so? shares: the request for the one ops that it shares
     with others of its kind instead of being one itself (see ftrace/sharing.py). breakpoint: it is one in the text and no
-    ftrace_ops: ftrace does not know it, so it is in no list and in no record, and its maker's steps are all there is. index: its place in the
-    guest's pool, and address: that of its struct ftrace_ops; both are given to it when it is registered.
+    ftrace_ops: ftrace does not know it, so it is in no list and in no record, and its maker's steps are all there is. index: its
+    place in the guest's pool, and address: that of its struct ftrace_ops; both are given to it when it is registered.
     """
 
     request: Any

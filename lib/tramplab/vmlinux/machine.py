@@ -11,7 +11,7 @@ from ..emulate.image import Symbol
 from ..emulate.machine import RECORD, Machine, Places
 from ..emulate.memory import Area
 from ..errors import TramplabError
-from ..ftrace import arch
+from ..ftrace import arch, releases
 from ..ftrace.layout import Heap
 from ..ftrace.ops import Generated
 from ..ftrace.site import Site
@@ -55,7 +55,8 @@ class RealMachine:
         self.machine = Machine(self.booted.image, places, RECORD)
         self._heap = Heap(heap.address, heap.size, "there is no room left for what is registered: attach fewer ops.")
         self.cpu = state.boot(opened, self.machine, self._heap)
-        self.features = {"site": self.booted.shape, "direct_jmp": False, "direct_beside": False}
+        jumps = releases.features(self.isa, opened.release, {})["direct_jmp"]
+        self.features = {"site": self.booted.shape, "direct_jmp": jumps, "direct_beside": False}
         self._variables: dict[str, int] = {}
         self.list_end = self.machine.read_u64(self.data("ftrace_ops_list"))
         self.made: list[Generated] = []
