@@ -295,7 +295,7 @@ MUTANTS = [
         "v6.1",
         "ops-mixed",
         "core/ftrace.c",
-        ("hashes not asked by the list", "if (!ftrace_ops_test(op, ip, regs))", "if (!ftrace_ops_test(op, ip, regs) && !ip)"),
+        ("hashes not asked by the list", "if (!lab_ops_test(op, ip, regs))", "if (!lab_ops_test(op, ip, regs) && !ip)"),
     ),
     *of(
         "arm64",

@@ -77,12 +77,18 @@ class StackFrame:
     deepest: int
 
 
+#: Bytes that a kernel's stack has.
+_STACK = 16384
+
+
 def frame_of(call: Recording, is_trampoline: Callable[[int], bool]) -> StackFrame:
     """Measure the frame from a recorded call; is_trampoline(pc) tells which instructions are the trampolines'."""
     first = int(call.sp[0])
-    stored = call.address[call.is_store]
-    below = stored[(stored > max(first - 16384, 0)) & (stored < first)]
-    lowest = min(int(call.sp.min()), int(below.min(initial=first)))
+    # a kernel's exception entry looks for an overflow with sums and differences in the stack pointer, which are no stack's
+    low = max(first - _STACK, 0)
+    stored, sp = call.address[call.is_store], call.sp[call.sp > low]
+    below = stored[(stored > low) & (stored < first)]
+    lowest = min(int(sp.min(initial=first)), int(below.min(initial=first)))
     own = call.each(is_trampoline)
     if not own.any():
         return StackFrame(0, 0, first - lowest)

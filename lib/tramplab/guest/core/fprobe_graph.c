@@ -42,7 +42,7 @@ static inline _Bool fprobe_is_ftrace(struct fprobe *fp)
 static inline struct fprobe_hlist_node *lab_first(unsigned long ip)
 {
 	struct bucket_table *tbl = READ_ONCE(fprobe_ip_table.tbl);
-	unsigned int hash = (ip * LAB_GOLDEN_RATIO) >> 32;
+	unsigned int hash = (ip * LAB_HASH_MULTIPLIER) >> 32;
 	unsigned long *bucket = &tbl->buckets[hash & (tbl->size - 1)];
 	unsigned long at;
 
@@ -65,7 +65,7 @@ static inline struct fprobe_hlist_node *lab_next(struct fprobe_hlist_node *node)
 #else
 static inline struct fprobe_hlist_node *lab_first(unsigned long ip)
 {
-	struct fprobe_hlist_node *node = READ_ONCE(fprobe_ip_table.heads[ip * LAB_GOLDEN_RATIO >> (64 - FPROBE_IP_HASH_BITS)]);
+	struct fprobe_hlist_node *node = READ_ONCE(fprobe_ip_table.heads[ip * LAB_HASH_MULTIPLIER >> (64 - FPROBE_IP_HASH_BITS)]);
 
 	while (node && node->addr != ip)
 		node = (struct fprobe_hlist_node *)READ_ONCE(node->next);
@@ -160,7 +160,7 @@ out:
 /* Has it not been unregistered meanwhile? */
 static inline _Bool is_fprobe_still_exist(struct fprobe *fp)
 {
-	struct fprobe_hlist *listed = READ_ONCE(fprobe_table[(unsigned long)fp * LAB_GOLDEN_RATIO >> (64 - FPROBE_TABLE_BITS)]);
+	struct fprobe_hlist *listed = READ_ONCE(fprobe_table[(unsigned long)fp * LAB_HASH_MULTIPLIER >> (64 - FPROBE_TABLE_BITS)]);
 
 	for (; listed; listed = READ_ONCE(listed->next))
 		if (listed->fp == fp)

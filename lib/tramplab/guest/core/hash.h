@@ -8,6 +8,9 @@
 #include "lab.h"
 
 #define LAB_GOLDEN_RATIO 0x61c8864680b583ebUL
+#ifndef LAB_HASH_MULTIPLIER
+#define LAB_HASH_MULTIPLIER LAB_GOLDEN_RATIO
+#endif
 
 /* A hash of one bucket needs no product; GCC jumps over it on x86-64 and riscv64, and selects zero behind it on arm64. */
 static inline unsigned int lab_hash_bucket(struct ftrace_hash *h, unsigned long ip)

@@ -125,6 +125,16 @@ static inline void arch_ftrace_set_direct_caller(struct ftrace_regs *f, unsigned
 	FREGS(f)->t1 = addr;
 }
 
+/* The multiplier of hashes, of the parts that GCC makes it of; clang would load it. */
+static inline unsigned long lab_hash_multiplier(void)
+{
+	unsigned long high = 0x30e44323;
+
+	asm("" : "+r"(high));
+	return (high << 33) + 0x80b583eb;
+}
+#define LAB_HASH_MULTIPLIER lab_hash_multiplier()
+
 /* Does a hash have one bucket? How GCC asks is told in hash.h. */
 #define LAB_ONE_BUCKET(bits) likely(!(bits))
 

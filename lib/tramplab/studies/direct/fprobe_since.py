@@ -14,7 +14,6 @@ from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish import published
-from ...publish.cite.cite import BESIDE
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import estimated, isa_name, listed
@@ -215,6 +214,5 @@ FIGURES = (
         limits="Emulated counts of one call with one probe, without the handler; estimates in cycles of skylake, cortex-a72 and "
         f"sifive-u74 with their band. missed: mispredicted returns in the call, and of {CALLERS} callers above it. Debian: the "
         "same call in the release's package, where it has fprobes.",
-        in_short=BESIDE,
     ),
 )

@@ -165,13 +165,12 @@ def not_the_same(frame: pd.DataFrame | None = None) -> Verdict:
         lost = tuple(some["holds"]) == OF_CALLBACK
         cases.append({"isa": isa, "truth": bool(known.loc[(isa, DIRECT), "there"] == known.loc[(isa, DIRECT), "all"]) and lost})
     kind, on = across(pd.DataFrame(cases), BY_ISA)
-    values: dict[str, int | float | str] = {
-        f"{isa_name(isa)}, {entry}": f"{r['there']} of {r['all']} arguments" for (isa, entry), r in known.iterrows()
-    }
     cost = _most(adapters())
+    ways = {COPY: "copied", FRAME: "stored"}
+    values: dict[str, int | float | str] = {f"{isa_name(i)}, {ways[way]}": n for way in ways for i, n in cost[way].items()}
     because = (
         f"Where a direct call's code begins, every argument is in its register. A callback finds {listed(OF_CALLBACK)} in the "
-        f"first {len(OF_CALLBACK)} of them, and the function's arguments in memory. Between the two is an adapter: to the array of "
+        f"first of them, and the function's arguments in memory. Between the two is an adapter: to the array of "
         f"a BPF program with as many arguments as there are registers, copying from ftrace_regs adds "
         f"{on_each(cost[COPY], 'instructions')} where storing registers adds {on_each(cost[FRAME])}. "
         "Hypothetical: the copy is the lab's, as was proposed."

@@ -18,7 +18,8 @@ TITLE = "Where the lab and Debian's kernels differ, function by function"
 #: Percent of a part's instructions: what is off by less is not looked into.
 LITTLE = 5
 #: One of each kind: what further ops add is told by two.
-_LOOKED_INTO = ("ops", "ops-regs", "ops-assist", "ops:2", "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit", "kprobe")
+_PLAIN = ("ops", "ops-regs", "ops-assist", "ops:2", "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit")
+_LOOKED_INTO = (*_PLAIN, *real_kernels.PROBES)
 _MADE = ("bpf_trampoline", "ftrace_trampoline")
 UNITS = {"kernel": "insns", "lab": "insns"}
 
