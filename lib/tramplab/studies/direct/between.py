@@ -73,8 +73,8 @@ def seen(setup: Setup, change: str, near: bool) -> Seen:
             between.append((_part(kernel, step), after[-1]))
     new = after[-1]
     sets, fixed = ordered(*_before(setup, change, near), {old, new})
-    halted = _on_its_way(*_before(setup, change, near), overwrite=False)
-    overwritten = _on_its_way(*_before(setup, change, near), overwrite=True)
+    kernel, steps = _before(setup, change, near)
+    halted, overwritten = (_on_its_way(kernel, steps, overwrite) for overwrite in (False, True))
     return Seen(old, new, tuple(between), tuple(after), sets, fixed, tuple(halted), tuple(overwritten))
 
 
@@ -135,8 +135,8 @@ def ordered(
     ran = []
     for done in range(1 << len(live)):
         for n, w in enumerate(live):
-            data = w.data if done >> n & 1 else was[n]
-            _store(kernel, w.address, data)
+            if not done or (done ^ done - 1) >> n & 1:  # what the last set had otherwise
+                _store(kernel, w.address, w.data if done >> n & 1 else was[n])
         ran.append(_ran(kernel))
     passed = _passed({done for done, what in enumerate(ran) if what in right}, len(live))
     pairs = itertools.combinations(range(len(live)), 2)
@@ -214,4 +214,5 @@ def _ahead(kernel: Kernel, pc: int) -> bool:
 
 def _symbols(kernel: Kernel, raw: RawRun) -> set[str]:
     """Of what was executed, by address."""
-    return {(kernel.names()(pc) or "").split("+")[0] for pc in raw.tally.issued}
+    name_of = kernel.names()
+    return {(name_of(pc) or "").split("+")[0] for pc in raw.tally.issued}
