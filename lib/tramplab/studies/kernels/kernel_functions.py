@@ -21,6 +21,8 @@ LITTLE = 5
 _PLAIN = ("ops", "ops-regs", "ops-assist", "ops:2", "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit")
 _LOOKED_INTO = (*_PLAIN, *real_kernels.PROBES)
 _MADE = ("bpf_trampoline", "ftrace_trampoline")
+#: Characters of a function's name in the table.
+_ROOM = 28
 UNITS = {"kernel": "insns", "lab": "insns"}
 
 
@@ -75,11 +77,17 @@ def _whole(name: str) -> str:
     return "ftrace_regs_caller" if "regs" in name else "ftrace_caller"
 
 
+def _cut(name: str) -> str:
+    """A name as the table has room for it."""
+    return name if len(name) <= _ROOM else f"{name[: _ROOM - 2]}.."
+
+
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA, hook and function; per release the kernel's instructions and the lab's."""
+    """A line per ISA, hook and function, of which a long name is cut; per release the kernel's instructions and the lab's."""
     if frame.empty:
         return frame.drop(columns=["part"])
-    shown = frame.assign(cell=[f"{k} {n}" for k, n in zip(frame["kernel"], frame["lab"], strict=True)])
+    both = zip(frame["kernel"], frame["lab"], strict=True)
+    shown = frame.assign(function=frame["function"].map(_cut), cell=[f"{k} {n}" for k, n in both])
     keys = shown[["isa", "hook", "function"]].drop_duplicates()
     wide = shown.pivot(index=["isa", "hook", "function"], columns="release", values="cell")
     wide = wide.reindex(pd.MultiIndex.from_frame(keys)).fillna("-").reset_index()
