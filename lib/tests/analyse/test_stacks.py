@@ -97,7 +97,7 @@ def test_arm64_alone_asks_for_the_program_counter():
 
 
 def test_a_kernel_without_return_hooks_has_nothing_to_look_up():
-    assert recovery.of(Kernel("arm64")) is None
+    assert recovery.of(Kernel("arm64", "v6.12")) is None
     assert recovery.of(Kernel("x86_64", "v6.12"))(5, 0) == 5
 
 
@@ -172,10 +172,10 @@ def test_a_hooked_return_hides_the_caller_unless_it_is_looked_up(isa, release, o
 
 def test_orc_needs_the_hint_that_the_return_trampoline_looks_like_a_call(monkeypatch):
     """With it the caller is found at each of its instructions; as if a call had led there, a false frame is."""
-    kernel, symbol = Kernel("x86_64", "v6.12"), recovery.TRAMPOLINE
+    kernel, symbol = Kernel("x86_64", "v6.12"), "arch_rethook_trampoline"
     assert states(seen(kernel, PROBE), symbol) == {(RETURNED, RIGHT, RIGHT)}
     assert {error for _, _, error in seen(kernel, Ops())} == {""}
-    monkeypatch.setattr(orc, "TRAMPOLINE", "")
+    monkeypatch.setattr(orc, "TRAMPOLINES", {})
     orc._of_image.cache_clear()
     try:
         assert states(seen(kernel, PROBE), symbol) != {(RETURNED, RIGHT, RIGHT)}

@@ -108,17 +108,27 @@ def test_one_record_of_x86_leads_past_the_caller(calls):
 
 
 def test_hooked_returns(calls, rows):
-    """Looked up, a sleeper's trace is right in every kernel; not looked up, the caller has another's name, and no error tells."""
+    """Looked up, a sleeper's trace is right in every kernel, but the graph tracer's on riscv64, which keeps another place than is
+    asked for; not looked up, the caller has another's name, and no error tells."""
     hooked = [name for name, v in VARIANTS.items() if v.hooks_return]
     for isa, unwound in WAYS:
         for variant in hooked:
             asleep = {r: of(calls, isa, variant, unwound, r, where=ASLEEP) for r in (True, False)}
-            assert set(asleep[True]["caller"]) == {RIGHT} and set(asleep[False]["caller"]) == {WRONG}
+            found = WRONG if (isa, variant) == ("riscv64", "exit, graph") else RIGHT
+            assert set(asleep[True]["caller"]) == {found} and set(asleep[False]["caller"]) == {WRONG}
             assert set(asleep[True]["error"]) == {""} == set(asleep[False]["error"])
     pools = [of(rows, "arm64", v, taken=SLEEPING)["lost"].item() for v in hooked]
     assert pools == [0] * len(hooked)
     declined = calls[calls["variant"] == "fprobe declined"]
     assert not (declined[list(FRAMES)] == WRONG).any(axis=None) and not (declined["error"] != "").any()
+
+
+def test_the_graph_tracers_return_trampoline_makes_no_record(calls):
+    """So arm64's trace in a handler of a return has lost the caller, where a return hook's trampoline has a record; by ORC none is
+    needed."""
+    inside = {v: set(of(calls, "arm64", v, where=PROGRAM)["caller"]) for v in ("exit, graph", "fprobe exit")}
+    assert inside == {"exit, graph": {MISSING}, "fprobe exit": {RIGHT}}
+    assert set(of(calls, "x86_64", "exit, graph", ORC, where=PROGRAM)["caller"]) == {RIGHT}
 
 
 def test_the_lookup_fails_only_while_list_and_stack_differ(calls):

@@ -28,7 +28,7 @@ from ..trampolines.plain import Ops
 from ..trampolines.plain.maker import COMMON
 from .chain import DOWN, NO_CODE, NO_NODE, OUTSIDE, WORD, Chain, IsText, Read, Recover, as_it_is
 from .layouts import Layout, x86_64
-from .recovery import TRAMPOLINE
+from .recovery import TRAMPOLINES
 
 #: ISAs on which the kernel has ORC data -> how layouts are worked out from code.
 TABLES = {"x86_64": x86_64.layouts}
@@ -119,9 +119,10 @@ def _of_image(image: Image) -> dict[int, Layout]:
     for symbol in image.symbols.values():
         if symbol.size and symbol.name != ROOM and image.component_at(symbol.address):
             read = functools.partial(_instruction, image)
-            # a return leads there: only its first instruction, which pushes its own address, makes the stack that of a call
-            pushes = read(symbol.address).size if symbol.name == TRAMPOLINE else 0
-            found |= _by_byte(image, read, symbol.address + pushes, symbol.size - pushes)
+            start = symbol.address
+            for _ in range(TRAMPOLINES.get(symbol.name, 0)):  # a return leads there: only then is the stack that of a call
+                start += read(start).size
+            found |= _by_byte(image, read, start, symbol.address + symbol.size - start)
     return found
 
 

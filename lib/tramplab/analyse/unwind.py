@@ -35,21 +35,24 @@ from .returnstack import events
 class FrameRecord:
     """Where the words of a frame record lie, in bytes from what the frame pointer holds: that of the caller's record, and
     the return address. by_place: a return hook knows the frame by where the return address lies, and not by the caller's frame
-    pointer. asks_first: a program counter at the return trampoline's first byte is taken for a return address, too."""
+    pointer; graph_by_place: so does the function graph tracer. asks_first: a program counter at the return trampoline's first
+    byte is taken for a return address, too."""
 
     previous: int
     returns: int
     by_place: bool = False
+    graph_by_place: bool = False
     asks_first: bool = False
 
 
 #: x86-64: what PUSH RBP finds below the return address. arm64: AAPCS64, the frame pointer. riscv64: the psABI's frame
 #: pointer convention; s0 holds the stack pointer as it was at the function's entry, the record is below. How hooked returns are
-#: found: unwind_recover_rethook() of x86, kunwind_recover_return_address() of arm64; riscv64's unwinder does not look for them.
+#: found: unwind_recover_ret_addr() of x86, kunwind_recover_return_address() of arm64; of riscv64 walk_stackframe() looks for the
+#: graph tracer's, by the word of the record, and for no others.
 RECORDS = {
-    "x86_64": FrameRecord(0, 8, by_place=True),
+    "x86_64": FrameRecord(0, 8, by_place=True, graph_by_place=True),
     "arm64": FrameRecord(0, 8, asks_first=True),
-    "riscv64": FrameRecord(-16, -8),
+    "riscv64": FrameRecord(-16, -8, graph_by_place=True),
 }
 
 
@@ -89,6 +92,7 @@ def unwind(
     is a function's first instruction, so its return address is where a call leaves it. recover: finds what a return hook took the
     place of."""
     record, pc = RECORDS[isa.name], registers[isa.pc]
+    by_place = record.graph_by_place if getattr(recover, "graph", False) else record.by_place
     first = recover(pc, registers[isa.fp]) if record.asks_first else pc
     if first is None:
         return Chain((pc,), NO_NODE)
@@ -112,7 +116,7 @@ def unwind(
             break
         if not is_text(back):
             return Chain(tuple(found), NO_CODE)
-        back = recover(back, pointer + record.returns if record.by_place else previous)
+        back = recover(back, pointer + record.returns if by_place else previous)
         if back is None:
             return Chain(tuple(found), NO_NODE)
         found.append(back)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from ...analyse.recovery import TRAMPOLINE
+from ...analyse.recovery import TRAMPOLINES
 from ...analyse.stacks import FP, ORC, Seen, watch, way
 from ...emulate.machine import RECORD
 from ...ftrace import releases
@@ -41,12 +41,14 @@ ABSENT = "-"
 @dataclass(frozen=True)
 class Variant:
     """A hook: what is attached, and the guest function that is its consumer. hooks_return: does the function come back to a return
-    trampoline? kernel: one of KERNELS. way: see trampolines/single. isas: that have it. unlike: no kernel has it on any ISA."""
+    trampoline? looked_up: ISAs whose unwinders look up what that took the place of. kernel: one of KERNELS.
+    way: see trampolines/single. isas: that have it. unlike: no kernel has it on any ISA."""
 
     requests: Callable[[], list[Request]]
     program: str
     kernel: str = "newest"
     hooks_return: bool = False
+    looked_up: tuple[str, ...] = ("x86_64", "arm64")
     way: str = ""
     isas: tuple[str, ...] = tuple(ISAS)
     unlike: bool = False
@@ -95,12 +97,12 @@ VARIANTS: dict[str, Variant] = {
     "fprobe exit": Variant(lambda: [Fprobe(entry=False, exit=True)], "lab_fprobe_exit", "objpool", True),
     "exit, freelist": Variant(lambda: [Fprobe(entry=False, exit=True)], "lab_fprobe_exit", "freelist", True),
     "exit, shadow": Variant(lambda: [Fprobe(entry=False, exit=True)], "lab_fprobe_exit", "shadow", True),
+    "fprobe, today": Variant(lambda: [Fprobe()], "lab_fprobe_entry"),
+    "exit, graph": Variant(lambda: [Fprobe(entry=False, exit=True)], "lab_fprobe_exit", "newest", True, tuple(ISAS)),
     "BPF on fprobe": Variant(lambda: [Fprobe(bpf=True, exit=True)], _BPF, "objpool", True, unlike=True),
     **{name: Variant(lambda: [Direct(far=True)], _STUB, way=name, isas=_ALONE, unlike=True) for name in ("lookup", "lookup-c")},
     **{name: Variant(lambda: [Direct(far=True)], _STUB, way=name, isas=_ALONE, unlike=True) for name in ("literal", "beside")},
 }
-#: ISAs whose unwinders look up what return hooks of this kind took the place of; walk_stackframe() of riscv64 does not.
-LOOK_UP = ("x86_64", "arm64")
 #: Direct calls: those that BPF makes, and one as far away as arm64's may lie.
 BPF_CALLS = ("fentry", "fentry+ops", "fexit")
 DIRECT = (*BPF_CALLS, "far stub")
@@ -179,7 +181,7 @@ def _code(symbol: str, component: str) -> str:
     """Whose an instruction of a hook is."""
     if component != "trampoline":
         return C
-    return RETURN if symbol == TRAMPOLINE else FTRACE if symbol.startswith("ftrace_") else CALLED
+    return RETURN if symbol in TRAMPOLINES else FTRACE if symbol.startswith("ftrace_") else CALLED
 
 
 def kernels_named(frame: pd.DataFrame) -> pd.Series:
@@ -193,7 +195,8 @@ def kernels_named(frame: pd.DataFrame) -> pd.Series:
 def named(frame: pd.DataFrame) -> pd.Series:
     """How figures name a hook: whether hooked returns are looked up where that matters, and the mark of what no kernel has."""
     hooks = frame["variant"].map(lambda name: VARIANTS[name].hooks_return)
-    unlike = hooks & (frame["recovered"] != frame["isa"].isin(LOOK_UP))
+    known = [isa in VARIANTS[name].looked_up for isa, name in zip(frame["isa"], frame["variant"], strict=True)]
+    unlike = hooks & (frame["recovered"] != known)
     names = frame["variant"] + frame["recovered"].map({True: "", False: ", not looked up"})
     marks = zip(names, frame["hypothetical"] | unlike, strict=True)
     return pd.Series([marked(n, bool(h)) for n, h in marks], index=frame.index)
