@@ -253,6 +253,24 @@ def test_an_interrupted_tool_is_gone(tmp_path, monkeypatch):
         os.kill(int((tmp_path / "pid").read_text("utf-8")), 0)
 
 
+def test_a_tool_that_is_interrupted_while_it_starts_is_gone(tmp_path, monkeypatch):
+    """As long as nobody knows its process, nobody could end it."""
+    started: list[subprocess.Popen] = []
+
+    class Slow(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            started.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(toolchain, "zig", lambda: "sleep")
+    monkeypatch.setattr(toolchain.subprocess, "Popen", Slow)
+    usual = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        toolchain.run_tool("60")
+    assert started[0].returncode == -signal.SIGKILL and signal.getsignal(signal.SIGINT) is usual
+
+
 def compiled(monkeypatch) -> list[str]:
     """The names of the sources that are compiled from now on."""
     seen, real = [], toolchain.run_tool

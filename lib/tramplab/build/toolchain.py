@@ -15,7 +15,9 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,14 +70,33 @@ def zig() -> str:
     )
 
 
+def _started(command: list[str], cwd: Path | None, environment: dict[str, str]) -> subprocess.Popen[str]:
+    """A process of a tool. A Ctrl-C in the middle of its start, when it would be nobody's, comes when it has been ended."""
+
+    def start() -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace")
+
+    if threading.current_thread() is not threading.main_thread():
+        return start()
+    came: list[int] = []
+    usual = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        tool = start()
+    finally:
+        signal.signal(signal.SIGINT, usual if usual is not None else signal.SIG_DFL)
+    if came:
+        with tool:
+            tool.kill()
+        signal.raise_signal(signal.SIGINT)
+    return tool
+
+
 def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
     """Run one tool of the compiler wheel, with these variables added to its environment; its complaint is the error."""
     environment = {**os.environ, "LC_ALL": "C", **(env or {})}
     command = [zig(), *arguments]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace"
-    ) as tool:
+    with _started(command, cwd, environment) as tool:
         try:
             said, complaint = tool.communicate()
         except BaseException:
