@@ -112,7 +112,8 @@ HARMLESS = {
         "call there": "to what clears them",
         "cld": "no string instruction in C's way",
         "nop dword ptr [rax]": "mitigations that are not needed",
-        **dict.fromkeys(("je there", "jne there", "lea rcx, there", "test byte ptr [rsp + 0x90], 3"), NEVER),
+        **dict.fromkeys(("je there", "jne there", "lea rcx, there", "mov eax, ecx"), NEVER),
+        **dict.fromkeys(("test byte ptr [rsp + 0x90], 3", "cmp qword ptr [rsp + 0x88], rax"), NEVER),
         **dict.fromkeys(_CLEARED, QUIET),
     },
     "arm64": {
@@ -125,16 +126,23 @@ HARMLESS = {
     "riscv64": {
         "sret": LEAVES,
         "unimp": NEVER,
-        **dict.fromkeys(("bthere", "bgeu t1, t2, 0x60", "srli ra, sp, 0xe", "addi t2, t2, there"), NEVER),
-        **dict.fromkeys(("csrr t0, stval", "c.sdsp t0, 0x108(sp)"), UNREAD),
-        **dict.fromkeys(("c.mv t1, sp", "sc.d zero, t0, (t1)"), "nobody has a reservation"),
+        "j 4": "to what follows it",
+        **dict.fromkeys(("bthere", "bgeu t0, t2, 0x68", "addi t2, t2, there", "csrr a0, scause"), NEVER),
+        **dict.fromkeys((*(f"c.li a1, {n}" for n in ("0xc", "0xd", "0xf")), "beq a0, a1, there"), NEVER),
+        **dict.fromkeys(("c.addi16sp sp, -0x120", "srli sp, sp, 0xe", "ld sp, 0x68(tp)"), NEVER),
+        **dict.fromkeys(("andi s0, s0, 0x100", "c.beqz s0, 0x54"), NEVER),
+        **dict.fromkeys(("csrr s3, stval", "c.sdsp s3, 0x108(sp)", "c.sdsp s4, 0x110(sp)"), UNREAD),
+        "sc.d zero, a2, (sp)": "nobody has a reservation",
         "lui t0, 0x46": "the lab has no user space whose pages or floating point could be open",
     },
 }
 
 
 #: Where an instruction goes, or what lies how far from it.
-_ADDRESS = re.compile(r"(?<=^addi t2, t2, )-?0x[0-9a-f]+|#?0x[0-9a-f]{5,}|\[rip [+-] 0x[0-9a-f]+\]|(?<=^b)(\w+ \w+, )0x[0-9a-f]+")
+_ADDRESS = re.compile(
+    r"(?<=^addi t2, t2, )-?0x[0-9a-f]+|#?0x[0-9a-f]{5,}|\[rip [+-] 0x[0-9a-f]+\]|(?<=^b)(\w+ \w+, )0x[0-9a-f]+"
+    r"|(?<=^beq a0, a1, )0x[0-9a-f]+"
+)
 
 
 def reloads_what_is_kept(isa, text: str) -> bool:
@@ -177,14 +185,35 @@ MUTANTS = [
         "core/kprobe.c",
         ("a table of another size", "(64 - KPROBE_HASH_BITS)", "(63 - KPROBE_HASH_BITS)"),
         ("the chain not followed", "p; p = READ_ONCE(p->next))", "p; p = 0)"),
+    ),
+    *of(
+        "arm64",
+        "v7.2",
+        "kprobe-brk+ops",
+        "core/kprobe_step.h",
         ("state not restored", "LAB_STATE(regs) = (LAB_STATE(regs) & ~LAB_STATE_KEPT) | this_pcpu->kprobe_saved_state;", ""),
-        ("back to the breakpoint", "		trap_set_ip(regs, p->resume);\n", "		trap_set_ip(regs, p->addr);\n"),
         ("the copy not run, which an ops misses", "	trap_set_ip(regs, p->slot);\n", "	trap_set_ip(regs, p->slot_end);\n"),
         (
             "current kprobe kept",
             "		p->post_handler(p, regs, 0);\n	this_pcpu->current_kprobe = 0;",
             "		p->post_handler(p, regs, 0);",
         ),
+    ),
+    *of(
+        "arm64",
+        "v7.2",
+        "kprobe-brk+ops",
+        "core/kprobe_arm64.c",
+        ("back to the breakpoint", "		trap_set_ip(regs, p->resume);\n", "		trap_set_ip(regs, p->addr);\n"),
+        ("the step not told from the probe", "	kprobe_restore_state(regs);\n	post_kprobe_handler(p, regs);\n", ""),
+    ),
+    *of(
+        "x86_64",
+        "v6.12",
+        "kprobe-brk",
+        "core/kprobe_x86_64.c",
+        ("as far behind the copy", "trap_ip(regs) - p->slot + p->addr", "trap_ip(regs)"),
+        ("the end of the copy not known", "regs->ip <= p->slot", "regs->ip >= p->slot"),
     ),
     *of(
         "x86_64",
@@ -199,7 +228,7 @@ MUTANTS = [
         "riscv64",
         "v7.2",
         "kprobe-brk+ops",
-        "core/kprobe.c",
+        "core/kprobe_riscv64.c",
         ("AUIPC of another address", "p->addr + (long)(int)", "p->addr + 4 + (long)(int)"),
         ("AUIPC simulated twice", "	trap_set_ip(regs, p->addr + 4);\n", ""),
     ),

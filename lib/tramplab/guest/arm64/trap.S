@@ -2,7 +2,8 @@
 #include "all_regs.inc"
 
 /*
- * Where BRK leads: ELR_EL1 is the BRK's address, SPSR_EL1 the state. Stands for el1h_64_sync: a pt_regs on the same stack.
+ * Where BRK leads: ELR_EL1 is the BRK's address, SPSR_EL1 the state. Stands for the vector, el1h_64_sync and
+ * ret_to_kernel: a pt_regs on the same stack.
  * Differs: no stack of its own for when this one is full, no mitigations.
  */
 #define STACK_SHIFT 14
@@ -15,6 +16,8 @@ FUNCTION(lab_trap_entry, .text.entry)
 	tbnz	x0, #STACK_SHIFT, lab_trap_unclaimed
 	sub	x0, sp, x0
 	sub	sp, sp, x0
+	b	lab_trap_save			/* a vector has room for 32 instructions */
+LABEL(lab_trap_save)
 	x0_to_x29 stp
 	add	x21, sp, #SIZEOF_pt_regs
 	mrs	x22, elr_el1

@@ -2,13 +2,12 @@
  * kprobes: what runs when one is hit, through ftrace or through a breakpoint.
  *
  * get_kprobe() and kprobe_ftrace_handler() stand for the kernel's functions of the same names (v5.17 to v7.2; riscv64 up to
- * v6.9), kprobe_trap() for kprobe_int3_handler() of x86-64 and the breakpoint handlers of arm64 and riscv64. The probed
- * instruction runs from a copy with a breakpoint behind it, as on x86-64 since v5.13, on arm64 since v5.11 and on riscv64 ever
- * since; or it is simulated. Differs: one kprobe at an address, so none that stands for several; no fault handlers; x86-64's
- * emulated instructions and its jump in place of the breakpoint are not built.
+ * v6.9). What a breakpoint leads to is in kprobe_<isa>.c, with what those share in kprobe_step.h. Differs: one kprobe at an
+ * address, so none that stands for several; no fault handlers.
  */
 #include "kprobe.h"
 #include "hash.h"
+#include "kprobe_step.h"
 #include "recursion.h"
 
 #pragma clang section text = ".kprobe"
@@ -26,13 +25,8 @@ __attribute__((noinline)) struct kprobe *get_kprobe(unsigned long addr)
 	return 0;
 }
 
-static inline struct kprobe *kprobe_running(void)
-{
-	return this_pcpu->current_kprobe;
-}
-
 /* Called by kprobes that are hit inside a kprobe's handler. */
-static __attribute__((noinline)) void kprobes_inc_nmissed_count(struct kprobe *p)
+__attribute__((noinline)) void kprobes_inc_nmissed_count(struct kprobe *p)
 {
 	p->nmissed++;
 }
@@ -106,93 +100,5 @@ void kprobe_ftrace_handler(unsigned long ip, unsigned long parent_ip, struct ftr
 	barrier();
 out:
 	trace_recursion_leave(held);
-}
-#endif
-
-/* The instruction has been done: on behind it, and back to the kprobe inside whose handler this one was hit. */
-static void kprobe_post(struct kprobe *p, struct pt_regs *regs)
-{
-	if (p->resume)
-		trap_set_ip(regs, p->resume);
-	if (unlikely(this_pcpu->kprobe_status == KPROBE_REENTER)) {
-		this_pcpu->current_kprobe = this_pcpu->prev_kprobe;
-		this_pcpu->kprobe_status = this_pcpu->prev_kprobe_status;
-		return;
-	}
-	this_pcpu->kprobe_status = KPROBE_HIT_SSDONE;
-	if (p->post_handler)
-		p->post_handler(p, regs, 0);
-	this_pcpu->current_kprobe = 0;
-}
-
-/* Do the probed instruction: from its copy, when this exception is left, or now. */
-static void setup_singlestep(struct kprobe *p, struct pt_regs *regs, unsigned long status)
-{
-	this_pcpu->kprobe_status = status;
-	if (!p->slot) {
-		p->simulate(p, regs);
-		kprobe_post(p, regs);
-		return;
-	}
-	this_pcpu->kprobe_saved_state = LAB_STATE(regs) & LAB_STATE_KEPT;
-	LAB_STATE(regs) = lab_state_masked(LAB_STATE(regs));
-	trap_set_ip(regs, p->slot);
-}
-
-/* Hit inside a handler of a kprobe: missed and counted, and the instruction is done all the same. */
-static __attribute__((noinline)) void reenter_kprobe(struct kprobe *p, struct pt_regs *regs)
-{
-	if (this_pcpu->kprobe_status & (KPROBE_HIT_SS | KPROBE_REENTER))
-		__builtin_trap();
-	kprobes_inc_nmissed_count(p);
-	this_pcpu->prev_kprobe = this_pcpu->current_kprobe;
-	this_pcpu->prev_kprobe_status = this_pcpu->kprobe_status;
-	this_pcpu->current_kprobe = p;
-	setup_singlestep(p, regs, KPROBE_REENTER);
-}
-
-/* Has the copy just been executed? */
-static inline _Bool kprobe_slot_trap(struct pt_regs *regs)
-{
-	struct kprobe *p = kprobe_running();
-
-	if (!p || !(this_pcpu->kprobe_status & (KPROBE_HIT_SS | KPROBE_REENTER)) || p->slot_end != trap_ip(regs))
-		return 0;
-	LAB_STATE(regs) = (LAB_STATE(regs) & ~LAB_STATE_KEPT) | this_pcpu->kprobe_saved_state;
-	kprobe_post(p, regs);
-	return 1;
-}
-
-_Bool kprobe_trap(struct pt_regs *regs)
-{
-	struct kprobe *p;
-
-	if (LAB_SLOT_FIRST && kprobe_slot_trap(regs))
-		return 1;
-	p = get_kprobe(trap_ip(regs));
-	if (!p)
-		return !LAB_SLOT_FIRST && kprobe_slot_trap(regs);
-	if (unlikely(kprobe_running())) {
-		reenter_kprobe(p, regs);
-		return 1;
-	}
-	this_pcpu->current_kprobe = p;
-	this_pcpu->kprobe_status = KPROBE_HIT_ACTIVE;
-	if (!p->pre_handler || !p->pre_handler(p, regs))
-		setup_singlestep(p, regs, KPROBE_HIT_SS);
-	else
-		this_pcpu->current_kprobe = 0;
-	return 1;
-}
-
-#ifdef __riscv
-/* AUIPC: its register gets the address of the instruction and its upper immediate. Register n is the nth word of a pt_regs. */
-void kprobe_simulate_auipc(struct kprobe *p, struct pt_regs *regs)
-{
-	unsigned int rd = p->opcode >> 7 & 31;
-
-	if (rd)
-		((unsigned long *)regs)[rd] = p->addr + (long)(int)(p->opcode & 0xfffff000);
-	trap_set_ip(regs, p->addr + 4);
 }
 #endif

@@ -70,6 +70,18 @@ static inline void lab_irq_restore(unsigned long flags)
 	flags &= SSTATUS_SIE;
 	asm volatile(LAB_IRQS_BACK : "+r"(flags) : "i"(SSTATUS_SIE) : "memory");
 }
+
+static inline _Bool lab_irqs_on(void)
+{
+#ifdef CONFIG_LAB_USER
+	return 0;
+#else
+	unsigned long status;
+
+	asm volatile("csrr %0, sstatus" : "=r"(status) : : "memory");
+	return status & SSTATUS_SIE;
+#endif
+}
 #endif
 
 static inline unsigned long lab_cpu(void)

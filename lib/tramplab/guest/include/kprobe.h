@@ -31,6 +31,7 @@ struct kprobe {
 	struct lab_private *private;
 };
 #define KPROBE_FLAG_DISABLED 2
+#define KPROBE_FLAG_OPTIMIZED 4
 
 /* Where all are found by address. */
 #define KPROBE_HASH_BITS 6
@@ -44,7 +45,9 @@ extern struct kprobe *kprobe_table[1 << KPROBE_HASH_BITS];
 
 struct kprobe *get_kprobe(unsigned long addr);
 void kprobe_ftrace_handler(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs);
+void kprobes_inc_nmissed_count(struct kprobe *p);
 _Bool kprobe_trap(struct pt_regs *regs);
+_Bool kprobe_step_trap(struct pt_regs *regs);
 
 /* A kprobe of a trace event, and the BPF programs on that event: the last one's prog is 0. */
 struct bpf_prog_array_item {
@@ -63,21 +66,17 @@ struct trace_kprobe {
 #define TP_FLAG_PROFILE 2
 
 /*
- * While the copy runs interrupts are off, in the state that the exception brings back. slot_first: asks who has hit a breakpoint
- * whether it was the slot's, before kprobes are searched: arm64 can tell by the breakpoint's number.
+ * While the copy runs interrupts are off, in the state that the exception brings back.
  */
 #if defined(__x86_64__)
-#define LAB_SLOT_FIRST 0
 #define LAB_STATE(regs) ((regs)->flags)
 #define LAB_STATE_KEPT (1UL << 9)
 static inline unsigned long lab_state_masked(unsigned long state) { return state & ~LAB_STATE_KEPT; }
 #elif defined(__aarch64__)
-#define LAB_SLOT_FIRST 1
 #define LAB_STATE(regs) ((regs)->pstate)
 #define LAB_STATE_KEPT (0xfUL << 6)
 static inline unsigned long lab_state_masked(unsigned long state) { return state | LAB_STATE_KEPT; }
 #elif defined(__riscv)
-#define LAB_SLOT_FIRST 1
 #define LAB_STATE(regs) ((regs)->status)
 #define LAB_STATE_KEPT (1UL << 5)
 static inline unsigned long lab_state_masked(unsigned long state) { return state & ~LAB_STATE_KEPT; }

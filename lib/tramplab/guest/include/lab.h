@@ -85,6 +85,8 @@ struct lab_private {
  * (isa/). x86-64's is in a variable of all tasks, a kernel's in per-CPU data. cpus_ptr: the CPUs on which it may run, its own cpus_mask while nobody has narrowed them. no_resched: not zero while nobody waits for this CPU; behind the preempt count, so that arm64 sees both as one word. flags:
  * where riscv64 looks for the same. rethooks: the calls whose return is hooked, newest first; rethook_stack: where their nodes are
  * if not in a pool, bytes up to rethook_top. ret_stack: the shadow stack of the function graph tracer, words up to curr_ret_stack.
+ * trap_a0 and what follows: where riscv64 has registers at the beginning of an exception; vector_flags: whether the task uses the
+ * vector in the kernel; with what is unused a cache line, so that all else shares its lines with what it shares them with elsewhere.
  */
 struct task_struct {
 	unsigned long stack_canary;
@@ -99,6 +101,10 @@ struct task_struct {
 	unsigned short migration_disabled;
 	unsigned long *cpus_ptr;
 	unsigned long cpus_mask;
+#ifdef __riscv
+	unsigned long trap_a0, trap_a1, trap_sp, kernel_sp;
+	unsigned long vector_flags, unused[3];
+#endif
 #ifdef CONFIG_RETHOOK
 	struct rethook_node *rethooks;
 #endif

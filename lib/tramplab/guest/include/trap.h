@@ -7,8 +7,8 @@
 static inline unsigned long trap_ip(struct pt_regs *regs) { return regs->ip - LAB_TRAP_SIZE; }	/* the CPU is behind it */
 static inline void trap_set_ip(struct pt_regs *regs, unsigned long ip) { regs->ip = ip; }
 _Bool text_poke_trap(struct pt_regs *regs);
-/* From the kernel: not from user space, where others see to it. */
-static inline _Bool trap_is_breakpoint(struct pt_regs *regs) { return !(regs->cs & 3); }
+/* From user space, where others see to it? */
+static inline _Bool trap_from_user(struct pt_regs *regs) { return regs->cs & 3; }
 
 /* A site that is being changed, see core/text_poke.c. */
 struct lab_poke {
@@ -24,6 +24,8 @@ static inline void trap_set_ip(struct pt_regs *regs, unsigned long ip) { regs->p
 #define ESR_EC_BRK64 0x3c
 #define BRK_KPROBE 4
 #define BRK_KPROBE_STEP 6
+#define BRK_FAULT 0x100		/* what no code should come to */
+#define BRK_BUG 0x800
 static inline unsigned long trap_syndrome(void)
 {
 	unsigned long syndrome;
@@ -35,20 +37,31 @@ static inline unsigned long trap_syndrome(void)
 #endif
 	return syndrome;
 }
-static inline _Bool trap_is_breakpoint(struct pt_regs *regs) { return (trap_syndrome() >> 26 & 0x3f) == ESR_EC_BRK64; }
+static inline _Bool trap_is_breakpoint(unsigned long syndrome) { return (syndrome >> 26 & 0x3f) == ESR_EC_BRK64; }
 #elif defined(__riscv)
 #define LAB_TRAP_SIZE 4		/* of an EBREAK that is not compressed */
 static inline unsigned long trap_ip(struct pt_regs *regs) { return regs->epc; }
 static inline void trap_set_ip(struct pt_regs *regs, unsigned long ip) { regs->epc = ip; }
-/* The cause is a breakpoint, in S-mode (privileged architecture: scause, sstatus.SPP). */
-static inline _Bool trap_is_breakpoint(struct pt_regs *regs) { return regs->cause == 3 && regs->status & 1 << 8; }
-#endif
-
-#ifndef __x86_64__
-static inline _Bool text_poke_trap(struct pt_regs *regs) { return 0; }
+/* From user space, where others see to it? (Privileged architecture: sstatus.SPP.) */
+static inline _Bool trap_from_user(struct pt_regs *regs) { return !(regs->status & 1 << 8); }
 #endif
 
 extern struct pt_regs *lab_trap_regs;
+extern unsigned long lab_trap_count;
+extern _Bool (*lab_trap_handler)(struct pt_regs *regs);
 void lab_trap_unclaimed(void);
+
+void ct_nmi_enter(void);
+void ct_nmi_exit(void);
+_Bool irqentry_nmi_enter(struct pt_regs *regs);
+void irqentry_nmi_exit(struct pt_regs *regs, _Bool lockdep);
+
+/* Asks whoever has said that breakpoints are its own. */
+static inline _Bool lab_claimed(struct pt_regs *regs)
+{
+	_Bool (*handler)(struct pt_regs *regs) = READ_ONCE(lab_trap_handler);
+
+	return handler && handler(regs);
+}
 
 #endif

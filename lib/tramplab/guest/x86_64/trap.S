@@ -4,8 +4,7 @@
 /*
  * Where INT3 leads: the CPU has pushed ss, rsp, rflags, cs and rip, on a stack aligned to 16. Stands for asm_exc_int3 as
  * entered from the kernel: the frame is made once more below a gap, so that an emulated call has room to push to.
- * Differs: no switch of gs, which
- * an entry from user space makes, no unwinder annotations; nothing of Xen's.
+ * Differs: no switch of gs, which an entry from user space makes, no unwinder annotations; nothing of Xen's.
  */
 FUNCTION(lab_trap_entry, .text.entry)
 #ifdef CONFIG_X86_KERNEL_IBT
@@ -45,6 +44,9 @@ FUNCTION(lab_error_entry, .text.entry)
 	jnz	lab_trap_unclaimed
 	leaq	lab_trap_return(%rip), %rcx
 	cmpq	%rcx, (OFF_pt_regs_ip + 8)(%rsp)
+	je	lab_trap_unclaimed
+	movl	%ecx, %eax			/* some CPUs leave only half of an address that IRET did not get to */
+	cmpq	%rax, (OFF_pt_regs_ip + 8)(%rsp)
 	je	lab_trap_unclaimed
 	.nops	3				/* mitigations that this machine needs not */
 	.nops	3
