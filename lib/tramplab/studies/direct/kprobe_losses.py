@@ -164,8 +164,8 @@ def order(frame: pd.DataFrame | None = None) -> Verdict:
     because = (
         f"Direct call, optimised fprobe and fprobe come in the published order {order_of_three}. The kprobe adds, as multiples of "
         f"the direct call, in instructions and in estimated cycles with their band: {'; '.join(told)}; an fprobe {fprobes}. "
-        f"Published for a kprobe: {measured}. No count sees what an exception takes; the estimates assume it, with a wide band, "
-        "and the lab's entry is shorter than kernels': in Debian's 6.12 a breakpoint kprobe without any program executes "
+        f"Published for a kprobe: {measured}. No count sees what an exception takes; the estimates assume it, with a wide band. "
+        "In Debian's 6.12 a breakpoint kprobe without any program executes "
         f"{on_each(real_breakpoints(), 'instructions')}. Hypothetical: BPF's fentry on an fprobe."
     )
     values |= {f"{name}, kprobe, published": f"{ratios(name)[BREAKPOINT]:.2f}" for name in MEASURED_ON}
@@ -246,11 +246,15 @@ def rounds_answer(frame: pd.DataFrame) -> str:
 
 def real_answer(frame: pd.DataFrame) -> str:
     """How far the lab is from Debian's kernels."""
-    found = beside_real(frame)
-    shorts = (100 * (1 - found["lab"] / found["kernel"])).round().astype(int)
-    real = real_breakpoints()
-    said = f"Entry, handlers and return of a breakpoint kprobe are {on_each(real, 'instructions')} in Debian's 6.12; the lab's are "
-    return said + f"{shorts.min()} to {shorts.max()} % fewer, so that what it says of a breakpoint is too little."
+    return _how_far(beside_real(frame))
+
+
+def _how_far(found: pd.DataFrame) -> str:
+    off = 100 * (found["lab"] / found["kernel"] - 1)
+    less, more = (abs(round(float(v))) for v in (min(off.min(), 0), max(off.max(), 0)))
+    how = [f"up to {less} % fewer"] * bool(less) + [f"up to {more} % more"] * bool(more)
+    said = f"Entry, handlers and return of a breakpoint kprobe are {on_each(real_breakpoints(), 'instructions')} in Debian's 6.12"
+    return f"{said}; in its three releases the lab's are {' and '.join(how) or 'as many'}."
 
 
 _LIMITS = "Emulated counts of one call of a two-argument function with one program, less the unhooked call's. "

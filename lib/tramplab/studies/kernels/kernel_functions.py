@@ -20,7 +20,34 @@ LITTLE = 5
 #: One of each kind: what further ops add is told by two.
 _PLAIN = ("ops", "ops-regs", "ops-assist", "ops:2", "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit")
 _LOOKED_INTO = (*_PLAIN, *real_kernels.PROBES)
-_MADE = ("bpf_trampoline", "ftrace_trampoline")
+_MADE = ("bpf_trampoline", "ftrace_trampoline", "kprobe_insn_slot")
+#: Names of what a breakpoint runs -> under which it is compared, on each ISA: the kernel's for the lab's functions, the entry's for
+#: labels behind it and for what saves its registers. __lock_text_end lies where riscv64's post_kprobe_handler() begins.
+_UNDER = {
+    "x86_64": {
+        **dict.fromkeys(("lab_trap_entry", "lab_error_entry", "error_entry", "error_return"), "asm_exc_int3"),
+        **dict.fromkeys(("restore_regs_and_return_to_kernel", "early_xen_iret_patch"), "asm_exc_int3"),
+        "native_irq_return_iret": "asm_exc_int3",
+        "lab_trap": "exc_int3",
+        "text_poke_trap": "poke_int3_handler",
+        "smp_text_poke_int3_handler": "poke_int3_handler",
+        "kprobe_trap": "kprobe_int3_handler",
+    },
+    "arm64": {
+        **dict.fromkeys(("lab_trap_entry", "vectors", "ret_to_kernel"), "el1h_64_sync"),
+        "lab_trap": "el1h_64_sync_handler",
+        "kprobe_trap": "kprobe_brk_handler",
+        "kprobe_step_trap": "kprobe_ss_brk_handler",
+    },
+    "riscv64": {
+        **dict.fromkeys(("lab_trap_entry", "ret_from_exception"), "handle_exception"),
+        "lab_trap": "do_trap_break",
+        "kprobe_trap": "kprobe_breakpoint_handler",
+        "kprobe_step_trap": "kprobe_single_step_handler",
+        "kprobe_simulate_auipc": "simulate_auipc",
+        "__lock_text_end": "post_kprobe_handler",
+    },
+}
 #: Characters of a function's name in the table.
 _ROOM = 28
 UNITS = {"kernel": "insns", "lab": "insns"}
@@ -38,8 +65,9 @@ def rows() -> pd.DataFrame:
     out = []
     for case in off.itertuples():
         result = found[case.isa, case.release]
-        real = _real(result, case.hook)
-        lab = _whole_ones(beside.functions(case.isa, case.release, case.hook, *beside.overrides(result["kernel"])))
+        real = _whole_ones(_real(result, case.hook), _UNDER[case.isa])
+        lab = beside.functions(case.isa, case.release, case.hook, *beside.overrides(result["kernel"]))
+        lab = _whole_ones(lab, _UNDER[case.isa])
         wanted = [name for name in {**real, **lab} if _is_trampoline(name) == (case.part == real_kernels.TRAMPOLINE)]
         for name in sorted(wanted, key=lambda name: (-real.get(name, 0), name)):
             head = {"isa": case.isa, "release": case.release, "hook": case.hook, "part": case.part, "function": name}
@@ -50,19 +78,20 @@ def rows() -> pd.DataFrame:
 
 
 def _real(result: dict, hook: str) -> dict[str, int]:
-    """Instructions of the kernel's own functions in a saved call, trampolines' labels as one."""
+    """Instructions of the kernel's own functions in a saved call."""
     row = next(r for r in result["hooks"] if r["hook"] == hook)
     counts: dict[str, int] = {}
     for name, (instructions, *_) in row["symbols"].items():
         counts[beside.plain(name)] = counts.get(beside.plain(name), 0) + instructions
-    return _whole_ones(counts)
+    return counts
 
 
-def _whole_ones(counts: dict[str, int]) -> dict[str, int]:
-    """Labels inside a common trampoline taken together."""
+def _whole_ones(counts: dict[str, int], under: dict[str, str]) -> dict[str, int]:
+    """Labels inside a common trampoline, and what is compared under one name, taken together."""
     out: dict[str, int] = {}
     for name, instructions in counts.items():
-        out[_whole(name)] = out.get(_whole(name), 0) + instructions
+        whole = under.get(name) or _whole(name)
+        out[whole] = out.get(whole, 0) + instructions
     return out
 
 
