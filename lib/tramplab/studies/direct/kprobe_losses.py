@@ -26,6 +26,7 @@ from .kprobe_ways import (
     UNOPTIMISED_WAY,
     apart,
     calls,
+    copies,
     ratios,
     real_breakpoints,
     usual,
@@ -203,13 +204,15 @@ def beside_real(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: per core and way "cortex-a72-kprobe-breakpoint-ratio" (of instructions) and "-cycles" (of estimates,
-    with the band); per round "rfc-kprobe-published", and so on; "bases-apart", the
-    rates without a probe; "arm64-real-total", what Debian's 6.12 executes."""
+    with the band); per round "rfc-kprobe-published", and so on, and "dd-fprobe-published" of copying; "bases-apart", the rates
+    without a probe; "arm64-real-total", what Debian's 6.12 executes."""
     out: dict[str, object] = {}
     for r in frame.itertuples():
         name = f"{r.core}-{r.way.replace(', ', '-').replace(' ', '-')}"
         out |= {f"{name}-ratio": f"{r.instructions:.2f}", f"{name}-cycles": _band(r), f"{name}-added": r.added}
     out |= {f"{name.lower()}-kprobe-published": f"{ratios(name)[BREAKPOINT]:.2f}" for name in MEASURED_ON}
+    copied = copies()
+    out |= {"dd-fprobe-published": f"{copied[UNOPTIMISED_WAY]:.2f}", "dd-kprobe-published": f"{copied[BREAKPOINT]:.2f}"}
     out["bases-apart"] = f"{max(apart(), 1 / apart()):.1f}"
     out |= {f"{isa}-real-total": n for isa, n in real_breakpoints().items()}
     return out

@@ -81,6 +81,20 @@ def ratios(name: str) -> dict[str, float]:
     return {way: value / added[DIRECT] for way, value in added.items()}
 
 
+#: Copying a million blocks to nowhere, with a program on vfs_write(): one of the rounds has that, too, in seconds.
+_COPIES = {
+    DIRECT: "arm64-rpi4-florent-dd-4185",
+    UNOPTIMISED_WAY: "arm64-rpi4-florent-dd-4926",
+    BREAKPOINT: "arm64-rpi4-florent-dd-5804",
+}
+
+
+def copies() -> dict[str, float]:
+    """Way -> what it adds to copying, as a multiple of what the direct call adds."""
+    added = {way: published.get(name).value - published.get("arm64-rpi4-florent-dd-3943").value for way, name in _COPIES.items()}
+    return {way: value / added[DIRECT] for way, value in added.items()}
+
+
 def apart() -> float:
     """How many times as fast the event is without any probe in the one of two rounds on the same board as in the other."""
     return published.get(_BASES["Florent"]).ns / published.get(_BASES["Xu"]).ns
