@@ -1,7 +1,6 @@
 """The built book and a browser for the tests that look at it; a plugin of pytest, named in conftest.py.
 
-The book is built once; TRAMPLAB_HTML names one that is already built, TRAMPLAB_TESTED a new folder in which it is to be built, and
-stays.
+The book is built once; TRAMPLAB_HTML names one that is already built.
 """
 
 import contextlib
@@ -61,7 +60,6 @@ def site(tmp_path_factory) -> Path:
         return Path(os.environ["TRAMPLAB_HTML"]).resolve()
     out = tmp_path_factory.getbasetemp()
     out = (out.parent if "PYTEST_XDIST_WORKER" in os.environ else out) / "book"  # one for all workers
-    out = Path(os.environ.get("TRAMPLAB_TESTED") or out)
     html = out / "_build" / "html"
     out.mkdir(exist_ok=True)
     with (out / "lock").open("wb") as lock:
