@@ -6,7 +6,7 @@ from __future__ import annotations
 from ...emulate import decode
 from ...errors import TramplabError
 from ...ftrace import arch
-from ...ftrace.layout import fields
+from ...ftrace.layout import fields, private_of
 from ...ftrace.ops import FL_ENABLED, FL_IPMODIFY, FL_SAVE_REGS, Generated, Registered, Request
 from ...ftrace.releases import history
 from ...ftrace.steps import Free, Step, Sync, Wait, Write, block, text, word
@@ -87,7 +87,7 @@ class Kprobes:
                 more, counters, steps = programs.programs(self._ground, heap, request)
             for f in ops.functions:
                 at = self._address(request, f)
-                values = {"addr": at, "private": self._private(ops), **self._handlers(request)}
+                values = {"addr": at, "private": private_of(self._image, ops.index), **self._handlers(request)}
                 if request.breakpoint:
                     values |= self._stepped(f, at, slot, made, steps, armed, back)
                 probes[at] = self._struct(at, values, more, heap, steps, request.bpf)
@@ -104,7 +104,7 @@ class Kprobes:
             raise
         if request.breakpoint:
             private = fields(self._image, "lab_private", {"go_to": ops.go_to})
-            steps.append(block(self._private(ops), private, "it has seen no call"))
+            steps.append(block(private_of(self._image, ops.index), private, "it has seen no call"))
         steps += listed
         ops.structs = dict.fromkeys(probes.values(), f"kprobe[{ops.index}]")
         ops.generated = (*ops.generated, *made)
@@ -135,9 +135,6 @@ class Kprobes:
     def _address(self, request: Kprobe, function: str) -> int:
         site = self._ground.sites[function]
         return self._own.place(site) if request.breakpoint else site.ip
-
-    def _private(self, ops: Registered) -> int:
-        return self._image.address("lab_ops_private") + ops.index * self._image.struct("lab_private").size
 
     def _handlers(self, request: Kprobe) -> dict[str, int]:
         before = "kprobe_dispatcher" if request.bpf else request.handler
