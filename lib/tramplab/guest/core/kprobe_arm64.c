@@ -2,6 +2,8 @@
  * arm64: what BRK leads to. kprobe_trap() stands for kprobe_brk_handler() and kprobe_step_trap() for kprobe_ss_brk_handler(),
  * which has a number of its own (6.12 and 7.2).
  */
+#include "kprobe_step.h"
+
 #ifdef __aarch64__
 #include "kprobe_ss.h"
 

@@ -3,6 +3,8 @@
  * for kprobe_breakpoint_handler(), kprobe_simulate_auipc() for simulate_auipc(), arch_simulate_insn() for the function of that
  * name (6.12 and 7.2).
  */
+#include "kprobe_step.h"
+
 #ifdef __riscv
 #include "kprobe_ss.h"
 

@@ -1,10 +1,8 @@
 /*
  * Where the breakpoint behind a copy has a number or a handler of its own, on arm64 and riscv64: kprobe_trap() is asked about the
  * probe's, kprobe_step_trap() about that one. post_kprobe_handler() stands for the function of that name (6.12 and 7.2). How the
- * copied instruction is come to, setup_singlestep(), differs by ISA: the file that takes this one in defines it.
+ * copied instruction is come to, setup_singlestep(), differs by ISA: the file that takes this one in, behind kprobe_step.h, has it.
  */
-#include "kprobe_step.h"
-
 #pragma clang section text = ".kprobe"
 
 static inline void setup_singlestep(struct kprobe *p, struct pt_regs *regs);
