@@ -6,6 +6,7 @@ import book_cite
 import book_edition
 import book_faults
 import book_files
+import book_forked
 import book_forms
 import book_kernels
 import book_lines
@@ -25,6 +26,7 @@ def setup(app):
     book_lines.setup(app)
     book_cells.setup(app)
     book_kernels.setup(app)
+    book_forked.setup(app)
     book_parallel.setup(app)
     book_files.setup(app)
     book_permalinks.setup(app)

@@ -13,6 +13,7 @@ from support import ROOT
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_build
+import book_forked
 import book_lines
 import book_patience
 import book_report
@@ -103,10 +104,32 @@ def test_an_error_of_the_books_own_extension_is_said_with_its_place(tmp_path):
     ]
 
 
+def killing(which: str) -> str:
+    """A cell that kills processes of its build: `forks` is the one that it was forked from, `build` the one that started that."""
+    return (
+        "```{code-cell}\nimport os\nimport psutil\nforks = psutil.Process(os.getppid())\nbuild = forks.parent()\n"
+        f"for process in {which}:\n    process.kill()\nimport time; time.sleep(600)\n```\n"
+    )
+
+
 def test_a_process_that_is_killed_is_said_with_its_pages(tmp_path):
-    lines = last_words(tmp_path, *book(tmp_path, {"a": "```{code-cell}\nimport os\nos.kill(os.getppid(), 9)\n```\n"}))
+    cell = killing("set(build.children()) - {forks}")
+    lines = last_words(tmp_path, *book(tmp_path, {"a": cell}))
     assert re.fullmatch(r"(\S+, )*book/a\.md(, \S+)*:", lines[0])
     assert lines[1] == "  the process that executed a page was killed (SIGKILL), which Linux does when memory runs out."
+
+
+def test_where_none_can_be_forked_kernels_are_started(tmp_path):
+    """When the process is killed that kernels are forked from they end with it, and those of later pages start as usual."""
+    says = "```{code-cell}\nimport sys\nraise ValueError(sys.orig_argv[1:3])\n```\n"
+    command, environment = book(tmp_path, {"a": says, "b": killing("[forks]"), "c": says})
+    parallel = tmp_path / "book" / "_ext" / "book_parallel.py"
+    parallel.write_text(parallel.read_text("utf-8").replace("capacity.at_once(PAGE, SPARE)", "1"), "utf-8")
+    lines = last_words(tmp_path, command, environment)
+    said = {line.partition(",")[0]: then for line, then in zip(lines[:6:2], lines[1:6:2], strict=True)}
+    assert re.fullmatch(r"  ValueError: \['\S+book_forks.py', '\d+'\]", said["book/a.md"])
+    assert said["book/b.md"] == "  the kernel that executed it was killed (SIGKILL), which Linux does when memory runs out."
+    assert said["book/c.md"] == "  ValueError: ['-m', 'ipykernel_launcher']"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +141,7 @@ def test_a_build_that_ends_without_a_word(status, said):
     assert lines[0] == "b:" and said in lines[1] and len(lines) == 3
 
 
-@pytest.mark.parametrize("module", [book_lines, book_patience, book_told])
+@pytest.mark.parametrize("module", [book_forked, book_lines, book_patience, book_told])
 def test_the_examples_in_the_books_own_modules(module):
     done = doctest.testmod(module)
     assert done.attempted and not done.failed

@@ -57,7 +57,7 @@ def kernels(made: list[psutil.Process]) -> list[psutil.Process]:
     found = []
     for process in made:
         with contextlib.suppress(psutil.NoSuchProcess):
-            found += [process] if "ipykernel_launcher" in process.cmdline() else []
+            found += [process] if any("book_forks" in word for word in process.parent().cmdline()) else []
     return found
 
 
