@@ -18,7 +18,7 @@ from ..lab.run import Run
 from . import pipeline
 from .call import RecordedCall
 from .cores import Core, cores, get
-from .lower import LoweredProgram, lower
+from .lower import LoweredProgram, changed, lower
 from .program import program
 
 __all__ = ["Estimate", "Sensitivity", "cores", "estimate", "get", "per_call", "relative"]
@@ -113,7 +113,7 @@ def _cycles(call: RecordedCall, core: Core, parameter: str | None = None, value:
         return pipeline.cycles(replace(unchanged, values=values), call, core.in_order)
     if parameter not in unchanged.parameters:
         return _cycles(call, core)
-    return pipeline.cycles(lower(program(call), core, values), call, core.in_order)
+    return pipeline.cycles(changed(unchanged, program(call), core, parameter, value), call, core.in_order)
 
 
 @functools.lru_cache(maxsize=256)

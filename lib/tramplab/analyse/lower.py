@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from . import operations as op
@@ -66,42 +67,53 @@ class LoweredProgram:
     """Everything the pipeline needs to know of a program on a core.
 
     values: the core's parameters. accesses: the ports of loads, stores, store data and the additions that move a base
-    register. registers: how many there are. stores: how many a repetition makes. parameters: the names of those that were
-    filled in; the others mean nothing to this program, but for those that the pipeline itself looks up.
+    register. numbers: of the registers. stores: how many a repetition makes. asked: per item, the names of the parameters that
+    were filled in; the others mean nothing to this program, but for those that the pipeline itself looks up.
     """
 
-    items: list[Lowered]
+    items: tuple[Lowered, ...]
     values: dict[str, int]
     accesses: dict[str, int]
-    registers: int
+    numbers: dict[str, int]
     stores: int
-    parameters: frozenset[str]
+    asked: tuple[frozenset[str], ...]
+
+    @functools.cached_property
+    def parameters(self) -> frozenset[str]:
+        """All that were filled in."""
+        return frozenset().union(*self.asked)
 
 
 def lower(program: Program, core: Core, values: dict[str, int]) -> LoweredProgram:
     """Fill in a core's parameters, with the values given for them."""
-    return _Lowering(program, core, values).result()
+    lowering = _Lowering(program, core, values, {})
+    items, asked = zip(*map(lowering.item, range(len(program.items))), strict=True)
+    accesses: dict[str, int] = {use: lowering.ports[use] for use in ("load", "store", "store_data", "alu") if use in lowering.ports}
+    return LoweredProgram(items, values, accesses, lowering.numbers, program.stores, asked)
+
+
+def changed(lowered: LoweredProgram, program: Program, core: Core, parameter: str, value: int) -> LoweredProgram:
+    """The same with another value of one parameter, as lower() makes it; what does not ask for it stays as it is."""
+    lowering = _Lowering(program, core, {**lowered.values, parameter: value}, lowered.numbers)
+    kept = enumerate(zip(lowered.items, lowered.asked, strict=True))
+    made = [lowering.item(n) if parameter in asked else (item, asked) for n, (item, asked) in kept]
+    items, asked = zip(*made, strict=True)
+    return replace(lowered, items=items, values=lowering.values, asked=asked)
 
 
 class _Lowering:
-    def __init__(self, program: Program, core: Core, values: dict[str, int]) -> None:
-        self.program, self.values = program, values
+    def __init__(self, program: Program, core: Core, values: dict[str, int], numbers: dict[str, int]) -> None:
+        self.program, self.values, self.numbers = program, values, numbers
         self.looked_up: set[str] = set()
         bits = {port: 1 << n for n, port in enumerate(core.ports)}
         self.ports = {use: sum(bits[p] for p in ports) for use, ports in core.uses.items()}
-        self.registers: dict[str, int] = {}
 
-    def result(self) -> LoweredProgram:
-        sp = self.program.call.isa.sp
-        previous, items = Operation(), []
-        for item in self.program.items:
-            fused = self._has("fused_compare") and item.operation.conditional and previous.compares
-            items.append(self._item(item, fused, sp))
-            previous = item.operation
-        accesses: dict[str, int] = {u: self.ports[u] for u in ("load", "store", "store_data", "alu") if u in self.ports}
-        return LoweredProgram(
-            items, self.values, accesses, len(self.registers), self.program.stores, frozenset(self.looked_up)
-        )
+    def item(self, n: int) -> tuple[Lowered, frozenset[str]]:
+        """The nth item, and the names of the parameters that were filled in."""
+        self.looked_up = set()
+        item, previous = self.program.items[n], self.program.items[n - 1].operation if n else Operation()
+        fused = self._has("fused_compare") and item.operation.conditional and previous.compares
+        return self._item(item, fused, self.program.call.isa.sp), frozenset(self.looked_up)
 
     def _item(self, item: Item, fused: bool, sp: str) -> Lowered:
         o, v = item.operation, self._value
@@ -168,4 +180,4 @@ class _Lowering:
         return self.values[name]
 
     def _numbers(self, registers: tuple[str, ...]) -> tuple[int, ...]:
-        return tuple(self.registers.setdefault(r, len(self.registers)) for r in registers)
+        return tuple(self.numbers.setdefault(r, len(self.numbers)) for r in registers)

@@ -160,77 +160,81 @@ def _spend(amount: int, cycle: int, left: int, per_cycle: int) -> tuple[int, int
 def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> Iterator[list[int]]:
     """Per repetition, all clocks at its end; missed: per repetition, the steps whose return is mispredicted.
 
-    This loop is most of what an estimate takes: numbers are compared in place, which is twice as fast as max().
+    This loop is most of what an estimate takes: numbers are compared in place, which is twice as fast as max(), and an item is
+    taken apart at once.
     """
     v, use = program.values, program.accesses
     window, buffer, per_cycle = v["window"], v["store_buffer"], v["stores_per_cycle"]
     loads_wait, restart_after = v["loads_wait"], v["mispredict"]
     load_ports, store_ports, alu_ports, data_ports = use["load"], use["store"], use["alu"], use.get("store_data")
     front, take = _FrontEnd(v["fetch"], v["width"]), _Ports().take
-    ready = [0] * program.registers  # from when on a register's value can be used
+    ready = [0] * len(program.numbers)  # from when on a register's value can be used
     done = [0] * window  # per instruction: it and everything older is finished
     drained = [0] * max(buffer, per_cycle)  # per store: it is in the cache
     written = [0] * program.stores  # per store of a repetition: its data is there
     addresses_known = atomic_done = finished = 0
     for misses in missed:
         before, written = written, []
-        for i in program.items:
-            earliest, free = front.fetch(i.slots), done[-window]
+        for (
+            step, slots, bubble, keeps, address, reads, writes, bumps, ports, latency, loads, load_cycles, stores, store_cycles,
+            barrier, atomic, _,
+        ) in program.items:  # fmt: skip
+            earliest, free = front.fetch(slots), done[-window]
             if free > earliest:
                 earliest = free
-            if i.stores and drained[i.stores - buffer - 1] > earliest:
-                earliest = drained[i.stores - buffer - 1]
-            if i.barrier and finished + i.barrier > earliest:
-                earliest = finished + i.barrier
-            cycle = front.hand_out(i.slots, earliest)
+            if stores and drained[stores - buffer - 1] > earliest:
+                earliest = drained[stores - buffer - 1]
+            if barrier and finished + barrier > earliest:
+                earliest = finished + barrier
+            cycle = front.hand_out(slots, earliest)
 
             at = value = cycle + 1
-            for register in i.address:
+            for register in address:
                 if ready[register] > at:
                     at = ready[register]
-            if i.loads:
+            if loads:
                 issue = addresses_known if loads_wait and addresses_known > at else at
-                for _ in range(i.load_cycles):
+                for _ in range(load_cycles):
                     issue = take(load_ports, issue)
-                for stores, forward, latency in i.loads:
-                    if issue + latency > value:
-                        value = issue + latency
-                    for store in stores:
+                for written_by, forward, after in loads:
+                    if issue + after > value:
+                        value = issue + after
+                    for store in written_by:
                         arrives = (written[store] if store >= 0 else before[~store]) + forward
                         if arrives > value:
                             value = arrives
-            for register in i.reads:
+            for register in reads:
                 if ready[register] > value:
                     value = ready[register]
-            if i.atomic:
-                value = atomic_done = max(value, atomic_done) + i.latency
-            elif i.ports:
-                value = take(i.ports, value) + i.latency
+            if atomic:
+                value = atomic_done = max(value, atomic_done) + latency
+            elif ports:
+                value = take(ports, value) + latency
 
-            for register in i.writes:
+            for register in writes:
                 ready[register] = value
-            for register in i.bumps:
+            for register in bumps:
                 ready[register] = take(alu_ports, at) + 1
             if value > finished:
                 finished = value
-            if i.stores:
-                for _ in range(i.store_cycles):
+            if stores:
+                for _ in range(store_cycles):
                     at = take(store_ports, at)
                 if at >= addresses_known:
                     addresses_known = at + 1
                 there = take(data_ports, value) if data_ports else value
                 finished = max(finished, at + 1, there + 1)
-                for _ in range(i.stores):
+                for _ in range(stores):
                     written.append(value)
                     drained.append(max(finished, drained[-per_cycle] + 1))
             done.append(finished)
 
-            if i.step in misses:
+            if step in misses:
                 front.restart(value + restart_after)
-            elif i.bubble >= 0:
-                front.turn(i.bubble)
-            if i.keeps:
-                front.stall(i.keeps)
+            elif bubble >= 0:
+                front.turn(bubble)
+            if keeps:
+                front.stall(keeps)
         yield [front.cycle, front.fetched, finished, drained[-1], addresses_known, atomic_done, *ready, *written]
 
 
@@ -243,7 +247,7 @@ def _in_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> Iter
     v, use = program.values, program.accesses
     late = v["late_stage"]
     front, take = _FrontEnd(v["width"], v["width"]), _Ports().take
-    ready, ready_late = [0] * program.registers, [0] * program.registers
+    ready, ready_late = [0] * len(program.numbers), [0] * len(program.numbers)
     written = [0] * program.stores
     finished = 0
     for misses in missed:
