@@ -65,23 +65,25 @@ def slowness(tab) -> float:
     return max(1, min(tab.evaluate(spin) for _ in range(3)) / 1000 / QUIET)
 
 
-def seconds_to_chart(browser, address: str) -> float:
-    """From opening a page to its first chart, on a quiet machine. `address` names the chart's figure, as a citation does."""
+def in_time(browser, address: str) -> bool:
+    """Is a page's first chart there in time after it was opened? On a busy machine: would it be on a quiet one? `address` names
+    the chart's figure, as a citation does."""
     context = browser.new_context(viewport={"width": DESKTOP[0], "height": DESKTOP[1]})
     tab = context.new_page()
     tab.add_init_script(NOTE_FIRST_CHART)
     tab.goto(address)
     tab.wait_for_function("window.firstChart", timeout=60_000)
-    time = tab.evaluate("window.firstChart") / 1000 / slowness(tab)
+    time = tab.evaluate("window.firstChart") / 1000
+    there = time <= CHART_LIMIT or time <= CHART_LIMIT * slowness(tab)
     context.close()
-    return time
+    return there
 
 
 def fast_enough(browser, base: str, site: Path, page: str, tries: int = 5) -> bool:
     """Is the first chart there in time at least once? Other work on the machine can only add to a time."""
     before = (site / f"{page}.html").read_text("utf-8").split('class="tl-chart"', 1)[0]
     name = before.rsplit("<figure ", 1)[1].split('id="', 1)[1].split('"', 1)[0]
-    return any(seconds_to_chart(browser, f"{base}/{page}.html#{name}") <= CHART_LIMIT for _ in range(tries))
+    return any(in_time(browser, f"{base}/{page}.html#{name}") for _ in range(tries))
 
 
 def test_first_chart_is_drawn_in_time(browser, bases, site):
