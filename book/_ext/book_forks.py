@@ -19,6 +19,7 @@ import socket
 import sys
 import time
 import traceback
+import warnings
 from contextlib import suppress
 
 FAILED = 1  # exit status
@@ -53,10 +54,17 @@ def serve(requests: socket.socket):
                             kill(pid)
                         return
                     stream = socket.socket(fileno=numbers[0])
-                    if not (pid := os.fork()):
+                    if not (pid := forked()):
                         run(json.loads(message), me, stream, [events, requests, asked, told, *streams.values()])
                     streams[pid] = stream
                     events.register(stream, selectors.EVENT_READ, pid)
+
+
+def forked() -> int:
+    """Fork. Python 3.12 warns where there are threads: these are numpy's, which takes care of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def ended(streams: dict[int, socket.socket]):
@@ -105,7 +113,8 @@ def run(wanted: dict, parent: int, stream: socket.socket, others: list):
 
 def main(number: str, *modules: str):
     """Import, then serve. A module that cannot be imported is for the page that wants it to speak of."""
-    sys.path.remove(os.path.dirname(os.path.realpath(__file__)))  # of a script's folder, kernels have nothing
+    if not sys.flags.safe_path:
+        del sys.path[0]  # this script's folder, in which kernels do not look
     for module in ("ipykernel.kernelapp", "ipykernel.ipkernel", *modules):
         with suppress(Exception):
             importlib.import_module(module)
