@@ -83,8 +83,8 @@ def test_file_names_change_the_name(sources):
 
 
 def test_every_flag_changes_the_name(monkeypatch):
-    """Defines, site flags, frame pointers, the ISA's flags and addresses, the common flags and the compiler all
-    count."""
+    """Defines, site flags, frame pointers, the ISA's flags and addresses, the common flags, the linker's and the
+    compiler all count."""
     record, cfg = isas.get("riscv64"), config("riscv64")
     names = [fingerprint(record, cfg)]
     for changed in (
@@ -100,8 +100,9 @@ def test_every_flag_changes_the_name(monkeypatch):
         ("far_base", record.far_base + 4096),
     ):
         names.append(fingerprint(dataclasses.replace(record, **{name: value}), cfg))
-    monkeypatch.setattr(toolchain, "_COMMON", [*toolchain._COMMON, "-O3"])
-    names.append(fingerprint(record, cfg))
+    for name, more in (("_COMMON", "-O3"), ("_LEAVES", "-Wextra"), ("_GUEST_LINKED", "--relax")):
+        monkeypatch.setattr(toolchain, name, (*getattr(toolchain, name), more))
+        names.append(fingerprint(record, cfg))
     monkeypatch.setattr(toolchain, "version", lambda: "clang version 99")
     names.append(fingerprint(record, cfg))
     assert len(set(names)) == len(names)
