@@ -111,13 +111,10 @@ class Forked(LocalProvisioner):
 
     async def launch_kernel(self, cmd: list[str], **kwargs):
         """As jupyter_client's own, which starts what is no kernel of this environment, and any kernel where none can be forked."""
-        folder = str(kwargs.get("cwd") or Path.cwd())
-        try:
-            if cmd[1:3] != ["-m", MODULE]:
-                raise OSError
-            self.process = Kernel(cmd[3:], kwargs["env"], folder)
-        except OSError:
-            return await super().launch_kernel(cmd, **kwargs)
-        self.pid = self.pgid = self.process.pid
-        self.cwd = folder
-        return self.connection_info
+        if cmd[1:3] == ["-m", MODULE]:
+            with suppress(OSError):
+                self.cwd = str(kwargs.get("cwd") or Path.cwd())
+                self.process = Kernel(cmd[3:], kwargs["env"], self.cwd)
+                self.pid = self.pgid = self.process.pid
+                return self.connection_info
+        return await super().launch_kernel(cmd, **kwargs)

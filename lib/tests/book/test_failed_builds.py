@@ -19,7 +19,7 @@ import book_patience
 import book_report
 import book_told
 
-from support.small_books import OLD, book
+from support.small_books import OLD, book, executed_at_once
 
 
 def last_words(folder: Path, command, environment) -> list[str]:
@@ -123,8 +123,7 @@ def test_where_none_can_be_forked_kernels_are_started(tmp_path):
     """When the process is killed that kernels are forked from they end with it, and those of later pages start as usual."""
     says = "```{code-cell}\nimport sys\nraise ValueError(sys.orig_argv[1:3])\n```\n"
     command, environment = book(tmp_path, {"a": says, "b": killing("[forks]"), "c": says})
-    parallel = tmp_path / "book" / "_ext" / "book_parallel.py"
-    parallel.write_text(parallel.read_text("utf-8").replace("capacity.at_once(PAGE, SPARE)", "1"), "utf-8")
+    executed_at_once(tmp_path, 1)
     lines = last_words(tmp_path, command, environment)
     said = {line.partition(",")[0]: then for line, then in zip(lines[:6:2], lines[1:6:2], strict=True)}
     assert re.fullmatch(r"  ValueError: \['\S+book_forks.py', '\d+'\]", said["book/a.md"])

@@ -18,7 +18,7 @@ from nbclient import NotebookClient
 
 from support import ROOT
 from support.children import ended
-from support.small_books import OLD, book
+from support.small_books import OLD, book, executed_at_once
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_kernels
@@ -64,8 +64,7 @@ def kernels(made: list[psutil.Process]) -> list[psutil.Process]:
 def in_pairs(folder: Path):
     """A book of which two pages are executed at once and wait."""
     command, environment = book(folder, {name: WAITS.format(name) for name in "ab"})
-    parallel = folder / "book" / "_ext" / "book_parallel.py"
-    parallel.write_text(parallel.read_text("utf-8").replace("capacity.at_once(PAGE, SPARE)", "2"), "utf-8")
+    executed_at_once(folder, 2)
     return command, environment
 
 

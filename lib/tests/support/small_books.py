@@ -60,3 +60,9 @@ def book(folder: Path, pages: dict[str, str], first: str = "Text.\n"):
     (folder / "_build" / "html").mkdir(parents=True)
     (folder / "_build" / "html" / "index.html").write_text(OLD, "utf-8")
     return command, environment
+
+
+def executed_at_once(folder: Path, pages: int):
+    """Have a small book execute so many pages at once, whatever the machine has."""
+    parallel = folder / "book" / "_ext" / "book_parallel.py"
+    parallel.write_text(parallel.read_text("utf-8").replace("capacity.at_once(PAGE, SPARE)", str(pages)), "utf-8")
