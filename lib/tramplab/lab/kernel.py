@@ -133,7 +133,7 @@ class Kernel:
         done: list[Registered] = []
         try:
             for r in requests:
-                ops, steps = self.slowpath.register(self._filtered(r, function))
+                ops, steps = self.slowpath.register(self.filtered(r, function))
                 done.append(ops)
                 if ops.breakpoint:
                     self.machine.take_traps(vector(self.image))
@@ -156,6 +156,12 @@ class Kernel:
             yield ops
         finally:
             self.detach(*ops)
+
+    def filtered(self, request: Request, function: Function | None) -> Request:
+        """A request with a function as its filter, if it has none of its own; None stands for all functions."""
+        if request.filter or function is None:
+            return request
+        return dataclasses.replace(request, filter=(function.name,))
 
     def apply(self, steps: Iterable[Step]) -> None:
         """Carry out a plan to its end; with one CPU there is nobody to wait for."""
@@ -220,11 +226,6 @@ class Kernel:
         return address
 
     # inside
-
-    def _filtered(self, request: Request, function: Function | None) -> Request:
-        if request.filter or function is None:
-            return request
-        return dataclasses.replace(request, filter=(function.name,))
 
     def _hits(self) -> list[int]:
         """How often each registered ops was called, in list order, and for one that is shared each request that shares it; read at

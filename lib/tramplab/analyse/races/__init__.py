@@ -1,0 +1,12 @@
+"""Every interleaving of threads that call a traced function with the steps that change it, executed as machine code.
+
+A Subject is what is explored: a function, the threads' way through it, and a plan of the slow path's steps. Moments are the
+places between those steps; Fetches says what a CPU may find at an address then. Threads executes their instructions, one at a
+time, and judges them; explore() visits all states, finds the shortest schedule that ends badly, or that there is none.
+"""
+
+from .explore import Result, explore
+from .fetches import MODELS
+from .subject import Subject
+
+__all__ = ["MODELS", "Result", "Subject", "explore"]

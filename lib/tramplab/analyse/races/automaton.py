@@ -1,0 +1,147 @@
+"""One thread and the patcher: everything that can happen, and the shortest way to what must not.
+
+Threads write nothing that another one reads, so what one of several can do is what it can do alone: the others only keep the
+patcher waiting. The table of a thread's steps that is made here is complete for any number of them.
+
+Reduced, a thread goes on at once through instructions that commute with all that the patcher still does: whatever comes before or
+after them, the same states follow. So of the orders in which these could happen one is visited.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from .locals import IDLE
+from .moments import EVERYBODY, INSIDE
+from .threads import Threads
+from .verdicts import Violation
+
+#: Moment, local, and whether the thread is noted down for a wait.
+State = tuple[int, int, bool]
+#: What is taken: a call begins, an instruction, an interrupt for which the patcher waits, or a step of the patcher's.
+CALLS, EXECUTES, INTERRUPTED, PATCHES = "calls", "executes", "interrupted", "patches"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One step of a schedule. moment: at which one it was taken, or to which the patcher's step led. at: the thread's local before;
+    instruction: the bytes it executed, if it did."""
+
+    what: str
+    moment: int
+    at: int
+    instruction: bytes = b""
+
+
+@dataclass(frozen=True)
+class Move:
+    """From one state to another: the steps that are taken, and what must not happen at the end of them."""
+
+    to: State
+    taken: tuple[Taken, ...]
+    wrong: Violation | None
+
+
+@dataclass
+class Automaton:
+    """table: state of a thread -> where it can be next, as (local, noted), or (-1 - its number, False) of a violation. carried:
+    (moment, local) -> the same of a thread when the patcher gets there. wrong: the violations. worst: the shortest schedule
+    that ends with one, and which; None if none does. states, transitions: how many were visited."""
+
+    threads: Threads
+    reduced: bool = True
+    table: dict[State, tuple[tuple[int, bool], ...]] = field(default_factory=dict)
+    carried: dict[tuple[int, int], tuple[int, bool]] = field(default_factory=dict)
+    wrong: list[Violation] = field(default_factory=list)
+    worst: tuple[list[Taken], Violation] | None = None
+    states: int = 0
+    transitions: int = 0
+
+    def build(self, tick: Callable[[int], None] = lambda states: None) -> None:
+        """Visit all states, those first that take the fewest steps. tick: told now and then how many there are; may raise to
+        end it."""
+        start: State = (0, IDLE, False)
+        came: dict[State, tuple[State, Move] | None] = {}
+        queue: list[tuple[int, int, State, tuple[State, Move] | None]] = [(0, 0, start, None)]
+        pushed = 0
+        while queue:
+            length, _, state, how = heapq.heappop(queue)
+            if state in came:
+                continue
+            came[state] = how
+            if len(came) % 256 == 0:
+                tick(len(came))
+            for move in self._moves(state):
+                self.transitions += 1
+                after = length + len(move.taken)
+                if move.wrong is not None:
+                    if self.worst is None or after < len(self.worst[0]):
+                        self.worst = [*_way(came, state), *move.taken], move.wrong
+                elif move.to not in came:
+                    pushed += 1
+                    heapq.heappush(queue, (after, pushed, move.to, (state, move)))
+        self.states = len(came)
+
+    # inside
+
+    def _moves(self, state: State) -> Iterator[Move]:
+        moment, at, noted = state
+        row = []
+        for what, to, still, wrong, instruction in self._steps(state):
+            end, more = (to, ()) if wrong else self._on(moment, to, still)
+            row.append((-1 - self._number(wrong), False) if wrong else (end, still))
+            yield Move((moment, end, still), (Taken(what, moment, at, instruction), *more), wrong)
+        self.table[state] = tuple(row)
+        if moment + 1 == len(self.threads.moments) or noted:
+            return
+        ahead = self.threads.moments[moment + 1]
+        if ahead.empty and at != IDLE:
+            return
+        still = ahead.notes == EVERYBODY or (ahead.notes == INSIDE and at != IDLE)
+        end, more = self._on(moment + 1, self.threads.moved(moment + 1, at), still)
+        self.carried[moment + 1, at] = end, still
+        yield Move((moment + 1, end, still), (Taken(PATCHES, moment + 1, at), *more), None)
+
+    def _steps(self, state: State) -> Iterator[tuple[str, int, bool, Violation | None, bytes]]:
+        """What a thread can do by itself: what, where it is then, whether it is still noted down, what is wrong, the
+        instruction."""
+        moment, at, noted = state
+        threads, here = self.threads, self.threads.moments[moment]
+        if here.frozen:
+            return
+        anew = here.notes == EVERYBODY and not noted
+        if at == IDLE:
+            yield CALLS, threads.begins(moment, anew), noted, None, b""
+        else:
+            for to, wrong, instruction in threads.follow(moment, at, anew):
+                yield EXECUTES, to, noted and (here.notes == EVERYBODY or to != IDLE), wrong, instruction
+        if here.notes == EVERYBODY and noted and not threads.masked(at):
+            yield INTERRUPTED, at, False, None, b""
+
+    def _on(self, moment: int, at: int, noted: bool) -> tuple[int, tuple[Taken, ...]]:
+        """Where a thread is when it has gone through all that nobody can change or notice; and the steps of that."""
+        here = self.threads.moments[moment]
+        taken: list[Taken] = []
+        while self.reduced and not here.frozen:
+            found = self.threads.alone(moment, at, noted, here.notes == EVERYBODY and not noted)
+            if found is None:
+                break
+            taken.append(Taken(EXECUTES, moment, at, found[1]))
+            at = found[0]
+        return at, tuple(taken)
+
+    def _number(self, wrong: Violation) -> int:
+        if wrong not in self.wrong:
+            self.wrong.append(wrong)
+        return self.wrong.index(wrong)
+
+
+def _way(came: dict[State, tuple[State, Move] | None], state: State) -> list[Taken]:
+    """The steps by which a state was reached, first one first."""
+    moves = []
+    while (before := came[state]) is not None:
+        state, move = before
+        moves.append(move)
+    return [taken for move in reversed(moves) for taken in move.taken]

@@ -1,0 +1,119 @@
+"""What a CPU may fetch at an address at some moment of a plan.
+
+coherent: what memory holds. stale: what it held at any moment since the last one at which every CPU was made to look again; one
+fetch may find the new and the next one the old. torn: in addition one fetch may find parts of both, where the ISA does not
+promise that it is atomic: on x86-64 a byte of one and a byte of the other, as nothing is promised for text that another CPU changes
+(SDM volume 3, 9.1.3); on riscv64 two bytes, without Ziccif, or where an instruction is not aligned to its size; never on arm64.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+
+from ...emulate import decode
+from ...emulate.machine import Machine
+from ...errors import TramplabError, unknown
+from ...ftrace.steps import Write
+from .moments import Moment
+
+COHERENT, STALE, TORN = MODELS = ("coherent", "stale", "torn")
+#: Bytes that are fetched at once whatever happens.
+PARCEL = {"x86_64": 1, "arm64": 4, "riscv64": 2}
+
+
+class Fetches:
+    """The text of a machine over the moments of a plan, under one of MODELS."""
+
+    def __init__(self, machine: Machine, moments: Sequence[Moment], model: str) -> None:
+        if model not in MODELS:
+            raise unknown("fetch model", model, MODELS)
+        self._machine, self._isa, self._moments, self._model = machine, machine.isa, moments, model
+        self._writes = [(n, m.step) for n, m in enumerate(moments) if isinstance(m.step, Write) and m.step.text]
+        self._changed = [(n, w.address, w.address + len(w.data)) for n, w in self._writes]
+
+    def changes(self, pc: int, after: int = -1, until: int | None = None) -> bool:
+        """Does the plan change text where an instruction at pc could lie, after some moment, until another one?"""
+        found = self._changing(pc)
+        return any(after < n <= (n if until is None else until) for n in found) if found else False
+
+    @functools.cache  # noqa: B019 - as long-lived as the exploration it is for
+    def _changing(self, pc: int) -> tuple[int, ...]:
+        """The moments that such changes lead to."""
+        return tuple(n for n, low, high in self._changed if low < pc + self._isa.max_insn and pc < high)
+
+    def earliest(self, number: int, anew: bool = False) -> int:
+        """The moment from which on a CPU may have its text; anew: one that has been made to look again in this moment."""
+        return number if anew or self._model == COHERENT else self._moments[number].horizon
+
+    @functools.cache  # noqa: B019
+    def at(self, number: int, pc: int, anew: bool = False) -> tuple[bytes, ...]:
+        """The instructions that a CPU may find at pc, in an order that is always the same."""
+        if not self._changing(pc):
+            return self._always(pc)
+        wholes = [w for n in range(self.earliest(number, anew), number + 1) for w in self._whole(n, pc)]
+        if self._model == TORN:
+            wholes = self._mixed(wholes)
+        return tuple(dict.fromkeys(self._cut(pc, w) for w in wholes))
+
+    def written(self, number: int, pc: int, instruction: bytes) -> bool:
+        """Was this instruction ever at pc as a whole, up to a moment?"""
+        return any(w.startswith(instruction) for n in range(number + 1) for w in self._settled(n, pc))
+
+    # inside
+
+    @functools.cache  # noqa: B019
+    def _always(self, pc: int) -> tuple[bytes, ...]:
+        return (self._cut(pc, self._machine.read(pc, self._room(pc))),)
+
+    def _settled(self, number: int, pc: int) -> list[bytes]:
+        """What memory holds there, unless it is in the middle of changing."""
+        return [] if self._moments[number].during else self._whole(number, pc)
+
+    @functools.cache  # noqa: B019
+    def _whole(self, number: int, pc: int) -> list[bytes]:
+        """What memory may hold there: one thing, or in the middle of a write each of its granules old or new."""
+        size = self._room(pc)
+        here = bytearray(self._machine.read(pc, size))
+        for n, done in self._writes:
+            if n <= number and not self._moments[n].during:
+                _overlay(here, pc, done.address, done.data)
+        write = self._moments[number].during
+        if write is None:
+            return [bytes(here)]
+        pieces = [(write.address + at, write.data[at : at + write.granule]) for at in range(0, len(write.data), write.granule)]
+        pieces = [(at, data) for at, data in pieces if at < pc + size and pc < at + len(data)]
+        found = []
+        for chosen in itertools.product((False, True), repeat=len(pieces)):
+            mixed = bytearray(here)
+            for (at, data), is_new in zip(pieces, chosen, strict=True):
+                if is_new:
+                    _overlay(mixed, pc, at, data)
+            found.append(bytes(mixed))
+        return list(dict.fromkeys(found))
+
+    def _mixed(self, wholes: list[bytes]) -> list[bytes]:
+        """All that parcels of these make together."""
+        size = PARCEL[self._isa.name]
+        columns = [dict.fromkeys(w[at : at + size] for w in wholes) for at in range(0, len(wholes[0]), size)]
+        return [b"".join(parts) for parts in itertools.product(*columns)]
+
+    def _cut(self, pc: int, data: bytes) -> bytes:
+        """The one instruction that such bytes begin with."""
+        try:
+            return data[: decode.at(self._isa, pc, data).size]
+        except TramplabError:  # parts of two that make no third
+            return data
+
+    def _room(self, pc: int) -> int:
+        """Bytes that an instruction at pc could have."""
+        end = next((base + size for base, size in self._machine.text if base <= pc < base + size), pc + self._isa.max_insn)
+        return min(self._isa.max_insn, end - pc)
+
+
+def _overlay(here: bytearray, base: int, address: int, data: bytes) -> None:
+    """Put data into a stretch that begins at base, as far as it lies in there."""
+    low, high = max(base, address), min(base + len(here), address + len(data))
+    if low < high:
+        here[low - base : high - base] = data[low - address : high - address]

@@ -1,0 +1,51 @@
+"""What one thread is in the middle of: its registers, the memory that is its own, and what has been called on its behalf."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+#: The register with the flags, where branches may ask for it, and what is in it when the function is called.
+FLAGS = {"x86_64": {"eflags": 0x202}, "arm64": {"pstate": 0x3C5}, "riscv64": {}}
+#: Where breakpoints are taken with interrupts off: the register and the bit that says that they are on.
+INTERRUPTS = {"x86_64": ("eflags", 1 << 9)}
+
+
+class Local(NamedTuple):
+    """One thread inside a call. Threads share no memory that they write, so this and the moment is all there is to know of it.
+
+    pc: of the instruction that comes next. registers: in the order of Layout.names. memory: (address, word) of what it has
+    written and still has, sorted. called: addresses of the ops that were called, in order. due: addresses of those that must
+    be, exactly once. """
+
+    pc: int
+    registers: tuple[int, ...]
+    memory: tuple[tuple[int, int], ...]
+    called: tuple[int, ...]
+    due: frozenset[int]
+
+
+#: A thread between two calls.
+IDLE = 0
+
+
+class Interned:
+    """Numbers for locals; IDLE is nobody's."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Local, int] = {}
+        self._locals: list[Local | None] = [None]
+
+    def __len__(self) -> int:
+        return len(self._locals)
+
+    def __getitem__(self, number: int) -> Local:
+        found = self._locals[number]
+        assert found is not None, "an idle thread is nowhere"
+        return found
+
+    def number(self, local: Local) -> int:
+        """Its number, a new one if it has none."""
+        found = self._numbers.setdefault(local, len(self._locals))
+        if found == len(self._locals):
+            self._locals.append(local)
+        return found

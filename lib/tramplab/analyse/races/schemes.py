@@ -1,0 +1,162 @@
+"""The schemes whose interleavings are explored, by name: which kernel, what comes and goes on it, and what is taken for granted."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import unknown
+from ...ftrace.ops import Request
+from ...lab.kernel import Kernel
+from ...trampolines.plain import Ops
+from . import by_hand
+from .fetches import STALE, TORN
+from .play import subject
+from .subject import Subject
+
+#: Ops with callbacks of their own, so that one that is called with the other's ops is seen. A dynamic one, as a module has, is
+#: always
+#: called through the list where it shares its trampoline with others.
+REQUESTS: dict[str, Callable[[], Request]] = {
+    "a": lambda: Ops(dynamic=False),
+    "b": lambda: Ops(dynamic=False, callback="lab_observe"),
+    "c": lambda: Ops(dynamic=False),
+    "module": Ops,
+    "another": lambda: Ops(callback="lab_observe"),
+}
+#: All that can happen to a function: its first ops, a second, back to one, to none, and one again.
+LIFE = ("+a", "+b", "-a", "-b", "+c")
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A way to change what a function calls, on one kernel.
+
+    does: what it is, in a few words. plays, before: what comes and goes, see play.subject(). fetch: what a CPU may fetch there
+    at worst, one of fetches.MODELS. preemptible: can a thread be preempted inside the function and the trampolines?
+    hypothetical: has no kernel this? why: the reason. traps: do breakpoints lead to the guest's handler? changed: what is done
+    by hand to the plan. """
+
+    name: str
+    isa: str
+    release: str
+    does: str
+    plays: tuple[str, ...]
+    before: tuple[str, ...] = ()
+    fetch: str = STALE
+    preemptible: bool = True
+    hypothetical: str = ""
+    traps: bool = False
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    changed: Callable[[Kernel, Subject], Subject] | None = None
+
+    def subject(self) -> Subject:
+        """A kernel of its own, and the plan."""
+        kernel = Kernel(self.isa, self.release, traps=self.traps, **self.overrides)
+        requests = {name: make() for name, make in REQUESTS.items()}
+        made = subject(kernel, self.plays, requests, self.before, self.preemptible, self.traps)
+        return self.changed(kernel, made) if self.changed else made
+
+
+_ON_OFF_ON = ("+module", "-module", "+another")
+_PREEMPTION = "kernels with this site are not preemptible; this one is"
+_SCHEMES = (
+    Scheme(
+        "arm64-common", "arm64", "v6.1", "BL or NOP, and one trampoline that knows its ops from a variable", ("+b", "-a"), ("a",)
+    ),
+    Scheme("arm64-call-ops", "arm64", "v6.16", "BL or NOP, and a pointer to the ops beside the function", LIFE),
+    Scheme(
+        "riscv64-pair",
+        "riscv64",
+        "v6.12",
+        "AUIPC and JALR or two NOPs, with the machine stopped",
+        _ON_OFF_ON,
+        preemptible=False,
+    ),
+    Scheme(
+        "riscv64-pair-preempt",
+        "riscv64",
+        "v6.12",
+        "the same in a preemptible kernel",
+        _ON_OFF_ON,
+        hypothetical=_PREEMPTION,
+    ),
+    Scheme(
+        "riscv64-pair-target",
+        "riscv64",
+        "v6.12",
+        "AUIPC and JALR led from ftrace_caller to a direct call's target, with the machine stopped, in a preemptible kernel",
+        (),
+        ("module",),
+        hypothetical=f"{_PREEMPTION}, and has direct calls",
+        changed=by_hand.leading_elsewhere,
+    ),
+    Scheme(
+        "riscv64-trap",
+        "riscv64",
+        "v6.12",
+        "a breakpoint in place of the JALR while the AUIPC changes; its handler goes on behind it",
+        _ON_OFF_ON,
+        hypothetical="proposed, and never written",
+        changed=by_hand.trapping,
+    ),
+    Scheme(
+        "riscv64-saved-pc",
+        "riscv64",
+        "v6.12",
+        "with the machine stopped, threads between AUIPC and JALR are put back before both",
+        _ON_OFF_ON,
+        hypothetical="proposed, and never written",
+        changed=by_hand.putting_back,
+    ),
+    Scheme(
+        "riscv64-fixed-auipc",
+        "riscv64",
+        "v6.16",
+        "the AUIPC written at boot, JALR or NOP behind it, and one trampoline that knows its ops from a variable",
+        ("+b", "-a"),
+        ("a",),
+        overrides={"call_ops": False},
+    ),
+    Scheme(
+        "riscv64-call-ops", "riscv64", "v6.16", "the AUIPC written at boot, JALR or NOP behind it, and a pointer to the ops", LIFE
+    ),
+    Scheme(
+        "riscv64-call-ops-torn",
+        "riscv64",
+        "v6.16",
+        "the same on harts without Ziccif, where a fetch may find half of an instruction",
+        LIFE,
+        fetch=TORN,
+    ),
+    Scheme(
+        "x86_64-int3",
+        "x86_64",
+        "v6.12",
+        "CALL or NOP under a breakpoint, and a trampoline for each ops",
+        ("+a", "-a", "+c"),
+        fetch=TORN,
+        traps=True,
+    ),
+    Scheme(
+        "x86_64-common",
+        "x86_64",
+        "v6.12",
+        "the same, and one trampoline that knows its ops from a variable where there are two",
+        ("+b", "-a"),
+        ("a",),
+        fetch=TORN,
+        traps=True,
+    ),
+)
+SCHEMES = {s.name: s for s in _SCHEMES}
+
+
+@functools.cache
+def scheme(name: str) -> Scheme:
+    """By its name; raises TramplabError with near matches."""
+    if name not in SCHEMES:
+        raise unknown("scheme", name, SCHEMES)
+    return SCHEMES[name]

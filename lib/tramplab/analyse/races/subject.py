@@ -1,0 +1,93 @@
+"""What is explored: a function, how it is called, what may be called on its behalf, and the steps that change it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...emulate.machine import Machine
+from ...emulate.traps import Vector
+from ...ftrace.steps import Step
+
+
+@dataclass(frozen=True)
+class FixUp:
+    """A step that no kernel takes: every thread that is to go on at `at` goes on at `to` instead. `why` is for the reader."""
+
+    at: int
+    to: int
+    why: str
+
+
+#: What a plan is made of here.
+Planned = Step | FixUp
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """One ops over the time of a plan; its places in the plan count steps, and 0 is before the first.
+
+    name: for the reader. address: of its struct. on: from how many steps on it is attached for good, 0 if it was before; None if it
+    never is. off: how many steps there were before its removal begins; None if it is not removed. gone: after how many steps
+    nobody may call it any more.
+    """
+
+    name: str
+    address: int
+    on: int | None = 0
+    off: int | None = None
+    gone: int | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """How threads call the function: registers at the start, words on the stack, and what it must return."""
+
+    registers: Mapping[str, int]
+    stack: tuple[int, ...]
+    value: int
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A scheme at work on one function.
+
+    machine: booted and as it is before the plan, with the meter "record"; exploring leaves it so. entry, end: the function's first
+    byte and the one behind it. body: the first byte behind its patch site. ip: what callbacks are told. steps: the plan.
+    freed: step number -> (address, size) that the step gives back. targets: where its site may lead. made: (address, size, name)
+    of code that no image has. callbacks: first byte -> addresses of the ops with which it may be called. direct: first byte of
+    a direct call's target -> the address of its ops. ops: what is attached when. private: (address, size) of what one thread
+    alone writes, apart from its stack, and leaves as it was. preemptible: may a thread be preempted inside the function and
+    the trampolines? vector: where breakpoints lead, None if nobody takes them. skips: address of a breakpoint -> where its handler
+    lets the thread go on, which it does at once.
+    """
+
+    machine: Machine
+    entry: int
+    end: int
+    body: int
+    ip: int
+    call: Call
+    steps: Sequence[Planned]
+    freed: Mapping[int, tuple[int, int]]
+    targets: frozenset[int]
+    made: Sequence[tuple[int, int, str]]
+    callbacks: Mapping[int, frozenset[int]]
+    ops: Sequence[Attachment]
+    private: Sequence[tuple[int, int]]
+    direct: Mapping[int, int] = field(default_factory=dict)
+    preemptible: bool = True
+    vector: Vector | None = None
+    skips: Mapping[int, int] = field(default_factory=dict)
+
+    def name_of(self, address: int) -> str:
+        """symbol+offset, or the bare address."""
+        for start, size, name in self.made:
+            if start <= address < start + size:
+                return f"{name}+{address - start:#x}" if address > start else name
+        return self.machine.image.where(address) or f"{address:#x}"
+
+    def ops_name(self, address: int) -> str:
+        """What an ops is called."""
+        return next((o.name for o in self.ops if o.address == address), self.name_of(address))
+
