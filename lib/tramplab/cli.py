@@ -15,6 +15,7 @@ from . import isa as isas
 from . import studies
 from .analyse import cores
 from .analyse.measure import measure
+from .analyse.races import command as races
 from .errors import TramplabError, unknown, whole_number
 from .ftrace import releases
 from .ftrace.releases import LATEST
@@ -41,12 +42,13 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 2 for what the user can put right, 130 when interrupted."""
+    """Run one command; returns the exit status: 0, 2 for what the user can put right, 130 when interrupted, or the command's
+    own."""
     try:
         args = _parser().parse_args(arguments)
-        args.command(args)
+        status = args.command(args)
         sys.stdout.flush()
-        return 0
+        return status or 0
     except TramplabError as e:
         print(f"tramplab: {e}", file=sys.stderr)
         return 2
@@ -87,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     grid.add(sub)
     native.add(sub)
     kernel.add(sub)
+    races.add(sub)
 
     p = sub.add_parser("claims", help="what was claimed in the threads, judged by running")
     p.add_argument("id", metavar="ID", nargs="?", help="one claim, e.g. s5 (default: all)")

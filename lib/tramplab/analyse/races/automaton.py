@@ -71,8 +71,9 @@ class Automaton:
             if state in came:
                 continue
             came[state] = how
-            if len(came) % 256 == 0:
-                tick(len(came))
+            self.states = len(came)
+            if self.states % 64 == 0:
+                tick(self.states)
             for move in self._moves(state):
                 self.transitions += 1
                 after = length + len(move.taken)
@@ -82,7 +83,6 @@ class Automaton:
                 elif move.to not in came:
                     pushed += 1
                     heapq.heappush(queue, (after, pushed, move.to, (state, move)))
-        self.states = len(came)
 
     # inside
 

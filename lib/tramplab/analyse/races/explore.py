@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from ...errors import TramplabError
 from .automaton import Automaton, Taken
 from .fetches import STALE, Fetches
 from .moments import moments
@@ -66,7 +67,7 @@ def explore(
             raise _Late
 
     if not 1 <= threads <= MOST_THREADS:
-        raise ValueError
+        raise TramplabError(f"there are 1 to {MOST_THREADS} threads, not {threads}.")
     when = moments(subject.machine.isa.name, subject.steps, subject.preemptible, subject.vector is not None, dropped)
     one = Automaton(Threads(subject, when, Fetches(subject.machine, when, fetch)), reduced)
     states, transitions, verdict, limit = 0, 0, NOT_DECIDED, ""
@@ -81,7 +82,7 @@ def explore(
             verdict = {ALL_SEEN: SAFE, WRONG: UNSAFE}.get(found.how, NOT_DECIDED)
             limit = "" if verdict != NOT_DECIDED else f"{most} states"
     except _Late:
-        limit = f"{seconds:g} s"
+        states, transitions, limit = states or one.states, transitions or one.transitions, f"{seconds:g} s"
     finally:
         one.threads.restore()
     schedule, violation = one.worst or ([], None)

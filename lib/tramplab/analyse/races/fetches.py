@@ -58,18 +58,15 @@ class Fetches:
         return tuple(dict.fromkeys(self._cut(pc, w) for w in wholes))
 
     def written(self, number: int, pc: int, instruction: bytes) -> bool:
-        """Was this instruction ever at pc as a whole, up to a moment?"""
-        return any(w.startswith(instruction) for n in range(number + 1) for w in self._settled(n, pc))
+        """Was this instruction ever at pc as a whole, up to a moment, or is it when a write is done that is half done then?"""
+        last = number + bool(self._moments[number].during)
+        return any(w.startswith(instruction) for n in range(last + 1) if not self._moments[n].during for w in self._whole(n, pc))
 
     # inside
 
     @functools.cache  # noqa: B019
     def _always(self, pc: int) -> tuple[bytes, ...]:
         return (self._cut(pc, self._machine.read(pc, self._room(pc))),)
-
-    def _settled(self, number: int, pc: int) -> list[bytes]:
-        """What memory holds there, unless it is in the middle of changing."""
-        return [] if self._moments[number].during else self._whole(number, pc)
 
     @functools.cache  # noqa: B019
     def _whole(self, number: int, pc: int) -> list[bytes]:

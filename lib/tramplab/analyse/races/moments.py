@@ -82,8 +82,8 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
         elif step.sync.whom in (Whom.EVERY_CPU, Whom.THIS_CPU) and step.sync not in (Sync.RCU, Sync.CALL_RCU):
             if step.sync in PUBLISHES.get(isa, ()):
                 visible = at
-            found.append(Moment(done, step, step.why, anew(step, at), last.frozen and not _resumes(step)))
-            stopped = stopped and not _resumes(step)
+            found.append(Moment(done, step, step.why, anew(step, at), last.frozen and not resumes(step)))
+            stopped = stopped and not resumes(step)
         else:
             raise TramplabError(f"the explorer does not know what {step.sync.kernel} waits for: take a plan without it.")
     last = found[-1]
@@ -95,6 +95,6 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
     return found
 
 
-def _resumes(step: Wait) -> bool:
+def resumes(step: Wait) -> bool:
     """Does it end a stop of the machine?"""
     return step.sync is Sync.FENCE_I

@@ -52,8 +52,6 @@ def search(
 ) -> Searched:
     """Visit all states, at most so many. alike: threads that change places make no other state. tick: told now and then how
     many there are; may raise to end it. Raises TramplabError for more threads than a state has room for."""
-    if not 1 <= threads <= MOST_THREADS:
-        raise TramplabError(f"there are 1 to {MOST_THREADS} threads, not {threads}.")
     lib = compiled.library(SOURCE)
     if not lib:
         return _python(rows, threads, most, alike, tick)

@@ -6,7 +6,7 @@ import bisect
 import functools
 from collections.abc import Iterable, Sequence
 
-from ...ftrace.steps import Write
+from ...ftrace.steps import Free, Write
 from .cpu import Cpu
 from .fetches import Fetches
 from .judge import Judge, Step, overlap
@@ -33,7 +33,8 @@ class Threads:
         self._depending: dict[tuple[int, bytes, int], Step] = {}
         self._versions = [sum(n <= at for n, _ in self._data) for at in range(len(moments))]
         self._values = [self._held(version) for version in range(len(self._data) + 1)]
-        self._freed = [(n, subject.freed[m.steps - 1]) for n, m in enumerate(moments) if m.steps - 1 in subject.freed and m.step]
+        frees = [(n, m.steps - 1) for n, m in enumerate(moments) if isinstance(m.step, Free)]
+        self._freed = [(n, subject.freed[number]) for n, number in frees if number in subject.freed]
         self._judge = Judge(subject, self._cpu, self._start, self.locals, [(w.address, len(w.data)) for _, w in self._data])
         self._gone = {o.address: self._after(o.gone) for o in subject.ops if o.gone is not None}
 
@@ -116,6 +117,16 @@ class Threads:
         if at == IDLE or not isinstance(step, FixUp) or self.locals[at].pc != step.at:
             return at
         return self.locals.number(self.locals[at]._replace(pc=step.to))
+
+    def touched(self, at: int, instruction: bytes) -> set[tuple[int, int]]:
+        """The (address, size) that a thread's next instruction is fetched from, and of all that it has ever read there."""
+        known = (*self._known.items(), *self._depending.items())
+        steps = [step for (local, data, *_), step in known if (local, data) == (at, instruction)]
+        return {(self.locals[at].pc, len(instruction)), *(read for step in steps for read in step.reads)}
+
+    def concerns(self, touched: tuple[int, int]) -> bool:
+        """Does the plan write any of these bytes, or give them back?"""
+        return bool(self._written(touched) or self._given_back(touched))
 
     def restore(self) -> None:
         """Leave the machine as it was found."""

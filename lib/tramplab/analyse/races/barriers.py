@@ -1,0 +1,44 @@
+"""The steps of a plan that can be left out one by one, by name: what is waited for, and what is put right by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...errors import unknown
+from ...ftrace.steps import Wait
+from .subject import FixUp, Subject
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """name: the wait's kernel name, with a number where the plan waits that way for several reasons. why: the reason. numbers: the
+    steps of the plan that are this one; they are left out together."""
+
+    name: str
+    why: str
+    numbers: tuple[int, ...]
+
+
+def barriers(subject: Subject) -> list[Barrier]:
+    """Of a subject's plan, in the order in which they come."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for number, step in enumerate(subject.steps):
+        if isinstance(step, (Wait, FixUp)):
+            kernel = step.sync.kernel if isinstance(step, Wait) else "fix up"
+            found.setdefault((kernel.replace("; ", "+").replace(" ", "-"), step.why), []).append(number)
+    kinds = [kernel for kernel, _ in found]
+    out = []
+    for at, ((kernel, why), numbers) in enumerate(found.items()):
+        several = f"-{kinds[: at + 1].count(kernel)}" if kinds.count(kernel) > 1 else ""
+        out.append(Barrier(kernel + several, why, tuple(numbers)))
+    return out
+
+
+def numbers_of(subject: Subject, names: Sequence[str]) -> list[int]:
+    """The steps of the barriers of these names; raises TramplabError with near matches."""
+    known = {b.name: b for b in barriers(subject)}
+    for name in names:
+        if name not in known:
+            raise unknown("barrier", name, known)
+    return [number for name in names for number in known[name].numbers]

@@ -1,0 +1,147 @@
+"""`tramplab explore`: every interleaving of a patching scheme, or of all of them, in one line or as the shortest bad schedule."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from ...errors import TramplabError, unknown, whole_number
+from ...width import WIDTH
+from . import schedule
+from .barriers import barriers, numbers_of
+from .explore import MOST_STATES, NOT_DECIDED, SECONDS, THREADS, UNSAFE, Result, explore
+from .fetches import MODELS
+from .schemes import SCHEMES, Scheme, scheme
+
+#: The exit status where nothing was decided.
+UNDECIDED = 3
+
+
+def add(sub: argparse._SubParsersAction) -> None:
+    """Add the command to the command line's subparsers."""
+    p = sub.add_parser("explore", help="every interleaving of threads with a patching scheme's steps")
+    p.add_argument("scheme", metavar="SCHEME", nargs="?", help=f"{', '.join(SCHEMES)} (default: all)")
+    p.add_argument("--threads", default=str(THREADS), metavar="N", help=f"threads that call the function (default {THREADS})")
+    p.add_argument(
+        "--without", action="append", default=[], metavar="STEP", help="leave a barrier out: one of those listed below a verdict"
+    )
+    p.add_argument("--fetch", metavar="MODEL", help=f"what a CPU may fetch: {', '.join(MODELS)} (default: the scheme's own)")
+    p.add_argument("--max-states", default=str(MOST_STATES), metavar="N", help=f"give up after so many (default {MOST_STATES})")
+    p.add_argument("--time-limit", default=f"{SECONDS:g}", metavar="S", help=f"give up after so many seconds (default {SECONDS:g})")
+    p.add_argument("--every-step", action="store_true", help="fold nothing of the schedule")
+    p.add_argument("--json", action="store_true", help="JSON instead of text")
+    p.set_defaults(command=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run it; the exit status is UNDECIDED where a limit was reached, and what was covered is said."""
+    if args.without and not args.scheme:
+        raise TramplabError("--without leaves a step of one scheme out: name the scheme.")
+    if args.fetch is not None and args.fetch not in MODELS:
+        raise unknown("fetch model", args.fetch, MODELS)
+    chosen = [scheme(args.scheme)] if args.scheme else list(SCHEMES.values())
+    results = [(s, _explored(s, args)) for s in chosen]
+    if args.json:
+        print(json.dumps([as_json(s, r, args.without) for s, r in results], indent=1))
+    else:
+        for s, r in results:
+            print(said(s, r, args.without, bool(args.scheme), not args.every_step), end="")
+    return UNDECIDED if any(r.verdict == NOT_DECIDED for _, r in results) else 0
+
+
+def said(chosen: Scheme, result: Result, without: list[str], whole: bool, folded: bool = True) -> str:
+    """A verdict in one line, and with `whole` what it is of, the schedule, and the barriers that can be left out."""
+    head = f"{chosen.name:<22} {result.verdict:<12} {_measure(result)}"
+    if not whole:
+        return head + "\n"
+    about = f"{chosen.does} ({chosen.isa}, {chosen.release}), {result.threads} threads, fetch {result.fetch}"
+    about += f", without {', '.join(without)}" * bool(without) + "."
+    if chosen.hypothetical:
+        about += f" No kernel has it: {chosen.hypothetical}."
+    out = [head, *textwrap.wrap(about, WIDTH), ""]
+    if result.verdict == UNSAFE:
+        out += [schedule.text(result, folded)]
+    elif result.limit:
+        out += textwrap.wrap(
+            f"Not decided: the limit of {result.limit} was reached; nothing bad was found in what was visited. "
+            "Raise --max-states or --time-limit, or take fewer --threads.",
+            WIDTH,
+        )
+        out.append("")
+    wrapped = textwrap.TextWrapper(WIDTH, subsequent_indent=" " * 27)
+    listed = [line for b in barriers(result.subject) for line in wrapped.wrap(f"  {b.name:<24} {b.why}")]
+    return "\n".join([*out, *(["Barriers, for --without:", *listed] if listed else [])]) + "\n"
+
+
+def as_json(chosen: Scheme, result: Result, without: list[str]) -> dict[str, Any]:
+    """What a program may want: all but the time."""
+    return {
+        "scheme": chosen.name,
+        "isa": chosen.isa,
+        "release": chosen.release,
+        "hypothetical": chosen.hypothetical,
+        "threads": result.threads,
+        "fetch": result.fetch,
+        "without": without,
+        "verdict": result.verdict,
+        "states": result.states,
+        "transitions": result.transitions,
+        "limit": result.limit,
+        "violation": None if result.violation is None else {"which": result.violation.which, "how": result.violation.how},
+        "schedule": [vars(line) for line in schedule.lines(result, folded=False)],
+        "barriers": [{"name": b.name, "why": b.why} for b in barriers(result.subject)],
+    }
+
+
+def _explored(chosen: Scheme, args: argparse.Namespace) -> Result:
+    subject = chosen.subject()
+    tick, end = _progress(chosen.name)
+    try:
+        return explore(
+            subject,
+            whole_number(args.threads, "--threads"),
+            args.fetch or chosen.fetch,
+            numbers_of(subject, args.without),
+            most=_positive(args.max_states, "--max-states"),
+            seconds=_seconds(args.time_limit),
+            tick=tick,
+        )
+    finally:
+        end()
+
+
+def _measure(result: Result) -> str:
+    if result.violation:
+        return f"{result.violation.which} after {len(result.schedule)} steps"
+    return f"{result.states} states, {result.transitions} transitions, {result.seconds:.1f} s"
+
+
+def _positive(text: str, option: str) -> int:
+    number = whole_number(text, option)
+    if number < 1:
+        raise TramplabError(f"{option} is at least 1, not {number}.")
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not seconds > 0:
+        raise TramplabError(f"--time-limit is a number of seconds above 0, not {text!r}.")
+    return seconds
+
+
+def _progress(name: str) -> tuple[Callable[[int], None], Callable[[], None]]:
+    """A line on a terminal that says how many states there are, and what clears it."""
+    if not sys.stderr.isatty():
+        return lambda states: None, lambda: None
+    return (
+        lambda states: print(f"\r{name}: {states} states", end="", file=sys.stderr, flush=True),
+        lambda: print("\r\x1b[K", end="", file=sys.stderr, flush=True),
+    )
