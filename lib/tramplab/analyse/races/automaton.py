@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .locals import IDLE
 from .moments import EVERYBODY, INSIDE
@@ -24,8 +25,7 @@ State = tuple[int, int, bool]
 CALLS, EXECUTES, INTERRUPTED, PATCHES = "calls", "executes", "interrupted", "patches"
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(NamedTuple):
     """One step of a schedule. moment: at which one it was taken, or to which the patcher's step led. at: the thread's local before;
     instruction: the bytes it executed, if it did."""
 
@@ -35,12 +35,14 @@ class Taken:
     instruction: bytes = b""
 
 
-@dataclass(frozen=True)
-class Move:
-    """From one state to another: the steps that are taken, and what must not happen at the end of them."""
+class Move(NamedTuple):
+    """From one state to another: the first step, where the thread is behind it, how many steps there are in all with those that it
+    takes at once, and what must not happen."""
 
     to: State
-    taken: tuple[Taken, ...]
+    first: Taken
+    behind: int
+    length: int
     wrong: Violation | None
 
 
@@ -58,16 +60,19 @@ class Automaton:
     worst: tuple[list[Taken], Violation] | None = None
     states: int = 0
     transitions: int = 0
+    _ends: dict[int, tuple[int, int]] = field(default_factory=dict)
 
-    def build(self, tick: Callable[[int], None] = lambda states: None) -> None:
-        """Visit all states, those first that take the fewest steps. tick: told now and then how many there are; may raise to
-        end it."""
+    def build(self, tick: Callable[[int], None] = lambda states: None, whole: bool = True) -> None:
+        """Visit all states, those first that take the fewest steps; without `whole` only until the worst is known. tick: told
+        now and then how many there are; may raise to end it."""
         start: State = (0, IDLE, False)
         came: dict[State, tuple[State, Move] | None] = {}
         queue: list[tuple[int, int, State, tuple[State, Move] | None]] = [(0, 0, start, None)]
         pushed = 0
         while queue:
             length, _, state, how = heapq.heappop(queue)
+            if self.worst and not whole and length >= len(self.worst[0]):
+                break
             if state in came:
                 continue
             came[state] = how
@@ -76,10 +81,10 @@ class Automaton:
                 tick(self.states)
             for move in self._moves(state):
                 self.transitions += 1
-                after = length + len(move.taken)
+                after = length + move.length
                 if move.wrong is not None:
                     if self.worst is None or after < len(self.worst[0]):
-                        self.worst = [*_way(came, state), *move.taken], move.wrong
+                        self.worst = [*self._way(came, state), move.first], move.wrong
                 elif move.to not in came:
                     pushed += 1
                     heapq.heappush(queue, (after, pushed, move.to, (state, move)))
@@ -90,9 +95,9 @@ class Automaton:
         moment, at, noted = state
         row = []
         for what, to, still, wrong, instruction in self._steps(state):
-            end, more = (to, ()) if wrong else self._on(moment, to, still)
+            end, more = (to, 0) if wrong else self._on(moment, to, still)
             row.append((-1 - self._number(wrong), False) if wrong else (end, still))
-            yield Move((moment, end, still), (Taken(what, moment, at, instruction), *more), wrong)
+            yield Move((moment, end, still), Taken(what, moment, at, instruction), to, 1 + more, wrong)
         self.table[state] = tuple(row)
         if moment + 1 == len(self.threads.moments) or noted:
             return
@@ -100,9 +105,10 @@ class Automaton:
         if ahead.empty and at != IDLE:
             return
         still = ahead.notes == EVERYBODY or (ahead.notes == INSIDE and at != IDLE)
-        end, more = self._on(moment + 1, self.threads.moved(moment + 1, at), still)
+        to = self.threads.moved(moment + 1, at)
+        end, more = self._on(moment + 1, to, still)
         self.carried[moment + 1, at] = end, still
-        yield Move((moment + 1, end, still), (Taken(PATCHES, moment + 1, at), *more), None)
+        yield Move((moment + 1, end, still), Taken(PATCHES, moment + 1, at), to, 1 + more, None)
 
     def _steps(self, state: State) -> Iterator[tuple[str, int, bool, Violation | None, bytes]]:
         """What a thread can do by itself: what, where it is then, whether it is still noted down, what is wrong, the
@@ -120,28 +126,47 @@ class Automaton:
         if here.notes == EVERYBODY and noted and not threads.masked(at):
             yield INTERRUPTED, at, False, None, b""
 
-    def _on(self, moment: int, at: int, noted: bool) -> tuple[int, tuple[Taken, ...]]:
-        """Where a thread is when it has gone through all that nobody can change or notice; and the steps of that."""
-        here = self.threads.moments[moment]
-        taken: list[Taken] = []
-        while self.reduced and not here.frozen:
-            found = self.threads.alone(moment, at, noted, here.notes == EVERYBODY and not noted)
-            if found is None:
-                break
-            taken.append(Taken(EXECUTES, moment, at, found[1]))
+    def _on(self, moment: int, at: int, noted: bool) -> tuple[int, int]:
+        """Where a thread is when it has gone through all that nobody can change or notice, and how many steps that takes."""
+        if not self.reduced or self.threads.moments[moment].frozen:
+            return at, 0
+        end, steps = self._through(at)
+        while (found := self._alone(moment, end, noted)) is not None:
+            end, more = self._through(found[0])
+            steps += 1 + more
+        return end, steps
+
+    def _through(self, at: int) -> tuple[int, int]:
+        """The same of what nobody ever can; worked out once."""
+        if at not in self._ends:
+            end, steps = at, 0
+            while (found := self.threads.quiet(end)) is not None:
+                end, steps = found[0], steps + 1
+            self._ends[at] = end, steps
+        return self._ends[at]
+
+    def _alone(self, moment: int, at: int, noted: bool) -> tuple[int, bytes] | None:
+        return self.threads.alone(moment, at, noted, self.threads.moments[moment].notes == EVERYBODY and not noted)
+
+    def _way(self, came: dict[State, tuple[State, Move] | None], state: State) -> list[Taken]:
+        """The steps by which a state was reached, first one first."""
+        moves = []
+        while (before := came[state]) is not None:
+            state, move = before
+            moves.append(move)
+        return [taken for move in reversed(moves) for taken in (move.first, *self._taken(move))]
+
+    def _taken(self, move: Move) -> Iterator[Taken]:
+        """The steps that a thread takes at once behind the first of a move."""
+        (moment, _, noted), at = move.to, move.behind
+        for _ in range(move.length - 1):
+            found = self._alone(moment, at, noted)
+            assert found is not None, "it has gone this way before"
+            yield Taken(EXECUTES, moment, at, found[1])
             at = found[0]
-        return at, tuple(taken)
 
     def _number(self, wrong: Violation) -> int:
         if wrong not in self.wrong:
             self.wrong.append(wrong)
         return self.wrong.index(wrong)
 
-
-def _way(came: dict[State, tuple[State, Move] | None], state: State) -> list[Taken]:
-    """The steps by which a state was reached, first one first."""
-    moves = []
-    while (before := came[state]) is not None:
-        state, move = before
-        moves.append(move)
-    return [taken for move in reversed(moves) for taken in move.taken]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ...errors import TramplabError
 from .automaton import Automaton, Taken
+from .executions import Executions
 from .fetches import STALE, Fetches
 from .moments import moments
 from .rows import rows
@@ -54,6 +55,7 @@ def explore(
     most: int = MOST_STATES,
     seconds: float = SECONDS,
     tick: Callable[[int], None] = lambda states: None,
+    executions: Executions | None = None,
 ) -> Result:
     """Every interleaving of so many threads with a subject's plan. dropped: numbers of steps that are left out. reduced: leave
     out what commutes, which changes no verdict. most, seconds: after so many states, or so long, it is not decided. tick: told
@@ -69,10 +71,11 @@ def explore(
     if not 1 <= threads <= MOST_THREADS:
         raise TramplabError(f"there are 1 to {MOST_THREADS} threads, not {threads}.")
     when = moments(subject.machine.isa.name, subject.steps, subject.preemptible, subject.vector is not None, dropped)
-    one = Automaton(Threads(subject, when, Fetches(subject.machine, when, fetch)), reduced)
+    executions = executions or Executions(subject)
+    one = Automaton(Threads(executions, when, Fetches(executions, when, fetch)), reduced)
     states, transitions, verdict, limit = 0, 0, NOT_DECIDED, ""
     try:
-        one.build(tell)
+        one.build(tell, whole=not reduced)
         states, transitions = one.states, one.transitions
         if one.worst and reduced:
             verdict = UNSAFE  # the others may as well stay out of it
@@ -84,7 +87,7 @@ def explore(
     except _Late:
         states, transitions, limit = states or one.states, transitions or one.transitions, f"{seconds:g} s"
     finally:
-        one.threads.restore()
+        executions.restore()
     schedule, violation = one.worst or ([], None)
     return Result(
         subject,

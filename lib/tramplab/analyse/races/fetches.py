@@ -13,9 +13,9 @@ import itertools
 from collections.abc import Sequence
 
 from ...emulate import decode
-from ...emulate.machine import Machine
 from ...errors import TramplabError, unknown
 from ...ftrace.steps import Write
+from .executions import Executions, overlay
 from .moments import Moment
 
 COHERENT, STALE, TORN = MODELS = ("coherent", "stale", "torn")
@@ -24,12 +24,13 @@ PARCEL = {"x86_64": 1, "arm64": 4, "riscv64": 2}
 
 
 class Fetches:
-    """The text of a machine over the moments of a plan, under one of MODELS."""
+    """The text of a subject's machine over the moments of its plan, under one of MODELS."""
 
-    def __init__(self, machine: Machine, moments: Sequence[Moment], model: str) -> None:
+    def __init__(self, executions: Executions, moments: Sequence[Moment], model: str) -> None:
         if model not in MODELS:
             raise unknown("fetch model", model, MODELS)
-        self._machine, self._isa, self._moments, self._model = machine, machine.isa, moments, model
+        self._before, self._machine = executions.text, executions.subject.machine
+        self._isa, self._moments, self._model = self._machine.isa, moments, model
         self._writes = [(n, m.step) for n, m in enumerate(moments) if isinstance(m.step, Write) and m.step.text]
         self._changed = [(n, w.address, w.address + len(w.data)) for n, w in self._writes]
 
@@ -66,16 +67,16 @@ class Fetches:
 
     @functools.cache  # noqa: B019
     def _always(self, pc: int) -> tuple[bytes, ...]:
-        return (self._cut(pc, self._machine.read(pc, self._room(pc))),)
+        return (self._cut(pc, self._before(pc, self._room(pc))),)
 
     @functools.cache  # noqa: B019
     def _whole(self, number: int, pc: int) -> list[bytes]:
         """What memory may hold there: one thing, or in the middle of a write each of its granules old or new."""
         size = self._room(pc)
-        here = bytearray(self._machine.read(pc, size))
+        here = bytearray(self._before(pc, size))
         for n, done in self._writes:
             if n <= number and not self._moments[n].during:
-                _overlay(here, pc, done.address, done.data)
+                overlay(here, pc, done.address, done.data)
         write = self._moments[number].during
         if write is None:
             return [bytes(here)]
@@ -86,7 +87,7 @@ class Fetches:
             mixed = bytearray(here)
             for (at, data), is_new in zip(pieces, chosen, strict=True):
                 if is_new:
-                    _overlay(mixed, pc, at, data)
+                    overlay(mixed, pc, at, data)
             found.append(bytes(mixed))
         return list(dict.fromkeys(found))
 
@@ -108,9 +109,3 @@ class Fetches:
         end = next((base + size for base, size in self._machine.text if base <= pc < base + size), pc + self._isa.max_insn)
         return min(self._isa.max_insn, end - pc)
 
-
-def _overlay(here: bytearray, base: int, address: int, data: bytes) -> None:
-    """Put data into a stretch that begins at base, as far as it lies in there."""
-    low, high = max(base, address), min(base + len(here), address + len(data))
-    if low < high:
-        here[low - base : high - base] = data[low - address : high - address]

@@ -39,7 +39,8 @@ class Moment:
     steps: how many have been done. step: the one that led here, None at first. why: what it is, for the reader. horizon: the
     earliest moment whose text a CPU may still execute. frozen: do all threads stand still? notes: who is noted down as this
     moment begins; the next one does not begin before all of them are gone. empty: does this moment only begin when no thread is
-    inside at all? during: a write of several granules is half done. """
+    inside at all? during: a write of several granules is half done. number: of the step in the plan, where it is done here and
+    is no wait. """
 
     steps: int
     step: Planned | None
@@ -49,6 +50,7 @@ class Moment:
     notes: str = NOBODY
     empty: bool = False
     during: Write | None = None
+    number: int | None = None
 
 
 def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, dropped: Collection[int] = ()) -> list[Moment]:
@@ -62,6 +64,8 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
         return (visible if isa in PUBLISHES else at) if step.sync in SYNCHRONISES[isa] else found[-1].horizon
 
     for number, step in enumerate(steps):
+        if number in dropped and isinstance(step, Write):
+            raise TramplabError(f"only a wait, or what gives something back, can be left out of a plan, not: {step.why}.")
         if number in dropped:
             found[-1] = replace(found[-1], steps=number + 1)
             continue
@@ -69,7 +73,7 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
         if isinstance(step, Write) and step.text and not step.atomic and len(step.data) <= _LONGEST:
             found.append(Moment(number, step, f"begins to {step.why}", last.horizon, last.frozen, during=step))
         if isinstance(step, (Write, Free, FixUp)):
-            found.append(Moment(done, step, step.why, last.horizon, last.frozen))
+            found.append(Moment(done, step, step.why, last.horizon, last.frozen, number=number))
             continue
         at = len(found)
         if step.sync.whom is Whom.STOPPED:

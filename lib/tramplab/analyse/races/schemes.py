@@ -115,21 +115,21 @@ _SCHEMES = (
         "riscv64-fixed-auipc",
         "riscv64",
         "v6.16",
-        "the AUIPC written at boot, JALR or NOP behind it, and one trampoline that knows its ops from a variable",
+        "the AUIPC written at boot, JALR or NOP behind it",
+        _ON_OFF_ON,
+        overrides={"call_ops": False},
+    ),
+    Scheme(
+        "riscv64-common",
+        "riscv64",
+        "v6.16",
+        "the same, and one trampoline that knows its ops from a variable",
         ("+b", "-a"),
         ("a",),
         overrides={"call_ops": False},
     ),
     Scheme(
         "riscv64-call-ops", "riscv64", "v6.16", "the AUIPC written at boot, JALR or NOP behind it, and a pointer to the ops", LIFE
-    ),
-    Scheme(
-        "riscv64-call-ops-torn",
-        "riscv64",
-        "v6.16",
-        "the same on harts without Ziccif, where a fetch may find half of an instruction",
-        LIFE,
-        fetch=TORN,
     ),
     Scheme(
         "x86_64-int3",

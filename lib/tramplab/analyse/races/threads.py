@@ -4,45 +4,33 @@ from __future__ import annotations
 
 import bisect
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from ...ftrace.steps import Free, Write
-from .cpu import Cpu
+from .executions import Executions
 from .fetches import Fetches
-from .judge import Judge, Step, overlap
-from .locals import IDLE, INTERRUPTS, Interned, Local
+from .judge import Step, overlap
+from .locals import IDLE, Local
 from .moments import EVERYBODY, INSIDE, Moment
-from .subject import FixUp, Subject
+from .subject import FixUp
 from .verdicts import FREED, LATE, MISSED, TORN, Violation
 
 
 class Threads:
     """All that one thread can do, over the moments of a plan."""
 
-    def __init__(self, subject: Subject, moments: Sequence[Moment], fetches: Fetches) -> None:
-        self.subject, self.moments, self._fetches = subject, moments, fetches
-        self.locals = Interned()
-        self._cpu = Cpu(subject)
-        self._isa = subject.machine.isa
-        self._index = {name: n for n, name in enumerate(self._cpu.names)}
-        self._start = self._cpu.begin(dict(subject.call.registers), subject.call.stack)
-        mask = INTERRUPTS.get(self._isa.name) if subject.vector else None
-        self._mask = (self._index[mask[0]], mask[1]) if mask else None
-        self._data = [(n, m.step) for n, m in enumerate(moments) if isinstance(m.step, Write) and not m.during]
-        self._known: dict[tuple[int, bytes], Step] = {}
-        self._depending: dict[tuple[int, bytes, int], Step] = {}
-        self._versions = [sum(n <= at for n, _ in self._data) for at in range(len(moments))]
-        self._values = [self._held(version) for version in range(len(self._data) + 1)]
-        frees = [(n, m.steps - 1) for n, m in enumerate(moments) if isinstance(m.step, Free)]
-        self._freed = [(n, subject.freed[number]) for n, number in frees if number in subject.freed]
-        self._judge = Judge(subject, self._cpu, self._start, self.locals, [(w.address, len(w.data)) for _, w in self._data])
-        self._gone = {o.address: self._after(o.gone) for o in subject.ops if o.gone is not None}
+    def __init__(self, executions: Executions, moments: Sequence[Moment], fetches: Fetches) -> None:
+        self.subject, self.locals, self.moments = executions.subject, executions.locals, moments
+        self._executions, self._fetches = executions, fetches
+        self._quiet: dict[int, tuple[int, bytes] | None] = {}
+        self._led = {m.number: n for n, m in enumerate(moments) if m.number is not None}
+        self._freed = [(self._led[number], area) for number, area in self.subject.freed.items() if number in self._led]
+        self._gone = {o.address: self._after(o.gone) for o in self.subject.ops if o.gone is not None}
 
     # what the search asks
 
     def begins(self, number: int, anew: bool) -> int:
         """A thread that begins a call at a moment; anew: on a CPU that has been made to look at its text again."""
-        return self.locals.number(Local(self.subject.entry, self._start, (), (), self._due(number, anew)))
+        return self.locals.number(Local(self.subject.entry, self._executions.start, (), (), self._due(number, anew)))
 
     def _due(self, number: int, anew: bool) -> frozenset[int]:
         """The ops that every call must reach that begins at a moment, wherever the CPU has its text from; at the last moment all
@@ -70,17 +58,14 @@ class Threads:
 
     def masked(self, at: int) -> bool:
         """Has a thread interrupts off?"""
-        if self._mask is None or at == IDLE:
-            return False
-        register, bit = self._mask
-        return not self.locals[at].registers[register] & bit
+        return self._executions.masked(at)
 
     def alone(self, number: int, at: int, noted: bool, anew: bool) -> tuple[int, bytes] | None:
         """Where a thread's next instruction leads, and that instruction, if from this moment on nothing that the patcher does
         before it must wait for this thread can change or notice it, and it cannot go wrong; else None."""
         if at == IDLE:
             return None
-        pc, end = self.locals[at].pc, self._waited_for(number, at, noted)
+        pc, end = self.locals[at].pc, self._waited_for(number, self.masked(at), noted)
         if self._fetches.changes(pc, self._fetches.earliest(number, anew), end):
             return None
         (instruction,) = self._fetches.at(number, pc, anew)
@@ -94,6 +79,22 @@ class Threads:
         changes = any(number < n <= end for read in step.reads for n in self._written(read))
         return None if changes else (step.next, instruction)
 
+    def quiet(self, at: int) -> tuple[int, bytes] | None:
+        """The same, where it is so at every moment."""
+        if at not in self._quiet:
+            self._quiet[at] = self._always_alone(at)
+        return self._quiet[at]
+
+    def _always_alone(self, at: int) -> tuple[int, bytes] | None:
+        if at == IDLE or self._fetches.changes(self.locals[at].pc):
+            return None
+        found = self.alone(0, at, False, False)
+        if found is None or not found[0]:
+            return None
+        step = self._step(0, at, found[1])
+        touched = ((self.locals[at].pc, len(found[1])), *step.reads)
+        return None if step.called in self._gone or any(map(self.concerns, touched)) else found
+
     @functools.cache  # noqa: B019 - as long-lived as the exploration it is for
     def _given_back(self, touched: tuple[int, int]) -> tuple[int, ...]:
         """The moments from which on some of these bytes are nobody's."""
@@ -102,12 +103,12 @@ class Threads:
     @functools.cache  # noqa: B019
     def _written(self, read: tuple[int, int]) -> tuple[int, ...]:
         """The moments that writes of these bytes lead to."""
-        return tuple(n for n, w in self._data if overlap(read, (w.address, len(w.data))))
+        return tuple(self._led[number] for number in self._executions.written(read))
 
     @functools.cache  # noqa: B019
-    def _waited_for(self, number: int, at: int, noted: bool) -> int:
-        """The last moment that there can be before the patcher has to wait for a thread that is there now."""
-        stop = (INSIDE, EVERYBODY) if self.masked(at) else (INSIDE,)
+    def _waited_for(self, number: int, masked: bool, noted: bool) -> int:
+        """The last moment that there can be before the patcher has to wait for a thread that is inside a call now."""
+        stop = (INSIDE, EVERYBODY) if masked else (INSIDE,)
         first = number if noted else number + 1
         return next((n for n in range(first, len(self.moments)) if self.moments[n].notes in stop), len(self.moments) - 1)
 
@@ -120,49 +121,19 @@ class Threads:
 
     def touched(self, at: int, instruction: bytes) -> set[tuple[int, int]]:
         """The (address, size) that a thread's next instruction is fetched from, and of all that it has ever read there."""
-        known = (*self._known.items(), *self._depending.items())
-        steps = [step for (local, data, *_), step in known if (local, data) == (at, instruction)]
-        return {(self.locals[at].pc, len(instruction)), *(read for step in steps for read in step.reads)}
+        return {(self.locals[at].pc, len(instruction)), *self._executions.read(at, instruction)}
 
     def concerns(self, touched: tuple[int, int]) -> bool:
         """Does the plan write any of these bytes, or give them back?"""
         return bool(self._written(touched) or self._given_back(touched))
 
-    def restore(self) -> None:
-        """Leave the machine as it was found."""
-        self._cpu.restore()
-
-    # inside: one step
+    # inside
 
     def _changes(self, pc: int) -> bool:
         return self._fetches.changes(pc)
 
     def _step(self, number: int, at: int, instruction: bytes) -> Step:
-        key = at, instruction
-        found = self._known.get(key) or self._depending.get((*key, self._versions[number]))
-        if found is None:
-            self._cpu.set_data(self._values[self._versions[number]])
-            local = self.locals[at]
-            done = self._cpu.execute(local, instruction)
-            found = self._judge.outcome(local, len(instruction), done)
-            if any(map(self._written, done.reads)):
-                self._depending[(*key, self._versions[number])] = found
-            else:
-                self._known[key] = found
-        return found
-
-    def _held(self, version: int) -> dict[int, bytes]:
-        """What the data that the plan writes at any moment holds after so many of those writes: address -> bytes."""
-        held: dict[int, bytearray] = {}
-        for low, size in _merged((w.address, len(w.data)) for _, w in self._data):
-            held[low] = bytearray(self._cpu.before(low, size))
-        for _, write in self._data[:version]:
-            for low, data in held.items():
-                if low <= write.address < low + len(data):
-                    data[write.address - low : write.address - low + len(write.data)] = write.data
-        return {low: bytes(data) for low, data in held.items()}
-
-    # inside: what depends on the moment
+        return self._executions.step(at, instruction, self.moments[number].steps)
 
     def _wrong(self, number: int, local: Local, step: Step) -> Violation | None:
         for touched in ((local.pc, 1), *step.reads) if self._freed else ():
@@ -189,15 +160,4 @@ class Threads:
 
     def _where(self, address: int) -> str:
         return self.subject.name_of(address)
-
-
-def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Stretches, (address, size), as few as cover these."""
-    found: list[tuple[int, int]] = []
-    for low, size in sorted(spans):
-        if found and low <= sum(found[-1]):
-            found[-1] = found[-1][0], max(sum(found[-1]), low + size) - found[-1][0]
-        else:
-            found.append((low, size))
-    return found
 

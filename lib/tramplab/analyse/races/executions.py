@@ -1,0 +1,113 @@
+"""What instructions do to threads of one subject, executed once for each state and each value of what they read.
+
+None of it depends on when a step comes or which waits a plan has, so it serves every exploration of the same subject.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+from ...ftrace.steps import Write
+from .cpu import Cpu
+from .judge import Judge, Step, overlap
+from .locals import INTERRUPTS, Interned
+from .subject import Subject
+
+_IDLE = 0
+
+
+class Executions:
+    """Of one subject's threads. locals: their states, numbered. start: the registers with which they begin a call."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject, self.locals = subject, Interned()
+        self._cpu = Cpu(subject)
+        self.start = self._cpu.begin(dict(subject.call.registers), subject.call.stack)
+        self._writes = [(number, s) for number, s in enumerate(subject.steps) if isinstance(s, Write)]
+        spans = _merged((w.address, len(w.data)) for _, w in self._writes)
+        self._before = {low: self._cpu.before(low, size) for low, size in spans}
+        self._values = [self._held(version) for version in range(len(self._writes) + 1)]
+        self._judge = Judge(subject, self._cpu, self.start, self.locals, spans)
+        self._known: dict[tuple[int, bytes], Step] = {}
+        self._depending: dict[tuple[int, bytes, int], Step] = {}
+        mask = INTERRUPTS.get(subject.machine.isa.name) if subject.vector else None
+        self._mask = (self._cpu.names.index(mask[0]), mask[1]) if mask else None
+
+    def step(self, at: int, instruction: bytes, done: int) -> Step:
+        """What an instruction comes to for a thread, when so many of the plan's steps are done."""
+        version = self._version(done)
+        key = at, instruction
+        found = self._known.get(key) or self._depending.get((*key, version))
+        if found is None:
+            self._cpu.set_data(self._values[version])
+            local = self.locals[at]
+            executed = self._cpu.execute(local, instruction)
+            found = self._judge.outcome(local, len(instruction), executed)
+            if any(map(self.written, executed.reads)):
+                self._depending[(*key, version)] = found
+            else:
+                self._known[key] = found
+        return found
+
+    @functools.cache  # noqa: B019 - as long-lived as what it is for
+    def written(self, span: tuple[int, int]) -> tuple[int, ...]:
+        """The numbers of the plan's steps that write some of these bytes, (address, size)."""
+        return tuple(number for number, w in self._writes if overlap(span, (w.address, len(w.data))))
+
+    def masked(self, at: int) -> bool:
+        """Has a thread interrupts off?"""
+        if self._mask is None or at == _IDLE:
+            return False
+        register, bit = self._mask
+        return not self.locals[at].registers[register] & bit
+
+    def text(self, address: int, size: int) -> bytes:
+        """Text as it is before the plan."""
+        here = bytearray(self.subject.machine.read(address, size))
+        for low, data in self._before.items():
+            overlay(here, address, low, data)
+        return bytes(here)
+
+    def read(self, at: int, instruction: bytes) -> set[tuple[int, int]]:
+        """All (address, size) that a thread's next instruction has ever read there."""
+        known = (*self._known.items(), *self._depending.items())
+        steps = [step for (local, data, *_), step in known if (local, data) == (at, instruction)]
+        return {read for step in steps for read in step.reads}
+
+    def restore(self) -> None:
+        """Leave the machine as it was found."""
+        self._cpu.restore()
+
+    # inside
+
+    @functools.cache  # noqa: B019
+    def _version(self, done: int) -> int:
+        """How many of the plan's first steps are writes."""
+        return sum(number < done for number, _ in self._writes)
+
+    def _held(self, version: int) -> dict[int, bytes]:
+        """What memory that the plan writes at any time holds after so many of those writes: address -> bytes."""
+        held = {low: bytearray(data) for low, data in self._before.items()}
+        for _, write in self._writes[:version]:
+            for low, data in held.items():
+                overlay(data, low, write.address, write.data)
+        return {low: bytes(data) for low, data in held.items()}
+
+
+def overlay(here: bytearray, base: int, address: int, data: bytes) -> None:
+    """Put data into a stretch that begins at base, as far as it lies in there."""
+    low, high = max(base, address), min(base + len(here), address + len(data))
+    if low < high:
+        here[low - base : high - base] = data[low - address : high - address]
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Stretches, (address, size), as few as cover these."""
+    found: list[tuple[int, int]] = []
+    for low, size in sorted(spans):
+        if found and low <= sum(found[-1]):
+            found[-1] = found[-1][0], max(sum(found[-1]), low + size) - found[-1][0]
+        else:
+            found.append((low, size))
+    return found
