@@ -1,0 +1,1 @@
+"""Argument 3: CALL_OPS on RISC-V."""
