@@ -58,6 +58,7 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-contention-schedules": (0,),
         "fig-contention-misses": (1,),
     },
+    "patching-races": {"fig-patching": (0, 1, 2), "fig-barriers": (0,)},
     "real-kernels": {
         "fig-real-kernels": (0, 1),
         "fig-kernel-functions": (1,),

@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import unknown
-from ...ftrace.steps import Wait
+from ...ftrace.steps import Sync, Wait
 from .subject import FixUp, Subject
 
 
 @dataclass(frozen=True)
 class Barrier:
     """name: the wait's kernel name, with a number where the plan waits that way for several reasons. why: the reason. numbers: the
-    steps of the plan that are this one; they are left out together."""
+    steps of the plan that are this one; they are left out together. orders: is it there for data, which every CPU sees in the
+    order in which they are written here, with it and without?"""
 
     name: str
     why: str
     numbers: tuple[int, ...]
+    orders: bool = False
 
 
 def barriers(subject: Subject) -> list[Barrier]:
@@ -28,10 +30,11 @@ def barriers(subject: Subject) -> list[Barrier]:
             kernel = step.sync.kernel if isinstance(step, Wait) else "fix up"
             found.setdefault((kernel.replace("; ", "+").replace(" ", "-"), step.why), []).append(number)
     kinds = [kernel for kernel, _ in found]
+    ordering = [n for n, step in enumerate(subject.steps) if isinstance(step, Wait) and step.sync is Sync.FTRACE_IPI]
     out = []
     for at, ((kernel, why), numbers) in enumerate(found.items()):
         several = f"-{kinds[: at + 1].count(kernel)}" if kinds.count(kernel) > 1 else ""
-        out.append(Barrier(kernel + several, why, tuple(numbers)))
+        out.append(Barrier(kernel + several, why, tuple(numbers), set(numbers) <= set(ordering)))
     return out
 
 

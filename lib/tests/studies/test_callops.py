@@ -1,0 +1,166 @@
+"""The studies of patching while threads run: what their rows must say of each other, and verdicts that follow from them."""
+
+import pytest
+
+from tramplab.analyse.races.barriers import barriers as barriers_of
+from tramplab.analyse.races.explore import SAFE, explore
+from tramplab.analyse.races.schemes import SCHEMES, scheme
+from tramplab.analyse.races.verdicts import MISSED, PAIR, PROPERTIES, TARGET
+from tramplab.analyse.races.verdicts import TORN as MIXED
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.publish.said import HYPOTHETICAL, MARK
+from tramplab.studies.callops import barriers, patching, schedules
+
+
+@pytest.fixture(scope="module")
+def found():
+    return patching.rows()
+
+
+@pytest.fixture(scope="module")
+def without():
+    return barriers.rows()
+
+
+def of(frame, scheme, column="outcome"):
+    """The cells of one scheme, with what a CPU may fetch at worst."""
+    return frame.loc[(frame["scheme"] == scheme) & frame["worst"], column].item()
+
+
+def changed(frame, scheme, outcome, steps=0):
+    return frame.assign(
+        outcome=frame["outcome"].where(frame["scheme"] != scheme, outcome),
+        steps=frame["steps"].where(frame["scheme"] != scheme, steps),
+    )
+
+
+# -- the schemes
+
+
+def test_every_scheme_is_there_under_every_model(found):
+    assert set(found["scheme"]) == set(SCHEMES) and len(found) == 3 * len(SCHEMES)
+    assert found.groupby("scheme")["worst"].sum().eq(1).all()
+    assert set(found["outcome"]) <= {SAFE, *PROPERTIES} and set(found["outcome"]) <= set(patching.LETTERS)
+
+
+def test_the_more_a_cpu_may_fetch_the_less_is_safe(found):
+    wide = found.pivot(index="scheme", columns="fetch", values="outcome") == SAFE
+    assert (wide["torn"] <= wide["stale"]).all() and (wide["stale"] <= wide["coherent"]).all()
+    steps = found.pivot(index="scheme", columns="fetch", values="steps").replace(0, 10**6)
+    assert (steps["torn"] <= steps["stale"]).all() and (steps["stale"] <= steps["coherent"]).all()
+
+
+def test_a_hypothetical_scheme_is_marked_wherever_it_is_named(found, without):
+    hypothetical = {name for name, s in SCHEMES.items() if s.hypothetical}
+    assert set(found.loc[found["hypothetical"], "scheme"]) == hypothetical
+    for text in (patching.answer(found), barriers.answer(without), patching.table(found).to_string(), barriers.body(without).html):
+        for name in hypothetical:
+            assert text.count(name) == text.count(f"{name}{MARK}")
+    assert all(HYPOTHETICAL in figure.limits for figure in (*patching.FIGURES, *barriers.FIGURES))
+    shown = {figure.id: figure for figure in schedules.FIGURES}
+    assert {i for i, f in shown.items() if HYPOTHETICAL in f.limits} == {i for i in shown if schedules.SHOWN[i] in hypothetical}
+
+
+def test_what_is_drawn_has_no_isa_in_front(found):
+    drawn = patching.short(found)
+    assert set(drawn.loc[drawn["isa"] == "arm64", "scheme"]) == {"common", "call-ops"}
+    assert not any(name.startswith(isa) for isa, name in zip(drawn["isa"], drawn["scheme"], strict=True))
+
+
+# -- the barriers
+
+
+def test_each_barrier_of_each_safe_scheme_is_left_out(found, without):
+    safe = set(found.loc[found["worst"] & (found["outcome"] == SAFE), "scheme"])
+    assert set(without["scheme"]) == safe
+    for name, part in without.groupby("scheme"):
+        assert list(part["barrier"]) == [*(b.name for b in barriers_of(scheme(name).subject())), barriers.OTHERS]
+
+
+def test_what_breaks_nothing_breaks_nothing_together(without):
+    together = without[without["barrier"] == barriers.OTHERS]
+    assert set(together["outcome"]) <= {SAFE, MISSED}
+    for row in together.itertuples():
+        part = without[(without["scheme"] == row.scheme) & ~without["need"].isin(("", barriers.BREAKS))]
+        assert row.times == part["times"].sum()
+        assert (row.outcome == MISSED) == (barriers.NO_EFFECT in set(part["need"]))
+
+
+def test_what_orders_data_is_not_said_to_be_free(without):
+    """Data are in order in the exploration, so it cannot tell."""
+    ordering = without["barrier"].str.startswith("ftrace_sync_ipi")
+    assert ordering.any() and set(without.loc[ordering, "need"]) == {barriers.NOT_TESTED}
+    assert barriers.NOT_TESTED not in set(without.loc[~ordering, "need"])
+
+
+def test_a_barrier_has_one_place_in_the_grid(without):
+    grid = barriers.body(without).frame
+    for row in without[without["need"] != ""].itertuples():
+        line = grid[grid["scheme"].str.removesuffix(MARK) == row.scheme].iloc[0]
+        assert [need for need in barriers.NEEDS if row.barrier in line[need]] == [row.need]
+
+
+# -- the schedules
+
+
+def test_a_schedule_is_shown_to_its_bad_end():
+    frame = schedules.rows()
+    for name, part in frame.groupby("scheme"):
+        result = explore(scheme(name).subject(), 1, "coherent")
+        assert part["first"].iloc[0] == 1 and part["last"].iloc[-1] == len(result.schedule)
+        assert (part["first"].iloc[1:].to_numpy() == part["last"].iloc[:-1].to_numpy() + 1).all()
+        assert list(part["wrong"]) == [""] * (len(part) - 1) + [str(result.violation)]
+
+
+def test_each_example_ends_as_its_mail_says():
+    frame = schedules.rows()
+    ends = frame.groupby("scheme").last()
+    for name in patching.EXAMPLES:
+        assert ends.loc[name, "does"].startswith("jalr t0, t0") and ends.loc[name, "wrong"].startswith(TARGET)
+        begins = frame[(frame["scheme"] == name) & (frame["who"] == "thread")].iloc[1]["does"]
+        assert begins.startswith({"riscv64-pair-preempt": "nop", "riscv64-pair-target": "auipc"}[name])
+    assert ends.loc["arm64-common", "wrong"].startswith(PAIR)
+    for figure in schedules.FIGURES:
+        part = figure.rows(frame)
+        assert f"After {part['last'].max()} steps" in figure.answer(part)
+
+
+# -- verdicts
+
+
+@pytest.mark.parametrize(
+    "judge, name, outcome, kind",
+    [
+        (patching.patched_at_any_time, "arm64-call-ops", PAIR, FAILS),
+        (patching.preempted_between, "riscv64-pair-target", SAFE, DEPENDS),
+        (patching.preempted_between, "riscv64-pair", TARGET, DEPENDS),
+        (patching.auipc_at_boot, "riscv64-fixed-auipc", MIXED, FAILS),
+        (patching.generic_trampoline, "x86_64-common", SAFE, DEPENDS),
+        (patching.generic_trampoline, "riscv64-call-ops", PAIR, DEPENDS),
+    ],
+)
+def test_a_verdict_on_schemes_follows_from_the_rows(found, judge, name, outcome, kind):
+    assert judge(found).kind == HOLDS != judge(changed(found, name, outcome, 3)).kind == kind
+
+
+def test_all_examples_safe_is_no_example(found):
+    other = found
+    for name in patching.EXAMPLES:
+        other = changed(other, name, SAFE)
+    assert patching.preempted_between(changed(other, "riscv64-pair", TARGET)).kind == FAILS
+
+
+def test_that_a_way_out_is_dear_follows_from_its_barriers(without):
+    assert barriers.works_but_dear(without).kind == HOLDS
+    free = without.assign(need=without["need"].where(without["scheme"] != "riscv64-trap", barriers.NOTHING))
+    assert barriers.works_but_dear(free).kind == DEPENDS
+    assert barriers.works_but_dear(without[without["scheme"] != "riscv64-saved-pc"]).kind == DEPENDS
+
+
+def test_that_one_wait_is_enough_follows_from_all_others_being_left_out(without):
+    assert barriers.waits_once(without).kind == HOLDS
+    riscv = without["scheme"] == "riscv64-call-ops"
+    together = riscv & (without["barrier"] == barriers.OTHERS)
+    assert barriers.waits_once(without.assign(outcome=without["outcome"].where(~together, TARGET))).kind == DEPENDS
+    two = riscv & (without["barrier"] == "flush_icache_all")
+    assert barriers.waits_once(without.assign(need=without["need"].where(~two, barriers.BREAKS))).kind == DEPENDS
