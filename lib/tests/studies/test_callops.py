@@ -122,7 +122,7 @@ def test_each_example_ends_as_its_mail_says():
     assert ends.loc["arm64-common", "wrong"].startswith(PAIR)
     for figure in schedules.FIGURES:
         part = figure.rows(frame)
-        assert f"After {part['last'].max()} steps" in figure.answer(part)
+        assert f": after {part['last'].max()} steps" in figure.answer(part)
 
 
 # -- verdicts

@@ -18,11 +18,13 @@ _IDLE = 0
 
 
 class Executions:
-    """Of one subject's threads. locals: their states, numbered. start: the registers with which they begin a call."""
+    """Of one subject's threads. locals: their states, numbered. names, start: the registers, and what is in them when a call
+    begins."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.locals = subject, Interned()
         self._cpu = Cpu(subject)
+        self.names = self._cpu.names
         self.start = self._cpu.begin(dict(subject.call.registers), subject.call.stack)
         self._writes = [(number, s) for number, s in enumerate(subject.steps) if isinstance(s, Write)]
         spans = _merged((w.address, len(w.data)) for _, w in self._writes)
@@ -67,6 +69,14 @@ class Executions:
         here = bytearray(self.subject.machine.read(address, size))
         for low, data in self._before.items():
             overlay(here, address, low, data)
+        return bytes(here)
+
+    def held(self, address: int, size: int, done: int) -> bytes:
+        """What memory holds when so many of the plan's steps are done."""
+        here = bytearray(self.text(address, size))
+        for number, write in self._writes:
+            if number < done:
+                overlay(here, address, write.address, write.data)
         return bytes(here)
 
     def read(self, at: int, instruction: bytes) -> set[tuple[int, int]]:

@@ -101,7 +101,7 @@ class Judge:
         ip, parent, ops = (registers[self._index[r]] for r in isa.args[:3])
         wrong = None
         if ops not in subject.callbacks[after.pc]:
-            wrong = Violation(PAIR, f"{self._where(after.pc)} is called with {subject.ops_name(ops)}")
+            wrong = Violation(PAIR, f"{self._where(after.pc)} is called with ops {subject.ops_name(ops)}")
         elif (ip, parent) != (subject.ip, subject.machine.return_to):
             wrong = Violation(STATE, f"a callback is told ip {self._where(ip)}, parent {self._where(parent)}")
         back = registers[self._index[isa.link]] if isa.link else self._cpu.word(registers[self._index[isa.sp]])

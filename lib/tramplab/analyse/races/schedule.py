@@ -21,7 +21,6 @@ PATCHER, THREAD = "patcher", "thread"
 #: Steps that are begun before they are done, which is told in one line.
 WRITES = "writes"
 _NUMBER, _LEFT = 8, 31
-_RIGHT = WIDTH - _NUMBER - _LEFT - 1
 
 
 @dataclass(frozen=True)
@@ -59,18 +58,19 @@ def lines(result: Result, folded: bool = True) -> list[Line]:
     return found
 
 
-def text(result: Result, folded: bool = True) -> str:
-    """The lines as a table of at most 72 columns, with what goes wrong below."""
+def text(result: Result, folded: bool = True, width: int = WIDTH) -> str:
+    """The lines as a table of at most so many columns, with what goes wrong below."""
+    right = width - _NUMBER - _LEFT - 1
     out = [f"{'':{_NUMBER}}{PATCHER:<{_LEFT}} {THREAD}"]
     for line in lines(result, folded):
         number = f"{line.first}" if line.first == line.last else f"{line.first}-{line.last}"
         indent = "" if line.who == PATCHER else " " * _LEFT + " "
         said = f"{line.where}: {line.text}" if line.where else line.text
-        wide = _LEFT if line.who == PATCHER else _RIGHT
+        wide = _LEFT if line.who == PATCHER else right
         for at, part in enumerate(textwrap.wrap(said, wide, subsequent_indent="  ", break_on_hyphens=False)):
             head = number if not at else ""
             out.append(f"{head:<{_NUMBER}}{indent}{part}")
-    out += textwrap.wrap(f"=> {result.violation}", WIDTH, subsequent_indent="   ", break_on_hyphens=False)
+    out += textwrap.wrap(f"=> {result.violation}", width, subsequent_indent="   ", break_on_hyphens=False)
     return "\n".join(out) + "\n"
 
 

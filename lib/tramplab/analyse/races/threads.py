@@ -20,7 +20,7 @@ class Threads:
 
     def __init__(self, executions: Executions, moments: Sequence[Moment], fetches: Fetches) -> None:
         self.subject, self.locals, self.moments = executions.subject, executions.locals, moments
-        self._executions, self._fetches = executions, fetches
+        self.executions, self._fetches = executions, fetches
         self._quiet: dict[int, tuple[int, bytes] | None] = {}
         self._led = {m.number: n for n, m in enumerate(moments) if m.number is not None}
         self._freed = [(self._led[number], area) for number, area in self.subject.freed.items() if number in self._led]
@@ -30,7 +30,7 @@ class Threads:
 
     def begins(self, number: int, anew: bool) -> int:
         """A thread that begins a call at a moment; anew: on a CPU that has been made to look at its text again."""
-        return self.locals.number(Local(self.subject.entry, self._executions.start, (), (), self._due(number, anew)))
+        return self.locals.number(Local(self.subject.entry, self.executions.start, (), (), self._due(number, anew)))
 
     def _due(self, number: int, anew: bool) -> frozenset[int]:
         """The ops that every call must reach that begins at a moment, wherever the CPU has its text from; at the last moment all
@@ -58,7 +58,7 @@ class Threads:
 
     def masked(self, at: int) -> bool:
         """Has a thread interrupts off?"""
-        return self._executions.masked(at)
+        return self.executions.masked(at)
 
     def alone(self, number: int, at: int, noted: bool, anew: bool) -> tuple[int, bytes] | None:
         """Where a thread's next instruction leads, and that instruction, if from this moment on nothing that the patcher does
@@ -103,7 +103,7 @@ class Threads:
     @functools.cache  # noqa: B019
     def _written(self, read: tuple[int, int]) -> tuple[int, ...]:
         """The moments that writes of these bytes lead to."""
-        return tuple(self._led[number] for number in self._executions.written(read))
+        return tuple(self._led[number] for number in self.executions.written(read))
 
     @functools.cache  # noqa: B019
     def _waited_for(self, number: int, masked: bool, noted: bool) -> int:
@@ -121,7 +121,7 @@ class Threads:
 
     def touched(self, at: int, instruction: bytes) -> set[tuple[int, int]]:
         """The (address, size) that a thread's next instruction is fetched from, and of all that it has ever read there."""
-        return {(self.locals[at].pc, len(instruction)), *self._executions.read(at, instruction)}
+        return {(self.locals[at].pc, len(instruction)), *self.executions.read(at, instruction)}
 
     def concerns(self, touched: tuple[int, int]) -> bool:
         """Does the plan write any of these bytes, or give them back?"""
@@ -133,7 +133,7 @@ class Threads:
         return self._fetches.changes(pc)
 
     def _step(self, number: int, at: int, instruction: bytes) -> Step:
-        return self._executions.step(at, instruction, self.moments[number].steps)
+        return self.executions.step(at, instruction, self.moments[number].steps)
 
     def _wrong(self, number: int, local: Local, step: Step) -> Violation | None:
         for touched in ((local.pc, 1), *step.reads) if self._freed else ():

@@ -27,8 +27,9 @@ class Stepper:
     text: str
 
 
-def stepper(walks: list[dict], notes: Notes) -> Stepper:
-    """Walks side by side with the author's notes.
+def stepper(walks: list[dict], notes: Notes, told: str = "") -> Stepper:
+    """Walks side by side with the author's notes. told: a text that tells all of them together, where they are parts of one
+    thing; without it each is told by itself.
 
     A note is pinned to (milestone, at): so many steps behind the milestone; or the first step from there on whose
     instruction begins with the text `at`, or lies there ("lab_callback", "three_args+0x4"). A note for all walks is
@@ -60,12 +61,12 @@ def stepper(walks: list[dict], notes: Notes) -> Stepper:
     }
     # "<" is escaped so that no text can end the script element
     script = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    element = f'<tl-steps><script type="application/json">{script}</script>\n'
+    if told:
+        return Stepper(f"{element}{_text_html('All steps', told)}</tl-steps>", told)
     plain = {walk["isa"]: walk_text(walk, own[walk["isa"]], common) for walk in walks}
-    whole = "\n".join(_text_html(name, text) for name, text in plain.items())
-    return Stepper(
-        f'<tl-steps><script type="application/json">{script}</script>\n{whole}</tl-steps>',
-        "\n".join([LEGEND, *plain.values()]),
-    )
+    whole = "\n".join(_text_html(f"The whole call on {name}", f"{LEGEND}\n{text}") for name, text in plain.items())
+    return Stepper(f"{element}{whole}</tl-steps>", "\n".join([LEGEND, *plain.values()]))
 
 
 def segments(walks: list[dict]) -> list[tuple[str, int]]:
@@ -122,8 +123,8 @@ def _for_all(notes: dict[tuple[str, int | str], str], widths: dict[str, int]) ->
     return checked
 
 
-def _text_html(name: str, text: str) -> str:
-    """One walk as text, open for readers without JavaScript; the script closes it."""
-    title = f"The whole call on {html.escape(name)}, as text"
-    body = html.escape(f"{LEGEND}\n{text}")
+def _text_html(of: str, text: str) -> str:
+    """Text, open for readers without JavaScript; the script closes it."""
+    title = f"{html.escape(of)}, as text"
+    body = html.escape(text)
     return f'<details open><summary>{title}</summary><pre tabindex="0" aria-label="{title}">{body}</pre></details>'

@@ -11,15 +11,17 @@ _STACK = re.compile(r"S(?:([+-])0x([0-9a-f]+))?")
 def pack(walk: dict) -> dict:
     """The walk with every name and value written once.
 
-    places: registers that change, then memory; a number is an offset to S in bytes. values: the texts they hold. start:
-    index into values per place, -1 where the call does not tell. code: an instruction, or the index of the symbol that the
-    following ones are in. steps: per step a flat list, "place, value" for what it changed and ~place for what it read; the
-    code goes on with the next line except where jumps (step -> line) says otherwise. registers: how many places are
-    registers. memory: the rows to show, a place or a stretch of the stack that the call leaves alone, as [top, bottom,
-    what it is called]. fields: place -> what the word is called.
+    places: registers that change, and those to be shown all the same, then memory; a number is an offset to S in bytes.
+    values: the texts they hold. start: index into values per place, -1 where the call does not tell. code: an instruction,
+    or the index of the symbol that the following ones are in. steps: per step a flat list, "place, value" for what it
+    changed and ~place for what it read; the code goes on with the next line except where jumps (step -> line) says
+    otherwise. registers: how many places are registers. sp: the stack pointer's place, -1 for a walk that has none. memory:
+    the rows to show, a place or a stretch of the stack that the call leaves alone, as [top, bottom, what it is called].
+    fields: place -> what the word is called.
     """
-    registers = [r for r in walk["registers"] if any(r in changed for _, changed, _, _ in walk["steps"])]
-    if walk["sp"] not in registers:
+    changing = {r for _, changed, _, _ in walk["steps"] for r in changed} | set(walk.get("shown", ()))
+    registers = [r for r in walk["registers"] if r in changing]
+    if walk["sp"] and walk["sp"] not in registers:
         registers.append(walk["sp"])
     touched = dict.fromkeys(name for _, _, stores, loads in walk["steps"] for name in (*stores, *loads))
     offsets = sorted((offset for name in touched if (offset := _offset(name)) is not None), reverse=True)
@@ -41,7 +43,7 @@ def pack(walk: dict) -> dict:
     return {
         "isa": walk["isa"],
         "config": walk["config"],
-        "sp": place[walk["sp"]],
+        "sp": place.get(walk["sp"], -1),
         "symbols": walk["symbols"],
         "code": _code(walk["code"]),
         "places": [name if (offset := _offset(name)) is None else offset for name in place],

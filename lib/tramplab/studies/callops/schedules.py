@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+
 import pandas as pd
 
 from ...analyse.races import explore, schedule
+from ...analyse.races.explore import Result
 from ...analyse.races.fetches import COHERENT
 from ...analyse.races.schedule import PATCHER, THREAD
 from ...analyse.races.schemes import scheme
-from ...publish.figures.figure import Body, Figure
-from ...publish.figures.grid import Grid
-from ...publish.said import HYPOTHETICAL
+from ...analyse.races.strips import START, strips
+from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, marked
+from ...publish.stepper.stepper import Notes, Stepper, stepper
+from ...width import INDENTED_WIDTH
 from ..once import once
 from .patching import LIMITS
 
@@ -24,19 +29,59 @@ SHOWN = {
 }
 
 
+#: Figure -> what is said of which step; see publish/stepper/stepper.py. What must not happen is said of the last by itself.
+NOTES: dict[str, Notes] = {
+    "fig-preempted-first": {
+        THREAD: {
+            (START, "nop"): "The first of two NOPs. It is preempted behind it, with nothing in t0 that is meant for anybody.",
+        },
+        PATCHER: {
+            (START, "stop_machine"): "Stops CPUs. The thread is on none.",
+            (START, "write 8 B: three_args"): "AUIPC and JALR in place of both NOPs.",
+            (START, "fence.i"): "Whoever goes on fetches what is there now, which is what it should not.",
+        },
+    },
+    "fig-preempted-target": {
+        THREAD: {(START, "auipc"): "The upper half of the way to ftrace_caller is in t0, and it is preempted."},
+        PATCHER: {
+            (START, "write 8 B"): "Another AUIPC and another JALR: both halves are of another address.",
+            (START, "fence.i"): "Whoever goes on at the second finds the new one.",
+        },
+    },
+    "fig-another-ops": {
+        PATCHER: {
+            (START, "write 32 B"): "b comes: while both are on the function, the common trampoline calls the list function.",
+            (START, "write 8 B: the ops leaves"): "a goes. It is off the list, and b can be called without it.",
+            (START, "write 8 B: the ops that"): "The variable says b from now on.",
+            (START, "ftrace_sync_ipi"): "Every CPU sees it. No thread that has loaded it before loads it again.",
+            (START, "write 4 B: the function"): "b's callback in place of the list function.",
+        },
+        THREAD: {
+            (START, "ldr x2"): "What will be passed as the ops: a, which the list function would have ignored.",
+        },
+    },
+}
+
+
+@functools.cache
+def _found(name: str) -> Result:
+    """What is found of a scheme, with one thread."""
+    result = explore(scheme(name).subject(), 1, COHERENT)
+    assert result.violation, "what is shown as bad is found to be safe"
+    return result
+
+
 @once
 def rows() -> pd.DataFrame:
     """One row per line of a schedule: scheme, hypothetical, first, last (numbers of its steps), who (PATCHER or THREAD), where
     (symbol+offset), does, and on the last line of each, wrong: what must not happen."""
     out = []
     for name in SHOWN.values():
-        chosen = scheme(name)
-        found = explore(chosen.subject(), 1, COHERENT)
-        assert found.violation, "what is shown as bad is found to be safe"
+        found = _found(name)
         lines = schedule.lines(found)
         for number, line in enumerate(lines, 1):
             wrong = str(found.violation) if number == len(lines) else ""
-            head = {"scheme": name, "hypothetical": bool(chosen.hypothetical), "first": line.first, "last": line.last}
+            head = {"scheme": name, "hypothetical": bool(scheme(name).hypothetical), "first": line.first, "last": line.last}
             out.append({**head, "who": line.who, "where": line.where, "does": line.text, "wrong": wrong})
     frame = pd.DataFrame(out)
     frame.attrs["units"] = {}
@@ -57,13 +102,14 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts)[["isa", "steps", "who", "does"]]
 
 
-def body(frame: pd.DataFrame) -> Body:
-    """Two columns, the patcher's and the thread's."""
-    said = [f"{r.where}: {r.does}" if r.where else r.does for r in frame.itertuples()]
-    cells = {who: [text if w == who else "" for text, w in zip(said, frame["who"], strict=True)] for who in (PATCHER, THREAD)}
-    whole = pd.DataFrame({"step": _steps(frame), **cells})
-    end = pd.DataFrame([{"step": "", PATCHER: "", THREAD: frame["wrong"].iloc[-1]}])
-    return Grid(pd.concat([whole, end], ignore_index=True), f"The schedule of {frame['scheme'].iloc[0]}")
+def steps(figure_id: str) -> Stepper:
+    """The schedule of a figure to step through, with what goes wrong at its end."""
+    found = _found(SHOWN[figure_id])
+    patcher, thread = strips(found)
+    last, at = list(thread["milestones"].items())[-1]
+    end = {(last, len(thread["steps"]) - at - 1): f"{found.violation}."}
+    notes = NOTES[figure_id]
+    return stepper([patcher, thread], notes | {THREAD: notes[THREAD] | end}, schedule.text(found, width=INDENTED_WIDTH))
 
 
 def _steps(frame: pd.DataFrame) -> list[str]:
@@ -82,7 +128,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 def _answer(frame: pd.DataFrame) -> str:
     """What happens at the end, after how many steps."""
     _, _, how = str(frame["wrong"].iloc[-1]).partition(": ")
-    return f"After {int(frame['last'].max())} steps {how}."
+    name = marked(str(frame["scheme"].iloc[0]), bool(frame["hypothetical"].iloc[0]))
+    return f"{name}: after {int(frame['last'].max())} steps {how}."
 
 
 def _figure(figure_id: str, question: str) -> Figure:
@@ -93,7 +140,7 @@ def _figure(figure_id: str, question: str) -> Figure:
         question,
         rows=lambda frame: frame[frame["scheme"] == name].reset_index(drop=True),
         table=table,
-        body=body,
+        body=lambda frame: steps(figure_id),
         answer=_answer,
         limits=f"{LIMITS} {HYPOTHETICAL if hypothetical else ''}".strip(),
     )
