@@ -25,11 +25,17 @@ class SlowPath:
     """The bookkeeping of one guest. Every change returns its steps; nothing here touches the machine.
 
     heap: where tables and hashes of this guest are laid out. sites: function -> its patch site. makers: of every kind of
-    request that may come.
+    request that may come. memory: where ops are, the guest's pool unless it is said.
     """
 
     def __init__(
-        self, image: Image, features: Features, heap: Heap, sites: Mapping[str, Site], makers: Sequence[Maker]
+        self,
+        image: Image,
+        features: Features,
+        heap: Heap,
+        sites: Mapping[str, Site],
+        makers: Sequence[Maker],
+        memory: OpsMemory | None = None,
     ) -> None:
         self.image, self.features, self.makers = image, features, makers
         self.arch = arch.of(image.isa)
@@ -37,7 +43,7 @@ class SlowPath:
             name: Record(site, features["counter_bits"], bool(features["call_ops"])) for name, site in sites.items()
         }
         self.ops: list[Registered] = []  # newest first, as on ftrace_ops_list
-        self.memory = OpsMemory(image, heap)
+        self.memory = memory or OpsMemory(image, heap)
         self._heap = heap
         self._direct_block: int | None = None
         self._trace_func = image.address("ftrace_stub")

@@ -13,7 +13,6 @@ from typing import TypeGuard
 from ...build.assemble import assemble
 from ...ftrace.steps import INSTRUCTION, Step, Sync, Wait, Write, text
 from ...isa.riscv64 import CALL_T0, EBREAK
-from ...lab.kernel import Kernel
 from .subject import Attachment, FixUp, Planned, Subject
 
 _HALF, _PAIR = 4, 8
@@ -22,10 +21,11 @@ _ELSEWHERE = 0x940
 _GOES_ON = "jr t0"
 
 
-def leading_elsewhere(kernel: Kernel, subject: Subject) -> Subject:
+def leading_elsewhere(subject: Subject) -> Subject:
     """A site that calls ftrace_caller is to call a direct call's target in the module area, which goes on to the function."""
-    target, code = kernel.machine.places.modules.address + _ELSEWHERE, assemble(kernel.isa, _GOES_ON)
-    kernel.machine.poke(target, code)
+    machine = subject.machine
+    target, code = machine.places.modules.address + _ELSEWHERE, assemble(machine.isa, _GOES_ON)
+    machine.poke(target, code)
     pair = CALL_T0.encode(subject.entry, target)
     steps: list[Planned] = [
         Wait(Sync.STOP_MACHINE, "every other hart waits"),
@@ -37,7 +37,7 @@ def leading_elsewhere(kernel: Kernel, subject: Subject) -> Subject:
     return dataclasses.replace(subject, steps=steps, ops=ops, made=made, targets=subject.targets | {target})
 
 
-def trapping(kernel: Kernel, subject: Subject) -> Subject:
+def trapping(subject: Subject) -> Subject:
     """The second instruction becomes a breakpoint, then the first changes, then the second, with a wait after each; before the
     last one also for every task that was preempted between the two. The handler goes on behind the site."""
 
@@ -59,7 +59,7 @@ def trapping(kernel: Kernel, subject: Subject) -> Subject:
     return dataclasses.replace(_replaced(subject, steps, stops=False), skips=skips)
 
 
-def putting_back(kernel: Kernel, subject: Subject) -> Subject:
+def putting_back(subject: Subject) -> Subject:
     """The machine stops as it does, and whoever is to go on at the second instruction goes on at the first."""
 
     def steps(site: Write) -> list[Planned]:

@@ -30,7 +30,7 @@ class Executions:
         spans = _merged((w.address, len(w.data)) for _, w in self._writes)
         self._before = {low: self._cpu.before(low, size) for low, size in spans}
         self._values = [self._held(version) for version in range(len(self._writes) + 1)]
-        self._judge = Judge(subject, self._cpu, self.start, self.locals, spans)
+        self._judge = Judge(subject, self._cpu, self.start, self.locals)
         self._known: dict[tuple[int, bytes], Step] = {}
         self._depending: dict[tuple[int, bytes, int], Step] = {}
         mask = INTERRUPTS.get(subject.machine.isa.name) if subject.vector else None

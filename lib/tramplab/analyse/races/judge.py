@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import TramplabError
@@ -28,13 +27,12 @@ class Step:
 
 
 class Judge:
-    """Of one subject's threads. start: the registers with which they begin a call. planned: (address, size) of what the plan
-    writes."""
+    """Of one subject's threads. start: the registers with which they begin a call."""
 
-    def __init__(
-        self, subject: Subject, cpu: Cpu, start: tuple[int, ...], interned: Interned, planned: Sequence[tuple[int, int]]
-    ) -> None:
-        self._subject, self._cpu, self._start, self._locals, self._planned = subject, cpu, start, interned, planned
+    def __init__(self, subject: Subject, cpu: Cpu, start: tuple[int, ...], interned: Interned) -> None:
+        self._subject, self._cpu, self._start, self._locals = subject, cpu, start, interned
+        stack = subject.machine.stack
+        self._own = [(stack.address, stack.size), *subject.private, *subject.scratch]
         self._isa = subject.machine.isa
         self._index = {name: n for n, name in enumerate(cpu.names)}
         self._returns = {subject.body, subject.machine.return_to}
@@ -45,8 +43,11 @@ class Judge:
             how = "stops the CPU" if done.lost is None else f"leads to {self._anywhere(done.lost)}"
             return Step(IDLE, done.reads, wrong=Violation(TARGET, f"{self._where(local.pc)} {how}"))
         for address in done.stores:
-            if any(overlap((address, 8), span) for span in self._planned):
-                raise TramplabError(f"a thread writes {address:#x}, as the plan does; the explorer takes threads to share nothing.")
+            if not any(overlap((address, 8), area) for area in self._own):
+                raise TramplabError(
+                    f"{self._where(local.pc)} writes {self._where(address)}, which is no thread's own: the explorer takes threads "
+                    "to share nothing that they write."
+                )
         behind = local.pc + size
         self._note_call(behind, done)
         wrong = self._strays(local.pc, behind, done.pc)

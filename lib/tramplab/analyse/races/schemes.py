@@ -13,7 +13,7 @@ from ...lab.kernel import Kernel
 from ...trampolines.plain import Ops
 from . import by_hand
 from .fetches import STALE, TORN
-from .play import subject
+from .play import Stage, in_lab, subject
 from .subject import Subject
 
 #: Ops with callbacks of their own, so that one that is called with the other's ops is seen. A dynamic one, as a module has, is
@@ -50,14 +50,14 @@ class Scheme:
     hypothetical: str = ""
     traps: bool = False
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    changed: Callable[[Kernel, Subject], Subject] | None = None
+    changed: Callable[[Subject], Subject] | None = None
 
-    def subject(self) -> Subject:
-        """A kernel of its own, and the plan."""
-        kernel = Kernel(self.isa, self.release, traps=self.traps, **self.overrides)
+    def subject(self, stage: Stage | None = None) -> Subject:
+        """The plan, on a lab kernel of its own or on another stage."""
+        stage = stage or in_lab(Kernel(self.isa, self.release, traps=self.traps, **self.overrides), self.traps)
         requests = {name: make() for name, make in REQUESTS.items()}
-        made = subject(kernel, self.plays, requests, self.before, self.preemptible, self.traps)
-        return self.changed(kernel, made) if self.changed else made
+        made = subject(stage, self.plays, requests, self.before, self.preemptible)
+        return self.changed(made) if self.changed else made
 
 
 _ON_OFF_ON = ("+module", "-module", "+another")

@@ -57,7 +57,8 @@ class Subject:
     freed: step number -> (address, size) that the step gives back. targets: where its site may lead. made: (address, size, name)
     of code that no image has. callbacks: first byte -> addresses of the ops with which it may be called. direct: first byte of
     a direct call's target -> the address of its ops. ops: what is attached when. private: (address, size) of what one thread
-    alone writes, apart from its stack, and leaves as it was. preemptible: may a thread be preempted inside the function and
+    alone writes, apart from its stack, and leaves as it was. scratch: the same of what a CPU writes with interrupts off and
+    looks at no more then. preemptible: may a thread be preempted inside the function and
     the trampolines? vector: where breakpoints lead, None if nobody takes them. skips: address of a breakpoint -> where its handler
     lets the thread go on, which it does at once.
     """
@@ -76,6 +77,7 @@ class Subject:
     ops: Sequence[Attachment]
     private: Sequence[tuple[int, int]]
     direct: Mapping[int, int] = field(default_factory=dict)
+    scratch: Sequence[tuple[int, int]] = ()
     preemptible: bool = True
     vector: Vector | None = None
     skips: Mapping[int, int] = field(default_factory=dict)
