@@ -53,8 +53,8 @@ class RealMachine:
         beside = (self._areas["own"], self._areas["far"])
         places = Places(modules + _MODULES - 16, self._areas["modules"], heap, stacks, more=beside)
         self.machine = Machine(self.booted.image, places, RECORD)
-        self._heap = Heap(heap.address, heap.size, "there is no room left for what is registered: attach fewer ops.")
-        self.cpu = state.boot(opened, self.machine, self._heap)
+        self.heap = Heap(heap.address, heap.size, "there is no room left for what is registered: attach fewer ops.")
+        self.cpu = state.boot(opened, self.machine, self.heap)
         jumps = releases.features(self.isa, opened.release, {})["direct_jmp"]
         self.features = {"site": self.booted.shape, "direct_jmp": jumps, "direct_beside": False}
         self._variables: dict[str, int] = {}
@@ -112,7 +112,7 @@ class RealMachine:
 
     def block(self, data: bytes) -> int:
         """Room for data, filled with it; gives its address."""
-        address = self._heap.take(max(16, len(data)))
+        address = self.heap.take(max(16, len(data)))
         self._taken.append(address)
         self.machine.write(address, data)
         return address
@@ -151,7 +151,7 @@ class RealMachine:
             self._store(address, data)
         self._journal.clear()
         for address in self._taken:
-            self._heap.give(address)
+            self.heap.give(address)
         self._taken.clear()
         self.made.clear()
         self._room.clear()

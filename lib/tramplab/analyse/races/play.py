@@ -44,7 +44,7 @@ class Stage:
     machine: booted. slowpath: plans what is done; its bookkeeping is then at the end of the play, and memory at the beginning, so
     use neither for anything else. function: whose site it is. registers, stack, value: how it is called, and what it returns.
     private, scratch: (address, size) of what a thread writes beside its stack, see Subject. vector: where breakpoints lead, None
-    if nobody takes them. carry_out: does what a plan says.
+    if nobody takes them. made: (address, size, name) of code that no image has. carry_out: does what a plan says.
     """
 
     machine: Machine
@@ -57,6 +57,7 @@ class Stage:
     scratch: tuple[tuple[int, int], ...]
     vector: Vector | None
     carry_out: Callable[[list[Step]], None]
+    made: tuple[tuple[int, int, str], ...] = ()
 
 
 def in_lab(kernel: Kernel, takes_traps: bool = False) -> Stage:
@@ -114,7 +115,7 @@ def subject(
         steps=plan.steps,
         freed=plan.freed,
         targets=frozenset([*common, *(at for at, *_ in plan.made), *direct]),
-        made=plan.made,
+        made=[*stage.made, *plan.made],
         callbacks={at: frozenset(all_of) for at, all_of in callbacks.items()},
         ops=[attachment for _, attachment in plan.ops.values()],
         private=stage.private,

@@ -1,0 +1,146 @@
+"""The lab's slow path at work on a real kernel: its own structs, its own sites, and the steps that ftrace/ decides on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ..emulate.image import Image, Symbol
+from ..errors import TramplabError
+from ..ftrace import releases
+from ..ftrace.layout import OpsMemory, bits_of, bucket
+from ..ftrace.ops import Registered, Request
+from ..ftrace.releases import Features
+from ..ftrace.slowpath import SlowPath
+from ..ftrace.steps import Free, Step, Write, block, pointer
+from ..lab.view import Function
+from ..trampolines.plain import Ops
+from ..trampolines.plain.maker import registered
+from . import layout, own
+from .machine import RealMachine
+
+#: Variables that the slow path writes or points to; what an image has not, its slow path does not ask for.
+_VARIABLES = ("ftrace_ops_list", "function_trace_op", "ftrace_nop_ops", "ftrace_list_ops", "ftrace_call_dest")
+_STRUCTS = ("ftrace_ops", "ftrace_ops_hash", "ftrace_hash", "ftrace_func_entry")
+#: Callbacks of ours, by the lab's names.
+_CALLBACKS = ("lab_callback", "lab_observe")
+_NEXT = "next"
+
+
+class _Common:
+    """Ops that the kernel's own trampolines serve: nothing is made for them."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+
+    def serves(self, request: Request) -> bool:
+        return isinstance(request, Ops)
+
+    def check(self, request: Ops, functions: tuple[str, ...]) -> None:
+        pass
+
+    def make(self, request: Ops, functions: tuple[str, ...]) -> Registered:
+        return registered(self._image, request, functions)
+
+    def create(self, ops: Registered) -> list[Step]:
+        return []
+
+    def free(self, ops: Registered) -> list[Step]:
+        return []
+
+
+class KernelOps(OpsMemory):
+    """Where ops of ours are laid out, in the kernel's own structs; there is no pool, so each comes from the heap."""
+
+    def __init__(self, machine: RealMachine, image: Image) -> None:
+        self.image, self.heap, self._machine = image, machine.heap, machine
+        self._claimed = 0
+        self._blocks: dict[int, list[int]] = {}
+
+    def claim(self) -> tuple[int, int]:
+        """Room for one more: (its number, address of the struct ftrace_ops)."""
+        self._claimed += 1
+        return self._claimed, self.heap.take(self.image.struct("ftrace_ops").size)
+
+    def free(self, ops: Registered) -> list[Step]:
+        """The steps that give an ops and its hashes back."""
+        blocks = self._blocks.pop(ops.index, ())
+        return [*(Free(self.heap, at, "a hash of the ops") for at in blocks), Free(self.heap, ops.address, "the ops itself")]
+
+    def writes(self, ops: Registered, next_ops: int, ips: dict[str, int], direct_in_ops: bool) -> list[Write]:
+        """What is written for an ops before it joins the list."""
+        entries = [ips[name] for name in ops.functions]
+        out: list[Write] = []
+        hashes = self._block(ops, "ftrace_ops_hash", {"filter_hash": self._wanted(ops, entries, out)}, out)
+        values = {
+            "func": ops.func,
+            "saved_func": ops.func,
+            _NEXT: next_ops,
+            "flags": ops.flags | layout.FL_INITIALIZED,
+            "func_hash": hashes,
+            "private": self._taken(ops, own.BLOCK),
+        }
+        out.append(block(ops.address, layout.fields(self._machine, "ftrace_ops", values), "the ops itself"))
+        return out
+
+    def _wanted(self, ops: Registered, entries: Iterable[int], out: list[Write]) -> int:
+        wanted = sorted(entries)
+        bits, size = bits_of(len(wanted)), self.image.struct("ftrace_func_entry").size
+        hlist = self.image.struct("ftrace_func_entry").fields["hlist"].offset
+        table = [0] * (1 << bits)
+        for ip in wanted:
+            at = self._taken(ops, size)
+            data = bytearray(layout.fields(self._machine, "ftrace_func_entry", {"ip": ip}))
+            data[hlist : hlist + 8] = pointer(table[bucket(ip, bits)])
+            table[bucket(ip, bits)] = at
+            out.append(block(at, bytes(data), "an entry of a hash"))
+        buckets = self._taken(ops, 8 << bits)
+        out.append(block(buckets, b"".join(map(pointer, table)), "its buckets"))
+        return self._block(ops, "ftrace_hash", {"size_bits": bits, "buckets": buckets, "count": len(wanted)}, out)
+
+    def _block(self, ops: Registered, struct: str, values: dict[str, int], out: list[Write]) -> int:
+        at = self._taken(ops, self.image.struct(struct).size)
+        out.append(block(at, layout.fields(self._machine, struct, values), f"its struct {struct}"))
+        return at
+
+    def _taken(self, ops: Registered, size: int) -> int:
+        at = self.heap.take(max(16, size))
+        self._blocks.setdefault(ops.index, []).append(at)
+        return at
+
+
+def features_of(machine: RealMachine) -> Features:
+    """What a kernel of this release has, and this build; raises TramplabError if its sites are not as the release's."""
+    isa, release = machine.isa, machine.opened.release
+    usual = releases.features(isa, release, {})
+    build: dict[str, object] = {} if bool(usual["call_ops"]) == machine.call_ops else {"call_ops": machine.call_ops}
+    found = releases.features(isa, release, build)
+    if found["site"] != machine.booted.shape:
+        raise TramplabError(
+            f"{machine.opened.version} has patch sites of the shape {machine.booted.shape}, and a kernel of {release} "
+            f"{found['site']}: which steps change them is not known."
+        )
+    return found
+
+
+def slowpath(machine: RealMachine, function: Function) -> SlowPath:
+    """Of a real kernel, for one function. Raises TramplabError for an image whose variables cannot be found."""
+    image, features = _seen(machine), features_of(machine)
+    sites = {function.name: function.site}
+    return SlowPath(image, features, machine.heap, sites, [_Common(image)], KernelOps(machine, image))
+
+
+def _seen(machine: RealMachine) -> Image:
+    """The image with the names that the slow path uses: of variables that it does not name itself, and of our callbacks."""
+    symbols = dict(machine.opened.image.symbols)
+    for name in _VARIABLES:
+        try:
+            symbols[name] = Symbol(name, machine.data(name), 8)
+        except TramplabError:
+            continue
+    symbols["ftrace_list_end"] = Symbol("ftrace_list_end", machine.list_end, 8)
+    private = machine.opened.struct("ftrace_ops").fields["private"].offset
+    code = own.callback(machine.isa, private)
+    for name in _CALLBACKS:
+        symbols[name] = Symbol(name, machine.code(lambda _: code, name, "own"), len(code))
+    return replace(machine.opened.image, symbols=symbols, structs={n: machine.opened.struct(n) for n in _STRUCTS})
