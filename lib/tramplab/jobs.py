@@ -1,6 +1,6 @@
-"""Many jobs on several processes: results as they come, and one sentence for a process that dies.
+"""Many jobs on several processes or machines: results as they come, and one sentence for a process that dies.
 
-The workers are those of concurrent.futures, each a new Python in a session of its own, so that only the process that hands out
+Whoever takes jobs as an executor of concurrent.futures does can do them. Here the workers are its own, each a new Python in a session of its own, so that only the process that hands out
 the jobs sees a Ctrl-C. None outlives it, even where it is killed: they watch it.
 """
 
@@ -11,40 +11,90 @@ import multiprocessing.connection
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from .errors import TramplabError
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 PATIENCE = 5  # seconds for workers to end when nobody wants more of them
+LOOKS = 1.0  # seconds after which somebody who waits looks whether there is anything to wait for
+
+
+class Pool(Protocol):
+    """Takes jobs as any executor of concurrent.futures does."""
+
+    def submit(self, fn: Callable[[Job], Result], job: Job, /) -> Future[Result]:
+        """A job that begins when there is room."""
+        ...
+
+
+def through(
+    pool: Pool, work: Callable[[Job], Result], jobs: Iterable[Job], look: Callable[[], None] | None = None
+) -> Iterator[tuple[Job, Result]]:
+    """Each job with work(job), as they are finished, through any executor; all are handed out now. look: called when nothing was
+    finished for a while; may raise to end it."""
+    return _finished({pool.submit(work, job): job for job in jobs}, look)
 
 
 @contextlib.contextmanager
 def shared(
-    work: Callable[[Job], Result], jobs: Sequence[Job], processes: int, remedy: str
+    work: Callable[[Job], Result], jobs: Sequence[Job], where: int | str, remedy: str
 ) -> Iterator[Iterator[tuple[Job, Result]]]:
-    """For a `with`: each job with work(job), as they are finished; they are begun in this order, by up to so many processes.
+    """For a `with`: each job with work(job), as they are finished; they are begun in this order, by up to so many processes, or by
+    the workers of the Dask scheduler that has this address.
 
     work is a function of a module. What it raises is raised here; for a worker that dies, and where none can be started, that
-    is a TramplabError, which says what to do by `remedy`. At the end of the `with` workers end after the job they are at, and
-    one that takes long is killed.
+    is a TramplabError, which says what to do by `remedy`. On a cluster a job whose worker dies is done again by another one.
+    At the end of the `with` workers end after the job they are at, and one of this machine that takes long is killed.
     """
+    if isinstance(where, str):
+        from . import cluster  # what it imports not everybody has
+
+        with cluster.connected(where, remedy) as pool:
+            yield _on_cluster(pool.lost, through(pool, work, jobs, pool.look))
+    else:
+        with _on_processes(work, jobs, where, remedy) as results:
+            yield results
+
+
+def _finished(found: dict[Future[Result], Job], look: Callable[[], None] | None) -> Iterator[tuple[Job, Result]]:
+    waiting = set(found)
+    while waiting:
+        done, waiting = wait(waiting, LOOKS if look else None, FIRST_COMPLETED)
+        for future in done:
+            yield found[future], future.result()
+        if look and not done:
+            look()
+
+
+def _on_cluster(lost: Callable[[], TramplabError], results: Iterator[tuple[Job, Result]]) -> Iterator[tuple[Job, Result]]:
+    try:
+        yield from results
+    except CancelledError:  # by nobody here
+        raise lost() from None
+
+
+@contextlib.contextmanager
+def _on_processes(
+    work: Callable[[Job], Result], jobs: Sequence[Job], processes: int, remedy: str
+) -> Iterator[Iterator[tuple[Job, Result]]]:
     with _from_here():  # which starts a process already, to look after what they share
         workers = _Workers(processes)
         pool = ProcessPoolExecutor(processes, workers, _begin, (workers.at, workers.over))
     try:
         with _from_here():
             try:
-                found = {pool.submit(_do, work, n, job): job for n, job in enumerate(jobs)}
+                results = through(pool, partial(_do, work), list(enumerate(jobs)))
             except OSError as e:
                 raise TramplabError(f"no worker process can be started ({e.strerror}); {remedy}.") from None
-        yield _finished(found, pool, workers, jobs, remedy)
+        yield _without_numbers(results, pool, workers, jobs, remedy)
     finally:
         workers.over.value = True
         late = threading.Timer(PATIENCE, workers.kill)
@@ -53,12 +103,16 @@ def shared(
         late.cancel()
 
 
-def _finished(
-    found: dict[Future, Job], pool: ProcessPoolExecutor, workers: _Workers, jobs: Sequence[Job], remedy: str
+def _without_numbers(
+    results: Iterator[tuple[tuple[int, Job], Result]],
+    pool: ProcessPoolExecutor,
+    workers: _Workers,
+    jobs: Sequence[Job],
+    remedy: str,
 ) -> Iterator[tuple[Job, Result]]:
     try:
-        for future in as_completed(found):
-            yield found[future], future.result()
+        for (_, job), result in results:
+            yield job, result
     except BrokenProcessPool:
         pool.shutdown()  # the others have been ended, too
         n, how = workers.died()
@@ -134,8 +188,8 @@ def _end_with_parent() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _do(work: Callable[[Job], Result], number: int, job: Job) -> Result | None:
+def _do(work: Callable[[Job], Any], numbered: tuple[int, Job]) -> Any:
     if _mine["over"].value:  # nobody wants what was handed out already
         return None
-    _mine["at"][_mine["place"]] = number
+    _mine["at"][_mine["place"]], job = numbered
     return work(job)

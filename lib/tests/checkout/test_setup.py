@@ -20,7 +20,7 @@ PACKAGE = ROOT / "lib" / "tramplab"
 
 # -- imports: what each part may import, besides itself and what everything rests on
 
-BASE = {"errors", "paths", "schema", "cache", "jobs", "capacity", "revision", "width"}
+BASE = {"errors", "paths", "schema", "cache", "jobs", "cluster", "workers", "progress", "capacity", "revision", "state", "width"}
 BELOW = {
     **{part: set() for part in BASE},
     "isa": set(),
@@ -52,7 +52,8 @@ PUBLISH = {
 ENGINES = {
     "concurrent": "jobs.py",
     "multiprocessing": "jobs.py",
-    "tqdm": "grid/progress.py",
+    "distributed": "cluster.py",
+    "tqdm": "progress.py",
     "fastjsonschema": "schema.py",
     "myst_parser": "publish/cite/pages.py",
     "unicorn": "emulate/engine.py",

@@ -18,7 +18,7 @@ from tramplab import Direct, Kernel, TramplabError
 from tramplab.analyse.measure import measure
 from tramplab.ftrace.releases import LATEST
 from tramplab.grid import cells, command, rows
-from tramplab.grid.progress import Progress
+from tramplab.progress import Progress
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 

@@ -15,7 +15,7 @@ from tramplab import Kernel, TramplabError, jobs, paths
 from tramplab.ftrace.releases import LATEST
 from tramplab.grid import cells, command, kept, rows
 from tramplab.grid.cells import Unit
-from tramplab.grid.progress import Progress
+from tramplab.progress import Progress
 
 
 @with_processes

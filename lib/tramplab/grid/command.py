@@ -8,19 +8,17 @@ import tempfile
 from pathlib import Path
 from typing import TextIO
 
-from .. import jobs
-from ..capacity import processors
-from ..errors import TramplabError, whole_number
+from .. import jobs, workers
+from ..errors import TramplabError
 from ..ftrace.releases import LATEST
 from ..isa import ISAS
 from ..lab import hooks
 from ..paths import write_whole
+from ..progress import Progress
 from . import cells, kept, rows
 from .cells import Unit
-from .progress import Progress
 from .rows import Answer
 
-MAX_PROCESSES = 256
 #: What to do about workers that die or cannot be started.
 REMEDY = "what was finished is kept, so run the same command again, with fewer --processes if memory is short"
 
@@ -33,7 +31,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("--release", default=LATEST, metavar="R", help=f"kernel release (default {LATEST})")
     p.add_argument("--args", default="0-8", metavar="N-M", help="arguments of the traced function (default 0-8)")
     p.add_argument("--callbacks", default="1-64", metavar="N-M", help="callbacks on the function (default 1-64)")
-    p.add_argument("--processes", metavar="N", help="worker processes (default: one per CPU)")
+    workers.add(p)
     p.add_argument("--out", metavar="FILE", help="write to FILE, whole or not at all, instead of standard output")
     p.add_argument("--quiet", action="store_true", help="no progress on standard error")
     p.set_defaults(command=grid)
@@ -48,15 +46,13 @@ def grid(args: argparse.Namespace) -> None:
         cells.numbers(args.args, "--args", 0, cells.ARGS[-1]),
         cells.numbers(args.callbacks, "--callbacks", 1, hooks.MAX_CALLBACKS),
     )
-    processes = whole_number(args.processes, "--processes") if args.processes is not None else processors()
-    if not 1 <= processes <= MAX_PROCESSES:
-        raise TramplabError(f"--processes is a number from 1 to {MAX_PROCESSES}, not {processes}.")
+    where = workers.chosen(args)
     target = Path(args.out) if args.out else None
     if target:
         _check_target(target)
     now = kept.state()
     store = kept.Kept(now)
-    found = _all(units, store, processes, None if args.quiet else sys.stderr)
+    found = _all(units, store, where, None if args.quiet else sys.stderr)
     if kept.state() != now:
         raise TramplabError("the sources were changed while the grid was running; run it again.")
     text = as_csv(units, found)
@@ -80,7 +76,7 @@ def as_csv(units: list[Unit], found: dict[Unit, tuple[list[str], Answer]]) -> st
     return "".join(",".join(map(str, line)) + "\n" for line in lines)
 
 
-def _all(units: list[Unit], store: kept.Kept, processes: int, stream: TextIO | None) -> dict[Unit, tuple[list[str], Answer]]:
+def _all(units: list[Unit], store: kept.Kept, where: int | str, stream: TextIO | None) -> dict[Unit, tuple[list[str], Answer]]:
     """The columns and rows of every unit: those that are kept, and the others from workers."""
     loaded = ((u, store.load(u)) for u in units)
     found = {u: there for u, there in loaded if there}
@@ -88,7 +84,7 @@ def _all(units: list[Unit], store: kept.Kept, processes: int, stream: TextIO | N
     todo = sorted((u for u in units if u not in found), key=lambda u: -len(u.callbacks))  # at the end the short ones fill up
     there = sum(len(u.callbacks) for u in found)
     try:
-        with Progress(total, there, "rows", stream) as progress, jobs.shared(rows.of, todo, processes, REMEDY) as answers:
+        with Progress(total, there, "rows", stream) as progress, jobs.shared(rows.of, todo, where, REMEDY) as answers:
             for unit, (columns, answer) in answers:
                 store.save(unit, columns, answer)
                 found[unit] = columns, answer

@@ -8,36 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import shutil
 import time
 from dataclasses import asdict
 
 from .. import cache
-from ..paths import data_file, sources
+from .. import state as states
 from .cells import Unit
 from .rows import Answer
 
 _PREFIX = "grid-"
 _PARTS = ("guest", "isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse", "grid")
-_WHEELS = {"unicorn", "capstone", "keystone-engine", "ziglang"}
 _OLD = 7 * 24 * 3600
 
 
 def state() -> str:
-    """Changes with everything that the rows depend on: 16 hex digits."""
-    h = sources(*_PARTS)
-    h.update(data_file("releases.yml").read_bytes())
-    h.update(repr(sorted((d.name, d.version) for d in map(_wheel, _WHEELS) if d)).encode())
-    return h.hexdigest()[:16]
-
-
-def _wheel(name: str) -> importlib.metadata.Distribution | None:
-    try:
-        return importlib.metadata.distribution(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    """Changes with everything that the rows depend on."""
+    return states.of(_PARTS, ["releases.yml"])
 
 
 class Kept:

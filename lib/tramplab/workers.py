@@ -1,0 +1,33 @@
+"""Who does many jobs: processes of this machine, or the workers of a Dask cluster; two options of every command that has many."""
+
+from __future__ import annotations
+
+import argparse
+
+from .capacity import at_once, processors
+from .errors import TramplabError, whole_number
+
+MAX_PROCESSES = 256
+
+
+def add(p: argparse.ArgumentParser, default: str = "one per CPU") -> None:
+    """Add the two to a command; default: what it takes without them."""
+    p.add_argument("--processes", metavar="N", help=f"worker processes (default: {default})")
+    p.add_argument("--scheduler", metavar="ADDRESS", help="let the workers of this Dask scheduler do it, e.g. tcp://10.0.0.1:8786")
+
+
+def chosen(args: argparse.Namespace, megabytes: int = 0) -> int | str:
+    """What jobs.shared() takes: a number of processes or a scheduler's address. megabytes: what a process needs, where that is
+    much. Raises TramplabError for a number that will not do, and for both options at once."""
+    if args.scheduler is not None:
+        if args.processes is not None:
+            raise TramplabError("--processes are of this machine and --scheduler has workers of its own: leave one of the two away.")
+        if not args.scheduler.strip():
+            raise TramplabError("--scheduler is the address that `dask scheduler` prints when it starts, not ''.")
+        return str(args.scheduler)
+    if args.processes is None:
+        return at_once(megabytes) if megabytes else processors()
+    processes = whole_number(args.processes, "--processes")
+    if not 1 <= processes <= MAX_PROCESSES:
+        raise TramplabError(f"--processes is a number from 1 to {MAX_PROCESSES}, not {processes}.")
+    return processes
