@@ -165,9 +165,9 @@ def _do(sources: tuple[str, str], sent: bytes) -> Any:
     with _one_at_a_time:
         theirs, commit = sources
         if _at_first() != theirs:
-            raise _other(f"has other sources ({_revision()}) than this process ({commit})", "check out the same commit on both, and")
+            raise _other(f"has other sources ({_revision()}) than this process ({commit})", "check out one commit on both, then")
         if state.everything() != theirs:
-            raise _other("has had its sources changed since it was started", "then")
+            raise _other("has had its sources changed since it began", "please")
         work, job = pickle.loads(sent)
         return work(job)
 

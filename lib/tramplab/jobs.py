@@ -1,7 +1,8 @@
 """Many jobs on several processes or machines: results as they come, and one sentence for a process that dies.
 
-Whoever takes jobs as an executor of concurrent.futures does can do them. Here the workers are its own, each a new Python in a session of its own, so that only the process that hands out
-the jobs sees a Ctrl-C. None outlives it, even where it is killed: they watch it.
+Whoever takes jobs as an executor of concurrent.futures does can do them. The workers of this machine are each a new Python in a
+session of its own, so that only the process that hands out the jobs sees a Ctrl-C. None outlives it, even where it is killed:
+they watch it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def chosen(args: argparse.Namespace, megabytes: int = 0) -> int | str:
     much. Raises TramplabError for a number that will not do, and for both options at once."""
     if args.scheduler is not None:
         if args.processes is not None:
-            raise TramplabError("--processes are of this machine and --scheduler has workers of its own: leave one of the two away.")
+            raise TramplabError("--processes are of this machine and --scheduler has its own workers: leave one of the two away.")
         if not args.scheduler.strip():
             raise TramplabError("--scheduler is the address that `dask scheduler` prints when it starts, not ''.")
         return str(args.scheduler)

@@ -18,9 +18,9 @@ from tramplab import Direct, Kernel, TramplabError
 from tramplab.analyse.measure import measure
 from tramplab.ftrace.releases import LATEST
 from tramplab.grid import cells, command, rows
-from tramplab.progress import Progress
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
+from tramplab.progress import Progress
 
 # --- What is in it
 

@@ -1,0 +1,67 @@
+"""Dask clusters of this machine: a scheduler and workers that are processes of their own, on the loopback interface alone."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tramplab import cache
+
+#: Neither has a page for a browser; and should nobody be left who ends them, they end.
+_SCHEDULER = ("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--dashboard-address", "127.0.0.1:0")
+_SCHEDULER += ("--idle-timeout", "10 minutes")
+_WORKER = ("worker", "--nthreads", "2", "--no-nanny", "--no-dashboard", "--dashboard-address", "127.0.0.1:0")
+_WORKER += ("--host", "127.0.0.1", "--memory-limit", "0", "--death-timeout", "60")
+
+
+class Cluster:
+    """What runs, by Python's objects for it."""
+
+    def __init__(self, folder: Path, settings: dict[str, str]) -> None:
+        self._folder = folder
+        here = str(Path(__file__).parents[1])  # workers import what is in support/
+        self._environment = {**os.environ, "TRAMPLAB_CACHE": str(cache.folder()), "PYTHONPATH": here, **settings}
+        self.scheduler = self._start(*_SCHEDULER, "--scheduler-file", str(folder / "scheduler.json"))
+        self.address = self._told()
+        self.workers: list[subprocess.Popen] = []
+
+    def add(self, settings: dict[str, str] | None = None) -> subprocess.Popen:
+        """One more worker; it is there when it is there."""
+        place = self._folder / f"worker-{len(self.workers)}"
+        self.workers.append(self._start(*_WORKER, "--local-directory", str(place), self.address, **(settings or {})))
+        return self.workers[-1]
+
+    def _start(self, *arguments: str, **settings: str) -> subprocess.Popen:
+        with open(self._folder / "said", "a", encoding="utf-8") as said:
+            command = [sys.executable, "-m", "dask", *arguments]
+            return subprocess.Popen(command, stdout=said, stderr=said, env={**self._environment, **settings}, cwd=self._folder)
+
+    def _told(self) -> str:
+        """The address that the scheduler writes down, in two minutes at the latest."""
+        patience = time.monotonic() + 120
+        while time.monotonic() < patience and self.scheduler.poll() is None:
+            with contextlib.suppress(OSError, json.JSONDecodeError):
+                return json.loads((self._folder / "scheduler.json").read_text("utf-8"))["address"]
+            time.sleep(0.02)
+        raise AssertionError((self._folder / "said").read_text("utf-8"))
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, workers: int = 2, **settings: str) -> Iterator[Cluster]:
+    """For a `with`: a scheduler and so many workers, whose files are in a folder; settings: variables of their environment."""
+    folder.mkdir(exist_ok=True)
+    made = Cluster(folder, settings)
+    try:
+        for _ in range(workers):
+            made.add()
+        yield made
+    finally:
+        for process in (*made.workers, made.scheduler):
+            process.send_signal(signal.SIGKILL)
+        for process in (*made.workers, made.scheduler):
+            process.wait()
