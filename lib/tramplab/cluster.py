@@ -165,14 +165,17 @@ def _do(sources: tuple[str, str], sent: bytes) -> Any:
     with _one_at_a_time:
         theirs, commit = sources
         if _at_first() != theirs:
-            raise _other(f"has other sources ({_revision()}) than this process ({commit})", "check out one commit on both, then")
+            raise TramplabError(
+                f"the worker {_address()} has other sources ({_revision()}) than this process ({commit}): check out the same "
+                "commit on both, and start the worker anew."
+            )
         if state.everything() != theirs:
-            raise _other("has had its sources changed since it began", "please")
+            raise TramplabError(f"the sources of the worker {_address()} were changed after it began: start it anew.")
         work, job = pickle.loads(sent)
         return work(job)
 
 
-def _other(what: str, remedy: str) -> TramplabError:
+def _address() -> str:
     from distributed import get_worker
 
-    return TramplabError(f"the worker {get_worker().address} {what}: {remedy} start the worker anew.")
+    return str(get_worker().address)

@@ -7,13 +7,13 @@ import json
 import sys
 import textwrap
 from collections.abc import Callable
-from typing import Any
 
 from ...errors import TramplabError, unknown, whole_number
 from ...width import WIDTH
-from . import schedule
+from . import schedule, sweep
 from .barriers import barriers, numbers_of
-from .explore import MOST_STATES, NOT_DECIDED, SECONDS, THREADS, UNSAFE, Result, explore
+from .every import as_json
+from .explore import MOST_STATES, NOT_DECIDED, SECONDS, THREADS, UNSAFE, Result, allowed, explore
 from .fetches import MODELS
 from .schemes import SCHEMES, Scheme, scheme
 
@@ -31,9 +31,10 @@ def add(sub: argparse._SubParsersAction) -> None:
     )
     p.add_argument("--fetch", metavar="MODEL", help=f"what a CPU may fetch: {', '.join(MODELS)} (default: the scheme's own)")
     p.add_argument("--max-states", default=str(MOST_STATES), metavar="N", help=f"give up after so many (default {MOST_STATES})")
-    p.add_argument("--time-limit", default=f"{SECONDS:g}", metavar="S", help=f"give up after so many seconds (default {SECONDS:g})")
+    p.add_argument("--time-limit", metavar="S", help=f"give up after so many seconds (default {SECONDS:g})")
     p.add_argument("--every-step", action="store_true", help="fold nothing of the schedule")
     p.add_argument("--json", action="store_true", help="JSON instead of text")
+    sweep.add(p)
     p.set_defaults(command=run)
 
 
@@ -43,8 +44,12 @@ def run(args: argparse.Namespace) -> int:
         raise TramplabError("--without leaves a step of one scheme out: name the scheme.")
     if args.fetch is not None and args.fetch not in MODELS:
         raise unknown("fetch model", args.fetch, MODELS)
+    sweep.check(args)
+    threads, most = allowed(whole_number(args.threads, "--threads")), _positive(args.max_states, "--max-states")
+    if args.all:
+        return UNDECIDED if any(r["verdict"] == NOT_DECIDED for r in sweep.sweep(args, threads, most)) else 0
     chosen = [scheme(args.scheme)] if args.scheme else list(SCHEMES.values())
-    results = [(s, _explored(s, args)) for s in chosen]
+    results = [(s, _explored(s, args, threads, most)) for s in chosen]
     if args.json:
         print(json.dumps([as_json(s, r, args.without) for s, r in results], indent=1))
     else:
@@ -77,37 +82,17 @@ def said(chosen: Scheme, result: Result, without: list[str], whole: bool, folded
     return "\n".join([*out, *(["Barriers, for --without:", *listed] if listed else [])]) + "\n"
 
 
-def as_json(chosen: Scheme, result: Result, without: list[str]) -> dict[str, Any]:
-    """What a program may want: all but the time."""
-    return {
-        "scheme": chosen.name,
-        "isa": chosen.isa,
-        "release": chosen.release,
-        "hypothetical": chosen.hypothetical,
-        "threads": result.threads,
-        "fetch": result.fetch,
-        "without": without,
-        "verdict": result.verdict,
-        "states": result.states,
-        "transitions": result.transitions,
-        "limit": result.limit,
-        "violation": None if result.violation is None else {"which": result.violation.which, "how": result.violation.how},
-        "schedule": [vars(line) for line in schedule.lines(result, folded=False)],
-        "barriers": [{"name": b.name, "why": b.why} for b in barriers(result.subject)],
-    }
-
-
-def _explored(chosen: Scheme, args: argparse.Namespace) -> Result:
+def _explored(chosen: Scheme, args: argparse.Namespace, threads: int, most: int) -> Result:
     subject = chosen.subject()
-    tick, end = _progress(chosen.name)
+    tick, end = _progress(chosen.name, args.quiet)
     try:
         return explore(
             subject,
-            whole_number(args.threads, "--threads"),
+            threads,
             args.fetch or chosen.fetch,
             numbers_of(subject, args.without),
-            most=_positive(args.max_states, "--max-states"),
-            seconds=_seconds(args.time_limit),
+            most=most,
+            seconds=SECONDS if args.time_limit is None else _seconds(args.time_limit),
             tick=tick,
         )
     finally:
@@ -137,9 +122,9 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _progress(name: str) -> tuple[Callable[[int], None], Callable[[], None]]:
+def _progress(name: str, quiet: bool) -> tuple[Callable[[int], None], Callable[[], None]]:
     """A line on a terminal that says how many states there are, and what clears it."""
-    if not sys.stderr.isatty():
+    if quiet or not sys.stderr.isatty():
         return lambda states: None, lambda: None
     return (
         lambda states: print(f"\r{name}: {states} states", end="", file=sys.stderr, flush=True),

@@ -68,8 +68,7 @@ def explore(
         if time.monotonic() - began > seconds:
             raise _Late
 
-    if not 1 <= threads <= MOST_THREADS:
-        raise TramplabError(f"there are 1 to {MOST_THREADS} threads, not {threads}.")
+    allowed(threads)
     when = moments(subject.machine.isa.name, subject.steps, subject.preemptible, subject.vector is not None, dropped)
     executions = executions or Executions(subject)
     one = Automaton(Threads(executions, when, Fetches(executions, when, fetch)), reduced)
@@ -102,3 +101,10 @@ def explore(
         time.monotonic() - began,
         one.threads,
     )
+
+
+def allowed(threads: int) -> int:
+    """A number of threads; raises TramplabError for too many, or none."""
+    if not 1 <= threads <= MOST_THREADS:
+        raise TramplabError(f"there are 1 to {MOST_THREADS} threads, not {threads}.")
+    return threads
