@@ -72,11 +72,12 @@ update: $(VENV)/installed  ## rewrite the golden tables in data/expected
 	cd lib && ../$(PY) -m tramplab.cli update
 
 # On Debian only, of which it needs nothing but apt-get, dpkg-deb and the names of its sources; KERNELS=--one takes one per ISA.
+# SCHEDULER=... is the address of a Dask scheduler whose workers count; they need the images in their caches, too.
 kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book has, and count (860 MB; KERNELS=--one: 310 MB)
 	@echo "== fetching the kernel images that are not in the cache yet"
 	@$(PY) -m tramplab.vmlinux.debian $(KERNELS) || [ $$? = 3 ]  # some are not in the archive any more
 	@echo "== counting: data/kernels/*.json"
-	@$(PY) -m tramplab.vmlinux.saved $(filter-out --one,$(KERNELS))
+	@$(PY) -m tramplab.vmlinux.saved $(filter-out --one,$(KERNELS)) $(if $(SCHEDULER),--scheduler $(SCHEDULER))
 
 # Made with the oldest Python supported: what it resolves to installs on the newer ones too.
 # The three markers are what a freeze cannot know; requirements.in and the packages' metadata have them.
