@@ -77,7 +77,7 @@ kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book ha
 	@echo "== fetching the kernel images that are not in the cache yet"
 	@$(PY) -m tramplab.vmlinux.debian $(KERNELS) || [ $$? = 3 ]  # some are not in the archive any more
 	@echo "== counting: data/kernels/*.json"
-	@$(PY) -m tramplab.vmlinux.saved $(filter-out --one,$(KERNELS)) $(if $(SCHEDULER),--scheduler $(SCHEDULER))
+	@$(PY) -m tramplab.vmlinux.recount $(filter-out --one,$(KERNELS)) $(if $(SCHEDULER),--scheduler $(SCHEDULER))
 
 # Made with the oldest Python supported: what it resolves to installs on the newer ones too.
 # The three markers are what a freeze cannot know; requirements.in and the packages' metadata have them.

@@ -8,7 +8,7 @@ import pytest
 from support import ROOT
 from tramplab import TramplabError
 from tramplab.emulate.counts import COMPONENTS
-from tramplab.vmlinux import hooks, saved
+from tramplab.vmlinux import hooks, recount, saved
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
 from tramplab.vmlinux.result import added
@@ -112,7 +112,7 @@ def test_a_result_with_something_strange_in_it_is_refused(monkeypatch, tmp_path)
 
 def test_what_has_not_been_fetched_keeps_its_file(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path))
-    assert saved.main([packages()[0].name]) == 0
+    assert recount.main([packages()[0].name]) == 0
     assert "not fetched, its file stays as it is" in capsys.readouterr().out
-    assert saved.main(["debian-5.0"]) == 2
+    assert recount.main(["debian-5.0"]) == 2
     assert "unknown kernel image" in capsys.readouterr().err

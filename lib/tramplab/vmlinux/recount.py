@@ -1,0 +1,60 @@
+"""`python -m tramplab.vmlinux.recount [NAME...]`: data/kernels/NAME.json made anew, of the images that have been fetched.
+
+An image is one job, for processes of this machine or for a cluster's workers, which need it in their caches, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NoReturn
+
+from .. import jobs, workers
+from ..errors import TramplabError
+from ..paths import data_file, write_whole
+from .debian.fetch import there
+from .debian.list import FILE, chosen
+from .saved import measured
+
+#: What a process takes for one, and some to spare: 220 to 300 for the images of v6.1.
+_MEGABYTES = 500
+_REMEDY = "the files that were named are made, so run it again, with fewer --processes if memory is short"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Make the files anew; returns the exit status: 0, 2 for what the user can put right, 130 when interrupted."""
+    try:
+        args = _parser().parse_args(arguments)
+        where, wanted = workers.chosen(args, _MEGABYTES), chosen(args.names, one=False)
+        for package in wanted:
+            if not there(package):
+                print(f"{package.name}: not fetched, its file stays as it is", flush=True)
+        with jobs.shared(measured, [p for p in wanted if there(p)], where, _REMEDY) as results:
+            for package, new in results:
+                path = data_file(FILE).parent / f"{package.name}.json"
+                changed = not path.is_file() or path.read_text("utf-8") != new
+                write_whole(path, new)
+                print(f"{path.name}: {'rewritten' if changed else 'unchanged'}", flush=True)
+    except TramplabError as e:
+        print(f"tramplab: {e}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("tramplab: interrupted; the files that were named are made.", file=sys.stderr)
+        return 130
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise TramplabError(f"{message} (try: {self.prog} --help).")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="python -m tramplab.vmlinux.recount", description="Count the fetched Debian kernels into data/kernels/.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of data/{FILE} (default: all that have been fetched)")
+    workers.add(parser, "as many as processors and memory allow")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
