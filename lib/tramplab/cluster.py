@@ -47,7 +47,9 @@ class Cluster:
         return self._pool.submit(pickle.loads, pickle.dumps(_Sent(self._sources, work, job)), key=key)
 
     def look(self) -> None:
-        """Raises TramplabError where there has been no worker for a long time."""
+        """Raises TramplabError where the scheduler is gone, or there has been no worker for a long time."""
+        if self._client.status != "running":
+            raise self.lost()
         if self._client.scheduler_info(n_workers=1)["workers"]:
             self._empty = None
         elif self._empty is None:
@@ -105,12 +107,17 @@ def connected(address: str, remedy: str) -> Iterator[Cluster]:
 
 
 async def _answers(address: str) -> None:
-    """A client alone would wait for ever for somebody who takes calls and says nothing."""
+    """Raises whatever it may where no scheduler does; a client would wait for ever for somebody who says nothing."""
     from distributed.comm import connect
+    from distributed.core import send_recv
     from distributed.security import Security
 
     comm = await connect(address, timeout=CONNECT, **Security().get_connection_args("client"))
-    await comm.close()
+    try:
+        if (await send_recv(comm, op="identity"))["type"] != "Scheduler":
+            raise ValueError(address)
+    finally:
+        comm.abort()
 
 
 @contextlib.contextmanager
@@ -124,7 +131,7 @@ def _patient(address: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """What distributed writes to standard error is said in a sentence here, or nobody's concern."""
-    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "distributed.gc")]
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "distributed.gc", "tornado.application")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
@@ -166,8 +173,8 @@ def _do(sources: tuple[str, str], sent: bytes) -> Any:
         theirs, commit = sources
         if _at_first() != theirs:
             raise TramplabError(
-                f"the worker {_address()} has other sources ({_revision()}) than this process ({commit}): check out the same "
-                "commit on both, and start the worker anew."
+                f"the worker {_address()} has other sources ({_at_first()} at {_revision()}) than this process ({theirs} at "
+                f"{commit}): check out the same commit on both, and start the worker anew."
             )
         if state.everything() != theirs:
             raise TramplabError(f"the sources of the worker {_address()} were changed after it began: start it anew.")

@@ -31,3 +31,9 @@ def chosen(args: argparse.Namespace, megabytes: int = 0) -> int | str:
     if not 1 <= processes <= MAX_PROCESSES:
         raise TramplabError(f"--processes is a number from 1 to {MAX_PROCESSES}, not {processes}.")
     return processes
+
+
+def remedy(kept: str, where: int | str) -> str:
+    """What to do about workers that die or cannot be had; kept: what becomes of what was finished."""
+    fewer = ", with fewer --processes if memory is short" if isinstance(where, int) else ""
+    return f"{kept}, so run the same command again{fewer}"

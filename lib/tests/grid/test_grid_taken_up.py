@@ -16,6 +16,7 @@ from tramplab.ftrace.releases import LATEST
 from tramplab.grid import cells, command, kept, rows
 from tramplab.grid.cells import Unit
 from tramplab.progress import Progress
+from tramplab.workers import remedy
 
 
 @with_processes
@@ -128,7 +129,7 @@ def test_what_nobody_came_back_to_is_removed(cache):
 @with_processes
 def test_a_worker_that_dies_is_a_sentence(cache):
     """Killed from outside, as when memory is short: which signal, at what, and what to do."""
-    with jobs.shared(rows.of, cells.units(("arm64",), ("ops",)), 1, command.REMEDY) as answers:
+    with jobs.shared(rows.of, cells.units(("arm64",), ("ops",)), 1, remedy(command.KEPT, 1)) as answers:
         next(answers)
         workers, _ = children(os.getpid())
         (worker,) = workers
@@ -141,6 +142,6 @@ def test_a_worker_that_dies_is_a_sentence(cache):
 def test_what_a_worker_cannot_do_is_its_sentence(cache):
     unit = Unit("arm64", "opps", LATEST, 1, (1,))
     complains = pytest.raises(TramplabError, match="unknown hook 'opps'; did you mean ops")
-    with jobs.shared(rows.of, [unit], 2, command.REMEDY) as answers, complains as e:
+    with jobs.shared(rows.of, [unit], 2, remedy(command.KEPT, 1)) as answers, complains as e:
         list(answers)
     assert e.value.__cause__ is None

@@ -19,8 +19,8 @@ from . import cells, kept, rows
 from .cells import Unit
 from .rows import Answer
 
-#: What to do about workers that die or cannot be started.
-REMEDY = "what was finished is kept, so run the same command again, with fewer --processes if memory is short"
+#: What becomes of what was finished where workers die or cannot be started.
+KEPT = "what was finished is kept"
 
 
 def add(sub: argparse._SubParsersAction) -> None:
@@ -84,7 +84,10 @@ def _all(units: list[Unit], store: kept.Kept, where: int | str, stream: TextIO |
     todo = sorted((u for u in units if u not in found), key=lambda u: -len(u.callbacks))  # at the end the short ones fill up
     there = sum(len(u.callbacks) for u in found)
     try:
-        with Progress(total, there, "rows", stream) as progress, jobs.shared(rows.of, todo, where, REMEDY) as answers:
+        with (
+            Progress(total, there, "rows", stream) as progress,
+            jobs.shared(rows.of, todo, where, workers.remedy(KEPT, where)) as answers,
+        ):
             for unit, (columns, answer) in answers:
                 store.save(unit, columns, answer)
                 found[unit] = columns, answer

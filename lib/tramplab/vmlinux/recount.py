@@ -18,7 +18,7 @@ from .saved import measured
 
 #: What a process takes for one, and some to spare: 220 to 300 for the images of v6.1.
 _MEGABYTES = 500
-_REMEDY = "the files that were named are made, so run it again, with fewer --processes if memory is short"
+_MADE = "the files that were named are made"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         for package in wanted:
             if not there(package):
                 print(f"{package.name}: not fetched, its file stays as it is", flush=True)
-        with jobs.shared(measured, [p for p in wanted if there(p)], where, _REMEDY) as results:
+        with jobs.shared(measured, [p for p in wanted if there(p)], where, workers.remedy(_MADE, where)) as results:
             for package, new in results:
                 path = data_file(FILE).parent / f"{package.name}.json"
                 changed = not path.is_file() or path.read_text("utf-8") != new
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"tramplab: {e}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("tramplab: interrupted; the files that were named are made.", file=sys.stderr)
+        print(f"tramplab: interrupted; {_MADE}.", file=sys.stderr)
         return 130
     return 0
 

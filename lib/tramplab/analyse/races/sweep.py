@@ -17,9 +17,6 @@ from .explore import NOT_DECIDED, SAFE, UNSAFE
 from .saved import Saved
 from .schemes import SCHEMES, scheme
 
-#: What to do about workers that die or cannot be started.
-REMEDY = "run the same command again, with fewer --processes if memory is short; what was finished is in the file of --save"
-
 
 def add(p: argparse.ArgumentParser) -> None:
     """Add what only --all takes to the command's options."""
@@ -65,10 +62,11 @@ def _found(wanted: Sequence[Scenario], saved: Saved | None, where: int | str, st
     """Of every scenario: what is saved, and the others from workers."""
     found = {s: saved.load(s) for s in wanted if saved.has(s)} if saved else {}
     todo = [s for s in wanted if s not in found]
+    remedy = workers.remedy("what was finished is saved" if saved else "nothing is kept without --save", where)
     try:
         with (
             Progress(len(wanted), len(found), "scenarios", stream) as progress,
-            jobs.shared(explored, todo, where, REMEDY) as results,
+            jobs.shared(explored, todo, where, remedy) as results,
         ):
             for scenario, result in results:
                 found[scenario] = result
