@@ -1,21 +1,54 @@
-"""Jobs on the workers of a Dask cluster: what they do, what goes wrong in one, and which sources it may have."""
+"""Jobs on the workers of a Dask cluster: the same results, what goes wrong in a worker, and which sources it may have."""
 
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from support import ROOT
 from support.clusters import cluster
-from support.tasks import alone, double, fail, own_id, refuse
-from tramplab import TramplabError, jobs
+from support.grids import SMALL
+from support.tasks import alone, die, double, fail, own_id, refuse, wait_to_be_killed
+from tramplab import TramplabError, cli, jobs
+from tramplab import cluster as dask
+from tramplab.progress import Progress
+from tramplab.vmlinux import recount
+from tramplab.vmlinux.debian.fetch import there
+from tramplab.vmlinux.debian.list import packages
 
 REMEDY = "try again"
+AT_LEAST = 4  # results that are there when a worker is killed
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    """A scheduler that gives a job up at the first worker that it ends, and its two workers."""
-    with cluster(tmp_path_factory.mktemp("dask"), DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as made:
-        yield made
+def made(tmp_path_factory):
+    """A cluster that gives up a job at the second worker that dies at it."""
+    with cluster(tmp_path_factory.mktemp("dask"), DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="1") as found:
+        yield found
+
+
+@pytest.fixture
+def two(made):
+    """The same with two workers, whatever became of those it had."""
+    made.whole(2)
+    return made
+
+
+@pytest.fixture
+def none(tmp_path):
+    """A cluster that has no worker yet."""
+    with cluster(tmp_path / "dask", 0) as found:
+        yield found
 
 
 def done(where, work, items) -> dict:
@@ -31,6 +64,9 @@ def complaint(where, work=double, items=(1, 2)) -> str:
     return str(e.value)
 
 
+# --- What comes of it
+
+
 def test_any_executor_will_do():
     with ThreadPoolExecutor(3) as pool:
         assert sorted(jobs.through(pool, double, range(20))) == [(n, 2 * n) for n in range(20)]
@@ -43,8 +79,53 @@ def test_every_job_is_done_once(two):
 
 def test_all_workers_take_part_and_each_does_one_job_at_a_time(two):
     """Though each of them has two threads: kernels are kept per process."""
-    assert set(done(two.address, own_id, range(6)).values()) == {w.pid for w in two.workers}
+    assert set(done(two.address, own_id, range(8)).values()) == {w.pid for w in two.workers}
     assert set(done(two.address, alone, range(12)).values()) == {0}
+
+
+def killing(monkeypatch, worker: subprocess.Popen) -> list[int]:
+    """From now on a worker is killed when some results are there; returns a list, which then has its exit status."""
+    ended: list[int] = []
+    add, count = Progress.add, []
+
+    def kill(self, number):
+        add(self, number)
+        count.append(number)
+        if len(count) == AT_LEAST:
+            worker.send_signal(signal.SIGKILL)
+            ended.append(worker.wait())
+
+    monkeypatch.setattr(Progress, "add", kill)
+    return ended
+
+
+@pytest.mark.parametrize("command", [["explore", "riscv64-trap", "--all", "--json"], ["grid", *SMALL]], ids=lambda c: c[0])
+def test_the_same_bytes_though_a_worker_is_killed(two, monkeypatch, capsys, tmp_path, command):
+    """On the way, with jobs given to it: what the processes of this machine give, on standard output and in a file."""
+    out = "--save" if command[0] == "explore" else "--out"
+    found = []
+    for where in (["--processes", "2"], ["--scheduler", two.address]):
+        ended = killing(monkeypatch, two.workers[0]) if "--scheduler" in where else None
+        file = tmp_path / f"file{len(found)}"
+        assert cli.main([*command, *where, out, str(file)]) == 0
+        found.append((capsys.readouterr().out, file.read_bytes()))
+    assert found[0] == found[1] and len(found[0][1]) > 5000 and ended == [-signal.SIGKILL]
+
+
+@pytest.mark.parametrize("package", [p for p in packages() if p.one], ids=lambda p: p.name)
+def test_kernels_are_counted_to_the_same_bytes(two, monkeypatch, tmp_path, package, capsys):
+    if not there(package):
+        pytest.skip(f"{package.name} has not been fetched (make kernels KERNELS=--one)")
+    file = Path("kernels") / f"{package.name}.json"
+    shutil.copytree(ROOT / "data", tmp_path / "data")
+    (tmp_path / "data" / file).unlink()
+    monkeypatch.setenv("TRAMPLAB_DATA", str(tmp_path / "data"))
+    assert recount.main([package.name, "--scheduler", two.address]) == 0
+    assert (tmp_path / "data" / file).read_bytes() == (ROOT / "data" / file).read_bytes()
+    assert capsys.readouterr().out == f"{file.name}: rewritten\n"
+
+
+# --- What goes wrong
 
 
 def test_what_a_worker_raises(two):
@@ -52,3 +133,111 @@ def test_what_a_worker_raises(two):
     assert complaint(two.address, refuse, [1]) == "unknown number '1'. Known: 2."
     with pytest.raises(ZeroDivisionError):
         done(two.address, fail, [1])
+
+
+def test_what_a_lost_worker_was_at_is_done_again(two, tmp_path):
+    name = str(tmp_path / "worker")
+    with jobs.shared(wait_to_be_killed, [name], two.address, REMEDY) as results:
+        patience = time.monotonic() + 120
+        while not os.path.exists(name) and time.monotonic() < patience:
+            time.sleep(0.01)
+        killed = int(Path(name).read_text("utf-8"))
+        next(w for w in two.workers if w.pid == killed).send_signal(signal.SIGKILL)
+        ((_, by),) = results
+    assert by != killed and by in {w.pid for w in two.workers}
+
+
+def test_a_job_that_ends_every_worker_is_a_sentence(two):
+    assert complaint(two.address, die, range(4)) == "every worker that began 3 died at it; try again."
+    assert [w.wait() for w in two.workers] == [7, 7]
+
+
+def test_no_worker_for_a_long_time_is_a_sentence(none, monkeypatch):
+    monkeypatch.setattr(dask, "PATIENCE", 0.5)
+    monkeypatch.setattr(jobs, "LOOKS", 0.1)
+    said = complaint(none.address)
+    assert "has had no worker for 0.5 s: start some with `dask worker tcp://127.0.0.1:" in said
+
+
+def test_a_scheduler_that_goes_away_is_a_sentence(none, capfd):
+    with pytest.raises(TramplabError) as e, jobs.shared(double, [1, 2], none.address, REMEDY) as results:
+        none.scheduler.send_signal(signal.SIGKILL)
+        list(results)
+    assert str(e.value) == f"the scheduler at {none.address} went away; try again."
+    assert capfd.readouterr() == ("", "")
+
+
+@contextlib.contextmanager
+def somebody(says: bytes | None):
+    """The address of somebody who takes calls: says the same to every caller, or nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            with contextlib.suppress(OSError):
+                while says is not None:
+                    caller, _ = server.accept()
+                    caller.sendall(says)
+                    caller.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize("says", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9], ids=["nothing", "http"])
+def test_who_is_no_scheduler_is_a_sentence(monkeypatch, capfd, says):
+    monkeypatch.setattr(dask, "CONNECT", 0.5)
+    with somebody(says) as address:
+        sentence = f"no Dask scheduler answers at '{address}': give the address that `dask scheduler` prints."
+        assert complaint(address) == sentence
+    assert complaint(address) == sentence  # nobody is there any more
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "foo://127.0.0.1:1", "tls://127.0.0.1:1", "a b"])
+def test_what_is_no_address_is_a_sentence(monkeypatch, address):
+    monkeypatch.setattr(dask, "CONNECT", 0.5)
+    assert complaint(address).startswith(f"no Dask scheduler answers at '{address}': ")
+
+
+def test_without_distributed_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert "pip install -e 'lib[cluster]'" in complaint("127.0.0.1:1")
+
+
+def test_nobody_else_imports_distributed():
+    """The package does without it, and without the time that it takes."""
+    program = "import sys, tramplab.cli; sys.exit('distributed' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], timeout=120).returncode == 0
+
+
+# --- Whose sources
+
+
+def test_a_worker_with_other_sources_does_nothing(none, tmp_path):
+    """Sources that it had from the start, or has since somebody changed them under it."""
+    shutil.copytree(ROOT / "data", tmp_path / "data")
+    none.add(TRAMPLAB_DATA=str(tmp_path / "data"))
+    assert done(none.address, double, [1]) == {1: 2}
+    with open(tmp_path / "data" / "releases.yml", "a", encoding="utf-8") as f:
+        f.write("# changed\n")
+    worker = r"worker tcp://127\.0\.0\.1:\d+"
+    said = complaint(none.address)
+    assert re.fullmatch(rf"the sources of the {worker} were changed after it began: start it anew\.", said)
+    none.workers[0].send_signal(signal.SIGKILL)
+    none.workers[0].wait()
+    none.add(TRAMPLAB_DATA=str(tmp_path / "data"))
+    said = complaint(none.address)
+    assert re.match(rf"the {worker} has other sources \(\w+ at .*\) than this process \(\w+ at .*\): check out", said)
+
+
+def test_a_worker_without_the_package_is_a_sentence(none, tmp_path):
+    """Or with one that is too old to have jobs sent."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['tramplab'] = None\n", "utf-8")
+    none.add(PYTHONPATH=str(tmp_path))
+    said = complaint(none.address)
+    assert said.startswith(f"a worker of {none.address} has no tramplab, or another one (") and "the same commit" in said

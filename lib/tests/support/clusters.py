@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from distributed import Client
+
 from tramplab import cache
 
 #: Neither has a page for a browser; and should nobody be left who ends them, they end.
@@ -29,12 +31,23 @@ class Cluster:
         self.scheduler = self._start(*_SCHEDULER, "--scheduler-file", str(folder / "scheduler.json"))
         self.address = self._told()
         self.workers: list[subprocess.Popen] = []
+        self._places = 0
 
-    def add(self, settings: dict[str, str] | None = None) -> subprocess.Popen:
-        """One more worker; it is there when it is there."""
-        place = self._folder / f"worker-{len(self.workers)}"
-        self.workers.append(self._start(*_WORKER, "--local-directory", str(place), self.address, **(settings or {})))
-        return self.workers[-1]
+    def add(self, **settings: str) -> None:
+        """One more worker; it is there when it is there. settings: variables of its environment."""
+        self._places += 1
+        place = str(self._folder / f"worker-{self._places}")
+        self.workers.append(self._start(*_WORKER, "--local-directory", place, self.address, **settings))
+
+    def whole(self, workers: int) -> None:
+        """Start as many as are missing of so many, and wait until all are there."""
+        self.workers = [w for w in self.workers if w.poll() is None]
+        missing = range(workers - len(self.workers))
+        for _ in missing:
+            self.add()
+        if missing:
+            with Client(self.address, set_as_default=False) as client:
+                client.wait_for_workers(workers, timeout=120)
 
     def _start(self, *arguments: str, **settings: str) -> subprocess.Popen:
         with open(self._folder / "said", "a", encoding="utf-8") as said:
@@ -57,8 +70,7 @@ def cluster(folder: Path, workers: int = 2, **settings: str) -> Iterator[Cluster
     folder.mkdir(exist_ok=True)
     made = Cluster(folder, settings)
     try:
-        for _ in range(workers):
-            made.add()
+        made.whole(workers)
         yield made
     finally:
         for process in (*made.workers, made.scheduler):

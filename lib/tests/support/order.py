@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 #: Under xdist the tests of a group go to one worker, so that what they share and takes long is made once: the verdicts on all
-#: claims, kernels with poisoned registers, and small books.
-GROUPS = {file: file for file in ("test_choosing", "test_redirects", "test_small_books")}
+#: claims, kernels with poisoned registers, a cluster, and small books.
+GROUPS = {file: file for file in ("test_choosing", "test_cluster", "test_redirects", "test_small_books")}
 GROUPS |= dict.fromkeys(("test_claims", "test_figures", "test_ledger"), "verdicts")
 #: Files with tests of many seconds, the longest first.
 LONG = ("test_claims test_ledger test_figures test_redirects test_measured test_small_books test_failed_builds"
