@@ -1,0 +1,239 @@
+"""`tramplab explore --all`: every scenario as if it were explored alone, in one order, gone on with where it stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from support.children import children, ended, with_processes
+from tramplab import cli, state
+from tramplab.analyse.races import command, every
+from tramplab.analyse.races.barriers import barriers, numbers_of
+from tramplab.analyse.races.every import Scenario, explored, scenarios
+from tramplab.analyse.races.explore import explore
+from tramplab.analyse.races.fetches import MODELS
+from tramplab.analyse.races.schemes import SCHEMES, scheme
+from tramplab.progress import Progress
+
+MOST = 1_000_000
+#: A scheme of twelve scenarios, of both verdicts, which take a second.
+SMALL = "riscv64-pair"
+
+
+@pytest.fixture
+def sweep(capsys):
+    """Run `tramplab explore --all` in this process; returns (status, stdout, stderr)."""
+
+    def run(*arguments):
+        status = cli.main(["explore", "--all", *map(str, arguments)])
+        out = capsys.readouterr()
+        return status, out.out, out.err
+
+    return run
+
+
+def test_all_scenarios():
+    """Each scheme, each model, whole and without each barrier, in that order."""
+    found = scenarios(SCHEMES, 3, MOST)
+    expected = [
+        (name, model, without)
+        for name in SCHEMES
+        for model in MODELS
+        for without in ["", *(b.name for b in barriers(scheme(name).subject()))]
+    ]
+    assert [(s.scheme, s.fetch, s.without) for s in found] == expected
+    assert {(s.threads, s.most) for s in found} == {(3, MOST)}
+    assert scenarios([SMALL, "arm64-common"], 3, MOST) == [s for s in found if s.scheme in (SMALL, "arm64-common")]
+
+
+@pytest.mark.parametrize("name", [SMALL, "riscv64-trap", "arm64-call-ops"])
+def test_a_scenario_is_what_is_explored_alone(name):
+    """On a kernel of its own; whatever this process has explored before, in whatever order."""
+    every._executions.cache_clear()
+    for found in reversed(scenarios([name], 2, MOST)):
+        subject = scheme(name).subject()
+        without = [found.without] if found.without else []
+        alone = explore(subject, 2, found.fetch, numbers_of(subject, without), most=MOST)
+        assert explored(found) == every.as_json(scheme(name), alone, without)
+
+
+def test_the_table(sweep):
+    """A line of at most 72 columns for each, in order; as JSON it is the same."""
+    status, out, err = sweep("riscv64-trap", "--processes", 1)
+    head, *lines = out.splitlines()
+    assert status == 0 and head.split() == ["scheme", "fetch", "without", "verdict"] and max(map(len, out.splitlines())) <= 72
+    wanted = scenarios(["riscv64-trap"], 3, MOST)
+    assert [line.split()[:3] for line in lines] == [[s.scheme, s.fetch, s.without or "-"] for s in wanted]
+    assert err.splitlines()[-1] == f"{len(wanted)} of {len(wanted)} scenarios"
+    results = json.loads(sweep("riscv64-trap", "--processes", 2, "--json", "--quiet")[1])
+    verdicts = [
+        "safe" if r["verdict"] == "safe" else f"{r['violation']['which']}, {len(r['schedule'])} steps" for r in results
+    ]
+    assert [line.split(maxsplit=3)[3] for line in lines] == verdicts and {"safe", "unsafe"} == {r["verdict"] for r in results}
+
+
+def test_what_is_not_decided(sweep):
+    """By a number of states, which is the same everywhere: the same bytes, and a status that says so."""
+    status, out, _ = sweep(SMALL, "--max-states", 100, "--processes", 1)
+    assert status == command.UNDECIDED and "not decided" in out
+    assert sweep(SMALL, "--max-states", 100, "--processes", 2)[:2] == (status, out)
+
+
+def test_a_file_is_sorted_and_gone_on_with(sweep, monkeypatch, tmp_path):
+    """Stopped on the way: what is there is not explored again, and the end is the same bytes as at once."""
+    whole, file = tmp_path / "whole", tmp_path / "new" / "file"
+    assert sweep(SMALL, "--save", whole)[0] == 0
+    with monkeypatch.context() as m:
+        add, count = Progress.add, []
+
+        def stop(self, number):
+            add(self, number)
+            count.append(number)
+            if len(count) == 5:
+                raise KeyboardInterrupt
+
+        m.setattr(Progress, "add", stop)
+        status, out, err = sweep(SMALL, "--save", file)
+    last = "tramplab: interrupted; 5 of 12 scenarios are kept, and the same command goes on from there."
+    assert (status, out) == (130, "") and err.splitlines()[-1] == last
+    assert len(file.read_bytes().splitlines()) == 1 + 5
+    status, out, err = sweep(SMALL, "--save", file)
+    assert status == 0 and err.startswith("5 of 12 scenarios are there already\n")
+    assert file.read_bytes() == whole.read_bytes()
+    assert sweep(SMALL, "--save", file)[1:] == (out, "12 of 12 scenarios are there already\n")
+    assert file.read_bytes() == whole.read_bytes() and os.listdir(file.parent) == ["file"]
+
+
+def test_a_file_may_have_more_than_is_asked_for(sweep, tmp_path):
+    """Two schemes, one after the other in either order: one file."""
+    files = [tmp_path / "a", tmp_path / "b"]
+    for file, names in zip(files, ([SMALL, "riscv64-pair-target"], ["riscv64-pair-target", SMALL]), strict=True):
+        for name in names:
+            _, out, _ = sweep(name, "--save", file, "--quiet")
+            assert {line.split()[0] for line in out.splitlines()[1:]} == {name}
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert len(files[0].read_bytes().splitlines()) == 1 + len(scenarios([SMALL, "riscv64-pair-target"], 3, MOST))
+
+
+@with_processes
+def test_a_command_that_is_killed(sweep, tmp_path):
+    """No process stays, what was finished is in the file, and the same command does the rest."""
+    whole, file = tmp_path / "whole", tmp_path / "file"
+    assert sweep("riscv64-trap", "--save", whole)[0] == 0
+    program = [sys.executable, "-m", "tramplab", "explore", "riscv64-trap", "--all", "--save", str(file), "--quiet", "--processes", "2"]
+    process = subprocess.Popen(program)
+    patience, workers = time.monotonic() + 120, set()
+    while time.monotonic() < patience and not (file.exists() and len(file.read_bytes().splitlines()) > 2):
+        workers = workers | children(process.pid)[0]
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert ended(workers) and len(workers) == 2
+    assert 2 < len(file.read_bytes().splitlines()) < 19
+    assert sweep("riscv64-trap", "--save", file)[0] == 0 and file.read_bytes() == whole.read_bytes()
+
+
+# --- What the user can put right
+
+
+@pytest.fixture
+def saved(sweep, tmp_path):
+    """A file of results."""
+    file = tmp_path / "file"
+    assert sweep(SMALL, "--save", file, "--quiet")[0] == 0
+    return file
+
+
+@pytest.mark.parametrize("cut", [1, 300, "in the first line", "all"])
+def test_what_a_killed_process_left_of_a_line_is_cut_off(sweep, saved, cut):
+    before = saved.read_bytes()
+    first = before.index(b"\n")
+    left = {"in the first line": before[: first // 2], "all": b""}.get(cut) if isinstance(cut, str) else before[:-cut]
+    saved.write_bytes(left)
+    assert sweep(SMALL, "--save", saved)[0] == 0 and saved.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: "my thesis", ["is not of `explore --all`"]),
+        (lambda text: "my\nthesis\n", ["is not of `explore --all`"]),
+        (lambda text: "[1]\n", ["is not of `explore --all`"]),
+        (lambda text: '{"kind": "another"}\n', ["is not of `explore --all`"]),
+        (lambda text: text.replace('"threads": 3', '"threads": 2', 1), ["is of --threads 2 and --max-states 20000000"]),
+        (lambda text: text.replace('"sources": "', '"sources": "0', 1), ["is of other sources (0"]),
+        (lambda text: text.replace('{"scheme"', '{"schema"', 1), ["is damaged in line 2"]),
+        (lambda text: text.replace('"torn"', '"tornado"'), ["is damaged in line 10"]),
+        (lambda text: text + "nothing\n", ["is damaged in line 14"]),
+    ],
+)
+def test_a_file_of_something_else_is_a_sentence_and_stays(sweep, saved, change, words):
+    other = change(saved.read_text("utf-8"))
+    saved.write_text(other, "utf-8")
+    status, out, err = sweep(SMALL, "--save", saved)
+    assert (status, out, err.count("\n")) == (2, "", 1) and err.startswith(f"tramplab: {saved} ")
+    assert all(word in err for word in words) and "give --save another name, or remove the file." in err
+    assert saved.read_text("utf-8") == other
+
+
+def test_a_file_of_other_sources_is_refused(sweep, saved, monkeypatch):
+    monkeypatch.setattr(state, "of", lambda parts, facts: "0123456789abcdef")
+    assert "is of other sources (" in sweep(SMALL, "--save", saved)[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--all", "--fetch", "stale"], ["--all", "leave --fetch away"]),
+        (["--all", SMALL, "--without", "fence.i"], ["--all", "leave --without away"]),
+        (["--all", "--time-limit", "9"], ["--all has no --time-limit", "--max-states"]),
+        (["--all", "--every-step"], ["--every-step"]),
+        (["--all", "riscv64-pare"], ["unknown scheme 'riscv64-pare'", SMALL]),
+        (["--all", "--threads", "0"], ["threads, not 0"]),
+        (["--all", "--threads", "99"], ["threads, not 99"]),
+        (["--all", "--max-states", "0"], ["--max-states is at least 1"]),
+        (["--all", "--processes", "0"], ["--processes", "1 to 256"]),
+        (["--all", "--processes", "2", "--scheduler", "127.0.0.1:1"], ["leave one of the two away"]),
+        (["--all", "--scheduler", " "], ["--scheduler is the address"]),
+        (["--all", "--save", "."], ["no ordinary file"]),
+        (["--all", "--save", "/proc/nowhere/file"], ["cannot write /proc/nowhere/file"]),
+        (["--save", "file"], ["--save goes with --all"]),
+        (["--processes", "2", "--scheduler", "x"], ["--processes and --scheduler go with --all"]),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(capsys, monkeypatch, tmp_path, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    status = cli.main(["explore", *arguments])
+    out = capsys.readouterr()
+    assert (status, out.out, os.listdir(tmp_path)) == (2, "", [])
+    assert out.err.startswith("tramplab: ") and out.err.count("\n") == 1 and all(word in out.err for word in words)
+
+
+def test_a_full_disk_on_the_way_costs_nothing(sweep, saved, monkeypatch, tmp_path):
+    """A line that cannot be written is a sentence; what came before it is there the next time."""
+    file, write, lines = tmp_path / "other", os.write, []
+
+    def full(out, data):
+        if data.startswith(b'{"scheme"'):
+            lines.append(data)
+            if len(lines) == 4:
+                write(out, data[:50])
+                raise OSError(28, "No space left on device")
+        return write(out, data)
+
+    with monkeypatch.context() as m:
+        m.setattr(os, "write", full)
+        status, _, err = sweep(SMALL, "--save", file, "--quiet")
+    assert (status, err) == (2, f"tramplab: cannot write {file}: No space left on device.\n")
+    assert sweep(SMALL, "--save", file)[2].startswith("3 of 12 scenarios are there already\n")
+    assert file.read_bytes() == saved.read_bytes()
+
+
+def test_a_scenario_says_what_it_is():
+    """In the sentence on a worker that dies."""
+    assert str(Scenario(SMALL, "stale", "fence.i", 3, MOST)) == "riscv64-pair, fetch stale, without fence.i"
+    assert str(Scenario(SMALL, "stale", "", 3, MOST)) == "riscv64-pair, fetch stale"
