@@ -1,37 +1,32 @@
 /* One ops with a trampoline of its own comes, goes, and another comes. The common trampoline is written, and never called. */
 #include "int3.inc"
 
-active proctype patcher()
+#define ACTS 3
+#define COMING (act == 0 -> A : C)
+
+inline before()
 {
-	byte n;
-
-	d_step { holds(SITE, NOP); is_whole(SITE); holds(INNER, CALL(ELSEWHERE)); is_whole(INNER) };
-	begins();
-
-	links(A);
-	leads(CALL(THE_LIST));
-	pokes_text(SITE, CALL(OWN(A)));
-	sets_ops(A);
-	asks_all(IPI_OPS);
-	leads(CALL(OWN(A)));
-	is_registered(A);
-
-	unlinks(A);
-	leads(CALL(THE_LIST));
-	pokes_text(SITE, NOP);
-	sets_ops(NONE);
-	asks_all(IPI_OPS);
-	leads(CALL(ELSEWHERE));
-	tasks_leave(TASKS);
-	all_look_again(TASKS);
-	gives_back(A);
-
-	links(C);
-	leads(CALL(THE_LIST));
-	pokes_text(SITE, CALL(OWN(C)));
-	sets_ops(C);
-	asks_all(IPI_OPS);
-	leads(CALL(OWN(C)));
-	is_registered(C);
-	ends()
+	holds(SITE, NOP); is_whole(SITE); holds(INNER, CALL(ELSEWHERE)); is_whole(INNER)
 }
+
+inline act_begins()
+{
+	if
+	:: act == 1 ->
+		unlinks(A);
+		d_step { for_site = NOP; for_inner = CALL(ELSEWHERE); for_ops = NONE }
+	:: else ->
+		links(COMING);
+		d_step { for_site = CALL(OWN(COMING)); for_inner = CALL(OWN(COMING)); for_ops = COMING }
+	fi
+}
+
+inline act_ends()
+{
+	if
+	:: act == 1 -> tasks_leave(TASKS); all_look_again(TASKS); gives_back(A)
+	:: else -> is_registered(COMING)
+	fi
+}
+
+#include "int3_plan.inc"
