@@ -1,0 +1,81 @@
+"""The Promela models of the patching schemes (tests/support/promela), as checkers that SPIN generates and a C compiler builds.
+
+One checker for a scheme; what is left out of it, what its CPUs may fetch and how many threads there are is said when it runs. A
+checker goes on behind what must not happen, so that one run tells all that can.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+MODELS = Path(__file__).resolve().parents[1] / "tests" / "support" / "promela"
+#: What makes a checker: SPIN runs the preprocessor of gcc by that name.
+PROGRAMS = ("spin", "gcc")
+#: No search of a model takes this long, in seconds.
+_PATIENCE = 600
+#: Bytes of a search's stack for one thread are nothing; with every thread more it is longer by so much.
+_DEPTH = {1: 100_000, 2: 1_000_000, 3: 10_000_000}
+#: Slots of the table of states at first, as a power of two.
+_TABLE = {1: 16, 2: 20, 3: 24}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """bad: the properties that can be violated, by the names of verdicts.py. seen: what shows that the model gets anywhere: "end", and
+    the numbers of the ops that are called. states: how many there are, 0 where the search ended with the first that is bad."""
+
+    bad: frozenset[str]
+    seen: frozenset[str]
+    states: int
+
+
+def missing() -> str | None:
+    """The program that is not there, if one is not."""
+    return next((p for p in PROGRAMS if not shutil.which(p)), None)
+
+
+class Checker:
+    """Of one scheme's model, built into a folder of its own. options: for the C compiler."""
+
+    def __init__(self, scheme: str, folder: Path, options: tuple[str, ...] = ("-O0",)) -> None:
+        self._folder, self._scheme = folder, scheme
+        model = MODELS / f"{scheme}.pml"
+        # -DNOFAIR -DSAFETY: nothing here is a matter of what happens in the end, or again and again
+        for command in (["spin", "-a", str(model)], ["gcc", *options, "-w", "-DSAFETY", "-DNOFAIR", "-o", "pan", "pan.c"]):
+            done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", check=False)
+            if done.returncode:
+                raise RuntimeError(f"{scheme}: {command[0]} failed:\n{done.stdout}{done.stderr}")
+
+    @cached_property
+    def barriers(self) -> tuple[str, ...]:
+        """What the model can leave out."""
+        said = self._run(1, {"WITHOUT": "?"}).stdout
+        return tuple(said.partition(" has no ?")[2].split())
+
+    def check(self, fetch: str, without: str = "", threads: int = 1, first: bool = False) -> Checked:
+        """All that can happen. fetch: one of fetches.MODELS. without: a barrier's name. first: end with the first that is bad.
+        Raises RuntimeError where the search was not complete."""
+        done = self._run(threads, {"FETCH": fetch, "WITHOUT": without, "FIRST": "1" if first else ""})
+        said = done.stdout
+        bad, seen = (frozenset(re.findall(rf"^{word} (\w+)$", said, re.M)) for word in ("BAD", "SEEN"))
+        if first and bad:
+            return Checked(bad, seen, 0)
+        stored = re.search(r"^ *([0-9.e+]+) states, stored", said, re.M)
+        whole = done.returncode == 0 and "errors: 0" in said and "depth too small" not in said + done.stderr
+        if not (stored and whole and "not completed" not in said):
+            raise RuntimeError(f"{self._scheme}: the search was not complete:\n{said}{done.stderr}")
+        return Checked(bad, seen, int(float(stored[1])))
+
+    def _run(self, threads: int, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """-E: a plan that has been carried out is no deadlock."""
+        command = ["./pan", "-E", f"-w{_TABLE[threads]}", f"-m{_DEPTH[threads]}"]
+        env = {**os.environ, "THREADS": str(threads), **settings}
+        return subprocess.run(
+            command, cwd=self._folder, env=env, capture_output=True, encoding="utf-8", timeout=_PATIENCE, check=False
+        )

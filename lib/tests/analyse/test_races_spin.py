@@ -1,0 +1,121 @@
+"""The race explorer beside models of the same schemes that were written by hand, for another checker.
+
+The explorer executes machine code along the plans that the lab makes. The models (support/promela) know neither: they were
+written from what the schemes are, and SPIN searches them. Every scheme, each of its barriers left out, and each model of fetches:
+the two must find the same properties violated, and none of a scheme that is safe.
+"""
+
+import os
+import threading
+
+import pytest
+
+from bench.spin import MODELS as PROMELA
+from bench.spin import Checker, missing
+from tramplab.analyse.races.automaton import Automaton
+from tramplab.analyse.races.barriers import barriers, numbers_of
+from tramplab.analyse.races.executions import Executions
+from tramplab.analyse.races.explore import SAFE, UNSAFE, explore
+from tramplab.analyse.races.fetches import COHERENT, MODELS, STALE, TORN, Fetches
+from tramplab.analyse.races.moments import moments
+from tramplab.analyse.races.schemes import SCHEMES, scheme
+from tramplab.analyse.races.threads import Threads
+from tramplab.analyse.races.verdicts import PROPERTIES, STATE
+
+#: What a model has no part in: registers, and what is on the stack.
+NOT_MODELLED = {STATE}
+#: Ops that are called at some time where nothing goes wrong, by their numbers in the models.
+CALLED = {name: {"0", "1"} for name in SCHEMES} | {
+    "arm64-call-ops": {"0", "1", "2"},
+    "riscv64-call-ops": {"0", "1", "2"},
+    "riscv64-pair-target": {"0"},
+    "x86_64-int3": {"0", "2"},
+}
+
+
+@pytest.fixture(scope="module")
+def checker(tmp_path_factory):
+    """A scheme's checker; each is built once. Without SPIN: skipped, but a failure where CI=true."""
+    if program := missing():
+        say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        say(f"no {program} (Debian: spin, gcc): the explorer is not held against other models")
+    built = {}
+
+    def get(name):
+        if name not in built:
+            built[name] = Checker(name, tmp_path_factory.mktemp(name))
+        return built[name]
+
+    return get
+
+
+def cases(name):
+    """Every barrier that can be left out, "" for none of them, under every model of fetches."""
+    return [(without, fetch) for without in ("", *(b.name for b in barriers(scheme(name).subject()))) for fetch in MODELS]
+
+
+def found_by_models(built, name):
+    return {case: set(built.check(case[1], case[0]).bad) for case in cases(name)}
+
+
+def found_by_explorer(name):
+    """All that can be violated, not only what can be soonest."""
+    subject = scheme(name).subject()
+    ran = Executions(subject)
+    found = {}
+    for without, fetch in cases(name):
+        dropped = numbers_of(subject, [without] if without else [])
+        when = moments(subject.machine.isa.name, subject.steps, subject.preemptible, subject.vector is not None, dropped)
+        one = Automaton(Threads(ran, when, Fetches(ran, when, fetch)))
+        one.build()
+        found[without, fetch] = {w.which for w in one.wrong}
+    ran.restore()
+    return found
+
+
+def test_there_is_a_model_of_every_scheme():
+    assert {p.stem for p in PROMELA.glob("*.pml")} == set(SCHEMES)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_what_can_be_violated_is_the_same(checker, name):
+    built = checker(name)
+    assert set(built.barriers) == {without for without, _ in cases(name)} - {""}
+    models = {}
+    # both at once: the checkers are processes of their own
+    asked = threading.Thread(target=lambda: models.update(found_by_models(built, name)))
+    asked.start()
+    explorer = found_by_explorer(name)
+    asked.join()
+    assert set(models) == set(explorer)
+    differ = {case: {"explorer": explorer[case], "model": models[case]} for case in models if explorer[case] != models[case]}
+    assert not differ
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_with_two_threads_too(checker, name):
+    chosen = scheme(name)
+    model = checker(name).check(chosen.fetch, threads=2, first=True)
+    result = explore(chosen.subject(), 2, chosen.fetch)
+    assert result.verdict == (UNSAFE if model.bad else SAFE)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_model_gets_to_its_end_and_calls_what_it_is_to_call(checker, name):
+    assert checker(name).check(COHERENT).seen == {"end", *CALLED[name]}
+
+
+def test_models_violate_every_property_that_they_have(checker):
+    """Else one that is never violated might be one that never can be."""
+    asked = [
+        ("riscv64-pair-preempt", "", STALE),
+        ("riscv64-call-ops", "flush_icache_all", TORN),
+        ("arm64-common", "synchronize_rcu_tasks", STALE),
+    ]
+    bad = set().union(*(checker(name).check(fetch, without).bad for name, without, fetch in asked))
+    assert bad == set(PROPERTIES) - NOT_MODELLED
+
+
+def test_a_checker_knows_what_it_can_leave_out(checker):
+    with pytest.raises(RuntimeError, match="WITHOUT has no coffee"):
+        checker("riscv64-pair").check(STALE, "coffee")
