@@ -19,7 +19,7 @@ MODELS = Path(__file__).resolve().parents[1] / "tests" / "support" / "promela"
 PROGRAMS = ("spin", "gcc")
 #: No search of a model takes this long, in seconds.
 _PATIENCE = 600
-#: Bytes of a search's stack for one thread are nothing; with every thread more it is longer by so much.
+#: Steps of the longest way that a search goes, by the number of threads; too few would be said.
 _DEPTH = {1: 100_000, 2: 1_000_000, 3: 10_000_000}
 #: Slots of the table of states at first, as a power of two.
 _TABLE = {1: 16, 2: 20, 3: 24}
@@ -27,8 +27,8 @@ _TABLE = {1: 16, 2: 20, 3: 24}
 
 @dataclass(frozen=True)
 class Checked:
-    """bad: the properties that can be violated, by the names of verdicts.py. seen: what shows that the model gets anywhere: "end", and
-    the numbers of the ops that are called. states: how many there are, 0 where the search ended with the first that is bad."""
+    """bad: the properties that can be violated, by the names of verdicts.py. seen: what shows that the model gets anywhere: "end",
+    and the numbers of the ops that are called. states: how many there are, 0 where the search ended with the first that is bad."""
 
     bad: frozenset[str]
     seen: frozenset[str]

@@ -32,7 +32,6 @@ class Fetches:
         self._before, self._machine = executions.text, executions.subject.machine
         self._isa, self._moments, self._model = self._machine.isa, moments, model
         self._writes = [(n, m.step) for n, m in enumerate(moments) if isinstance(m.step, Write) and m.step.text]
-        self._changed = [(n, w.address, w.address + len(w.data)) for n, w in self._writes]
 
     def changes(self, pc: int, after: int = -1, until: int | None = None) -> bool:
         """Does the plan change text where an instruction at pc could lie, after some moment, until another one?"""
@@ -42,7 +41,13 @@ class Fetches:
     @functools.cache  # noqa: B019 - as long-lived as the exploration it is for
     def _changing(self, pc: int) -> tuple[int, ...]:
         """The moments that such changes lead to."""
-        return tuple(n for n, low, high in self._changed if low < pc + self._isa.max_insn and pc < high)
+        return tuple(n for n, _ in self._near(pc))
+
+    @functools.cache  # noqa: B019
+    def _near(self, pc: int) -> tuple[tuple[int, Write], ...]:
+        """The same with the writes."""
+        end = pc + self._isa.max_insn
+        return tuple((n, w) for n, w in self._writes if w.address < end and pc < w.address + len(w.data))
 
     def earliest(self, number: int, anew: bool = False) -> int:
         """The moment from which on a CPU may have its text; anew: one that has been made to look again in this moment."""
@@ -72,9 +77,12 @@ class Fetches:
     @functools.cache  # noqa: B019
     def _whole(self, number: int, pc: int) -> list[bytes]:
         """What memory may hold there: one thing, or in the middle of a write each of its granules old or new."""
+        since = max((n for n in self._changing(pc) if n <= number), default=0)
+        if since < number:
+            return self._whole(since, pc)
         size = self._room(pc)
         here = bytearray(self._before(pc, size))
-        for n, done in self._writes:
+        for n, done in self._near(pc):
             if n <= number and not self._moments[n].during:
                 overlay(here, pc, done.address, done.data)
         write = self._moments[number].during
