@@ -9,7 +9,7 @@ PORT   ?= 8000
 # -W -n --keep-going: every warning and every unresolved reference is an error, and all of them are listed.
 BUILD  := $(PY) book/_ext/book_build.py build . -W -n --keep-going
 
-.PHONY: help book text site test bench fuzz lab serve update kernels lock clean browser qemu
+.PHONY: help book text site test bench fuzz lab serve update kernels lock clean browser qemu spin
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -43,7 +43,7 @@ site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a 
 	$(PY) -m tramplab.publish.site _build/html $(SITE)
 
 # Two workers: a quarter less time than one, measured on two cores. What goes to which, and when, is in lib/tests/support/order.py.
-test: $(VENV)/installed browser qemu  ## run all tests; installs Debian's Chromium and qemu-user when absent and allowed to
+test: $(VENV)/installed browser qemu spin  ## run all tests; installs Debian's Chromium, qemu-user and SPIN where it may
 	cd lib && ../$(PY) -m pytest -n 2
 
 bench: $(VENV)/installed  ## print the speed figures as ratios
@@ -118,3 +118,8 @@ browser:
 # Runs the native child of the ISAs that this host is not.
 qemu:
 	$(call debian,qemu-riscv64 qemu-aarch64,qemu-user,native)
+
+# Searches the models that the race explorer is held against: it makes a C program of each, and asks gcc for a preprocessor.
+spin:
+	$(call debian,spin,spin,model)
+	$(call debian,gcc,gcc libc6-dev,model)
