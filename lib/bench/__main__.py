@@ -124,7 +124,8 @@ def main() -> None:
     print(f"book build: {book:.0f} s" if book else "book build: not measured (no checkout, or `make book` fails)")
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     print(f"peak memory of a child (the book's kernels, the compiler): {children / 1024:.0f} MiB")
-    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB", flush=True)
+    subprocess.run([sys.executable, "-m", "bench.races"], check=True)  # with a peak of its own
 
 
 if __name__ == "__main__":

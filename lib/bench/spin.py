@@ -20,9 +20,9 @@ PROGRAMS = ("spin", "gcc")
 #: No search of a model takes this long, in seconds.
 _PATIENCE = 600
 #: Steps of the longest way that a search goes, by the number of threads; too few would be said.
-_DEPTH = {1: 100_000, 2: 1_000_000, 3: 10_000_000}
+_DEPTH = {1: 100_000, 2: 1_000_000, 3: 4_000_000}
 #: Slots of the table of states at first, as a power of two.
-_TABLE = {1: 16, 2: 20, 3: 24}
+_TABLE = {1: 16, 2: 20, 3: 22}
 
 
 @dataclass(frozen=True)
