@@ -58,7 +58,8 @@ class Fetches:
         """The instructions that a CPU may find at pc, in an order that is always the same."""
         if not self._changing(pc):
             return self._always(pc)
-        wholes = [w for n in range(self.earliest(number, anew), number + 1) for w in self._whole(n, pc)]
+        moments = range(self.earliest(number, anew), number + 1)
+        wholes = list(dict.fromkeys(w for n in moments for w in self._whole(n, pc)))
         if self._model == TORN:
             wholes = self._mixed(wholes)
         return tuple(dict.fromkeys(self._cut(pc, w) for w in wholes))
