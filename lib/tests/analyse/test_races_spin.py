@@ -22,6 +22,8 @@ from tramplab.analyse.races.schemes import SCHEMES, scheme
 from tramplab.analyse.races.threads import Threads
 from tramplab.analyse.races.verdicts import PROPERTIES, STATE
 
+#: Steps of a plan of which not all that can be violated is looked for under every model of fetches: it takes seconds.
+LONG = 80
 #: What a model has no part in: registers, and what is on the stack.
 NOT_MODELLED = {STATE}
 #: Ops that are called at some time where nothing goes wrong, by their numbers in the models.
@@ -59,18 +61,25 @@ def found_by_models(built, name):
 
 
 def found_by_explorer(name):
-    """All that can be violated, not only what can be soonest."""
-    subject = scheme(name).subject()
+    """All that can be violated, and whether that is all: of a long plan under a model of fetches that is not its own, what can be
+    soonest."""
+    chosen, subject = scheme(name), scheme(name).subject()
     ran = Executions(subject)
     found = {}
     for without, fetch in cases(name):
         dropped = numbers_of(subject, [without] if without else [])
         when = moments(subject.machine.isa.name, subject.steps, subject.preemptible, subject.vector is not None, dropped)
         one = Automaton(Threads(ran, when, Fetches(ran, when, fetch)))
-        one.build()
-        found[without, fetch] = {w.which for w in one.wrong}
+        whole = fetch == chosen.fetch or len(subject.steps) < LONG
+        one.build(whole=whole)
+        violated = {w.which for w in one.wrong} if whole else {one.worst[1].which} if one.worst else set()
+        found[without, fetch] = violated, whole
     ran.restore()
     return found
+
+
+def disagree(violated, whole, bad):
+    return violated != bad if whole else bool(violated) != bool(bad) or not violated <= bad
 
 
 def test_there_is_a_model_of_every_scheme():
@@ -88,9 +97,8 @@ def test_what_can_be_violated_is_the_same(checker, name):
         asked = pool.submit(found_by_models, built, name)
         explorer = found_by_explorer(name)
         models = asked.result()
-    assert {case: found for case, found in explorer.items() if found != models[case]} == {
-        case: found for case, found in models.items() if found != explorer[case]
-    }, "on the left what the explorer finds, on the right what the model does"
+    differ = [(*case, explorer[case][0], models[case]) for case in models if disagree(*explorer[case], models[case])]
+    assert not differ, "without a barrier, under a model of fetches: what the explorer finds, and what the model does"
 
 
 def test_models_violate_every_property_that_they_have(checker):

@@ -1,6 +1,6 @@
 /*
- * With the machine stopped, a thread that is to go on between AUIPC and JALR is put back before both: proposed for preemptible
- * kernels, and never written.
+ * With the machine stopped, a thread that is to go on between AUIPC and JALR is put back before both: proposed in
+ * <ZfBbxPDd0rz6FN2T@FVFF77S0Q05N>, and never written.
  */
 #define BARRIERS "stop_machine", "fence.i", "synchronize_rcu_tasks", "fix-up"
 #define TASKS 2
