@@ -68,6 +68,9 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
             raise TramplabError(f"only a wait, or what gives something back, can be left out of a plan, not: {step.why}.")
         if number in dropped:
             found[-1] = replace(found[-1], steps=number + 1)
+            if stopped and isinstance(step, Wait) and resumes(step):  # CPUs go on all the same, with what they have
+                found.append(Moment(number + 1, None, "every CPU goes on", found[-1].horizon))
+                stopped = False
             continue
         last, done = found[-1], number + 1
         if isinstance(step, Write) and step.text and not step.atomic and len(step.data) <= _LONGEST:
