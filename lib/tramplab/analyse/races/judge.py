@@ -87,7 +87,7 @@ class Judge:
             return Violation(TARGET, f"{self._where(pc)} leads to {name}")
         if "+" not in name or name.partition("+")[0] == subject.name_of(pc).partition("+")[0]:
             return None
-        if self._trap(pc, leaving=True):
+        if self._trap(pc, leaving=True) and inside:  # into the middle of nothing else, whatever the handler was told
             return None
         return Violation(TARGET, f"{self._where(pc)} leads to {name}")
 
