@@ -32,6 +32,7 @@ from .publish.figures.show import rows_json
 from .publish.table import text_table
 from .studies import short
 from .vmlinux import command as kernel
+from .vmlinux import races as kernel_races
 
 FORMATS = ("text", "csv", "json")
 
@@ -89,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     grid.add(sub)
     native.add(sub)
     kernel.add(sub)
-    races.add(sub)
+    races.add(sub, kernel_races.subjects)
 
     p = sub.add_parser("claims", help="what was claimed in the threads, judged by running")
     p.add_argument("id", metavar="ID", nargs="?", help="one claim, e.g. s5 (default: all)")

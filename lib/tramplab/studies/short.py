@@ -58,7 +58,7 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-contention-schedules": (0,),
         "fig-contention-misses": (1,),
     },
-    "patching-races": {"fig-patching": (0, 1, 2), "fig-barriers": (0,)},
+    "patching-races": {"fig-patching": (0, 1, 2), "fig-barriers": (0,), "fig-real-patching": (0,)},
     "patching-schedules": {"fig-preempted-first": (0,), "fig-preempted-target": (0,), "fig-another-ops": (0,)},
     "real-kernels": {
         "fig-real-kernels": (0, 1),

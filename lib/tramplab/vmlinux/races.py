@@ -11,8 +11,8 @@ from ..analyse.races.subject import Subject
 from ..errors import TramplabError
 from ..ftrace import releases
 from ..ftrace.releases import Features
+from .image import open_image
 from .machine import FUNCTION, RealMachine
-from .result import machine_of
 from .slowpath import features_of, slowpath
 
 #: Of x86-64 the way through its breakpoints is not set up here.
@@ -30,18 +30,18 @@ def fitting(machine: RealMachine) -> list[Scheme]:
     return [s for s in SCHEMES.values() if s.isa == machine.isa.name and _shape(_lab(s)) == _shape(there)]
 
 
-def subject(scheme: Scheme, path: Path) -> Subject:
-    """A scheme on the kernel of a file. Raises TramplabError for one whose sites are not changed so."""
-    return on(scheme, machine_of(path))
-
-
-def on(scheme: Scheme, machine: RealMachine) -> Subject:
-    """A scheme on a kernel, which is used for nothing else; raises TramplabError for one whose sites are not changed so."""
-    known = [s.name for s in fitting(machine)]
-    if scheme.name not in known:
-        there = f"those that do are {', '.join(known)}" if known else "none of those that are explored does"
-        raise TramplabError(f"{machine.opened.version} does not change its sites by {scheme.name}: {there}.")
-    return scheme.subject(stage(machine))
+def subjects(path: Path, name: str | None) -> list[tuple[Scheme, Subject]]:
+    """The schemes that fit the kernel of a file, or the one of this name, each on a machine of its own. Raises TramplabError where
+    none does, or the one does not."""
+    opened = open_image(path)
+    machine = RealMachine(opened)
+    chosen = [s for s in fitting(machine) if name in (None, s.name)]
+    if not chosen:
+        known = [s.name for s in fitting(machine)]
+        there = f"those that it does are {', '.join(known)}" if known else "nor by any other that is explored"
+        raise TramplabError(f"{opened.version} does not change its sites by {name or 'any scheme that is explored'}: {there}.")
+    first = [machine, *(RealMachine(opened) for _ in chosen[1:])]
+    return [(scheme, scheme.subject(stage(m))) for scheme, m in zip(chosen, first, strict=True)]
 
 
 def stage(machine: RealMachine) -> Stage:
@@ -61,6 +61,7 @@ def stage(machine: RealMachine) -> Stage:
         scratch=(),
         vector=None,
         carry_out=machine.apply,
+        kernel=str(machine),
         made=tuple((made.address, made.size, made.name) for made in machine.made),
     )
 

@@ -21,6 +21,8 @@ from .machine import RealMachine
 
 #: Variables that the slow path writes or points to; what an image has not, its slow path does not ask for.
 _VARIABLES = ("ftrace_ops_list", "function_trace_op", "ftrace_nop_ops", "ftrace_list_ops", "ftrace_call_dest")
+#: riscv64 has this one also where sites have a pointer to their ops, and then leaves it alone.
+_ONLY_COMMON = ("ftrace_call_dest",)
 _STRUCTS = ("ftrace_ops", "ftrace_ops_hash", "ftrace_hash", "ftrace_func_entry")
 #: Callbacks of ours, by the lab's names.
 _CALLBACKS = ("lab_callback", "lab_observe")
@@ -133,7 +135,11 @@ def slowpath(machine: RealMachine, function: Function) -> SlowPath:
 def _seen(machine: RealMachine) -> Image:
     """The image with the names that the slow path uses: of variables that it does not name itself, and of our callbacks."""
     symbols = dict(machine.opened.image.symbols)
+    for name in _ONLY_COMMON if machine.call_ops else ():
+        symbols.pop(name, None)
     for name in _VARIABLES:
+        if machine.call_ops and name in _ONLY_COMMON:
+            continue
         try:
             symbols[name] = Symbol(name, machine.data(name), 8)
         except TramplabError:

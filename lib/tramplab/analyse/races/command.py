@@ -6,7 +6,8 @@ import argparse
 import json
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from ...errors import TramplabError, unknown, whole_number
 from ...width import WIDTH
@@ -16,12 +17,17 @@ from .every import as_json
 from .explore import MOST_STATES, NOT_DECIDED, SECONDS, THREADS, UNSAFE, Result, allowed, explore
 from .fetches import MODELS
 from .schemes import SCHEMES, Scheme, scheme
+from .subject import Subject
 
 #: The exit status where nothing was decided.
 UNDECIDED = 3
 
 
-def add(sub: argparse._SubParsersAction) -> None:
+#: Opens a kernel image: the schemes by which its sites change, or the one of this name, each at work on it.
+Images = Callable[[Path, str | None], list[tuple[Scheme, Subject]]]
+
+
+def add(sub: argparse._SubParsersAction, images: Images) -> None:
     """Add the command to the command line's subparsers."""
     p = sub.add_parser("explore", help="every interleaving of threads with a patching scheme's steps")
     p.add_argument("scheme", metavar="SCHEME", nargs="?", help=f"{', '.join(SCHEMES)} (default: all)")
@@ -29,17 +35,20 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument(
         "--without", action="append", default=[], metavar="STEP", help="leave a barrier out: one of those listed below a verdict"
     )
+    p.add_argument("--image", metavar="FILE", help="a kernel image's own text in place of the lab's; without SCHEME all that fit")
     p.add_argument("--fetch", metavar="MODEL", help=f"what a CPU may fetch: {', '.join(MODELS)} (default: the scheme's own)")
     p.add_argument("--max-states", default=str(MOST_STATES), metavar="N", help=f"give up after so many (default {MOST_STATES})")
     p.add_argument("--time-limit", metavar="S", help=f"give up after so many seconds (default {SECONDS:g})")
     p.add_argument("--every-step", action="store_true", help="fold nothing of the schedule")
     p.add_argument("--json", action="store_true", help="JSON instead of text")
     sweep.add(p)
-    p.set_defaults(command=run)
+    p.set_defaults(command=lambda args: run(args, images))
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, images: Images) -> int:
     """Run it; the exit status is UNDECIDED where a limit was reached, and what was covered is said."""
+    if args.image is not None and args.all:
+        raise TramplabError("--all is of the lab's kernels: leave --image away, or --all.")
     if args.without and not args.scheme:
         raise TramplabError("--without leaves a step of one scheme out: name the scheme.")
     if args.fetch is not None and args.fetch not in MODELS:
@@ -48,8 +57,9 @@ def run(args: argparse.Namespace) -> int:
     threads, most = allowed(whole_number(args.threads, "--threads")), _positive(args.max_states, "--max-states")
     if args.all:
         return UNDECIDED if any(r["verdict"] == NOT_DECIDED for r in sweep.sweep(args, threads, most)) else 0
-    chosen = [scheme(args.scheme)] if args.scheme else list(SCHEMES.values())
-    results = [(s, _explored(s, args, threads, most)) for s in chosen]
+    if args.scheme:
+        scheme(args.scheme)  # which complains of an unknown one
+    results = [(s, _explored(s, made, args, threads, most)) for s, made in _subjects(args, images)]
     if args.json:
         print(json.dumps([as_json(s, r, args.without) for s, r in results], indent=1))
     else:
@@ -63,7 +73,8 @@ def said(chosen: Scheme, result: Result, without: list[str], whole: bool, folded
     head = f"{chosen.name:<22} {result.verdict:<12} {_measure(result)}"
     if not whole:
         return head + "\n"
-    about = f"{chosen.does} ({chosen.isa}, {chosen.release}), {result.threads} threads, fetch {result.fetch}"
+    kernel = result.subject.kernel or f"{chosen.isa}, {chosen.release}"
+    about = f"{chosen.does} ({kernel}), {result.threads} threads, fetch {result.fetch}"
     about += f", without {', '.join(without)}" * bool(without) + "."
     if chosen.hypothetical:
         about += f" No kernel has it: {chosen.hypothetical}."
@@ -82,8 +93,16 @@ def said(chosen: Scheme, result: Result, without: list[str], whole: bool, folded
     return "\n".join([*out, *(["Barriers, for --without:", *listed] if listed else [])]) + "\n"
 
 
-def _explored(chosen: Scheme, args: argparse.Namespace, threads: int, most: int) -> Result:
-    subject = chosen.subject()
+def _subjects(args: argparse.Namespace, images: Images) -> Iterator[tuple[Scheme, Subject]]:
+    """What is to be explored, each made when its turn comes."""
+    if args.image is not None:
+        yield from images(Path(args.image), args.scheme)
+    else:
+        for chosen in [scheme(args.scheme)] if args.scheme else SCHEMES.values():
+            yield chosen, chosen.subject()
+
+
+def _explored(chosen: Scheme, subject: Subject, args: argparse.Namespace, threads: int, most: int) -> Result:
     tick, end = _progress(chosen.name, args.quiet)
     try:
         return explore(

@@ -70,6 +70,7 @@ def as_json(chosen: Scheme, result: Result, without: list[str]) -> dict[str, Any
         "scheme": chosen.name,
         "isa": chosen.isa,
         "release": chosen.release,
+        "kernel": result.subject.kernel,
         "hypothetical": chosen.hypothetical,
         "threads": result.threads,
         "fetch": result.fetch,

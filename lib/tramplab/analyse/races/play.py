@@ -44,7 +44,8 @@ class Stage:
     machine: booted. slowpath: plans what is done; its bookkeeping is then at the end of the play, and memory at the beginning, so
     use neither for anything else. function: whose site it is. registers, stack, value: how it is called, and what it returns.
     private, scratch: (address, size) of what a thread writes beside its stack, see Subject. vector: where breakpoints lead, None
-    if nobody takes them. made: (address, size, name) of code that no image has. carry_out: does what a plan says.
+    if nobody takes them. made: (address, size, name) of code that no image has. kernel: whose text it is, "" for the lab's.
+    carry_out: does what a plan says.
     """
 
     machine: Machine
@@ -58,6 +59,7 @@ class Stage:
     vector: Vector | None
     carry_out: Callable[[list[Step]], None]
     made: tuple[tuple[int, int, str], ...] = ()
+    kernel: str = ""
 
 
 def in_lab(kernel: Kernel, takes_traps: bool = False) -> Stage:
@@ -123,6 +125,7 @@ def subject(
         direct=direct,
         preemptible=preemptible,
         vector=stage.vector,
+        kernel=stage.kernel,
     )
 
 

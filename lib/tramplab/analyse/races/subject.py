@@ -60,7 +60,7 @@ class Subject:
     alone writes, apart from its stack, and leaves as it was. scratch: the same of what a CPU writes with interrupts off and
     looks at no more then. preemptible: may a thread be preempted inside the function and
     the trampolines? vector: where breakpoints lead, None if nobody takes them. skips: address of a breakpoint -> where its handler
-    lets the thread go on, which it does at once.
+    lets the thread go on, which it does at once. kernel: whose text it is, "" for the lab's.
     """
 
     machine: Machine
@@ -81,6 +81,7 @@ class Subject:
     preemptible: bool = True
     vector: Vector | None = None
     skips: Mapping[int, int] = field(default_factory=dict)
+    kernel: str = ""
 
     def name_of(self, address: int) -> str:
         """symbol+offset, or the bare address."""
