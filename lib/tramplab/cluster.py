@@ -35,7 +35,7 @@ class Cluster:
 
     def __init__(self, client: Any, address: str, remedy: str) -> None:
         self._client, self._address, self._remedy = client, address, remedy
-        self._pool = client.get_executor(pure=False)
+        self._pool, self._comm = client.get_executor(pure=False), client.scheduler_comm
         self._sources = state.everything(), _revision()
         self._sent: dict[str, object] = {}
         self._empty: float | None = None
@@ -48,7 +48,7 @@ class Cluster:
 
     def look(self) -> None:
         """Raises TramplabError where the scheduler is gone, or there has been no worker for a long time."""
-        if self._client.status != "running":
+        if self._client.status != "running" or self._client.scheduler_comm is not self._comm:  # another one knows no jobs
             raise self.lost()
         if self._client.scheduler_info(n_workers=1)["workers"]:
             self._empty = None
