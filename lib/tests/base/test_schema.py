@@ -17,6 +17,7 @@ FILES = {
     "claims": ["claims.yml"],
     "releases": ["releases.yml"],
     "addresses": ["addresses.yml"],
+    "function-sizes": ["function-sizes.yml"],
     "core": sorted(f"cores/{path.name}" for path in (DATA / "cores").glob("*.yml")),
     "kernel": sorted(f"kernels/{path.name}" for path in (DATA / "kernels").glob("*.json")),
     "kernels": ["kernels/packages.yml"],

@@ -1,0 +1,109 @@
+"""A text of many functions whose sizes are those of a real kernel's, in C: what patch sites add to it is counted, none of it runs.
+
+How large they are is in data/function-sizes.yml. A function begins and ends with C, calls or none; what lacks to its size is
+reserved in between (`.space`), so that two thousand are compiled in a moment. What that would be does not matter: sites, literals
+and alignment lie around it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from elftools.elf.elffile import ELFFile
+
+from ..cache import publish
+from ..isa import Isa
+from ..paths import data_file, read_yaml
+from ..schema import checked
+from .toolchain import run_tool, version
+
+FILE = "function-sizes.yml"
+#: How many functions, and what decides their order.
+FUNCTIONS, SEED = 2048, 20240306
+_HEAD = """\
+extern void other(void);
+#define FILL(bytes) __asm__ volatile (".space %c0" : : "i" ((bytes) & -STEP) : "memory")
+"""
+#: Kind -> (bytes that its C takes on x86-64, about; of a hundred functions how many are of the kind; its body).
+_KINDS = {
+    "leaf": (5, 30, "FILL({fill});"),
+    "caller": (18, 70, "other(); FILL({fill}); other();"),
+}
+#: Nothing here can be optimised, and without an attempt two thousand functions take a third of the time.
+_FLAGS = (
+    "-O0 -std=gnu11 -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-pic -fno-common -fomit-frame-pointer"
+    " -Wall -Wextra -Werror -Wno-unused-parameter"
+).split()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function of the compiled corpus. start: its symbol's address in the section. size: its symbol's, in bytes."""
+
+    name: str
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The corpus as compiled: the bytes of its section of text, and its functions by address."""
+
+    text: bytes
+    functions: tuple[Entry, ...]
+
+
+def sizes(functions: int = FUNCTIONS) -> list[int]:
+    """Bytes of each function without its site: evenly spread over the distribution, in an order drawn with SEED.
+
+    >>> sizes() == sizes(), min(sizes()), len(sizes(100))
+    (True, 1, 100)
+    """
+    known = checked(FILE, read_yaml(data_file(FILE).read_text("utf-8")), "function-sizes")
+    percents, limits = zip(*known["sizes"], strict=True)
+    drawn = [100 * (n + 0.5) / functions for n in range(functions)]
+    found = [round(float(size)) - known["site"] for size in np.interp(drawn, percents, limits)]
+    random.Random(SEED).shuffle(found)
+    return found
+
+
+def source(wanted: list[int]) -> str:
+    """The corpus in C, with functions of about these sizes."""
+    draw, out = random.Random(SEED), [_HEAD]
+    for number, size in enumerate(wanted):
+        kinds = {name: share for name, (least, share, _) in _KINDS.items() if least <= size} or {"leaf": 1}
+        least, _, body = _KINDS[draw.choices([*kinds], [*kinds.values()])[0]]
+        out.append(f"void f{number}(void) {{ {body.format(fill=max(0, size - least))} }}\n")
+    return "".join(out)
+
+
+def compiled(isa: Isa, step: int, flags: tuple[str, ...]) -> Compiled:
+    """The corpus for an ISA whose instructions are multiples of `step` bytes, with these flags behind the ISA's own (cached)."""
+    text = source(sizes())
+    command = [f"--target={isa.triple}", *_FLAGS, *isa.cflags, f"-DSTEP={step}", *flags]
+    name = hashlib.sha256(repr((command, version(), text)).encode()).hexdigest()[:24]
+
+    def make(folder: Path) -> Path:
+        (folder / "corpus.c").write_text(text, "utf-8")
+        run_tool("clang", *command, "-c", "corpus.c", "-o", "corpus.o", cwd=folder)
+        return folder / "corpus.o"
+
+    return _read(publish(make, f"corpus-{name}.o"))
+
+
+def _read(path: Path) -> Compiled:
+    """The section of text of an object, and the functions in it."""
+    with path.open("rb") as f:
+        elf = ELFFile(f)
+        number = elf.get_section_index(".text")
+        table = elf.get_section_by_name(".symtab")
+        found = [
+            Entry(s.name, s["st_value"], s["st_size"])
+            for s in table.iter_symbols()
+            if s["st_info"]["type"] == "STT_FUNC" and s["st_shndx"] == number
+        ]
+        return Compiled(elf.get_section(number).data(), tuple(sorted(found, key=lambda entry: entry.start)))

@@ -1,0 +1,186 @@
+"""What do patch sites and the pointer before each function add to a text, in bytes, by cause?"""
+
+from __future__ import annotations
+
+
+import pandas as pd
+
+from ...build import corpus
+from ...build.corpus import Compiled
+from ...isa import ISAS
+from ...publish import said
+from ...publish.figures.chart import stacked_bars
+from ...publish.figures.figure import Figure
+from ..once import once
+from .text_schemes import BUILDS, CALL_OPS, FIXED, NONE, PADDED, PAIR, PLAIN, SCHEMES, USUAL, Scheme, flags, reserved
+
+NAME = "text_bytes"
+TITLE = "What patch sites add to a text, by cause"
+#: Whose bytes they are: the functions' own; the NOPs at the entry; the pointer before it, or the room for mitigations; a landing pad
+#: that a function has only because a site begins it; alignment behind a function; and what else became longer.
+OWN, SITE, LITERAL, ROOM, PAD, PADDING, OTHER = CAUSES = (
+    "own code", "site", "literal", "room for mitigations", "landing pad", "alignment", "other code",
+)  # fmt: skip
+#: BTI C, and ENDBR64.
+_LANDING_PADS = (bytes.fromhex("5f2403d5"), bytes.fromhex("f30f1efa"))
+#: The plain site of each ISA, to which a literal is added; of riscv64 there are two.
+BEFORE = {"x86_64": PLAIN, "arm64": PLAIN, "riscv64": PAIR}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per scheme (text_schemes.SCHEMES) and cause (CAUSES), of the corpus compiled with it (build.corpus).
+
+    Columns: isa, build, scheme, release (whose sites these are, "" for none), hypothetical, functions, cause, total (bytes in the
+    section of text), each (the same for one function, on average).
+    """
+    plain = {key: _compiled(next(s for s in SCHEMES if (s.isa, s.build, s.name) == (*key, NONE))) for key in BUILDS}
+    out = []
+    for scheme in SCHEMES:
+        made = _compiled(scheme)
+        found = causes(made, plain[scheme.isa, scheme.build], *reserved(scheme), ROOM if scheme.name == PADDED else LITERAL)
+        head = {"isa": scheme.isa, "build": scheme.build, "scheme": scheme.name, "release": scheme.release}
+        head |= {"hypothetical": scheme.hypothetical, "functions": len(made.functions)}
+        out += [{**head, "cause": cause, "total": n, "each": round(n / len(made.functions), 2)} for cause, n in found.items()]
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = {"total": "B", "each": "B per function"}
+    return frame
+
+
+def _compiled(scheme: Scheme) -> Compiled:
+    return corpus.compiled(ISAS[scheme.isa], BUILDS[scheme.isa, scheme.build][1], flags(scheme))
+
+
+def causes(made: Compiled, plain: Compiled, before: int, at: int, first: str = LITERAL) -> dict[str, int]:
+    """Bytes of a text by cause; plain is the same corpus without sites. before, at: bytes of each site in front of the entry, whose
+    cause is `first`, and at it."""
+    found = dict.fromkeys(CAUSES, 0)
+    usual = {f.name: f for f in plain.functions}
+    end = 0
+    for function in made.functions:
+        found[PADDING] += function.start - before - end
+        found[first] += before
+        found[SITE] += at
+        own, without = function.size - at, usual[function.name]
+        found[OWN] += without.size
+        pad = _pad(made.text, function.start) - _pad(plain.text, without.start)
+        found[PAD] += pad
+        found[OTHER] += own - without.size - pad
+        end = function.start + function.size
+    found[PADDING] += len(made.text) - end
+    return found
+
+
+def _pad(text: bytes, start: int) -> int:
+    """Bytes of the landing pad with which a function begins, 0 without one."""
+    return next((len(pad) for pad in _LANDING_PADS if text.startswith(pad, start)), 0)
+
+
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+    """What sites add, as the chart has it: causes that add something anywhere, without the functions' own code; the build in isa, the
+    mark behind what no kernel has."""
+    out = frame[frame["cause"] != OWN].copy()
+    out["isa"] = [_build(r.isa, r.build) for r in out.itertuples()]
+    out["scheme"] = [said.marked(r.scheme, r.hypothetical) for r in out.itertuples()]
+    out = out[out.groupby("cause")["total"].transform("any")].reset_index(drop=True)
+    out.attrs = {"units": {"each": "B per function"}}
+    return out
+
+
+def _build(isa: str, build: str) -> str:
+    return " ".join(filter(None, (said.isa_name(isa), build)))
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per build and scheme: bytes per function by cause, what that is more than without sites, and more in percent of the
+    text."""
+    every = frame.assign(isa=[_build(r.isa, r.build) for r in frame.itertuples()])
+    every["scheme"] = [said.marked(r.scheme, r.hypothetical) for r in frame.itertuples()]
+    lines = every[["isa", "scheme"]].drop_duplicates()
+    each = every.pivot(index=["isa", "scheme"], columns="cause", values="each").reindex(pd.MultiIndex.from_frame(lines))
+    whole = every.groupby(["isa", "scheme"], sort=False)["total"].sum()
+    out = pd.DataFrame({"site": each[SITE], "before": each[LITERAL] + each[ROOM], "pad": each[PAD], "alignment": each[PADDING]})
+    base = {isa: whole[isa, NONE] for isa in dict.fromkeys(lines["isa"])}
+    number = frame["functions"].iloc[0]
+    out["more"] = [(n - base[isa]) / number for (isa, _), n in whole.items()]
+    out["grown"] = [100 * (n - base[isa]) / base[isa] for (isa, _), n in whole.items()]
+    texts = {column: [f"{n:.1f}" for n in out[column]] for column in out.columns}
+    found = pd.DataFrame({**lines.reset_index(drop=True), **texts})
+    found.attrs = {"units": {**dict.fromkeys(("site", "before", "pad", "alignment", "more"), "B"), "grown": "%"}, "right": (*texts,)}
+    return found
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: totals too, of which each function has its part."""
+    out = frame[frame["total"] > 0].drop(columns=["release", "functions", "hypothetical"])
+    out["build"] = out["build"].replace("", "usual")
+    return out.reset_index(drop=True)
+
+
+def each(frame: pd.DataFrame, isa: str, scheme: str, build: str = USUAL) -> pd.Series:
+    """Bytes per function by cause, without the functions' own code."""
+    here = (frame["isa"] == isa) & (frame["scheme"] == scheme) & (frame["build"] == build) & (frame["cause"] != OWN)
+    return frame[here].set_index("cause")["each"]
+
+
+def more(frame: pd.DataFrame, isa: str, scheme: str, less: str = NONE, build: str = USUAL) -> pd.Series:
+    """Bytes per function by cause that a scheme has more than another."""
+    return each(frame, isa, scheme, build) - each(frame, isa, less, build)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, as text with one digit: by ISA "-site-each", bytes per function that plain sites add, and
+    "-call-ops-each", what CALL_OPS adds to that, with "-alignment-each" of it; of riscv64 also "-fixed-each", what one patched
+    instruction without CALL_OPS adds to no sites; "arm64-bti-pad-each"; and the corpus: "functions", "mean" (bytes of code)."""
+    out: dict[str, object] = {"functions": f"{int(frame['functions'].iloc[0]):,}"}
+    own = frame[(frame["cause"] == OWN) & (frame["isa"] == "x86_64") & (frame["scheme"] == NONE)]
+    out["mean"] = f"{own['each'].iloc[0]:.0f}"
+    for isa, usual in BEFORE.items():
+        added = more(frame, isa, CALL_OPS, usual)
+        out[f"{isa}-site-each"] = f"{more(frame, isa, usual).sum():.1f}"
+        out |= {f"{isa}-call-ops-each": f"{added.sum():.1f}", f"{isa}-alignment-each": f"{added[PADDING]:.1f}"}
+        out[f"{isa}-literal-each"] = f"{added[LITERAL]:.0f}"
+    out["riscv64-fixed-each"] = f"{more(frame, 'riscv64', FIXED).sum():.1f}"
+    out["riscv64-fixed-alignment-each"] = f"{more(frame, 'riscv64', FIXED)[PADDING]:.1f}"
+    out["riscv64-long-alignment-each"] = f"{more(frame, 'riscv64', CALL_OPS, PAIR, 'no RVC')[PADDING]:.1f}"
+    out["arm64-bti-pad-each"] = f"{each(frame, 'arm64', PLAIN, 'BTI')[PAD]:.1f}"
+    out["x86_64-room-each"] = f"{each(frame, 'x86_64', PADDED)[ROOM]:.0f}"
+    return out
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What CALL_OPS adds to each function's plain site, and how much of it is alignment; what compressed instructions and landing
+    pads change."""
+    told = []
+    for isa, usual in BEFORE.items():
+        added = more(frame, isa, CALL_OPS, usual)
+        name = said.marked(said.isa_name(isa), bool(_hypothetical(frame, isa)))
+        told.append(f"{added.sum():.1f} on {name} ({added[LITERAL]:.0f} the pointer, {added[PADDING]:.1f} alignment)")
+    long = more(frame, "riscv64", CALL_OPS, PAIR, "no RVC")
+    sites = said.listed(f"{more(frame, isa, usual).sum():.0f} on {said.isa_name(isa)}" for isa, usual in BEFORE.items())
+    return (
+        f"To each function CALL_OPS adds {said.listed(told)} bytes, on average, beside its site, which took {sites} before. "
+        f"Without compressed instructions riscv64's alignment takes {long[PADDING]:.1f}; with landing pads arm64's sites cost "
+        f"{each(frame, 'arm64', PLAIN, 'BTI')[PAD]:.1f} more, with CALL_OPS or without: before a site, the instruction that signs "
+        f"the return address is one itself."
+    )
+
+
+def _hypothetical(frame: pd.DataFrame, isa: str) -> bool:
+    return bool(frame[(frame["isa"] == isa) & (frame["scheme"] == CALL_OPS)]["hypothetical"].any())
+
+
+FIGURES = (
+    Figure(
+        "fig-text-bytes",
+        "What do patch sites add to each function?",
+        chart=lambda frame: stacked_bars("each", bars="scheme", stack="cause", columns=2)(named(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA and build with a bar per kind of patch site: bytes for each function, split into the site, what lies "
+        "before the entry, landing pads and alignment.",
+        limits="Bytes in the section of text of a corpus whose functions are as large as those of one Debian kernel, compiled by "
+        f"the lab's clang; not linked, nothing runs. {said.HYPOTHETICAL}",
+        in_short=f"Bytes in compiled text, counted, not timed. {said.HYPOTHETICAL}",
+    ),
+)
