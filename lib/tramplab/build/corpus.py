@@ -14,8 +14,10 @@ from pathlib import Path
 
 import numpy as np
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from ..cache import publish
+from ..errors import TramplabError
 from ..isa import Isa
 from ..paths import data_file, read_yaml
 from ..schema import checked
@@ -99,8 +101,9 @@ def _read(path: Path) -> Compiled:
     """The section of text of an object, and the functions in it."""
     with path.open("rb") as f:
         elf = ELFFile(f)
-        number = elf.get_section_index(".text")
-        table = elf.get_section_by_name(".symtab")
+        number, table = elf.get_section_index(".text"), elf.get_section_by_name(".symtab")
+        if number is None or not isinstance(table, SymbolTableSection):
+            raise TramplabError(f"the compiler left no text or no symbols in {path.name}; remove it from the cache.")
         found = [
             Entry(s.name, s["st_value"], s["st_size"])
             for s in table.iter_symbols()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pandas as pd
 
 from ...build import corpus
@@ -16,13 +15,15 @@ from .text_schemes import BUILDS, CALL_OPS, FIXED, NONE, PADDED, PAIR, PLAIN, SC
 
 NAME = "text_bytes"
 TITLE = "What patch sites add to a text, by cause"
-#: Whose bytes they are: the functions' own; the NOPs at the entry; the pointer before it, or the room for mitigations; a landing pad
-#: that a function has only because a site begins it; alignment behind a function; and what else became longer.
+#: Whose bytes they are: the functions' own; the NOPs at the entry; the pointer before it, or the room for mitigations; a landing
+#: pad that a function has only because a site begins it; alignment between functions; and what else became longer.
 OWN, SITE, LITERAL, ROOM, PAD, PADDING, OTHER = CAUSES = (
     "own code", "site", "literal", "room for mitigations", "landing pad", "alignment", "other code",
 )  # fmt: skip
 #: BTI C, and ENDBR64.
 _LANDING_PADS = (bytes.fromhex("5f2403d5"), bytes.fromhex("f30f1efa"))
+#: LITERAL and ROOM in a chart: no scheme has both.
+FRONT = "before the entry"
 #: The plain site of each ISA, to which a literal is added; of riscv64 there are two.
 BEFORE = {"x86_64": PLAIN, "arm64": PLAIN, "riscv64": PAIR}
 
@@ -39,7 +40,7 @@ def rows() -> pd.DataFrame:
     for scheme in SCHEMES:
         made = _compiled(scheme)
         found = causes(made, plain[scheme.isa, scheme.build], *reserved(scheme), ROOM if scheme.name == PADDED else LITERAL)
-        head = {"isa": scheme.isa, "build": scheme.build, "scheme": scheme.name, "release": scheme.release}
+        head: dict[str, object] = {"isa": scheme.isa, "build": scheme.build, "scheme": scheme.name, "release": scheme.release}
         head |= {"hypothetical": scheme.hypothetical, "functions": len(made.functions)}
         out += [{**head, "cause": cause, "total": n, "each": round(n / len(made.functions), 2)} for cause, n in found.items()]
     frame = pd.DataFrame(out)
@@ -77,9 +78,11 @@ def _pad(text: bytes, start: int) -> int:
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
-    """What sites add, as the chart has it: causes that add something anywhere, without the functions' own code; the build in isa, the
-    mark behind what no kernel has."""
-    out = frame[frame["cause"] != OWN].copy()
+    """What sites add, as the chart has it: causes that add something anywhere, without the functions' own code; the build in isa,
+    the mark behind what no kernel has."""
+    other = [LITERAL if scheme == PADDED else ROOM for scheme in frame["scheme"]]
+    out = frame[(frame["cause"] != OWN) & (frame["cause"] != pd.Series(other, frame.index))].copy()
+    out["cause"] = out["cause"].replace({LITERAL: FRONT, ROOM: FRONT})
     out["isa"] = [_build(r.isa, r.build) for r in out.itertuples()]
     out["scheme"] = [said.marked(r.scheme, r.hypothetical) for r in out.itertuples()]
     out = out[out.groupby("cause")["total"].transform("any")].reset_index(drop=True)
@@ -106,7 +109,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     out["grown"] = [100 * (n - base[isa]) / base[isa] for (isa, _), n in whole.items()]
     texts = {column: [f"{n:.1f}" for n in out[column]] for column in out.columns}
     found = pd.DataFrame({**lines.reset_index(drop=True), **texts})
-    found.attrs = {"units": {**dict.fromkeys(("site", "before", "pad", "alignment", "more"), "B"), "grown": "%"}, "right": (*texts,)}
+    found.attrs = {"units": dict.fromkeys(texts, "B") | {"grown": "%"}, "right": (*texts,)}
     return found
 
 

@@ -26,8 +26,8 @@ _X86 = "v7.2"
 class Scheme:
     """What sites one corpus is compiled with.
 
-    build: of BUILDS. name: as figures call it. release, call_ops: the lab's kernel that has such sites, and that feature where it is
-    overridden; "" where there are no sites. flags: instead of that kernel's, for what no kernel has, or what the lab's has not.
+    build: of BUILDS. name: as figures call it. release, call_ops: the lab's kernel that has such sites, and that feature where it
+    is overridden; "" where there are no sites. flags: instead of that kernel's, for what no kernel has, or what the lab's has not.
     hypothetical: no kernel has it.
     """
 
@@ -81,7 +81,7 @@ def _sites(scheme: Scheme) -> tuple[str, ...]:
     if scheme.flags or not scheme.release:
         return scheme.flags
     isa = ISAS[scheme.isa]
-    override = {} if scheme.call_ops is None else {"call_ops": scheme.call_ops}
+    override: dict[str, object] = {} if scheme.call_ops is None else {"call_ops": scheme.call_ops}
     given = arch.of(isa).config(releases.features(isa, scheme.release, override)).site_flags
     return tuple(flag for flag in given if flag.startswith((_PATCHABLE, _ALIGNED)))
 

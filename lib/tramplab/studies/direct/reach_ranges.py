@@ -10,6 +10,7 @@ import pandas as pd
 
 from ...ftrace import addresses, arch, releases
 from ...ftrace.addresses import Range
+from ...ftrace.site import Site
 from ...ftrace.window import window
 from ...isa import ISAS
 from ...publish import said
@@ -91,22 +92,36 @@ def laid_out(isa: str, release: str) -> list[Laid]:
 
 def reached(isa: str, release: str, range_: Range, laid: Laid, image: tuple[int, int], part: float) -> dict[str, object]:
     """room, inside, lowest and case of a site at a part of the text, 0 its start and 1 its end."""
-    record = ISAS[isa]
-    features = releases.features(record, release, {})
-    last = (laid.text[1] - laid.text[0] - 16) * part
-    entry = image[0] + laid.text[0] + int(last) // 16 * 16
-    site = arch.of(record).site("", entry, entry, features)
-    symbols: Callable[[str], int] = {"ftrace_caller": image[0] + laid.caller}.__getitem__
-    low, high = window(record, site, features, symbols)
+    site, (low, high) = site_window(isa, release, laid, image, part)
     places = range_.places(image)
     room = sum(end - start for start, end in places)
-    inside = sum(max(0, min(end, high + 1) - max(start, low)) for start, end in places)
+    inside = overlap(places, low, high)
     lowest = places[0][0] if places else None
     if lowest is None:
         return {"room": room, "inside": inside, "lowest": None, "case": ABSENT}
     some = LOWEST if low <= lowest <= high else OTHERS
     case = ALL if inside == room else some if inside else NONE
     return {"room": room, "inside": inside, "lowest": lowest - site.ip, "case": case}
+
+
+def site_window(isa: str, release: str, laid: Laid, image: tuple[int, int], part: float) -> tuple[Site, tuple[int, int]]:
+    """A site at a part of the text, and the lowest and the highest address that it can call by itself."""
+    record = ISAS[isa]
+    features = releases.features(record, release, {})
+    last = (laid.text[1] - laid.text[0] - 16) * part
+    entry = image[0] + laid.text[0] + int(last) // 16 * 16
+    site = arch.of(record).site("", entry, entry, features)
+    symbols: Callable[[str], int] = {"ftrace_caller": image[0] + laid.caller}.__getitem__
+    return site, window(record, site, features, symbols)
+
+
+def overlap(places: list[tuple[int, int]], low: int, high: int) -> int:
+    """Bytes of places, each (start, end), that lie from low to high, both of which count.
+
+    >>> overlap([(0, 10), (20, 30)], 8, 20)
+    3
+    """
+    return sum(max(0, min(end, high + 1) - max(start, low)) for start, end in places)
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,0 +1,253 @@
+"""How much of where a trampoline may lie does one branch reach, by ISA and scheme, in texts of many sizes?"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ...ftrace import addresses
+from ...ftrace.addresses import BPF, MODULES, Range
+from ...isa.riscv64 import JAL_REACH
+from ...publish import said
+from ...publish.claims.verdict import Verdict, across, judges
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
+from ..direct.reach_kernels import kernels
+from ..direct.reach_ranges import DEBIAN, KASLR, MIB, Laid, laid_out, overlap, site_window
+from ..once import once
+
+NAME = "branch_reach"
+TITLE = "What one branch reaches of where a trampoline may lie"
+#: Sizes of text to compute for, in MiB, beside that of Debian's kernel.
+SIZES = (8, 16, 32, 64, 128, 192, 256)
+#: Those of the chart, which a phone has no room for more of.
+CHARTED = (8, 32, 64, 128, 256)
+#: Sites in the middle of so many equal parts of the text.
+SITES = 512
+#: Where the trampoline is: anywhere in the text, at the first page behind the image, anywhere in what modules' and BPF's
+#: allocators may give.
+TEXT, BEHIND = "text", "behind"
+WHERE = (TEXT, BEHIND, MODULES, BPF)
+JAL, PAIR, LONE = "JAL", "AUIPC+JALR", "JALR alone"
+RISCV64 = "riscv64"
+UNITS = {"text": "MiB", "reached": "%"}
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A branch at the site of a release's kernel. jal: instead of what that kernel has, a JAL."""
+
+    name: str
+    isa: str
+    release: str
+    jal: bool = False
+
+
+@functools.cache
+def schemes() -> tuple[Scheme, ...]:
+    """Those that are compared: of each ISA what its sites have, newest last, and the JAL that riscv64's do not have."""
+    names = {("arm64", "v7.2"): "BL", ("x86_64", "v7.2"): "CALL", (RISCV64, "v6.12"): PAIR, (RISCV64, "v7.2"): LONE}
+    found = [Scheme(names[kernel], *kernel) for kernel in kernels()]
+    pair = next(s for s in found if s.name == PAIR)
+    found.insert(found.index(pair), Scheme(JAL, RISCV64, pair.release, jal=True))
+    return tuple(found)
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per scheme, size of text, and where the trampoline lies (WHERE), computed from placements.
+
+    Columns: isa, release, branch, hypothetical (no kernel's site is this branch), kernel (DEBIAN or a size), text (MiB), where,
+    reached (percent of all pairs of a site and a place; empty where there is no such range).
+    """
+    out = [row for scheme in schemes() for row in _scheme(scheme)]
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _scheme(scheme: Scheme) -> Iterator[dict[str, object]]:
+    debian = laid_out(scheme.isa, scheme.release)[0]
+    for laid in (debian, *map(debian.scaled, SIZES)):
+        image = _image(scheme, laid)
+        places = {where: _places(scheme, laid, image, where) for where in WHERE}
+        reach = [_window(scheme, laid, image, (n + 0.5) / SITES) for n in range(SITES)]
+        head: dict[str, object] = {"isa": scheme.isa, "release": scheme.release, "branch": scheme.name}
+        head |= {"hypothetical": scheme.jal, "kernel": laid.name, "text": round((laid.text[1] - laid.text[0]) / MIB, 1)}
+        for where, there in places.items():
+            yield {**head, "where": where, "reached": share(reach, there)}
+
+
+def _image(scheme: Scheme, laid: Laid) -> tuple[int, int]:
+    """Where the image lies: at the lowest place that it may have, with KASLR on arm64, where that decides what BPF gets."""
+    return _range(scheme, BPF, laid).images(laid.size)[0]
+
+
+def _places(scheme: Scheme, laid: Laid, image: tuple[int, int], where: str) -> list[tuple[int, int]]:
+    """(start, end) of all that a trampoline may be given there; one place is given the bytes of one instruction."""
+    if where == TEXT:
+        return [(image[0] + laid.text[0], image[0] + laid.text[1])]
+    if where == BEHIND:
+        page = -(-image[1] >> 12 << 12)
+        return [(page, page + 1)]
+    return _range(scheme, where, laid).places(image)
+
+
+def _range(scheme: Scheme, code: str, laid: Laid) -> Range:
+    """The first range of this code that exists for a kernel of this size; of BPF's on arm64 that with KASLR."""
+    found = [r for r in addresses.of(scheme.isa, scheme.release) if code in r.code and (code != BPF or _usual(r))]
+    return next((r for r in found if r.places(r.images(laid.size)[0])), found[-1])
+
+
+def _usual(range_: Range) -> bool:
+    return range_.isa != "arm64" or range_.layout == KASLR
+
+
+def _window(scheme: Scheme, laid: Laid, image: tuple[int, int], part: float) -> tuple[int, int]:
+    """The lowest and the highest address that the branch reaches from a site at a part of the text."""
+    site, ends = site_window(scheme.isa, scheme.release, laid, image, part)
+    return (site.ip + JAL_REACH[0], site.ip + JAL_REACH[1]) if scheme.jal else ends
+
+
+def share(reach: list[tuple[int, int]], places: list[tuple[int, int]]) -> float | None:
+    """Percent of all pairs of a site and a byte of places that are in the site's reach; None where there are no places.
+
+    >>> share([(0, 9), (5, 14)], [(0, 10)]), share([(0, 9)], [(10, 20)]), share([(0, 9)], [])
+    (75.0, 0.0, None)
+    """
+    room = sum(end - start for start, end in places)
+    if not room:
+        return None
+    return 100 * sum(overlap(places, low, high) for low, high in reach) / (room * len(reach))
+
+
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows as the chart has them: the branch with its ISA, and the mark if no kernel has it; sizes of CHARTED,
+    as whole numbers."""
+    out = frame[frame["kernel"].isin(f"{size} MiB" for size in CHARTED)].copy()
+    out["branch"] = [_branch(r.isa, r.branch, r.hypothetical) for r in out.itertuples()]
+    out["text"], out["where"] = [int(n) for n in out["text"]], out["where"].replace(BPF, "BPF")
+    out["reached"] = [float(f"{n:.2g}") if n < 99.95 else 100.0 for n in out["reached"]]
+    out.attrs = dict(frame.attrs)
+    return out
+
+
+def _branch(isa: str, branch: str, hypothetical: bool) -> str:
+    return said.marked(f"{said.isa_name(isa)} {branch}", hypothetical)
+
+
+def percent(n: float) -> str:
+    """A share as tables have it: what is not all never reads as all, and what is not nothing never as nothing.
+
+    >>> [percent(n) for n in (100.0, 99.99, 12.34, 0.0244, 1e-6, 0.0)]
+    ['100', '>99.9', '12', '0.02', '<0.01', '0']
+    """
+    if n in (0, 100):
+        return f"{n:.0f}"
+    return "<0.01" if n < 0.01 else ">99.9" if n > 99.9 else f"{n:.{2 if n < 1 else 1 if n < 10 else 0}f}"
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per branch and where the trampoline lies, a column per size of text in MiB."""
+    data = frame[frame["kernel"] != DEBIAN]
+    data = data.assign(isa=data["isa"].map(said.isa_name), branch=list(map(said.marked, data["branch"], data["hypothetical"])))
+    data["cell"] = [percent(n) for n in data["reached"]]
+    data["size"] = [f"{n:.0f}" for n in data["text"]]
+    data["where"] = data["where"].replace(BPF, "BPF")
+    lines = data[["isa", "branch", "where"]].drop_duplicates()
+    wide = data.pivot(index=["isa", "branch", "where"], columns="size", values="cell")
+    wide = wide.reindex(pd.MultiIndex.from_frame(lines))[list(map(str, SIZES))].reset_index()
+    wide.columns.name = None
+    wide.attrs = {"units": dict.fromkeys(map(str, SIZES), "%"), "right": tuple(map(str, SIZES))}
+    return wide
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps, with Debian's kernels."""
+    out = frame[["isa", "release", "branch", "kernel", "where"]].copy()
+    out["reached"] = [percent(n) for n in frame["reached"]]
+    return out
+
+
+def _of(frame: pd.DataFrame, branch: str, where: str, kernel: str = DEBIAN) -> float:
+    """Percent reached in one row."""
+    here = (frame["branch"] == branch) & (frame["where"] == where) & (frame["kernel"] == kernel)
+    return float(frame.loc[here, "reached"].iloc[0])
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, in percent: of Debian's riscv64 kernel of v6.12 what a JAL reaches of the text ("jal-text"); of that
+    of v7.2 what the lone JALR does ("lone-text"); their texts in MiB ("pair-mib", "lone-mib"); and the least text computed for
+    in which BL does not reach all of it ("bl-short-mib")."""
+    debian = frame[frame["kernel"] == DEBIAN].drop_duplicates("branch").set_index("branch")["text"]
+    short = [size for size in SIZES if _of(frame, "BL", TEXT, f"{size} MiB") < 100]
+    return {
+        "jal-text": percent(_of(frame, JAL, TEXT)),
+        "lone-text": percent(_of(frame, LONE, TEXT)),
+        "pair-mib": f"{debian[PAIR]:.0f}",
+        "lone-mib": f"{debian[LONE]:.0f}",
+        "bl-short-mib": min(short) if short else "none",
+    }
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What JAL and the lone JALR reach in Debian's kernels, which branches reach all in every size, and BL in the largest."""
+    every = frame.groupby(["isa", "branch"], sort=False)["reached"].min()
+    all_of = said.listed(_branch(isa, branch, False) for (isa, branch), n in every.items() if n == 100)
+    large = SIZES[-1]
+    return (
+        f"In Debian's riscv64 kernel of v6.12 a JAL would reach {_three(frame, JAL)}. Whatever the size, {all_of or 'no branch'} "
+        f"reach all of them. The JALR that is left to patch since v6.16 reaches {_three(frame, LONE)}. In a text of {large} MiB "
+        f"arm64's BL reaches {percent(_of(frame, 'BL', TEXT, f'{large} MiB'))} % of the text itself."
+    )
+
+
+def _three(frame: pd.DataFrame, branch: str) -> str:
+    """What a branch reaches in Debian's kernel."""
+    return said.listed(f"{percent(_of(frame, branch, where))} % of {_words(where)}" for where in (TEXT, MODULES, BPF))
+
+
+def _words(where: str) -> str:
+    return {TEXT: "the text", MODULES: "the modules' range", BPF: "BPF's"}[where]
+
+
+@judges("r7")
+def all_targets_are_in_reach(frame: pd.DataFrame | None = None) -> Verdict:
+    """True of a release of riscv64 in whose kernel, as Debian has it and in every size computed for, a JAL does not reach all
+    places, and its own site does: then nothing is out of reach."""
+    frame = rows() if frame is None else frame
+    own = frame[(frame["isa"] == RISCV64) & ~frame["hypothetical"]]
+    jal = frame[frame["hypothetical"]].groupby("kernel")["reached"].min()
+    short = bool((jal < 100).all())
+    cases = own.assign(truth=(own["reached"] == 100) & short)
+    kind, on = across(cases, {"release": "the release"})
+    told = [
+        f"{release}'s {branch} reaches {_three(frame, branch)}"
+        for release, branch in dict.fromkeys(zip(own["release"], own["branch"], strict=True))
+    ]
+    because = (
+        f"Of the pairs of site and place in the text of Debian's riscv64 kernel a JAL reaches {percent(_of(frame, JAL, TEXT))} %: "
+        f"{'too few' if short else 'enough, in some kernel'}. Of those and of what modules and BPF may get, {'; '.join(told)}."
+    )
+    values = {f"{release}, {where}": float(f"{n:.3g}") for release, where, n in own[own["kernel"] == DEBIAN][
+        ["release", "where", "reached"]].itertuples(index=False)}  # fmt: skip
+    return Verdict(kind, because, {"JAL, text": float(f"{_of(frame, JAL, TEXT):.3g}"), **values}, on)
+
+
+FIGURES = (
+    Figure(
+        "fig-branch-reach",
+        "How much of where a trampoline may lie does one branch reach?",
+        chart=lambda frame: heat_map("reached", rows="branch", columns="text", facet="where", abreast=2)(named(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel for each place of the trampoline: in the text, behind the image, in the modules' range, in BPF's. Rows are "
+        "branches of the three ISAs, columns sizes of text; a cell has the percentage of pairs that are in reach.",
+        limits="Computed from memory layouts (data/addresses.yml) and the places in Debian's images, scaled; not run. Every place "
+        f"of a range counts alike; allocators give the lowest first. Distances, not time. {said.HYPOTHETICAL}",
+        in_short=f"Computed from memory layouts and Debian's images, not run. {said.HYPOTHETICAL}",
+    ),
+)
