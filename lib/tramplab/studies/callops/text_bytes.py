@@ -11,7 +11,8 @@ from ...publish import said
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ..once import once
-from .text_schemes import BUILDS, CALL_OPS, FIXED, NONE, PADDED, PAIR, PLAIN, SCHEMES, USUAL, Scheme, flags, reserved
+from . import text_schemes
+from .text_schemes import BTI, BUILDS, CALL_OPS, FIXED, LONG, NONE, PADDED, PAIR, PLAIN, SCHEMES, USUAL, Scheme
 
 NAME = "text_bytes"
 TITLE = "What patch sites add to a text, by cause"
@@ -39,7 +40,7 @@ def rows() -> pd.DataFrame:
     out = []
     for scheme in SCHEMES:
         made = _compiled(scheme)
-        found = causes(made, plain[scheme.isa, scheme.build], *reserved(scheme), ROOM if scheme.name == PADDED else LITERAL)
+        found = causes(made, plain[scheme.isa, scheme.build], *text_schemes.reserved(scheme), ROOM if scheme.name == PADDED else LITERAL)
         head: dict[str, object] = {"isa": scheme.isa, "build": scheme.build, "scheme": scheme.name, "release": scheme.release}
         head |= {"hypothetical": scheme.hypothetical, "functions": len(made.functions)}
         out += [{**head, "cause": cause, "total": n, "each": round(n / len(made.functions), 2)} for cause, n in found.items()]
@@ -49,7 +50,7 @@ def rows() -> pd.DataFrame:
 
 
 def _compiled(scheme: Scheme) -> Compiled:
-    return corpus.compiled(ISAS[scheme.isa], BUILDS[scheme.isa, scheme.build][1], flags(scheme))
+    return corpus.compiled(ISAS[scheme.isa], BUILDS[scheme.isa, scheme.build][1], text_schemes.flags(scheme))
 
 
 def causes(made: Compiled, plain: Compiled, before: int, at: int, first: str = LITERAL) -> dict[str, int]:
@@ -132,21 +133,23 @@ def more(frame: pd.DataFrame, isa: str, scheme: str, less: str = NONE, build: st
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, as text with one digit: by ISA "-site-each", bytes per function that plain sites add, and
-    "-call-ops-each", what CALL_OPS adds to that, with "-alignment-each" of it; of riscv64 also "-fixed-each", what one patched
-    instruction without CALL_OPS adds to no sites; "arm64-bti-pad-each"; and the corpus: "functions", "mean" (bytes of code)."""
+    """What the prose quotes: by ISA, in bytes per function, what plain sites add ("arm64-site-each"), what CALL_OPS adds to that
+    ("-call-ops-each"), and how much of it is alignment ("-alignment-each"); of riscv64 what one patched instruction without
+    CALL_OPS adds ("-fixed-each", "-fixed-alignment-each"), and alignment without compressed instructions
+    ("-long-alignment-each"); of arm64 with landing pads what they add to a site ("-pad-each") and the percentage of the functions
+    that need one ("-signed"); of x86-64 the room for mitigations ("-room-each"); and of the corpus "functions" and "mean", bytes of
+    one's own code on x86-64."""
     out: dict[str, object] = {"functions": f"{int(frame['functions'].iloc[0]):,}"}
     own = frame[(frame["cause"] == OWN) & (frame["isa"] == "x86_64") & (frame["scheme"] == NONE)]
     out["mean"] = f"{own['each'].iloc[0]:.0f}"
     for isa, usual in BEFORE.items():
         added = more(frame, isa, CALL_OPS, usual)
-        out[f"{isa}-site-each"] = f"{more(frame, isa, usual).sum():.1f}"
-        out |= {f"{isa}-call-ops-each": f"{added.sum():.1f}", f"{isa}-alignment-each": f"{added[PADDING]:.1f}"}
-        out[f"{isa}-literal-each"] = f"{added[LITERAL]:.0f}"
-    out["riscv64-fixed-each"] = f"{more(frame, 'riscv64', FIXED).sum():.1f}"
-    out["riscv64-fixed-alignment-each"] = f"{more(frame, 'riscv64', FIXED)[PADDING]:.1f}"
-    out["riscv64-long-alignment-each"] = f"{more(frame, 'riscv64', CALL_OPS, PAIR, 'no RVC')[PADDING]:.1f}"
-    out["arm64-bti-pad-each"] = f"{each(frame, 'arm64', PLAIN, 'BTI')[PAD]:.1f}"
+        out[f"{isa}-site-each"] = f"{each(frame, isa, usual)[SITE]:.0f}"
+        out |= {f"{isa}-call-ops-each": _digit(added.sum()), f"{isa}-alignment-each": _digit(added[PADDING])}
+    fixed, pad = more(frame, "riscv64", FIXED), each(frame, "arm64", PLAIN, BTI)[PAD]
+    out |= {"riscv64-fixed-each": _digit(fixed.sum()), "riscv64-fixed-alignment-each": _digit(fixed[PADDING])}
+    out["riscv64-long-alignment-each"] = _digit(more(frame, "riscv64", CALL_OPS, PAIR, LONG)[PADDING])
+    out |= {"arm64-pad-each": _digit(pad), "arm64-signed": f"{100 * pad / len(_LANDING_PADS[0]):.0f}"}
     out["x86_64-room-each"] = f"{each(frame, 'x86_64', PADDED)[ROOM]:.0f}"
     return out
 
@@ -158,15 +161,24 @@ def answer(frame: pd.DataFrame) -> str:
     for isa, usual in BEFORE.items():
         added = more(frame, isa, CALL_OPS, usual)
         name = said.marked(said.isa_name(isa), bool(_hypothetical(frame, isa)))
-        told.append(f"{added.sum():.1f} on {name} ({added[LITERAL]:.0f} the pointer, {added[PADDING]:.1f} alignment)")
-    long = more(frame, "riscv64", CALL_OPS, PAIR, "no RVC")
-    sites = said.listed(f"{more(frame, isa, usual).sum():.0f} on {said.isa_name(isa)}" for isa, usual in BEFORE.items())
+        told.append(f"{_digit(added.sum())} on {name} ({added[LITERAL]:.0f} the pointer, {_digit(added[PADDING])} alignment)")
+    long = more(frame, "riscv64", CALL_OPS, PAIR, LONG)
+    sites = said.listed(f"{each(frame, isa, usual)[SITE]:.0f} on {said.isa_name(isa)}" for isa, usual in BEFORE.items())
     return (
-        f"To each function CALL_OPS adds {said.listed(told)} bytes, on average, beside its site, which took {sites} before. "
-        f"Without compressed instructions riscv64's alignment takes {long[PADDING]:.1f}; with landing pads arm64's sites cost "
-        f"{each(frame, 'arm64', PLAIN, 'BTI')[PAD]:.1f} more, with CALL_OPS or without: before a site, the instruction that signs "
-        f"the return address is one itself."
+        f"To each function CALL_OPS adds {said.listed(told)}, in bytes on average, beside its site of {sites}. Without compressed "
+        f"instructions the alignment takes {_digit(long[PADDING])} on riscv64. With landing pads a plain site costs arm64 "
+        f"{_digit(each(frame, 'arm64', PLAIN, BTI)[PAD])} more: a function that signs its return address begins with a landing pad "
+        f"as it is, but not behind a site."
     )
+
+
+def _digit(n: float) -> str:
+    """A number with one digit behind the point, nothing without a sign.
+
+    >>> _digit(-0.04), _digit(2.06)
+    ('0.0', '2.1')
+    """
+    return f"{round(n, 1) + 0.0:.1f}"
 
 
 def _hypothetical(frame: pd.DataFrame, isa: str) -> bool:

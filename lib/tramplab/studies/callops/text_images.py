@@ -1,0 +1,149 @@
+"""What part of Debian's kernels are patch sites, and what is CALL_OPS of it or would be?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from ...publish import said
+from ...publish.cite.cite import LAB
+from ...publish.figures.chart import stacked_bars
+from ...publish.figures.figure import Figure
+from ...vmlinux import saved
+from ..once import once
+from . import text_bytes
+from .text_bytes import LITERAL, PADDING, SITE
+from .text_schemes import CALL_OPS
+
+NAME = "text_images"
+TITLE = "What part of Debian's kernels are patch sites"
+#: A kernel as it is, or as if it had CALL_OPS.
+BUILT, WITH = "as built", "with CALL_OPS"
+UNITS = {"text": "MiB", "bytes": "KiB", "percent": "% of text"}
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per plain Debian kernel, as built and, where it has no CALL_OPS, as if it had it, and cause.
+
+    Sites are those that were found in the image; their bytes and those of the pointers follow from its kind of site. Alignment is
+    what the corpus has on average for each (text_bytes), for CALL_OPS alone. Columns: isa, release, kernel (BUILT or WITH),
+    hypothetical, text (MiB), sites, cause, bytes (in KiB), percent (of the text, with what is added).
+    """
+    corpus = text_bytes.rows()
+    out = []
+    for found in saved.plain():
+        kernel = found["kernel"]
+        has = kernel["config"]["DYNAMIC_FTRACE_WITH_CALL_OPS"]
+        for name in (BUILT,) if has else (BUILT, WITH):
+            out += _kernel(kernel, name, corpus, has or name == WITH)
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _kernel(kernel: dict[str, Any], name: str, corpus: pd.DataFrame, call_ops: bool) -> list[dict[str, object]]:
+    """The rows of one kernel, as built or with CALL_OPS."""
+    start, end = (int(address, 16) for address in kernel["places"]["text"])
+    isa, sites = kernel["isa"], sites_of(kernel)
+    each = text_bytes.more(corpus, isa, CALL_OPS)
+    found = {SITE: sites * each[SITE]}
+    found |= {LITERAL: sites * each[LITERAL], PADDING: sites * max(0, each[PADDING])} if call_ops else {LITERAL: 0, PADDING: 0}
+    whole = end - start + (sum(found.values()) - found[SITE] if name == WITH else 0)
+    head = {"isa": isa, "release": kernel["release"], "kernel": name, "hypothetical": name == WITH}
+    head |= {"text": round(whole / MIB, 2), "sites": sites}
+    return [{**head, "cause": cause, "bytes": round(n / KIB), "percent": round(100 * n / whole, 2)} for cause, n in found.items()]
+
+
+def sites_of(kernel: dict[str, Any]) -> int:
+    """How many patch sites a saved kernel has: the number in what was done to boot it.
+
+    >>> sites_of({"booted": ["12 patch sites became NOPs", "alternatives are as linked"]})
+    12
+    """
+    return next(int(words.split()[0]) for words in kernel["booted"] if "patch sites" in words)
+
+
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows that the chart has: of what is there, with the release and the mark in kernel."""
+    out = frame[frame["percent"] > 0].copy()
+    out["kernel"] = [_named(r) for r in out.itertuples()]
+    out["isa"] = out["isa"].map(said.isa_name)
+    return out.reset_index(drop=True)
+
+
+def _named(r: Any) -> str:
+    return said.marked(f"{r.release}{'' if r.kernel == BUILT else f', {r.kernel}'}", r.hypothetical)
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per kernel: its text, its sites, and of the text in percent the sites, the pointers and what aligns for them."""
+    data = frame.assign(kernel=[_named(r) for r in frame.itertuples()])
+    keys = ["isa", "kernel", "text", "sites"]
+    wide = data.pivot(index=keys, columns="cause", values="percent")
+    wide = wide.reindex(pd.MultiIndex.from_frame(data[keys].drop_duplicates()))[[SITE, LITERAL, PADDING]].reset_index()
+    wide.columns.name = None
+    wide["isa"] = wide["isa"].map(said.isa_name)
+    for cause in (SITE, LITERAL, PADDING):
+        wide[cause] = [f"{n:.1f}" for n in wide[cause]]
+    wide["text"] = [f"{n:.1f}" for n in wide["text"]]
+    wide.attrs = {"units": {"text": "MiB", SITE: "%", LITERAL: "%", PADDING: "%"}, "right": ("text", SITE, LITERAL, PADDING)}
+    return wide
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def _call_ops(frame: pd.DataFrame, isa: str, release: str, kernel: str, column: str = "percent") -> float:
+    """What the pointers and what aligns for them take of one kernel."""
+    here = (frame["isa"] == isa) & (frame["release"] == release) & (frame["kernel"] == kernel) & (frame["cause"] != SITE)
+    return float(frame.loc[here, column].sum())
+
+
+def _newest(frame: pd.DataFrame) -> dict[str, tuple[str, str]]:
+    """ISA -> release and kernel (BUILT or WITH) of its newest with CALL_OPS, if need be as if it had it."""
+    last = frame[frame["percent"] > 0].drop_duplicates("isa", keep="last")
+    return {r.isa: (r.release, r.kernel) for r in last.itertuples()}
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: by ISA, what CALL_OPS takes of the text of its newest kernel, or would take, in percent
+    ("arm64-call-ops") and KiB ("arm64-call-ops-kib")."""
+    out: dict[str, object] = {}
+    for isa, (release, kernel) in _newest(frame).items():
+        out[f"{isa}-call-ops"] = f"{_call_ops(frame, isa, release, kernel):.1f}"
+        out[f"{isa}-call-ops-kib"] = f"{_call_ops(frame, isa, release, kernel, 'bytes'):.0f}"
+    return out
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What CALL_OPS takes of the text of each ISA's newest kernel, or would take, and what its sites take."""
+    told = []
+    for isa, (release, kernel) in sorted(_newest(frame).items(), key=lambda item: item[1][1] == WITH):
+        name = said.marked(said.isa_name(isa), kernel == WITH)
+        told.append(f"{_call_ops(frame, isa, release, kernel):.1f} % of {name} {release}")
+    sites = frame[(frame["cause"] == SITE) & (frame["kernel"] == BUILT)]["percent"]
+    return (
+        f"Of the text of Debian's kernels CALL_OPS takes {said.listed(told)}, alignment with it. Sites themselves take "
+        f"{sites.min():.1f} to {sites.max():.1f} %."
+    )
+
+
+FIGURES = (
+    Figure(
+        "fig-text-images",
+        "What part of a real kernel's text is it?",
+        chart=lambda frame: stacked_bars("percent", bars="kernel", stack="cause", columns=1)(named(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA with a bar for each Debian kernel, as built, and as if it had CALL_OPS where it has not: percent of "
+        "the text that are sites, the pointers before functions, and alignment.",
+        limits="Sites counted in Debian's images, their bytes by the kind of site. Alignment is computed, from the average of the "
+        f"corpus, and for CALL_OPS alone. Not linked anew, nothing runs. {said.HYPOTHETICAL}",
+        in_short=f"Sites counted in Debian's images; alignment computed. {LAB}. {said.HYPOTHETICAL}",
+    ),
+)
