@@ -40,7 +40,8 @@ def rows() -> pd.DataFrame:
     out = []
     for scheme in SCHEMES:
         made = _compiled(scheme)
-        found = causes(made, plain[scheme.isa, scheme.build], *text_schemes.reserved(scheme), ROOM if scheme.name == PADDED else LITERAL)
+        first = ROOM if scheme.name == PADDED else LITERAL
+        found = causes(made, plain[scheme.isa, scheme.build], *text_schemes.reserved(scheme), first)
         head: dict[str, object] = {"isa": scheme.isa, "build": scheme.build, "scheme": scheme.name, "release": scheme.release}
         head |= {"hypothetical": scheme.hypothetical, "functions": len(made.functions)}
         out += [{**head, "cause": cause, "total": n, "each": round(n / len(made.functions), 2)} for cause, n in found.items()]
