@@ -19,9 +19,11 @@ def step(isa: Isa, features: FeatureTable) -> int:
 
 def window(isa: Isa, site: Site, features: FeatureTable, symbols: Symbols) -> tuple[int, int]:
     """The lowest and the highest address that a site can call by itself, both inclusive; 0 or the last place that there is where
-    the address space ends first. The window has no holes, and ftrace_caller is in it: each end is found by halving."""
+    the address space ends first. The window has no holes, and ftrace_caller is in it, or in a text too large for that the site
+    itself: each end is found by halving."""
     wide, own = step(isa, features), arch.of(isa)
-    inside = symbols("ftrace_caller") // wide
+    caller = symbols("ftrace_caller")
+    inside = (caller if own.reaches(site, caller, features, symbols) else site.ip) // wide
     ends = []
     for outside in (0, SPACE // wide - 1):
         near, far = inside, outside
