@@ -8,6 +8,7 @@ from ...build import corpus
 from ...build.corpus import Compiled
 from ...isa import ISAS
 from ...publish import said
+from ...publish.cite.cite import LAB
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ..once import once
@@ -168,8 +169,7 @@ def answer(frame: pd.DataFrame) -> str:
     return (
         f"To each function CALL_OPS adds {said.listed(told)}, in bytes on average, beside its site of {sites}. Without compressed "
         f"instructions the alignment takes {_digit(long[PADDING])} on riscv64. With landing pads a plain site costs arm64 "
-        f"{_digit(each(frame, 'arm64', PLAIN, BTI)[PAD])} more: a function that signs its return address begins with a landing pad "
-        f"as it is, but not behind a site."
+        f"{_digit(each(frame, 'arm64', PLAIN, BTI)[PAD])} more: what signs a return address is one itself, but not behind a site."
     )
 
 
@@ -197,6 +197,6 @@ FIGURES = (
         "before the entry, landing pads and alignment.",
         limits="Bytes in the section of text of a corpus whose functions are as large as those of one Debian kernel, compiled by "
         f"the lab's clang; not linked, nothing runs. {said.HYPOTHETICAL}",
-        in_short=f"Bytes in compiled text, counted, not timed. {said.HYPOTHETICAL}",
+        in_short=f"{LAB}; bytes of text counted, not time. {said.HYPOTHETICAL}",
     ),
 )
