@@ -201,8 +201,8 @@ def answer(frame: pd.DataFrame) -> str:
     large = SIZES[-1]
     return (
         f"In Debian's riscv64 kernel of v6.12 a JAL would reach {_three(frame, JAL)}. Whatever the size, {all_of or 'no branch'} "
-        f"reach all of them. The JALR that is left to patch since v6.16 reaches {_three(frame, LONE)}. In a text of {large} MiB "
-        f"arm64's BL reaches {percent(_of(frame, 'BL', TEXT, f'{large} MiB'))} % of the text itself."
+        f"reach all of them. riscv64's JALR, all that is patched since v6.16, reaches {_three(frame, LONE)}. In a text of {large} "
+        f"MiB arm64's BL reaches {percent(_of(frame, 'BL', TEXT, f'{large} MiB'))} % of the text itself."
     )
 
 
