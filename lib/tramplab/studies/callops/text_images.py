@@ -26,22 +26,27 @@ KIB, MIB = 1 << 10, 1 << 20
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per plain Debian kernel, as built and, where it has no CALL_OPS, as if it had it, and cause.
+    """One row per plain Debian kernel, and the newest of each ISA that has no CALL_OPS also as if it had it, and cause.
 
     Sites are those that were found in the image; their bytes and those of the pointers follow from its kind of site. Alignment is
     what the corpus has on average for each (text_bytes), for CALL_OPS alone. Columns: isa, release, kernel (BUILT or WITH),
     hypothetical, text (MiB), sites, cause, bytes (in KiB), percent (of the text, with what is added).
     """
-    corpus = text_bytes.rows()
-    out = []
-    for found in saved.plain():
-        kernel = found["kernel"]
-        has = kernel["config"]["DYNAMIC_FTRACE_WITH_CALL_OPS"]
-        for name in (BUILT,) if has else (BUILT, WITH):
-            out += _kernel(kernel, name, corpus, has or name == WITH)
+    corpus, out = text_bytes.rows(), []
+    kernels = [found["kernel"] for found in saved.plain()]
+    newest = {kernel["isa"]: kernel["release"] for kernel in kernels if not _has(kernel)}
+    for kernel in kernels:
+        out += _kernel(kernel, BUILT, corpus, _has(kernel))
+        if newest[kernel["isa"]] == kernel["release"]:
+            out += _kernel(kernel, WITH, corpus, True)
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
+
+
+def _has(kernel: dict[str, Any]) -> bool:
+    """Has it CALL_OPS?"""
+    return bool(kernel["config"]["DYNAMIC_FTRACE_WITH_CALL_OPS"])
 
 
 def _kernel(kernel: dict[str, Any], name: str, corpus: pd.DataFrame, call_ops: bool) -> list[dict[str, object]]:
@@ -140,8 +145,8 @@ FIGURES = (
         chart=lambda frame: stacked_bars("percent", bars="kernel", stack="cause", columns=1)(named(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA with a bar for each Debian kernel, as built, and as if it had CALL_OPS where it has not: percent of "
-        "the text that are sites, the pointers before functions, and alignment.",
+        alt="A panel per ISA with a bar for each Debian kernel, as built, and the newest without CALL_OPS also as if it had it: "
+        "percent of the text that are sites, the pointers before functions, and alignment.",
         limits="Sites counted in Debian's images, their bytes by the kind of site. Alignment is computed, from the average of the "
         "corpus, and for CALL_OPS alone. x86-64's text is filled up between its parts, to multiples of 2 MiB, so that its "
         f"percentages are low. Not linked anew, nothing runs. {said.HYPOTHETICAL}",
