@@ -9,6 +9,7 @@ from tramplab import Direct, Kernel, Ops
 from tramplab import isa as isas
 from tramplab.errors import TramplabError
 from tramplab.ftrace import arch, releases
+from tramplab.isa.x86_64 import ENDBR64, NOP5
 from tramplab.paths import data_file
 
 ISAS = ("x86_64", "arm64", "riscv64")
@@ -255,10 +256,34 @@ def test_riscv64_without_call_ops():
         k.attach(k.function("three_args"), Direct())
 
 
+@pytest.mark.parametrize("release", releases.shown())
+def test_x86_64_with_call_ops(release):
+    """Hypothetical: eight bytes before every function hold the ops, with a landing pad behind them and without; nothing of the
+    common trampolines is patched, and no ops has a copy of one."""
+    k = Kernel("x86_64", release, call_ops=True)
+    assert k.features["site"] == "literal-nop5" and not k.features["per_ops_trampoline"]
+    assert not {"ftrace_call", "ftrace_regs_call"} & set(k.image.symbols)
+    nobody, pad = k.image.address("ftrace_nop_ops"), ENDBR64 if k.features["ibt"] else b""
+    for name in k.functions:
+        site = k.slowpath.records[name].site
+        assert site.literal == site.entry - 8 and site.literal % 8 == 0 and site.ip == site.entry + len(pad)
+        assert k.machine.read(site.entry, len(pad) + 5) == pad + NOP5 and k.machine.read_u64(site.literal) == nobody
+    site = k.slowpath.records["three_args"].site
+    with k.attached(k.function("three_args"), Ops(save="regs")) as (only,):
+        assert k.machine.read_u64(site.literal) == only.address and not only.trampoline
+        with k.attached(k.function("three_args"), Ops()):
+            assert k.machine.read_u64(site.literal) == k.image.address("ftrace_list_ops")
+        assert k.machine.read_u64(site.literal) == only.address
+    assert k.machine.read_u64(site.literal) == nobody and k.machine.read(site.ip, 5) == NOP5
+    assert traced(k, Ops()) == (34, (1,)) and traced(k, Ops(), Ops(save="regs")) == (34, (1, 1))
+
+
 #: Overrides of every kind: forwards and backwards in history, on each ISA.
 OVERRIDES = [
     ("x86_64", "v6.12", {"frame_pointer": True}),
     ("x86_64", "v6.12", {"per_ops_trampoline": False}),
+    ("x86_64", "v5.17", {"call_ops": True}),
+    ("x86_64", "v7.2", {"call_ops": True}),
     ("x86_64", "v6.12", {"ibt": False, "trampoline_endbr": False}),
     ("arm64", "v6.16", {"call_ops": False}),
     ("arm64", "v6.1", {"call_ops": True}),
@@ -302,12 +327,12 @@ def test_upstream_value_is_no_override(isa):
 @pytest.mark.parametrize(
     ("isa", "overrides"),
     [
-        ("x86_64", {"call_ops": True}),
+        ("x86_64", {"graph_slot": True}),
         ("arm64", {"per_ops_trampoline": True}),
         ("riscv64", {"ibt": True}),
         ("arm64", {"pt_regs_frame": True}),
     ],
-    ids=["x86_64-call_ops", "arm64-per_ops", "riscv64-ibt", "arm64-pt_regs_frame"],
+    ids=["x86_64-graph_slot", "arm64-per_ops", "riscv64-ibt", "arm64-pt_regs_frame"],
 )
 def test_override_of_what_was_never_built(isa, overrides):
     """A feature that another ISA has cannot be switched on here: the lab has no code for it, and says what it has."""

@@ -122,6 +122,10 @@ PLACES = (
     Place("x86_64", "v6.12", (("frame_pointer", True),)),
     Place("riscv64", "v6.16", (("call_ops", False),)),
     Place("riscv64", "v6.16", (("direct", False),)),
+    # no kernel has it: without and with landing pads, and with frame pointers
+    Place("x86_64", "v6.1", (("call_ops", True),)),
+    Place("x86_64", "v7.2", (("call_ops", True),)),
+    Place("x86_64", "v7.2", (("call_ops", True), ("frame_pointer", True))),
 )
 
 #: The newest kernels with one ops for all direct calls, in each way that an ISA can have it (trampolines/single), and the hooks

@@ -11,7 +11,7 @@ from tramplab.build.toolchain import GUEST
 @dataclass(frozen=True)
 class Mutant:
     """One replacement in one file, and where its effect is looked for. old must occur exactly once. single: the way of a kernel
-    that has one ops for all direct calls."""
+    that has one ops for all direct calls. overrides: features of its release that are set by hand."""
 
     isa: str
     release: str
@@ -21,18 +21,19 @@ class Mutant:
     old: str
     new: str
     single: str = ""
+    overrides: tuple[tuple[str, object], ...] = ()
 
     @property
     def place(self) -> Place:
         """The kernel it is of."""
-        return Place(self.isa, self.release, (("single", self.single),) if self.single else ())
+        return Place(self.isa, self.release, (*self.overrides, *((("single", self.single),) if self.single else ())))
 
     def __str__(self) -> str:
         return f"{self.place}-{self.hook}-{self.what.replace(' ', '_')}"
 
 
-def of(isa: str, release: str, hook: str, file: str, *changes: tuple[str, str, str], single: str = "") -> list[Mutant]:
-    return [Mutant(isa, release, hook, file, *change, single=single) for change in changes]
+def of(isa: str, release: str, hook: str, file: str, *changes: tuple[str, str, str], **kernel) -> list[Mutant]:
+    return [Mutant(isa, release, hook, file, *change, **kernel) for change in changes]
 
 
 X86 = "x86_64/ftrace_caller.S"
@@ -67,6 +68,17 @@ MUTANTS = [
             "\tmovq\t%rsp, %rcx\n#ifdef CONFIG_X86_CALL_DEPTH_SLOTS\n\t.nops\t10\n#endif\nLABEL(ftrace_call)",
             "\tleaq\t8(%rsp), %rcx\nLABEL(ftrace_call)",
         ),
+    ),
+    # x86-64 with the callsite's ops, which no kernel has
+    *of(
+        "x86_64",
+        "v7.2",
+        "ops",
+        X86,
+        ("site not rounded down to the function", "\tandq\t$-8, %rdx\n", ""),
+        ("word of the ops not loaded", "\tmovq\t-8(%rdx), %rdx\n", "\tleaq\t-8(%rdx), %rdx\n"),
+        ("word behind that of the ops", "\tmovq\t-8(%rdx), %rdx\n", "\tmovq\t(%rdx), %rdx\n"),
+        overrides=(("call_ops", True),),
     ),
     *of(
         "x86_64",

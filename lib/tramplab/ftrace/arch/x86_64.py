@@ -1,21 +1,27 @@
-"""x86-64: five bytes of text per site, patched under a breakpoint."""
+"""x86-64: five bytes of text per site, patched under a breakpoint; with CALL_OPS, which no kernel has here, eight bytes of data
+before the function."""
 
 from __future__ import annotations
 
 from ...build.toolchain import GuestConfig
 from ...emulate.image import Image
-from ...isa.x86_64 import CALL, INT3, JMP, NOP5
+from ...isa.x86_64 import CALL, ENDBR64, INT3, JMP, NOP5
 from ..layout import fields
 from ..site import Site
-from ..steps import Step, Sync, Wait, block, text, word
+from ..steps import Step, Sync, Wait, block, pointer, text, word
 from .common import PROTECTED, defines
 from .protocol import FeatureTable, Symbols
+
+#: A site with the callsite's ops before the function: no kernel of this ISA has it.
+_LITERAL = "literal-nop5"
 
 #: What overriding a feature by hand brings with it.
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("direct", False): {"direct_in_ops": False, "direct_jmp": False, "bpf": False},
     # a direct call that shares its function leaves through ftrace_regs_caller
     ("regs", False): {"direct": False, "direct_in_ops": False, "direct_jmp": False, "bpf": False},
+    # hypothetical: the common trampolines serve every ops alone, so none has a copy
+    ("call_ops", True): {"site": _LITERAL, "args": True, "per_ops_trampoline": False, "counter_bits": 19},
 }
 
 #: Between two stores to one site.
@@ -23,20 +29,29 @@ _SYNC = Sync.TEXT_POKE
 
 
 def config(features: FeatureTable) -> GuestConfig:
-    """Five bytes for the compiler to reserve; landing pads where IBT is on."""
+    """Five bytes for the compiler to reserve, and with CALL_OPS eight more before the function, which is aligned then; landing pads
+    where IBT is on."""
     pads: tuple[str, ...] = ("-fcf-protection=branch",) if features["ibt"] else ()
-    sites = ("-fpatchable-function-entry=5", *pads)
+    literal = features["site"] == _LITERAL
+    nops = ("-fpatchable-function-entry=13,8", "-falign-functions=8") if literal else ("-fpatchable-function-entry=5",)
+    sites = (*nops, *pads)
     return GuestConfig(defines(features), sites, bool(features["frame_pointer"]), (PROTECTED, *pads))
 
 
 def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:
-    """The site starts where the compiler says, behind the landing pad if there is one; it is its own ip."""
-    return Site(function, entry, compiled, compiled + CALL.size, None, compiled)
+    """The site starts behind the landing pad if there is one, which is where the compiler says unless it says where the word before
+    the function is; it is its own ip."""
+    literal = compiled if features["site"] == _LITERAL else None
+    ip = compiled if literal is None else entry + (len(ENDBR64) if features["ibt"] else 0)
+    return Site(function, entry, ip, ip + CALL.size, literal, compiled)
 
 
 def boot(s: Site, features: FeatureTable, symbols: Symbols) -> list[Step]:
-    """The compiler's padding becomes the kernel's five-byte NOP."""
-    return [text(s.ip, NOP5, f"{s.function}: the compiler's padding becomes one NOP")]
+    """The compiler's padding becomes the kernel's five-byte NOP; the literal, where there is one, is nobody's."""
+    steps: list[Step] = [text(s.ip, NOP5, f"{s.function}: the compiler's padding becomes one NOP")]
+    if s.literal is not None:
+        steps.append(text(s.literal, pointer(symbols("ftrace_nop_ops")), f"{s.function}: no ops yet"))
+    return steps
 
 
 def reaches(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bool:

@@ -7,7 +7,8 @@
  * frame: 168 bytes, 96 written
  * frame with CONFIG_FRAME_POINTER: 208 bytes, 136 written
  * differs: no unwinder annotations; mitigations are as on a booted machine that needs none, so a call-depth slot is one
- *   ten-byte NOP; rbp goes to its slot directly, in the kernel through rdx (one instruction).
+ *   ten-byte NOP; rbp goes to its slot directly, in the kernel through rdx (one instruction). With CALL_OPS, which no
+ *   x86-64 kernel has, it takes the ops from beside the site and calls the ops' function.
  *
  * The frame is a pt_regs of which 12 slots are written; cs = 0 says so to whoever asks for full registers. The
  * stretch from ftrace_caller to ftrace_caller_end is also the template of the per-ops trampoline, in which
@@ -21,6 +22,31 @@
 #define FIXUP 40
 #else
 #define FIXUP 0
+#endif
+
+/*
+ * The ops, in rdx; its own function is called. With CALL_OPS (hypothetical on x86-64) it is in the 8-byte word before the
+ * function, which is 8-byte aligned: rdi, the patch site, is the function's first byte or the one behind its 4-byte
+ * ENDBR, so rounded down it is the former either way. The pointer is loaded once, so ops and function go together.
+ */
+#ifdef CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS
+.macro load_ops label
+	movq	%rdi, %rdx
+	andq	$-8, %rdx
+	movq	-8(%rdx), %rdx
+.endm
+.macro call_tracer label
+	call	*OFF_ftrace_ops_func(%rdx)
+.endm
+#else
+.macro load_ops label
+LABEL(\label)
+	movq	function_trace_op(%rip), %rdx
+.endm
+.macro call_tracer label
+LABEL(\label)
+	call	ftrace_stub
+.endm
 #endif
 
 .macro landing_pad
@@ -95,14 +121,12 @@ TRAMPOLINE(ftrace_caller)
 	frame_pointer_fixup 0
 	save_args 0
 	movq	$0, R(cs)
-LABEL(ftrace_caller_op_ptr)
-	movq	function_trace_op(%rip), %rdx
+	load_ops ftrace_caller_op_ptr
 	movq	%rsp, %rcx
 #ifdef CONFIG_X86_CALL_DEPTH_SLOTS
 	.nops	10
 #endif
-LABEL(ftrace_call)
-	call	ftrace_stub
+	call_tracer ftrace_call
 	movq	R(ip), %rax				/* a callback may have changed where to go on */
 	movq	%rax, (FRAME + FIXUP)(%rsp)
 	restore_args
@@ -132,8 +156,7 @@ TRAMPOLINE(ftrace_regs_caller)
 #endif
 	frame_pointer_fixup 8
 	save_args 8
-LABEL(ftrace_regs_caller_op_ptr)
-	movq	function_trace_op(%rip), %rdx
+	load_ops ftrace_regs_caller_op_ptr
 	movq	%r15, R(r15)
 	movq	%r14, R(r14)
 	movq	%r13, R(r13)
@@ -149,8 +172,7 @@ LABEL(ftrace_regs_caller_op_ptr)
 #ifdef CONFIG_X86_CALL_DEPTH_SLOTS
 	.nops	10
 #endif
-LABEL(ftrace_regs_call)
-	call	ftrace_stub
+	call_tracer ftrace_regs_call
 	movq	R(flags), %rax
 	movq	%rax, (FRAME + FIXUP)(%rsp)
 	movq	R(ip), %rax
