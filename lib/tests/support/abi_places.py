@@ -122,6 +122,9 @@ PLACES = (
     Place("x86_64", "v6.12", (("frame_pointer", True),)),
     Place("riscv64", "v6.16", (("call_ops", False),)),
     Place("riscv64", "v6.16", (("direct", False),)),
+    # a landing pad before the pair, and sites of four-byte NOPs
+    Place("arm64", "v7.2", (("bti", True),)),
+    Place("riscv64", "v7.2", (("compressed", False),)),
     # no kernel has it: without and with landing pads, and with frame pointers
     Place("x86_64", "v6.1", (("call_ops", True),)),
     Place("x86_64", "v7.2", (("call_ops", True),)),

@@ -31,6 +31,8 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
 
 #: Return addresses are signed where they are stored (ARM64_PTR_AUTH_KERNEL, on by default).
 _SIGNED = "-mbranch-protection=pac-ret"
+#: Traced functions begin with a BTI C (ARM64_BTI_KERNEL), in front of the pair that is patched.
+_PADS, _PAD_SIZE = "-mbranch-protection=bti", 4
 
 
 def config(features: FeatureTable) -> GuestConfig:
@@ -38,18 +40,20 @@ def config(features: FeatureTable) -> GuestConfig:
     literal = features["site"] == "literal-mov-bl"
     nops = "6,4" if features["direct_beside"] else "4,2"
     flags = (f"-fpatchable-function-entry={nops}", "-falign-functions=8") if literal else ("-fpatchable-function-entry=2",)
-    return GuestConfig(defines(features), flags, bool(features["frame_pointer"]), (PROTECTED, _SIGNED))
+    pads = (_PADS,) if features["bti"] else ()
+    return GuestConfig(defines(features), (*flags, *pads), bool(features["frame_pointer"]), (PROTECTED, _SIGNED))
 
 
 def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:
-    """ip is the second instruction of the entry, the one that becomes a BL."""
+    """ip is the second instruction of the pair at the entry, the one that becomes a BL; a landing pad comes before the pair."""
     literal = compiled + words_before(features) if features["site"] == "literal-mov-bl" else None
-    return Site(function, entry, entry + 4, entry + 8, literal, compiled)
+    pair = entry + (_PAD_SIZE if features["bti"] else 0)
+    return Site(function, entry, pair + 4, pair + 8, literal, compiled)
 
 
 def boot(s: Site, features: FeatureTable, symbols: Symbols) -> list[Step]:
     """The first NOP becomes MOV X9, LR for good; the literal is nobody's."""
-    steps: list[Step] = [text(s.entry, MOV_X9_LR, f"{s.function}: save the caller's return address, for good")]
+    steps: list[Step] = [text(s.ip - 4, MOV_X9_LR, f"{s.function}: save the caller's return address, for good")]
     if s.literal is not None:
         steps += beside(s, features)
         steps.append(text(s.literal, symbols("ftrace_nop_ops").to_bytes(8, "little"), f"{s.function}: no ops yet"))

@@ -35,19 +35,27 @@ _SIZE = {"detour16": 16, "detour8": 8, "auipc-jalr": 8, "literal-auipc-jalr": 8}
 _IP = {"detour16": 0, "detour8": 0, "auipc-jalr": 4, "literal-auipc-jalr": 4}
 _FIXED_AUIPC = ("auipc-jalr", "literal-auipc-jalr")
 _JALR_REACH = (-2048, 2047)
+#: Traced functions of a kernel without RISCV_ISA_C have no compressed instructions.
+_FULL_SIZE = "-march=rv64ima_zicsr_zifencei"
 
 
 def config(features: FeatureTable) -> GuestConfig:
-    """The compiler counts compressed NOPs of two bytes."""
-    nops = "12,8" if features["direct_beside"] else "8,4"
+    """The compiler counts NOPs, of two bytes where it may compress, else of four."""
+    size, march = (2, ()) if features["compressed"] else (4, (_FULL_SIZE,))
+    before = 16 if features["direct_beside"] else 8
     flags = {
-        "detour16": ("-fpatchable-function-entry=8",),
-        "detour8": ("-fpatchable-function-entry=4",),
-        "auipc-jalr": ("-fpatchable-function-entry=4", "-falign-functions=4"),
-        "literal-auipc-jalr": (f"-fpatchable-function-entry={nops}", "-falign-functions=8"),
+        "detour16": (_nops(16 // size),),
+        "detour8": (_nops(8 // size),),
+        "auipc-jalr": (_nops(8 // size), "-falign-functions=4"),
+        "literal-auipc-jalr": (_nops((8 + before) // size, before // size), "-falign-functions=8"),
     }[features["site"]]
     names = defines(features) + (("CONFIG_RISCV_DETOUR_16",) if features["site"] == "detour16" else ())
-    return GuestConfig(names, flags, bool(features["frame_pointer"]), (PROTECTED,))
+    return GuestConfig(names, (*flags, *march), bool(features["frame_pointer"]), (PROTECTED,))
+
+
+def _nops(every: int, before: int = 0) -> str:
+    """The compiler's flag for so many, and how many of them stand before the function."""
+    return f"-fpatchable-function-entry={every}" + (f",{before}" if before else "")
 
 
 def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:
