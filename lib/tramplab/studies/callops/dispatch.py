@@ -1,0 +1,214 @@
+"""What does a call cost with so many ops on the function and so many elsewhere, with CALL_OPS and without? The published grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from ...emulate.machine import COUNT
+from ...errors import TramplabError
+from ...ftrace import releases
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each
+from ...trampolines.plain import Ops
+from ..growth import step
+from ..once import once
+from ..time.published_call_ops import CALLBACK, FUNCTION, OTHER, TABLES
+
+NAME = "dispatch"
+TITLE = "What a call costs with ops on the function and elsewhere"
+#: The cells of the published tables, ops on the function and on another one: a line each of those that grow in one number.
+IDLE = tuple((0, n) for n in (0, 1, 2, 10, 100, 200))
+ELSEWHERE = tuple((1, n) for n in (0, 1, 2, 10, 100, 200))
+HERE = tuple((n, 0) for n in (2, 10, 100, 200))
+CELLS = (*IDLE, *ELSEWHERE, *HERE)
+#: More ops than this on a side are computed: the guest has room for 128.
+COUNTED = 100
+WITHOUT, WITH = "without", "CALL_OPS"
+UNITS = {"instructions": "added"}
+
+
+@dataclass(frozen=True)
+class Built:
+    """A kernel of the grid: with CALL_OPS or without (a key of the column built), of a release, with features set by hand;
+    hypothetical: no kernel has it."""
+
+    isa: str
+    built: str
+    release: str
+    overrides: dict[str, Any] = field(default_factory=dict)
+    hypothetical: bool = False
+
+    def kernel(self, meter: str = COUNT) -> Kernel:
+        """It, booted."""
+        return Kernel(self.isa, self.release, meter=meter, **self.overrides)
+
+    @property
+    def head(self) -> dict[str, object]:
+        """The columns that say which it is."""
+        return {"isa": self.isa, "built": self.built, "release": self.release, "hypothetical": self.hypothetical}
+
+
+def builds() -> list[Built]:
+    """Two for each ISA: the releases on either side of CALL_OPS, and of x86-64 the newest without and with it."""
+    out = [Built("x86_64", WITHOUT, releases.LATEST), Built("x86_64", WITH, releases.LATEST, {"call_ops": True}, True)]
+    for isa in ISAS:
+        table = next((t for t in TABLES if t.isa == isa), None)
+        if table:
+            out += [Built(isa, WITHOUT, table.before), Built(isa, WITH, table.after)]
+    return out
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, kernel (without CALL_OPS and with it) and cell of the published tables: what a call of a function without
+    arguments adds to the unhooked one.
+
+    Columns: isa, built (WITHOUT, WITH), release, hypothetical, here (ops on the function), elsewhere (on another one), computed
+    (more ops than the guest has room for: each as much more as the ones before), instructions.
+    """
+    frame = pd.DataFrame([{**b.head, **row} for b in builds() for row in _cells(b)])
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _cells(built: Built) -> list[dict[str, object]]:
+    out: list[dict[str, object]] = []
+    for cells, grows in ((IDLE, "elsewhere"), (ELSEWHERE, "elsewhere"), (HERE, "here")):
+        line = _counted(built, [cell for cell in cells if max(cell) <= COUNTED])
+        each = step({max(cell) if grows == "here" else cell[1]: n for cell, n in line.items()})
+        for here, elsewhere in cells:
+            n = line.get((here, elsewhere))
+            if n is None:
+                last = max(line)
+                if not isinstance(each, int):
+                    raise TramplabError(f"{built.isa}: ops do not add the same each, so {here}/{elsewhere} is not known.")
+                n = line[last] + each * (here + elsewhere - sum(last))
+            computed = (here, elsewhere) not in line
+            out.append({"here": here, "elsewhere": elsewhere, "computed": computed, "instructions": n})
+    return out
+
+
+def _counted(built: Built, cells: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """The cells, each with as many ops more as it has; the instructions that each adds."""
+    kernel = built.kernel()
+    function, other = kernel.function(FUNCTION), kernel.function(OTHER)
+    unhooked, there, out = kernel.call(function), (0, 0), {}
+    idle = unhooked.counts.total.instructions
+    for cell in cells:
+        for place, n in zip((function, other), (cell[0] - there[0], cell[1] - there[1]), strict=True):
+            kernel.attach(place, *(Ops(callback=CALLBACK) for _ in range(n)))
+        there, run = cell, kernel.call(function)
+        if run.value != unhooked.value:
+            raise TramplabError(f"{built.isa} {built.built}: with {cell} ops the function returns something else.")
+        out[cell] = run.counts.total.instructions - idle
+    return out
+
+
+def cell(frame: pd.DataFrame, isa: str, built: str, here: int, elsewhere: int) -> int:
+    """Instructions that one cell adds."""
+    keys = ["isa", "built", "here", "elsewhere"]
+    return int(frame.set_index(keys)["instructions"].loc[(isa, built, here, elsewhere)])
+
+
+def shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows as charts and tables name them: kernel ("v7.2 CALL_OPS *") and cell ("1/10")."""
+    out = frame.assign(
+        kernel=[marked(f"{r.release} {r.built}", r.hypothetical) for r in frame.itertuples()],
+        cell=[f"{r.here}/{r.elsewhere}" for r in frame.itertuples()],
+    )
+    out.attrs["units"] = UNITS
+    return out
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A part per ISA, a line per cell, a column for each kernel; cells that are computed stand in brackets. Where
+    a function without an ops costs nothing more, whatever is elsewhere, that is one line."""
+    idle = frame[frame["here"] == 0]
+    if idle["instructions"].eq(0).all():
+        frame = frame[(frame["here"] > 0) | (frame["elsewhere"] == COUNTED)]
+    cells = shown(frame)
+    cells["told"] = [f"({r.instructions})" if r.computed else f"{r.instructions}" for r in cells.itertuples()]
+    keys = ["isa", "here", "elsewhere", "cell"]
+    first = {f"{b}": cells[cells["built"] == b].set_index(keys)["told"] for b in (WITHOUT, WITH)}
+    out = pd.DataFrame(first).reindex(pd.MultiIndex.from_frame(cells[keys].drop_duplicates())).reset_index()
+    marks = {isa: part["hypothetical"].any() for isa, part in frame.groupby("isa", sort=False)}
+    out[WITH] = [marked(n, marks[isa]) for isa, n in zip(out["isa"], out[WITH], strict=True)]
+    out = out.drop(columns=["here", "elsewhere"])
+    out.attrs = {"right": (WITHOUT, WITH), "units": dict.fromkeys((WITHOUT, WITH), "added")}
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def each(frame: pd.DataFrame, isa: str, built: str, cells: tuple[tuple[int, int], ...]) -> int | str:
+    """Instructions that each ops more adds, along one of the lines; "-" if they do not all add the same."""
+    return step({sum(c): cell(frame, isa, built, *c) for c in cells if max(c) <= COUNTED})
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: "arm64-without-1-100-added", what a cell adds, and "arm64-without-elsewhere-step" and "-here-step",
+    what each ops more adds on another function and on this one; "room", how many ops the guest has room for in one cell."""
+    short = {WITHOUT: "without", WITH: "with"}
+    out: dict[str, object] = {
+        f"{r.isa}-{short[r.built]}-{r.here}-{r.elsewhere}-added": r.instructions for r in frame.itertuples()
+    }
+    for isa in ISAS:
+        for built, name in short.items():
+            out[f"{isa}-{name}-elsewhere-step"] = each(frame, isa, built, ELSEWHERE)
+            out[f"{isa}-{name}-here-step"] = each(frame, isa, built, HERE)
+    return out | {"counted": COUNTED}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What one ops costs with a hundred elsewhere, with CALL_OPS and without; what two cost; and what x86-64 has instead."""
+    had = [isa for isa in ISAS if not frame[frame["isa"] == isa]["hypothetical"].any()]
+    far = on_each({isa: _from_to(frame, isa, 1, 100) for isa in had}, "instructions")
+    two = on_each({isa: _from_to(frame, isa, 2, 0) for isa in had}, "instructions")
+    level = all(each(frame, isa, WITH, ELSEWHERE) == 0 for isa in ISAS)
+    told = "the same as with none elsewhere" if level else "more than with none elsewhere"
+    out = [f"CALL_OPS takes a call with one ops, and a hundred on another function, from {far}, {told}.", f"With two ops on the "
+           f"function a call goes from {two}."]  # fmt: skip
+    for isa in ISAS:
+        if isa not in had:
+            own, given = cell(frame, isa, WITHOUT, 1, 100), cell(frame, isa, WITH, 1, 100)
+            lone = f"{isa_name(isa)}, whose lone ops has a trampoline of its own"
+            out.append(f"{lone}, adds {own} instructions; built with CALL_OPS *, {given}.")
+    return " ".join(out)
+
+
+def _from_to(frame: pd.DataFrame, isa: str, here: int, elsewhere: int) -> str:
+    return " to ".join(f"{cell(frame, isa, built, here, elsewhere)}" for built in (WITHOUT, WITH))
+
+
+def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """The cells with an ops on the function, up to what is counted."""
+    part = frame[(frame["here"] > 0) & ~frame["computed"]]
+    out = shown(part)
+    out["kernel"] = [marked(str(r.built), r.hypothetical) for r in part.itertuples()]
+    out["isa"] = [f"{isa_name(isa)} {listed(dict.fromkeys(frame[frame['isa'] == isa]['release']))}" for isa in part["isa"]]
+    return out
+
+
+FIGURES = (
+    Figure(
+        "fig-dispatch",
+        "What does a call cost with ops on the function and elsewhere, with CALL_OPS and without?",
+        chart=lambda frame: heat_map("instructions", rows="cell", columns="kernel")(_drawn(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA, a row per cell of the published grid and a column without CALL_OPS and one with it: instructions "
+        "added to a call. With CALL_OPS the rows with one ops are all alike; the rows with more are long in both. The table has every "
+        "number.",
+        limits="Emulated counts of instructions in one call of a function without arguments; the callback returns at once, no timing. "
+        f"a/b: a ops on the function, b on another one; in brackets: computed from what each ops adds. {HYPOTHETICAL}",
+    ),
+)
