@@ -160,8 +160,8 @@ def steps(frame: pd.DataFrame, machine: str, built: str, line: str) -> dict[tupl
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: by table and cell, such as "k1-before-1-100", "-ns", "-ratio", "-instructions-ratio", and where
-    it is estimated "-cycles-ratio" with its band; and "k1-elsewhere-step-low" and "-high", what each ops elsewhere was timed at, in ns,
-    at the least and at the most."""
+    it is estimated "-cycles-ratio" with its band; and "k1-elsewhere-step-low" and "-high", what each ops elsewhere was timed at, in
+    ns, at the least and at the most."""
     out: dict[str, object] = {}
     for r in named(frame).itertuples():
         key = f"{r.machine.lower()}-{r.case.replace(' ', '-').replace('/', '-')}"
@@ -185,7 +185,7 @@ def answer(frame: pd.DataFrame) -> str:
         above, below = (int(n) for n in (sum(known["published_ratio"] > known["ratio_high"]),
                                          sum(known["published_ratio"] < known["ratio_low"])))  # fmt: skip
         inside = len(known) - above - below
-        sides.append(f"of {len(known)} estimated cells of the {machine} {inside} lie in the band, {above} above and {below} below it")
+        sides.append(f"of {len(known)} estimated cells of the {machine} {inside} lie in the band, {above} above, {below} below")
     ends = {machine: steps(frame, machine, WITHOUT, "elsewhere").values() for machine in dict.fromkeys(frame["machine"])}
     grown = listed(f"{min(of):.0f} to {max(of):.0f} ns on {machine}" for machine, of in ends.items())
     return (
@@ -204,8 +204,8 @@ FIGURES = (
         alt="A panel per published table and a line per cell: the published time, the counted instructions and, as far as there "
         "are any, the estimated cycles, all as multiples of one ops with CALL_OPS. The table below has every number.",
         limits="Published times as multiples of their own after 1/0, counts and estimates likewise; estimates with the band of the "
-        "core's uncertain parameters. a/b: a ops on the function, b on another one. !: published with a mistake, it repeats the row "
-        "above. ?: does not fit the rest of its table, and is not used.",
+        "core's uncertain parameters. a/b: a ops on the function, b on another one. !: published with a mistake, it repeats the "
+        "row above. ?: does not fit the rest of its table, and is not used.",
         in_short=ESTIMATES,
     ),
 )

@@ -1,0 +1,142 @@
+"""Which of the three cases of a direct call does CALL_OPS dispatch, and what runs in each?"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import Any
+
+import pandas as pd
+
+from ...ftrace import releases
+from ...isa import ISAS
+from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.figures.figure import Figure
+from ...publish.said import listed, on_each
+from ..direct import reach_ways
+from ..direct.reach_ways import DIRECT, FAR, LIST, NEAR, SHARED, SITE, TARGET
+from ..once import once
+
+NAME = "direct_cases"
+TITLE = "The three cases of a direct call beside CALL_OPS"
+COMMON = "ftrace_caller"
+#: What has run before the direct call's own code in each case, as commit 2aa6ac03516d has it.
+EXPECTED = {NEAR: (SITE,), FAR: (SITE, COMMON), SHARED: (SITE, COMMON, LIST, DIRECT, COMMON)}
+_SHORT = {LIST: "list"}
+UNITS = {"instructions": "before", "loads": "before", "stores": "before"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA and release whose kernels have both CALL_OPS and direct calls, and case: what runs before the direct call's
+    own code. The runs are those of reach_ways.
+
+    Columns: isa, release, case (NEAR, FAR, SHARED), places (what runs, in order, each once in a row), instructions, loads, stores
+    (of the trampoline and the site, without callbacks and the list function), right (does the function return what it returns
+    unhooked?), reached (does the direct call's code run?), allocated (where the release's allocator puts BPF's code: near, far or
+    either).
+    """
+    out = []
+    kernels = reach_ways.rows().groupby(["isa", "release", "case"], sort=False)
+    for (isa, release, case), part in kernels:
+        if not releases.features(ISAS[str(isa)], str(release), {})["call_ops"]:
+            continue
+        before = list(takewhile(lambda r: r.place != TARGET, part.sort_values("step").itertuples()))
+        own = [r for r in before if r.place in (SITE, COMMON)]
+        row: dict[str, Any] = {"isa": isa, "release": release, "case": case, "places": tuple(_places(before))}
+        row |= {name: sum(int(getattr(r, name)) for r in own) for name in UNITS}
+        row["reached"] = len(before) < len(part)
+        out.append(row | {"right": bool(part["right"].all()), "allocated": releases.reach(str(isa), str(release), "bpf").value})
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _places(stretches: list[Any]) -> list[str]:
+    """What runs, as the commit tells it apart: callbacks of the list are the list's, and returns to what called count once."""
+    found: list[str] = []
+    for r in stretches:
+        place = LIST if r.place == "callback" else str(r.place)
+        if not found or found[-1] != place:
+            found.append(place)
+    return [place for n, place in enumerate(found) if not (place == LIST and DIRECT in found[:n])]
+
+
+def newest(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the newest release."""
+    return frame[frame["release"] == frame["release"].iloc[-1]]
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA and case of the newest release: what runs before the direct call's code behind the site (the list function with
+    all it calls), and what site and trampoline take."""
+    part = newest(frame)
+    out = part[["isa", "case", "instructions", "loads", "stores"]].copy()
+    out.insert(2, "before", [", ".join(_SHORT.get(p, p) for p in places if p not in (SITE, DIRECT)) or "-" for places in part["places"]])
+    out.attrs["units"] = {}
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: "riscv64-far-instructions" before the direct call's code in the newest release, "-loads" and
+    "-stores"; and "arm64-allocated", near, far or either."""
+    part = newest(frame)
+    out: dict[str, object] = {f"{r.isa}-{r.case}-{n}": getattr(r, n) for r in part.itertuples() for n in UNITS}
+    return out | {f"{r.isa}-allocated": r.allocated for r in part.itertuples()}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What runs in the three cases, and which of them real allocators bring about."""
+    part = newest(frame)
+    far = {str(r.isa): r.instructions for r in part[part["case"] == FAR].itertuples()}
+    near = {str(r.isa): r.instructions for r in part[part["case"] == NEAR].itertuples()}
+    only = part.drop_duplicates("isa")
+    never = [str(isa) for isa in only[only["allocated"] == FAR]["isa"]]
+    met = f" On {listed(never)} no allocator puts BPF's code where a site reaches it: near is the lab's alone." if never else ""
+    return (
+        f"Near, the site calls the direct call's code ({on_each(near, 'instructions')}); far, ftrace_caller reads the ops and leaves for "
+        f"it ({on_each(far)}, with the site's); shared, the list function runs first.{met}"
+    )
+
+
+@judges("r10")
+def three_cases(frame: pd.DataFrame | None = None) -> Verdict:
+    """Near, only the site runs before the direct call's code; far, ftrace_caller too, which stores nothing; shared, the list
+    function and what finds the direct call for it. In every kernel with both, and the function returns what it does unhooked."""
+    frame = rows() if frame is None else frame
+    truth = [
+        r.places == EXPECTED[str(r.case)] and r.reached and r.right and (r.case == SHARED or not r.stores)
+        for r in frame.itertuples()
+    ]
+    kind, on = across(frame.assign(truth=truth), BY_ISA)
+    part = newest(frame)
+    told = []
+    for case in (NEAR, FAR):
+        of = part[part["case"] == case]
+        told.append(f"{case} {on_each({str(r.isa): r.instructions for r in of.itertuples()}, 'instructions')}")
+    only = part.drop_duplicates("isa")
+    never = [str(isa) for isa in only[only["allocated"] == FAR]["isa"]]
+    met = f" In kernels {listed(never)} has no near target: its sites reach little beyond ftrace_caller." if never else ""
+    because = (
+        f"So it is in {int(sum(truth))} of {len(frame)} cases driven. Before the direct call's code run {'; '.join(told)}; shared, "
+        f"the list function runs first.{met}"
+    )
+    values = {f"{r.isa}, {r.case}, instructions": int(r.instructions) for r in part.itertuples()}
+    return Verdict(kind, because, values, on)
+
+
+FIGURES = (
+    Figure(
+        "fig-direct-cases",
+        "Which instructions run before a direct call's own code?",
+        table=table,
+        answer=answer,
+        limits="Emulated: one call of a three-argument function in the newest release, no timing. Instructions, loads and stores are "
+        "those of the site and of ftrace_caller, before and behind the list function. riscv64's lab assembler does not shorten a "
+        "branch, where kernels save one instruction.",
+    ),
+)

@@ -1,0 +1,232 @@
+"""Where is the callsite's ops, seen from the function, and how does the common trampoline find it?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from ...ftrace import releases
+from ...lab.kernel import Kernel
+from ...lab.run import Run
+from ...lab.view import Function
+from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each
+from ...trampolines.plain import Ops
+from ..once import once
+
+NAME = "literals"
+TITLE = "Where the callsite's ops is, and what finds it"
+#: Functions that take integers only, so that each can be called.
+FUNCTIONS = ("no_args", "one_arg", "two_args", "three_args", "four_args", "five_args", "six_args", "calls_others", "tail_call")
+ARGUMENTS = (1, 2, 3, 4, 5, 6)
+ALIGNED = 8
+UNITS = {"literal": "B", "behind": "B", "instructions": "n", "loads": "n"}
+
+
+@dataclass(frozen=True)
+class Build:
+    """An image that has the ops before its functions: what differs from others of its ISA, and the features that make it so;
+    hypothetical: no kernel has it."""
+
+    isa: str
+    built: str
+    overrides: dict[str, Any] = field(default_factory=dict)
+    hypothetical: bool = False
+
+
+BUILDS = (
+    Build("arm64", "no BTI"),
+    Build("arm64", "BTI", {"bti": True}),
+    Build("riscv64", "compressed"),
+    Build("riscv64", "full size", {"compressed": False}),
+    Build("x86_64", "no IBT", {"call_ops": True, "ibt": False, "trampoline_endbr": False}, True),
+    Build("x86_64", "IBT", {"call_ops": True}, True),
+)
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per image and function that was called with an ops.
+
+    Columns: isa, release, built, hypothetical, function, literal (bytes from the function's first byte to the ops), behind (bytes
+    from the ops to where the site's call returns), aligned (does it start at a multiple of eight?), read (did ftrace_caller load
+    exactly these bytes?), right (was the ops called, and does the function return what it returns unhooked?), code (the
+    instructions that lead to the ops, the load last, a line each), instructions (how many), loads (how many of them load).
+    """
+    out = []
+    for b in BUILDS:
+        kernel = Kernel(b.isa, releases.LATEST, **b.overrides)
+        head = {"isa": b.isa, "release": releases.LATEST, "built": b.built, "hypothetical": b.hypothetical}
+        for name in FUNCTIONS:
+            function = kernel.function(name)
+            unhooked = kernel.call(function, *ARGUMENTS)
+            with kernel.attached(function, Ops()):
+                run = kernel.call(function, *ARGUMENTS)
+            right = run.hits == (1,) and run.value == unhooked.value
+            out.append({**head, "function": name, **_found(run, function), "right": right})
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _found(run: Run, function: Function) -> dict[str, object]:
+    """How one call found the ops."""
+    site = function.site
+    at = site.literal or 0
+    steps = [s for s in run.steps if run.component_of(s.pc) == "trampoline"]
+    read = [n for n, s in enumerate(steps) if (at, ALIGNED, False) in s.accesses]
+    code = _leading([run.instructions[s.pc].text for s in steps[: read[0] + 1]], run.isa.sp) if read else []
+    kept = [s for s in steps[: read[0] + 1] if run.instructions[s.pc].text in code] if read else []
+    return {
+        "literal": at - site.entry,
+        "behind": site.body - at,
+        "aligned": at % ALIGNED == 0,
+        "read": bool(read),
+        "code": "\n".join(code),
+        "instructions": len(code),
+        "loads": sum(any(not is_store for *_, is_store in s.accesses) for s in kept),
+    }
+
+
+def _leading(texts: list[str], sp: str) -> list[str]:
+    """Of instructions in order the last one, and those before it that make the address it loads from; what the stack pointer or the
+    link register brings is where it ends.
+
+    >>> _leading(["sub sp, sp, #8", "and x11, x30, #-8", "mov x1, x9", "ldr x11, [x11, #-16]"], "sp")
+    ['and x11, x30, #-8', 'ldr x11, [x11, #-16]']
+    >>> _leading(["mov rdi, [rsp + 8]", "sub rdi, 5", "mov rdx, rdi", "and rdx, -8", "mov rdx, [rdx - 8]"], "rsp")
+    ['mov rdi, [rsp + 8]', 'sub rdi, 5', 'mov rdx, rdi', 'and rdx, -8', 'mov rdx, [rdx - 8]']
+    """
+    needed = _registers(texts[-1].split(",", 1)[-1]) - {sp}
+    out = [texts[-1]]
+    for text in reversed(texts[:-1]):
+        name, _, operands = text.partition(" ")
+        to, _, source = operands.partition(", ")
+        if to not in needed:
+            continue
+        out.insert(0, text)
+        # an instruction of two operands that is no move works on its first
+        needed = needed - {to} | (_registers(source) - {sp}) | ({to} if "," not in source and name not in _MOVES else set())
+    return out
+
+
+#: What replaces its first operand.
+_MOVES = ("mov", "lea", "ldr", "ldur", "ld")
+
+
+def _registers(operands: str) -> set[str]:
+    return set(re.findall(r"\b[a-z]+\d*\b", operands)) - {"qword", "ptr"}
+
+
+def images(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per image: how many functions were called, the distances (one each, or all of them), and the code."""
+    keys = ["isa", "built", "hypothetical"]
+    out = []
+    for key, part in frame.groupby(keys, sort=False):
+        together = {c: "/".join(map(str, dict.fromkeys(part[c]))) for c in ("literal", "behind", "instructions", "loads", "code")}
+        out.append({**dict(zip(keys, key, strict=True)), "functions": len(part), **together})
+    return pd.DataFrame(out)
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per image: functions, the distances in bytes, and what finds the ops."""
+    found = images(frame)
+    out = found.drop(columns=["hypothetical", "code"])
+    out["built"] = [marked(str(r.built), r.hypothetical) for r in found.itertuples()]
+    out = out.rename(columns={"literal": "ops", "behind": "return"})
+    out.attrs = {"right": ("ops", "return", "instructions", "loads"), "units": {"ops": "B", "return": "B"}}
+    return out
+
+
+def code(frame: pd.DataFrame) -> pd.DataFrame:
+    """The instructions that find the ops: a row each; images in which they are the same share them."""
+    out: list[dict[str, object]] = []
+    for isa, part in images(frame).groupby("isa", sort=False):
+        for texts, same in part.groupby("code", sort=False):
+            built = marked(listed(same["built"]), bool(same["hypothetical"].any()))
+            out += [{"isa": isa, "built": built, "instruction": text} for text in str(texts).split("\n")]
+    return pd.DataFrame(out)
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, by image, such as "arm64-bti-back", bytes from the ops to where the call returns, and
+    "arm64-bti-instructions", how many find it."""
+    out: dict[str, object] = {}
+    for r in images(frame).itertuples():
+        key = f"{r.isa}-{r.built.lower().replace(' ', '-')}"
+        out |= {f"{key}-back": r.behind, f"{key}-instructions": r.instructions, f"{key}-loads": r.loads}
+    return out
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """The distance from the entry, that from the return address by image, and what finds the ops."""
+    found = images(frame)
+    told = {
+        isa: " or ".join(dict.fromkeys(part["behind"].str.replace("/", " or "))) + (" *" if part["hypothetical"].any() else "")
+        for isa, part in found.groupby("isa", sort=False)
+    }
+    words = {isa: "/".join(dict.fromkeys(part["instructions"])) + (" *" if part["hypothetical"].any() else "")
+             for isa, part in found.groupby("isa", sort=False)}  # fmt: skip
+    before = listed(dict.fromkeys(str(n).removeprefix("-") for n in found["literal"]))
+    rounds = [isa_name(str(isa)) for isa, part in found.groupby("isa", sort=False) if part["behind"].nunique() > 1]
+    rounded = f", so on {listed(rounds)} the trampoline rounds down" if rounds else ""
+    return (
+        f"The ops starts {before} bytes before the function in all {len(found)} images. From it to where the site's call "
+        f"returns are {on_each(told, 'bytes')}{rounded}. Instructions that find it: {on_each(words)}."
+    )
+
+
+@judges("r2")
+def fixed_distance(frame: pd.DataFrame | None = None) -> Verdict:
+    """In every image of an ISA that has kernels with it, the ops is as far from each function's entry, aligned, and is what
+    ftrace_caller loads and calls."""
+    frame = rows() if frame is None else frame
+    real = frame[~frame["hypothetical"]]
+    per = [
+        {"isa": isa, "truth": bool(part["literal"].nunique() == 1 and part[["aligned", "read", "right"]].all(axis=None))}
+        for isa, part in real.groupby("isa", sort=False)
+    ]
+    kind, on = across(pd.DataFrame(per), BY_ISA)
+    per_isa = [(str(isa), part) for isa, part in real.groupby("isa", sort=False)]
+    distances = {isa: " or ".join(str(-n) for n in dict.fromkeys(part["literal"])) for isa, part in per_isa}
+    behind = {isa: " or ".join(map(str, dict.fromkeys(part["behind"]))) for isa, part in per_isa}
+    ok = int(real[["read", "right"]].all(axis=1).sum())
+    because = (
+        f"The ops starts {on_each(distances, 'bytes')} before the entry; the return address of the site's call is "
+        f"{on_each(behind, 'bytes')} behind it. In {ok} of {len(real)} calls ftrace_caller loaded it there and called that ops."
+    )
+    values = {f"{isa_name(str(isa))}, {built}": int(part["instructions"].max())
+              for (isa, built), part in real.groupby(["isa", "built"], sort=False)}  # fmt: skip
+    return Verdict(kind, because, {f"{name}, instructions": n for name, n in values.items()}, on)
+
+
+_LIMITS = (
+    "From the lab's images, each function called once with an ops. Compressed or not: the traced functions; the trampoline's "
+    f"own code is the same in both. {HYPOTHETICAL}"
+)
+
+FIGURES = (
+    Figure(
+        "fig-literals",
+        "Where is the ops, seen from the function?",
+        table=table,
+        answer=answer,
+        limits=f"ops: bytes from the function's first byte. return: bytes from the ops to where the site's call returns. {_LIMITS}",
+    ),
+    Figure(
+        "fig-literals-code",
+        "Which instructions find the ops?",
+        rows=code,
+        table=lambda frame: frame,
+        limits=_LIMITS,
+    ),
+)
