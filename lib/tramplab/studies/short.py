@@ -62,6 +62,12 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
     "patching-schedules": {"fig-preempted-first": (0,), "fig-preempted-target": (0,), "fig-another-ops": (0,)},
     "call-ops-text": {"fig-text-bytes": (0, 1, 2), "fig-text-images": (0,), "fig-branch-reach": (0,)},
     "call-ops-text": {"fig-text-bytes": (0, 2), "fig-text-images": (0,), "fig-branch-reach": (0, 2)},
+    "call-ops": {
+        "fig-dispatch": (0, 1),
+        "fig-u74": (0,),
+        "fig-direct-cases": (0,),
+        "fig-x86-plans": (0,),
+    },
     "real-kernels": {
         "fig-real-kernels": (0, 1),
         "fig-kernel-functions": (1,),

@@ -67,11 +67,12 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA and case of the newest release: what runs before the direct call's code behind the site (the list function with
-    all it calls), and what site and trampoline take."""
+    """A line per ISA and case of the newest release: what runs before the direct call's code behind the site (the list function
+    with all it calls), and what site and trampoline take."""
     part = newest(frame)
     out = part[["isa", "case", "instructions", "loads", "stores"]].copy()
-    out.insert(2, "before", [", ".join(_SHORT.get(p, p) for p in places if p not in (SITE, DIRECT)) or "-" for places in part["places"]])
+    told = [[_SHORT.get(p, p) for p in places if p not in (SITE, DIRECT)] for places in part["places"]]
+    out.insert(2, "before", [", ".join(places) or "-" for places in told])
     out.attrs["units"] = {}
     return out
 
@@ -98,8 +99,8 @@ def answer(frame: pd.DataFrame) -> str:
     never = [str(isa) for isa in only[only["allocated"] == FAR]["isa"]]
     met = f" On {listed(never)} no allocator puts BPF's code where a site reaches it: near is the lab's alone." if never else ""
     return (
-        f"Near, the site calls the direct call's code ({on_each(near, 'instructions')}); far, ftrace_caller reads the ops and leaves for "
-        f"it ({on_each(far)}, with the site's); shared, the list function runs first.{met}"
+        f"Near, the site calls the direct call's code ({on_each(near, 'instructions')}); far, ftrace_caller reads the ops and "
+        f"leaves for it ({on_each(far)}, with the site's); shared, the list function runs first.{met}"
     )
 
 
@@ -120,7 +121,7 @@ def three_cases(frame: pd.DataFrame | None = None) -> Verdict:
         told.append(f"{case} {on_each({str(r.isa): r.instructions for r in of.itertuples()}, 'instructions')}")
     only = part.drop_duplicates("isa")
     never = [str(isa) for isa in only[only["allocated"] == FAR]["isa"]]
-    met = f" In kernels {listed(never)} has no near target: its sites reach little beyond ftrace_caller." if never else ""
+    met = f" A kernel of {listed(never)} has no near target: its sites reach little beyond ftrace_caller." if never else ""
     because = (
         f"So it is in {int(sum(truth))} of {len(frame)} cases driven. Before the direct call's code run {'; '.join(told)}; shared, "
         f"the list function runs first.{met}"
@@ -135,7 +136,7 @@ FIGURES = (
         "Which instructions run before a direct call's own code?",
         table=table,
         answer=answer,
-        limits="Emulated: one call of a three-argument function in the newest release, no timing. Instructions, loads and stores are "
+        limits="Emulated: one call of a three-argument function in the newest release, no timing. Instructions, loads and stores: "
         "those of the site and of ftrace_caller, before and behind the list function. riscv64's lab assembler does not shorten a "
         "branch, where kernels save one instruction.",
     ),

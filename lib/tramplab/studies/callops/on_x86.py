@@ -1,0 +1,298 @@
+"""What would CALL_OPS buy x86-64, where a lone ops has a trampoline of its own? Built and counted; no kernel has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from ...analyse import cycles
+from ...analyse.cores import get as core
+from ...ftrace import releases
+from ...ftrace.ops import Registered
+from ...ftrace.steps import Step, Sync, Wait, Write
+from ...lab.kernel import Kernel
+from ...lab.run import Run
+from ...publish.cite.cite import ESTIMATES
+from ...publish.claims.verdict import Verdict, across, judges
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, MARK, estimated, listed, marked
+from ...trampolines.plain import Ops
+from ..once import once
+from ..variants.save_set_cycles import CORES
+
+NAME = "on_x86"
+TITLE = "CALL_OPS on x86-64, which no kernel has"
+ISA, FUNCTION, OTHER, ARGUMENTS = "x86_64", "three_args", "one_arg", (1, 2, 3)
+COPIES, POINTER = "copies", "CALL_OPS"
+#: How each is built: as kernels are, and with the pointer.
+BUILT: dict[str, dict[str, Any]] = {COPIES: {}, POINTER: {"call_ops": True}}
+#: What is on the function and on another one while a call is made: ops with their save set.
+LOADS = {
+    "one ops": (("args",), ()),
+    "one ops, 10 elsewhere": (("args",), ("args",) * 10),
+    "one ops, all registers": (("regs",), ()),
+    "two ops": (("args",) * 2, ()),
+    "ten ops": (("args",) * 10, ()),
+}
+ALONE = [name for name, (here, _) in LOADS.items() if len(here) == 1]
+#: Changes in order: what each does to the function's ops.
+CHANGES = ("first comes", "second comes", "second goes", "first goes")
+CALLED = ("instructions", "loads", "stores")
+#: What is counted of a plan: stores to text, waits until every CPU has synchronised, and waits for every task.
+PLANNED = ("text", "cpus", "tasks", "bytes")
+UNITS = {**dict.fromkeys(CALLED, "added"), "bytes": "B", "cycles": "added", "low": "added", "high": "added"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per kernel (as it is, and with CALL_OPS) and of what is counted: a load while a call is made, or a change of what is
+    attached.
+
+    Columns: isa, release, built (COPIES, POINTER), hypothetical, what (a key of LOADS, or one of CHANGES), then of a load CALLED,
+    what a call adds (instructions, loads, stores), right (does the function return what it does unhooked, and was every ops on it
+    called?); of a change PLANNED: text (writes to executable memory), cpus and tasks (waits for every CPU and for every task) and
+    bytes (of code that exists for the ops alone when it is done).
+    """
+    out = []
+    for built, overrides in BUILT.items():
+        kernel = Kernel(ISA, releases.LATEST, **overrides)
+        head = {"isa": ISA, "release": releases.LATEST, "built": built, "hypothetical": built == POINTER}
+        out += [{**head, "what": load, **_called(kernel, load)} for load in LOADS]
+        out += [{**head, "what": change, **counts} for change, counts in zip(CHANGES, _changes(kernel), strict=True)]
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _run(kernel: Kernel, load: str) -> tuple[Run, Run]:
+    """A call with the ops of a load, and one without."""
+    here, elsewhere = LOADS[load]
+    function, other = kernel.function(FUNCTION), kernel.function(OTHER)
+    unhooked = kernel.call(function, *ARGUMENTS)
+    with kernel.attached(other, *(Ops(save=save) for save in elsewhere)), kernel.attached(function, *(Ops(save=s) for s in here)):
+        return kernel.call(function, *ARGUMENTS), unhooked
+
+
+def _called(kernel: Kernel, load: str) -> dict[str, object]:
+    run, unhooked = _run(kernel, load)
+    added = {name: getattr(run.counts.total, name) - getattr(unhooked.counts.total, name) for name in CALLED}
+    return {**added, "right": run.value == unhooked.value and sum(run.hits) == len(LOADS[load][0])}
+
+
+def _changes(kernel: Kernel) -> list[dict[str, int]]:
+    """What the plans of CHANGES take, on a kernel with nothing attached."""
+    made: list[Registered] = []
+    out = []
+    for change in CHANGES:
+        if change.endswith("comes"):
+            ops, steps = kernel.slowpath.register(kernel.filtered(Ops(), kernel.function(FUNCTION)))
+            made.append(ops)
+        else:
+            steps = kernel.slowpath.unregister(made.pop())
+        kernel.apply(steps)
+        out.append(_planned(kernel, steps) | {"bytes": sum(g.size for o in made for g in o.generated)})
+    return out
+
+
+def _planned(kernel: Kernel, steps: list[Step]) -> dict[str, int]:
+    waits = [s.sync for s in steps if isinstance(s, Wait)]
+    tasks = waits.count(Sync.RCU_TASKS)
+    text = sum(kernel.machine.is_text(s.address) for s in steps if isinstance(s, Write))
+    return {"text": text, "cpus": len(waits) - tasks, "tasks": tasks}
+
+
+@once
+def estimates() -> pd.DataFrame:
+    """One row per x86-64 core and load with one ops: what CALL_OPS adds to the call of a kernel as it is, in cycles, estimated with
+    a model of the core. Columns: core, what, cycles, low, high."""
+    kernels = {built: Kernel(ISA, releases.LATEST, **overrides) for built, overrides in BUILT.items()}
+    out: list[dict[str, object]] = []
+    for load in ALONE:
+        more, less = (_run(kernels[built], load)[0] for built in (POINTER, COPIES))
+        for model in (m for m in map(core, CORES) if m.isa == ISA):
+            e = cycles.estimate(more, less, model)
+            out.append({"core": model.name, "what": load, **_rounded(cycles=e.mid, low=e.low, high=e.high)})
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _rounded(**values: float) -> dict[str, float]:
+    return {name: round(float(v), 1) + 0.0 for name, v in values.items()}
+
+
+# -- what is shown
+
+
+def calls(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of loads: a line per load and kernel."""
+    part = frame[frame["what"].isin(LOADS)]
+    return _told(part, CALLED)
+
+
+def plans(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of changes: a line per change and kernel."""
+    return _told(frame[frame["what"].isin(CHANGES)], PLANNED)
+
+
+def _told(part: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
+    order = list(dict.fromkeys(part["what"]))
+    part = part.sort_values("what", key=lambda s: s.map(order.index), kind="stable", ignore_index=True)
+    out = part[["what"]].assign(kernel=[marked(str(r.built), r.hypothetical) for r in part.itertuples()])
+    for column in columns:
+        out[column] = part[column].astype(int)
+    out.attrs["units"] = {c: UNITS[c] for c in columns if c in UNITS}
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: calls and changes, a part for each."""
+    parts = []
+    for name, part, columns in (("a call", calls(frame), CALLED), ("a change", plans(frame), PLANNED)):
+        parts.append(part.melt(["what", "kernel"], list(columns), "counted", "n").assign(isa=name))
+    whole = pd.concat(parts, ignore_index=True)
+    keys = ["isa", "what", "counted"]
+    lines = pd.MultiIndex.from_frame(whole[keys].drop_duplicates())
+    wide = whole.pivot(index=keys, columns="kernel", values="n").reindex(lines)
+    wide = wide[list(dict.fromkeys(whole["kernel"]))].reset_index()
+    wide.columns.name = None
+    return wide
+
+
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """The counts of the changes one by one, in one panel."""
+    out = plans(frame).melt(["what", "kernel"], ["text", "cpus", "tasks"], "counted", "n")
+    out["of"] = "steps of the plans"
+    out["kernel"] = out["kernel"] + " " + out["counted"]
+    out.attrs["units"] = {"n": "steps"}
+    return out
+
+
+def _band(r: Any) -> str:
+    return estimated(r.cycles, r.low, r.high, digits=1)
+
+
+def band_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per core, a column per load: the cycles that CALL_OPS adds to the call, with the band."""
+    cells = frame.assign(said=[_band(r) for r in frame.itertuples()])
+    wide = cells.pivot(index="core", columns="what", values="said")
+    out = wide.reindex(columns=ALONE, index=pd.unique(frame["core"])).reset_index()
+    out.columns.name = None
+    out.attrs = {"units": dict.fromkeys(ALONE, "cycles"), "right": ALONE}
+    return out
+
+
+def get(frame: pd.DataFrame, built: str, what: str, column: str) -> int:
+    """One number."""
+    return int(frame.set_index(["built", "what"])[column].loc[(built, what)])
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: "copies-one-ops-added" and "pointer-one-ops-added" in instructions, "-loads-added";
+    "copies-first-comes-text", "-cpus", "-tasks" of the plans; "copy-bytes", of a lone ops' trampoline; and "skylake-one-ops-cycles-more" with its band."""
+    names = {COPIES: "copies", POINTER: "pointer"}
+    out: dict[str, object] = {}
+    for r in frame.itertuples():
+        key = f"{names[str(r.built)]}-{str(r.what).replace(',', '').replace(' ', '-')}"
+        if r.what in LOADS:
+            out |= {f"{key}-added": int(r.instructions), f"{key}-loads-added": int(r.loads)}
+        else:
+            out |= {f"{key}-{name}": int(getattr(r, name)) for name in PLANNED}
+    for r in estimates().itertuples():
+        out[f"{r.core}-{str(r.what).replace(',', '').replace(' ', '-')}-cycles-more"] = _band(r)
+    return out | {"copy-bytes": get(frame, COPIES, CHANGES[0], "bytes")}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What a call and the changes take in both."""
+    one = {b: get(frame, b, "one ops", "instructions") for b in BUILT}
+    loads = get(frame, POINTER, "one ops", "loads") - get(frame, COPIES, "one ops", "loads")
+    return (
+        f"A call with one ops adds {one[COPIES]} instructions through its copy of the trampoline and {one[POINTER]} through the "
+        f"pointer beside the function *, {loads} more of them loads; ops elsewhere cost nothing in either."
+    )
+
+
+def _answer_plans(frame: pd.DataFrame) -> str:
+    """Waits and writes for the first ops, for all four changes, and what is left of memory."""
+    told = []
+    for what, words in (("cpus", "waits for every CPU"), ("tasks", "waits for every task"), ("text", "writes to text")):
+        a, b = (sum(get(frame, built, change, what) for change in CHANGES) for built in BUILT)
+        told.append(f"{a} {words} become {b}" if a != b else f"the {a} {words} stay")
+    own = get(frame, COPIES, CHANGES[0], "bytes")
+    return f"Over four changes, {listed(told)} *; and a lone ops has no {own} bytes of code of its own."
+
+
+def _answer_cycles(frame: pd.DataFrame) -> str:
+    one = frame[frame["what"] == ALONE[0]]
+    told = listed(f"{_band(r)} cycles on {r.core}" for r in one.itertuples())
+    return f"With one ops the pointer * adds an estimated {told} to what the copy costs (with bands)."
+
+
+@judges("r11")
+def of_interest(frame: pd.DataFrame | None = None) -> Verdict:
+    """Is there something to see: with the pointer everything works that did, and changing what is attached takes fewer waits or
+    writes, an ops less code, or a call fewer instructions. Nobody said how much; what it costs is told beside it."""
+    frame = rows() if frame is None else frame
+    works = bool(frame.loc[frame["what"].isin(LOADS), "right"].all())
+    total = {(b, c): sum(get(frame, b, change, c) for change in CHANGES) for b in BUILT for c in PLANNED}
+    total |= {(b, "bytes"): get(frame, b, CHANGES[0], "bytes") for b in BUILT}
+    fewer = [c for c in PLANNED if total[POINTER, c] < total[COPIES, c]]
+    one, two = ({b: get(frame, b, load, "instructions") for b in BUILT} for load in ("one ops", "two ops"))
+    quicker = [load for load in LOADS if get(frame, POINTER, load, "instructions") < get(frame, COPIES, load, "instructions")]
+    gains = bool(fewer) or bool(quicker)
+    kind, on = across(pd.DataFrame({"isa": [ISA], "truth": [works and gains]}), {"isa": "the ISA"})
+    saved = [f"{words} ({total[COPIES, c]} to {total[POINTER, c]})" for c, words in _WORDS.items() if c in fewer]
+    because = (
+        f"Built here, and hypothetical{MARK}: with one ops a call adds {one[POINTER]} instructions instead of {one[COPIES]}, with "
+        f"two {two[POINTER]} instead of {two[COPIES]}. In exchange it saves {listed(saved) or 'nothing'} over four changes."
+    )
+    values = {f"one ops, {name}": one[b] for b, name in _NAMES.items()}
+    values |= {f"{name}, {words}": total[b, c] for b, name in _NAMES.items() for c, words in _WORDS.items()}
+    return Verdict(kind, because, values, on)
+
+
+_NAMES = {COPIES: COPIES, POINTER: marked(POINTER)}
+_WORDS = {
+    "cpus": "waits for every CPU",
+    "tasks": "waits for every task",
+    "text": "writes to text",
+    "bytes": "bytes of an ops' own code",
+}
+_LIMITS = (
+    "Emulated counts in the newest release, booted without mitigations; no timing. copies: as kernels are, a lone ops has "
+    f"a trampoline of its own. {HYPOTHETICAL}"
+)
+
+FIGURES = (
+    Figure(
+        "fig-x86-calls",
+        "What would CALL_OPS cost a call on x86-64?",
+        table=calls,
+        answer=answer,
+        limits=_LIMITS,
+    ),
+    Figure(
+        "fig-x86-plans",
+        "What would attaching and detaching take on x86-64 with CALL_OPS?",
+        chart=lambda frame: heat_map("n", rows="what", columns="kernel", facet="of")(drawn(frame)),
+        table=plans,
+        answer=_answer_plans,
+        alt="A row per change, the first and the second ops of a function coming and going, and columns for each kernel: writes to "
+        "text, waits for every CPU and waits for every task. The table has the bytes of code made for ops too.",
+        limits="Steps of the lab's plans with nothing else attached, no times. cpus: waits until every CPU has synchronised. "
+        f"tasks: synchronize_rcu_tasks(). bytes: of code made for the ops that are there. {_LIMITS}",
+    ),
+    Figure(
+        "fig-x86-cycles",
+        "What would CALL_OPS cost a call on a core of x86-64?",
+        rows=lambda _: estimates(),
+        table=band_table,
+        answer=_answer_cycles,
+        limits="Estimates with models of the cores: what a call takes more than in a kernel as it is; bands vary what is not known "
+        f"of the core. Indirect calls are taken to be predicted. {HYPOTHETICAL}",
+        in_short=ESTIMATES,
+    ),
+)
