@@ -191,7 +191,8 @@ def get(frame: pd.DataFrame, built: str, what: str, column: str) -> int:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: "copies-one-ops-added" and "pointer-one-ops-added" in instructions, "-loads-added";
-    "copies-first-comes-text", "-cpus", "-tasks" of the plans; "copy-bytes", of a lone ops' trampoline; and "skylake-one-ops-cycles-more" with its band."""
+    "copies-first-comes-text", "-cpus", "-tasks" of the plans; "copy-bytes", of a lone ops' trampoline; and
+    "skylake-one-ops-cycles-more" with its band."""
     names = {COPIES: "copies", POINTER: "pointer"}
     out: dict[str, object] = {}
     for r in frame.itertuples():
