@@ -110,8 +110,8 @@ def answer(frame: pd.DataFrame) -> str:
     """What CALL_OPS is worth to one ops on a U74, alone and beside a hundred elsewhere, and what was timed on the K1."""
     alone, far = _case(frame, "before 1/0"), _case(frame, "before 1/100")
     return (
-        f"On a U74 one ops is estimated to cost {_band(alone, 'u74')} times as much without CALL_OPS as with it, with a hundred ops "
-        f"elsewhere {_band(far, 'u74')} times; a K1 was timed at {alone['timed']:.1f} and {far['timed']:.1f} times (published)."
+        f"On a U74 one ops is estimated to cost {_band(alone, 'u74')} times as much without CALL_OPS as with it, with a hundred "
+        f"ops elsewhere {_band(far, 'u74')} times; a K1 was timed at {alone['timed']:.1f} and {far['timed']:.1f} times (published)."
     )
 
 
@@ -150,7 +150,8 @@ FIGURES = (
         alt="A line per cell of the published table: estimates for the U74 and for the K1's X60 with their bands, and the K1's "
         "published time, all as multiples of one ops with CALL_OPS. The table below has every number.",
         limits="Ratios, no times. Estimates with models of the cores: warm caches, predicted branches; the bands vary what is not "
-        "known of the core. Published: K1, message 20250407180838.42877-10-andybnac@gmail.com. a/b: a ops on the function, b on another.",
+        "known of the core. Published: K1, message 20250407180838.42877-10-andybnac@gmail.com. "
+        "a/b: a ops on the function, b on another one.",
         in_short=ESTIMATES,
     ),
 )
