@@ -72,7 +72,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     part = newest(frame)
     out = part[["isa", "case", "instructions", "loads", "stores"]].copy()
     told = [[_SHORT.get(p, p) for p in places if p not in (SITE, DIRECT)] for places in part["places"]]
-    out.insert(2, "before", [", ".join(places) or "-" for places in told])
+    out.insert(2, "before", [", ".join(dict.fromkeys(places)) or "-" for places in told])
     out.attrs["units"] = {}
     return out
 
@@ -99,8 +99,8 @@ def answer(frame: pd.DataFrame) -> str:
     never = [str(isa) for isa in only[only["allocated"] == FAR]["isa"]]
     met = f" On {listed(never)} no allocator puts BPF's code where a site reaches it: near is the lab's alone." if never else ""
     return (
-        f"Near, the site calls the direct call's code ({on_each(near, 'instructions')}); far, ftrace_caller reads the ops and "
-        f"leaves for it ({on_each(far)}, with the site's); shared, the list function runs first.{met}"
+        f"A direct call's code is called by the site if near ({on_each(near, 'instructions')}) and by ftrace_caller, once it has "
+        f"read the ops, if far ({on_each(far)}, with the site's); where it is shared, the list function runs first.{met}"
     )
 
 

@@ -175,8 +175,10 @@ def answer(frame: pd.DataFrame) -> str:
     two = on_each({isa: _from_to(frame, isa, 2, 0) for isa in had}, "instructions")
     level = all(each(frame, isa, WITH, ELSEWHERE) == 0 for isa in ISAS)
     told = "the same as with none elsewhere" if level else "more than with none elsewhere"
-    out = [f"CALL_OPS takes a call with one ops, and a hundred on another function, from {far}, {told}.", f"With two ops on the "
-           f"function a call goes from {two}."]  # fmt: skip
+    out = [
+        f"CALL_OPS takes a call with one ops, and a hundred on another function, from {far}, {told}.",
+        f"A call with two ops on the function it takes from {two}.",
+    ]
     for isa in ISAS:
         if isa not in had:
             own, given = cell(frame, isa, WITHOUT, 1, 100), cell(frame, isa, WITH, 1, 100)

@@ -219,11 +219,16 @@ def answer(frame: pd.DataFrame) -> str:
 def _answer_plans(frame: pd.DataFrame) -> str:
     """Waits and writes for the first ops, for all four changes, and what is left of memory."""
     told = []
-    for what, words in (("cpus", "waits for every CPU"), ("tasks", "waits for every task"), ("text", "writes to text")):
+    for what in ("cpus", "text"):
         a, b = (sum(get(frame, built, change, what) for change in CHANGES) for built in BUILT)
-        told.append(f"{a} {words} become {b}" if a != b else f"the {a} {words} stay")
+        told.append(f"{b} {_WORDS[what]} instead of {a}")
+    tasks = {sum(get(frame, built, change, "tasks") for change in CHANGES) for built in BUILT}
     own = get(frame, COPIES, CHANGES[0], "bytes")
-    return f"Over four changes, {listed(told)} *; and a lone ops has no {own} bytes of code of its own."
+    waits = f"; as many waits for every task, {tasks.pop()}" if len(tasks) == 1 else ""
+    return (
+        f"With CALL_OPS * two ops that come to a function of x86-64 and go again take {listed(told)}{waits}; and a lone ops has no "
+        f"{own} bytes of code of its own."
+    )
 
 
 def _answer_cycles(frame: pd.DataFrame) -> str:

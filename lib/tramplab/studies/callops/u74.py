@@ -55,7 +55,7 @@ def other(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _band(row: Any, core: str) -> str:
-    return estimated(row[core], row[f"{core}_low"], row[f"{core}_high"], digits=1)
+    return estimated(row[core], row[f"{core}_low"], row[f"{core}_high"], digits=1 if row[core] < 10 else 0)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -66,10 +66,10 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
             "case": [r["case"] for r in part],
             "U74": [_band(r, "u74") for r in part],
             "X60": [_band(r, "x60") for r in part],
-            "K1 timed": [f"{r['timed']:.1f}" for r in part],
+            "K1": [f"{r['timed']:.1f}" for r in part],
         }
     )
-    out.attrs = {"right": ("U74", "X60", "K1 timed"), "units": {"U74": "estimate", "X60": "estimate", "K1 timed": "published"}}
+    out.attrs = {"right": ("U74", "X60", "K1"), "units": {"U74": "estimate", "X60": "estimate", "K1": "published"}}
     return out
 
 
@@ -132,7 +132,7 @@ def needed(frame: pd.DataFrame | None = None, table: pd.DataFrame | None = None)
     alone, far = _case(frame, "before 1/0"), _case(frame, "before 1/100")
     because = (
         f"Of {cells} ratios timed on a K1, {hit} lie in the bands estimated for its core; each ops elsewhere took {low:.0f} to "
-        f"{high:.0f} ns there, and as much each in every count. For a VisionFive 2's U74, unmeasured, the estimate is "
+        f"{high:.0f} ns there, where every count adds the same for each. For a VisionFive 2's U74, unmeasured, the estimate is "
         f"{_band(alone, 'u74')} times for one ops and {_band(far, 'u74')} beside a hundred; the K1's {alone['timed']:.1f} and "
         f"{far['timed']:.1f}."
     )
