@@ -210,7 +210,7 @@ def x86():
 
 
 def test_the_pointer_takes_a_load_and_two_instructions_for_the_copy(x86):
-    """Once a call, whatever is attached: the copy's load of its ops becomes three instructions, one of them a load, and its call loads."""
+    """Once a call, whatever is attached: a load of the ops becomes three instructions, one of them a load, and the call loads."""
     for load in on_x86.LOADS:
         more = {name: on_x86.get(x86, POINTER, load, name) - on_x86.get(x86, COPIES, load, name) for name in on_x86.CALLED}
         assert (more["instructions"], more["stores"]) == (2, 0) and more["loads"] == 1, load

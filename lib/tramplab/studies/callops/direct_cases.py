@@ -126,7 +126,7 @@ def three_cases(frame: pd.DataFrame | None = None) -> Verdict:
         f"So it is in {int(sum(truth))} of {len(frame)} cases driven. Before the direct call's code run {'; '.join(told)}; shared, "
         f"the list function runs first.{met}"
     )
-    values = {f"{r.isa}, {r.case}, instructions": int(r.instructions) for r in part.itertuples()}
+    values = {f"{r.isa}, {r.case}, instructions": int(r.instructions) for r in part.itertuples() if r.case != SHARED}
     return Verdict(kind, because, values, on)
 
 

@@ -204,9 +204,8 @@ def fixed_distance(frame: pd.DataFrame | None = None) -> Verdict:
         f"The ops starts {on_each(distances, 'bytes')} before the entry; the return address of the site's call is "
         f"{on_each(behind, 'bytes')} behind it. In {ok} of {len(real)} calls ftrace_caller loaded it there and called that ops."
     )
-    values = {f"{isa_name(str(isa))}, {built}": int(part["instructions"].max())
-              for (isa, built), part in real.groupby(["isa", "built"], sort=False)}  # fmt: skip
-    return Verdict(kind, because, {f"{name}, instructions": n for name, n in values.items()}, on)
+    values = {f"{isa_name(isa)}, bytes before the entry": n for isa, n in distances.items()}
+    return Verdict(kind, because, values | {f"{isa_name(isa)}, bytes to the return": n for isa, n in behind.items()}, on)
 
 
 _LIMITS = (

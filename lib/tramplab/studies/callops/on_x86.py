@@ -256,7 +256,7 @@ def of_interest(frame: pd.DataFrame | None = None) -> Verdict:
         f"two {two[POINTER]} instead of {two[COPIES]}. In exchange it saves {listed(saved) or 'nothing'} over four changes."
     )
     values = {f"one ops, {name}": one[b] for b, name in _NAMES.items()}
-    values |= {f"{name}, {words}": total[b, c] for b, name in _NAMES.items() for c, words in _WORDS.items()}
+    values |= {f"{name}, {words}": total[b, c] for b, name in _NAMES.items() for c, words in _WORDS.items() if c in fewer}
     return Verdict(kind, because, values, on)
 
 
@@ -299,6 +299,6 @@ FIGURES = (
         answer=_answer_cycles,
         limits="Estimates with models of the cores: what a call takes more than in a kernel as it is; bands vary what is not known "
         f"of the core. Indirect calls are taken to be predicted. {HYPOTHETICAL}",
-        in_short=ESTIMATES,
+        in_short=f"{ESTIMATES} {HYPOTHETICAL}",
     ),
 )
