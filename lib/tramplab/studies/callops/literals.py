@@ -158,12 +158,12 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by image, such as "arm64-bti-back", bytes from the ops to where the call returns, and
-    "arm64-bti-instructions", how many find it."""
+    """What the prose quotes, by image, such as "arm64-bti-before", bytes from the ops to the function, "-back", to where the
+    call returns, and "-instructions", how many find it."""
     out: dict[str, object] = {}
     for r in images(frame).itertuples():
         key = f"{r.isa}-{r.built.lower().replace(' ', '-')}"
-        out |= {f"{key}-back": r.behind, f"{key}-instructions": r.instructions, f"{key}-loads": r.loads}
+        out |= {f"{key}-before": r.literal.removeprefix("-"), f"{key}-back": r.behind, f"{key}-instructions": r.instructions, f"{key}-loads": r.loads}
     return out
 
 
