@@ -203,7 +203,7 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
 FIGURES = (
     Figure(
         "fig-dispatch",
-        "What does a call cost with ops on the function and elsewhere, with CALL_OPS and without?",
+        "What do ops here and elsewhere cost, with CALL_OPS and without?",
         chart=lambda frame: heat_map("instructions", rows="cell", columns="kernel")(_drawn(frame)),
         table=table,
         answer=answer,

@@ -163,7 +163,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     out: dict[str, object] = {}
     for r in images(frame).itertuples():
         key = f"{r.isa}-{r.built.lower().replace(' ', '-')}"
-        out |= {f"{key}-before": r.literal.removeprefix("-"), f"{key}-back": r.behind, f"{key}-instructions": r.instructions, f"{key}-loads": r.loads}
+        out[f"{key}-before"] = r.literal.removeprefix("-")
+        out |= {f"{key}-back": r.behind, f"{key}-instructions": r.instructions, f"{key}-loads": r.loads}
     return out
 
 
