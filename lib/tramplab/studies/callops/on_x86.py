@@ -113,14 +113,11 @@ def estimates() -> pd.DataFrame:
         more, less = (_run(kernels[built], load)[0] for built in (POINTER, COPIES))
         for model in (m for m in map(core, CORES) if m.isa == ISA):
             e = cycles.estimate(more, less, model)
-            out.append({"core": model.name, "what": load, **_rounded(cycles=e.mid, low=e.low, high=e.high)})
+            band = {"cycles": e.mid, "low": e.low, "high": e.high}
+            out.append({"core": model.name, "what": load} | {name: round(float(v), 1) + 0.0 for name, v in band.items()})
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
-
-
-def _rounded(**values: float) -> dict[str, float]:
-    return {name: round(float(v), 1) + 0.0 for name, v in values.items()}
 
 
 # -- what is shown
@@ -128,8 +125,7 @@ def _rounded(**values: float) -> dict[str, float]:
 
 def calls(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of loads: a line per load and kernel."""
-    part = frame[frame["what"].isin(LOADS)]
-    return _told(part, CALLED)
+    return _told(frame[frame["what"].isin(LOADS)], CALLED)
 
 
 def plans(frame: pd.DataFrame) -> pd.DataFrame:
