@@ -9,7 +9,7 @@ from tramplab.analyse.races.verdicts import MISSED, PAIR, PROPERTIES, TARGET
 from tramplab.analyse.races.verdicts import TORN as MIXED
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.publish.said import HYPOTHETICAL, MARK
-from tramplab.studies.callops import barriers, patching, schedules
+from tramplab.studies.callops import balance, barriers, dispatch, patching, schedules
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +164,23 @@ def test_that_one_wait_is_enough_follows_from_all_others_being_left_out(without)
     assert barriers.waits_once(without.assign(outcome=without["outcome"].where(~together, TARGET))).kind == DEPENDS
     two = riscv & (without["barrier"] == "flush_icache_all")
     assert barriers.waits_once(without.assign(need=without["need"].where(~two, barriers.BREAKS))).kind == DEPENDS
+
+
+def test_the_balance_is_of_four_rows_and_each_is_asked_for_itself():
+    rows = balance.rows()
+    assert list(rows["expected"]) == [balance.BETTER, balance.LARGER, balance.SAME, balance.AS_COMPLICATED]
+    assert balance.four_rows(rows).kind == DEPENDS and balance.numbers(rows) == {"as-expected": 2, "rows-total": 4}
+    assert balance.four_rows(rows.assign(truth=True)).kind == HOLDS
+    assert balance.four_rows(rows.assign(truth=False)).kind == FAILS
+    assert "Not so" not in balance.answer(rows.assign(truth=True)) and "As the review" not in balance.answer(rows.assign(truth=False))
+
+
+def test_the_balance_is_made_of_what_the_other_pages_have():
+    """The numbers that these show, and what they are said to mean."""
+    rows = balance.rows().set_index("expected")
+    of = dispatch.rows().set_index(["isa", "built", "here", "elsewhere"])["instructions"]
+    built = (dispatch.WITHOUT, dispatch.WITH)
+    assert [rows.loc[balance.BETTER, side] for side in ("before", "after")] == [of["riscv64", b, 1, 0] for b in built]
+    assert rows.loc[balance.LARGER, "after"] - rows.loc[balance.LARGER, "before"] > 8, "the pointer, and what aligns it"
+    assert rows.loc[balance.SAME, "before"] < rows.loc[balance.SAME, "after"], "near, and far"
+    assert rows.loc[balance.AS_COMPLICATED, "before"] > rows.loc[balance.AS_COMPLICATED, "after"] > 0

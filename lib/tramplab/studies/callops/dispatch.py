@@ -195,8 +195,10 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """The cells with an ops on the function, up to what is counted."""
     part = frame[(frame["here"] > 0) & ~frame["computed"]]
     out = shown(part)
-    out["kernel"] = [marked(str(r.built), r.hypothetical) for r in part.itertuples()]
-    out["isa"] = [f"{isa_name(isa)} {listed(dict.fromkeys(frame[frame['isa'] == isa]['release']))}" for isa in part["isa"]]
+    out["kernel"] = list(part["built"])
+    marks = {isa: bool(of["hypothetical"].any()) for isa, of in frame.groupby("isa")}
+    names = {isa: f"{isa_name(isa)} {listed(dict.fromkeys(frame[frame['isa'] == isa]['release']))}" for isa in marks}
+    out["isa"] = [marked(names[isa], marks[isa]) for isa in part["isa"]]
     return out
 
 

@@ -1,0 +1,124 @@
+"""The balance of CALL_OPS on riscv64, as it was drawn up in a review, and each of its four rows measured."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...analyse.races.explore import SAFE
+from ...publish.claims.verdict import Verdict, across, judges
+from ...publish.figures.figure import Body, Figure
+from ...publish.figures.grid import Grid
+from ...publish.said import HYPOTHETICAL, listed, marked
+from ..once import once
+from . import barriers, branch_reach, direct_cases, dispatch, patching, text_bytes
+
+NAME = "balance"
+TITLE = "CALL_OPS on riscv64, balanced"
+ISA = "riscv64"
+#: What the review expects of each.
+BETTER, LARGER, SAME, AS_COMPLICATED = "better", "larger", "the same", "as complicated"
+LIMITS = (
+    "Emulated counts, bytes of a made corpus, reach in Debian's kernel, and patching in every order of steps; no timing. v6.15 "
+    "beside v6.16, which has more than CALL_OPS: the AUIPC of a site is written once. The RFC kept the pair, and with it what "
+    "v6.15 has in the last two rows. No riscv64 kernel before v6.16 has direct calls: what its pair reaches. "
+    f"{HYPOTHETICAL}"
+)
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row of the balance each: what, expected (one of the four words), before and after (a number), unit, and truth: is it as
+    expected?"""
+    grid, text = dispatch.rows(), text_bytes.rows()
+    calls = [dispatch.cell(grid, ISA, built, 1, 0) for built in (dispatch.WITHOUT, dispatch.WITH)]
+    site, more = (float(str(text_bytes.numbers(text)[f"{ISA}-{what}-each"])) for what in ("site", "call-ops"))
+    direct = direct_cases.rows()
+    direct = direct[direct["isa"] == ISA].drop_duplicates("case", keep="last").set_index("case")["instructions"]
+    reach = branch_reach.rows()
+    near = _reached(reach, "v6.12"), _reached(reach, "v7.2")
+    cases = [int(direct["near" if share == _ALL else "far"]) for share in near]
+    outcome, waits = patching.worst_of(patching.rows()), barriers.numbers(barriers.rows())
+    kinds = [int(str(waits[f"{name}-needed"])) for name in ("riscv64-pair", "riscv64-call-ops")]
+    preempted = outcome["riscv64-pair-preempt"] == outcome["riscv64-call-ops"] == SAFE
+    out = [
+        ("one ops, a call", BETTER, *calls, "instructions", calls[1] < calls[0]),
+        ("text, a function", LARGER, site, site + more, "bytes", more > 0),
+        (marked("direct call (BPF)"), SAME, *cases, "instructions", cases[0] == cases[1]),
+        ("safe patching", AS_COMPLICATED, *kinds, "waits", kinds[1] >= kinds[0] and not preempted),
+    ]
+    frame = pd.DataFrame(out, columns=["what", "expected", "before", "after", "unit", "truth"])
+    frame.attrs["units"] = {}
+    return frame
+
+
+#: Percent of what a branch may have to reach.
+_ALL = 100.0
+
+
+def _reached(frame: pd.DataFrame, release: str) -> float:
+    """Percent of the places where BPF's code may lie that a site of Debian's kernel calls by itself."""
+    part = frame[(frame["isa"] == ISA) & (frame["release"] == release) & (frame["kernel"] == "Debian") & ~frame["hypothetical"]]
+    return float(part[part["where"] == "bpf"]["reached"].max())
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """The four rows."""
+    out = frame.assign(found=["so" if truth else "not so" for truth in frame["truth"]])
+    out["before"], out["after"] = ([f"{value:g}" for value in frame[side]] for side in ("before", "after"))
+    out = out[["what", "expected", "before", "after", "unit", "found"]].rename(columns={"before": "v6.15", "after": "v6.16"})
+    out.attrs["units"] = {}
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def body(frame: pd.DataFrame) -> Body:
+    """The four rows, units with their numbers."""
+    cells = table(frame)
+    for side in ("v6.15", "v6.16"):
+        cells[side] = [f"{value} {unit}" for value, unit in zip(cells[side], cells["unit"], strict=True)]
+    return Grid(cells.drop(columns="unit"), "What CALL_OPS was expected to change, and what changed")
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: how many rows are as expected, "as-expected", of "rows-total"."""
+    return {"as-expected": int(frame["truth"].sum()), "rows-total": len(frame)}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """Which rows are as expected."""
+    said = {
+        truth: listed(f"{r.what} ({r.before:g} to {r.after:g} {r.unit})" for r in frame[frame["truth"] == truth].itertuples())
+        for truth in (True, False)
+    }
+    right = f"As the review expects: {said[True]}." if said[True] else ""
+    wrong = f"Not so in what merged: {said[False]}." if said[False] else ""
+    return f"{right} {wrong}".strip()
+
+
+@judges("r9")
+def four_rows(frame: pd.DataFrame | None = None) -> Verdict:
+    """Each of the four, of what merged beside what was there."""
+    frame = rows() if frame is None else frame
+    kind, on = across(frame, {"what": "what is compared"})
+    told = [f"{r.what}: {r.before:g} to {r.after:g} {r.unit}, {'' if r.truth else 'not '}{r.expected}" for r in frame.itertuples()]
+    because = (
+        f"From v6.15 to v6.16, {'; '.join(told)}. The RFC kept the pair of v6.15, and so its direct calls and its patching. "
+        f"{HYPOTHETICAL}"
+    )
+    return Verdict(kind, because, {f"{r.what}, v6.16": r.after for r in frame.itertuples()}, on)
+
+
+FIGURES = (
+    Figure(
+        "fig-balance",
+        "What was CALL_OPS expected to change on riscv64, and what changed?",
+        table=table,
+        body=body,
+        answer=answer,
+        limits=LIMITS,
+    ),
+)
