@@ -172,7 +172,8 @@ def test_the_balance_is_of_four_rows_and_each_is_asked_for_itself():
     assert balance.four_rows(rows).kind == DEPENDS and balance.numbers(rows) == {"as-expected": 2, "rows-total": 4}
     assert balance.four_rows(rows.assign(truth=True)).kind == HOLDS
     assert balance.four_rows(rows.assign(truth=False)).kind == FAILS
-    assert "Not so" not in balance.answer(rows.assign(truth=True)) and "As the review" not in balance.answer(rows.assign(truth=False))
+    assert "Not so" not in balance.answer(rows.assign(truth=True))
+    assert "As the review" not in balance.answer(rows.assign(truth=False))
 
 
 def test_the_balance_is_made_of_what_the_other_pages_have():

@@ -59,7 +59,7 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-contention-misses": (1,),
     },
     "call-ops": {
-        "fig-dispatch": (0, 1),
+        "fig-dispatch": (0,),
         "fig-u74": (0,),
         "fig-direct-cases": (0,),
         "fig-balance": (0, 1),

@@ -109,7 +109,7 @@ def four_rows(frame: pd.DataFrame | None = None) -> Verdict:
         f"From v6.15 to v6.16, {'; '.join(told)}. The RFC kept the pair of v6.15, and so its direct calls and its patching. "
         f"{HYPOTHETICAL}"
     )
-    return Verdict(kind, because, {f"{r.what}, v6.16": r.after for r in frame.itertuples()}, on)
+    return Verdict(kind, because, {f"{r.what}, v6.16": f"{r.after:g}" for r in frame.itertuples()}, on)
 
 
 FIGURES = (
