@@ -43,6 +43,7 @@ SMALL = [
 #: Of these it does for one.
 LARGER = [
     *SMALL,
+    ("arm64-bl", "ic-ivau+isb-1"),
     ("arm64-common", ""),
     ("arm64-call-ops", ""),
     ("arm64-call-ops", "ic-ivau+isb"),
@@ -225,6 +226,15 @@ def test_what_was_executed_before_changes_nothing():
         again = explore(subject(name), 2, model, dropped(name, ("", "flush_icache_all")[n % 2]), executions=ran)
         assert (again.verdict, again.states, again.transitions) == (before.verdict, before.states, before.transitions)
         assert [t[:2] for t in again.schedule] == [t[:2] for t in before.schedule]
+
+
+def test_what_is_made_visible_is_what_was_written_and_nothing_else():
+    """IC IVAU is by address: one of the site does nothing for the call in the trampoline."""
+    found = run("arm64-bl", without="ic-ivau+isb-1")
+    assert found.violation.which == MISSED
+    last = [t for t in found.schedule if t.instruction][-1]
+    assert found.threads_of.moments[last.moment].unseen, "though every CPU has looked again"
+    assert run("arm64-bl", without="ic-ivau+isb-2").violation.which == MISSED
 
 
 def test_only_what_waits_can_be_left_out():

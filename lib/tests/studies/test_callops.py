@@ -63,7 +63,7 @@ def test_a_hypothetical_scheme_is_marked_wherever_it_is_named(found, without):
 
 def test_what_is_drawn_has_no_isa_in_front(found):
     drawn = patching.short(found)
-    assert set(drawn.loc[drawn["isa"] == "arm64", "scheme"]) == {"common", "call-ops"}
+    assert set(drawn.loc[drawn["isa"] == "arm64", "scheme"]) == {"bl", "common", "call-ops"}
     assert not any(name.startswith(isa) for isa, name in zip(drawn["isa"], drawn["scheme"], strict=True))
 
 

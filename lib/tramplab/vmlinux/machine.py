@@ -56,7 +56,7 @@ class RealMachine:
         self.heap = Heap(heap.address, heap.size, "there is no room left for what is registered: attach fewer ops.")
         self.cpu = state.boot(opened, self.machine, self.heap)
         jumps = releases.features(self.isa, opened.release, {})["direct_jmp"]
-        self.features = {"site": self.booted.shape, "direct_jmp": jumps, "direct_beside": False}
+        self.features = {"site": self.booted.shape, "direct_jmp": jumps, "direct_beside": False, "bti": False}
         self._variables: dict[str, int] = {}
         self.list_end = self.machine.read_u64(self.data("ftrace_ops_list"))
         self.made: list[Generated] = []

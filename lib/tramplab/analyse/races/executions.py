@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 from ...ftrace.steps import Write
 from .cpu import Cpu
-from .judge import Judge, Step, overlap
+from .judge import Judge, Step
 from .locals import INTERRUPTS, Interned
-from .subject import Subject
+from .subject import Subject, overlap
 
 _IDLE = 0
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...errors import TramplabError
 from .cpu import LEFT_OVER, Cpu, Executed
 from .locals import IDLE, Interned, Local
-from .subject import Subject
+from .subject import Subject, overlap
 from .verdicts import MISSED, PAIR, STATE, TARGET, Violation
 
 _MASK = (1 << 64) - 1
@@ -147,8 +147,3 @@ class Judge:
 
     def _where(self, address: int) -> str:
         return self._subject.name_of(address)
-
-
-def overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Do two stretches, (address, size), have a byte in common?"""
-    return one[0] < other[0] + other[1] and other[0] < one[0] + one[1]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...errors import TramplabError
 from ...ftrace.steps import Free, Sync, Wait, Whom, Write
-from .subject import FixUp, Planned
+from .subject import FixUp, Planned, overlap
 
 #: The waits after which every CPU executes text as it was written before.
 SYNCHRONISES = {
@@ -20,7 +21,8 @@ SYNCHRONISES = {
     "arm64": frozenset({Sync.FTRACE_IPI, Sync.RCU_TASKS, Sync.STOP_MACHINE}),
     "riscv64": frozenset({Sync.FENCE_I, Sync.FLUSH_ICACHE}),
 }
-#: Where a CPU that looks again finds only what one of these has made visible: to all of them at once.
+#: Where a CPU that looks again finds only what one of these has made visible, to all of them at once: what was written since the
+#: one before it, and what was written at the same places earlier.
 PUBLISHES = {"arm64": frozenset({Sync.IC_IVAU})}
 #: The waits for an interrupt that each CPU takes: none does as long as it has interrupts off.
 _INTERRUPTS = frozenset({Sync.TEXT_POKE, Sync.FTRACE_IPI, Sync.FLUSH_ICACHE})
@@ -36,8 +38,9 @@ NOBODY, INSIDE, EVERYBODY = "", "inside", "everybody"
 class Moment:
     """The time after a step, or in the middle of one.
 
-    steps: how many have been done. step: the one that led here, None at first. why: what it is, for the reader. horizon: the
-    earliest moment whose text a CPU may still execute. frozen: do all threads stand still? notes: who is noted down as this
+    steps: how many have been done. step: the one that led here, None at first. why: what it is, for the reader. horizon: when
+    every CPU last looked again: what it has is text of this moment or a later one. unseen: the moments of writes of text that a CPU
+    need not have found then, as nobody had made them visible. frozen: do all threads stand still? notes: who is noted down as this
     moment begins; the next one does not begin before all of them are gone. empty: does this moment only begin when no thread is
     inside at all? during: a write of several granules is half done. number: of the step in the plan, where it is done here and
     is no wait. """
@@ -46,6 +49,7 @@ class Moment:
     step: Planned | None
     why: str
     horizon: int
+    unseen: frozenset[int] = frozenset()
     frozen: bool = False
     notes: str = NOBODY
     empty: bool = False
@@ -57,49 +61,90 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
     """From before the first step to behind the last one. preemptible: see Subject. masks: do threads take breakpoints, with
     interrupts off? dropped: numbers of steps that are left out. Raises TramplabError for a step whose wait is not modelled."""
     found = [Moment(0, None, "", 0)]
-    stopped, visible = False, 0  # the latest moment whose text a CPU finds that looks again
+    hidden = Hidden(isa)
+    stopped = False
 
-    def anew(step: Wait, at: int) -> int:
-        """From which moment on a CPU may have its text, once such a wait is over that leads to moment `at`."""
-        return (visible if isa in PUBLISHES else at) if step.sync in SYNCHRONISES[isa] else found[-1].horizon
+    def then(steps: int, step: Planned | None, why: str, **more: Any) -> None:
+        """The next moment, which a CPU enters with the text that it has, unless more is said."""
+        last = found[-1]
+        given: dict[str, Any] = {"horizon": last.horizon, "unseen": last.unseen, "frozen": last.frozen}
+        found.append(Moment(steps, step, why, **given | more))
+
+    def anew(step: Wait, at: int) -> dict[str, Any]:
+        """What a CPU may have, once such a wait is over that leads to moment `at`."""
+        return {"horizon": at, "unseen": hidden.moments()} if step.sync in SYNCHRONISES[isa] else {}
 
     for number, step in enumerate(steps):
         if number in dropped and isinstance(step, Write):
             raise TramplabError(f"only a wait, or what gives something back, can be left out of a plan, not: {step.why}.")
         if number in dropped:
             found[-1] = replace(found[-1], steps=number + 1)
-            if stopped and isinstance(step, Wait) and resumes(step):  # CPUs go on all the same, with what they have
-                found.append(Moment(number + 1, None, "every CPU goes on", found[-1].horizon))
-                stopped = False
+            if isinstance(step, Wait):
+                hidden.passed(step)
+                if stopped and resumes(step):  # CPUs go on all the same, with what they have
+                    then(number + 1, None, "every CPU goes on", frozen=False)
+                    stopped = False
             continue
-        last, done = found[-1], number + 1
+        done = number + 1
         if isinstance(step, Write) and step.text and not step.atomic and len(step.data) <= _LONGEST:
-            found.append(Moment(number, step, f"begins to {step.why}", last.horizon, last.frozen, during=step))
+            then(number, step, f"begins to {step.why}", during=step)
         if isinstance(step, (Write, Free, FixUp)):
-            found.append(Moment(done, step, step.why, last.horizon, last.frozen, number=number))
+            if isinstance(step, Write) and step.text:
+                hidden.write(len(found), step)
+            then(done, step, step.why, number=number)
             continue
         at = len(found)
         if step.sync.whom is Whom.STOPPED:
             stopped = True
-            found.append(Moment(done, step, step.why, last.horizon, True, empty=not preemptible))
+            then(done, step, step.why, frozen=True, empty=not preemptible)
         elif step.sync.whom is Whom.EVERY_TASK or (masks and step.sync in _INTERRUPTS):
             notes = INSIDE if step.sync.whom is Whom.EVERY_TASK else EVERYBODY
-            found.append(Moment(number, step, f"begins to wait: {step.why}", last.horizon, last.frozen, notes=notes))
-            found.append(Moment(done, step, step.why, anew(step, at + 1), last.frozen))
+            then(number, step, f"begins to wait: {step.why}", notes=notes)
+            then(done, step, step.why, **anew(step, at + 1))
         elif step.sync.whom in (Whom.EVERY_CPU, Whom.THIS_CPU) and step.sync not in (Sync.RCU, Sync.CALL_RCU):
-            if step.sync in PUBLISHES.get(isa, ()):
-                visible = at
-            found.append(Moment(done, step, step.why, anew(step, at), last.frozen and not resumes(step)))
+            hidden.publish(step)
+            then(done, step, step.why, frozen=found[-1].frozen and not resumes(step), **anew(step, at))
             stopped = stopped and not resumes(step)
         else:
             raise TramplabError(f"the explorer does not know what {step.sync.kernel} waits for: take a plan without it.")
-    last = found[-1]
+    steps_done = found[-1].steps
     if stopped:
-        found.append(Moment(last.steps, None, "every CPU goes on", last.horizon))
+        then(steps_done, None, "every CPU goes on", frozen=False)
     if isa in BY_ITSELF:
-        horizon = visible if isa in PUBLISHES else len(found)
-        found.append(Moment(last.steps, None, "every CPU has taken an interrupt since", horizon))
+        why = "every CPU has taken an interrupt since"
+        found.append(Moment(steps_done, None, why, len(found), hidden.moments()))
     return found
+
+
+class Hidden:
+    """The writes of text, of a plan that is gone through, that a CPU need not find when it looks again."""
+
+    def __init__(self, isa: str) -> None:
+        self._publishes = PUBLISHES.get(isa, frozenset())
+        self._writes: dict[int, Write] = {}
+        self._since: list[Write] = []  # the last wait of that kind
+
+    def write(self, moment: int, step: Write) -> None:
+        """One that leads to a moment."""
+        if self._publishes:
+            self._writes[moment] = step
+            self._since.append(step)
+
+    def publish(self, step: Wait) -> None:
+        """A wait that may make visible what was written since the last one."""
+        if step.sync in self._publishes:
+            made = [(w.address, len(w.data)) for w in self._since]
+            self._writes = {n: w for n, w in self._writes.items() if not any(overlap((w.address, len(w.data)), m) for m in made)}
+            self._since = []
+
+    def passed(self, step: Wait) -> None:
+        """The same wait, left out."""
+        if step.sync in self._publishes:
+            self._since = []
+
+    def moments(self) -> frozenset[int]:
+        """Those that lead to what is hidden now."""
+        return frozenset(self._writes)
 
 
 def resumes(step: Wait) -> bool:

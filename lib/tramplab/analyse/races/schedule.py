@@ -12,9 +12,8 @@ from ...ftrace.steps import Free, Sync, Wait, Whom, Write
 from ...width import WIDTH
 from .automaton import CALLS, EXECUTES, INTERRUPTED, PATCHES, Taken
 from .explore import Result
-from .judge import overlap
 from .moments import resumes
-from .subject import FixUp
+from .subject import FixUp, overlap
 
 #: Who takes a step.
 PATCHER, THREAD = "patcher", "thread"

@@ -63,6 +63,7 @@ class Scheme:
 _ON_OFF_ON = ("+module", "-module", "+another")
 _PREEMPTION = "kernels with this site are not preemptible; this one is"
 _SCHEMES = (
+    Scheme("arm64-bl", "arm64", "v6.1", "BL or NOP", _ON_OFF_ON),
     Scheme(
         "arm64-common", "arm64", "v6.1", "BL or NOP, and one trampoline that knows its ops from a variable", ("+b", "-a"), ("a",)
     ),

@@ -14,9 +14,9 @@ from ...ftrace.steps import Write
 from ...lab.reading.wording import Wording
 from .automaton import CALLS, EXECUTES, PATCHES
 from .explore import Result
-from .judge import overlap
 from .locals import IDLE, Local
 from .schedule import PATCHER, THREAD, Line, lines
+from .subject import overlap
 
 #: Both walks begin here, before anything has happened; then comes a milestone for each stretch of steps of one side.
 START = "start"

@@ -94,3 +94,7 @@ class Subject:
         """What an ops is called."""
         return next((o.name for o in self.ops if o.address == address), self.name_of(address))
 
+
+def overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Do two stretches, (address, size), have a byte in common?"""
+    return one[0] < other[0] + other[1] and other[0] < one[0] + one[1]

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from .executions import Executions
 from .fetches import Fetches
-from .judge import Step, overlap
+from .judge import Step
 from .locals import IDLE, Local
 from .moments import EVERYBODY, INSIDE, Moment
-from .subject import FixUp
+from .subject import FixUp, overlap
 from .verdicts import FREED, LATE, MISSED, TORN, Violation
 
 
@@ -66,7 +66,7 @@ class Threads:
         if at == IDLE:
             return None
         pc, end = self.locals[at].pc, self._waited_for(number, self.masked(at), noted)
-        if self._fetches.changes(pc, self._fetches.earliest(number, anew), end):
+        if self._fetches.changes(pc, self._fetches.earliest(number, anew, pc), end):
             return None
         (instruction,) = self._fetches.at(number, pc, anew)
         step = self._step(number, at, instruction)
