@@ -8,6 +8,7 @@ is given to another one; one at which several die is an error, after as many as 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import functools
 import logging
@@ -86,7 +87,8 @@ def connected(address: str, remedy: str) -> Iterator[Cluster]:
         ) from None
     with _quiet():
         with _patient(address):
-            asyncio.run(asyncio.wait_for(_answers(address), CONNECT))
+            with concurrent.futures.ThreadPoolExecutor(1) as apart:  # a notebook's thread has a loop already
+                apart.submit(lambda: asyncio.run(asyncio.wait_for(_answers(address), CONNECT))).result()
             client = Client(address, timeout=CONNECT, set_as_default=False)
         with client:
             cluster = Cluster(client, address, remedy)

@@ -20,6 +20,7 @@ FILES = {
     "function-sizes": ["function-sizes.yml"],
     "core": sorted(f"cores/{path.name}" for path in (DATA / "cores").glob("*.yml")),
     "kernel": sorted(f"kernels/{path.name}" for path in (DATA / "kernels").glob("*.json")),
+    "kernel-races": ["kernel-races.json"],
     "kernels": ["kernels/packages.yml"],
     "native": sorted(f"native/{path.name}" for path in (DATA / "native").glob("*.json")),
 }

@@ -49,9 +49,9 @@ def screens(tab) -> float:
 def test_page(browser, bases, site, page, way):
     def look(tab):
         tab.evaluate("document.querySelectorAll('details').forEach((d) => { d.dataset.open = d.open; })")
-        text = tab.query_selector(".tl-chart svg text")
-        if text:
-            found["text"] = text.evaluate("e => getComputedStyle(e).fill")
+        texts = tab.eval_on_selector_all(".tl-chart svg text", "all => all.map((e) => getComputedStyle(e).fill)")
+        if texts:
+            found["text"] = texts
         found["copied"] = copied(tab, page == CHARTED)
         tab.hover(".theme-switch-button")  # its tooltip comes while axe-core looks
         found["violations"] = unfolded(tab)
@@ -75,8 +75,9 @@ def test_page(browser, bases, site, page, way):
     drawn = page in pages_with_chart(site)
     assert bool(seen.charts) == ("text" in found) == (BUNDLE in seen.asked) == drawn, "the bundle is for charts"
     if drawn:
-        brightness = sum(map(int, re.findall(r"\d+", found["text"])[:3])) / 3
-        assert brightness < 90 if scheme == "light" else brightness > 160
+        # on the page's own ground; what stands in a cell has the colour that suits the cell
+        brightness = [sum(map(int, re.findall(r"\d+", fill)[:3])) / 3 for fill in found["text"]]
+        assert min(brightness) < 90 if scheme == "light" else max(brightness) > 160
     sizes = weigh(site, seen.asked)
     assert len(sizes) > 10, "a page has style sheets and scripts"
     assert too_heavy(sizes) == []

@@ -65,8 +65,8 @@ MUTANTS = [
         ),
         (
             "wrong frame passed",
-            "\tmovq\t%rsp, %rcx\n#ifdef CONFIG_X86_CALL_DEPTH_SLOTS\n\t.nops\t10\n#endif\nLABEL(ftrace_call)",
-            "\tleaq\t8(%rsp), %rcx\nLABEL(ftrace_call)",
+            "\tmovq\t%rsp, %rcx\n#ifdef CONFIG_X86_CALL_DEPTH_SLOTS\n\t.nops\t10\n#endif\n\tcall_tracer ftrace_call",
+            "\tleaq\t8(%rsp), %rcx\n\tcall_tracer ftrace_call",
         ),
     ),
     # x86-64 with the callsite's ops, which no kernel has

@@ -115,7 +115,7 @@ class Cpu:
             self._engine.write(address, self._initial(address))
         for address, data in self._data.items():
             self._store(address, self.before(address, len(data)))
-        self._held, self._data = {}, {}
+        self._held, self._data, self._on = {}, {}, ()
 
     # inside
 
