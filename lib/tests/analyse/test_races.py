@@ -11,6 +11,7 @@ from tramplab.analyse.races.command import as_json
 from tramplab.analyse.races.executions import Executions
 from tramplab.analyse.races.explore import NOT_DECIDED, SAFE, UNSAFE, explore
 from tramplab.analyse.races.fetches import COHERENT, MODELS, STALE, TORN, Fetches
+from tramplab.analyse.races.locals import Local
 from tramplab.analyse.races.moments import moments
 from tramplab.analyse.races.rows import rows
 from tramplab.analyse.races.schemes import SCHEMES, scheme
@@ -235,6 +236,32 @@ def test_what_is_made_visible_is_what_was_written_and_nothing_else():
     last = [t for t in found.schedule if t.instruction][-1]
     assert found.threads_of.moments[last.moment].unseen, "though every CPU has looked again"
     assert run("arm64-bl", without="ic-ivau+isb-2").violation.which == MISSED
+
+
+def test_two_that_use_one_machine_in_turn_find_what_each_finds_alone():
+    """What one knows to be in the registers, the other has changed."""
+    s = subject("arm64-call-ops")
+    moves, goes_on = first_two(s)
+    alone, one, other = Executions(s), Executions(s), Executions(s)
+    wanted = alone.locals[alone.step(moves(alone, 0), goes_on, 0).next]
+    alone.restore()
+    here = moves(one, 0)
+    one.restore()
+    moves(other, 8)
+    other.restore()
+    assert one.locals[one.step(here, goes_on, 0).next] == wanted
+    one.restore()
+
+
+def first_two(s):
+    """MOV X9, X30 of a thread whose registers are so much more than usual, and a MOV X10, X9 behind it."""
+
+    def moves(ran, more):
+        registers = tuple(r + more for r in ran.start)
+        begun = ran.locals.number(Local(s.entry, registers, (), (), frozenset()))
+        return ran.step(begun, bytes.fromhex("e9031eaa"), 0).next
+
+    return moves, bytes.fromhex("ea0309aa")
 
 
 def test_only_what_waits_can_be_left_out():
