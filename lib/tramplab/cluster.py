@@ -8,7 +8,6 @@ is given to another one; one at which several die is an error, after as many as 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import functools
 import logging
@@ -87,8 +86,7 @@ def connected(address: str, remedy: str) -> Iterator[Cluster]:
         ) from None
     with _quiet():
         with _patient(address):
-            with concurrent.futures.ThreadPoolExecutor(1) as apart:  # a notebook's thread has a loop already
-                apart.submit(lambda: asyncio.run(asyncio.wait_for(_answers(address), CONNECT))).result()
+            _apart(lambda: asyncio.run(asyncio.wait_for(_answers(address), CONNECT)))
             client = Client(address, timeout=CONNECT, set_as_default=False)
         with client:
             cluster = Cluster(client, address, remedy)
@@ -106,6 +104,23 @@ def connected(address: str, remedy: str) -> Iterator[Cluster]:
                 ) from None
             finally:
                 cluster.end()
+
+
+def _apart(ask: Callable[[], None]) -> None:
+    """Do it in a thread of its own, as a notebook's has an event loop already; raises what it raises."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            ask()
+        except BaseException as e:
+            raised.append(e)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
 
 
 async def _answers(address: str) -> None:
