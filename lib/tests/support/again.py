@@ -6,11 +6,13 @@ compares two whole books besides.
 --again is for a second run, from what the first one kept: images, objects, rows of grids and this machine's times; and there is
 now the book that `make book` built. Whatever is kept was read in the first run, too, since the first test that wants an image makes
 it for all that follow. So what runs again is what meets files of another process's: the rooms that keep something, and those that
-ask them for all there is: golden tables, command lines, a checkout. FILES of theirs keep nothing.
+ask them for all there is: golden tables, command lines, a checkout. FILES of theirs keep nothing, and of the rooms in ONLY these
+files ask for all that the others ask for.
 """
 
 ROOMS = frozenset(("base", "build", "checkout", "cli", "grid", "native", "studies"))
-FILES = frozenset(("test_jobs",))
+FILES = frozenset(("test_jobs", "test_cluster"))
+ONLY = {"studies": frozenset(("test_golden", "test_once"))}
 DETERMINISM = frozenset(
     (
         "test_another_process_says_the_same",
@@ -26,7 +28,8 @@ def pytest_addoption(parser):
 
 
 def _again(item) -> bool:
-    return item.path.parent.name in ROOMS and item.path.stem not in FILES
+    room, file = item.path.parent.name, item.path.stem
+    return room in ROOMS and file not in FILES and file in ONLY.get(room, (file,))
 
 
 def pytest_collection_modifyitems(config, items):
