@@ -56,8 +56,8 @@ def cases(name):
     return [(without, fetch) for without in ("", *(b.name for b in barriers(scheme(name).subject()))) for fetch in MODELS]
 
 
-def found_by_models(built, name):
-    return {case: set(built.check(case[1], case[0]).bad) for case in cases(name)}
+def found_by_models(built, asked):
+    return {case: set(built.check(case[1], case[0]).bad) for case in asked}
 
 
 def found_by_explorer(name):
@@ -93,8 +93,9 @@ def test_what_can_be_violated_is_the_same(checker, name):
     assert built.check(COHERENT).seen == {"end", *CALLED[name]}, "the model gets to its end, and calls what it is to call"
     bad = built.check(chosen.fetch, threads=2, first=True).bad
     assert explore(chosen.subject(), 2, chosen.fetch).verdict == (UNSAFE if bad else SAFE)
-    with ThreadPoolExecutor(1) as pool:  # a checker is a process of its own
-        asked = pool.submit(found_by_models, built, name)
+    asked_for = cases(name)
+    with ThreadPoolExecutor(1) as pool:  # a checker is a process of its own; only this thread assembles, which two may not at once
+        asked = pool.submit(found_by_models, built, asked_for)
         explorer = found_by_explorer(name)
         models = asked.result()
     differ = [(*case, explorer[case][0], models[case]) for case in models if disagree(*explorer[case], models[case])]
