@@ -11,15 +11,11 @@ from pathlib import Path
 import pytest
 
 from support.children import children, ended, running, with_processes
+from support.tasks import die, double, fail, refuse
 from tramplab import TramplabError, jobs
-from tramplab.errors import unknown
 from tramplab.paths import write_whole
 
 REMEDY = "try again"
-
-
-def double(n: int) -> int:
-    return 2 * n
 
 
 def begun(n: int) -> float:
@@ -30,20 +26,6 @@ def begun(n: int) -> float:
 
 def own_id(n: int) -> int:
     return os.getpid()
-
-
-def refuse(n: int) -> int:
-    raise unknown("number", n, [n + 1])
-
-
-def fail(n: int) -> int:
-    raise ZeroDivisionError(n)
-
-
-def die(n: int) -> int:
-    if n == 3:
-        os._exit(7)
-    return n
 
 
 def sleep(n: float) -> int:

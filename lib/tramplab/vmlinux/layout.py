@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..ftrace.layout import bits_of, bucket, pack
 from ..ftrace.ops import FL_ENABLED
+from ..ftrace.steps import Write, block, pointer
 from .machine import RealMachine
 
 FL_INITIALIZED = 1 << 9
@@ -20,15 +21,33 @@ def fields(machine: RealMachine, struct: str, values: Mapping[str, int]) -> byte
 def hash_of(machine: RealMachine, entries: Mapping[int, int]) -> int:
     """A struct ftrace_hash of functions, address -> direct call's target or 0, as large as the kernel makes one of that many.
     Gives its address."""
-    bits = bits_of(len(entries))
-    hlist = machine.opened.struct("ftrace_func_entry").fields["hlist"].offset
-    table = [0] * (1 << bits)
+    address, writes = hash_plan(machine, entries, machine.room)
+    for write in writes:
+        machine.machine.write(write.address, write.data)
+    return address
+
+
+def hash_plan(machine: RealMachine, entries: Mapping[int, int], take: Callable[[int], int]) -> tuple[int, list[Write]]:
+    """The same as a plan: its address, and the writes that make it in the room that take(bytes) gives."""
+    bits, entry = bits_of(len(entries)), machine.opened.struct("ftrace_func_entry")
+    hlist = entry.fields["hlist"].offset
+    table, writes = [0] * (1 << bits), []
     for address, direct in sorted(entries.items()):
-        at = machine.block(fields(machine, "ftrace_func_entry", {"ip": address, "direct": direct}))
-        machine.write_u64(at + hlist, table[bucket(address, bits)])
+        at = take(entry.size)
+        data = bytearray(fields(machine, "ftrace_func_entry", {"ip": address, "direct": direct}))
+        data[hlist : hlist + 8] = pointer(table[bucket(address, bits)])
         table[bucket(address, bits)] = at
-    buckets = machine.words(*table)
-    return machine.block(fields(machine, "ftrace_hash", {"size_bits": bits, "buckets": buckets, "count": len(entries)}))
+        writes.append(block(at, bytes(data), "an entry of a hash"))
+    buckets = take(8 << bits)
+    writes.append(block(buckets, b"".join(map(pointer, table)), "its buckets"))
+    members = {"size_bits": bits, "buckets": buckets, "count": len(entries)}
+    made = take(machine.opened.struct("ftrace_hash").size)
+    return made, [*writes, block(made, fields(machine, "ftrace_hash", members), "its struct ftrace_hash")]
+
+
+def members_of(func: int, flags: int, hashes: int, private: int) -> dict[str, int]:
+    """What a struct ftrace_ops of ours says of itself, by the names of its members."""
+    return {"func": func, "saved_func": func, "private": private, "func_hash": hashes, "flags": flags | FL_INITIALIZED}
 
 
 def ops(machine: RealMachine, func: int, flags: int, ips: list[int], private: int, **more: int) -> int:
@@ -36,9 +55,8 @@ def ops(machine: RealMachine, func: int, flags: int, ips: list[int], private: in
     that nobody asked for."""
     wanted = hash_of(machine, dict.fromkeys(ips, 0))
     hashes = machine.block(fields(machine, "ftrace_ops_hash", {"filter_hash": wanted}))
-    values = {"func": func, "saved_func": func, "private": private, "func_hash": hashes}
-    values["flags"] = flags | FL_ENABLED | FL_INITIALIZED
-    return machine.block(fields(machine, "ftrace_ops", {**values, **more}))
+    members = members_of(func, flags | FL_ENABLED, hashes, private)
+    return machine.block(fields(machine, "ftrace_ops", {**members, **more}))
 
 
 def link(machine: RealMachine, members: list[int]) -> None:

@@ -112,9 +112,14 @@ class RealMachine:
 
     def block(self, data: bytes) -> int:
         """Room for data, filled with it; gives its address."""
-        address = self.heap.take(max(16, len(data)))
-        self._taken.append(address)
+        address = self.room(len(data))
         self.machine.write(address, data)
+        return address
+
+    def room(self, size: int) -> int:
+        """Room for so many bytes of data; gives its address."""
+        address = self.heap.take(max(16, size))
+        self._taken.append(address)
         return address
 
     def words(self, *values: int) -> int:

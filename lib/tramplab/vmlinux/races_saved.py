@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from ..analyse.races.fetches import MODELS
 from ..errors import TramplabError
 from ..paths import data_file, write_whole
 from ..schema import checked
-from .debian.fetch import content, there
+from .debian.fetch import image, there
 from .debian.list import Package, packages
 from .races import ISAS, subjects
 
@@ -36,12 +35,8 @@ def read() -> dict[str, Any]:
 
 def made(package: Package) -> dict[str, Any]:
     """Every scheme that fits a kernel that has been fetched, under every model of fetches."""
-    with tempfile.TemporaryDirectory(prefix="tramplab-kernel-") as folder:
-        path = Path(folder) / Path(package.path).name
-        path.write_bytes(content(package))
-        found = subjects(path, None)
     results = []
-    for scheme, subject in found:
+    for scheme, subject in subjects(image(package), None):
         ran = Executions(subject)
         for fetch in MODELS:
             result = explore(subject, THREADS, fetch, executions=ran)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from ..emulate.image import Image, Symbol
 from ..errors import TramplabError
 from ..ftrace import releases
-from ..ftrace.layout import OpsMemory, bits_of, bucket
+from ..ftrace.layout import OpsMemory
 from ..ftrace.ops import Registered, Request
 from ..ftrace.releases import Features
 from ..ftrace.slowpath import SlowPath
-from ..ftrace.steps import Free, Step, Write, block, pointer
+from ..ftrace.steps import Free, Step, Write, block
 from ..lab.view import Function
 from ..trampolines.plain import Ops
 from ..trampolines.plain.maker import registered
@@ -71,39 +70,14 @@ class KernelOps(OpsMemory):
 
     def writes(self, ops: Registered, next_ops: int, ips: dict[str, int], direct_in_ops: bool) -> list[Write]:
         """What is written for an ops before it joins the list."""
-        entries = [ips[name] for name in ops.functions]
-        out: list[Write] = []
-        hashes = self._block(ops, "ftrace_ops_hash", {"filter_hash": self._wanted(ops, entries, out)}, out)
-        values = {
-            "func": ops.func,
-            "saved_func": ops.func,
-            _NEXT: next_ops,
-            "flags": ops.flags | layout.FL_INITIALIZED,
-            "func_hash": hashes,
-            "private": self._taken(ops, own.BLOCK),
-        }
-        out.append(block(ops.address, layout.fields(self._machine, "ftrace_ops", values), "the ops itself"))
+        wanted = dict.fromkeys((ips[name] for name in ops.functions), 0)
+        found, out = layout.hash_plan(self._machine, wanted, lambda size: self._taken(ops, size))
+        hashes = self._taken(ops, self.image.struct("ftrace_ops_hash").size)
+        data = layout.fields(self._machine, "ftrace_ops_hash", {"filter_hash": found})
+        out.append(block(hashes, data, "its struct ftrace_ops_hash"))
+        members = layout.members_of(ops.func, ops.flags, hashes, self._taken(ops, own.BLOCK)) | {_NEXT: next_ops}
+        out.append(block(ops.address, layout.fields(self._machine, "ftrace_ops", members), "the ops itself"))
         return out
-
-    def _wanted(self, ops: Registered, entries: Iterable[int], out: list[Write]) -> int:
-        wanted = sorted(entries)
-        bits, size = bits_of(len(wanted)), self.image.struct("ftrace_func_entry").size
-        hlist = self.image.struct("ftrace_func_entry").fields["hlist"].offset
-        table = [0] * (1 << bits)
-        for ip in wanted:
-            at = self._taken(ops, size)
-            data = bytearray(layout.fields(self._machine, "ftrace_func_entry", {"ip": ip}))
-            data[hlist : hlist + 8] = pointer(table[bucket(ip, bits)])
-            table[bucket(ip, bits)] = at
-            out.append(block(at, bytes(data), "an entry of a hash"))
-        buckets = self._taken(ops, 8 << bits)
-        out.append(block(buckets, b"".join(map(pointer, table)), "its buckets"))
-        return self._block(ops, "ftrace_hash", {"size_bits": bits, "buckets": buckets, "count": len(wanted)}, out)
-
-    def _block(self, ops: Registered, struct: str, values: dict[str, int], out: list[Write]) -> int:
-        at = self._taken(ops, self.image.struct(struct).size)
-        out.append(block(at, layout.fields(self._machine, struct, values), f"its struct {struct}"))
-        return at
 
     def _taken(self, ops: Registered, size: int) -> int:
         at = self.heap.take(max(16, size))
@@ -134,12 +108,9 @@ def slowpath(machine: RealMachine, function: Function) -> SlowPath:
 
 def _seen(machine: RealMachine) -> Image:
     """The image with the names that the slow path uses: of variables that it does not name itself, and of our callbacks."""
-    symbols = dict(machine.opened.image.symbols)
-    for name in _ONLY_COMMON if machine.call_ops else ():
-        symbols.pop(name, None)
-    for name in _VARIABLES:
-        if machine.call_ops and name in _ONLY_COMMON:
-            continue
+    left_alone = _ONLY_COMMON if machine.call_ops else ()
+    symbols = {name: symbol for name, symbol in machine.opened.image.symbols.items() if name not in left_alone}
+    for name in (n for n in _VARIABLES if n not in left_alone):
         try:
             symbols[name] = Symbol(name, machine.data(name), 8)
         except TramplabError:

@@ -169,4 +169,3 @@ class Automaton:
         if wrong not in self.wrong:
             self.wrong.append(wrong)
         return self.wrong.index(wrong)
-

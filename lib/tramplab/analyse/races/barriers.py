@@ -30,11 +30,10 @@ def barriers(subject: Subject) -> list[Barrier]:
             kernel = step.sync.kernel if isinstance(step, Wait) else "fix up"
             found.setdefault((kernel.replace("; ", "+").replace(" ", "-"), step.why), []).append(number)
     kinds = [kernel for kernel, _ in found]
-    ordering = [n for n, step in enumerate(subject.steps) if isinstance(step, Wait) and step.sync is Sync.FTRACE_IPI]
     out = []
     for at, ((kernel, why), numbers) in enumerate(found.items()):
         several = f"-{kinds[: at + 1].count(kernel)}" if kinds.count(kernel) > 1 else ""
-        out.append(Barrier(kernel + several, why, tuple(numbers), set(numbers) <= set(ordering)))
+        out.append(Barrier(kernel + several, why, tuple(numbers), kernel == Sync.FTRACE_IPI.kernel))
     return out
 
 

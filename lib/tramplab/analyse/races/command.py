@@ -21,8 +21,6 @@ from .subject import Subject
 
 #: The exit status where nothing was decided.
 UNDECIDED = 3
-
-
 #: Opens a kernel image: the schemes by which its sites change, or the one of this name, each at work on it.
 Images = Callable[[Path, str | None], list[tuple[Scheme, Subject]]]
 

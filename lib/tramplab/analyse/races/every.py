@@ -83,5 +83,3 @@ def as_json(chosen: Scheme, result: Result, without: list[str]) -> dict[str, Any
         "schedule": [vars(line) for line in schedule.lines(result, folded=False)],
         "barriers": [{"name": b.name, "why": b.why} for b in barriers(result.subject)],
     }
-
-

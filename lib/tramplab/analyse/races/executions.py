@@ -11,10 +11,8 @@ from collections.abc import Iterable
 from ...ftrace.steps import Write
 from .cpu import Cpu
 from .judge import Judge, Step
-from .locals import INTERRUPTS, Interned
+from .locals import IDLE, INTERRUPTS, Interned
 from .subject import Subject, overlap
-
-_IDLE = 0
 
 
 class Executions:
@@ -59,7 +57,7 @@ class Executions:
 
     def masked(self, at: int) -> bool:
         """Has a thread interrupts off?"""
-        if self._mask is None or at == _IDLE:
+        if self._mask is None or at == IDLE:
             return False
         register, bit = self._mask
         return not self.locals[at].registers[register] & bit
@@ -73,11 +71,7 @@ class Executions:
 
     def held(self, address: int, size: int, done: int) -> bytes:
         """What memory holds when so many of the plan's steps are done."""
-        here = bytearray(self.text(address, size))
-        for number, write in self._writes:
-            if number < done:
-                overlay(here, address, write.address, write.data)
-        return bytes(here)
+        return self._after(address, self.text(address, size), self._version(done))
 
     def read(self, at: int, instruction: bytes) -> set[tuple[int, int]]:
         """All (address, size) that a thread's next instruction has ever read there."""
@@ -98,11 +92,14 @@ class Executions:
 
     def _held(self, version: int) -> dict[int, bytes]:
         """What memory that the plan writes at any time holds after so many of those writes: address -> bytes."""
-        held = {low: bytearray(data) for low, data in self._before.items()}
+        return {low: self._after(low, data, version) for low, data in self._before.items()}
+
+    def _after(self, base: int, before: bytes, version: int) -> bytes:
+        """A stretch that begins at base, after so many of those writes."""
+        here = bytearray(before)
         for _, write in self._writes[:version]:
-            for low, data in held.items():
-                overlay(data, low, write.address, write.data)
-        return {low: bytes(data) for low, data in held.items()}
+            overlay(here, base, write.address, write.data)
+        return bytes(here)
 
 
 def overlay(here: bytearray, base: int, address: int, data: bytes) -> None:

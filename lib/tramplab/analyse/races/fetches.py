@@ -122,4 +122,3 @@ class Fetches:
         """Bytes that an instruction at pc could have."""
         end = next((base + size for base, size in self._machine.text if base <= pc < base + size), pc + self._isa.max_insn)
         return min(self._isa.max_insn, end - pc)
-

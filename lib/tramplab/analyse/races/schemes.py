@@ -17,8 +17,7 @@ from .play import Stage, in_lab, subject
 from .subject import Subject
 
 #: Ops with callbacks of their own, so that one that is called with the other's ops is seen. A dynamic one, as a module has, is
-#: always
-#: called through the list where it shares its trampoline with others.
+#: always called through the list where it shares its trampoline with others.
 REQUESTS: dict[str, Callable[[], Request]] = {
     "a": lambda: Ops(dynamic=False),
     "b": lambda: Ops(dynamic=False, callback="lab_observe"),

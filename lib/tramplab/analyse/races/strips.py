@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import itertools
 import re
 from collections.abc import Iterator
@@ -31,8 +32,8 @@ def strips(result: Result) -> list[dict[str, Any]]:
     The thread's registers are those of the ISA, and memory on its stack; of other memory it has what it read first. The
     patcher's memory is what the thread fetches or reads on its way: instructions, or words. shown: registers that are shown also
     if they never change, as the last instruction uses them. """
-    told = lines(result, folded=False)
-    made = {PATCHER: _Patcher(result), THREAD: _Thread(result)}
+    told, say = lines(result, folded=False), _wording(result)
+    made = {PATCHER: _Patcher(result, say), THREAD: _Thread(result, say)}
     marks: dict[str, dict[str, int]] = {who: {START: 0} for who in made}
     for who, stretch in itertools.groupby(told, lambda line: line.who):
         some = list(stretch)
@@ -60,13 +61,13 @@ def strips(result: Result) -> list[dict[str, Any]]:
     ]
 
 
-class _Side:
-    """A walk that is being made. sp: its stack pointer's name, "" for none."""
+class _Side(abc.ABC):
+    """A walk that is being made. sp: its stack pointer's name, "" for none. say: how values are written in it."""
 
     sp = ""
 
-    def __init__(self, result: Result, who: str) -> None:
-        self.result, self.subject = result, result.subject
+    def __init__(self, result: Result, who: str, say: Wording) -> None:
+        self.result, self.subject, self.say = result, result.subject, say
         self.symbols: list[tuple[str, str]] = []
         self.code: list[list[Any]] = []
         self.steps: list[list[Any]] = []
@@ -85,14 +86,14 @@ class _Side:
         self.steps.append([len(self.code), dict(changed), dict(stores), list(loads)])
         self.code.append([self.symbols.index((symbol, component)), offset, text])
 
+    @abc.abstractmethod
     def take(self, line: Line) -> None:
         """The step of a line."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Memory that the plan writes and the thread meets: what it is called, and what it held at first."""
+    """Memory that the plan writes and the thread meets, what it is called, and whether it is code."""
 
     address: int
     size: int
@@ -101,10 +102,9 @@ class _Place:
 
 
 class _Patcher(_Side):
-    def __init__(self, result: Result) -> None:
-        super().__init__(result, PATCHER)
-        self._say = _wording(result)
-        self._places = list(_met(result))
+    def __init__(self, result: Result, say: Wording) -> None:
+        super().__init__(result, PATCHER, say)
+        self._places = list(_met(result, say))
         self.memory = {p.name: self._holds(p, 0) for p in self._places}
 
     def take(self, line: Line) -> None:
@@ -119,26 +119,25 @@ class _Patcher(_Side):
     def _holds(self, place: _Place, done: int) -> str:
         data = self.result.threads_of.executions.held(place.address, place.size, done)
         if not place.text:
-            return self._say.value(int.from_bytes(data, "little"))
+            return self.say.value(int.from_bytes(data, "little"))
         found, at = [], 0
         while at < place.size:
             try:
                 instruction = decode.at(self.subject.machine.isa, place.address + at, data[at:])
             except TramplabError:  # x86-64 writes parts of instructions
                 return data.hex()
-            found.append(self._say.instruction(instruction.text, place.address + at))
+            found.append(self.say.instruction(instruction.text, place.address + at))
             at += instruction.size
         return "; ".join(found)
 
 
 class _Thread(_Side):
-    def __init__(self, result: Result) -> None:
-        super().__init__(result, THREAD)
+    def __init__(self, result: Result, say: Wording) -> None:
+        super().__init__(result, THREAD, say)
         self.sp = self.subject.machine.isa.sp
-        self._say = _wording(result)
         self._names = self.subject.machine.isa.registers
         start = result.threads_of.executions.start
-        self.registers = {n: self._say.value(v) for n, v in zip(self._names, start, strict=False)}
+        self.registers = {n: self.say.value(v) for n, v in zip(self._names, start, strict=False)}
 
     def take(self, line: Line) -> None:
         number = line.first - 1
@@ -155,16 +154,16 @@ class _Thread(_Side):
         if behind != IDLE:
             after = self.result.threads_of.locals[behind]
             pairs = zip(self._names, before.registers, after.registers, strict=False)
-            changed = {n: self._say.value(new) for n, old, new in pairs if old != new}
+            changed = {n: self.say.value(new) for n, old, new in pairs if old != new}
             stores = self._stored(before, after)
         self.add(symbol, self._component(before.pc), int(offset or "0", 16), text, changed, stores, self._read(number))
 
     def _text(self, pc: int, instruction: bytes) -> str:
-        return self._say.instruction(decode.at(self.subject.machine.isa, pc, instruction).text, pc)
+        return self.say.instruction(decode.at(self.subject.machine.isa, pc, instruction).text, pc)
 
     def _stored(self, before: Local, after: Local) -> dict[str, str]:
         held = dict(before.memory)
-        return {self._say.place(a, _WORD): self._say.value(v) for a, v in after.memory if held.get(a) != v}
+        return {self.say.place(a, _WORD): self.say.value(v) for a, v in after.memory if held.get(a) != v}
 
     def _read(self, number: int) -> list[str]:
         """The places that an instruction reads; what is in them at first is noted where it is not the thread's own."""
@@ -173,12 +172,12 @@ class _Thread(_Side):
             return []
         places, stack = [], self.subject.machine.stack
         for address, size in sorted(self.result.threads_of.executions.read(taken.at, taken.instruction)):
-            name = self._say.place(address, size)
+            name = self.say.place(address, size)
             places.append(name)
             if not stack.address <= address < stack.address + stack.size:
                 done = self.result.threads_of.moments[taken.moment].steps
                 data = self.result.threads_of.executions.held(address, size, done)
-                self.memory.setdefault(name, self._say.value(int.from_bytes(data, "little")))
+                self.memory.setdefault(name, self.say.value(int.from_bytes(data, "little")))
         return places
 
     def _component(self, pc: int) -> str:
@@ -188,10 +187,10 @@ class _Thread(_Side):
         return subject.machine.image.component_at(pc) or "trampoline"
 
 
-def _met(result: Result) -> Iterator[_Place]:
+def _met(result: Result, say: Wording) -> Iterator[_Place]:
     """What of the plan's writes the thread fetches or reads in this schedule, once each."""
     executed = [t for t in result.schedule if t.what == EXECUTES]
-    met = set().union(*(result.threads_of.touched(t.at, t.instruction) for t in executed)) if executed else set()
+    met = {there for t in executed for there in result.threads_of.touched(t.at, t.instruction)}
     known = set()
     for taken in result.schedule:
         step = result.threads_of.moments[taken.moment].step
@@ -200,7 +199,7 @@ def _met(result: Result) -> Iterator[_Place]:
         there = step.address, len(step.data)
         if there not in known and any(overlap(m, there) for m in met):
             known.add(there)
-            yield _Place(*there, _wording(result).place(*there), step.text)
+            yield _Place(*there, say.place(*there), step.text)
 
 
 def _wording(result: Result) -> Wording:
@@ -218,4 +217,3 @@ def _wording(result: Result) -> Wording:
         name_of=lambda address: found if "+" in (found := subject.name_of(address)) or not found.startswith("0x") else None,
         is_text=subject.machine.is_text,
     )
-

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.races.explore import SAFE
+from ...ftrace.addresses import BPF
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
 from ...publish.said import HYPOTHETICAL, listed, marked
+from ..direct.reach_ranges import DEBIAN
 from ..once import once
-from . import barriers, branch_reach, direct_cases, dispatch, patching, text_bytes
+from . import barriers, branch_reach, direct_cases, dispatch, text_bytes
 
 NAME = "balance"
 TITLE = "CALL_OPS on riscv64, balanced"
 ISA = "riscv64"
+#: Percent of what a branch may have to reach.
+_ALL = 100.0
 #: What the review expects of each.
 BETTER, LARGER, SAME, AS_COMPLICATED = "better", "larger", "the same", "as complicated"
 LIMITS = (
@@ -37,28 +40,23 @@ def rows() -> pd.DataFrame:
     reach = branch_reach.rows()
     near = _reached(reach, "v6.12"), _reached(reach, "v7.2")
     cases = [int(direct["near" if share == _ALL else "far"]) for share in near]
-    outcome, waits = patching.worst_of(patching.rows()), barriers.numbers(barriers.rows())
+    waits = barriers.numbers(barriers.rows())
     kinds = [int(str(waits[f"{name}-needed"])) for name in ("riscv64-pair", "riscv64-call-ops")]
-    preempted = outcome["riscv64-pair-preempt"] == outcome["riscv64-call-ops"] == SAFE
     out = [
         ("one ops, a call", BETTER, *calls, "instructions", calls[1] < calls[0]),
         ("text, a function", LARGER, site, site + more, "bytes", more > 0),
         (marked("direct call (BPF)"), SAME, *cases, "instructions", cases[0] == cases[1]),
-        ("safe patching", AS_COMPLICATED, *kinds, "waits", kinds[1] >= kinds[0] and not preempted),
+        ("safe patching", AS_COMPLICATED, *kinds, "waits", kinds[1] >= kinds[0]),
     ]
     frame = pd.DataFrame(out, columns=["what", "expected", "before", "after", "unit", "truth"])
     frame.attrs["units"] = {}
     return frame
 
 
-#: Percent of what a branch may have to reach.
-_ALL = 100.0
-
-
 def _reached(frame: pd.DataFrame, release: str) -> float:
     """Percent of the places where BPF's code may lie that a site of Debian's kernel calls by itself."""
-    part = frame[(frame["isa"] == ISA) & (frame["release"] == release) & (frame["kernel"] == "Debian") & ~frame["hypothetical"]]
-    return float(part[part["where"] == "bpf"]["reached"].max())
+    part = frame[(frame["isa"] == ISA) & (frame["release"] == release) & (frame["kernel"] == DEBIAN) & ~frame["hypothetical"]]
+    return float(part[part["where"] == BPF]["reached"].max())
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:

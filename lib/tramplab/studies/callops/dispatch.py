@@ -183,7 +183,7 @@ def answer(frame: pd.DataFrame) -> str:
         if isa not in had:
             own, given = cell(frame, isa, WITHOUT, 1, 100), cell(frame, isa, WITH, 1, 100)
             lone = f"{isa_name(isa)}, whose lone ops has a trampoline of its own"
-            out.append(f"{lone}, adds {own} instructions; built with CALL_OPS *, {given}.")
+            out.append(f"{lone}, adds {own} instructions; built with {marked(WITH)}, {given}.")
     return " ".join(out)
 
 

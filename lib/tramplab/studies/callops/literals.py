@@ -14,7 +14,7 @@ from ...lab.run import Run
 from ...lab.view import Function
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each
+from ...publish.said import HYPOTHETICAL, MARK, isa_name, listed, marked, on_each
 from ...trampolines.plain import Ops
 from ..once import once
 
@@ -172,10 +172,10 @@ def answer(frame: pd.DataFrame) -> str:
     """The distance from the entry, that from the return address by image, and what finds the ops."""
     found = images(frame)
     told = {
-        isa: " or ".join(dict.fromkeys(part["behind"].str.replace("/", " or "))) + (" *" if part["hypothetical"].any() else "")
+        isa: " or ".join(dict.fromkeys(part["behind"].str.replace("/", " or "))) + MARK * bool(part["hypothetical"].any())
         for isa, part in found.groupby("isa", sort=False)
     }
-    words = {isa: "/".join(dict.fromkeys(part["instructions"])) + (" *" if part["hypothetical"].any() else "")
+    words = {isa: "/".join(dict.fromkeys(part["instructions"])) + MARK * bool(part["hypothetical"].any())
              for isa, part in found.groupby("isa", sort=False)}  # fmt: skip
     before = listed(dict.fromkeys(str(n).removeprefix("-") for n in found["literal"]))
     rounds = [isa_name(str(isa)) for isa, part in found.groupby("isa", sort=False) if part["behind"].nunique() > 1]
