@@ -1,4 +1,4 @@
-"""The text of the pages: no measurement is typed, code fits a terminal, and every section can be cited.
+"""The text of the pages: no measurement is typed, links have addresses, code fits a terminal, and every section can be cited.
 
 What a run or a publication gives is glued into a sentence from the rows or from data/published.csv, so a number that stands
 in the source beside a unit was typed by hand.
@@ -101,6 +101,29 @@ def test_what_is_not_a_typed_measurement_passes(line):
 def test_code_fits_a_terminal(page):
     blocks = [token for token in pages.tokens(page.read_text("utf-8")) if token.type == "fence"]
     assert [line for token in blocks for line in pages.cell(token)[1].splitlines() if len(line) > CODE_WIDTH] == []
+
+
+def unresolved(text: str) -> list[str]:
+    """Links by name that are left as they were written: their addresses are missing, or are text of the paragraph before."""
+    return [f"line {line}: {found}" for line, said in words_of(text) for found in re.findall(r"\]\[\w+\]|\[\w+\]: *http", said)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_every_link_by_name_has_its_address(page):
+    assert unresolved(page.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("see [the series][series].\n\n[series]: https://x.org\n", []),
+        ("see [the series][series].\n[series]: https://x.org\n", ["line 1: ][series]", "line 2: [series]: http"]),
+        ("see [the series][serie].\n\n[series]: https://x.org\n", ["line 1: ][serie]"]),
+        ("`a[0][series]`\n", []),
+    ],
+)
+def test_a_link_without_its_address_is_found(text, found):
+    assert unresolved(text) == found
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)

@@ -77,7 +77,8 @@ def body(frame: pd.DataFrame) -> Body:
     """The four rows, units with their numbers."""
     cells = table(frame)
     for side in ("v6.15", "v6.16"):
-        cells[side] = [f"{value} {unit}" for value, unit in zip(cells[side], cells["unit"], strict=True)]
+        pairs = zip(cells[side], cells["unit"], strict=True)
+        cells[side] = [f"{n} {unit.removesuffix('s') if n == '1' else unit}" for n, unit in pairs]
     return Grid(cells.drop(columns="unit"), "What CALL_OPS was expected to change, and what changed")
 
 
