@@ -28,6 +28,8 @@ BAD = {
     "riscv64-pair-preempt": (TARGET, 15),
     "riscv64-pair-target": (TARGET, 7),
     "riscv64-common": (PAIR, 42),
+    "x86_64-store": (MIXED, 22),
+    "x86_64-store-crossing": (MIXED, 23),
     "x86_64-common": (PAIR, 146),
 }
 GOOD = [name for name in SCHEMES if name not in BAD]

@@ -32,6 +32,8 @@ CALLED = {name: {"0", "1"} for name in SCHEMES} | {
     "riscv64-call-ops": {"0", "1", "2"},
     "riscv64-pair-target": {"0"},
     "x86_64-int3": {"0", "2"},
+    "x86_64-store": {"0", "2"},
+    "x86_64-store-crossing": {"0", "2"},
 }
 
 

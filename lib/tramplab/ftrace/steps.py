@@ -6,6 +6,7 @@ applied one at a time, with calls of any CPU between, shown, reordered or droppe
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -60,7 +61,18 @@ class Write:
     @property
     def atomic(self) -> bool:
         """Does whoever reads or executes these bytes meanwhile see all of them old, or all of them new?"""
-        return len(self.data) <= self.granule and self.address % self.granule + len(self.data) <= self.granule
+        return len(self.pieces) == 1
+
+    @property
+    def pieces(self) -> list[tuple[int, bytes]]:
+        """(address, data) of what is stored at once, one behind the other.
+
+        >>> [len(data) for _, data in Write(0x1004, bytes(5), True, "five bytes", POINTER).pieces]
+        [4, 1]
+        """
+        first, end = self.granule - self.address % self.granule, len(self.data)
+        cuts = [0, *range(first, end, self.granule), end]
+        return [(self.address + at, self.data[at:to]) for at, to in itertools.pairwise(cuts)]
 
     def __str__(self) -> str:
         return f"write {len(self.data):>3} B at {self.address & 0xFFFFFFFF:08x}    {self.why}"

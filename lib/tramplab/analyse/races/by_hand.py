@@ -13,7 +13,7 @@ from typing import TypeGuard
 from ...build.assemble import assemble
 from ...ftrace.steps import INSTRUCTION, Step, Sync, Wait, Write, text
 from ...isa.riscv64 import CALL_T0, EBREAK
-from .subject import Attachment, FixUp, Planned, Subject
+from .subject import FixUp, Planned, Subject, replanned
 
 _HALF, _PAIR = 4, 8
 #: From the first byte of the module area to the target of a direct call: not where ftrace_caller lies in its 4 KiB.
@@ -70,21 +70,14 @@ def putting_back(subject: Subject) -> Subject:
 
 def _replaced(subject: Subject, steps: Callable[[Write], list[Planned]], stops: bool) -> Subject:
     """A plan with other steps where it writes the function's site; stops: does it still stop the machine?"""
-    plan: list[Planned] = []
-    counted = [0]  # how many steps the first so many became
-    for step in subject.steps:
+
+    def instead(number: int) -> list[Planned]:
+        step = subject.steps[number]
         if _is_pair(step):
-            plan += steps(step)
-        elif stops or not _stopping(step):
-            plan.append(step)
-        counted.append(len(plan))
+            return steps(step)
+        return [step] if stops or not _stopping(step) else []
 
-    def moved(number: int | None) -> int | None:
-        return None if number is None else counted[number]
-
-    ops = [Attachment(o.name, o.address, moved(o.on), moved(o.off), moved(o.gone)) for o in subject.ops]
-    freed = {counted[number + 1] - 1: area for number, area in subject.freed.items()}
-    return dataclasses.replace(subject, steps=plan, ops=ops, freed=freed)
+    return replanned(subject, instead)
 
 
 def _is_pair(step: Planned) -> TypeGuard[Write]:

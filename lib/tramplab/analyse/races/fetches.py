@@ -65,14 +65,14 @@ class Fetches:
             return self._always(pc)
         moments = range(self.earliest(number, anew, pc), number + 1)
         wholes = list(dict.fromkeys(w for n in moments for w in self._whole(n, pc)))
-        if self._model == TORN:
-            wholes = self._mixed(wholes)
-        return tuple(dict.fromkeys(self._cut(pc, w) for w in wholes))
+        return self._mixed(number, pc, wholes) if self._model == TORN else tuple(dict.fromkeys(self._cut(pc, w) for w in wholes))
 
-    def written(self, number: int, pc: int, instruction: bytes) -> bool:
-        """Was this instruction ever at pc as a whole, up to a moment, or is it when a write is done that is half done then?"""
+    @functools.cache  # noqa: B019
+    def written(self, number: int, pc: int) -> frozenset[bytes]:
+        """The instructions that were ever at pc as a whole, up to a moment, or are when a write is done that is half done then."""
         last = number + bool(self._moments[number].during)
-        return any(w.startswith(instruction) for n in range(last + 1) if not self._moments[n].during for w in self._whole(n, pc))
+        whole = (n for n in range(last + 1) if not self._moments[n].during)
+        return frozenset(self._cut(pc, w) for n in whole for w in self._whole(n, pc))
 
     # inside
 
@@ -94,8 +94,7 @@ class Fetches:
         write = self._moments[number].during
         if write is None:
             return [bytes(here)]
-        pieces = [(write.address + at, write.data[at : at + write.granule]) for at in range(0, len(write.data), write.granule)]
-        pieces = [(at, data) for at, data in pieces if at < pc + size and pc < at + len(data)]
+        pieces = [(at, data) for at, data in write.pieces if at < pc + size and pc < at + len(data)]
         found = []
         for chosen in itertools.product((False, True), repeat=len(pieces)):
             mixed = bytearray(here)
@@ -105,11 +104,18 @@ class Fetches:
             found.append(bytes(mixed))
         return list(dict.fromkeys(found))
 
-    def _mixed(self, wholes: list[bytes]) -> list[bytes]:
-        """All that parcels of these make together."""
-        size = PARCEL[self._isa.name]
+    def _mixed(self, number: int, pc: int, wholes: list[bytes]) -> tuple[bytes, ...]:
+        """What parcels of these make together: all instructions that were ever written, and of the others, which are all of a
+        kind and may be thousands, one."""
+        size, written = PARCEL[self._isa.name], self.written(number, pc)
         columns = [dict.fromkeys(w[at : at + size] for w in wholes) for at in range(0, len(wholes[0]), size)]
-        return [b"".join(parts) for parts in itertools.product(*columns)]
+        made = [i for i in sorted(written) if all(i[n * size : (n + 1) * size] in columns[n] for n in range(len(i) // size))]
+        longest = max(len(self._cut(pc, w)) for w in wholes)
+        for parts in itertools.product(*columns[: longest // size]):
+            found = self._cut(pc, b"".join(parts) + wholes[0][longest:])
+            if found not in written:
+                return (*made, found)
+        return tuple(made)
 
     def _cut(self, pc: int, data: bytes) -> bytes:
         """The one instruction that such bytes begin with."""

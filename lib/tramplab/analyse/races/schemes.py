@@ -11,7 +11,7 @@ from ...errors import unknown
 from ...ftrace.ops import Request
 from ...lab.kernel import Kernel
 from ...trampolines.plain import Ops
-from . import by_hand
+from . import by_hand, stores
 from .fetches import STALE, TORN
 from .play import Stage, in_lab, subject
 from .subject import Subject
@@ -61,6 +61,7 @@ class Scheme:
 
 _ON_OFF_ON = ("+module", "-module", "+another")
 _PREEMPTION = "kernels with this site are not preemptible; this one is"
+_NO_BREAKPOINT = "every kernel puts a breakpoint there first"
 _SCHEMES = (
     Scheme("arm64-bl", "arm64", "v6.1", "BL or NOP", _ON_OFF_ON),
     Scheme(
@@ -139,6 +140,27 @@ _SCHEMES = (
         ("+a", "-a", "+c"),
         fetch=TORN,
         traps=True,
+    ),
+    Scheme(
+        "x86_64-store",
+        "x86_64",
+        "v6.12",
+        "CALL or NOP with one store of up to eight aligned bytes and no breakpoint, the site within such eight",
+        ("+a", "-a", "+c"),
+        fetch=TORN,
+        hypothetical=_NO_BREAKPOINT,
+        overrides={"ibt": False},
+        changed=stores.storing,
+    ),
+    Scheme(
+        "x86_64-store-crossing",
+        "x86_64",
+        "v6.12",
+        "the same where a landing pad lies before the site, so that it ends in the next eight bytes",
+        ("+a", "-a", "+c"),
+        fetch=TORN,
+        hypothetical=_NO_BREAKPOINT,
+        changed=stores.storing,
     ),
     Scheme(
         "x86_64-common",

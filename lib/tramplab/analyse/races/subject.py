@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ...emulate.machine import Machine
 from ...emulate.traps import Vector
@@ -93,6 +93,23 @@ class Subject:
     def ops_name(self, address: int) -> str:
         """What an ops is called."""
         return next((o.name for o in self.ops if o.address == address), self.name_of(address))
+
+
+def replanned(subject: Subject, instead: Callable[[int], Sequence[Planned]]) -> Subject:
+    """The same with other steps in its plan: instead(number) is what is done in place of one, often itself. What counts steps,
+    counts on."""
+    plan: list[Planned] = []
+    counted = [0]  # how many steps the first so many became
+    for number in range(len(subject.steps)):
+        plan += instead(number)
+        counted.append(len(plan))
+
+    def moved(number: int | None) -> int | None:
+        return None if number is None else counted[number]
+
+    ops = [Attachment(o.name, o.address, moved(o.on), moved(o.off), moved(o.gone)) for o in subject.ops]
+    freed = {counted[number + 1] - 1: area for number, area in subject.freed.items()}
+    return replace(subject, steps=plan, ops=ops, freed=freed)
 
 
 def overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:

@@ -48,7 +48,7 @@ class Threads:
         local = self.locals[at]
         found: list[tuple[int, Violation | None, bytes]] = []
         for instruction in self._fetches.at(number, local.pc, anew):
-            if self._changes(local.pc) and not self._fetches.written(number, local.pc, instruction):
+            if self._changes(local.pc) and instruction not in self._fetches.written(number, local.pc):
                 wrong = Violation(TORN, f"{instruction.hex()} at {self._where(local.pc)}, which nobody wrote")
                 found.append((at, wrong, instruction))
                 continue

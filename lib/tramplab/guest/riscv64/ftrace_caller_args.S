@@ -42,8 +42,15 @@ TRAMPOLINE(ftrace_caller)
 	sd	s0, F(s0)
 	sd	t1, F(t1)
 	args	sd, OFF_ftrace_regs_args
-	mv	a1, ra				/* parent ip */
 	mv	a3, sp
+#if !defined(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS) && !defined(CONFIG_RISCV_FTRACE_CALL_DEST)
+	.option push
+	.option norvc				/* so that each half of the call below is aligned, as a Debian kernel's are */
+#endif
+	mv	a1, ra				/* parent ip */
+#if !defined(CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS) && !defined(CONFIG_RISCV_FTRACE_CALL_DEST)
+	.option pop
+#endif
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS
 	addi	a0, t0, -4			/* ip: the JALR */
 	mv	a2, t2
