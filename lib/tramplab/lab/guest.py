@@ -19,6 +19,7 @@ COMPONENT_OF_SECTION = {
     ".text.core": "core",
     ".text.callback": "callback",
     ".far.callback": "callback",
+    ".far.registers": "callback",
     ".text.caller": "caller",
     ".text.replacement": "function",
     ".text.entry": "core",
