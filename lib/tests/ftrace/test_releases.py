@@ -63,7 +63,8 @@ def test_intervals_do_not_overlap(section, feature):
 def test_every_source_is_used_and_says_where():
     """No source is left over, and each has a text and where needed a commit or message to look up."""
     used = {row["source"] for section, feature in FEATURES for row in TABLE[section][feature]}
-    used |= {row["source"] for isa in ISAS for rows in TABLE["reach"][isa].values() for row in rows}
+    for section in ("reach", "registers"):
+        used |= {row["source"] for isa in ISAS for rows in TABLE[section][isa].values() for row in rows}
     assert set(TABLE["sources"]) == used
     for name, source in TABLE["sources"].items():
         assert source["text"] and set(source) <= {"text", "commit", "message"}
@@ -176,6 +177,21 @@ def test_every_release_says_what_its_sites_reach(isa, code):
         assert found == "near" or isa != "x86_64"
     with pytest.raises(TramplabError, match="unknown kind of code 'module'; did you mean modules"):
         releases.reach(isa, "v7.2", "module")
+
+
+@every_isa
+def test_who_makes_a_pt_regs_came_with_fprobes_on_the_graph_tracer(isa):
+    """ftrace_partial_regs() and perf's fill are in every release from v6.14 on, once; a callchain starts somewhere in each."""
+    for r in releases.known():
+        for what, rows in TABLE["registers"][isa].items():
+            holding = [row for row in rows if span(row)[0] <= releases.parse(r) <= span(row)[1]]
+            assert len(holding) == (what == "callchain" or releases.parse(r) >= (6, 14))
+            if holding:
+                assert releases.registers(isa, r, what).value == holding[0]["value"]
+    with pytest.raises(TramplabError, match=r"^\w+ v6.12 has no such use of registers \(perf\); it came in v6.14\.$"):
+        releases.registers(isa, "v6.12", "perf")
+    with pytest.raises(TramplabError, match="unknown use of registers 'partia'; did you mean partial"):
+        releases.registers(isa, "v7.2", "partia")
 
 
 def builds() -> list:

@@ -176,6 +176,15 @@ def _values(isa: Isa, feature: str) -> set[object]:
     return values | {True, False} if all(isinstance(v, bool) for v in values) else values
 
 
+def _holds(rows: list[dict[str, Any]], release: str) -> Interval | None:
+    """Of intervals as they are written, the one that contains a release."""
+    for r in rows:
+        found = Interval(r["value"], r.get("since"), r.get("until"), r["source"], r["sure"])
+        if found.contains(parse(release)):
+            return found
+    return None
+
+
 def reach(isa: str, release: str, code: str) -> Interval:
     """How code that is made at run time is reached from a patch site of the kernel's text: value near, far or either.
 
@@ -187,11 +196,26 @@ def reach(isa: str, release: str, code: str) -> Interval:
     kinds = _data()["reach"][isa]
     if code not in kinds:
         raise unknown("kind of code", code, kinds)
-    for r in kinds[code]:
-        found = Interval(r["value"], r.get("since"), r.get("until"), r["source"], r["sure"])
-        if found.contains(parse(release)):
-            return found
+    if found := _holds(kinds[code], release):
+        return found
     raise TramplabError(f"nothing in releases.yml says how a site of {isa} {release} reaches the code of {code}.")
+
+
+def registers(isa: str, release: str, what: str) -> Interval:
+    """How a release makes a pt_regs of what a trampoline saved, or starts a callchain from one; see `registers` in releases.yml.
+
+    what: "partial", "perf" or "callchain". Raises TramplabError for another one, and for a release that has none.
+
+    >>> [registers("x86_64", release, "partial").value for release in ("v6.14", "v6.18", "v7.0")]
+    ['plain', 'kernel', 'hardware']
+    """
+    kinds = _data()["registers"][isa]
+    if what not in kinds:
+        raise unknown("use of registers", what, kinds)
+    if found := _holds(kinds[what], release):
+        return found
+    first = min((r["since"] for r in kinds[what] if "since" in r), key=parse)
+    raise TramplabError(f"{isa} {release} has no such use of registers ({what}); it came in {first}.")
 
 
 def table() -> list[dict[str, str]]:
