@@ -93,11 +93,16 @@ def known() -> tuple[str, ...]:
     return tuple(f"v{a}.{b}" for a, b in sorted(every) if first <= (a, b) <= last)
 
 
+def _intervals(rows: list[dict[str, Any]]) -> tuple[Interval, ...]:
+    """As they are written."""
+    return tuple(Interval(r["value"], r.get("since"), r.get("until"), r["source"], r["sure"]) for r in rows)
+
+
 @functools.cache
 def intervals(isa: str, feature: str) -> tuple[Interval, ...]:
     """When a feature had which value on an ISA; empty if it never had any."""
     rows = _data()[isa].get(feature) or _data()["common"].get(feature) or []
-    return tuple(Interval(r["value"], r.get("since"), r.get("until"), r["source"], r["sure"]) for r in rows)
+    return _intervals(rows)
 
 
 @functools.cache
@@ -176,13 +181,9 @@ def _values(isa: Isa, feature: str) -> set[object]:
     return values | {True, False} if all(isinstance(v, bool) for v in values) else values
 
 
-def _holds(rows: list[dict[str, Any]], release: str) -> Interval | None:
-    """Of intervals as they are written, the one that contains a release."""
-    for r in rows:
-        found = Interval(r["value"], r.get("since"), r.get("until"), r["source"], r["sure"])
-        if found.contains(parse(release)):
-            return found
-    return None
+def _holds(intervals: tuple[Interval, ...], release: str) -> Interval | None:
+    """The one of them that contains a release."""
+    return next((i for i in intervals if i.contains(parse(release))), None)
 
 
 def reach(isa: str, release: str, code: str) -> Interval:
@@ -196,26 +197,30 @@ def reach(isa: str, release: str, code: str) -> Interval:
     kinds = _data()["reach"][isa]
     if code not in kinds:
         raise unknown("kind of code", code, kinds)
-    if found := _holds(kinds[code], release):
+    if found := _holds(_intervals(kinds[code]), release):
         return found
     raise TramplabError(f"nothing in releases.yml says how a site of {isa} {release} reaches the code of {code}.")
 
 
-def registers(isa: str, release: str, what: str) -> Interval:
-    """How a release makes a pt_regs of what a trampoline saved, or starts a callchain from one; see `registers` in releases.yml.
+def uses_of_registers(isa: str, what: str) -> tuple[Interval, ...]:
+    """How releases make a pt_regs of what a trampoline saved, or start a callchain from one, oldest first; see `registers` in
+    releases.yml. what: "partial", "perf" or "callchain". Raises TramplabError for another one."""
+    kinds = _data()["registers"][isa]
+    if what not in kinds:
+        raise unknown("use of registers", what, kinds)
+    return _intervals(kinds[what])
 
-    what: "partial", "perf" or "callchain". Raises TramplabError for another one, and for a release that has none.
+
+def registers(isa: str, release: str, what: str) -> Interval:
+    """The one of these uses that a release has; raises TramplabError where it has none.
 
     >>> [registers("x86_64", release, "partial").value for release in ("v6.14", "v6.18", "v7.0")]
     ['plain', 'kernel', 'hardware']
     """
-    kinds = _data()["registers"][isa]
-    if what not in kinds:
-        raise unknown("use of registers", what, kinds)
-    if found := _holds(kinds[what], release):
+    uses = uses_of_registers(isa, what)
+    if found := _holds(uses, release):
         return found
-    first = min((r["since"] for r in kinds[what] if "since" in r), key=parse)
-    raise TramplabError(f"{isa} {release} has no such use of registers ({what}); it came in {first}.")
+    raise TramplabError(f"{isa} {release} has no such use of registers ({what}); it came in {uses[0].since}.")
 
 
 def table() -> list[dict[str, str]]:
