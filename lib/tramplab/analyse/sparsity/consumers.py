@@ -42,7 +42,12 @@ _BOTH = (PT_REGS, FTRACE_REGS)
 _EMULATED = "the instruction"
 _TABLE = (
     Consumer("user-mode", "Was it user space?", "user_mode()"),
-    Consumer("callchain", "Where does a kernel callchain start?", "get_perf_callchain(), perf_callchain_kernel()"),
+    Consumer(
+        "callchain",
+        "Where does a kernel callchain start?",
+        "get_perf_callchain(), perf_callchain_kernel()",
+        number="1 if ip is the first entry whatever flags say, as on x86-64 up to v6.17",
+    ),
     Consumer("argument", "What is argument n?", "regs_get_kernel_argument()", _BOTH, "which argument, from 0"),
     Consumer("return-value", "What is returned?", "regs_return_value()", _BOTH),
     Consumer("instruction-pointer", "Where was it?", "instruction_pointer()", _BOTH),
@@ -98,9 +103,9 @@ def consumer(name: str) -> Consumer:
 def read(kernel: Kernel, name: str, kind: str, address: int, number: int | None = None) -> Reading:
     """Run a consumer on the structure at an address in guest memory.
 
-    kind: "pt_regs" or "ftrace_regs". number: which argument, word or slot, if left out 0; or the instruction that is emulated, its
-    bytes as a little-endian number, if left out that of INSTRUCTIONS. Raises TramplabError for an unknown consumer or kind, one
-    that does not read that kind, a number where there is none to give, and a kernel that does not record.
+    kind: "pt_regs" or "ftrace_regs". number: what the consumer's `number` says, of an instruction its bytes as a little-endian
+    number; if left out 0, the one of INSTRUCTIONS, and of a callchain what the kernel's release does. Raises TramplabError for
+    an unknown consumer or kind, one that does not read that kind, a number where none is taken, and a kernel that does not record.
     """
     who = consumer(name)
     places(kernel.image, kind)

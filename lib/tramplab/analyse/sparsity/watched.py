@@ -21,8 +21,8 @@ class Watched:
     """One run.
 
     result: what it returned, None if it ended with a fault. more: the words it told besides. read, wrote: kind of structure -> its
-    fields, in the order of the first access. beyond: addresses of the words that it read elsewhere in memory, its own stack and
-    tables left out. instructions, loads, stores: how many it took, its return among them. fault: how it ended, else "".
+    fields, in the order of the first access. beyond: addresses of the words that it read elsewhere, without its own stack and what
+    the image never changes. instructions, loads, stores: how many it took, its return among them. fault: how it ended, else "".
     """
 
     result: int | None
@@ -62,12 +62,13 @@ def run(kernel: Kernel, function: str, structures: Mapping[str, int], *arguments
         result, instructions = raw.registers[isa.returns[0]], raw.tally.instructions
     seen: dict[bool, dict[str, dict[str, None]]] = {store: {kind: {} for kind in spans} for store in (False, True)}
     beyond: dict[int, None] = {}
+    tables = [range(s.address, s.address + s.size) for s in kernel.image.segments if not s.writable]
     accesses = [(address, size, what == STORE) for _, address, _, size, what in machine.events().tolist() if what != INSTRUCTION]
     for address, size, is_store in accesses:
         inside = [kind for kind, (start, end) in spans.items() if start <= address < end]
         for kind in inside:
             seen[is_store][kind] |= dict.fromkeys(touched(kernel.image, kind, address - spans[kind][0], size))
-        if not inside and not is_store and address not in own and not machine.is_text(address):
+        if not inside and not is_store and not any(address in known for known in (own, *tables)):
             beyond[address] = None
     more = tuple(machine.read_u64(own.start + WORD * n) for n in range(MORE))
     read, wrote = ({kind: tuple(names) for kind, names in seen[store].items()} for store in (False, True))
