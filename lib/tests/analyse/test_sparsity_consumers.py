@@ -42,8 +42,8 @@ class Lab:
         self.kernel = Kernel(isa, release=release)
         self.machine, self.isa = self.kernel.machine, isa
         self.at = {kind: self.kernel.heap.take(self.kernel.image.struct(kind).size) for kind in (PT_REGS, FTRACE_REGS)}
-        # a kernel's stack begins at a multiple of its size; so much of the heap does too
-        self.stack = -(-self.kernel.heap.take(1 << 15) // (1 << 14) * (1 << 14))
+        # a kernel's stack begins at a multiple of its size; twice that, so that one that is too large is seen
+        self.stack = -(-self.kernel.heap.take(1 << 16) // (1 << 15) * (1 << 15))
 
     def put(self, kind: str, data: bytes, **fields: int) -> None:
         """Make this the structure, with some fields set."""
@@ -210,7 +210,7 @@ def test_emulated_instructions_do_what_the_cpu_does(isa, name, request):
     code, sp = machine.places.modules.address + 0x8000, the.stack + 256
     fixed = {r: machine.register(r) for r in the.kernel.isa.fixed}
     ip, status = ROLES[isa][2], ROLES[isa][5]
-    for seed in seeds(request.node.name, settings.default.max_examples // 4):
+    for seed in seeds(request.node.name, settings.default.max_examples):
         rng = random.Random(seed)
         instruction, through = CHOSEN[isa](name, rng)
         few_values = [rng.getrandbits(64) for _ in range(3)]
@@ -339,6 +339,14 @@ def test_zeros_are_user_space_on_arm64_and_riscv64(isa):
     user = isa != "x86_64"
     assert the.read("user-mode").answer == user
     assert STARTS[the.read("callchain").answer] == ("nowhere" if user else "here")
+
+
+@pytest.mark.parametrize(("pstate", "user"), [(0, 1), (0x10, 1), (4, 0), (5, 0), (9, 0), (0x3C0, 1), (0x3C5, 0)])
+def test_the_modes_of_arm64(pstate, user):
+    """EL0t and AArch32's user mode, whose four lowest bits are 0 alike; EL1t, EL1h, EL2h; and with all interrupts masked."""
+    the = lab("arm64")
+    the.put(PT_REGS, bytes(512), pstate=pstate)
+    assert the.read("user-mode").answer == user
 
 
 @pytest.mark.parametrize("first", [0, 1])

@@ -57,26 +57,16 @@ static inline unsigned long lab_fregs_argument_of(struct ftrace_regs *f, unsigne
 	return ftrace_regs_get_argument(f, n);
 }
 
-/* B.cond: the condition is in three bits, the lowest turns it round, but not that of "always". */
+/* B.cond: which condition is in three bits, and the lowest turns it round, but not that of "always". */
 static inline unsigned long lab_emulate_branch(struct pt_regs *regs, unsigned long code)
 {
 	unsigned long flags = regs->pstate;
-	_Bool same = !(flags & PSTATE_N) == !(flags & PSTATE_V), taken = 0;
+	unsigned int n = !!(flags & PSTATE_N), z = !!(flags & PSTATE_Z), c = !!(flags & PSTATE_C), v = !!(flags & PSTATE_V);
+	unsigned int met = z | c << 1 | n << 2 | v << 3 | (c & ~z) << 4 | (n == v) << 5 | (n == v && !z) << 6 | 1 << 7;
+	_Bool turned = code & 1 && (code & 0xf) != 0xf, taken = (met >> (code >> 1 & 7) & 1) ^ turned;
 
 	if ((code & 0xff000010) != 0x54000000)
 		__builtin_trap();
-	switch (code >> 1 & 7) {
-	case 0: taken = flags & PSTATE_Z; break;
-	case 1: taken = flags & PSTATE_C; break;
-	case 2: taken = flags & PSTATE_N; break;
-	case 3: taken = flags & PSTATE_V; break;
-	case 4: taken = flags & PSTATE_C && !(flags & PSTATE_Z); break;
-	case 5: taken = same; break;
-	case 6: taken = same && !(flags & PSTATE_Z); break;
-	case 7: taken = 1; break;
-	}
-	if ((code & 0xf) != 0xf)
-		taken ^= code & 1;
 	regs->pc += taken ? (long)((int)((unsigned int)code << 8) >> 13) * 4 : 4;
 	return taken;
 }

@@ -63,21 +63,16 @@ static inline void lab_set_x(struct pt_regs *regs, unsigned long n, unsigned lon
 		((unsigned long *)regs)[n & 31] = value;
 }
 
-/* BEQ, BNE, BLT, BGE, BLTU, BGEU: the condition is in two bits above the one that turns it round. */
+/* BEQ, BNE, BLT, BGE, BLTU, BGEU: which condition is in two bits, of which 1 is none, and the lowest turns it round. */
 static inline unsigned long lab_emulate_branch(struct pt_regs *regs, unsigned long code)
 {
 	unsigned long a = lab_x(regs, code >> 15), b = lab_x(regs, code >> 20);
 	long offset = (code >> 8 & 0xf) << 1 | (code >> 25 & 0x3f) << 5 | (code >> 7 & 1) << 11;
-	_Bool taken = 0;
+	unsigned int met = (a == b) | ((long)a < (long)b) << 2 | (a < b) << 3;
+	_Bool taken = (met >> (code >> 13 & 3) ^ code >> 12) & 1;
 
-	switch (code >> 13 & 3) {
-	case 0: taken = a == b; break;
-	case 2: taken = (long)a < (long)b; break;
-	case 3: taken = a < b; break;
-	}
 	if ((code & 0x7f) != 0x63 || (code >> 13 & 3) == 1)
 		__builtin_trap();
-	taken ^= code >> 12 & 1;
 	offset -= (code >> 31 & 1) << 12;
 	regs->epc += taken ? offset : 4;
 	return taken;

@@ -56,18 +56,23 @@ static inline enum lab_start lab_callchain(struct pt_regs *regs, _Bool always, u
 	return LAB_FROM_REGISTERS;
 }
 
+/* Registers by number: the word of a pt_regs that each has, a byte for each. A constant, as a table would lie between the lab's data. */
+#define WORD_OF(register, n) (__builtin_offsetof(struct pt_regs, register) / sizeof(long) << 8 * (n))
+#define WORDS(a, b, c, d, e, f, g, h) \
+	(WORD_OF(a, 0) | WORD_OF(b, 1) | WORD_OF(c, 2) | WORD_OF(d, 3) | WORD_OF(e, 4) | WORD_OF(f, 5) | WORD_OF(g, 6) | WORD_OF(h, 7))
+#define ARGUMENTS WORDS(di, si, dx, cx, r8, r9, r9, r9)
+#define LOWER_EIGHT WORDS(ax, cx, dx, bx, sp, bp, si, di)
+#define UPPER_EIGHT WORDS(r8, r9, r10, r11, r12, r13, r14, r15)
+
+static inline unsigned long lab_register(struct pt_regs *regs, unsigned long words, unsigned long n)
+{
+	return ((unsigned long *)regs)[words >> 8 * n & 0xff];
+}
+
 /* Six in registers, more behind the return address, which sp points at. */
 static inline unsigned long lab_argument(struct pt_regs *regs, unsigned long n)
 {
-	switch (n) {
-	case 0: return regs->di;
-	case 1: return regs->si;
-	case 2: return regs->dx;
-	case 3: return regs->cx;
-	case 4: return regs->r8;
-	case 5: return regs->r9;
-	default: return lab_stack_word(regs->sp, n - 5);
-	}
+	return n < 6 ? lab_register(regs, ARGUMENTS, n) : lab_stack_word(regs->sp, n - 5);
 }
 
 static inline unsigned long lab_fregs_argument_of(struct ftrace_regs *f, unsigned long n)
@@ -81,25 +86,18 @@ static inline void lab_emulate_push(struct pt_regs *regs, unsigned long value)
 	*(unsigned long *)regs->sp = value;
 }
 
-/* Jcc rel8 (70 to 7F): the condition is in three bits, the lowest turns it round. */
+/* Jcc rel8 (70 to 7F): which condition is in three bits, and the lowest turns it round. */
 static inline unsigned long lab_emulate_branch(struct pt_regs *regs, unsigned long code)
 {
 	unsigned long flags = regs->flags;
-	_Bool less = !(flags & FLAGS_SF) != !(flags & FLAGS_OF), taken = 0;
+	unsigned int carry = !!(flags & FLAGS_CF), zero = !!(flags & FLAGS_ZF), sign = !!(flags & FLAGS_SF);
+	unsigned int overflow = !!(flags & FLAGS_OF), parity = !!(flags & FLAGS_PF), less = sign ^ overflow;
+	unsigned int met = overflow | carry << 1 | zero << 2 | (carry | zero) << 3 | sign << 4 | parity << 5 | less << 6 |
+			   (less | zero) << 7;
+	_Bool taken = (met >> (code >> 1 & 7) ^ code) & 1;
 
 	if ((code & 0xf0) != 0x70)
 		__builtin_trap();
-	switch (code >> 1 & 7) {
-	case 0: taken = flags & FLAGS_OF; break;
-	case 1: taken = flags & FLAGS_CF; break;
-	case 2: taken = flags & FLAGS_ZF; break;
-	case 3: taken = flags & (FLAGS_CF | FLAGS_ZF); break;
-	case 4: taken = flags & FLAGS_SF; break;
-	case 5: taken = flags & FLAGS_PF; break;
-	case 6: taken = less; break;
-	case 7: taken = less || flags & FLAGS_ZF; break;
-	}
-	taken ^= code & 1;
 	regs->ip += 2 + (taken ? (long)(signed char)(code >> 8) : 0);
 	return taken;
 }
@@ -119,19 +117,13 @@ static inline unsigned long lab_emulate_call_instruction(struct pt_regs *regs, u
 /* PUSH of a register (50 to 57, behind 41 that of the upper eight). */
 static inline unsigned long lab_emulate_step(struct pt_regs *regs, unsigned long code)
 {
-#define SLOT(register) (__builtin_offsetof(struct pt_regs, register) / sizeof(long))
-	static const unsigned char slots[16] = {
-		SLOT(ax), SLOT(cx), SLOT(dx), SLOT(bx), SLOT(sp), SLOT(bp), SLOT(si), SLOT(di),
-		SLOT(r8), SLOT(r9), SLOT(r10), SLOT(r11), SLOT(r12), SLOT(r13), SLOT(r14), SLOT(r15),
-	};
-#undef SLOT
 	_Bool upper = (code & 0xff) == 0x41;
 	unsigned long value;
 
 	code >>= 8 * upper;
 	if ((code & 0xf8) != 0x50)
 		__builtin_trap();
-	value = ((unsigned long *)regs)[slots[8 * upper + (code & 7)]];
+	value = lab_register(regs, upper ? UPPER_EIGHT : LOWER_EIGHT, code & 7);
 	regs->ip += 1 + upper;
 	lab_emulate_push(regs, value);
 	return value;
