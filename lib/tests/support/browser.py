@@ -1,6 +1,6 @@
 """The built book and a browser for the tests that look at it; a plugin of pytest, named in conftest.py.
 
-The book is built once; TRAMPLAB_HTML names one that is already built.
+The book is built once; TRAMPLAB_HTML names one that is already built. --keep-book=FOLDER builds it there, and leaves it.
 """
 
 import contextlib
@@ -55,13 +55,19 @@ CHROMIUM_FLAGS = [
 ]
 
 
+def pytest_addoption(parser):
+    parser.addoption("--keep-book", metavar="FOLDER", type=Path, help="build the book there, and leave it and the times it shows")
+
+
 @pytest.fixture(scope="session")
-def site(tmp_path_factory) -> Path:
+def site(tmp_path_factory, pytestconfig) -> Path:
     """The folder of the built book."""
     if os.environ.get("TRAMPLAB_HTML"):
         return Path(os.environ["TRAMPLAB_HTML"]).resolve()
-    out = tmp_path_factory.getbasetemp()
-    out = (out.parent if "PYTEST_XDIST_WORKER" in os.environ else out) / "book"  # one for all workers
+    out = pytestconfig.option.keep_book
+    if out is None:
+        out = tmp_path_factory.getbasetemp()
+        out = (out.parent if "PYTEST_XDIST_WORKER" in os.environ else out) / "book"  # one for all workers
     html = out / "_build" / "html"
     out.mkdir(exist_ok=True)
     with (out / "lock").open("wb") as lock:

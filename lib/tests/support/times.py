@@ -19,8 +19,12 @@ _UNQUIET = ("bpf-fentry:10", "direct+ops:10", "bpf-fmodret:10")
 def pytest_configure(config):
     if "PYTEST_XDIST_WORKER" in os.environ:
         return  # the workers inherit the folder
-    folder = Path(tempfile.mkdtemp(prefix="tramplab-times-"))
-    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    if kept_book := config.option.keep_book:
+        folder = kept_book / "times"
+        folder.mkdir(parents=True)
+    else:
+        folder = Path(tempfile.mkdtemp(prefix="tramplab-times-"))
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     rows = tuple(
         {**r, "agreed": r["agreed"] and r["hook"] not in _UNQUIET, "steady": r["hook"] != "bpf-fexit:10"}
         for r in ONE_DIGIT_MORE.rows
