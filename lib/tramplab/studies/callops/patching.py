@@ -115,7 +115,7 @@ def answer(frame: pd.DataFrame) -> str:
     some = named(frame[frame["worst"]], "scheme")
     good = some[some["outcome"] == SAFE]["scheme"]
     bad = [f"{r.scheme} ({r.outcome}, {r.steps} steps)" for r in some[some["outcome"] != SAFE].itertuples()]
-    torn = frame[(frame["fetch"] == TORN) & (frame["outcome"] == TORN)]
+    torn = frame[(frame["fetch"] == TORN) & (frame["outcome"] == TORN) & ~frame["worst"]]
     without = listed(named(torn, "scheme")["scheme"])
     return (
         f"Safe, whatever three threads are in the middle of: {listed(good)}. Not safe: {listed(bad)}."
