@@ -166,10 +166,22 @@ class Machine:
         self._engine.hook_at(address, call)
         self._engine.forget_all()  # translations made before a hook was added do not call it
 
+    @contextmanager
+    def watching(self, address: int, call: Callable[[], None]) -> Iterator[None]:
+        """The same for the length of a `with`."""
+        end = self._engine.hook_at(address, call)
+        self._engine.forget_all()
+        try:
+            yield
+        finally:
+            end()
+            self._engine.forget_all()
+
     @property
     def engine(self) -> Engine:
         """What executes it, for those who make several CPUs take turns; see interleave."""
         return self._engine
+
     def take_traps(self, vector: Vector) -> None:
         """From now on take the guest's breakpoints through a vector, if they are not taken already."""
         if self._traps.install(vector):

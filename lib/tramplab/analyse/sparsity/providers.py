@@ -1,0 +1,115 @@
+"""Who hands a register structure to somebody: hooks, by the code that fills it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...errors import TramplabError, unknown
+from ...ftrace.ops import Request
+from ...ftrace.releases import Features
+from ...lab.kernel import Kernel
+from ...trampolines.fprobe.request import Fprobe
+from ...trampolines.kprobe.request import Kprobe
+from ...trampolines.plain import Ops
+from .slots import FTRACE_REGS, PT_REGS
+
+#: Where a provider takes over: at a function's first byte; at a breakpoint in it; and, as a symbol, where it comes back to.
+ENTRY, BREAKPOINT = "entry", "breakpoint"
+#: Return hooks of their own, of which each call has a node.
+_RETHOOKS = ("freelist", "objpool")
+_FGRAPH = "fgraph"
+
+
+@dataclass(frozen=True)
+class Provider:
+    """name: of the code that fills the structure, or of what is made of such a one. request: what brings it there. offered: does a
+    kernel with these features have it? consumer: the guest function that is handed the structure. argument: its number among
+    that function's. struct: "pt_regs" or "ftrace_regs". takes_over: ENTRY, BREAKPOINT, or the guest symbol that a hooked function
+    comes back to."""
+
+    name: str
+    title: str
+    request: Callable[[tuple[str, ...]], Request]
+    offered: Callable[[Features], bool]
+    consumer: str
+    argument: int
+    struct: str
+    takes_over: str = ENTRY
+
+    @property
+    def at_return(self) -> bool:
+        """Does it take over behind the function?"""
+        return self.takes_over not in (ENTRY, BREAKPOINT)
+
+
+_PROVIDERS = (
+    Provider(
+        "ftrace_caller",
+        "ftrace_caller, to an ops' callback",
+        lambda functions: Ops(filter=functions),
+        lambda f: bool(f["ops"]),
+        "lab_callback",
+        3,
+        FTRACE_REGS,
+    ),
+    Provider(
+        "ftrace_regs_caller",
+        "ftrace_regs_caller, to the callback of an ops with SAVE_REGS",
+        lambda functions: Ops(filter=functions, save="regs"),
+        lambda f: bool(f["regs"]),
+        "lab_callback",
+        3,
+        FTRACE_REGS,
+    ),
+    Provider(
+        "breakpoint",
+        "the exception of a breakpoint, to a kprobe's handler",
+        lambda functions: Kprobe(filter=functions, breakpoint=True),
+        lambda f: bool(f["ops"]),
+        "lab_kprobe_pre",
+        1,
+        PT_REGS,
+        BREAKPOINT,
+    ),
+    Provider(
+        "arch_rethook_trampoline",
+        "arch_rethook_trampoline, to an fprobe's exit handler",
+        lambda functions: Fprobe(filter=functions, exit=True),
+        lambda f: f["rethook"] in _RETHOOKS,
+        "lab_fprobe_exit",
+        3,
+        PT_REGS,
+        "arch_rethook_trampoline",
+    ),
+    Provider(
+        "return_to_handler",
+        "return_to_handler, to an fprobe's exit handler",
+        lambda functions: Fprobe(filter=functions, exit=True),
+        lambda f: f["rethook"] == _FGRAPH,
+        "lab_fprobe_exit",
+        3,
+        FTRACE_REGS,
+        "return_to_handler",
+    ),
+)
+PROVIDERS = {p.name: p for p in _PROVIDERS}
+
+
+def provider(name: str) -> Provider:
+    """By its name; raises TramplabError with near matches."""
+    if name not in PROVIDERS:
+        raise unknown("provider", name, PROVIDERS)
+    return PROVIDERS[name]
+
+
+def require(chosen: Provider, kernel: Kernel) -> None:
+    """Raise TramplabError, with those that there are, if a kernel does not have a provider."""
+    if not chosen.offered(kernel.features):
+        there = ", ".join(p.name for p in of(kernel.features))
+        raise TramplabError(f"{kernel} has no {chosen.name}; it has {there}.")
+
+
+def of(features: Features) -> list[Provider]:
+    """Those that a kernel with these features has, in order."""
+    return [p for p in _PROVIDERS if p.offered(features)]

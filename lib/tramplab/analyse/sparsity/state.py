@@ -1,0 +1,50 @@
+"""The whole state of a CPU that a register structure has slots for: registers, flags, and in which mode it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ...emulate.machine import Machine
+
+#: The kernel's selectors (the emulator leaves others in place), and the bit of the flags that is always one.
+_CS, _SS, _FIXED = 0x10, 0x18, 1 << 1
+_SIE, _SPIE, _SPP = 1 << 1, 1 << 5, 1 << 8
+#: Two states of the condition flags that code may leave; riscv64 has none.
+_FLAGS: dict[str, tuple[str, tuple[int, int]]] = {
+    "x86_64": ("eflags", (0x8D7, 0x246)),
+    "arm64": ("nzcv", (0xA << 28, 0x5 << 28)),
+}
+
+
+def _x86_64(machine: Machine) -> dict[str, int]:
+    return {"eflags": machine.register("eflags") | _FIXED, "cs": _CS, "ss": _SS}
+
+
+def _arm64(machine: Machine) -> dict[str, int]:
+    return {"pstate": machine.register("pstate")}
+
+
+def _riscv64(machine: Machine) -> dict[str, int]:
+    """As an exception from S-mode leaves sstatus."""
+    status = machine.register("sstatus")
+    return {"status": status & ~(_SIE | _SPIE) | (_SPIE if status & _SIE else 0) | _SPP}
+
+
+#: What there is besides general registers and the program counter, by the names of `now`.
+STATES: Mapping[str, tuple[str, ...]] = {"x86_64": ("eflags", "cs", "ss"), "arm64": ("pstate",), "riscv64": ("status",)}
+_READ: Mapping[str, Callable[[Machine], dict[str, int]]] = {"x86_64": _x86_64, "arm64": _arm64, "riscv64": _riscv64}
+
+
+def now(machine: Machine) -> dict[str, int]:
+    """Register -> value, "pc" for the program counter whatever the ISA calls it, and flags and mode by the names of their slots'
+    registers, as an exception would find them now."""
+    found = machine.registers()
+    found["pc"] = found.pop(machine.isa.pc)
+    return found | _READ[machine.isa.name](machine)
+
+
+def set_flags(machine: Machine, seed: int) -> None:
+    """Another state of the condition flags for even seeds than for odd ones."""
+    if machine.isa.name in _FLAGS:
+        name, values = _FLAGS[machine.isa.name]
+        machine.set_register(name, values[seed % len(values)])
