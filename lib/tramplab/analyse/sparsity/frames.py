@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...emulate.machine import Machine
+from ...emulate.traps import MODULES
 from ...errors import TramplabError
 from ...ftrace.ops import Registered
 from ...lab.kernel import Kernel
 from ...lab.view import Function
-from . import state
+from ..returnstack import pushes
+from . import fields, state
 from .classify import Sample, Slot, classify
 from .providers import ENTRY, Provider, require
-from .slots import layout, register_of, slots
+from .registers import register_of
 
 #: Functions that are called by turns, so that no place in the text is the same in all samples.
 FUNCTIONS = ("three_args", "four_args")
@@ -23,8 +25,9 @@ SEEDS = POISONS = (0, 1)
 _MASK = (1 << 64) - 1
 #: How far apart the stack pointers of two seeds are, in bytes, and how many there are.
 _APART, _PLACES = 0x140, 16
-#: No register's value and no address is near what the stack is filled with; both halves of a word tell poisons apart.
-_POISON, _OTHER = 0x7E57_0000_7E57_0000, 0x0010_0000_0010_0000
+#: Words that are no register's and no address. Of two poisons the second turns each bit of the first around, so that nobody who
+#: looks at one bit alone takes them for the same.
+_MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -41,28 +44,40 @@ class Frame:
 
 @dataclass(frozen=True)
 class Seen:
-    """One hooked call at its consumer's first instruction. address: of the structure. data: its bytes. truth: register, or "pc" ->
-    what it was where the provider took over: at the function's first byte, with the patch site for pc, or behind its return."""
+    """One hooked call at its consumer's first instruction. address: of the structure. data: its bytes. stack: the CPU's whole, from
+    its lowest byte on. truth: register, or "pc" -> what it was where the provider took over: at the function's first byte, a
+    breakpoint in it, or behind its return; pc: where the thread is to go on, and at a breakpoint where the CPU then is."""
 
     address: int
     data: bytes
+    stack: bytes
     truth: Mapping[str, int]
 
 
 def frame(kernel: Kernel, provider: Provider, seeds: Sequence[int] = SEEDS, poisons: Sequence[int] = POISONS) -> Frame:
     """What each slot holds, by samples of each seed with each poison, two of each at least. Raises TramplabError where the kernel
     has no such provider."""
-    struct = layout(kernel.image, provider.struct)
-    places = slots(struct)
+    found = watched(kernel, provider, seeds, poisons)
+    return classified(kernel, provider.name, provider.struct, {at: (s.address, s.data, s.truth) for at, s in found.items()})
+
+
+def classified(
+    kernel: Kernel, name: str, struct: str, found: Mapping[tuple[int, int], tuple[int, bytes, Mapping[str, int]]]
+) -> Frame:
+    """What each slot of a structure holds, however it was made. struct: "pt_regs" or "ftrace_regs". found: (seed, poison) -> where
+    the structure was, its bytes, and the truth, see Seen."""
+    image, stack = kernel.image, kernel.machine.stack
+    places = fields.places(image, struct)
+    whole = [p.name for p in places] == [p.name for p in fields.places(image, fields.PT_REGS)]
     samples = []
-    for (seed, poison), seen in watched(kernel, provider, seeds, poisons).items():
-        values = {n: int.from_bytes(seen.data[at : at + size], "little") for n, (at, size) in places.items()}
-        on_stack = kernel.machine.stack_top > seen.address >= kernel.machine.stack.address
-        outside = {n for n, (at, _) in places.items() if on_stack and seen.address + at >= seen.truth[kernel.isa.sp]}
-        sizes = {n: size for n, (_, size) in places.items()}
-        samples.append(Sample(seed, poison, values, seen.truth, sizes, frozenset(outside)))
-    found = classify(samples, {name: register_of(kernel.isa, name) for name in places})
-    return Frame(provider.name, str(kernel), kernel.isa.name, struct.name, struct.size, found)
+    for (seed, poison), (address, data, truth) in found.items():
+        values = {p.name: int.from_bytes(data[p.offset : p.offset + p.size], "little") for p in places}
+        on_stack = stack.address <= address < stack.end
+        outside = {p.name for p in places if on_stack and address + p.offset >= truth[kernel.isa.sp]}
+        samples.append(Sample(seed, poison, values, truth, {p.name: p.size for p in places}, frozenset(outside)))
+    slots = classify(samples, {p.name: register_of(kernel.isa, p.name) for p in places})
+    struct = fields.PT_REGS if whole else struct
+    return Frame(name, str(kernel), kernel.isa.name, struct, image.struct(struct).size, slots)
 
 
 def watched(
@@ -78,7 +93,7 @@ def _call(kernel: Kernel, provider: Provider, ops: Registered, seed: int, poison
     """One hooked call, with values of its own in all registers that a caller may choose, and below the stack pointer."""
     machine, isa = kernel.machine, kernel.isa
     function = kernel.function(FUNCTIONS[seed % len(FUNCTIONS)])
-    size = layout(kernel.image, provider.struct).size
+    size = kernel.image.struct(provider.struct).size
     start = registers(machine, seed)
     state.set_flags(machine, seed)
     taken: list[dict[str, int]] = []
@@ -92,13 +107,16 @@ def _call(kernel: Kernel, provider: Provider, ops: Registered, seed: int, poison
         if provider.at_return:
             truth["pc"] = machine.return_to
         elif provider.takes_over == ENTRY:
-            truth["pc"] = function.site.ip
+            truth["pc"] = _behind_call(kernel, function)
+        else:
+            truth["pc"] += MODULES[isa.name].BEHIND
         taken.append(truth)
 
     def begins() -> None:
         if taken and not seen:
             address = machine.register(isa.args[provider.argument])
-            seen.append(Seen(address, machine.read(address, size), taken[0]))
+            stack = machine.read(machine.stack.address, machine.stack.size)
+            seen.append(Seen(address, machine.read(address, size), stack, taken[0]))
 
     taken_at = _where(kernel, provider, ops, function)
     with machine.watching(taken_at, takes_over), machine.watching(kernel.image.address(provider.consumer), begins):
@@ -119,11 +137,23 @@ def _where(kernel: Kernel, provider: Provider, ops: Registered, function: Functi
     return next(at for at in probed if function.address <= at < function.address + function.size)
 
 
+def _behind_call(kernel: Kernel, function: Function) -> int:
+    """Where the call that stands at a patch site comes back to."""
+    at = function.site.ip
+    while at < function.site.body:
+        instruction = kernel.machine.instruction_at(at)
+        at += instruction.size
+        if pushes(kernel.isa, instruction):
+            return at
+    raise TramplabError(f"the site of {function.name} calls nobody.")
+
+
 def fill(machine: Machine, end: int, poison: int) -> None:
     """The stack of the CPU below an address, with words that belong to this poison, another one at each place."""
     area = machine.stack
-    words = np.arange((end - area.address) // 8, dtype=np.uint64) + np.uint64(_POISON + poison * _OTHER & _MASK)
-    machine.write(area.address, words.astype("<u8").tobytes())
+    count = (end - area.address) // 8
+    words = np.random.default_rng(poison // 2).integers(1 << 63, dtype=np.uint64, size=area.size // 8)[:count]
+    machine.write(area.address, (words ^ np.uint64(_MASK * (poison % 2))).astype("<u8").tobytes())
 
 
 def registers(machine: Machine, seed: int) -> dict[str, int]:

@@ -12,7 +12,7 @@ from ...lab.kernel import Kernel
 from ...trampolines.fprobe.request import Fprobe
 from ...trampolines.kprobe.request import Kprobe
 from ...trampolines.plain import Ops
-from .slots import FTRACE_REGS, PT_REGS
+from .fields import FTRACE_REGS, PT_REGS
 
 #: Where a provider takes over: at a function's first byte; at a breakpoint in it; and, as a symbol, where it comes back to.
 ENTRY, BREAKPOINT = "entry", "breakpoint"

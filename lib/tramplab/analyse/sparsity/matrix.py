@@ -1,0 +1,128 @@
+"""Every consumer on every structure: is what it concludes what it would have concluded from a full set of registers?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...lab.kernel import Kernel
+from . import fields
+from .classify import GARBAGE as STALE
+from .consumers import CONSUMERS, STARTS, Consumer, Reading, read
+from .fields import PT_REGS, WORD
+from .frames import Frame, Seen, classified, watched
+from .registers import register_of
+from .views import View, given
+
+#: The same conclusion as from a full set; another one; one that rests on what the stack held before; not asked there.
+RIGHT, WRONG, GARBAGE, NOT_ASKED = OUTCOMES = ("right", "wrong", "garbage", "not asked")
+#: Consumers that say what a structure is and not what it holds.
+_APART = ("register", "full")
+#: Which arguments are asked for, and which words of the stack: those that registers carry; the first above the stack pointer.
+_STACK_WORDS = 2
+#: A word that no register has, in what nothing of a full set fills.
+_NO_CALL = -1
+
+Answer = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One consumer on one view. outcome: one of OUTCOMES. said, should: one answer that it gave, and the one it should have given,
+    of the first sample and number where they differ, else of the first; None where it ended with a fault. fields: that it read."""
+
+    view: View
+    consumer: Consumer
+    outcome: str
+    said: Answer = ()
+    should: Answer = ()
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """One view with all its consumers, in order. frame: what it holds."""
+
+    view: View
+    frame: Frame
+    cells: tuple[Cell, ...]
+
+
+def matrix(kernel: Kernel, view: View) -> Matrix:
+    """All consumers on one view."""
+    samples = watched(kernel, view.provider)
+    place = _Place(kernel, view)
+    made = {}
+    for sample, seen in samples.items():
+        at = place.restored(seen)
+        made[sample] = at, kernel.machine.read(at, kernel.image.struct(view.kind).size), seen.truth
+    frame = classified(kernel, view.name, view.kind, made)
+    return Matrix(view, frame, tuple(_cell(place, frame, c, samples) for c in CONSUMERS.values() if c.name not in _APART))
+
+
+def asked(view: View, consumer: Consumer) -> bool:
+    """Has the structure what this is about? Arguments are a matter of the entry, a result is one of the return."""
+    if view.kind not in consumer.kinds:
+        return False
+    return consumer.name != ("argument" if view.provider.at_return else "return-value")
+
+
+def _cell(place: _Place, frame: Frame, c: Consumer, samples: Mapping[tuple[int, int], Seen]) -> Cell:
+    view, kernel = place.view, place.kernel
+    if not asked(view, c):
+        return Cell(view, c, NOT_ASKED)
+    pairs: list[tuple[Answer, Answer]] = []
+    touched: dict[str, None] = {}
+    for seen in samples.values():
+        for number in _numbers(kernel, c):
+            place.restored(seen)
+            should = read(kernel, c.name, PT_REGS, place.full, number)
+            found = read(kernel, c.name, view.kind, place.restored(seen), number)
+            pairs.append((_said(found), _said(should)))
+            touched |= dict.fromkeys(found.fields)
+    same = _same_start if c.name == "callchain" else tuple.__eq__
+    said, should_be = next((pair for pair in pairs if not same(*pair)), pairs[0])
+    stale = any(frame.slots[field].kind == STALE for field in touched)
+    outcome = GARBAGE if stale else RIGHT if all(same(*pair) for pair in pairs) else WRONG
+    return Cell(view, c, outcome, said, should_be, tuple(touched))
+
+
+def _same_start(said: Answer, should: Answer) -> bool:
+    """A callchain that starts in the kernel, at the true place as far as it says where: what it does not take from the structure is
+    0, and where it starts at itself, the stack pointer tells from which frame on it counts."""
+    return STARTS[said[0] or 0] != "nowhere" and all(one in (0, other) for one, other in zip(said[1:], should[1:], strict=True))
+
+
+def _said(reading: Reading) -> Answer:
+    return (reading.answer, *reading.start)
+
+
+def _numbers(kernel: Kernel, c: Consumer) -> list[int | None]:
+    if c.name == "argument":
+        return list(range(len(kernel.isa.args)))
+    return list(range(_STACK_WORDS)) if c.name == "stack-word" else [None]
+
+
+class _Place:
+    """Memory in which a view's consumers are run. full: address of a full set of registers."""
+
+    def __init__(self, kernel: Kernel, view: View) -> None:
+        self.kernel, self.view = kernel, view
+        self._size = kernel.image.struct(PT_REGS).size
+        self.full, self._room = (kernel.memory(*[0] * (self._size // WORD)) for _ in range(2))
+
+    def restored(self, seen: Seen) -> int:
+        """Make all as it was: the stack, with what lies on it; a full set of the true registers; room for one that is made. Returns
+        the address of what the view's consumers are given."""
+        machine, image = self.kernel.machine, self.kernel.image
+        machine.write(machine.stack.address, seen.stack)
+        if not machine.stack.address <= seen.address < machine.stack.end:
+            machine.write(seen.address, seen.data)
+        machine.write(self._room, bytes(self._size))
+        data = bytearray(self._size)
+        for place in fields.places(image, PT_REGS):
+            register = register_of(self.kernel.isa, place.name)
+            value = seen.truth[register] if register else _NO_CALL if place.name.startswith("orig") else 0
+            data[place.offset : place.offset + place.size] = (value & (1 << 8 * place.size) - 1).to_bytes(place.size, "little")
+        machine.write(self.full, bytes(data))
+        return given(self.kernel, self.view, seen, self._room)
