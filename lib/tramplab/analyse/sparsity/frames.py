@@ -95,7 +95,7 @@ def _call(kernel: Kernel, provider: Provider, ops: Registered, seed: int, poison
     function = kernel.function(FUNCTIONS[seed % len(FUNCTIONS)])
     size = kernel.image.struct(provider.struct).size
     start = registers(machine, seed)
-    state.set_flags(machine, seed)
+    state.choose(machine, seed)
     taken: list[dict[str, int]] = []
     seen: list[Seen] = []
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...lab.kernel import Kernel
 from . import fields
+from .classify import CONSTANT, OUTSIDE
 from .classify import GARBAGE as STALE
 from .consumers import CONSUMERS, STARTS, Consumer, Reading, read
 from .fields import PT_REGS, WORD
@@ -16,8 +17,8 @@ from .views import View, given
 
 #: The same conclusion as from a full set; another one; one that rests on what the stack held before; not asked there.
 RIGHT, WRONG, GARBAGE, NOT_ASKED = OUTCOMES = ("right", "wrong", "garbage", "not asked")
-#: Consumers that say what a structure is and not what it holds.
-_APART = ("register", "full")
+#: The consumer that gives out every slot, and the one that says whether a full set is there.
+_EVERY, FULL = "register", "full"
 #: Which arguments are asked for, and which words of the stack: those that registers carry; the first above the stack pointer.
 _STACK_WORDS = 2
 #: A word that no register has, in what nothing of a full set fills.
@@ -57,7 +58,7 @@ def matrix(kernel: Kernel, view: View) -> Matrix:
         at = place.restored(seen)
         made[sample] = at, kernel.machine.read(at, kernel.image.struct(view.kind).size), seen.truth
     frame = classified(kernel, view.name, view.kind, made)
-    return Matrix(view, frame, tuple(_cell(place, frame, c, samples) for c in CONSUMERS.values() if c.name not in _APART))
+    return Matrix(view, frame, tuple(_cell(place, frame, c, samples) for c in CONSUMERS.values() if c.name != _EVERY))
 
 
 def asked(view: View, consumer: Consumer) -> bool:
@@ -71,12 +72,16 @@ def _cell(place: _Place, frame: Frame, c: Consumer, samples: Mapping[tuple[int, 
     view, kernel = place.view, place.kernel
     if not asked(view, c):
         return Cell(view, c, NOT_ASKED)
+    if c.name == FULL:
+        return _whether_full(place, frame, c, next(iter(samples.values())))
     pairs: list[tuple[Answer, Answer]] = []
     touched: dict[str, None] = {}
     for seen in samples.values():
         for number in _numbers(kernel, c):
             place.restored(seen)
             should = read(kernel, c.name, PT_REGS, place.full, number)
+            if not should.fields:
+                return Cell(view, c, NOT_ASKED)  # there is no such thing on this ISA
             found = read(kernel, c.name, view.kind, place.restored(seen), number)
             pairs.append((_said(found), _said(should)))
             touched |= dict.fromkeys(found.fields)
@@ -85,6 +90,15 @@ def _cell(place: _Place, frame: Frame, c: Consumer, samples: Mapping[tuple[int, 
     stale = any(frame.slots[field].kind == STALE for field in touched)
     outcome = GARBAGE if stale else RIGHT if all(same(*pair) for pair in pairs) else WRONG
     return Cell(view, c, outcome, said, should_be, tuple(touched))
+
+
+def _whether_full(place: _Place, frame: Frame, c: Consumer, seen: Seen) -> Cell:
+    """Is a pt_regs given out where each register is in it, and none where not? Only whether one was given out is noted down."""
+    registers = [slot for name, slot in frame.slots.items() if register_of(place.kernel.isa, name)]
+    full = frame.struct == PT_REGS and not any(slot.kind in (STALE, CONSTANT, OUTSIDE) for slot in registers)
+    found = read(place.kernel, c.name, place.view.kind, place.restored(seen))
+    given_out = bool(found.answer)
+    return Cell(place.view, c, RIGHT if given_out == full else WRONG, (int(given_out),), (int(full),), found.fields)
 
 
 def _same_start(said: Answer, should: Answer) -> bool:

@@ -9,10 +9,13 @@ from ...emulate.machine import Machine
 #: The kernel's selectors (the emulator leaves others in place), and the bit of the flags that is always one.
 _CS, _SS, _FIXED = 0x10, 0x18, 1 << 1
 _SIE, _SPIE, _SPP = 1 << 1, 1 << 5, 1 << 8
-#: Two states of the condition flags that code may leave; riscv64 has none.
-_FLAGS: dict[str, tuple[str, tuple[int, int]]] = {
-    "x86_64": ("eflags", (0x8D7, 0x246)),
-    "arm64": ("nzcv", (0xA << 28, 0x5 << 28)),
+#: ISA -> the engine's register, and for even and odd seeds the bits of it that are set, of those that may be: condition flags, of
+#: which riscv64 has none, and whether interrupts are on.
+_IF, _DAIF = 1 << 9, 0xF << 6
+_CHOSEN: dict[str, tuple[str, tuple[int, int], int]] = {
+    "x86_64": ("eflags", (0x8D7, 0x46 | _IF), 0x8D7 | _IF),
+    "arm64": ("pstate", (0xA << 28 | _DAIF, 0x5 << 28), 0xF << 28 | _DAIF),
+    "riscv64": ("sstatus", (0, _SIE), _SIE),
 }
 
 
@@ -43,8 +46,7 @@ def now(machine: Machine) -> dict[str, int]:
     return found | _READ[machine.isa.name](machine)
 
 
-def set_flags(machine: Machine, seed: int) -> None:
-    """Another state of the condition flags for even seeds than for odd ones."""
-    if machine.isa.name in _FLAGS:
-        name, values = _FLAGS[machine.isa.name]
-        machine.set_register(name, values[seed % len(values)])
+def choose(machine: Machine, seed: int) -> None:
+    """Other condition flags for even seeds than for odd ones, with interrupts on for odd ones only."""
+    name, values, may = _CHOSEN[machine.isa.name]
+    machine.set_register(name, machine.register(name) & ~may | values[seed % len(values)])

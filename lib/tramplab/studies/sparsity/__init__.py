@@ -1,0 +1,1 @@
+"""Argument 4: sparse register structures."""

@@ -1,0 +1,253 @@
+"""Who concludes what from which registers: every consumer on every structure, beside what a full set would have told it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...analyse.sparsity.consumers import CONSUMERS
+from ...analyse.sparsity.matrix import FULL, GARBAGE, NOT_ASKED, RIGHT, WRONG, matrix
+from ...analyse.sparsity.views import ACCESSORS, DIRECT, PARTIAL, views
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.claims.claims import FAILS
+from ...publish.claims.verdict import Verdict, across, judges
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
+from ...publish.said import isa_name, listed, on_each
+from ..once import once
+from ..variants.register_map import in_short
+
+NAME = "register_consumers"
+TITLE = "What consumers conclude from registers"
+#: Before any pt_regs was made of a ftrace_regs; the first shown with one; and the newest.
+OLD, PLAIN, NEW = RELEASES = ("v6.1", "v6.16", "v7.2")
+LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", NOT_ASKED: "-"}
+ENTRY, ALL, BREAKPOINT = "ftrace_caller", "ftrace_regs_caller", "breakpoint"
+MODE, CHAIN = "user-mode", "callchain"
+_ARGUMENT = "argument"
+#: The chart of what is read has one word for a cell.
+READS, NOT_READ = "reads", "does not"
+CROSSES = {READS: "x", NOT_READ: "-"}
+#: The fields for flags and mode.
+STATE = {"x86_64": ("flags", "cs"), "arm64": ("pstate",), "riscv64": ("status",)}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release of RELEASES, view (analyse/sparsity/views.py) and consumer (analyse/sparsity/consumers.py).
+
+    Columns: isa, release, provider, way, view, struct (that the consumer reads), consumer, outcome (one of LETTERS), said, should
+    (one answer, and the one that a full set would have given; hexadecimal, "fault" where there was none), fields (that it read).
+    """
+    return pd.DataFrame([row for isa in ISAS for release in RELEASES for row in _rows(isa, release)])
+
+
+def _rows(isa: str, release: str) -> list[dict[str, object]]:
+    kernel = Kernel(isa, release)
+    out: list[dict[str, object]] = []
+    for view in views(kernel):
+        found = matrix(kernel, view)
+        head = {"isa": isa, "release": release, "provider": view.provider.name, "way": view.way, "view": view.name}
+        for cell in found.cells:
+            out.append(
+                {
+                    **head,
+                    "struct": found.frame.struct,
+                    "consumer": cell.consumer.name,
+                    "outcome": cell.outcome,
+                    "said": _words(cell.said),
+                    "should": _words(cell.should),
+                    "fields": " ".join(cell.fields),
+                }
+            )
+    return out
+
+
+def _words(answer: tuple[int | None, ...]) -> str:
+    return " ".join("fault" if n is None else f"{n:#x}" for n in answer)
+
+
+# -- what is shown
+
+
+def shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """What the chart has: the newest release, without what is made of a full set."""
+    some = frame[(frame["release"] == NEW) & ~((frame["provider"] == ALL) & (frame["way"] != DIRECT))]
+    return some.assign(view=some["view"].str.replace(f"{ALL}, {DIRECT}", ALL))
+
+
+def reads(frame: pd.DataFrame) -> pd.DataFrame:
+    """Which fields of a breakpoint's pt_regs a consumer reads in the newest release: columns isa, fields (that are read alike, as
+    one), consumer, read; without fields that nobody reads."""
+    some = frame[(frame["release"] == NEW) & (frame["view"] == BREAKPOINT) & (frame["outcome"] != NOT_ASKED)]
+    out = []
+    for isa, part in some.groupby("isa", sort=False):
+        of = {str(r.consumer): str(r.fields).split() for r in part.itertuples()}
+        alike: dict[tuple[bool, ...], list[str]] = {}
+        for field in dict.fromkeys(f for fields in of.values() for f in fields):
+            alike.setdefault(tuple(field in fields for fields in of.values()), []).append(field)
+        for who, fields in alike.items():
+            cells = zip(of, who, strict=True)
+            out += [{"isa": isa, "fields": in_short(fields), "consumer": c, "read": READS if yes else NOT_READ} for c, yes in cells]
+    return pd.DataFrame(out)
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA, release, view and outcome but right: the consumers."""
+    out = []
+    for (isa, release, view), part in frame.groupby(["isa", "release", "view"], sort=False):
+        for outcome in (WRONG, GARBAGE):
+            names = list(part["consumer"][part["outcome"] == outcome])
+            if names:
+                out += [{"kernel": f"{isa} {release}", "view": view, "outcome": outcome, "consumers": len(names)}]
+    return pd.DataFrame(out)
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def wrong(frame: pd.DataFrame) -> pd.DataFrame:
+    """Each wrong conclusion of the newest release: what was said, and what a full set would have told."""
+    some = frame[(frame["release"] == NEW) & (frame["outcome"] == WRONG)]
+    return some[["isa", "view", "consumer", "said", "should", "fields"]].reset_index(drop=True)
+
+
+def outcome(frame: pd.DataFrame, isa: str, release: str, view: str, consumer: str) -> str:
+    """Of one cell; "" where there is no such view."""
+    some = frame[(frame["isa"] == isa) & (frame["release"] == release) & (frame["view"] == view) & (frame["consumer"] == consumer)]
+    return "" if some.empty else str(some["outcome"].iloc[0])
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: cells of the newest release that ask something, "cells", and those that are right, wrong or rest on
+    garbage, "right", "wrong", "garbage"; consumers, "consumers"."""
+    some = frame[(frame["release"] == NEW) & (frame["outcome"] != NOT_ASKED)]
+    counts = some["outcome"].value_counts()
+    return {"cells": len(some), "consumers": some["consumer"].nunique()} | {kind: int(counts.get(kind, 0)) for kind in LETTERS}
+
+
+def _as_user(frame: pd.DataFrame) -> str:
+    """Where a kernel function looks like user space by the pt_regs that is made of what its entry left: ISAs and releases."""
+    some = frame[(frame["consumer"] == MODE) & (frame["way"] == PARTIAL) & (frame["provider"] == ENTRY)]
+    some = some[some["outcome"] == WRONG]
+    return listed(f"{isa_name(str(isa))} ({listed(part['release'])})" for isa, part in some.groupby("isa", sort=False))
+
+
+def _right(part: pd.DataFrame) -> str:
+    some = part[(part["outcome"] != NOT_ASKED) & (part["consumer"] != FULL)]
+    return f"{(some['outcome'] == RIGHT).sum()} of {len(some)}"
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """Through accessors all is right; as a pt_regs, arguments and the way back are, and mode and flags are not."""
+    new = frame[frame["release"] == NEW]
+    entry = new[new["provider"] == ENTRY]
+    ways = {way: _right(entry[entry["way"] == way]) for way in (ACCESSORS, PARTIAL)}
+    trap = _right(new[new["view"] == BREAKPOINT])
+    return (
+        f"At a function's entry {ways[ACCESSORS]} conclusions are right through the accessors, and {ways[PARTIAL]} from the "
+        f"pt_regs that ftrace_partial_regs() makes, in {NEW} on the three ISAs; from a breakpoint's {trap}. "
+        f"By the pt_regs that is made for it, a kernel function was in user space on {_as_user(frame)}."
+    )
+
+
+def answer_reads(frame: pd.DataFrame) -> str:
+    """On which fields most consumers rest, and who reads the flags."""
+    some = frame[(frame["release"] == NEW) & (frame["view"] == BREAKPOINT)]
+    said = []
+    for isa, state in STATE.items():
+        who = [r.consumer for r in some[some["isa"] == isa].itertuples() if set(state) & set(str(r.fields).split())]
+        said.append(f"On {isa_name(isa)} {listed(state)} {'is' if len(state) == 1 else 'are'} read for {listed(who)}.")
+    return " ".join(said)
+
+
+# -- claims
+
+
+@judges("p2")
+def given_out_if_full(frame: pd.DataFrame | None = None) -> Verdict:
+    """At the entry, ftrace_get_regs() gives a pt_regs where every register is in it, and NULL otherwise, on arm64 always."""
+    frame = rows() if frame is None else frame
+    some = frame[(frame["consumer"] == FULL) & frame["provider"].isin((ENTRY, ALL)) & (frame["way"] == ACCESSORS)]
+    null = some["said"] == "0x0"
+    truth = (some["outcome"] == RIGHT) & (null | (some["isa"] != "arm64"))
+    kind, on = across(some.assign(truth=truth), {"isa": "the ISA", "release": "the release"})
+    given = {isa: _places(some[(some["isa"] == isa) & ~null]) for isa in ISAS}
+    never = listed(isa_name(isa) for isa in ISAS if not len(some[(some["isa"] == isa) & (some["release"] == NEW) & ~null]))
+    sparse = listed(dict.fromkeys(f"{isa_name(str(r.isa))} {r.release}" for r in some[some["outcome"] == WRONG].itertuples()))
+    there = listed(f"{isa_name(isa)} {where}" for isa, where in given.items() if where)
+    because = (
+        f"At the entry it gives out a pt_regs on {there}, of which those of {sparse or 'no release'} are not full; in {NEW} it "
+        f"gives none on {never}."
+    )
+    return Verdict(kind, because, {"cases": len(some), "true": int(truth.sum())}, on)
+
+
+def _places(part: pd.DataFrame) -> str:
+    return listed(f"{release} ({listed(some['provider'])})" for release, some in part.groupby("release", sort=False))
+
+
+@judges("p3")
+def assumptions(frame: pd.DataFrame | None = None) -> Verdict:
+    """On each ISA a structure of which every argument is read right starts no callchain, and perf's reading of pstate is one."""
+    frame = rows() if frame is None else frame
+    some = frame[(frame["provider"] == ENTRY) & (frame["way"] == PARTIAL)]
+    truth = []
+    for isa, part in some.groupby("isa", sort=False):
+        args, chain = (part[part["consumer"] == c]["outcome"] for c in (_ARGUMENT, CHAIN))
+        truth.append({"isa": isa, "truth": bool((args == RIGHT).all() and (chain != RIGHT).any())})
+    kind, on = across(pd.DataFrame(truth), {"isa": "the ISA"})
+    pstate = outcome(frame, "arm64", PLAIN, f"{ENTRY}, {PARTIAL}", MODE)
+    because = (
+        "Of the pt_regs that ftrace_partial_regs() makes, every argument is read right, and a callchain does not start where it "
+        f"should, in at least one release on each ISA. Perf and pstate happen: a kernel function looks like user space on "
+        f"{_as_user(frame)}."
+    )
+    bad = int((some["outcome"].isin((WRONG, GARBAGE)) & (some["release"] == NEW)).sum())
+    return Verdict(kind if pstate == WRONG else FAILS, because, {f"not right in {NEW}": bad}, on)
+
+
+@judges("p8")
+def flags_and_breakpoints(frame: pd.DataFrame | None = None) -> Verdict:
+    """With all registers saved, ftrace serves whom a breakpoint serves: who reads flags, and who emulates instructions."""
+    frame = rows() if frame is None else frame
+    lost: dict[str, list[str]] = {}
+    for isa in ISAS:
+        some = frame[(frame["isa"] == isa) & (frame["outcome"] == RIGHT)]
+        full = some[(some["provider"] == ALL) & (some["way"] == DIRECT)]
+        last = max(full["release"], key=RELEASES.index)
+        served = [set(part["consumer"][part["release"] == last]) for part in (some[some["view"] == BREAKPOINT], full)]
+        lost[isa] = [c for c in CONSUMERS if c in served[0] - served[1]]
+    truth = pd.DataFrame([{"isa": isa, "truth": not names} for isa, names in lost.items()])
+    kind, on = across(truth, {"isa": "the ISA"})
+    said = on_each({isa: listed(names) if names else "nothing" for isa, names in lost.items()})
+    because = (
+        f"What a breakpoint's pt_regs serves and that of ftrace_regs_caller does not, in the newest release that has it, is {said}."
+    )
+    return Verdict(kind, because, {isa: len(names) for isa, names in lost.items()}, on)
+
+
+FIGURES = (
+    Figure(
+        "fig-register-consumers",
+        "Who concludes what from which registers?",
+        chart=lambda frame: heat_map("outcome", "consumer", "view", letters=LETTERS, quiet=(NOT_ASKED,))(shown(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA: consumers down the side, structures across, by who fills them and how they are read, and in every "
+        "cell a letter for what the consumer concludes.",
+        limits=f"The lab's providers and consumers, {NEW}; the room into which a pt_regs is made held zeros before.",
+    ),
+    Figure(
+        "fig-register-reads",
+        "Which fields does a conclusion rest on?",
+        chart=lambda frame: heat_map("read", "fields", "consumer", letters=CROSSES, quiet=(NOT_READ,))(reads(frame)),
+        table=lambda frame: reads(frame).query("read == @READS").drop(columns="read").reset_index(drop=True),
+        answer=answer_reads,
+        alt="A panel per ISA: fields of a pt_regs down the side, those that are read alike together, consumers across, and a cross "
+        "where a consumer reads the field.",
+        limits="Watched as the consumers run on a full set of registers; of words of the stack the first two.",
+    ),
+)

@@ -1,0 +1,182 @@
+"""Who hands on which registers: every slot of every structure, found out by running what fills it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...analyse.sparsity import state
+from ...analyse.sparsity.classify import CONSTANT, DERIVED, GARBAGE, OUTSIDE, TRUE
+from ...analyse.sparsity.frames import frame as frame_of
+from ...analyse.sparsity.providers import of
+from ...analyse.sparsity.registers import register_of
+from ...ftrace import releases
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.claims.claims import FAILS
+from ...publish.claims.verdict import Verdict, across, judges
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
+from ...publish.said import listed, on_each
+from ..once import once
+from ..variants.register_map import in_short
+
+NAME = "register_frames"
+TITLE = "Who hands on which registers"
+UNITS = {"size": "B"}
+#: A register that a structure has no slot for.
+ABSENT = "no slot"
+LETTERS = {TRUE: "T", DERIVED: "D", CONSTANT: "C", GARBAGE: "G", OUTSIDE: "O", ABSENT: "-"}
+ARGUMENTS, ALL, RETURN = "ftrace_caller", "ftrace_regs_caller", "return_to_handler"
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release shown, provider (analyse/sparsity/providers.py), and slot of its structure, or register that the
+    structure has no slot for.
+
+    Columns: isa, release, provider, struct, size (of the structure), slot ("" for none), register (that it is named after, "pc" for
+    the program counter, "" for none), kind (one of LETTERS), rule.
+    """
+    out = [row for isa in ISAS for release in releases.shown() for row in _rows(isa, release)]
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _rows(isa: str, release: str) -> list[dict[str, object]]:
+    kernel = Kernel(isa, release)
+    out: list[dict[str, object]] = []
+    for provider in of(kernel.features):
+        found = frame_of(kernel, provider)
+        head = {"isa": isa, "release": release, "provider": provider.name, "struct": found.struct, "size": found.size}
+        named = {slot: register_of(kernel.isa, slot) for slot in found.slots}
+        out += [
+            {**head, "slot": slot, "register": named[slot], "kind": s.kind, "rule": s.rule} for slot, s in found.slots.items()
+        ]
+        left = [register for register in every(isa) if register not in named.values()]
+        out += [{**head, "slot": "", "register": register, "kind": ABSENT, "rule": ""} for register in left]
+    return out
+
+
+def every(isa: str) -> list[str]:
+    """All that a full set of registers has on an ISA, in the order of its list, then the program counter, flags and mode."""
+    return [*ISAS[isa].registers, "pc", *state.STATES[isa]]
+
+
+# -- what is shown
+
+
+def newest(frame: pd.DataFrame) -> pd.DataFrame:
+    """Of each ISA and provider, the newest release that has it."""
+    order = {release: n for n, release in enumerate(releases.shown())}
+    last = frame.groupby(["isa", "provider"])["release"].transform(lambda r: max(r, key=order.__getitem__))
+    return frame[frame["release"] == last]
+
+
+def grouped(frame: pd.DataFrame) -> pd.DataFrame:
+    """Registers that fare alike with every provider, as one: columns isa, registers, provider, kind."""
+    some = newest(frame)
+    out = []
+    for isa, part in some[some["register"] != ""].groupby("isa", sort=False):
+        wide = part.pivot(index="register", columns="provider", values="kind")[list(dict.fromkeys(part["provider"]))]
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for register in every(str(isa)):
+            alike.setdefault(tuple(wide.loc[register]), []).append(register)
+        for kinds, registers in alike.items():
+            names = in_short(registers)
+            out += [
+                {"isa": isa, "registers": names, "provider": p, "kind": kind}
+                for p, kind in zip(wide.columns, kinds, strict=True)
+            ]
+    return pd.DataFrame(out)
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA, provider and kind: how many slots, and which."""
+    out = []
+    for (isa, release, provider), part in newest(frame).groupby(["isa", "release", "provider"], sort=False):
+        for kind in LETTERS:
+            some = part[part["kind"] == kind]
+            names = [r.register or r.slot for r in some.itertuples()]
+            if names:
+                head = {"kernel": f"{isa} {release}", "provider": provider, "holds": kind, "slots": len(names)}
+                out.append({**head, "which": in_short(names)})
+    return pd.DataFrame(out)
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: how many slots, without their names."""
+    return table(frame).drop(columns="which")
+
+
+def count(frame: pd.DataFrame, isa: str, provider: str, kind: str) -> int:
+    """How many registers of an ISA a provider hands on in one way, in the newest release that has it."""
+    some = newest(frame)
+    return int(((some["isa"] == isa) & (some["provider"] == provider) & (some["kind"] == kind) & (some["register"] != "")).sum())
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, by names like "arm64-ftrace_caller-true": registers that a provider hands on in a way, in the newest
+    release that has it; "arm64-registers", of how many; "arm64-ftrace_caller-size", bytes of its structure."""
+    out: dict[str, object] = {}
+    for (isa, provider), part in newest(frame).groupby(["isa", "provider"], sort=False):
+        kinds = part[part["register"] != ""]["kind"].value_counts()
+        out |= {f"{isa}-{provider}-{kind.replace(' ', '-')}": int(kinds.get(kind, 0)) for kind in LETTERS}
+        out[f"{isa}-{provider}-size"] = int(part["size"].iloc[0])
+        out[f"{isa}-registers"] = len(every(str(isa)))
+    return out
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """How many registers ftrace_caller hands on, and what is in the slots that it leaves."""
+    some = {isa: f"{count(frame, isa, ARGUMENTS, TRUE)} of {len(every(isa))}" for isa in ISAS}
+    rest = {isa: count(frame, isa, ARGUMENTS, GARBAGE) for isa in ISAS}
+    stale = {isa: str(n) for isa, n in rest.items() if n}
+    exits = newest(frame)[lambda f: (f["provider"] == RETURN) & f["kind"].isin((TRUE, DERIVED)) & (f["register"] != "")]
+    left = {str(isa): str(len(part)) for isa, part in exits.groupby("isa", sort=False)}
+    return (
+        f"ftrace_caller hands on as they were {on_each(some, 'registers')}. Of the others its structure has slots with old stack "
+        f"content, {on_each(stale, 'of them')}, and none on {listed(isa for isa, n in rest.items() if not n)}. When the function "
+        f"returns, return_to_handler hands on {on_each(left, 'registers')}."
+    )
+
+
+# -- claims
+
+
+@judges("p1")
+def what_arguments_need(frame: pd.DataFrame | None = None) -> Verdict:
+    """Every register that an argument may be in, and the stack pointer, is there as it was; what is there besides leads back into
+    the function or out of it, or is a result's; and somewhere the same structure is a full set."""
+    frame = rows() if frame is None else frame
+    some = newest(frame)
+    truth, more = [], {}
+    for isa in ISAS.values():
+        own = some[(some["isa"] == isa.name) & (some["provider"] == ARGUMENTS) & (some["kind"] == TRUE)]
+        there = set(own["register"]) - {""}
+        needed = {*isa.args, isa.sp}
+        way = {isa.fp, isa.link, "pc", isa.struct_return, *isa.returns}
+        truth.append({"isa": isa.name, "truth": needed <= there and there - needed <= way})
+        more[isa.name] = listed(r for r in every(isa.name) if r in there - needed)
+    kind, on = across(pd.DataFrame(truth), {"isa": "the ISA"})
+    full = [isa for isa in ISAS if count(frame, isa, ALL, TRUE) >= len(every(isa)) - 1]
+    because = (
+        "ftrace_caller hands on all registers that arguments may be in, and the stack pointer, as they were, and besides "
+        f"{on_each(more)}. A full set comes from ftrace_regs_caller, in the newest release that has it, on {listed(full)}."
+    )
+    return Verdict(kind if full else FAILS, because, {isa: count(frame, isa, ARGUMENTS, TRUE) for isa in ISAS}, on)
+
+
+FIGURES = (
+    Figure(
+        "fig-register-frames",
+        "Who hands on which registers?",
+        chart=lambda frame: heat_map("kind", "registers", "provider", letters=LETTERS, quiet=(ABSENT,))(grouped(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA: registers down the side, those that hand on a register structure across, and in every cell a letter "
+        "for what the structure holds of the register. The table lists the slots, with those that are no register's.",
+        limits="The lab's providers, each in the newest release shown that has it; calls with two sets of values in the registers "
+        "and two contents of the stack below, each with each.",
+    ),
+)
