@@ -92,21 +92,18 @@ def grouped(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA, provider and kind: how many slots, and which."""
-    out = []
-    for (isa, release, provider), part in newest(frame).groupby(["isa", "release", "provider"], sort=False):
-        for kind in LETTERS:
-            some = part[part["kind"] == kind]
-            names = [r.register or r.slot for r in some.itertuples()]
-            if names:
-                head = {"kernel": f"{isa} {release}", "provider": provider, "holds": kind, "slots": len(names)}
-                out.append({**head, "which": in_short(names)})
-    return pd.DataFrame(out)
+    """A line per ISA and provider: how many slots, or registers without one, are of each kind, by the letters of the chart."""
+    some = newest(frame)
+    kernels = (some["isa"] + " " + some["release"]).rename("kernel")
+    wide = pd.crosstab([kernels, some["provider"]], some["kind"])
+    order = pd.MultiIndex.from_frame(pd.DataFrame({"kernel": kernels, "provider": some["provider"]}).drop_duplicates())
+    wide = wide.reindex(order)[[kind for kind in LETTERS if kind in wide]]
+    return wide.rename(columns=LETTERS).rename_axis(columns=None).reset_index()
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps: how many slots, without their names."""
-    return table(frame).drop(columns="which")
+    """The table that data/expected/ keeps."""
+    return table(frame)
 
 
 def count(frame: pd.DataFrame, isa: str, provider: str, kind: str) -> int:
@@ -175,7 +172,7 @@ FIGURES = (
         table=table,
         answer=answer,
         alt="A panel per ISA: registers down the side, those that hand on a register structure across, and in every cell a letter "
-        "for what the structure holds of the register. The table lists the slots, with those that are no register's.",
+        "for what the structure holds of the register. The table counts the slots, with those that are no register's.",
         limits="The lab's providers, each in the newest release shown that has it; calls with two sets of values in the registers "
         "and two contents of the stack below, each with each.",
     ),
