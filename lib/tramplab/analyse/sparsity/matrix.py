@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...lab.kernel import Kernel
@@ -15,7 +17,7 @@ from .frames import Frame, Seen, classified, watched
 from .registers import register_of
 from .views import View, given
 
-#: The same conclusion as from a full set; another one; one that rests on what the stack held before; not asked there.
+#: The same conclusion as from a full set; another one; one that changes with what the stack held before; not asked there.
 RIGHT, WRONG, GARBAGE, NOT_ASKED = OUTCOMES = ("right", "wrong", "garbage", "not asked")
 #: The consumer that gives out every slot, and the one that says whether a full set is there.
 _EVERY, FULL = "register", "full"
@@ -58,7 +60,9 @@ def matrix(kernel: Kernel, view: View) -> Matrix:
         at = place.restored(seen)
         made[sample] = at, kernel.machine.read(at, kernel.image.struct(view.kind).size), seen.truth
     frame = classified(kernel, view.name, view.kind, made)
-    return Matrix(view, frame, tuple(_cell(place, frame, c, samples) for c in CONSUMERS.values() if c.name != _EVERY))
+    free = _free(fields.places(kernel.image, view.kind), [data for _, data, _ in made.values()])
+    cells = (_cell(place, frame, c, samples, free) for c in CONSUMERS.values() if c.name != _EVERY)
+    return Matrix(view, frame, tuple(cells))
 
 
 def asked(view: View, consumer: Consumer) -> bool:
@@ -68,7 +72,33 @@ def asked(view: View, consumer: Consumer) -> bool:
     return consumer.name != ("argument" if view.provider.at_return else "return-value")
 
 
-def _cell(place: _Place, frame: Frame, c: Consumer, samples: Mapping[tuple[int, int], Seen]) -> Cell:
+def _free(places: Sequence[fields.Place], made: Sequence[bytes]) -> dict[str, int]:
+    """Field -> its bits that are not the same in all samples; the others are somebody's, though what is around them is nobody's."""
+    out = {}
+    for p in places:
+        values = [int.from_bytes(data[p.offset : p.offset + p.size], "little") for data in made]
+        out[p.name] = functools.reduce(operator.or_, (value ^ values[0] for value in values))
+    return out
+
+
+def _moved(place: _Place, c: Consumer, seen: Seen, number: int | None, stale: Mapping[str, int]) -> bool:
+    """Does an answer change with what nobody wrote? stale: field -> such bits: as they were found, all 0, and all 1. One that ends
+    with a fault has changed."""
+    machine, kind = place.kernel.machine, place.view.kind
+    said = set()
+    for bits in (None, 0, -1):
+        at = place.restored(seen)
+        for name, free in stale.items() if bits is not None else ():
+            field = fields.named(place.kernel.image, kind, name)
+            value = int.from_bytes(machine.read(at + field.offset, field.size), "little") & ~free | (bits or 0) & free
+            machine.write(at + field.offset, value.to_bytes(field.size, "little"))
+        said.add(_said(read(place.kernel, c.name, kind, at, number)))
+    return len(said) > 1 or any(None in answer for answer in said)
+
+
+def _cell(
+    place: _Place, frame: Frame, c: Consumer, samples: Mapping[tuple[int, int], Seen], free: Mapping[str, int]
+) -> Cell:
     view, kernel = place.view, place.kernel
     if not asked(view, c):
         return Cell(view, c, NOT_ASKED)
@@ -76,6 +106,7 @@ def _cell(place: _Place, frame: Frame, c: Consumer, samples: Mapping[tuple[int, 
         return _whether_full(place, frame, c, next(iter(samples.values())))
     pairs: list[tuple[Answer, Answer]] = []
     touched: dict[str, None] = {}
+    moved = False
     for seen in samples.values():
         for number in _numbers(kernel, c):
             place.restored(seen)
@@ -85,10 +116,11 @@ def _cell(place: _Place, frame: Frame, c: Consumer, samples: Mapping[tuple[int, 
             found = read(kernel, c.name, view.kind, place.restored(seen), number)
             pairs.append((_said(found), _said(should)))
             touched |= dict.fromkeys(found.fields)
+            stale = [field for field in found.fields if frame.slots[field].kind == STALE]
+            moved = moved or (bool(stale) and _moved(place, c, seen, number, {field: free[field] for field in stale}))
     same = _same_start if c.name == "callchain" else tuple.__eq__
     said, should_be = next((pair for pair in pairs if not same(*pair)), pairs[0])
-    stale = any(frame.slots[field].kind == STALE for field in touched)
-    outcome = GARBAGE if stale else RIGHT if all(same(*pair) for pair in pairs) else WRONG
+    outcome = GARBAGE if moved else RIGHT if all(same(*pair) for pair in pairs) else WRONG
     return Cell(view, c, outcome, said, should_be, tuple(touched))
 
 
