@@ -8,6 +8,7 @@ from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.studies.sparsity import register_consumers as consumers
 from tramplab.studies.sparsity import register_frames as frames
+from tramplab.studies.sparsity import register_walks as walks
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +94,22 @@ def test_what_is_read_is_marked_and_nothing_else(found):
     some = crosses[(crosses["isa"] == "riscv64") & (crosses["consumer"] == "user-mode")]
     assert list(some[some["read"] == consumers.READS]["fields"]) == ["status"]
     assert set(crosses["isa"]) == set(ISAS) and not crosses.duplicated(["isa", "fields", "consumer"]).any()
+
+
+# -- who is found
+
+
+def test_a_walk_that_finds_a_stranger_denies_p9():
+    rows = walks.rows()
+    assert walks.into_perf(rows).kind == HOLDS
+    assert walks.into_perf(changed(rows, "strange", "somebody", isa="arm64", start="registers")).kind == DEPENDS
+    assert walks.into_perf(changed(rows, "found", 0, start="registers")).kind != HOLDS
+
+
+def test_what_chance_decides_is_said_to_be_so(found):
+    rows = walks.rows()
+    stale = found[(found["consumer"] == consumers.CHAIN) & (found["outcome"] == "garbage")]
+    chance = rows[rows["outcome"] == walks.CHANCE]
+    assert set(zip(chance["isa"], chance["release"], chance["view"], strict=True)) == set(
+        zip(stale["isa"], stale["release"], stale["view"], strict=True)
+    )

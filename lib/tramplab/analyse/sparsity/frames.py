@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,12 +47,14 @@ class Frame:
 class Seen:
     """One hooked call at its consumer's first instruction. address: of the structure. data: its bytes. stack: the CPU's whole, from
     its lowest byte on. truth: register, or "pc" -> what it was where the provider took over: at the function's first byte, a
-    breakpoint in it, or behind its return; pc: where the thread is to go on, and at a breakpoint where the CPU then is."""
+    breakpoint in it, or behind its return; pc: where the thread is to go on, and at a breakpoint where the CPU then is. handed: the
+    same where the consumer begins."""
 
     address: int
     data: bytes
     stack: bytes
     truth: Mapping[str, int]
+    handed: Mapping[str, int]
 
 
 def frame(kernel: Kernel, provider: Provider, seeds: Sequence[int] = SEEDS, poisons: Sequence[int] = POISONS) -> Frame:
@@ -91,39 +94,57 @@ def watched(
 
 def _call(kernel: Kernel, provider: Provider, ops: Registered, seed: int, poison: int) -> Seen:
     """One hooked call, with values of its own in all registers that a caller may choose, and below the stack pointer."""
-    machine, isa = kernel.machine, kernel.isa
     function = kernel.function(FUNCTIONS[seed % len(FUNCTIONS)])
+    start = registers(kernel.machine, seed)
+    state.choose(kernel.machine, seed)
+    arguments = [seed * 16 + n for n in range(1, 5)]
+    return seen(kernel, provider, ops, function, poison, lambda: kernel.call(function, *arguments, registers=start))
+
+
+def seen(
+    kernel: Kernel, provider: Provider, ops: Registered, function: Function, poison: int, call: Callable[[], object]
+) -> Seen:
+    """What is handed on in a call that call() makes, of this function by itself or through others. ops: what hooks it. Raises
+    TramplabError if nothing is."""
+    machine, isa = kernel.machine, kernel.isa
     size = kernel.image.struct(provider.struct).size
-    start = registers(machine, seed)
-    state.choose(machine, seed)
     taken: list[dict[str, int]] = []
-    seen: list[Seen] = []
+    found: list[Seen] = []
 
     def takes_over() -> None:
         if taken:
             return
         truth = state.now(machine)
-        fill(machine, truth[isa.sp], poison)
         if provider.at_return:
-            truth["pc"] = machine.return_to
+            truth["pc"] = called_from[0]
         elif provider.takes_over == ENTRY:
             truth["pc"] = _behind_call(kernel, function)
         else:
             truth["pc"] += MODULES[isa.name].BEHIND
+        fill(machine, truth[isa.sp], poison)
         taken.append(truth)
 
+    def entered() -> None:
+        called_from[:] = [machine.register(isa.link) if isa.link else machine.read_u64(machine.register(isa.sp))]
+
     def begins() -> None:
-        if taken and not seen:
+        if taken and not found:
             address = machine.register(isa.args[provider.argument])
             stack = machine.read(machine.stack.address, machine.stack.size)
-            seen.append(Seen(address, machine.read(address, size), stack, taken[0]))
+            found.append(Seen(address, machine.read(address, size), stack, taken[0], state.now(machine)))
 
-    taken_at = _where(kernel, provider, ops, function)
-    with machine.watching(taken_at, takes_over), machine.watching(kernel.image.address(provider.consumer), begins):
-        kernel.call(function, *(seed * 16 + n for n in range(1, 5)), registers=start)
-    if not seen:
+    called_from: list[int] = []
+    with ExitStack() as watches:
+        for at, what in (
+            (function.address, entered),
+            (_where(kernel, provider, ops, function), takes_over),
+            (kernel.image.address(provider.consumer), begins),
+        ):
+            watches.enter_context(machine.watching(at, what))
+        call()
+    if not found:
         raise TramplabError(f"{provider.name} of {kernel} did not hand anything to {provider.consumer}.")
-    return seen[0]
+    return found[0]
 
 
 def _where(kernel: Kernel, provider: Provider, ops: Registered, function: Function) -> int:

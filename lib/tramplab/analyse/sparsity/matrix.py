@@ -54,7 +54,7 @@ class Matrix:
 def matrix(kernel: Kernel, view: View) -> Matrix:
     """All consumers on one view."""
     samples = watched(kernel, view.provider)
-    place = _Place(kernel, view)
+    place = Place(kernel, view)
     made = {}
     for sample, seen in samples.items():
         at = place.restored(seen)
@@ -81,7 +81,7 @@ def _free(places: Sequence[fields.Place], made: Sequence[bytes]) -> dict[str, in
     return out
 
 
-def _moved(place: _Place, c: Consumer, seen: Seen, number: int | None, stale: Mapping[str, int]) -> bool:
+def _moved(place: Place, c: Consumer, seen: Seen, number: int | None, stale: Mapping[str, int]) -> bool:
     """Does an answer change with what nobody wrote? stale: field -> such bits: as they were found, all 0, and all 1. One that ends
     with a fault has changed."""
     machine, kind = place.kernel.machine, place.view.kind
@@ -97,7 +97,7 @@ def _moved(place: _Place, c: Consumer, seen: Seen, number: int | None, stale: Ma
 
 
 def _cell(
-    place: _Place, frame: Frame, c: Consumer, samples: Mapping[tuple[int, int], Seen], free: Mapping[str, int]
+    place: Place, frame: Frame, c: Consumer, samples: Mapping[tuple[int, int], Seen], free: Mapping[str, int]
 ) -> Cell:
     view, kernel = place.view, place.kernel
     if not asked(view, c):
@@ -124,7 +124,7 @@ def _cell(
     return Cell(view, c, outcome, said, should_be, tuple(touched))
 
 
-def _whether_full(place: _Place, frame: Frame, c: Consumer, seen: Seen) -> Cell:
+def _whether_full(place: Place, frame: Frame, c: Consumer, seen: Seen) -> Cell:
     """Is a pt_regs given out where each register is in it, and none where not? Only whether one was given out is noted down."""
     registers = [slot for name, slot in frame.slots.items() if register_of(place.kernel.isa, name)]
     full = frame.struct == PT_REGS and not any(slot.kind in (STALE, CONSTANT, OUTSIDE) for slot in registers)
@@ -149,7 +149,7 @@ def _numbers(kernel: Kernel, c: Consumer) -> list[int | None]:
     return list(range(_STACK_WORDS)) if c.name == "stack-word" else [None]
 
 
-class _Place:
+class Place:
     """Memory in which a view's consumers are run. full: address of a full set of registers."""
 
     def __init__(self, kernel: Kernel, view: View) -> None:

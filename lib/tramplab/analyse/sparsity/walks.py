@@ -1,0 +1,72 @@
+"""Walking on: the callers that a stack walk finds which starts from the registers that somebody was handed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...lab.kernel import Kernel
+from ..chain import Chain
+from ..unwind import stack, unwind
+from .consumers import STARTS, read
+from .frames import Seen, seen
+from .matrix import Place
+from .views import View
+
+#: Who is hooked, and who calls it.
+FUNCTION, CALLER = "three_args", "calls_others"
+_ARGUMENTS = (1, 2, 3)
+#: Bytes of the stack that are left above, so that a structure lies on it wherever it ends.
+_ABOVE = 0x400
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One walk. start: how the callchain began, one of STARTS. wanted: the functions that there are, innermost first, up to the
+    last traced one. found: those of them that it found. strange: what it found between; error: why it broke off, else ""."""
+
+    view: View
+    start: str
+    wanted: tuple[str, ...]
+    found: tuple[str, ...]
+    strange: tuple[str, ...]
+    error: str
+
+
+def walk(kernel: Kernel, view: View) -> Walk:
+    """Hook a function that another one calls, and walk by frame records from where the structure's callchain starts."""
+    hooked = kernel.function(FUNCTION)
+    low = {kernel.isa.sp: kernel.machine.stack_top - _ABOVE}
+    with kernel.attached(None, view.provider.request((FUNCTION,))) as (ops,):
+        one = seen(kernel, view.provider, ops, hooked, 0, lambda: kernel.call(CALLER, *_ARGUMENTS, registers=low))
+        name_of = kernel.names()
+        place = Place(kernel, view)
+        reading = read(kernel, "callchain", view.kind, place.restored(one))
+        place.restored(one)
+        start = STARTS[reading.answer or 0]
+        chain = _chain(kernel, one, start, reading.start)
+        names = [(name_of(address) or hex(address)).partition("+")[0] for address in chain.addresses]
+    wanted = (CALLER,) if view.provider.at_return else (FUNCTION, CALLER)
+    if start == "here":  # what is below the frame that the stack pointer tells is left out
+        while names and names[0] not in wanted:
+            del names[0]
+    inside = names[: max((n + 1 for n, name in enumerate(names) if name in wanted), default=0)]
+    found = tuple(name for name in wanted if name in inside)
+    return Walk(view, start, wanted, found, tuple(name for name in inside if name not in wanted), chain.error)
+
+
+def _chain(kernel: Kernel, one: Seen, start: str, told: tuple[int, ...]) -> Chain:
+    """What the plain unwinder finds: from the structure's registers, or from where its consumer stands."""
+    if start == STARTS[0]:
+        return Chain(())
+    isa, machine = kernel.isa, kernel.machine
+    if start == "here":
+        return unwind(isa, _registers(isa.pc, one.handed), stack(machine, one.handed[isa.sp]), machine.is_text)
+    ip, sp, fp = told
+    registers = {isa.pc: ip, isa.fp: fp, isa.sp: sp}
+    return unwind(isa, registers, stack(machine, sp), machine.is_text)
+
+
+def _registers(pc: str, found: Mapping[str, int]) -> dict[str, int]:
+    """By the ISA's own name for the program counter."""
+    return {**found, pc: found["pc"]}

@@ -1,0 +1,132 @@
+"""Whom a stack walk finds that starts from the registers somebody was handed."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...analyse.sparsity.matrix import GARBAGE
+from ...analyse.sparsity.views import ACCESSORS, PARTIAL, views
+from ...analyse.sparsity.walks import walk
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.claims.verdict import Verdict, across, judges
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
+from ...publish.said import isa_name, listed
+from ..once import once
+from . import register_consumers
+from .register_consumers import BREAKPOINT, CHAIN, ENTRY, RELEASES
+
+NAME = "register_walks"
+TITLE = "Whom a stack walk finds from handed registers"
+#: All that there is; the function without its caller; nobody; what the stack held before decides whom.
+EVERYBODY, FUNCTION, NOBODY, CHANCE = "all", "without the caller", "nobody", "by chance"
+LETTERS = {EVERYBODY: "a", FUNCTION: "f", NOBODY: "N", CHANCE: "G"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, release of RELEASES and structure that a callchain can start from, in kernels with frame pointers.
+
+    Columns: isa, release, provider, way, view, start (nowhere, from its registers, or here: from whoever asks), found, of
+    (functions that there are up to the traced one's caller), outcome (one of LETTERS), strange (what was found between), error.
+    """
+    concluded = register_consumers.rows()
+    stale = concluded[(concluded["consumer"] == CHAIN) & (concluded["outcome"] == GARBAGE)]
+    chance = set(zip(stale["isa"], stale["release"], stale["view"], strict=True))
+    return pd.DataFrame([row for isa in ISAS for release in RELEASES for row in _rows(isa, release, chance)])
+
+
+def _rows(isa: str, release: str, chance: set[tuple[str, str, str]]) -> list[dict[str, object]]:
+    kernel = Kernel(isa, release, frame_pointer=True)
+    out: list[dict[str, object]] = []
+    for view in views(kernel):
+        if view.way == ACCESSORS:
+            continue
+        one = walk(kernel, view)
+        whole = EVERYBODY if one.found == one.wanted else FUNCTION if one.found else NOBODY
+        head = {"isa": isa, "release": release, "provider": view.provider.name, "way": view.way, "view": view.name}
+        if (isa, release, view.name) in chance:
+            whole = CHANCE
+        tail = {"outcome": whole, "strange": " ".join(one.strange), "error": one.error}
+        out.append({**head, "start": one.start, "found": len(one.found), "of": len(one.wanted), **tail})
+    return out
+
+
+# -- what is shown
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per kernel and structure: where the walk starts, and how many it finds of how many."""
+    kernel = frame["isa"] + " " + frame["release"]
+    return frame.assign(kernel=kernel)[["kernel", "view", "start", "found", "of"]].reset_index(drop=True)
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: walks, "walks", those that find nobody, "nobody", those that chance decides, "chance", and those that
+    find something that is not there, "strange"."""
+    counts = frame["outcome"].value_counts()
+    strange = (frame["strange"] != "") | (frame["error"] != "")
+    return {
+        "walks": len(frame),
+        "nobody": int(counts.get(NOBODY, 0)),
+        "chance": int(counts.get(CHANCE, 0)),
+        "strange": int(strange.sum()),
+    }
+
+
+def _nobody(frame: pd.DataFrame) -> str:
+    some = frame[(frame["outcome"] == NOBODY) & (frame["provider"] == ENTRY) & (frame["way"] == PARTIAL)]
+    return listed(f"{isa_name(str(isa))} ({listed(part['release'])})" for isa, part in some.groupby("isa", sort=False))
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """Who is found at a function's entry, and where nobody is."""
+    entry = frame[frame["provider"].isin((ENTRY, BREAKPOINT)) & (frame["start"] == "registers") & (frame["outcome"] != CHANCE)]
+    without = int((entry["outcome"] == FUNCTION).sum())
+    return (
+        f"Of {len(entry)} walks from registers at a function's entry {without} find the function without its caller, whoever "
+        "filled them, as there is no frame record yet. "
+        f"From what ftrace_partial_regs() makes there, nobody is found on {_nobody(frame)}."
+    )
+
+
+# -- claims
+
+
+@judges("p9")
+def into_perf(frame: pd.DataFrame | None = None) -> Verdict:
+    """What somebody was handed decides whom perf's walk finds: it starts from the structure, and ends there where that says user
+    space."""
+    frame = rows() if frame is None else frame
+    some = frame[frame["start"] != "here"]
+    there = (some["strange"] == "") & (some["error"] == "")
+    truth = ((some["start"] == "registers") == (some["found"] > 0)) & there
+    kind, on = across(some.assign(truth=truth), {"isa": "the ISA"})
+    starts = some["start"].value_counts()
+    because = (
+        f"Of {len(some)} walks that a callchain makes from a structure that was handed on, {starts['registers']} start from its "
+        f"registers and find nothing that is not there, and {starts['nowhere']} find nobody, as it says user space; on what "
+        f"ftrace_partial_regs() makes at the entry that is so on {_nobody(frame)}."
+    )
+    return Verdict(kind, because, {"walks": len(some), "registers": int(starts["registers"])}, on)
+
+
+FIGURES = (
+    Figure(
+        "fig-register-walks",
+        "Whom does a stack walk find from the registers?",
+        chart=lambda frame: heat_map("outcome", "view", "release", letters=LETTERS)(frame),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA: structures down the side, releases across, and in every cell a letter for whom the walk finds of "
+        "the traced function and its caller, and at the return of the caller alone.",
+        limits="By frame records, in kernels with frame pointers, of a function that another traced one calls; the unwinder takes "
+        "no return address from where a call leaves it.",
+    ),
+)
