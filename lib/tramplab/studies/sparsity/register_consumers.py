@@ -179,8 +179,8 @@ def given_out_if_full(frame: pd.DataFrame | None = None) -> Verdict:
     sparse = listed(dict.fromkeys(f"{isa_name(str(r.isa))} {r.release}" for r in some[some["outcome"] == WRONG].itertuples()))
     there = listed(f"{isa_name(isa)} {where}" for isa, where in given.items() if where)
     because = (
-        f"At the entry it gives out a pt_regs on {there}, of which those of {sparse or 'no release'} are not full; in {NEW} it "
-        f"gives none on {never}."
+        f"True in {truth.sum()} of {len(some)} cases at the entry. It gives out a pt_regs on {there}, of which those of "
+        f"{sparse or 'no release'} are not full; in {NEW} it gives none on {never}."
     )
     return Verdict(kind, because, {"cases": len(some), "true": int(truth.sum())}, on)
 
@@ -200,12 +200,12 @@ def assumptions(frame: pd.DataFrame | None = None) -> Verdict:
         truth.append({"isa": isa, "truth": bool((args == RIGHT).all() and (chain != RIGHT).any())})
     kind, on = across(pd.DataFrame(truth), {"isa": "the ISA"})
     pstate = outcome(frame, "arm64", PLAIN, f"{ENTRY}, {PARTIAL}", MODE)
+    bad = int((some["outcome"].isin((WRONG, GARBAGE)) & (some["release"] == NEW)).sum())
     because = (
         "Of the pt_regs that ftrace_partial_regs() makes, every argument is read right, and a callchain does not start where it "
         f"should, in at least one release on each ISA. Perf and pstate happen: a kernel function looks like user space on "
-        f"{_as_user(frame)}."
+        f"{_as_user(frame)}. In {NEW} {bad} conclusions from it are not right."
     )
-    bad = int((some["outcome"].isin((WRONG, GARBAGE)) & (some["release"] == NEW)).sum())
     return Verdict(kind if pstate == WRONG else FAILS, because, {f"not right in {NEW}": bad}, on)
 
 
@@ -222,9 +222,10 @@ def flags_and_breakpoints(frame: pd.DataFrame | None = None) -> Verdict:
         lost[isa] = [c for c in CONSUMERS if c in served[0] - served[1]]
     truth = pd.DataFrame([{"isa": isa, "truth": not names} for isa, names in lost.items()])
     kind, on = across(truth, {"isa": "the ISA"})
-    said = on_each({isa: listed(names) if names else "nothing" for isa, names in lost.items()})
+    said = on_each({isa: f"{len(names)}{f' ({listed(names)})' if names else ''}" for isa, names in lost.items()})
     because = (
-        f"What a breakpoint's pt_regs serves and that of ftrace_regs_caller does not, in the newest release that has it, is {said}."
+        "Of the consumers that a breakpoint's pt_regs serves, that of ftrace_regs_caller, in the newest release that has it, does "
+        f"not serve {said}."
     )
     return Verdict(kind, because, {isa: len(names) for isa, names in lost.items()}, on)
 

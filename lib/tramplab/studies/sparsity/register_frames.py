@@ -16,7 +16,7 @@ from ...publish.claims.claims import FAILS
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import listed, on_each
+from ...publish.said import isa_name, listed, on_each
 from ..once import once
 from ..variants.register_map import in_short
 
@@ -157,11 +157,13 @@ def what_arguments_need(frame: pd.DataFrame | None = None) -> Verdict:
         more[isa.name] = listed(r for r in every(isa.name) if r in there - needed)
     kind, on = across(pd.DataFrame(truth), {"isa": "the ISA"})
     full = [isa for isa in ISAS if count(frame, isa, ALL, TRUE) >= len(every(isa)) - 1]
+    counts = {isa: count(frame, isa, ARGUMENTS, TRUE) for isa in ISAS}
     because = (
-        "ftrace_caller hands on all registers that arguments may be in, and the stack pointer, as they were, and besides "
-        f"{on_each(more)}. A full set comes from ftrace_regs_caller, in the newest release that has it, on {listed(full)}."
+        f"ftrace_caller hands on {on_each(counts, 'registers')} as they were: all that arguments may be in, the stack pointer, and "
+        f"besides {on_each(more)}. A full set comes from ftrace_regs_caller, in the newest release that has it, on "
+        f"{listed(isa_name(isa) for isa in full)}."
     )
-    return Verdict(kind if full else FAILS, because, {isa: count(frame, isa, ARGUMENTS, TRUE) for isa in ISAS}, on)
+    return Verdict(kind if full else FAILS, because, counts, on)
 
 
 FIGURES = (
