@@ -21,6 +21,7 @@ FILES = {
     "core": sorted(f"cores/{path.name}" for path in (DATA / "cores").glob("*.yml")),
     "kernel": sorted(f"kernels/{path.name}" for path in (DATA / "kernels").glob("*.json")),
     "kernel-races": ["kernel-races.json"],
+    "context-programs": ["context-programs.yml"],
     "kernels": ["kernels/packages.yml"],
     "native": sorted(f"native/{path.name}" for path in (DATA / "native").glob("*.json")),
 }

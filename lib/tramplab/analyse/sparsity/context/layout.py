@@ -1,0 +1,131 @@
+"""Where a light structure has what a program takes for a field of struct pt_regs: at an offset, as a constant, or nowhere."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ....build.dwarf import Struct
+from ....errors import unknown
+
+#: What a slot holds where it was found by running: the register's value as it was, one that was calculated from what is known of
+#: the call, the same whatever the registers hold, or what lay there before.
+TRUE, DERIVED, CONSTANT, GARBAGE = "true", "derived", "constant", "garbage"
+VERDICTS = (TRUE, DERIVED, CONSTANT, GARBAGE)
+_WHY = {CONSTANT: "its slot holds a constant and not the register", GARBAGE: "nobody fills its slot"}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One scalar of a struct, "regs[3]" of an array: offset and size in bytes."""
+
+    name: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class At:
+    """The light structure has it, at so many bytes."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class Always:
+    """Whoever provides the structure vouches for this value, of as many bytes as the slot has."""
+
+    value: int
+
+
+@dataclass(frozen=True)
+class Nowhere:
+    """Nobody provides it."""
+
+    why: str
+
+
+Place = At | Always | Nowhere
+
+
+@dataclass(frozen=True)
+class Layout:
+    """places: every slot of pt_regs, by offset, and where it is. context: bytes of pt_regs. size: bytes of the light structure."""
+
+    places: tuple[tuple[Slot, Place], ...]
+    context: int
+    size: int
+
+    def covering(self, offset: int, size: int) -> list[tuple[Slot, Place]]:
+        """The slots that these bytes of pt_regs touch."""
+        return [(s, p) for s, p in self.places if s.offset < offset + size and offset < s.offset + s.size]
+
+    def as_it_was(self, offset: int, size: int) -> bool:
+        """Are these bytes, as far as slots have them, where pt_regs has them?"""
+        return offset + size <= self.size and all(p == At(s.offset) for s, p in self.covering(offset, size))
+
+    @property
+    def whole(self) -> bool:
+        """Is the structure a pt_regs of which every slot is filled?"""
+        return self.as_it_was(0, self.context)
+
+
+def slots(struct: Struct) -> tuple[Slot, ...]:
+    """Every scalar of a struct by its offset, elements of arrays one by one."""
+    found = []
+    for name, f in struct.fields.items():
+        each = f.size // f.elements if f.elements else f.size
+        found += [
+            Slot(f"{name}[{n}]" if f.elements else name, f.offset + n * each, each) for n in range(f.elements or 1)
+        ]
+    return tuple(sorted(found, key=lambda s: s.offset))
+
+
+def light_slots(light: Struct, pt_regs: Struct) -> tuple[Slot, ...]:
+    """Those of a light structure; where it is a pt_regs with another name, as x86-64's ftrace_regs, that one's."""
+    inside = [f for f in light.fields.values() if f.size == pt_regs.size]
+    return slots(pt_regs) if inside and light.size == pt_regs.size else slots(light)
+
+
+def layout(
+    pt_regs: Struct,
+    light: Struct,
+    filled: Mapping[str, str],
+    renamed: Mapping[str, str] | None = None,
+    promised: Mapping[str, int] | None = None,
+) -> Layout:
+    """The layout of a light structure.
+
+    filled: what its slots hold, one of VERDICTS by the slot's name in the light structure; one of which nothing is said is garbage.
+    renamed: pt_regs' name of a slot -> the light structure's, where they differ. promised: constants that a provider vouches for, by
+    pt_regs' names; they go before slots. Raises TramplabError for a verdict or a name that there is not.
+    """
+    there = {s.name: s for s in light_slots(light, pt_regs)}
+    wanted = slots(pt_regs)
+    names, renamed, promised = [s.name for s in wanted], renamed or {}, promised or {}
+    for kind, given, known in (
+        (f"slot of {light.name}", [*filled, *renamed.values()], list(there)),
+        ("slot of pt_regs", [*renamed, *promised], names),
+        ("verdict", list(filled.values()), list(VERDICTS)),
+    ):
+        for name in given:
+            if name not in known:
+                raise unknown(kind, name, known)
+
+    def place(slot: Slot) -> Place:
+        if slot.name in promised:
+            return Always(promised[slot.name] & (1 << 8 * slot.size) - 1)
+        own = there.get(renamed.get(slot.name, slot.name))
+        if own is None or own.size != slot.size:
+            return Nowhere(f"{light.name} has no slot for it")
+        verdict = filled.get(own.name, GARBAGE)
+        return At(own.offset) if verdict in (TRUE, DERIVED) else Nowhere(_WHY[verdict])
+
+    return Layout(tuple((s, place(s)) for s in wanted), pt_regs.size, light.size)
+
+
+@functools.cache
+def identity(pt_regs_size: int, places: tuple[Slot, ...]) -> Layout:
+    """That of a pt_regs that is filled."""
+    return Layout(tuple((s, At(s.offset)) for s in places), pt_regs_size, pt_regs_size)

@@ -1,0 +1,89 @@
+"""The programs of data/context-programs.yml: examples of what could be rewritten, and of what could not."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ....build.dwarf import Struct
+from ....errors import unknown
+from ....isa import Isa
+from ....paths import data_file, read_yaml
+from ....schema import checked
+from .encoding import Program
+from .layout import slots
+from .text import assembled
+
+FILE = "context-programs.yml"
+#: What a program calls the bytes of a pt_regs.
+_SIZE = "size"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A program as it is written: its name, what it does, what it is an example of, and its text, which is the same for all ISAs."""
+
+    name: str
+    title: str
+    shows: str
+    text: str
+
+    def on(self, isa: Isa, pt_regs: Struct) -> Program:
+        """The program for one ISA's struct pt_regs; raises TramplabError where that has no such field."""
+        return assembled(self.text, offsets(isa, pt_regs))
+
+
+class _Programs(Mapping[str, Written]):
+    """By name, read when they are first asked for."""
+
+    def __getitem__(self, name: str) -> Written:
+        return _read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_read())
+
+    def __len__(self) -> int:
+        return len(_read())
+
+
+#: All of them, by name, in the file's order.
+PROGRAMS: Mapping[str, Written] = _Programs()
+
+
+def program(name: str) -> Written:
+    """By its name; raises TramplabError with near matches."""
+    if name not in PROGRAMS:
+        raise unknown("context program", name, PROGRAMS)
+    return PROGRAMS[name]
+
+
+def offsets(isa: Isa, pt_regs: Struct) -> dict[str, int]:
+    """What the names in programs stand for on an ISA: offsets in its pt_regs, and how large that is."""
+    there = {s.name: s.offset for s in slots(pt_regs)}
+    named = registers(isa)
+    for slot in named.values():
+        if slot not in there:
+            raise unknown(f"slot of {isa.name}'s pt_regs", slot, there)
+    return {_SIZE: pt_regs.size} | {name: there[slot] for name, slot in named.items()}
+
+
+def registers(isa: Isa) -> dict[str, str]:
+    """The names in programs, and which slot of pt_regs each stands for."""
+    return dict(_data()["registers"][isa.name])
+
+
+def renamed(isa: Isa) -> dict[str, str]:
+    """Slots of pt_regs that ftrace_regs calls otherwise, and how."""
+    return dict(_data()["renamed"][isa.name])
+
+
+@functools.cache
+def _data() -> Any:
+    return checked(FILE, read_yaml(data_file(FILE).read_text("utf-8")), "context-programs")
+
+
+@functools.cache
+def _read() -> dict[str, Written]:
+    return {entry["name"]: Written(**entry) for entry in _data()["programs"]}
