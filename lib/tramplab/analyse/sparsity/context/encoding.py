@@ -1,4 +1,4 @@
-"""BPF instructions as they are encoded: RFC 9669, BPF Instruction Set Architecture; Documentation/bpf/standardization in the kernel.
+"""BPF instructions as they are encoded: RFC 9669, and Documentation/bpf/standardization in the kernel.
 
 The subset is what compilers make of a tracing program without loops, atomics, byte swaps and functions of its own.
 """
@@ -95,11 +95,6 @@ class Instruction:
             return None
         return self.imm if self.opcode == JMP32 | JA else self.off
 
-    def __str__(self) -> str:
-        from .text import shown
-
-        return shown(self)
-
 
 #: A program by slots, whose numbers are those of jumps and of the kernel's verifier; None is a wide instruction's second slot.
 Program = tuple[Instruction | None, ...]
@@ -135,7 +130,8 @@ def decoded(code: bytes) -> Program:
         else:
             program.append(i)
         if not _known(i, at + 1 < len(slots)):
-            raise TramplabError(f"instruction {at}, {code[8 * at : 8 * at + 8].hex(' ')}: is outside the BPF subset of the rewriter.")
+            there = code[8 * at : 8 * at + 8].hex(" ")
+            raise TramplabError(f"instruction {at}, {there}, is outside the BPF subset of the rewriter.")
     return tuple(program)
 
 

@@ -65,7 +65,8 @@ def named(name: str) -> Helper:
 def helper(number: int, at: int) -> Helper:
     """By its number, which instruction `at` calls; raises TramplabError."""
     if number not in HELPERS:
-        raise TramplabError(f"instruction {at} calls helper {number}, which the rewriter does not know. Known: {', '.join(_NAMED)}.")
+        known = ", ".join(_NAMED)
+        raise TramplabError(f"instruction {at} calls helper {number}, which the rewriter does not know. Known: {known}.")
     return HELPERS[number]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -98,8 +97,8 @@ def layout(
     """The layout of a light structure.
 
     filled: what its slots hold, one of VERDICTS by the slot's name in the light structure; one of which nothing is said is garbage.
-    renamed: pt_regs' name of a slot -> the light structure's, where they differ. promised: constants that a provider vouches for, by
-    pt_regs' names; they go before slots. Raises TramplabError for a verdict or a name that there is not.
+    renamed: pt_regs' name of a slot -> the light structure's, where they differ. promised: constants that a provider vouches for,
+    by pt_regs' names; they go before slots. Raises TramplabError for a verdict or a name that there is not.
     """
     there = {s.name: s for s in light_slots(light, pt_regs)}
     wanted = slots(pt_regs)
@@ -125,7 +124,6 @@ def layout(
     return Layout(tuple((s, place(s)) for s in wanted), pt_regs.size, light.size)
 
 
-@functools.cache
-def identity(pt_regs_size: int, places: tuple[Slot, ...]) -> Layout:
-    """That of a pt_regs that is filled."""
-    return Layout(tuple((s, At(s.offset)) for s in places), pt_regs_size, pt_regs_size)
+def whole(pt_regs: Struct) -> Layout:
+    """The layout of a pt_regs that is filled."""
+    return Layout(tuple((s, At(s.offset)) for s in slots(pt_regs)), pt_regs.size, pt_regs.size)

@@ -23,7 +23,7 @@ _SIZE = "size"
 
 @dataclass(frozen=True)
 class Written:
-    """A program as it is written: its name, what it does, what it is an example of, and its text, which is the same for all ISAs."""
+    """A program as it is written: its name, what it does, what it is an example of, and its text, the same for all ISAs."""
 
     name: str
     title: str

@@ -45,6 +45,6 @@ class Refusal(Exception):
         super().__init__(why)
         self.kind, self.why, self.slot = kind, why, slot
 
-    def at(self, at: int, text: object) -> Refused:
+    def at(self, at: int, text: str) -> Refused:
         """With the instruction that it is about."""
-        return Refused(self.kind, at, str(text), self.why, self.slot)
+        return Refused(self.kind, at, text, self.why, self.slot)

@@ -14,8 +14,9 @@ from .arithmetic import loaded, signed
 from .encoding import ALU, ALU64, MEMSX, OPERATIONS, Instruction, Program
 from .helpers import IDENTITY
 from .helping import Handed, Through
-from .layout import Always, At, Layout, Nowhere
+from .layout import Always, At, Layout, Nowhere, Slot
 from .refusal import HELPER, OUTSIDE, PATHS, RANGE, SPLIT, THROUGH, UNFILLED, Refusal, Refused
+from .text import shown
 from .verify import Elsewhere, Read, Use, verify
 
 
@@ -43,14 +44,15 @@ def rewrite(program: Program, layout: Layout) -> Rewritten | Refused:
     uses = verify(program, layout.context)
     if isinstance(uses, Refused):
         return uses
-    new, changes, reads = list(program), [], []
+    new, changes = list(program), []
+    reads: list[str] = []
     for at, of in sorted(uses.items()):
         i = program[at]
         assert i is not None
         try:
             after = _agreed({_wanted(i, use, layout) for use in _in_order(of)})
         except Refusal as e:
-            return e.at(at, i)
+            return e.at(at, shown(i))
         touched = tuple(dict.fromkeys(s.name for use in _in_order(of) for s in _slots(use, layout)))
         reads += touched
         if after != i:
@@ -64,7 +66,7 @@ def _in_order(uses: set[Use]) -> list[Use]:
     return sorted(uses, key=repr)
 
 
-def _slots(use: Use, layout: Layout) -> list:
+def _slots(use: Use, layout: Layout) -> list[Slot]:
     if isinstance(use, Read | Through):
         return [slot for slot, _ in layout.covering(use.offset, use.size)]
     return []
@@ -73,7 +75,7 @@ def _slots(use: Use, layout: Layout) -> list:
 def _agreed(wanted: set[Instruction]) -> Instruction:
     """What the instruction must be on every path."""
     if len(wanted) > 1:
-        raise Refusal(PATHS, f"must be {' on one path and '.join(sorted(map(repr, map(str, wanted))))} on another")
+        raise Refusal(PATHS, f"must be {' on one path and '.join(sorted(repr(shown(i)) for i in wanted))} on another")
     return next(iter(wanted))
 
 

@@ -62,8 +62,8 @@ class _Run:
                 raise TramplabError(f"the program goes on at {self.at}, where it has no instruction.")
             if i.opcode == JMP | EXIT:
                 self.outcome.result = self.registers[0]
-                for (number, key), (_, value) in sorted(self.values.items()):
-                    self.outcome.maps.setdefault(number, {})[key] = bytes(value)
+                for (number, key), (_, held) in sorted(self.values.items()):
+                    self.outcome.maps.setdefault(number, {})[key] = bytes(held)
                 return self.outcome
             self.at += 2 if i.wide else 1
             r = self.registers
@@ -88,8 +88,8 @@ class _Run:
 
     def _place(self, address: int, size: int) -> tuple[bytes | bytearray, int]:
         """The memory that holds an access whole, and where in it; Fault if none does."""
-        regions: list[tuple[int, bytes | bytearray]] = [(self.home, self.context), (FRAME - STACK_SIZE, self.stack), *self.values.values()]
-        for base, data in regions:
+        own: list[tuple[int, bytes | bytearray]] = [(self.home, self.context), (FRAME - STACK_SIZE, self.stack)]
+        for base, data in (*own, *self.values.values()):
             if base <= address <= address + size <= base + len(data):
                 return data, address - base
         raise Fault(f"{size} bytes at {address:#x} are no memory of the program's, nor of its context.")

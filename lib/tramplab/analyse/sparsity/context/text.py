@@ -53,8 +53,8 @@ _CALL = re.compile(r"call (\w+)")
 def assembled(text: str, symbols: Mapping[str, int] | None = None) -> Program:
     """A program, one instruction a line; raises TramplabError that names a line which is none.
 
-    >>> print(*assembled("r0 = *(u64 *)(r1 + $sp)\\nr0 &= 15\\nexit", {"sp": 152}), sep="; ")
-    r0 = *(u64 *)(r1 + 152); r0 &= 15; exit
+    >>> list(listing(assembled("r0 = *(u64 *)(r1 + $sp)\\nexit", {"sp": 152})))
+    [(0, 'r0 = *(u64 *)(r1 + 152)'), (1, 'exit')]
     """
     lines = [line for line in (line.split("#")[0].strip() for line in text.splitlines()) if line]
     labels: dict[str, int] = {}

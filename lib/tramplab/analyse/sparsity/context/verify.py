@@ -14,6 +14,7 @@ from .encoding import ALU64, CALL, EXIT, JMP, MAP, ST, Instruction, Program
 from .helping import Handed, Through, call
 from .refusal import ESCAPE, INVALID, NUMBER, OUTSIDE, STORE, VARIABLE, Refusal, Refused
 from .state import State, moved
+from .text import shown
 from .values import UNKNOWN, Context, Found, Map, Scalar, Stack, Value, called
 
 #: States that are looked at before it is given up.
@@ -68,7 +69,7 @@ class _Verifier:
             try:
                 todo += [(self._target(at, to), then) for to, then in self._step(at, i, state)]
             except Refusal as e:
-                return e.at(at, i)
+                return e.at(at, shown(i))
         return self.uses
 
     def _target(self, at: int, to: int) -> int:
@@ -168,8 +169,8 @@ class _Verifier:
         over, away = at + 1, at + 1 + i.off
         if isinstance(first, Found) and second == Scalar(0) and i.condition in ("==", "!=") and i.kind == JMP:
             null, there = (away, over) if i.condition == "==" else (over, away)
-            there_state = state.without_null(first.lookup, True)
-            return [(there, there_state)] if first.checked else [(null, state.without_null(first.lookup, False)), (there, there_state)]
+            found = (there, state.without_null(first.lookup, True))
+            return [found] if first.checked else [(null, state.without_null(first.lookup, False)), found]
         for value in (first, second):
             if not isinstance(value, Scalar):
                 kind = NUMBER if isinstance(value, Context) else INVALID
