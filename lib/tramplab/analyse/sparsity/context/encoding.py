@@ -143,7 +143,7 @@ def _known(i: Instruction, more: bool) -> bool:
         case 0:
             return i.wide and more and i.src in (NUMBER, MAP) and not i.off
         case 1:
-            return i.mode == MEM or (i.mode == MEMSX and i.size < 8)
+            return not i.imm and (i.mode == MEM or (i.mode == MEMSX and i.size < 8))
         case 2:
             return i.mode == MEM and not i.src
         case 3:

@@ -120,7 +120,7 @@ def _read(i: Instruction, use: Read, layout: Layout) -> Instruction:
     _filled(use, layout)
     (slot, place), *more = found
     if isinstance(place, Always) and not more:
-        return _constant(i, place.value, use.offset - slot.offset)
+        return _constant(i, slot, place.value, use.offset - slot.offset)
     by = {p.offset - s.offset if isinstance(p, At) else None for s, p in found}
     if len(by) > 1 or None in by:
         raise Refusal(SPLIT, f"reads {' and '.join(s.name for s, _ in found)} of pt_regs at once, which lie apart")
@@ -133,7 +133,7 @@ def _read(i: Instruction, use: Read, layout: Layout) -> Instruction:
     return replace(i, off=off)
 
 
-def _constant(i: Instruction, value: int, skip: int) -> Instruction:
+def _constant(i: Instruction, slot: Slot, value: int, skip: int) -> Instruction:
     """A move of what a load of a part of a constant gives: 32 bits that are extended with zeros, or 64 with their sign."""
     part = (value >> 8 * skip & (1 << 8 * i.size) - 1).to_bytes(i.size, "little")
     held = loaded(part, i.mode == MEMSX)
@@ -141,4 +141,4 @@ def _constant(i: Instruction, value: int, skip: int) -> Instruction:
         return Instruction(ALU | OPERATIONS["="], i.dst, imm=signed(held, 32))
     if held >= (1 << 64) - (1 << 31):
         return Instruction(ALU64 | OPERATIONS["="], i.dst, imm=signed(held, 64))
-    raise Refusal(RANGE, f"would need the constant {held:#x}, which no move of one slot holds")
+    raise Refusal(RANGE, f"would need the constant {held:#x}, which no move of 32 bits makes", slot.name)

@@ -23,11 +23,13 @@ _MASK = (1 << 64) - 1
 @dataclass
 class Outcome:
     """What came of a run. result: r0 at the exit. told: every call that somebody could see the result of, in order: the helper's
-    name, its numbers, and the bytes that it was handed. maps: by map, what was in it by key."""
+    name, its numbers, and the bytes that it was handed. maps: by map, what was in it by key. touched: the bytes of the context that
+    were loaded, or copied by a helper, by their offsets; not compared."""
 
     result: int = 0
     told: list[tuple[str, tuple[int | bytes, ...]]] = field(default_factory=list)
     maps: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
+    touched: set[int] = field(default_factory=set, compare=False)
 
 
 class Fault(TramplabError):
@@ -42,7 +44,8 @@ def run(program: Program, context: bytes, kernel: Callable[[int, int], bytes] | 
 
 def memory(address: int, size: int) -> bytes:
     """Kernel memory: bytes that are always the same and follow from nothing else than their addresses."""
-    return b"".join(hashlib.blake2b(at.to_bytes(8, "little"), digest_size=1).digest() for at in range(address, address + size))
+    places = (at & _MASK for at in range(address, address + size))
+    return b"".join(hashlib.blake2b(at.to_bytes(8, "little"), digest_size=1).digest() for at in places)
 
 
 class _Run:
@@ -56,7 +59,7 @@ class _Run:
         self.at = 0
 
     def run(self) -> Outcome:
-        for _ in range(len(self.program)):
+        for _ in range(len(self.program) + 1):
             i = self.program[self.at] if self.at < len(self.program) else None
             if i is None:
                 raise TramplabError(f"the program goes on at {self.at}, where it has no instruction.")
@@ -96,6 +99,8 @@ class _Run:
 
     def _load(self, address: int, size: int) -> bytes:
         data, at = self._place(address, size)
+        if data is self.context:
+            self.outcome.touched.update(range(at, at + size))
         return bytes(data[at : at + size])
 
     def _store(self, address: int, new: bytes) -> None:

@@ -94,7 +94,7 @@ class _Line:
             return Instruction(LD | IMM | SIZES[8], _number(m[1]), MAP if m[2] else 0, 0, self._sum(m[3]) & (1 << 64) - 1)
         if m := _LOAD.fullmatch(line):
             mode, size = MEM if m[3] == "u" else MEMSX, int(m[4]) // 8
-            if m[1] == "w" and (size > 4 or mode == MEMSX):
+            if (m[1] == "w" and (size > 4 or mode == MEMSX)) or (size == 8 and mode == MEMSX):
                 raise ValueError(line)
             return Instruction(LDX | mode | SIZES[size], _number(m[2]), _number(m[5]), self._offset(m[6]))
         if m := _STORE.fullmatch(line):
