@@ -232,6 +232,8 @@ def test_layouts_that_no_kernel_has(text, places, kind):
         ("r0 = 0\ngoto +5\nexit", INVALID),
         ("goto +1\nr0 = 1 ll\nexit", INVALID),
         ("r10 = 0\nexit", INVALID),
+        ("r0 = 1\nw0 <<= 32\nexit", INVALID),
+        ("r0 = 1\nr0 s/= 0\nexit", INVALID),
         ("r0 = *(u64 *)(r10 - 8)\nexit", INVALID),
         ("*(u64 *)(r10 - 520) = 0\nexit", INVALID),
         ("*(u64 *)(r10 - 12) = 0\nexit", INVALID),

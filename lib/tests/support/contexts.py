@@ -69,7 +69,7 @@ def contexts(of: Layout, rng: random.Random) -> tuple[bytes, bytes]:
         full[slot.offset : slot.offset + slot.size] = data
         if isinstance(where, At):
             light[where.offset : where.offset + slot.size] = data
-    return bytes(full), bytes(light)
+    return bytes(full), bytes(full if of.whole else light)  # what takes a pt_regs takes all of it
 
 
 __all__ = ["CONSTANT", "DERIVED", "GARBAGE", "ISAS", "TRUE", "by_name", "contexts", "elsewhere", "place", "saved"]

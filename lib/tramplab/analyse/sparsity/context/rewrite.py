@@ -41,29 +41,37 @@ class Rewritten:
 
 def rewrite(program: Program, layout: Layout) -> Rewritten | Refused:
     """A program for another layout; raises TramplabError for one that uses what is outside the subset."""
-    uses = verify(program, layout.context)
-    if isinstance(uses, Refused):
-        return uses
-    new, changes = list(program), []
-    reads: list[str] = []
-    for at, of in sorted(uses.items()):
-        i = program[at]
-        assert i is not None
-        try:
-            after = _agreed({_wanted(i, use, layout) for use in _in_order(of)})
-        except Refusal as e:
-            return e.at(at, shown(i))
-        touched = tuple(dict.fromkeys(s.name for use in _in_order(of) for s in _slots(use, layout)))
-        reads += touched
-        if after != i:
-            new[at] = after
-            changes.append(Change(at, i, after, touched))
-    return Rewritten(tuple(new), tuple(changes), tuple(dict.fromkeys(reads)))
+    found = verify(program, layout.context)
+    if isinstance(found, Refused):
+        return found
+    uses = [(at, i, _in_order(found[at])) for at, i in enumerate(program) if i is not None and at in found]
+    wanted: dict[int, Instruction] = {}
+    for step in (_in_fields, _wanted):  # what lies in the program comes before what lies in the layout
+        for at, i, of in uses:
+            try:
+                wanted[at] = _agreed({step(i, use, layout) for use in of})
+            except Refusal as e:
+                return e.at(at, shown(i))
+    touched = {at: tuple(dict.fromkeys(s.name for use in of for s in _slots(use, layout))) for at, _, of in uses}
+    changes = tuple(Change(at, i, wanted[at], touched[at]) for at, i, _ in uses if wanted[at] != i)
+    new = tuple(wanted.get(at, i) for at, i in enumerate(program))
+    return Rewritten(new, changes, tuple(dict.fromkeys(name for names in touched.values() for name in names)))
 
 
 def _in_order(uses: set[Use]) -> list[Use]:
     """Always the same, so that of two reasons to refuse always the same is given."""
     return sorted(uses, key=repr)
+
+
+def _in_fields(i: Instruction, use: Use, layout: Layout) -> Instruction:
+    """The instruction; Refusal where a helper is sent past the end of pt_regs, or a load reads what is between its fields."""
+    if isinstance(use, Through) and not 0 <= use.offset <= layout.context - use.size:
+        raise Refusal(OUTSIDE, f"reads {use.size} bytes at {use.offset} of a context of {layout.context}")
+    if isinstance(use, Read):
+        first, end = use.offset, use.offset + use.size
+        if sum(min(s.offset + s.size, end) - max(s.offset, first) for s in _slots(use, layout)) < use.size:
+            raise Refusal(OUTSIDE, f"reads {use.size} bytes at {use.offset} of pt_regs, where no field has them all")
+    return i
 
 
 def _slots(use: Use, layout: Layout) -> list[Slot]:
@@ -95,7 +103,6 @@ def _wanted(i: Instruction, use: Use, layout: Layout) -> Instruction:
 
 def _through(i: Instruction, use: Through, layout: Layout) -> Instruction:
     """A helper finds what it is sent for only where nothing has moved."""
-    _inside(use.offset, use.size, layout)
     if layout.as_it_was(use.offset, use.size):
         return i
     _filled(use, layout)
@@ -108,15 +115,8 @@ def _filled(use: Read | Through, layout: Layout) -> None:
             raise Refusal(UNFILLED, f"reads {slot.name} of pt_regs: {place.why}", slot.name)
 
 
-def _inside(offset: int, size: int, layout: Layout) -> None:
-    if not 0 <= offset <= layout.context - size:
-        raise Refusal(OUTSIDE, f"reads {size} bytes at {offset} of a context of {layout.context}")
-
-
 def _read(i: Instruction, use: Read, layout: Layout) -> Instruction:
     found = layout.covering(use.offset, use.size)
-    if sum(min(s.offset + s.size, use.offset + use.size) - max(s.offset, use.offset) for s, _ in found) < use.size:
-        raise Refusal(OUTSIDE, f"reads {use.size} bytes at {use.offset} of pt_regs, where no field has them all")
     _filled(use, layout)
     (slot, place), *more = found
     if isinstance(place, Always) and not more:

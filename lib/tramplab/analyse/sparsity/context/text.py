@@ -38,6 +38,7 @@ from .encoding import (
 
 _REGISTER, _TERMS = r"([rw])(\d+)", r"[-+$\w ]+"
 _PLACE = rf"\*\(([us])(8|16|32|64) \*\)\(r(\d+)((?: *[-+]{_TERMS})?)\)"
+_TERM = re.compile(r"([-+ ]*)(\$?\w+)")
 _LABEL = re.compile(r"(\w+):")
 _LOAD = re.compile(rf"{_REGISTER} = {_PLACE}")
 _STORE = re.compile(rf"{_PLACE} = ({_TERMS})")
@@ -156,10 +157,10 @@ class _Line:
 
     def _sum(self, text: str) -> int:
         """Numbers and names that are added and subtracted."""
-        terms = re.findall(r"([-+]?) *(\$?\w+)", text)
-        if not terms or re.sub(r"([-+]?) *(\$?\w+)", "", text).strip():
+        terms = _TERM.findall(text)
+        if not terms or _TERM.sub("", text).strip():
             raise ValueError(text)
-        return sum(-self._term(t) if sign == "-" else self._term(t) for sign, t in terms)
+        return sum((-1) ** signs.count("-") * self._term(t) for signs, t in terms)
 
     def _term(self, text: str) -> int:
         if not text.startswith("$"):

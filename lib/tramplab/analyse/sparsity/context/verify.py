@@ -6,6 +6,7 @@ path ends. Where it differs from the kernel's: a constant added to the context p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ....errors import TramplabError
@@ -20,6 +21,11 @@ from .values import UNKNOWN, Context, Found, Map, Scalar, Stack, Value, called
 #: States that are looked at before it is given up.
 MOST = 100_000
 _MASK = (1 << 64) - 1
+#: What the kernel's verifier asks of the constants of some operations, by the bits of the operation.
+_BOUNDED: dict[str, Callable[[int, int], bool]] = {
+    **dict.fromkeys(("/=", "%=", "s/=", "s%="), lambda imm, bits: imm != 0),
+    **dict.fromkeys(("<<=", ">>=", "s>>="), lambda imm, bits: 0 <= imm < bits),
+}
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,8 @@ class _Verifier:
         first = UNKNOWN if operation == "=" else state.of(i.dst)
         if operation == "=" and bits == 64 and not i.off:
             return second
+        if not i.by_register and operation in _BOUNDED and not _BOUNDED[operation](i.imm, bits):
+            raise Refusal(INVALID, f"{operation} {i.imm} of {bits} bits is nothing that a constant may ask for")
         if not isinstance(first, Scalar) and operation in ("+=", "-=") and bits == 64:
             return moved(first, second, 1 if operation == "+=" else -1)
         if isinstance(first, Scalar) and operation == "+=" and bits == 64 and not isinstance(second, Scalar):
