@@ -123,7 +123,7 @@ def compiled(tmp_path_factory):
                 f'__attribute__((section("p{n}"))) u64 f{n}(struct pt_regs *c) {{ {text} }}'
                 for n, (text, _, _) in enumerate(PROGRAMS.values())
             ]
-            (folder / "p.c").write_text("\n".join([HEAD, declared(isa), *functions]))
+            (folder / "p.c").write_text("\n".join([HEAD, declared(isa), *functions]), "utf-8")
             flags = ("--target=bpfel", f"-mcpu={version}", "-O2", "-Wall", "-Werror")
             run_tool("clang", *flags, "-c", "p.c", "-o", "p.o", cwd=folder)
             with (folder / "p.o").open("rb") as f:

@@ -105,7 +105,7 @@ def in_clangs_words(program) -> str:
 
 def by_clang(folder, text: str) -> bytes:
     """The bytes of BPF assembly, of the latest version of the instruction set that the compiler knows."""
-    (folder / "p.s").write_text(text + "\n")
+    (folder / "p.s").write_text(text + "\n", "utf-8")
     run_tool("clang", "--target=bpfel", "-mcpu=v4", "-c", "p.s", "-o", "p.o", cwd=folder)
     with (folder / "p.o").open("rb") as f:
         return ELFFile(f).get_section_by_name(".text").data()
