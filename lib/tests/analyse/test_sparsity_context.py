@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.contexts import ISAS, by_name, contexts, elsewhere, place, saved
 from tramplab.analyse.sparsity.context import PROGRAMS, Refused, Rewritten, layout, program, rewrite
 from tramplab.analyse.sparsity.context.encoding import encoded
-from tramplab.analyse.sparsity.context.layout import Always, At, Layout, Nowhere, slots, whole
+from tramplab.analyse.sparsity.context.layout import Always, At, Layout, Nowhere, light_slots, slots, whole
 from tramplab.analyse.sparsity.context.programs import offsets
 from tramplab.analyse.sparsity.context.refusal import (
     BY_LAYOUT,
@@ -152,6 +152,21 @@ def test_a_slot_that_only_has_the_name_is_not_the_register(isa):
     assert isinstance(rewrite(before, saved(isa)), Refused) == (isa != "arm64")
 
 
+def test_a_slot_of_another_size_is_not_the_register():
+    light = Struct("light", 16, {"a": Field(0, 4), "b": Field(4, 4), "d": Field(8, 8)})
+    of = layout(SMALL, light, dict.fromkeys("abd", "true"))
+    assert {s.name: p for s, p in of.places if isinstance(p, At)} == {"b": At(4)}
+
+
+def test_only_a_struct_that_is_a_pt_regs_has_its_slots():
+    same = Struct("light", 40, {"regs": Field(0, 40)})
+    more = Struct("light", 48, {"regs": Field(0, 40), "b": Field(40, 4)})
+    words = Struct("light", 40, {"regs": Field(0, 40, 5)})
+    assert [s.name for s in light_slots(same, SMALL)] == [s.name for s in slots(SMALL)]
+    assert [s.name for s in light_slots(more, SMALL)] == ["regs", "b"]
+    assert [s.name for s in light_slots(words, SMALL)] == [f"regs[{n}]" for n in range(5)]
+
+
 @pytest.mark.parametrize("isa", ISAS)
 def test_reads_are_what_the_program_touches(isa):
     there = place(isa)
@@ -263,6 +278,34 @@ def test_what_no_layout_helps(text, kind):
 def test_a_spilled_pointer_is_gone_where_its_slot_was_written():
     before = assembled("*(u64 *)(r10 - 8) = r1\n*(u8 *)(r10 - 8) = 0\nr2 = *(u64 *)(r10 - 8)\nr0 = *(u64 *)(r2 + 0)\nexit")
     assert verify(before, SMALL.size).why == "the address is a number"
+
+
+def test_a_spilled_pointer_is_gone_where_a_helper_has_written():
+    copy = "r1 = r10\nr1 += -12\nr2 = 8\nr3 = 0\ncall bpf_probe_read_kernel"
+    there = "*(u64 *)(r10 - 8) = r1\n*(u64 *)(r10 - 16) = 0"
+    before = assembled(f"{there}\n{copy}\nr2 = *(u64 *)(r10 - 8)\nr0 = *(u64 *)(r2 + 0)\nexit")
+    assert verify(before, SMALL.size).why == "the address is a number"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("if r2 != 8 goto +2\nr1 += r2\nr0 = *(u64 *)(r1 + 0)", None),  # 8 is what was compared with
+        ("if r2 == 8 goto +1\nr2 = 16\nr1 += r2\nr0 = *(u64 *)(r1 + 0)", None),
+        ("if r2 == 8 goto +2\nr1 += r2\nr0 = *(u64 *)(r1 + 0)", "reads the context at an offset that is not a constant"),
+        ("if r2 > 8 goto +2\nr1 += r2\nr0 = *(u64 *)(r1 + 0)", "reads the context at an offset that is not a constant"),
+        ("if w2 != 8 goto +2\nr1 += r2\nr0 = *(u64 *)(r1 + 0)", "reads the context at an offset that is not a constant"),
+        (f"{LOOKUP}\nif r0 == 0 goto +1\nr0 = *(u64 *)(r0 + 0)", None),  # where nothing was found r0 is 0, a number
+        (f"{LOOKUP}\nif r0 != 0 goto +2\nr0 = *(u64 *)(r0 + 0)\nexit\nr0 = 0", "the address is a number"),
+        (f"{LOOKUP}\nif r0 != 0 goto +1\nexit\nr0 = *(u64 *)(r0 + 0)", None),
+        (f"{LOOKUP}\nif w0 == 0 goto +1\nr0 = *(u64 *)(r0 + 0)", "compares a map's value or null's address"),
+        (f"{LOOKUP}\nr6 = r0\nif r0 == 0 goto +1\nr0 = *(u64 *)(r6 + 0)", None),  # and so is a copy of it
+        (f"{LOOKUP}\nif r0 == 0 goto +1\nr0 = *(u64 *)(r0 + 64)", "8 bytes at 64 are not in a map's value of 64, or not aligned"),
+    ],
+)
+def test_what_a_comparison_tells(text, why):
+    found = verify(assembled(f"r0 = 0\nr2 = *(u64 *)(r1 + 0)\n{text}\nexit"), SMALL.size)
+    assert (found.why if isinstance(found, Refused) else None) == why
 
 
 def test_paths_are_followed_only_where_they_lead():

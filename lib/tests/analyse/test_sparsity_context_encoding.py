@@ -130,6 +130,8 @@ def test_clang_makes_the_same_bytes_of_the_same_text(tmp_path):
         (struct.pack("<BBhi", 0x85, 0x10, 0, 1), "instruction 0, 85"),  # a call of the program's own
         (struct.pack("<BBhi", 0x18, 1, 0, 0), "instruction 0, 18"),  # its second half is missing
         (struct.pack("<BBhi", 0xB7, 0x0B, 0, 0), "instruction 0, b7"),  # r11
+        (struct.pack("<BBhi", 0x27, 0x00, 1, 3), "instruction 0, 27"),  # a signed multiplication
+        (struct.pack("<BBhi", 0x37, 0x00, 2, 3), "instruction 0, 37"),  # a division that is neither signed nor not
         (struct.pack("<BBhi", 0x79, 0x10, 8, 1), "instruction 0, 79"),  # a load with an immediate
         (struct.pack("<BBhi", 0x99, 0x10, 8, 0), "instruction 0, 99"),  # a signed load of eight bytes
     ],

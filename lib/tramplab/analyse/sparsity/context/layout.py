@@ -83,8 +83,8 @@ def slots(struct: Struct) -> tuple[Slot, ...]:
 
 def light_slots(light: Struct, pt_regs: Struct) -> tuple[Slot, ...]:
     """Those of a light structure; where it is a pt_regs with another name, as x86-64's ftrace_regs, that one's."""
-    inside = [f for f in light.fields.values() if f.size == pt_regs.size]
-    return slots(pt_regs) if inside and light.size == pt_regs.size else slots(light)
+    members = [(f.offset, f.size, f.elements) for f in light.fields.values()]
+    return slots(pt_regs if members == [(0, pt_regs.size, 0)] else light)
 
 
 def layout(
