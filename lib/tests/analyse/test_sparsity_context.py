@@ -10,7 +10,7 @@ from support.contexts import ISAS, by_name, contexts, elsewhere, place, saved
 from tramplab.analyse.sparsity.context import PROGRAMS, Refused, Rewritten, layout, program, rewrite
 from tramplab.analyse.sparsity.context.encoding import encoded
 from tramplab.analyse.sparsity.context.layout import Always, At, Layout, Nowhere, light_slots, slots, whole
-from tramplab.analyse.sparsity.context.programs import offsets
+from tramplab.analyse.sparsity.context.programs import offsets, renamed
 from tramplab.analyse.sparsity.context.refusal import (
     BY_LAYOUT,
     BY_PROGRAM,
@@ -165,6 +165,18 @@ def test_only_a_struct_that_is_a_pt_regs_has_its_slots():
     assert [s.name for s in light_slots(same, SMALL)] == [s.name for s in slots(SMALL)]
     assert [s.name for s in light_slots(more, SMALL)] == ["regs", "b"]
     assert [s.name for s in light_slots(words, SMALL)] == [f"regs[{n}]" for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("isa", "release", "offset"),
+    [("arm64", "v6.1", 0), ("riscv64", "v6.8", 80), ("riscv64", "v6.12", 40), ("riscv64", "v6.16", 48), ("x86_64", "v7.2", 112)],
+)
+def test_where_the_first_argument_is_depends_on_the_release(isa, release, offset):
+    """Until arm64's v6.2 and riscv64's v6.10 the structure was a pt_regs there too."""
+    there = place(isa, release)
+    filled = dict.fromkeys([s.name for s in light_slots(there.light, there.pt_regs)], "true")
+    after = rewrite(written(isa, "first-argument"), layout(there.pt_regs, there.light, filled, renamed(there.isa)))
+    assert shown(after.program[0]) == f"r0 = *(u64 *)(r1 + {offset})"
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -31,8 +31,8 @@ class Place:
 
 
 @functools.cache
-def place(isa: str) -> Place:
-    kernel = Kernel(isa, "v6.16")
+def place(isa: str, release: str = "v6.16") -> Place:
+    kernel = Kernel(isa, release)
     return Place(kernel.isa, kernel.image.structs["pt_regs"], kernel.image.structs["ftrace_regs"])
 
 

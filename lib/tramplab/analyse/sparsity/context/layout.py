@@ -97,12 +97,14 @@ def layout(
     """The layout of a light structure.
 
     filled: what its slots hold, one of VERDICTS by the slot's name in the light structure; one of which nothing is said is garbage.
-    renamed: pt_regs' name of a slot -> the light structure's, where they differ. promised: constants that a provider vouches for,
-    by pt_regs' names; they go before slots. Raises TramplabError for a verdict or a name that there is not.
+    renamed: pt_regs' name of a slot -> the light structure's, where they differ; a structure that is a pt_regs renames nothing.
+    promised: constants that a provider vouches for, by pt_regs' names; they go before slots. Raises TramplabError for a verdict or
+    a name that there is not.
     """
     there = {s.name: s for s in light_slots(light, pt_regs)}
     wanted = slots(pt_regs)
-    names, renamed, promised = [s.name for s in wanted], renamed or {}, promised or {}
+    names, promised = [s.name for s in wanted], promised or {}
+    renamed = {} if renamed is None or list(there) == names else renamed
     for kind, given, known in (
         (f"slot of {light.name}", [*filled, *renamed.values()], list(there)),
         ("slot of pt_regs", [*renamed, *promised], names),
