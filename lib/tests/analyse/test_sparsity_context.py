@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from support.contexts import ISAS, by_name, contexts, elsewhere, place, saved
 from tramplab.analyse.sparsity.context import PROGRAMS, Refused, Rewritten, layout, program, rewrite
+from tramplab.analyse.sparsity.context import verify as verifier
 from tramplab.analyse.sparsity.context.encoding import encoded
 from tramplab.analyse.sparsity.context.layout import Always, At, Layout, Nowhere, light_slots, slots, whole
 from tramplab.analyse.sparsity.context.programs import offsets, renamed
@@ -327,6 +328,16 @@ def test_paths_are_followed_only_where_they_lead():
     assert not isinstance(verify(assembled(text.format("r2 = 6")), SMALL.size), Refused)
 
 
+def test_too_many_paths_are_given_up(monkeypatch):
+    """Each branch leaves something else behind, so that no two paths meet in the same state."""
+    branches = "\n".join(f"*(u64 *)(r10 - {8 * n}) = 0\nif r2 > {n} goto +1\n*(u64 *)(r10 - {8 * n}) = 1" for n in range(1, 12))
+    before = assembled(f"r0 = 0\nr2 = *(u64 *)(r1 + 0)\n{branches}\nexit")
+    assert not isinstance(verify(before, SMALL.size), Refused)
+    monkeypatch.setattr(verifier, "MOST", 1000)
+    with pytest.raises(TramplabError, match="more than 1000 states"):
+        verify(before, SMALL.size)
+
+
 def test_errors_name_what_is_near():
     there = place("arm64")
     with pytest.raises(TramplabError, match="unknown context program 'first-argumet'; did you mean first-argument"):
@@ -337,6 +348,8 @@ def test_errors_name_what_is_near():
         layout(there.pt_regs, there.light, {"sp": "ture"})
     with pytest.raises(TramplabError, match="unknown slot of pt_regs 'pstat'; did you mean pstate"):
         layout(there.pt_regs, there.light, {}, promised={"pstat": 5})
+    with pytest.raises(TramplabError, match="at least one instruction"):
+        rewrite((), whole(there.pt_regs))
     with pytest.raises(TramplabError, match="instruction 0 calls helper 99, which the rewriter does not know"):
         rewrite(assembled("call 99\nexit"), whole(there.pt_regs))
 

@@ -39,6 +39,7 @@ from .encoding import (
 _REGISTER, _TERMS = r"([rw])(\d+)", r"[-+$\w ]+"
 _PLACE = rf"\*\(([us])(8|16|32|64) \*\)\(r(\d+)((?: *[-+]{_TERMS})?)\)"
 _TERM = re.compile(r"([-+ ]*)(\$?\w+)")
+_SUM = re.compile(r"[-+ ]*\$?\w+( *[-+][-+ ]*\$?\w+)*")
 _LABEL = re.compile(r"(\w+):")
 _LOAD = re.compile(rf"{_REGISTER} = {_PLACE}")
 _STORE = re.compile(rf"{_PLACE} = ({_TERMS})")
@@ -63,6 +64,8 @@ def assembled(text: str, symbols: Mapping[str, int] | None = None) -> Program:
     end = 0
     for line in lines:
         if label := _LABEL.fullmatch(line):
+            if label[1] in labels:
+                raise TramplabError(f"label {label[1]!r} is there twice.")
             labels[label[1]] = end
         else:
             places.append((end, line))
@@ -157,10 +160,9 @@ class _Line:
 
     def _sum(self, text: str) -> int:
         """Numbers and names that are added and subtracted."""
-        terms = _TERM.findall(text)
-        if not terms or _TERM.sub("", text).strip():
+        if not _SUM.fullmatch(text.strip()):
             raise ValueError(text)
-        return sum((-1) ** signs.count("-") * self._term(t) for signs, t in terms)
+        return sum((-1) ** signs.count("-") * self._term(t) for signs, t in _TERM.findall(text))
 
     def _term(self, text: str) -> int:
         if not text.startswith("$"):

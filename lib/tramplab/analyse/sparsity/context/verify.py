@@ -55,8 +55,10 @@ Uses = dict[int, set[Use]]
 def verify(program: Program, size: int) -> Uses | Refused:
     """What a program does with a context of so many bytes, or why it is refused whatever becomes of it.
 
-    Raises TramplabError for helpers outside the subset, and if there are too many paths.
+    Raises TramplabError for helpers outside the subset, if there are too many paths, and if there is no instruction.
     """
+    if not program:
+        raise TramplabError("a program has at least one instruction.")
     return _Verifier(program, size).run()
 
 
