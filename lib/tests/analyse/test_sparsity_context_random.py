@@ -15,6 +15,7 @@ from tramplab.analyse.sparsity.context.run import CONTEXT, run
 from tramplab.analyse.sparsity.context.text import assembled
 from tramplab.analyse.sparsity.context.verify import verify
 from tramplab.build.dwarf import Field, Struct
+from tramplab.errors import TramplabError
 
 #: A struct of words, an array, halves and padding; not any ISA's.
 REGS = Struct("pt_regs", 88, {"r": Field(0, 40, 5), "sp": Field(40, 8), "n": Field(48, 4), "m": Field(52, 4), "k": Field(56, 4)} | {
@@ -246,6 +247,39 @@ def test_what_a_layout_is_blamed_for_is_accepted_without_it(seed):
             assert isinstance(there, Rewritten) and there.program == before
         elif isinstance(there, Refused):
             assert found == there
+
+
+def scrambled(code: bytes, rng: random.Random) -> bytes:
+    """With one to three bits turned, or a slot put in place of another."""
+    out = bytearray(code)
+    for _ in range(rng.randint(1, 3)):
+        if rng.random() < 0.3:
+            a, b = (8 * rng.randrange(len(out) // 8) for _ in range(2))
+            out[a : a + 8] = out[b : b + 8]
+        else:
+            # more often where opcodes and registers are
+            at = 8 * rng.randrange(len(out) // 8) + rng.choice((0, 0, 1, 1, 1, 2, 4))
+            out[at] ^= 1 << rng.randrange(8)
+    return bytes(out)
+
+
+@drawn
+@pytest.mark.parametrize("seed", seeds("scrambled", 40))
+def test_scrambled_programs_are_refused_or_compute_the_same(seed):
+    """Nothing that nobody would write may end otherwise than in a sentence, or be let through."""
+    rng = random.Random(seed)
+    for _ in range(40):
+        of = any_layout(rng)
+        code = scrambled(encoded(assembled(Writer(rng.getrandbits(64)).text())), rng)
+        try:
+            before = decoded(code)
+            after = rewrite(before, of)
+        except TramplabError as e:
+            assert str(e).startswith("instruction ")
+            continue
+        if isinstance(after, Rewritten):
+            full, light = contexts(of, rng)
+            assert run(before, full) == run(after.program, light, address=CONTEXT + 0x10_0000)
 
 
 def mutated(program, rng):
