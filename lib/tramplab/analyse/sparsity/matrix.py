@@ -7,6 +7,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...emulate.image import Image
 from ...lab.kernel import Kernel
 from . import fields
 from .classify import CONSTANT, OUTSIDE
@@ -165,10 +166,15 @@ class Place:
         if not machine.stack.address <= seen.address < machine.stack.end:
             machine.write(seen.address, seen.data)
         machine.write(self._room, bytes(self._size))
-        data = bytearray(self._size)
-        for place in fields.places(image, PT_REGS):
-            register = register_of(self.kernel.isa, place.name)
-            value = seen.truth[register] if register else _NO_CALL if place.name.startswith("orig") else 0
-            data[place.offset : place.offset + place.size] = (value & (1 << 8 * place.size) - 1).to_bytes(place.size, "little")
-        machine.write(self.full, bytes(data))
+        machine.write(self.full, full_set(image, seen.truth))
         return given(self.kernel, self.view, seen, self._room)
+
+
+def full_set(image: Image, truth: Mapping[str, int]) -> bytes:
+    """A pt_regs with all registers as they were; what is no register's is 0, and no system call."""
+    data = bytearray(image.struct(PT_REGS).size)
+    for place in fields.places(image, PT_REGS):
+        register = register_of(image.isa, place.name)
+        value = truth[register] if register else _NO_CALL if place.name.startswith("orig") else 0
+        data[place.offset : place.offset + place.size] = (value & (1 << 8 * place.size) - 1).to_bytes(place.size, "little")
+    return bytes(data)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from ....build.dwarf import Struct
 from ....errors import unknown
+from ..classify import CONSTANT, DERIVED, GARBAGE, TRUE
 
-#: What a slot holds where it was found by running: the register's value as it was, one that was calculated from what is known of
-#: the call, the same whatever the registers hold, or what lay there before.
-TRUE, DERIVED, CONSTANT, GARBAGE = "true", "derived", "constant", "garbage"
+#: What a slot holds where it was found by running.
 VERDICTS = (TRUE, DERIVED, CONSTANT, GARBAGE)
 _WHY = {CONSTANT: "its slot holds a constant and not the register", GARBAGE: "nobody fills its slot"}
 

@@ -1,0 +1,159 @@
+"""Which programs can read a light structure in place of a pt_regs, if their accesses are rewritten, or are refused?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...analyse.sparsity import fields
+from ...analyse.sparsity.classify import DERIVED, GARBAGE, TRUE
+from ...analyse.sparsity.context import PROGRAMS, Layout, Refused, layout, rewrite
+from ...analyse.sparsity.context.layout import light_slots
+from ...analyse.sparsity.context.programs import renamed
+from ...analyse.sparsity.context.refusal import HELPER, UNFILLED
+from ...analyse.sparsity.context.run import CONTEXT, run
+from ...analyse.sparsity.fields import FTRACE_REGS, PT_REGS
+from ...analyse.sparsity.frames import frame as frame_of
+from ...analyse.sparsity.frames import watched
+from ...analyse.sparsity.matrix import full_set
+from ...analyse.sparsity.providers import provider
+from ...ftrace import releases
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.claims.claims import FAILS
+from ...publish.claims.verdict import Verdict, across, judges
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
+from ...publish.said import listed, on_each
+from ..once import once
+
+NAME = "context_rewrite"
+TITLE = "BPF programs on a light structure, rewritten or refused"
+UNITS = {"changed": "instructions"}
+PROVIDER = "ftrace_caller"
+ACCEPTED = "accepted"
+NO_KERNEL = "No kernel rewrites programs so."
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, in the newest release, and program of data/context-programs.yml, rewritten for what ftrace_caller hands on.
+
+    Columns: isa, release, program, shows, outcome (ACCEPTED, or the kind of reason for which it is refused), why, changed
+    (instructions that differ, none is added), same (does it compute on the light structure of every hooked call what it did on a
+    full set?), reads (slots of pt_regs).
+    """
+    frame = pd.DataFrame([row for isa in ISAS for row in _rows(isa, releases.LATEST)])
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _rows(isa: str, release: str) -> list[dict[str, object]]:
+    kernel = Kernel(isa, release)
+    image, found = kernel.image, watched(kernel, provider(PROVIDER)).values()
+    contexts = [(full_set(image, seen.truth), seen.data) for seen in found]
+    of = light(kernel)
+    out: list[dict[str, object]] = []
+    for name, written in PROGRAMS.items():
+        program = written.on(kernel.isa, image.struct(PT_REGS))
+        made = rewrite(program, of)
+        head = {"isa": isa, "release": release, "program": name, "shows": written.shows}
+        if isinstance(made, Refused):
+            out.append({**head, "outcome": made.kind, "why": str(made), "changed": 0, "same": False, "reads": made.slot or ""})
+            continue
+        same = all(run(program, full) == run(made.program, data, address=CONTEXT) for full, data in contexts)
+        tail = {"changed": len(made.changes), "same": same, "reads": " ".join(made.reads)}
+        out.append({**head, "outcome": ACCEPTED, "why": "", **tail})
+    return out
+
+
+def light(kernel: Kernel) -> Layout:
+    """Where what ftrace_caller hands on has the fields of a pt_regs, as it was found by running it."""
+    image = kernel.image
+    pt_regs, struct = image.struct(PT_REGS), image.struct(FTRACE_REGS)
+    held = frame_of(kernel, provider(PROVIDER)).slots
+    at = {place.offset: held[place.name].kind for place in fields.places(image, FTRACE_REGS)}
+    filled = {s.name: at[s.offset] if at[s.offset] in (TRUE, DERIVED) else GARBAGE for s in light_slots(struct, pt_regs)}
+    return layout(pt_regs, struct, filled, renamed(kernel.isa))
+
+
+# -- what is shown
+
+
+def counts(frame: pd.DataFrame) -> pd.DataFrame:
+    """How many programs are accepted, and how many refused for each kind of reason: columns what, isa, outcome, programs."""
+    some = frame.groupby(["outcome", "isa"], sort=False).size().rename("programs").reset_index()
+    order = {ACCEPTED: 0}
+    some = some.sort_values("outcome", key=lambda o: o.map(lambda name: order.get(name, 1)), kind="stable")
+    return some.assign(what=f"{frame['program'].nunique()} programs")
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per program: what becomes of it on each ISA."""
+    wide = frame.pivot(index="program", columns="isa", values="outcome")[list(ISAS)].loc[list(dict.fromkeys(frame["program"]))]
+    short = wide.map(lambda outcome: "yes" if outcome == ACCEPTED else outcome)
+    said = []
+    for of in short.itertuples(index=False):
+        alike = len(set(of)) == 1
+        said.append(of[0] if alike else "; ".join(f"{isa}: {o}" for isa, o in zip(short, of, strict=True) if o != "yes"))
+    return pd.DataFrame({"program": list(wide.index), "rewritten": said})
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: "programs", and by ISA how many are "arm64-accepted" and refused as nobody fills a field,
+    "arm64-unfilled", or as a helper wants a pt_regs, "arm64-helper"; the most instructions that change in one, "arm64-changed"."""
+    out: dict[str, object] = {"programs": frame["program"].nunique()}
+    for isa, part in frame.groupby("isa", sort=False):
+        for word, kind in (("accepted", ACCEPTED), ("unfilled", UNFILLED), ("helper", HELPER)):
+            out[f"{isa}-{word}"] = int((part["outcome"] == kind).sum())
+        out[f"{isa}-changed"] = int(part["changed"].max())
+    return out
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """How many are accepted on each ISA, at what price, and which reasons the others are refused for."""
+    good = {str(isa): f"{(part['outcome'] == ACCEPTED).sum()}" for isa, part in frame.groupby("isa", sort=False)}
+    total = frame["program"].nunique()
+    names = {kind: listed(dict.fromkeys(frame[frame["outcome"] == kind]["program"])) for kind in (UNFILLED, HELPER)}
+    return (
+        f"Of {total} programs {on_each(good, 'are accepted')}, as long as before. Refused for a field that nobody fills are "
+        f"{names[UNFILLED]}; and as a helper wants a whole pt_regs, {names[HELPER]}."
+    )
+
+
+# -- claims
+
+
+@judges("p6")
+def relocated_or_refused(frame: pd.DataFrame | None = None) -> Verdict:
+    """What is accepted computes on the light structure what it did on a full set, and what reads a field that nobody fills is
+    refused for it."""
+    frame = rows() if frame is None else frame
+    accepted, unfilled = frame["outcome"] == ACCEPTED, frame["outcome"] == UNFILLED
+    kind, on = across(frame.assign(truth=frame["same"] | ~accepted), {"isa": "the ISA"})
+    both = all((accepted & (frame["isa"] == isa)).any() and (unfilled & (frame["isa"] == isa)).any() for isa in ISAS)
+    good, none = ({i: int((which & (frame["isa"] == i)).sum()) for i in ISAS} for which in (accepted, unfilled))
+    because = (
+        f"Of {frame['program'].nunique()} programs {on_each(good, 'are accepted')}; each computes on the structure of every hooked "
+        f"call what it computes on a full set, and none is longer. Refused as nobody fills the field are {on_each(none)}. "
+        f"{NO_KERNEL}"
+    )
+    return Verdict(kind if both else FAILS, because, {f"{i} accepted": good[i] for i in ISAS}, on)
+
+
+FIGURES = (
+    Figure(
+        "fig-context-rewrite",
+        "Which programs can be rewritten for a light structure?",
+        chart=lambda frame: heat_map("programs", "outcome", "isa", facet="what")(counts(frame)),
+        table=table,
+        answer=answer,
+        alt="Reasons down the side, ISAs across, and in every cell how many programs are accepted, or refused for that reason.",
+        limits="A verifier and an interpreter of the lab's own for a subset of BPF: no loops, atomics, calls between programs or "
+        f"kfuncs; the structure is what ftrace_caller of the newest release hands on. {NO_KERNEL}",
+    ),
+)
