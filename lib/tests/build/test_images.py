@@ -111,9 +111,11 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
             f'#include "{GUEST / "consumers" / "kprobe_callbacks.c"}"',
             f'#include "{GUEST / "include" / "trap.h"}"',
             f'#include "{GUEST / "include" / "sections.h"}"',
+            f'#include "{GUEST / "consumers" / "ways.c"}"',
         ]
         (tmp_path / "layout.c").write_text("\n".join([*include, *checks, ""]), "utf-8")
-        flags = [*toolchain._COMMON, *record.cflags, *(f"-D{d}=1" for d in cfg.defines), "-I", str(GUEST / "include")]
+        flags = [*toolchain._COMMON, *record.cflags, *(f"-D{d}=1" for d in cfg.defines)]
+        flags += ["-I", str(GUEST / "include"), "-I", str(GUEST / record.name)]
         run_tool("clang", f"--target={record.triple}", *flags, "-c", "layout.c", "-o", "layout.o", cwd=tmp_path)
         header = asm_offsets(img.path).splitlines()
         defines = dict(line.split()[1:] for line in header if line.startswith("#define"))

@@ -20,6 +20,7 @@ COMPONENT_OF_SECTION = {
     ".text.callback": "callback",
     ".far.callback": "callback",
     ".far.registers": "callback",
+    ".far.ways": "callback",
     ".text.caller": "caller",
     ".text.replacement": "function",
     ".text.entry": "core",
