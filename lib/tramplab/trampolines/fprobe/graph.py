@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...errors import TramplabError
+from ...errors import TramplabError, unknown
 from ...ftrace.layout import fields, private_of
 from ...ftrace.ops import FL_ENABLED, Registered, Request
 from ...ftrace.steps import Free, Step, block, word
 from ..ground import Ground
 from ..plain import copied
-from .handlers import handlers
+from .handlers import handlers, links, program
 from .request import Fprobe
 from .tables import Listed, Tables
 
@@ -59,6 +59,8 @@ class GraphFprobes:
             raise TramplabError(f"no BPF program runs on {features}'s fprobes as was proposed for arm64; {own}.")
         if request.nodes is not None:
             raise TramplabError(f"{features}'s fprobes have no pool: each task has a shadow stack, so leave nodes= out, or {own}.")
+        if request.link and request.link not in links(self._image):
+            raise unknown("link", request.link, links(self._image))
         if request.save == "regs":
             raise TramplabError(f"{features}'s fprobes are given what ftrace_caller saves, not all registers; {own}.")
 
@@ -114,8 +116,11 @@ class GraphFprobes:
         head = fields(image, "fprobe_hlist", {"fp": probe, "size": len(ips)})
         ops.address, self._listed[ops.index] = probe, Listed(probe, hlist, nodes)
         ops.structs = {probe: f"fprobe[{ops.index}]", hlist: f"fprobe[{ops.index}]'s places in the tables"}
+        places = image.struct("lab_private").fields
+        runs = [word(private + places["go_to"].offset, image.address(program(request.link)), "the link's program")]
         return [
-            word(private + image.struct("lab_private").fields["hits"].offset, 0, "the fprobe has seen no call"),
+            word(private + places["hits"].offset, 0, "the fprobe has seen no call"),
+            *(runs if request.link else ()),
             block(probe, fields(image, "fprobe", values), "the fprobe"),
             block(hlist, head + rows, "the fprobe's places in the tables"),
         ]

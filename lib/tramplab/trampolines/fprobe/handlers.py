@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from ...emulate.image import Image
 from .request import Fprobe
+
+#: The guest's handlers of a link, before its name, and its programs: what reads a pt_regs, or another structure by its link's name.
+_LINKED = {"entry_handler": "lab_multi_entry_", "exit_handler": "lab_multi_exit_"}
+_PROGRAM = "lab_multi_program"
+_PROGRAMS = {"fregs": f"{_PROGRAM}_fregs", "light": f"{_PROGRAM}_light"}
 
 
 def handlers(request: Fprobe) -> dict[str, str]:
     """Members of struct fprobe, and the guest functions that they lead to."""
     found = {}
+    if request.link:
+        wanted = {"entry_handler": request.entry, "exit_handler": request.exit}
+        return {name: first + request.link for name, first in _LINKED.items() if wanted[name]}
     if request.bpf:
         return {"entry_handler": "bpf_fprobe_entry"} | ({"exit_handler": "bpf_fprobe_exit"} if request.exit else {})
     if request.entry:
@@ -16,3 +25,14 @@ def handlers(request: Fprobe) -> dict[str, str]:
     if request.exit:
         found["exit_handler"] = "lab_fprobe_observe_exit" if request.observe else "lab_fprobe_exit"
     return found
+
+
+def links(image: Image) -> tuple[str, ...]:
+    """The links that an image has handlers for; none before fprobes were on the function graph tracer."""
+    first = _LINKED["entry_handler"]
+    return tuple(name.removeprefix(first) for name in image.symbols if name.startswith(first))
+
+
+def program(link: str) -> str:
+    """The guest function that a link runs."""
+    return _PROGRAMS.get(link, _PROGRAM)

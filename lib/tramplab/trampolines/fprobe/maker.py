@@ -31,6 +31,8 @@ class Fprobes:
         if not features["rethook"]:
             when, own = history(features.isa, "rethook"), "rethook='freelist', 'objpool' or 'shadow' builds what no kernel had"
             raise TramplabError(f"{features} has no fprobes; {features.isa} has them {when}; {own}.")
+        if request.link:
+            raise TramplabError(f"{features}'s fprobes have no links; {features.isa} has them on the function graph tracer.")
         if request.save == "regs" and not features["regs"]:
             raise TramplabError(f"{features} has no ftrace_regs_caller; {features.isa} has it {history(features.isa, 'regs')}.")
         if request.nodes is not None and features["rethook"] == "shadow":

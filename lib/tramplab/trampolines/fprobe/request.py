@@ -21,7 +21,8 @@ class Fprobe(Request):
     for each CPU and function. dynamic: its ops is not in the core kernel's data, as a module's or BPF's are. bpf: the handlers
     run BPF programs, one at the entry and one at the return, as was proposed for arm64 and no kernel does; one that declines has
     none at the return. unwanted: so has this one, and the return is hooked all the same, as it always was before an entry handler
-    could decline. observe: handlers, or programs, that write down what they see instead of counting.
+    could decline. observe: handlers, or programs, that write down what they see instead of counting. link: handlers that run a
+    program as a link of kprobe_multi's does, and how they make what it reads (guest/consumers/ways.c), such as "cpu_plain".
     """
 
     entry: bool = True
@@ -33,6 +34,7 @@ class Fprobe(Request):
     bpf: bool = False
     unwanted: bool = False
     observe: bool = False
+    link: str = ""
 
     def __post_init__(self) -> None:
         if not (self.entry or self.exit):
@@ -47,5 +49,7 @@ class Fprobe(Request):
             raise TramplabError("unwanted= is for BPF at the entry, with the return hooked: give it bpf=True and exit=True.")
         if self.bpf and self.filter and len(self.filter) != 1:
             raise TramplabError(f"BPF programs are for one function; {len(self.filter)} were named.")
+        if self.link and (self.bpf or self.observe or self.declines):
+            raise TramplabError("link= brings its own handlers: leave bpf=, observe= and declines= out.")
         if self.nodes is not None and not self.exit:
             raise TramplabError("nodes= is for an fprobe that sees functions return: give it exit=True.")
