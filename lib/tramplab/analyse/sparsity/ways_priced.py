@@ -1,0 +1,84 @@
+"""What a way costs a call: what it adds to the link that makes nothing, in instructions, memory traffic, bytes and fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...emulate.counters import STORE
+from ...lab.kernel import Kernel
+from ...lab.run import Run
+from ...trampolines.fprobe.handlers import program
+from ...trampolines.fprobe.request import Fprobe
+from ...trampolines.plain import Ops
+from .fields import PT_REGS, touched
+from .ways import CPU, Way
+
+#: The function that is called, with what.
+FUNCTION, ARGUMENTS = "two_args", (7, 9)
+#: What a trampoline saves -> the save sets of an ops that are compared, the larger first. No kernel has the second pair.
+SAVED = {"regs": ("regs", "args"), "own": ("own-regs", "own-args")}
+
+
+@dataclass(frozen=True)
+class Price:
+    """What is added. stack: bytes, how much deeper the call goes. memory: bytes of each CPU that are kept for it. wrote: fields of the
+    pt_regs that are written, in order."""
+
+    instructions: int
+    loads: int
+    stores: int
+    stack: int
+    memory: int = 0
+    wrote: tuple[str, ...] = ()
+
+
+def call(kernel: Kernel, link: str = "", exits: bool = False) -> Run:
+    """A warm call of FUNCTION with a link on it, at the return too if it exits; none, unless a link is given."""
+    function = kernel.function(FUNCTION)
+    with kernel.attached(function, *([Fprobe(link=link, exit=exits)] if link else [])):
+        kernel.call(function, *ARGUMENTS)
+        return kernel.call(function, *ARGUMENTS)
+
+
+def saving(kernel: Kernel, saved: str) -> tuple[Run, Run]:
+    """Calls with an ops whose trampoline saves all registers, and with one that saves the arguments. saved: a key of SAVED."""
+    function, runs = kernel.function(FUNCTION), []
+    for save in SAVED[saved]:
+        with kernel.attached(function, Ops(save=save)):
+            kernel.call(function, *ARGUMENTS)
+            runs.append(kernel.call(function, *ARGUMENTS))
+    return runs[0], runs[1]
+
+
+def price(with_it: Run, without: Run) -> Price:
+    """By two calls."""
+    added = with_it.counts.total - without.counts.total
+    return Price(added.instructions, added.loads, added.stores, with_it.frame.deepest - without.frame.deepest)
+
+
+def of_way(kernel: Kernel, way: Way, read: Run) -> Price:
+    """A link's. read: a call with ways.READ on the same function."""
+    priced = price(call(kernel, way.link), read)
+    size = kernel.image.struct(PT_REGS).size if way.place == CPU else 0
+    return Price(priced.instructions, priced.loads, priced.stores, priced.stack, size, wrote(kernel, way.link))
+
+
+def wrote(kernel: Kernel, link: str) -> tuple[str, ...]:
+    """Fields of the pt_regs that a link's program is given and that its handler writes, in the order of the first store. What the
+    program itself counts in lies elsewhere; a trampoline's stores, where it is the trampoline's structure, are not the handler's.
+    Nothing for those whose program takes another structure."""
+    if program(link) != program(""):
+        return ()
+    machine, function, at = kernel.machine, kernel.function(FUNCTION), []
+    with (
+        kernel.attached(function, Fprobe(link=link)),
+        machine.watching(kernel.image.address(program(link)), lambda: at.append(machine.register(kernel.isa.args[0]))),
+    ):
+        run = kernel.call(function, *ARGUMENTS)
+    found: dict[str, None] = {}
+    size = kernel.image.struct(PT_REGS).size
+    for pc, address, _, width, what in machine.events().tolist():
+        if what == STORE and address < at[0] + size and at[0] < address + width and run.component_of(pc) == "callback":
+            found |= dict.fromkeys(touched(kernel.image, PT_REGS, address - at[0], width))
+    return tuple(found)
+

@@ -1,0 +1,56 @@
+"""Whom a way serves: the consumers that are right on what it makes, those that are not, and why."""
+
+from __future__ import annotations
+
+from ...lab.kernel import Kernel
+from .classify import TRUE, Sample, classify
+from .fields import WORD
+from .frames import watched
+from .matrix import NOT_ASKED, RIGHT, matrix
+from .providers import Provider
+from .providers import provider as named
+from .registers import register_of
+from .views import DIRECT, View
+from .ways import LIGHT, Way, provider
+
+#: A light structure has not got what the consumer reads.
+LACKING = "lacking"
+#: The structure that a light link's program takes, and what its fields are called that are no arguments.
+_LIGHT_STRUCT = "lab_bpf_light"
+
+
+def of_provider(kernel: Kernel, chosen: Provider) -> dict[str, str]:
+    """Consumer -> outcome (matrix.OUTCOMES) on the pt_regs that a provider hands on; those that are asked."""
+    found = matrix(kernel, View(chosen, DIRECT))
+    return {cell.consumer.name: cell.outcome for cell in found.cells if cell.outcome != NOT_ASKED}
+
+
+def of_way(kernel: Kernel, way: Way) -> dict[str, str]:
+    """Consumer -> outcome on what a way makes. Of the chain it is the pt_regs at its end; of what comes before, a consumer is right
+    that reads nothing but registers that the light structure holds, and LACKING else: it would be rewritten for that."""
+    if way.kind == LIGHT and way.link == "light":
+        has = carried(kernel)
+        return {name: RIGHT if set(needs) <= has else LACKING for name, needs in needed(kernel).items()}
+    return of_provider(kernel, provider(way.link))
+
+
+def carried(kernel: Kernel) -> frozenset[str]:
+    """The registers whose true values the light structure of BPF holds when the program has it."""
+    struct = kernel.image.struct(_LIGHT_STRUCT)
+    names = {f"args[{n}]": register for n, register in enumerate(kernel.isa.args)}
+    names |= {"ip": "pc", "sp": kernel.isa.sp, "fp": kernel.isa.fp}
+    at = {f"args[{n}]": struct.fields["args"].offset + WORD * n for n in range(struct.fields["args"].elements)}
+    at |= {name: struct.fields[name].offset for name in ("ip", "sp", "fp")}
+    samples = []
+    for (seed, poison), seen in watched(kernel, provider("light", _LIGHT_STRUCT)).items():
+        values = {name: int.from_bytes(seen.data[offset : offset + WORD], "little") for name, offset in at.items()}
+        samples.append(Sample(seed, poison, values, seen.truth))
+    slots = classify(samples, {name: names[name] for name in at})
+    return frozenset(names[name] for name, slot in slots.items() if slot.kind == TRUE)
+
+
+def needed(kernel: Kernel) -> dict[str, tuple[str, ...]]:
+    """Consumer of a pt_regs at a function's entry -> the registers, or the state, whose slots it reads in a full one."""
+    full = matrix(kernel, View(named("breakpoint"), DIRECT))
+    asked = [cell for cell in full.cells if cell.outcome != NOT_ASKED]
+    return {cell.consumer.name: tuple(register_of(kernel.isa, field) for field in cell.fields) for cell in asked}
