@@ -1,7 +1,7 @@
 """The ways out for those who want a pt_regs and are handed a light structure: what each is, and whether a kernel has it.
 
-Each is run as an fprobe's handler that makes what its program reads, as a link of kprobe_multi's does (guest/consumers/ways.c). They
-differ in nothing else, so what a way costs is what it adds to the link whose program reads the ftrace_regs itself (READ).
+Each is run as an fprobe's handler that makes what its program reads, as a link of kprobe_multi's does (guest/consumers/ways.c).
+They differ in nothing else, so what a way costs is what it adds to the link whose program reads the ftrace_regs itself (READ).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _PLACES = {"stack": STACK, "cpu": CPU}
 
 @dataclass(frozen=True)
 class Way:
-    """One that is run. link: the guest's name for it. fill: of a COPY, what is filled in: a state of ftrace_partial_regs(), "perf", or
-    "most", all that can be. place: one of PLACES. hypothetical: has no kernel of the ISA this one?"""
+    """One that is run. link: the guest's name for it. fill: of a COPY, what is filled in: a state of ftrace_partial_regs(), "perf",
+    or "most", all that can be. place: one of PLACES. hypothetical: has no kernel of the ISA this one?"""
 
     link: str
     kind: str

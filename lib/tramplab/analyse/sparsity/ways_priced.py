@@ -21,8 +21,8 @@ SAVED = {"regs": ("regs", "args"), "own": ("own-regs", "own-args")}
 
 @dataclass(frozen=True)
 class Price:
-    """What is added. stack: bytes, how much deeper the call goes. memory: bytes of each CPU that are kept for it. wrote: fields of the
-    pt_regs that are written, in order."""
+    """What is added. stack: bytes, how much deeper the call goes. memory: bytes of each CPU that are kept for it. wrote: fields of
+    the pt_regs that are written, in order."""
 
     instructions: int
     loads: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...lab import boot
 from ...lab.kernel import Kernel
 from .classify import TRUE, Sample, classify
 from .fields import WORD
@@ -27,7 +28,9 @@ def of_provider(kernel: Kernel, chosen: Provider) -> dict[str, str]:
 
 def of_way(kernel: Kernel, way: Way) -> dict[str, str]:
     """Consumer -> outcome on what a way makes. Of the chain it is the pt_regs at its end; of what comes before, a consumer is right
-    that reads nothing but registers that the light structure holds, and LACKING else: it would be rewritten for that."""
+    that reads nothing but registers that the light structure holds, and LACKING else: it would be rewritten for that. This CPU's memory is
+    made as it is at boot, as it keeps what other ways leave there."""
+    boot.boot(kernel.machine, kernel.cpus[0])
     if way.kind == LIGHT and way.link == "light":
         has = carried(kernel)
         return {name: RIGHT if set(needs) <= has else LACKING for name, needs in needed(kernel).items()}

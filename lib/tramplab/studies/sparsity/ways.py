@@ -1,0 +1,306 @@
+"""What does each way out of a light structure cost, and whom does it not serve?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ...analyse import cycles
+from ...analyse.cores import get as core
+from ...analyse.sparsity import ways_priced, ways_served
+from ...analyse.sparsity.matrix import GARBAGE, RIGHT, WRONG
+from ...analyse.sparsity.providers import provider
+from ...analyse.sparsity.ways import COPY, FULL, IN_PLACE, READ, STACK, ways
+from ...analyse.sparsity.ways_priced import Price
+from ...analyse.sparsity.ways_served import LACKING
+from ...ftrace.releases import LATEST
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...lab.run import Run
+from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.figures.chart import heat_map, stacked_bars
+from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, marked, on_each
+from ..once import once
+
+NAME = "ways_out"
+TITLE = "Ways from a light structure to a pt_regs"
+#: The last release whose trampoline saves all registers for who asks for it.
+SAVING = {"x86_64": LATEST, "arm64": "v6.1", "riscv64": "v6.9"}
+CORES = {"x86_64": "skylake", "arm64": "cortex-a72", "riscv64": "sifive-u74"}
+#: What a program of kprobe_multi wants that reads its arguments and takes a stack trace.
+WANTED = ("argument", "user-mode", "callchain")
+LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", LACKING: "l"}
+#: Consumers in as few letters as a column has.
+SHORT = {
+    "user-mode": "mode",
+    "callchain": "walk",
+    "argument": "arg",
+    "instruction-pointer": "ip",
+    "stack-pointer": "sp",
+    "stack-word": "word",
+    "interrupts": "irq",
+    "conditions": "cond",
+    "emulate-nop": "nop",
+    "emulate-branch": "jump",
+    "emulate-call": "call",
+    "emulate-step": "step",
+}
+UNITS = {"instructions": "added", "loads": "added", "stores": "added", "stack": "B", "memory": "B per CPU"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """One way on one ISA. estimate: cycles on the core of CORES, and the band. outcomes: consumer -> outcome; none where nobody reads
+    the structure as a pt_regs."""
+
+    release: str
+    way: str
+    kind: str
+    place: str
+    hypothetical: bool
+    price: Price
+    estimate: tuple[float, float, float]
+    outcomes: dict[str, str]
+
+
+def full(isa: str) -> Iterable[Found]:
+    """All registers for everybody: in the last release that had it, and in the newest, if that is another, by a trampoline of the
+    lab's, whose structure is no pt_regs."""
+    kernel = Kernel(isa, SAVING[isa])
+    outcomes = ways_served.of_provider(kernel, provider("ftrace_regs_caller"))
+    yield _saved(kernel, "regs", outcomes, f"{FULL}, {SAVING[isa]}")
+    if SAVING[isa] != LATEST:
+        yield _saved(Kernel(isa), "own", {}, f"{FULL}, {LATEST}")
+
+
+def _saved(kernel: Kernel, saved: str, outcomes: dict[str, str], name: str) -> Found:
+    more, less = ways_priced.saving(kernel, saved)
+    priced = ways_priced.price(more, less)
+    release = kernel.features.release
+    return Found(release, name, FULL, IN_PLACE, saved == "own", priced, _estimate(kernel, more, less), outcomes)
+
+
+def made(isa: str) -> Iterable[Found]:
+    """A pt_regs that is filled in, and light structures that are handed on, each by a link's handler."""
+    kernel = Kernel(isa)
+    read = ways_priced.call(kernel, READ)
+    for way in ways(kernel):
+        priced = ways_priced.of_way(kernel, way, read)
+        estimate = _estimate(kernel, ways_priced.call(kernel, way.link), read)
+        outcomes = ways_served.of_way(kernel, way)
+        yield Found(LATEST, way.name, way.kind, way.place, way.hypothetical, priced, estimate, outcomes)
+
+
+def _estimate(kernel: Kernel, more: Run, less: Run) -> tuple[float, float, float]:
+    e = cycles.estimate(more, less, core(CORES[kernel.isa.name]))
+    return e.mid, e.low, e.high
+
+
+#: Where rows come from, for an ISA. What relocates a program's accesses belongs here when its cost is measured: a function more.
+PARTS: tuple[Callable[[str], Iterable[Found]], ...] = (full, made)
+
+
+@once
+def _every() -> dict[str, list[Found]]:
+    return {isa: [found for part in PARTS for found in part(isa)] for isa in ISAS}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA and way.
+
+    Columns: isa, release, way, kind (ways.KINDS), place (ways.PLACES), hypothetical, instructions, loads, stores, stack (B), memory
+    (B of each CPU): what it adds to a call, with an ops in its trampoline, else to the link whose program reads the ftrace_regs;
+    wrote (fields of the pt_regs that its handler writes, as words), core, cycles, low, high (estimated, likewise), right (how many
+    consumers are), asked (of how many), serves (are all of WANTED right?).
+    """
+    out = []
+    for isa, part in _every().items():
+        for f in part:
+            head = {"isa": isa, "release": f.release, "way": f.way, "kind": f.kind, "place": f.place, "hypothetical": f.hypothetical}
+            p = f.price
+            cost = {"instructions": p.instructions, "loads": p.loads, "stores": p.stores, "stack": p.stack, "memory": p.memory}
+            band = dict(zip(("cycles", "low", "high"), (round(n, 1) for n in f.estimate), strict=True))
+            right = sum(outcome == RIGHT for outcome in f.outcomes.values())
+            serves = all(f.outcomes.get(consumer) == RIGHT for consumer in WANTED)
+            said = {"right": right, "asked": len(f.outcomes), "serves": serves}
+            out.append({**head, **cost, "wrote": " ".join(p.wrote), "core": CORES[isa], **band, **said})
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+@once
+def served() -> pd.DataFrame:
+    """One row per ISA, way whose structure is read, and consumer: columns isa, way, hypothetical, consumer, outcome."""
+    found = [
+        {"isa": isa, "way": f.way, "hypothetical": f.hypothetical, "consumer": consumer, "outcome": outcome}
+        for isa, part in _every().items()
+        for f in part
+        for consumer, outcome in f.outcomes.items()
+    ]
+    frame = pd.DataFrame(found)
+    frame.attrs["units"] = {}
+    return frame
+
+
+# -- what is shown
+
+
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the mark behind the ways that no kernel has."""
+    names = [marked(way, bool(is_so)) for way, is_so in zip(frame["way"], frame["hypothetical"], strict=True)]
+    out = frame.assign(way=names)
+    out.attrs = dict(frame.attrs)
+    return out
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per way: counts, bytes, estimated cycles, and how many consumers are right of those that were asked."""
+    told = named(frame)
+    out = told[["isa", "way", "instructions", "loads", "stores", "stack", "memory"]].copy()
+    out["cycles"] = [estimated(r.cycles, r.low, r.high) for r in told.itertuples()]
+    out["right"] = [f"{r.right}/{r.asked}" if r.asked else "-" for r in told.itertuples()]
+    out = out.rename(columns={"instructions": "instr", "memory": "CPU"})
+    out.attrs = {"right": ("cycles", "right"), "units": {"stack": "B", "CPU": "B", "cycles": "estimate"}}
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def letters(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per way with a letter of LETTERS for each consumer."""
+    told = named(frame).assign(consumer=frame["consumer"].map(SHORT), said=frame["outcome"].map(LETTERS))
+    wide = told.pivot(index=["isa", "way"], columns="consumer", values="said")
+    lines = pd.MultiIndex.from_frame(told[["isa", "way"]].drop_duplicates())
+    out = wide.reindex(index=lines, columns=list(SHORT.values())).reset_index()
+    out.columns = [str(name) for name in out.columns]
+    return out
+
+
+def _slug(way: str) -> str:
+    return way.lower().replace(",", "").replace(" ", "-").replace(".", "-")
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, by ISA and way as in "arm64-plain-per-cpu": "-added" (instructions), "-loads", "-stores", "-stack" and
+    "-memory" (B), "-cycles" with its band, "-fields" (written), "-right" and "-asked"."""
+    out: dict[str, object] = {}
+    for r in frame.itertuples():
+        key = f"{r.isa}-{_slug(r.way)}"
+        out |= {f"{key}-added": r.instructions, f"{key}-loads": r.loads, f"{key}-stores": r.stores, f"{key}-stack": r.stack}
+        out |= {f"{key}-memory": r.memory, f"{key}-cycles": estimated(r.cycles, r.low, r.high)}
+        out |= {f"{key}-fields": len(r.wrote.split()), f"{key}-right": r.right, f"{key}-asked": r.asked}
+    return out
+
+
+def cheapest(frame: pd.DataFrame, isa: str) -> pd.Series:
+    """The fill with the fewest instructions that serves WANTED on an ISA, where a kernel puts it: not on the stack."""
+    some = frame[(frame["isa"] == isa) & (frame["kind"] == COPY) & frame["serves"] & (frame["place"] != STACK)]
+    return some.sort_values("instructions", kind="stable").iloc[0]
+
+
+def _way(frame: pd.DataFrame, isa: str, way: str) -> pd.Series:
+    return frame[(frame["isa"] == isa) & (frame["way"] == way)].iloc[0]
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What serves a program, at which price, and what nothing but a full save gives."""
+    isas = list(dict.fromkeys(frame["isa"]))
+    least = {isa: cheapest(frame, isa) for isa in isas}
+    adds = {isa: marked(str(row["instructions"]), bool(row["hypothetical"])) for isa, row in least.items()}
+    saves = {isa: _way(frame, isa, f"{FULL}, {SAVING[isa]}") for isa in isas}
+    chain = {isa: _way(frame, isa, "chain")["instructions"] for isa in isas}
+    most = {isa: frame[(frame["isa"] == isa) & frame["way"].str.startswith("most")].iloc[0] for isa in isas}
+    left = {isa: f"{row['asked'] - row['right']} of {row['asked']}" for isa, row in most.items()}
+    full_left = {isa: f"{row['asked'] - row['right']} ({SAVING[isa]})" for isa, row in saves.items()}
+    return (
+        f"The least fill from which arguments, mode and the start of a callchain are right adds {on_each(adds, 'instructions')}; "
+        f"saving all registers adds {on_each({isa: row['instructions'] for isa, row in saves.items()})} to every call. "
+        f"No fill is right for all: the largest leaves {on_each(left, 'consumers')} wrong, as condition flags and the registers "
+        f"that functions keep are gone; after a full save it is {on_each(full_left)}. "
+        f"Light structures handed on up to perf ({marked('chain')}) add {on_each(chain, 'instructions')}. {HYPOTHETICAL}"
+    )
+
+
+def consumers_answer(frame: pd.DataFrame) -> str:
+    """Who is never right, but for a full save."""
+    some = frame[~frame["way"].str.startswith(FULL)]
+    never = {
+        isa: listed([c for c in SHORT if RIGHT not in set(part.loc[part["consumer"] == c, "outcome"])])
+        for isa, part in some.groupby("isa", sort=False)
+    }
+    return "Without a full save nothing makes these right: " + "; ".join(
+        f"on {isa_name(str(isa))} {who or 'none'}" for isa, who in never.items()
+    ) + "."
+
+
+@judges("p4")
+def copies_to_fake_it(frame: pd.DataFrame | None = None) -> Verdict:
+    """Where no fill that serves a program is made in place, faking the mode takes a copy."""
+    frame = rows() if frame is None else frame
+    fills = frame[frame["kind"] == COPY]
+    serving = fills[fills["serves"]]
+    cases = pd.DataFrame(
+        [{"isa": isa, "truth": IN_PLACE not in set(serving.loc[serving["isa"] == isa, "place"])} for isa in dict.fromkeys(fills["isa"])]
+    )
+    kind, on = across(cases, BY_ISA)
+    marks = {isa: " and ".join(_marks(fills, isa)) for isa in cases["isa"]}
+    least = {isa: cheapest(frame, isa) for isa in cases["isa"]}
+    cost = {
+        isa: f"{len(row['wrote'].split())} fields in {row['instructions']} instructions {row['place']}"
+        + (f" ({marked('riscv64')[-1]} hypothetical)" if row["hypothetical"] else "")
+        for isa, row in least.items()
+    }
+    perf = fills[fills["way"].str.startswith("perf")]
+    because = (
+        f"The mode is in {on_each(marks)}. The least fill from which mode, arguments and a callchain are right writes "
+        f"{on_each(cost)}. So one fill serves a program and perf, and what it takes is knowledge of the architecture; of "
+        f"{len(perf)} with perf's own fill {int(perf['serves'].sum())} serve a program. riscv64 has no such fill in any release."
+    )
+    return Verdict(kind, because, {f"{isa}, fields and instructions": value for isa, value in cost.items()}, on)
+
+
+def _marks(fills: pd.DataFrame, isa: str) -> list[str]:
+    """The fields that the fill that says "kernel" writes besides those that are plainly copied."""
+    some = fills[fills["isa"] == isa].set_index("way")["wrote"].str.split()
+    place = next(way for way in some.index if way.startswith("kernel")).removeprefix("kernel")
+    return [field for field in some["kernel" + place] if field not in some["plain" + place]]
+
+
+LIMITS = (
+    "Emulated counts of one warm call, and estimates in cycles of skylake, cortex-a72 and sifive-u74 with their band; a fill and a "
+    f"light structure beside the same link whose program reads the ftrace_regs, a full save beside one of arguments. {HYPOTHETICAL}"
+)
+FIGURES = (
+    Figure(
+        "fig-ways-out",
+        "What does each way to a pt_regs add to a call, and how many consumers are right?",
+        chart=lambda frame: stacked_bars("instructions", bars=("way",), stack="kind")(named(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA with a bar per way: the instructions that it adds to a call. The table has loads, stores, bytes of stack "
+        "and of each CPU, estimated cycles, and how many of the consumers are right.",
+        limits=LIMITS,
+    ),
+    Figure(
+        "fig-ways-served",
+        "Whom does each way not serve?",
+        rows=lambda _: served(),
+        chart=lambda frame: heat_map("outcome", rows="way", columns="consumer", letters=LETTERS, abreast=1)(
+            named(frame).assign(consumer=frame["consumer"].map(SHORT))
+        ),
+        table=letters,
+        answer=consumers_answer,
+        alt="A panel per ISA: for each way and consumer a letter that says whether what it concludes is right, wrong, garbage, or "
+        "whether the structure lacks what it reads.",
+        limits="Emulated: each consumer beside what it concludes from a full set; what is right by chance, as a zero where zero is "
+        f"true, counts as right. {HYPOTHETICAL}",
+    ),
+)
