@@ -82,18 +82,20 @@ def _free(places: Sequence[fields.Place], made: Sequence[bytes]) -> dict[str, in
     return out
 
 
-def _moved(place: Place, c: Consumer, seen: Seen, number: int | None, stale: Mapping[str, int]) -> bool:
-    """Does an answer change with what nobody wrote? stale: field -> such bits: as they were found, all 0, and all 1. One that ends
-    with a fault has changed."""
-    machine, kind = place.kernel.machine, place.view.kind
+def _moved(place: Place, first: Reading, seen: Seen, number: int | None, stale: Mapping[str, int]) -> bool:
+    """Does an answer change with what nobody wrote? stale: field -> such bits: as they were found, all 0, all 1, and as in each of
+    the fields that are read besides, with which they may be compared. One that ends with a fault has changed."""
+    kernel, kind = place.kernel, place.view.kind
+    at = place.restored(seen)
+    others = [_value(kernel, kind, at, field) for field in first.fields if field not in stale]
     said = set()
-    for bits in (None, 0, -1):
-        at = place.restored(seen)
+    for bits in (None, 0, -1, *others):
+        place.restored(seen)
         for name, free in stale.items() if bits is not None else ():
-            field = fields.named(place.kernel.image, kind, name)
-            value = int.from_bytes(machine.read(at + field.offset, field.size), "little") & ~free | (bits or 0) & free
-            machine.write(at + field.offset, value.to_bytes(field.size, "little"))
-        said.add(_said(read(place.kernel, c.name, kind, at, number)))
+            field = fields.named(kernel.image, kind, name)
+            value = _value(kernel, kind, at, name) & ~free | (bits or 0) & free
+            kernel.machine.write(at + field.offset, value.to_bytes(field.size, "little"))
+        said.add(_said(kernel, kind, read(kernel, first.consumer.name, kind, at, number), at))
     return len(said) > 1 or any(None in answer for answer in said)
 
 
@@ -114,11 +116,13 @@ def _cell(
             should = read(kernel, c.name, PT_REGS, place.full, number)
             if not should.fields:
                 return Cell(view, c, NOT_ASKED)  # there is no such thing on this ISA
-            found = read(kernel, c.name, view.kind, place.restored(seen), number)
-            pairs.append((_said(found), _said(should)))
+            wanted = _said(kernel, PT_REGS, should, place.full)
+            at = place.restored(seen)
+            found = read(kernel, c.name, view.kind, at, number)
+            pairs.append((_said(kernel, view.kind, found, at), wanted))
             touched |= dict.fromkeys(found.fields)
             stale = [field for field in found.fields if frame.slots[field].kind == STALE]
-            moved = moved or (bool(stale) and _moved(place, c, seen, number, {field: free[field] for field in stale}))
+            moved = moved or (bool(stale) and _moved(place, found, seen, number, {field: free[field] for field in stale}))
     same = _same_start if c.name == "callchain" else tuple.__eq__
     said, should_be = next((pair for pair in pairs if not same(*pair)), pairs[0])
     outcome = GARBAGE if moved else RIGHT if all(same(*pair) for pair in pairs) else WRONG
@@ -140,8 +144,14 @@ def _same_start(said: Answer, should: Answer) -> bool:
     return STARTS[said[0] or 0] != "nowhere" and all(one in (0, other) for one, other in zip(said[1:], should[1:], strict=True))
 
 
-def _said(reading: Reading) -> Answer:
-    return (reading.answer, *reading.start)
+def _said(kernel: Kernel, kind: str, reading: Reading, at: int) -> Answer:
+    """Its answer, where a callchain starts, and of those that change the structure at an address what they made of it."""
+    return (reading.answer, *reading.start, *(_value(kernel, kind, at, field) for field in sorted(reading.wrote)))
+
+
+def _value(kernel: Kernel, kind: str, at: int, name: str) -> int:
+    field = fields.named(kernel.image, kind, name)
+    return int.from_bytes(kernel.machine.read(at + field.offset, field.size), "little")
 
 
 def _numbers(kernel: Kernel, c: Consumer) -> list[int | None]:
