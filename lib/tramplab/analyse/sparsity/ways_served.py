@@ -28,8 +28,8 @@ def of_provider(kernel: Kernel, chosen: Provider) -> dict[str, str]:
 
 def of_way(kernel: Kernel, way: Way) -> dict[str, str]:
     """Consumer -> outcome on what a way makes. Of the chain it is the pt_regs at its end; of what comes before, a consumer is right
-    that reads nothing but registers that the light structure holds, and LACKING else: it would be rewritten for that. This CPU's memory is
-    made as it is at boot, as it keeps what other ways leave there."""
+    that reads nothing but registers that the light structure holds, and LACKING else: it would be rewritten for that. This CPU's
+    memory is made as it is at boot, since it keeps what other ways leave there."""
     boot.boot(kernel.machine, kernel.cpus[0])
     if way.kind == LIGHT and way.link == "light":
         has = carried(kernel)

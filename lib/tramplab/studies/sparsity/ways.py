@@ -53,8 +53,8 @@ UNITS = {"instructions": "added", "loads": "added", "stores": "added", "stack": 
 
 @dataclass(frozen=True)
 class Found:
-    """One way on one ISA. estimate: cycles on the core of CORES, and the band. outcomes: consumer -> outcome; none where nobody reads
-    the structure as a pt_regs."""
+    """One way on one ISA. estimate: cycles on the core of CORES, and the band. outcomes: consumer -> outcome; none where nobody
+    reads the structure as a pt_regs."""
 
     release: str
     way: str
@@ -120,8 +120,8 @@ def rows() -> pd.DataFrame:
     out = []
     for isa, part in _every().items():
         for f in part:
-            head = {"isa": isa, "release": f.release, "way": f.way, "kind": f.kind, "place": f.place, "hypothetical": f.hypothetical}
-            p = f.price
+            head: dict[str, object] = {"isa": isa, "release": f.release, "way": f.way, "kind": f.kind, "place": f.place}
+            head["hypothetical"], p = f.hypothetical, f.price
             cost = {"instructions": p.instructions, "loads": p.loads, "stores": p.stores, "stack": p.stack, "memory": p.memory}
             band = dict(zip(("cycles", "low", "high"), (round(n, 1) for n in f.estimate), strict=True))
             right = sum(outcome == RIGHT for outcome in f.outcomes.values())
@@ -247,9 +247,8 @@ def copies_to_fake_it(frame: pd.DataFrame | None = None) -> Verdict:
     frame = rows() if frame is None else frame
     fills = frame[frame["kind"] == COPY]
     serving = fills[fills["serves"]]
-    cases = pd.DataFrame(
-        [{"isa": isa, "truth": IN_PLACE not in set(serving.loc[serving["isa"] == isa, "place"])} for isa in dict.fromkeys(fills["isa"])]
-    )
+    places = {isa: set(serving.loc[serving["isa"] == isa, "place"]) for isa in dict.fromkeys(fills["isa"])}
+    cases = pd.DataFrame([{"isa": isa, "truth": IN_PLACE not in found} for isa, found in places.items()])
     kind, on = across(cases, BY_ISA)
     marks = {isa: " and ".join(_marks(fills, isa)) for isa in cases["isa"]}
     least = {isa: cheapest(frame, isa) for isa in cases["isa"]}
@@ -285,8 +284,8 @@ FIGURES = (
         chart=lambda frame: stacked_bars("instructions", bars=("way",), stack="kind")(named(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA with a bar per way: the instructions that it adds to a call. The table has loads, stores, bytes of stack "
-        "and of each CPU, estimated cycles, and how many of the consumers are right.",
+        alt="A panel per ISA with a bar per way: the instructions that it adds to a call. The table has loads, stores, bytes of "
+        "stack and of each CPU, estimated cycles, and how many of the consumers are right.",
         limits=LIMITS,
     ),
     Figure(
