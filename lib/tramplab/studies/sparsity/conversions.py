@@ -1,0 +1,152 @@
+"""What does it take to hand registers from one light structure to the next?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...analyse.sparsity.ways import COPY, IN_PLACE, STACK
+from ...analyse.sparsity.ways_convert import CHAIN, CONVERSIONS, convert
+from ...ftrace.releases import LATEST
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.figures.chart import stacked_bars
+from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, isa_name, marked, on_each
+from ..once import once
+from . import kprobe_multi
+
+NAME = "ways_conversions"
+TITLE = "Copies between light structures"
+#: Conversion -> what readers call its two ends.
+TITLES = {
+    "to_fprobe": "entry to fprobe",
+    "to_bpf": "fprobe to BPF",
+    "to_perf": "BPF to perf",
+    "to_regs": "perf to pt_regs",
+    "back": "BPF to entry",
+}
+#: More than this part of what a link adds, and more than the fill beside it, is called slow. The thread gave no number.
+SLOW = 0.1
+UNITS = {"instructions": "count", "read": "B", "written": "B"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA and conversion: columns isa, conversion, hypothetical, chain (is it on the way to perf?), source, target (the
+    guest's structures), instructions, loads, stores, read, written (bytes), copied (words that came unchanged)."""
+    out = []
+    for isa in ISAS:
+        kernel = Kernel(isa)
+        for name in CONVERSIONS:
+            c = convert(kernel, name)
+            head = {"isa": isa, "conversion": name, "hypothetical": True, "chain": name in CHAIN}
+            head |= {"source": c.source, "target": c.target, "instructions": c.instructions, "loads": c.loads, "stores": c.stores}
+            out.append({**head, "read": c.read, "written": c.written, "copied": len(c.copied)})
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+# -- what is shown
+
+
+def told(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the conversions as readers call them, marked."""
+    names = [marked(TITLES[name], bool(is_so)) for name, is_so in zip(frame["conversion"], frame["hypothetical"], strict=True)]
+    return frame.assign(conversion=names)
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA and conversion, and one for all that a call goes through on its way to perf."""
+    columns = ["instructions", "loads", "stores", "read", "written"]
+    out = []
+    for isa, part in frame.groupby("isa", sort=False):
+        lines = told(part)[["isa", "conversion", *columns]]
+        whole = part.loc[part["chain"], columns].sum()
+        out += [lines, pd.DataFrame([{"isa": isa, "conversion": marked("up to a pt_regs"), **whole}])]
+    whole = pd.concat(out, ignore_index=True)
+    whole.attrs["units"] = {"read": "B", "written": "B"}
+    return whole
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: of the chain to perf "arm64-chain-total" (instructions), "-chain-written" (bytes), and "conversions",
+    how many there are on each ISA; "slow", the threshold."""
+    out: dict[str, object] = {"conversions": frame["conversion"].nunique(), "slow": f"{100 * SLOW:.0f} %"}
+    for isa, part in frame[frame["chain"]].groupby("isa", sort=False):
+        out[f"{isa}-chain-total"] = int(part["instructions"].sum())
+        out[f"{isa}-chain-written"] = int(part["written"].sum())
+    return out
+
+
+def written(frame: pd.DataFrame) -> dict[str, object]:
+    """ISA -> bytes that the chain to perf writes."""
+    return {str(isa): int(part["written"].sum()) for isa, part in frame[frame["chain"]].groupby("isa", sort=False)}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """How much is copied, and how often the same."""
+    instructions = {str(isa): int(part["instructions"].sum()) for isa, part in frame[frame["chain"]].groupby("isa", sort=False)}
+    first = {str(r.isa): r.written for r in frame[frame["conversion"] == CHAIN[0]].itertuples()}
+    return (
+        f"On its way to perf a call is copied {len(CHAIN)} times in {on_each(instructions, 'instructions')}, which write "
+        f"{on_each(written(frame), 'bytes')}: the first copy alone, which has all there is, {on_each(first)}. "
+        f"For {len(CHAIN)} structures there are {frame['conversion'].nunique()} conversions on each ISA. {HYPOTHETICAL}"
+    )
+
+
+def cases(frame: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
+    """A row per ISA: columns isa, added (instructions of the chain in a link), share (percent), fill (instructions of the fill that
+    a program and perf are served by, on the stack or in place), written (bytes), truth (is it slow?)."""
+    entry = shares[shares["probe"] == kprobe_multi.ENTRY]
+    out = []
+    for isa, bytes_of in written(frame).items():
+        part = entry[entry["isa"] == isa]
+        end = part[part["way"] == "chain"].iloc[0]
+        fills = part[(part["kind"] == COPY) & part["place"].isin((STACK, IN_PLACE)) & part["way"].str.startswith("kernel")]
+        fill = int(fills["instructions"].min())
+        slow = end["share"] > 100 * SLOW and end["instructions"] > fill
+        row = {"isa": isa, "added": end["instructions"], "share": end["share"], "fill": fill, "written": bytes_of}
+        out.append({**row, "truth": slow})
+    return pd.DataFrame(out)
+
+
+@judges("p5")
+def converting_is_slow(frame: pd.DataFrame | None = None, shares: pd.DataFrame | None = None) -> Verdict:
+    """Where handing light structures on up to perf takes more than a tenth of what a link adds, and more than one fill that
+    serves the same. How tedious it is has no number here but that of the conversions."""
+    frame = rows() if frame is None else frame
+    found = cases(frame, kprobe_multi.rows() if shares is None else shares)
+    kind, on = across(found, BY_ISA)
+    of = {r.isa: f"{r.added} ({r.share:.0f} % of the call, against {r.fill} for one fill)" for r in found.itertuples()}
+    because = (
+        f"Handing registers on from the entry to fprobe, BPF and perf takes {on_each(of, 'instructions')}; "
+        f"{on_each(dict(zip(found['isa'], found['written'], strict=True)), 'bytes')} are written. "
+        f"Structures and conversions ({frame['conversion'].nunique()} on each ISA) are hypothetical; calls between subsystems are "
+        f"not counted. The thread gave no number, and asked whether there are many copies; {100 * SLOW:.0f} % is ours."
+    )
+    values: dict[str, int | float | str] = {f"{r.isa}, instructions": int(r.added) for r in found.itertuples()}
+    return Verdict(kind, because, values, on)
+
+
+FIGURES = (
+    Figure(
+        "fig-ways-conversions",
+        "What does a conversion between light structures copy?",
+        chart=lambda frame: stacked_bars("instructions", bars=("isa",), stack="conversion", facet="way")(
+            told(frame[frame["chain"]]).assign(way="to perf", isa=[isa_name(i) for i in frame.loc[frame["chain"], "isa"]])
+        ),
+        table=table,
+        answer=answer,
+        alt="A bar per ISA: the instructions of the conversions that a call goes through on its way from the entry to perf. The "
+        "table has loads, stores and bytes of each.",
+        limits=f"Emulated counts of copies alone, without the calls around them; the first and the last structure are {LATEST}'s. "
+        f"{HYPOTHETICAL}",
+    ),
+)

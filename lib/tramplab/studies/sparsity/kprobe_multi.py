@@ -1,0 +1,188 @@
+"""What share of a call has each way to a pt_regs, where a program runs as kprobe_multi runs it?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from ...analyse import cycles
+from ...analyse.cores import get as core
+from ...analyse.sparsity import ways_priced
+from ...analyse.sparsity.ways import COPY, CPU, FULL, IN_PLACE, LIGHT, READ, STACK, ways
+from ...ftrace.releases import LATEST
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, marked, on_each
+from ..once import once
+from .ways import CORES, SAVING, named
+
+NAME = "ways_share"
+TITLE = "Ways to a pt_regs in a call like kprobe_multi's"
+#: Where a link has handlers -> is one at the return?
+PROBES = {"entry": False, "entry and return": True}
+ENTRY, BOTH = PROBES
+#: The fills that were talked about: what there is, and what makes it look like the kernel's.
+FILLS = ("plain", "kernel")
+#: Up to this part of what a link adds, a way is called acceptable. The thread gave no number; this one is ours.
+ACCEPTABLE = 0.1
+UNITS = {"link": "added", "instructions": "added", "share": "%"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, way and probe (PROBES), in the newest release.
+
+    Columns: isa, way, kind, place (see ways), hypothetical, probe, link (instructions that an fprobe adds whose program reads the
+    ftrace_regs), instructions (that the way adds to them: of a full save what its trampoline adds to an ops), share (of both
+    together, in percent), core, cycles, low, high (the same share in estimated cycles, in percent with its band; of links at the
+    entry).
+    """
+    out = []
+    for isa in ISAS:
+        kernel, saved = Kernel(isa), "regs" if SAVING[isa] == LATEST else "own"
+        full = ways_priced.price(*ways_priced.saving(kernel, saved))
+        idle = ways_priced.call(kernel)
+        for probe, exits in PROBES.items():
+            read = ways_priced.call(kernel, READ, exits)
+            link = ways_priced.price(read, idle).instructions
+            head = {"isa": isa, "way": f"{FULL}, {LATEST}", "kind": FULL, "place": IN_PLACE, "hypothetical": saved == "own"}
+            out.append({**head, "probe": probe, "link": link, "instructions": full.instructions})
+            for way in ways(kernel):
+                run = ways_priced.call(kernel, way.link, exits)
+                head = {"isa": isa, "way": way.name, "kind": way.kind, "place": way.place, "hypothetical": way.hypothetical}
+                row = {**head, "probe": probe, "link": link, "instructions": ways_priced.price(run, read).instructions}
+                if not exits:
+                    part = cycles.relative((run, idle), (read, idle), core(CORES[isa]))
+                    ends = dict(zip(("cycles", "low", "high"), (part.mid, part.low, part.high), strict=True))
+                    row |= {"core": CORES[isa]} | {end: round(100 * (1 - 1 / times), 1) for end, times in ends.items()}
+                out.append(row)
+    frame = pd.DataFrame(out)
+    frame["share"] = (100 * frame["instructions"] / (frame["link"] + frame["instructions"])).round(1)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+# -- what is shown
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA and way: what it adds, its share at the entry, counted and estimated, and with a handler at the return."""
+    told = named(frame)
+    both = told[told["probe"] == BOTH].set_index(["isa", "way"])["share"]
+    part = told[told["probe"] == ENTRY]
+    out = part[["isa", "way"]].assign(
+        instr=part["instructions"],
+        entry=[f"{r.share:.1f}" for r in part.itertuples()],
+        cycles=["-" if pd.isna(r.cycles) else _percent(r) for r in part.itertuples()],
+        both=[f"{both[(r.isa, r.way)]:.1f}" for r in part.itertuples()],
+    )
+    out.attrs = {"right": ("entry", "cycles", "both"), "units": {"instr": "added", "entry": "%", "cycles": "%", "both": "%"}}
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def charted(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per ISA, way and what its share is counted in."""
+    told = named(frame)
+    parts = [told[told["probe"] == probe].assign(by=probe, percent=lambda part: part["share"]) for probe in PROBES]
+    parts.insert(1, parts[0].dropna(subset=["cycles"]).assign(by="entry, cycles", percent=lambda part: part["cycles"]))
+    out = pd.concat(parts, ignore_index=True)
+    out.attrs["units"] = {"percent": "%"}
+    return out
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: "arm64-link-added" (instructions), "acceptable" (the threshold, in percent), and by ISA and way, as in
+    "arm64-plain-per-cpu": "-share" and "-both-share" in percent, "-cycles-share" with its band."""
+    out: dict[str, object] = {"acceptable": f"{100 * ACCEPTABLE:.0f} %"}
+    for r in frame.itertuples():
+        key = f"{r.isa}-" + r.way.lower().replace(",", "").replace(" ", "-").replace(".", "-")
+        out[key + ("-share" if r.probe == ENTRY else "-both-share")] = f"{r.share:.1f} %"
+        if r.probe == ENTRY:
+            out[f"{r.isa}-link-added"] = r.link
+            if not pd.isna(r.cycles):
+                out[f"{key}-cycles-share"] = f"{_percent(r)} %"
+    return out
+
+
+def _percent(r: Any) -> str:
+    """An estimated share with its band; what is less than half a percent is 0, on either side of it."""
+    return estimated(*(float(round(n)) + 0.0 for n in (r.cycles, r.low, r.high)))
+
+
+def share(frame: pd.DataFrame, way: str, probe: str = ENTRY) -> dict[str, str]:
+    """ISA -> the share of a way, marked where no kernel has it; of those ISAs that have the way."""
+    some = frame[(frame["way"] == way) & (frame["probe"] == probe)]
+    return {r.isa: marked(f"{r.share:.0f} %", r.hypothetical) for r in some.itertuples()}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """The merged copy, the one on the stack, all registers, and light structures."""
+    merged = {**share(frame, f"plain, {IN_PLACE}"), **share(frame, f"plain, {CPU}")}
+    both = {**share(frame, f"plain, {IN_PLACE}", BOTH), **share(frame, f"plain, {CPU}", BOTH)}
+    return (
+        f"Of the instructions that a link of kprobe_multi adds at the entry, making the pt_regs as it was merged takes "
+        f"{on_each(merged)}, and with a handler at the return {on_each(both)}. "
+        f"A full save would be {on_each(share(frame, f'{FULL}, {LATEST}'))}, light structures handed on up to perf "
+        f"{on_each(share(frame, 'chain'))}. {HYPOTHETICAL}"
+    )
+
+
+def proposed(frame: pd.DataFrame) -> pd.DataFrame:
+    """What p7 is about: FILLS on the stack, where a pt_regs is embedded in place, at the entry."""
+    some = frame[(frame["kind"] == COPY) & (frame["probe"] == ENTRY) & frame["place"].isin((STACK, IN_PLACE))]
+    return some[some["way"].str.split(",").str[0].isin(FILLS)]
+
+
+@judges("p7")
+def copying_is_acceptable(frame: pd.DataFrame | None = None) -> Verdict:
+    """Not where it takes more than a tenth of what a link adds at the entry; that threshold is ours."""
+    frame = rows() if frame is None else frame
+    cases = proposed(frame)
+    kind, on = across(cases.assign(truth=cases["share"] <= 100 * ACCEPTABLE), BY_ISA)
+    told, values = [], {}
+    for isa, part in cases.groupby("isa", sort=False):
+        said = " and ".join(f"{r.share:.1f} % ({r.way.split(',')[0]})" for r in part.itertuples())
+        where = "in place" if set(part["place"]) == {IN_PLACE} else "on the stack"
+        band = [f"{_percent(r)} %" for r in part.itertuples()][-1]
+        told.append(f"{said} {where} on {isa_name(str(isa))} (in estimated cycles of {part['core'].iloc[0]} at most {band})")
+        values[f"{isa}, at most"] = f"{part['share'].max():.1f} %"
+    merged, both = (share(frame, f"plain, {CPU}", probe) for probe in PROBES)
+    because = (
+        f"Of the instructions that a link adds at the entry, the fill is {listed(told)}. As it was merged, into memory of each "
+        f"CPU, it is {on_each(merged)}, and with a handler at the return {on_each(both)}. The thread gave no number; "
+        f"{100 * ACCEPTABLE:.0f} % is ours. No kernel has this copy on the stack."
+    )
+    return Verdict(kind, because, values, on)
+
+
+def chain(frame: pd.DataFrame) -> pd.DataFrame:
+    """The light structures, at the entry."""
+    return frame[(frame["kind"] == LIGHT) & (frame["probe"] == ENTRY)]
+
+
+LIMITS = (
+    "Emulated: one call of a function with a link, a tiny program that reads two arguments and counts; shares of what the link "
+    "adds, with the way. cycles: of an estimate for skylake, cortex-a72 or sifive-u74, with its band; both: with a handler at the "
+    f"return as well. The full save is what its trampoline adds to an ops. {HYPOTHETICAL}"
+)
+FIGURES = (
+    Figure(
+        "fig-ways-share",
+        f"What share of a call like kprobe_multi's is the way to its registers? ({LATEST})",
+        chart=lambda frame: heat_map("percent", rows="way", columns="by")(charted(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA: for each way its share of what a link adds to a call, in percent: of instructions at the entry, of "
+        "estimated cycles there, and of instructions with a handler at the return.",
+        limits=LIMITS,
+    ),
+)
