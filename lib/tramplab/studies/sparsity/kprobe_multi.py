@@ -115,7 +115,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def _percent(r: Any) -> str:
     """An estimated share with its band; what is less than half a percent is 0, on either side of it."""
-    return estimated(*(float(round(n)) + 0.0 for n in (r.cycles, r.low, r.high)))
+    mid, low, high = (float(round(n)) + 0.0 for n in (r.cycles, r.low, r.high))
+    return estimated(mid, low, high)
 
 
 def share(frame: pd.DataFrame, way: str, probe: str = ENTRY) -> dict[str, str]:
