@@ -6,6 +6,7 @@ from tramplab.analyse.sparsity.classify import CONSTANT, GARBAGE, TRUE
 from tramplab.analyse.sparsity.matrix import NOT_ASKED, RIGHT, WRONG
 from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.studies.sparsity import context_rewrite as rewritten
 from tramplab.studies.sparsity import register_consumers as consumers
 from tramplab.studies.sparsity import register_frames as frames
 from tramplab.studies.sparsity import register_walks as walks
@@ -113,3 +114,23 @@ def test_what_chance_decides_is_said_to_be_so(found):
     assert set(zip(chance["isa"], chance["release"], chance["view"], strict=True)) == set(
         zip(stale["isa"], stale["release"], stale["view"], strict=True)
     )
+
+
+# -- who is rewritten
+
+
+def test_a_program_that_computes_another_thing_denies_p6():
+    rows = rewritten.rows()
+    assert rewritten.relocated_or_refused(rows).kind == HOLDS
+    assert rewritten.relocated_or_refused(changed(rows, "same", False, program="first-argument", isa="riscv64")).kind == DEPENDS
+    assert rewritten.relocated_or_refused(changed(rows, "outcome", rewritten.ACCEPTED)).kind == FAILS
+
+
+def test_what_reads_a_field_that_nobody_fills_is_refused_for_it(filled):
+    """The fields for which programs are refused, beside what was found of them."""
+    rows, some = rewritten.rows(), frames.newest(filled)
+    refused = rows[rows["outcome"] == "nobody fills it"]
+    assert len(refused) >= 15
+    for isa, part in refused.groupby("isa"):
+        held = some[(some["isa"] == isa) & (some["provider"] == frames.ARGUMENTS) & some["kind"].isin((TRUE,))]
+        assert not set(part["reads"]) & set(held["slot"])

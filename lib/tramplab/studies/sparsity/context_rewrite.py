@@ -9,7 +9,20 @@ from ...analyse.sparsity.classify import DERIVED, GARBAGE, TRUE
 from ...analyse.sparsity.context import PROGRAMS, Layout, Refused, layout, rewrite
 from ...analyse.sparsity.context.layout import light_slots
 from ...analyse.sparsity.context.programs import renamed
-from ...analyse.sparsity.context.refusal import HELPER, UNFILLED
+from ...analyse.sparsity.context.refusal import (
+    ESCAPE,
+    HELPER,
+    INVALID,
+    NUMBER,
+    OUTSIDE,
+    PATHS,
+    RANGE,
+    SPLIT,
+    STORE,
+    THROUGH,
+    UNFILLED,
+    VARIABLE,
+)
 from ...analyse.sparsity.context.run import CONTEXT, run
 from ...analyse.sparsity.fields import FTRACE_REGS, PT_REGS
 from ...analyse.sparsity.frames import frame as frame_of
@@ -31,6 +44,22 @@ TITLE = "BPF programs on a light structure, rewritten or refused"
 UNITS = {"changed": "instructions"}
 PROVIDER = "ftrace_caller"
 ACCEPTED = "accepted"
+#: What becomes of a program, in a word.
+WORDS = {
+    ACCEPTED: "yes",
+    UNFILLED: "unfilled",
+    HELPER: "helper",
+    THROUGH: "through",
+    PATHS: "paths",
+    SPLIT: "split",
+    RANGE: "range",
+    STORE: "stores",
+    VARIABLE: "variable",
+    ESCAPE: "escapes",
+    NUMBER: "number",
+    OUTSIDE: "outside",
+    INVALID: "invalid",
+}
 NO_KERNEL = "No kernel rewrites programs so."
 
 
@@ -88,14 +117,10 @@ def counts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per program: what becomes of it on each ISA."""
-    wide = frame.pivot(index="program", columns="isa", values="outcome")[list(ISAS)].loc[list(dict.fromkeys(frame["program"]))]
-    short = wide.map(lambda outcome: "yes" if outcome == ACCEPTED else outcome)
-    said = []
-    for of in short.itertuples(index=False):
-        alike = len(set(of)) == 1
-        said.append(of[0] if alike else "; ".join(f"{isa}: {o}" for isa, o in zip(short, of, strict=True) if o != "yes"))
-    return pd.DataFrame({"program": list(wide.index), "rewritten": said})
+    """A line per program: what becomes of it on each ISA, in a word."""
+    wide = frame.pivot(index="program", columns="isa", values="outcome")[list(ISAS)]
+    wide = wide.loc[list(dict.fromkeys(frame["program"]))].map(WORDS.__getitem__)
+    return wide.rename_axis(columns=None).reset_index()
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
