@@ -55,6 +55,17 @@ INLINED void lab_multi_run(struct fprobe *fp, unsigned long entry_ip, void *ctx)
 	rcu_read_unlock();
 }
 
+#ifdef LAB_FILLS_COPY
+/* One of this CPU's is made an address first, of which the compiler knows no more, as this_cpu_ptr() does. */
+INLINED struct pt_regs *lab_multi_regs(void)
+{
+	struct pt_regs *regs = (struct pt_regs *)lab_pcpu_int(LAB_MULTI_REGS);
+
+	asm volatile("" : "+r"(regs));
+	return regs;
+}
+#endif
+
 /* How a link is entered at both places; code: from fregs to ctx. */
 #define LINK(name, code) \
 int lab_multi_entry_##name(struct fprobe *fp, unsigned long entry_ip, unsigned long ret_ip, lab_entry_regs *fregs, void *entry_data) \
@@ -83,12 +94,12 @@ LINK(fregs, void *ctx = fregs)
 LAB_FILLS(ON_STACK)
 
 #ifdef LAB_FILLS_COPY
-#define OF_CPU(name, code) LINK(cpu_##name, struct pt_regs *regs = (void *)lab_pcpu_int(LAB_MULTI_REGS); code; void *ctx = regs)
+#define OF_CPU(name, code) LINK(cpu_##name, struct pt_regs *regs = lab_multi_regs(); code; void *ctx = regs)
 LAB_FILLS(OF_CPU)
 #endif
 
 /* From one light structure to the next. */
-INLINED void lab_to_fprobe(struct ftrace_regs *fregs, struct lab_fprobe_light *to)
+INLINED void lab_to_fprobe(struct ftrace_regs *restrict fregs, struct lab_fprobe_light *restrict to)
 {
 	to->ip = ftrace_regs_get_instruction_pointer(fregs);
 	to->sp = ftrace_regs_get_stack_pointer(fregs);
@@ -97,7 +108,7 @@ INLINED void lab_to_fprobe(struct ftrace_regs *fregs, struct lab_fprobe_light *t
 		to->args[n] = ftrace_regs_get_argument(fregs, n);
 }
 
-INLINED void lab_to_bpf(struct lab_fprobe_light *from, struct lab_bpf_light *to)
+INLINED void lab_to_bpf(struct lab_fprobe_light *restrict from, struct lab_bpf_light *restrict to)
 {
 	for (unsigned int n = 0; n < LAB_NR_ARGUMENTS; n++)
 		to->args[n] = from->args[n];
@@ -106,7 +117,7 @@ INLINED void lab_to_bpf(struct lab_fprobe_light *from, struct lab_bpf_light *to)
 	to->fp = from->fp;
 }
 
-INLINED void lab_to_perf(struct lab_bpf_light *from, struct lab_perf_light *to)
+INLINED void lab_to_perf(struct lab_bpf_light *restrict from, struct lab_perf_light *restrict to)
 {
 	to->ip = from->ip;
 	to->sp = from->sp;
@@ -114,7 +125,7 @@ INLINED void lab_to_perf(struct lab_bpf_light *from, struct lab_perf_light *to)
 }
 
 /* For perf as it is, which takes a pt_regs. */
-INLINED void lab_to_regs(struct lab_perf_light *from, struct pt_regs *to)
+INLINED void lab_to_regs(struct lab_perf_light *restrict from, struct pt_regs *restrict to)
 {
 	LAB_IP(to) = from->ip;
 	LAB_SP(to) = from->sp;
@@ -123,15 +134,16 @@ INLINED void lab_to_regs(struct lab_perf_light *from, struct pt_regs *to)
 }
 
 /* What a program has changed, to where the trampoline takes it from. */
-INLINED void lab_back(struct lab_bpf_light *from, struct ftrace_regs *to)
+INLINED void lab_back(struct lab_bpf_light *restrict from, struct ftrace_regs *restrict to)
 {
 	for (unsigned int n = 0; n < LAB_NR_ARGUMENTS; n++)
 		lab_set_argument(to, n, from->args[n]);
 	ftrace_regs_set_instruction_pointer(to, from->ip);
 }
 
-/* One at a time, for whoever counts them. */
-#define CONVERSION(name, source, target) void lab_convert_##name(source *from, target *to) { lab_##name(from, to); }
+/* One at a time, for whoever counts them; that the two lie apart is known, as where they are locals. */
+#define CONVERSION(name, source, target) \
+void lab_convert_##name(source *restrict from, target *restrict to) { lab_##name(from, to); }
 CONVERSION(to_fprobe, struct ftrace_regs, struct lab_fprobe_light)
 CONVERSION(to_bpf, struct lab_fprobe_light, struct lab_bpf_light)
 CONVERSION(to_perf, struct lab_bpf_light, struct lab_perf_light)

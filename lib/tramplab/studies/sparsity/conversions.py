@@ -124,9 +124,10 @@ def converting_is_slow(frame: pd.DataFrame | None = None, shares: pd.DataFrame |
     frame = rows() if frame is None else frame
     found = cases(frame, kprobe_multi.rows() if shares is None else shares)
     kind, on = across(found, BY_ISA)
-    of = {r.isa: f"{r.added} ({r.share:.0f} % of the call, against {r.fill} for one fill)" for r in found.itertuples()}
+    of = {r.isa: f"{r.added} ({r.share:.0f} %, one fill {r.fill})" for r in found.itertuples()}
     because = (
-        f"Handing registers on from the entry to fprobe, BPF and perf takes {on_each(of, 'instructions')}; "
+        "What handing registers on from the entry to fprobe, BPF and perf takes in instructions, and as a share of what a link "
+        f"then adds, is {on_each(of)}; "
         f"{on_each(dict(zip(found['isa'], found['written'], strict=True)), 'bytes')} are written. "
         f"Structures and conversions ({frame['conversion'].nunique()} on each ISA) are hypothetical; calls between subsystems are "
         f"not counted. The thread gave no number, and asked whether there are many copies; {100 * SLOW:.0f} % is ours."

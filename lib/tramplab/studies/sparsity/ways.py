@@ -36,15 +36,15 @@ LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", LACKING: "l"}
 #: Consumers in as few letters as a column has.
 SHORT = {
     "user-mode": "mode",
-    "callchain": "walk",
+    "callchain": "bt",
     "argument": "arg",
     "instruction-pointer": "ip",
     "stack-pointer": "sp",
-    "stack-word": "word",
+    "stack-word": "stk",
     "interrupts": "irq",
-    "conditions": "cond",
+    "conditions": "cc",
     "emulate-nop": "nop",
-    "emulate-branch": "jump",
+    "emulate-branch": "jmp",
     "emulate-call": "call",
     "emulate-step": "step",
 }
@@ -164,7 +164,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     out = told[["isa", "way", "instructions", "loads", "stores", "stack", "memory"]].copy()
     out["cycles"] = [estimated(r.cycles, r.low, r.high) for r in told.itertuples()]
     out["right"] = [f"{r.right}/{r.asked}" if r.asked else "-" for r in told.itertuples()]
-    out = out.rename(columns={"instructions": "instr", "memory": "CPU"})
+    out = out.rename(columns={"instructions": "instr", "loads": "ld", "stores": "st", "memory": "CPU"})
     out.attrs = {"right": ("cycles", "right"), "units": {"stack": "B", "CPU": "B", "cycles": "estimate"}}
     return out
 
@@ -233,7 +233,7 @@ def consumers_answer(frame: pd.DataFrame) -> str:
     """Who is never right, but for a full save."""
     some = frame[~frame["way"].str.startswith(FULL)]
     never = {
-        isa: listed([c for c in SHORT if RIGHT not in set(part.loc[part["consumer"] == c, "outcome"])])
+        isa: listed(c for c, outcomes in part.groupby("consumer", sort=False)["outcome"] if RIGHT not in set(outcomes))
         for isa, part in some.groupby("isa", sort=False)
     }
     return "Without a full save nothing makes these right: " + "; ".join(
@@ -254,14 +254,16 @@ def copies_to_fake_it(frame: pd.DataFrame | None = None) -> Verdict:
     least = {isa: cheapest(frame, isa) for isa in cases["isa"]}
     cost = {
         isa: f"{len(row['wrote'].split())} fields in {row['instructions']} instructions {row['place']}"
-        + (f" ({marked('riscv64')[-1]} hypothetical)" if row["hypothetical"] else "")
+        + (" (hypothetical)" if row["hypothetical"] else "")
         for isa, row in least.items()
     }
     perf = fills[fills["way"].str.startswith("perf")]
+    nowhere = listed(isa_name(str(isa)) for isa, row in least.items() if row["hypothetical"])
     because = (
         f"The mode is in {on_each(marks)}. The least fill from which mode, arguments and a callchain are right writes "
         f"{on_each(cost)}. So one fill serves a program and perf, and what it takes is knowledge of the architecture; of "
-        f"{len(perf)} with perf's own fill {int(perf['serves'].sum())} serve a program. riscv64 has no such fill in any release."
+        f"{len(perf)} with perf's own fill {int(perf['serves'].sum())} serve a program."
+        f"{f' In no release does a kernel of {nowhere} have such a fill.' if nowhere else ''}"
     )
     return Verdict(kind, because, {f"{isa}, fields and instructions": value for isa, value in cost.items()}, on)
 
