@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from ...build.dwarf import Struct
-from ...emulate.image import Image
 from ...errors import unknown
+from ...isa import Isa
 
 #: The structs that hold registers. Where a ftrace_regs embeds a pt_regs, its fields are that one's.
 PT_REGS, FTRACE_REGS = KINDS = ("pt_regs", "ftrace_regs")
@@ -16,6 +18,20 @@ _EMBEDDED = "regs"
 _ARRAYS = {"x86_64": {}, "arm64": {"regs": "x"}, "riscv64": {"args": "a"}}
 #: Bytes of a register's place in either struct.
 WORD = 8
+
+
+class Layouts(Protocol):
+    """Somewhere that knows how structs are laid out: an image of the lab's, or what a kernel image says of its own."""
+
+    @property
+    def isa(self) -> Isa:
+        """Whose registers they hold."""
+
+    def struct(self, name: str) -> Struct:
+        """The layout of a struct; raises TramplabError with near matches."""
+
+    def __hash__(self) -> int:
+        """Each is one of its own and never changes."""
 
 
 @dataclass(frozen=True)
@@ -28,17 +44,18 @@ class Place:
 
 
 @functools.lru_cache(maxsize=64)
-def places(image: Image, kind: str) -> tuple[Place, ...]:
-    """All fields of a struct of registers, in order, an array's elements each for itself.
+def places(image: Layouts, kind: str) -> tuple[Place, ...]:
+    """All fields of a struct of registers, in order, an array's elements each for itself. Of members that share their bytes, as
+    those of a union do, the first that is no larger than a register stands there, as long as the longest such.
 
     Raises TramplabError, with near matches, for a kind that is none of KINDS.
     """
     if kind not in KINDS:
         raise unknown("structure of registers", kind, KINDS)
-    return tuple(_of(image, image.struct(kind), 0))
+    return tuple(_apart(_of(image, image.struct(kind), 0)))
 
 
-def _of(image: Image, struct: Struct, base: int) -> list[Place]:
+def _of(image: Layouts, struct: Struct, base: int) -> list[Place]:
     out: list[Place] = []
     for name, field in struct.fields.items():
         if name == _EMBEDDED and not field.elements:
@@ -53,7 +70,17 @@ def _of(image: Image, struct: Struct, base: int) -> list[Place]:
     return sorted(out, key=lambda place: place.offset)
 
 
-def named(image: Image, kind: str, name: str) -> Place:
+def _apart(found: Sequence[Place]) -> list[Place]:
+    """One place for each byte that any of these has. What is larger than a register is a name for several, or its own words."""
+    small = [place for place in found if place.size <= WORD]
+    out = {p.offset: Place(p.offset, max(q.size for q in small if q.offset == p.offset), p.name) for p in reversed(small)}
+    for large in (place for place in found if place.size > WORD):
+        words = [Place(large.offset + at, WORD, f"{large.name}[{at // WORD}]") for at in range(0, large.size, WORD)]
+        out |= {w.offset: w for w in words if not any(p.offset < w.offset + WORD and w.offset < p.offset + p.size for p in small)}
+    return sorted(out.values(), key=lambda place: place.offset)
+
+
+def named(image: Layouts, kind: str, name: str) -> Place:
     """A field by its name; raises TramplabError with near matches."""
     found = {place.name: place for place in places(image, kind)}
     if name not in found:
@@ -61,6 +88,6 @@ def named(image: Image, kind: str, name: str) -> Place:
     return found[name]
 
 
-def touched(image: Image, kind: str, offset: int, size: int) -> tuple[str, ...]:
+def touched(image: Layouts, kind: str, offset: int, size: int) -> tuple[str, ...]:
     """The names of the fields that so many bytes from an offset on are part of."""
     return tuple(p.name for p in places(image, kind) if p.offset < offset + size and offset < p.offset + p.size)

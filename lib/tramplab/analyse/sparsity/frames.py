@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...emulate.machine import Machine
+from ...emulate.memory import Area
 from ...emulate.traps import MODULES
 from ...errors import TramplabError
 from ...ftrace.ops import Registered
@@ -17,13 +18,13 @@ from ...lab.view import Function
 from ..returnstack import pushes
 from . import fields, state
 from .classify import Sample, Slot, classify
+from .fields import Layouts
 from .providers import ENTRY, Provider, require
 from .registers import register_of
 
 #: Functions that are called by turns, so that no place in the text is the same in all samples.
 FUNCTIONS = ("three_args", "four_args")
 SEEDS = POISONS = (0, 1)
-_MASK = (1 << 64) - 1
 #: How far apart the stack pointers of two seeds are, in bytes, and how many there are.
 _APART, _PLACES = 0x140, 16
 #: Words that are no register's and no address. Of two poisons the second turns each bit of the first around, so that nobody who
@@ -61,26 +62,33 @@ def frame(kernel: Kernel, provider: Provider, seeds: Sequence[int] = SEEDS, pois
     """What each slot holds, by samples of each seed with each poison, two of each at least. Raises TramplabError where the kernel
     has no such provider."""
     found = watched(kernel, provider, seeds, poisons)
-    return classified(kernel, provider.name, provider.struct, {at: (s.address, s.data, s.truth) for at, s in found.items()})
+    handed = {at: (s.address, s.data, s.truth) for at, s in found.items()}
+    return classified(kernel.image, kernel.machine.stack, str(kernel), provider.name, provider.struct, handed)
 
 
 def classified(
-    kernel: Kernel, name: str, struct: str, found: Mapping[tuple[int, int], tuple[int, bytes, Mapping[str, int]]]
+    image: Layouts,
+    stack: Area,
+    kernel: str,
+    name: str,
+    struct: str,
+    found: Mapping[tuple[int, int], tuple[int, bytes, Mapping[str, int]]],
 ) -> Frame:
-    """What each slot of a structure holds, however it was made. struct: "pt_regs" or "ftrace_regs". found: (seed, poison) -> where
-    the structure was, its bytes, and the truth, see Seen."""
-    image, stack = kernel.image, kernel.machine.stack
+    """What each slot of a structure holds, however and on whatever kernel it was made. image: how its structs are laid out. stack:
+    the CPU's. kernel, name: of the kernel and the provider, for the reader. struct: "pt_regs" or "ftrace_regs". found: (seed,
+    poison) -> where the structure was, its bytes, and the truth, see Seen."""
+    isa = image.isa
     places = fields.places(image, struct)
     whole = [p.name for p in places] == [p.name for p in fields.places(image, fields.PT_REGS)]
     samples = []
     for (seed, poison), (address, data, truth) in found.items():
         values = {p.name: int.from_bytes(data[p.offset : p.offset + p.size], "little") for p in places}
         on_stack = stack.address <= address < stack.end
-        outside = {p.name for p in places if on_stack and address + p.offset >= truth[kernel.isa.sp]}
+        outside = {p.name for p in places if on_stack and address + p.offset >= truth[isa.sp]}
         samples.append(Sample(seed, poison, values, truth, {p.name: p.size for p in places}, frozenset(outside)))
-    slots = classify(samples, {p.name: register_of(kernel.isa, p.name) for p in places})
+    slots = classify(samples, {p.name: register_of(isa, p.name) for p in places})
     struct = fields.PT_REGS if whole else struct
-    return Frame(name, str(kernel), kernel.isa.name, struct, image.struct(struct).size, slots)
+    return Frame(name, kernel, isa.name, struct, image.struct(struct).size, slots)
 
 
 def watched(
@@ -95,56 +103,83 @@ def watched(
 def _call(kernel: Kernel, provider: Provider, ops: Registered, seed: int, poison: int) -> Seen:
     """One hooked call, with values of its own in all registers that a caller may choose, and below the stack pointer."""
     function = kernel.function(FUNCTIONS[seed % len(FUNCTIONS)])
-    start = registers(kernel.machine, seed)
-    state.choose(kernel.machine, seed)
-    arguments = [seed * 16 + n for n in range(1, 5)]
-    return seen(kernel, provider, ops, function, poison, lambda: kernel.call(function, *arguments, registers=start))
+    start, arguments = registers(kernel.machine, seed), [seed * 16 + n for n in range(1, 5)]
+    return seen(kernel, provider, ops, function, seed, poison, lambda: kernel.call(function, *arguments, registers=start))
 
 
 def seen(
-    kernel: Kernel, provider: Provider, ops: Registered, function: Function, poison: int, call: Callable[[], object]
+    kernel: Kernel, provider: Provider, ops: Registered, function: Function, seed: int, poison: int, call: Callable[[], object]
 ) -> Seen:
     """What is handed on in a call that call() makes, of this function by itself or through others. ops: what hooks it. Raises
     TramplabError if nothing is."""
-    machine, isa = kernel.machine, kernel.isa
-    size = kernel.image.struct(provider.struct).size
+    between = Between(
+        _where(kernel, provider, ops, function),
+        goes_on(kernel.machine, provider, function),
+        kernel.image.address(provider.consumer),
+        kernel.isa.args[provider.argument],
+        kernel.image.struct(provider.struct).size,
+        function.address if provider.at_return else None,
+    )
+    found = handed(kernel.machine, between, seed, poison, call)
+    if found is None:
+        raise TramplabError(f"{provider.name} of {kernel} did not hand anything to {provider.consumer}.")
+    return found
+
+
+@dataclass(frozen=True)
+class Between:
+    """Where a call is looked at. takes_over: the address at which the provider does. goes_on: the address at which the thread is to
+    go on behind it, None at a breakpoint. consumer: the address of who is handed the structure. register: in which its address is
+    then. size: of the structure, in bytes. entered: the hooked function's first byte, where the thread is to go on at the address
+    that it was called with."""
+
+    takes_over: int
+    goes_on: int | None
+    consumer: int
+    register: str
+    size: int
+    entered: int | None = None
+
+
+def handed(machine: Machine, between: Between, seed: int, poison: int, call: Callable[[], object]) -> Seen | None:
+    """What a call hands to the consumer, with the flags of a seed, and below where the provider takes over the words of a poison.
+    call: makes the call, with the registers that it is to have. None where the consumer was not reached behind the provider."""
+    state.choose(machine, seed)
+    isa = machine.isa
+    way_back = [between.goes_on]
     taken: list[dict[str, int]] = []
     found: list[Seen] = []
+
+    def entered() -> None:
+        way_back[0] = machine.register(isa.link) if isa.link else machine.read_u64(machine.register(isa.sp))
 
     def takes_over() -> None:
         if taken:
             return
         truth = state.now(machine)
-        if provider.at_return:
-            truth["pc"] = called_from[0]
-        elif provider.takes_over == ENTRY:
-            truth["pc"] = _behind_call(kernel, function)
-        else:
-            truth["pc"] += MODULES[isa.name].BEHIND
         fill(machine, truth[isa.sp], poison)
+        truth["pc"] = truth["pc"] + MODULES[isa.name].BEHIND if way_back[0] is None else way_back[0]
         taken.append(truth)
-
-    def entered() -> None:
-        called_from[:] = [machine.register(isa.link) if isa.link else machine.read_u64(machine.register(isa.sp))]
 
     def begins() -> None:
         if taken and not found:
-            address = machine.register(isa.args[provider.argument])
+            address = machine.register(between.register)
             stack = machine.read(machine.stack.address, machine.stack.size)
-            found.append(Seen(address, machine.read(address, size), stack, taken[0], state.now(machine)))
+            found.append(Seen(address, machine.read(address, between.size), stack, taken[0], state.now(machine)))
 
-    called_from: list[int] = []
     with ExitStack() as watches:
-        for at, what in (
-            (function.address, entered),
-            (_where(kernel, provider, ops, function), takes_over),
-            (kernel.image.address(provider.consumer), begins),
-        ):
+        places = [(between.takes_over, takes_over), (between.consumer, begins)]
+        for at, what in [(between.entered, entered), *places] if between.entered is not None else places:
             watches.enter_context(machine.watching(at, what))
         call()
-    if not found:
-        raise TramplabError(f"{provider.name} of {kernel} did not hand anything to {provider.consumer}.")
-    return found[0]
+    return found[0] if found else None
+
+
+def goes_on(machine: Machine, provider: Provider, function: Function) -> int | None:
+    """Where a thread is to go on when a provider is done with a call of a function; None at a breakpoint, which says so itself."""
+    if provider.at_return:
+        return machine.return_to
+    return _behind_call(machine, function) if provider.takes_over == ENTRY else None
 
 
 def _where(kernel: Kernel, provider: Provider, ops: Registered, function: Function) -> int:
@@ -158,13 +193,13 @@ def _where(kernel: Kernel, provider: Provider, ops: Registered, function: Functi
     return next(at for at in probed if function.address <= at < function.address + function.size)
 
 
-def _behind_call(kernel: Kernel, function: Function) -> int:
+def _behind_call(machine: Machine, function: Function) -> int:
     """Where the call that stands at a patch site comes back to."""
     at = function.site.ip
     while at < function.site.body:
-        instruction = kernel.machine.instruction_at(at)
+        instruction = machine.instruction_at(at)
         at += instruction.size
-        if pushes(kernel.isa, instruction):
+        if pushes(machine.isa, instruction):
             return at
     raise TramplabError(f"the site of {function.name} calls nobody.")
 

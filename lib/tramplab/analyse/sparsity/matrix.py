@@ -60,7 +60,7 @@ def matrix(kernel: Kernel, view: View) -> Matrix:
     for sample, seen in samples.items():
         at = place.restored(seen)
         made[sample] = at, kernel.machine.read(at, kernel.image.struct(view.kind).size), seen.truth
-    frame = classified(kernel, view.name, view.kind, made)
+    frame = classified(kernel.image, kernel.machine.stack, str(kernel), view.name, view.kind, made)
     free = _free(fields.places(kernel.image, view.kind), [data for _, data, _ in made.values()])
     cells = (_cell(place, frame, c, samples, free) for c in CONSUMERS.values() if c.name != _EVERY)
     return Matrix(view, frame, tuple(cells))

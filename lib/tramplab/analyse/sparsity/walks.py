@@ -38,7 +38,7 @@ def walk(kernel: Kernel, view: View) -> Walk:
     hooked = kernel.function(FUNCTION)
     low = {kernel.isa.sp: kernel.machine.stack_top - _ABOVE}
     with kernel.attached(None, view.provider.request((FUNCTION,))) as (ops,):
-        one = seen(kernel, view.provider, ops, hooked, 0, lambda: kernel.call(CALLER, *_ARGUMENTS, registers=low))
+        one = seen(kernel, view.provider, ops, hooked, 0, 0, lambda: kernel.call(CALLER, *_ARGUMENTS, registers=low))
         name_of = kernel.names()
         place = Place(kernel, view)
         reading = read(kernel, "callchain", view.kind, place.restored(one))
