@@ -80,6 +80,8 @@ kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book ha
 	@$(PY) -m tramplab.vmlinux.recount $(filter-out --one,$(KERNELS)) $(if $(SCHEDULER),--scheduler $(SCHEDULER))
 	@echo "== exploring: data/kernel-races.json"
 	@$(PY) -m tramplab.vmlinux.races_saved
+	@echo "== running who hands on registers: data/kernel-frames.json"
+	@$(PY) -m tramplab.vmlinux.frames_saved
 
 # Made with the oldest Python supported: what it resolves to installs on the newer ones too.
 # The three markers are what a freeze cannot know; requirements.in and the packages' metadata have them.

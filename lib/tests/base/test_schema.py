@@ -22,6 +22,7 @@ FILES = {
     "kernel": sorted(f"kernels/{path.name}" for path in (DATA / "kernels").glob("*.json")),
     "kernel-races": ["kernel-races.json"],
     "context-programs": ["context-programs.yml"],
+    "kernel-frames": ["kernel-frames.json"],
     "kernels": ["kernels/packages.yml"],
     "native": sorted(f"native/{path.name}" for path in (DATA / "native").glob("*.json")),
 }

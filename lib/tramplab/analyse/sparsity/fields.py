@@ -46,7 +46,7 @@ class Place:
 @functools.lru_cache(maxsize=64)
 def places(image: Layouts, kind: str) -> tuple[Place, ...]:
     """All fields of a struct of registers, in order, an array's elements each for itself. Of members that share their bytes, as
-    those of a union do, the first that is no larger than a register stands there, as long as the longest such.
+    those of a union do, the first that is no larger than a register is the one.
 
     Raises TramplabError, with near matches, for a kind that is none of KINDS.
     """
@@ -71,9 +71,9 @@ def _of(image: Layouts, struct: Struct, base: int) -> list[Place]:
 
 
 def _apart(found: Sequence[Place]) -> list[Place]:
-    """One place for each byte that any of these has. What is larger than a register is a name for several, or its own words."""
+    """One place where several begin. What is larger than a register is a name for several of these, or its own words."""
     small = [place for place in found if place.size <= WORD]
-    out = {p.offset: Place(p.offset, max(q.size for q in small if q.offset == p.offset), p.name) for p in reversed(small)}
+    out = {place.offset: place for place in reversed(small)}
     for large in (place for place in found if place.size > WORD):
         words = [Place(large.offset + at, WORD, f"{large.name}[{at // WORD}]") for at in range(0, large.size, WORD)]
         out |= {w.offset: w for w in words if not any(p.offset < w.offset + WORD and w.offset < p.offset + p.size for p in small)}

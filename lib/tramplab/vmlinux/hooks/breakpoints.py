@@ -67,18 +67,23 @@ def _instruction(machine: RealMachine, probe: int, i: Instruction) -> bytes:
     simulate = machine.address(how.simulate.removeprefix("kprobe_")) if how.simulate else 0
     done = {"handler": simulate} if simulate else {"insn": place, "xol_insn": place, "size": i.size}
     back = 0 if simulate else i.address + i.size
-    for struct, place in structs.items():
-        put(machine, struct, place, {**done, "restore": back, "xol_restore": back})
+    for struct, member_at in structs.items():
+        put(machine, struct, member_at, {**done, "restore": back, "xol_restore": back})
     return how.breakpoint
 
 
-def _kprobe(machine: RealMachine, function: Function) -> Expected:
+def probed(machine: RealMachine, function: Function) -> int:
+    """The address of the first instruction of a function that may have a breakpoint."""
+    return MODULES[machine.isa.name].place(function.site)
+
+
+def arm(machine: RealMachine, function: Function, probe: int, pre: int) -> int:
+    """Put a struct kprobe, which is zero but for what its owner has set, on the first instruction of a function that may have one,
+    with this handler; gives that instruction's address. Raises Absent."""
     vector = _VECTORS[machine.isa.name](machine)
-    opened, ip = machine.opened, MODULES[machine.isa.name].place(function.site)
+    ip = probed(machine, function)
     i = machine.machine.instruction_at(ip)
-    pre, block = handler(machine, ENTRY, Given(0, (opened.struct("kprobe").fields["addr"].offset,)), Given(0), 0)
-    probe = machine.block(bytes(opened.struct("kprobe").size))
-    opcode = int.from_bytes(i.data[: opened.struct("kprobe").fields["opcode"].size], "little")
+    opcode = int.from_bytes(i.data[: machine.opened.struct("kprobe").fields["opcode"].size], "little")
     inplace.empty_list(machine, "kprobe", probe, "list")
     put(machine, "kprobe", probe, {"addr": ip, "pre_handler": pre, "opcode": opcode})
     instead = _instruction(machine, probe, i)
@@ -86,6 +91,14 @@ def _kprobe(machine: RealMachine, function: Function) -> Expected:
     inplace.only_node(machine, head, member(machine, "kprobe", probe, "hlist"))
     machine.machine.take_traps(vector)
     machine.write(ip, instead)
+    return ip
+
+
+def _kprobe(machine: RealMachine, function: Function) -> Expected:
+    kprobe = machine.opened.struct("kprobe")
+    pre, block = handler(machine, ENTRY, Given(0, (kprobe.fields["addr"].offset,)), Given(0), 0)
+    probe = machine.block(bytes(kprobe.size))
+    ip = arm(machine, function, probe, pre)
     return Expected((Observed(block, 1, ip, probe, "the kprobe's handler"),))
 
 

@@ -56,15 +56,22 @@ def _kprobe(machine: RealMachine, function: Function) -> Expected:
 
 def _kretprobe(machine: RealMachine, function: Function) -> Expected:
     _require(machine)
-    require(machine, "pre_handler_kretprobe", "kretprobe_rethook_handler")
     opened = machine.opened
-    back, ax = opened.struct("rethook_node").fields["ret_addr"].offset, opened.struct("pt_regs").fields["ax"].offset
-    left, block = handler(machine, RETURN, Given(0, (back,)), Given(1, (ax,)), 0)
+    probe, block = kretprobe(machine, Given(1, (opened.struct("pt_regs").fields["ax"].offset,)))
+    _arm(machine, function, probe, machine.address("pre_handler_kretprobe"))
+    return Expected((Observed(block, 1, machine.machine.return_to, None, "the kretprobe's handler"),))
+
+
+def kretprobe(machine: RealMachine, second: Given) -> tuple[int, int]:
+    """A struct kretprobe that is not yet on any function, and the block of its handler, which keeps the way back and a second
+    thing; a kprobe with pre_handler_kretprobe() stands at its beginning. Raises Absent where returns are hooked in another way."""
+    require(machine, "pre_handler_kretprobe", "kretprobe_rethook_handler")
+    back = machine.opened.struct("rethook_node").fields["ret_addr"].offset
+    left, block = handler(machine, RETURN, Given(0, (back,)), second)
     probe = machine.block(layout.fields(machine, "kretprobe", {"handler": left, "maxactive": _CALLS}))
     hook = rethooks.make(machine, probe, machine.address("kretprobe_rethook_handler"), "kretprobe_instance", _CALLS)
     put(machine, "kretprobe", probe, {"rh": hook})
-    _arm(machine, function, probe, machine.address("pre_handler_kretprobe"))
-    return Expected((Observed(block, 1, machine.machine.return_to, None, "the kretprobe's handler"),))
+    return probe, block
 
 
 HOOKS = (

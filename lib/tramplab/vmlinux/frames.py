@@ -1,0 +1,138 @@
+"""What the slots of register structures hold on real kernels, told from samples as in the lab: analyse/sparsity/frames.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..analyse.sparsity import fields, frames
+from ..analyse.sparsity.providers import ENTRY as AT_ENTRY
+from ..analyse.sparsity.providers import PROVIDERS, Provider
+from ..build.dwarf import Struct
+from ..errors import TramplabError
+from ..isa import Isa
+from ..lab.view import Function
+from .hooks import HOOKS, breakpoints, kprobes
+from .hooks.handlers import ENTRY, RETURN, Given
+from .hooks.hook import Absent, require
+from .machine import FUNCTION, RealMachine
+from .types import Types
+
+#: Leaf functions of the kernel's own that are called by turns, so that no place in the text is the same in all samples.
+FUNCTIONS = (FUNCTION, "bpf_fentry_test2")
+#: What a kernel calls the structure behind a struct ftrace_regs that says nothing of itself.
+_ARCH = "__arch_ftrace_regs"
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a provider is brought to run. attach: as a hook's. consumer: the function that is handed the structure: own code, or the
+    kernel's. argument: its number among that function's."""
+
+    attach: Callable[[RealMachine, Function], object]
+    consumer: str
+    argument: int
+
+
+@dataclass(frozen=True, eq=False)
+class Structs:
+    """The layouts of an image, under the lab's names. types: the image's own."""
+
+    isa: Isa
+    types: Types
+
+    def struct(self, name: str) -> Struct:
+        """The layout of a struct; raises TramplabError with near matches."""
+        return self.types.struct(_ARCH if name == fields.FTRACE_REGS and self.types.has(_ARCH) else name)
+
+
+@dataclass(frozen=True)
+class ImageFrame:
+    """What one provider hands on. consumer: to whom. found: what each slot holds. places: where each is."""
+
+    consumer: str
+    found: frames.Frame
+    places: tuple[fields.Place, ...]
+
+
+def frame(machine: RealMachine, name: str) -> ImageFrame:
+    """What a provider of the lab's list hands on, on a real kernel. Raises Absent, which says why, where this one has none."""
+    provider, way = PROVIDERS[name], _WAYS[name](machine)
+    structs = Structs(machine.isa, machine.opened.types)
+    handed = {
+        (seed, poison): _call(machine, provider, way, structs, seed, poison) for seed in frames.SEEDS for poison in frames.POISONS
+    }
+    samples = {at: (s.address, s.data, s.truth) for at, s in handed.items()}
+    found = frames.classified(structs, machine.machine.stack, str(machine), name, provider.struct, samples)
+    return ImageFrame(way.consumer, found, fields.places(structs, provider.struct))
+
+
+def _call(machine: RealMachine, provider: Provider, way: Way, structs: Structs, seed: int, poison: int) -> frames.Seen:
+    """One hooked call; what was attached for it is gone behind it."""
+    function = machine.function(FUNCTIONS[seed % len(FUNCTIONS)])
+    try:
+        way.attach(machine, function)
+        between = frames.Between(
+            _where(machine, provider, function),
+            frames.goes_on(machine.machine, provider, function),
+            next((made.address for made in machine.made if made.name == way.consumer), 0) or machine.address(way.consumer),
+            machine.isa.args[way.argument],
+            structs.struct(provider.struct).size,
+        )
+        start = frames.registers(machine.machine, seed)
+        seen = frames.handed(machine.machine, between, seed, poison, lambda: machine.call(function, start))
+    finally:
+        machine.reset()
+    if seen is None:
+        raise TramplabError(f"{provider.name} of {machine} did not hand anything to {way.consumer}.")
+    return seen
+
+
+def _where(machine: RealMachine, provider: Provider, function: Function) -> int:
+    """The address at which a provider takes over."""
+    if provider.at_return:
+        return machine.address(provider.takes_over)
+    return function.address if provider.takes_over == AT_ENTRY else breakpoints.probed(machine, function)
+
+
+def _hook(name: str, consumer: str, argument: int) -> Callable[[RealMachine], Way]:
+    return lambda machine: Way(HOOKS[name].attach, consumer, argument)
+
+
+def _regs(machine: RealMachine) -> Way:
+    require(machine, "ftrace_regs_caller")
+    return Way(HOOKS["ops-regs"].attach, "callback", 3)
+
+
+def _rethook(machine: RealMachine) -> Way:
+    """To an fprobe as in the lab, or else to a kretprobe, whose own probe is a breakpoint but on x86-64."""
+    require(machine, "arch_rethook_trampoline")
+    if machine.opened.types.has("fprobe", "ops"):
+        return Way(HOOKS["fprobe-exit"].attach, RETURN, 3)
+    served = machine.opened.has("kprobe_ftrace_handler")
+    return Way(HOOKS["kretprobe"].attach if served else _at_breakpoint, RETURN, 1)
+
+
+def _at_breakpoint(machine: RealMachine, function: Function) -> None:
+    probe, _ = kprobes.kretprobe(machine, Given(0))
+    breakpoints.arm(machine, function, probe, machine.address("pre_handler_kretprobe"))
+
+
+def _return(machine: RealMachine) -> Way:
+    """To an fprobe as in the lab; where no tracer is handed it, to the C function that looks for one."""
+    require(machine, "return_to_handler")
+    if machine.opened.has("fprobe_return"):
+        return Way(HOOKS["fprobe-exit"].attach, RETURN, 3)
+    if machine.opened.types.has("fgraph_ret_regs") or not machine.opened.types.has(_ARCH):
+        raise Absent(f"return_to_handler of {machine.opened.version} hands on no struct ftrace_regs")
+    return Way(HOOKS["graph"].attach, "ftrace_return_to_handler", 0)
+
+
+#: Provider -> how it is brought to run on a kernel; raises Absent where that has none.
+_WAYS: dict[str, Callable[[RealMachine], Way]] = {
+    "ftrace_caller": _hook("ops", "callback", 3),
+    "ftrace_regs_caller": _regs,
+    "breakpoint": _hook("kprobe-brk", ENTRY, 1),
+    "arch_rethook_trampoline": _rethook,
+    "return_to_handler": _return,
+}

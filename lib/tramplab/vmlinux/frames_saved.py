@@ -1,0 +1,75 @@
+"""`python -m tramplab.vmlinux.frames_saved`: who hands on which registers on Debian's kernels, kept in data/kernel-frames.json.
+
+Of the plain kernels that have been fetched; what the file says of others stays.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ..analyse.sparsity.classify import UNKNOWN
+from ..analyse.sparsity.providers import PROVIDERS
+from ..errors import TramplabError
+from ..paths import data_file
+from . import frames, keeping
+from .debian.fetch import image
+from .debian.list import Package, packages
+from .hooks.hook import Absent
+from .machine import RealMachine
+from .result import machine_of
+
+FILE, SCHEMA = "kernel-frames.json", "kernel-frames"
+
+
+def wanted() -> tuple[Package, ...]:
+    """The images whose providers are run: all but flavours."""
+    return tuple(p for p in packages() if not p.flavour)
+
+
+def read() -> dict[str, Any]:
+    """What is kept; raises TramplabError where it is not as its schema says, or of other images than those that are listed."""
+    return keeping.read(data_file(FILE), SCHEMA, wanted())
+
+
+def made(package: Package) -> dict[str, Any]:
+    """Every provider on a kernel that has been fetched; of those that it has not, why."""
+    machine = machine_of(image(package))
+    found, absent = [], []
+    for provider in PROVIDERS:
+        try:
+            found.append(_frame(machine, provider))
+        except Absent as e:
+            absent.append({"provider": provider, "reason": str(e)})
+    return {**keeping.of(package), "absent": absent, "frames": found}
+
+
+def _frame(machine: RealMachine, provider: str) -> dict[str, Any]:
+    frame = frames.frame(machine, provider)
+    slots = []
+    for place in frame.places:
+        slot = frame.found.slots[place.name]
+        if slot.kind == UNKNOWN:
+            raise TramplabError(f"{machine}, {provider}: what {place.name} holds is not explained; it is not kept.")
+        slots.append({"slot": slot.name, "offset": place.offset, "size": place.size, "kind": slot.kind, "rule": slot.rule})
+    head = {"provider": provider, "consumer": frame.consumer, "struct": frame.found.struct, "size": frame.found.size}
+    return {**head, "slots": slots}
+
+
+def text(kernels: list[dict[str, Any]]) -> str:
+    """As the file has it: a line for each slot."""
+    out = []
+    for kernel in kernels:
+        each = ",\n".join("   " + keeping.lines(frame, "   ", "slots") for frame in kernel["frames"])
+        head = keeping.lines({k: v for k, v in kernel.items() if k != "frames"}, "  ", "absent")
+        out.append(f'  {head[:-1]}, "frames": [\n{each}\n  ]}}')
+    return '{\n "kernels": [\n' + ",\n".join(out) + "\n ]\n}\n"
+
+
+def main() -> int:
+    """Make it anew; returns the exit status."""
+    return keeping.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{len(kernel['frames'])} providers")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""What is found out of Debian's kernels and kept in one file of data/: how such a file is read, and made anew."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import TramplabError
+from ..paths import data_file, write_whole
+from ..schema import checked
+from .debian.fetch import there
+from .debian.list import FILE as LIST
+from .debian.list import Package
+
+
+def read(path: Path, schema: str, wanted: Sequence[Package]) -> dict[str, Any]:
+    """What a file says. Raises TramplabError where that is not as its schema wants it, or of other images than those wanted."""
+    found = checked(path.name, json.loads(path.read_text("utf-8")), schema)
+    of = {p.name: p.sha256 for p in wanted}
+    for kernel in found["kernels"]:
+        if of.get(kernel["name"]) != kernel["sha256"]:
+            raise TramplabError(f"{path.name}: {kernel['name']} is of another image than is listed: run `make kernels`.")
+    return found
+
+
+def remake(
+    file: str,
+    schema: str,
+    wanted: Sequence[Package],
+    made: Callable[[Package], dict[str, Any]],
+    text: Callable[[list[dict[str, Any]]], str],
+    told: Callable[[dict[str, Any]], str],
+) -> int:
+    """Make a file of data/ anew, and give the exit status of the command that does. Of images that have not been fetched what it
+    says stays. made: what is kept of a kernel. text: of all of them, as the file has it. told: of one, for the reader."""
+    path = data_file(LIST).parent.parent / file  # it may be the first time
+    try:
+        kept = {k["name"]: k for k in read(path, schema, wanted)["kernels"]} if path.is_file() else {}
+        for package in wanted:
+            if there(package):
+                kept[package.name] = made(package)
+                print(f"{package.name}: {told(kept[package.name])}", flush=True)
+            else:
+                print(f"{package.name}: not fetched, what is known of it stays as it is", flush=True)
+        write_whole(path, text([kept[p.name] for p in wanted if p.name in kept]))
+    except TramplabError as e:
+        print(f"tramplab: {e}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def of(package: Package) -> dict[str, Any]:
+    """What says of which image something is."""
+    return {"name": package.name, "version": package.version, "sha256": package.sha256}
+
+
+def lines(kernel: dict[str, Any], deep: str, *lists: str) -> str:
+    """A kernel as such a file has it: its head in a line, and a line for each entry of these lists."""
+    head = ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in kernel.items() if k not in lists)
+    parts = []
+    for name in lists:
+        each = ",\n".join(f"{deep} {json.dumps(entry)}" for entry in kernel[name])
+        parts.append(f'"{name}": [\n{each}\n{deep}]' if kernel[name] else f'"{name}": []')
+    return f"{{{', '.join([head, *parts])}}}"
