@@ -1,0 +1,199 @@
+"""Do real kernels fill the same slots as the lab's providers?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from ...analyse.sparsity import fields
+from ...analyse.sparsity.classify import GARBAGE, KINDS, Slot
+from ...analyse.sparsity.frames import frame as frame_of
+from ...analyse.sparsity.providers import PROVIDERS
+from ...ftrace import releases
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.cite.cite import BESIDE
+from ...publish.figures.figure import Body, Figure
+from ...publish.figures.grid import Grid
+from ...publish.said import listed
+from ...vmlinux import beside, frames_saved, saved
+from ..once import once
+from .register_frames import ABSENT
+
+NAME = "real_frames"
+TITLE = "Who hands on which registers on Debian's kernels"
+#: The slot that says in which mode the CPU was.
+MODES = {"x86_64": "cs", "arm64": "pstate", "riscv64": "status"}
+_LAB, _KERNEL = "lab", "kernel"
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per kernel, provider that it has, and slot of its structure or of the lab's.
+
+    Columns: kernel (Debian's, "6.12-arm64"), version, isa, release, provider, consumer (who is handed the structure there),
+    lab_release (the kernel's, or of those shown that have the provider the nearest), struct, slot, kernel_kind, kernel_rule,
+    lab_kind, lab_rule (kinds: analyse/sparsity/classify.py, and "no slot"), same.
+    """
+    out = [row for kernel in frames_saved.read()["kernels"] for row in _kernel(kernel)]
+    return pd.DataFrame(out)
+
+
+def _kernel(kernel: dict[str, Any]) -> Iterator[dict[str, object]]:
+    package = next(p for p in frames_saved.wanted() if p.name == kernel["name"])
+    told = beside.overrides(saved.read(package)["kernel"])
+    for found in kernel["frames"]:
+        lab = _lab(package.isa, package.release, found["provider"], told)
+        head = {
+            "kernel": package.name.removeprefix("debian-"),
+            "version": package.version,
+            "isa": package.isa,
+            "release": package.release,
+            "provider": found["provider"],
+            "consumer": found["consumer"],
+            "lab_release": lab.features.release,
+            "struct": found["struct"],
+        }
+        yield from ({**head, **pair} for pair in paired(found["slots"], *_slots(lab, found["provider"])))
+
+
+def _lab(isa: str, release: str, provider: str, told: tuple[tuple[str, Any], ...]) -> Kernel:
+    """The lab's kernel of this release and build, or where it has no such provider the nearest release that is shown and has."""
+    same = Kernel(isa, release, **dict(told))
+    if PROVIDERS[provider].offered(same.features):
+        return same
+    shown = [r for r in releases.shown() if PROVIDERS[provider].offered(releases.features(ISAS[isa], r, {}))]
+    order = releases.known()
+    return Kernel(isa, min(shown, key=lambda r: abs(order.index(r) - order.index(release))))
+
+
+def _slots(lab: Kernel, name: str) -> tuple[Mapping[str, Slot], tuple[fields.Place, ...]]:
+    provider = PROVIDERS[name]
+    return frame_of(lab, provider).slots, fields.places(lab.image, provider.struct)
+
+
+def paired(there: list[dict[str, Any]], lab: Mapping[str, Slot], places: tuple[fields.Place, ...]) -> Iterator[dict[str, object]]:
+    """Slots of a kernel, as they are kept, beside the lab's: those of one name, then those of one place and size. Columns slot to
+    same of the rows."""
+    own = {slot["slot"] for slot in there}
+    at = {(p.offset, p.size): p.name for p in places if p.name not in own}
+    left = dict.fromkeys(p.name for p in places)
+    for slot in there:
+        name = slot["slot"] if slot["slot"] in left else at.get((slot["offset"], slot["size"]), "")
+        left.pop(name, None)
+        yield _pair(slot["slot"], (slot["kind"], slot["rule"]), (lab[name].kind, lab[name].rule) if name else (ABSENT, ""))
+    for name in left:
+        yield _pair(name, (ABSENT, ""), (lab[name].kind, lab[name].rule))
+
+
+def _pair(slot: str, kernel: tuple[str, str], lab: tuple[str, str]) -> dict[str, object]:
+    """kernel, lab: kind and rule."""
+    sides = {_KERNEL: kernel, _LAB: lab}
+    kinds = {f"{side}_{what}": pair[n] for side, pair in sides.items() for n, what in enumerate(("kind", "rule"))}
+    return {"slot": slot, **kinds, "same": kernel == lab}
+
+
+# -- what is shown
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per kernel and provider: how many slots hold the same, and the release of the lab's. Below it one for each slot that
+    does not: what it holds in the lab and in the kernel."""
+    lines = []
+    for (kernel, provider), part in _each(frame):
+        head = {"image": kernel, "provider": provider}
+        lines.append({**head, "slot": _of(part), "lab": part["lab_release"].iloc[0], "kernel": part["release"].iloc[0]})
+        for row in part[~part["same"]].to_dict("records"):
+            lines.append({**head, "slot": row["slot"], "lab": holds(row, _LAB), "kernel": holds(row, _KERNEL)})
+    return pd.DataFrame(lines)
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def body(frame: pd.DataFrame) -> Body:
+    """A line per kernel and provider, with the slots that hold something else than in the lab."""
+    lines = []
+    for (kernel, provider), part in _each(frame):
+        apart = part[~part["same"]].to_dict("records")
+        other = "\n".join(f"{row['slot']}: {holds(row, _KERNEL)} (lab: {holds(row, _LAB)})" for row in apart)
+        alike = f"{_of(part)} ({part['lab_release'].iloc[0]})"
+        lines.append({"kernel": kernel, "provider": provider, "as in the lab's": alike, "otherwise": other})
+    return Grid(pd.DataFrame(lines), "Slots that Debian's kernels fill as the lab does")
+
+
+def holds(row: Mapping[str, Any], side: str) -> str:
+    """What a slot holds, in a word: of what is derived or constant, from which register or which value."""
+    return str(row[f"{side}_rule"] or row[f"{side}_kind"])
+
+
+def _each(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str], pd.DataFrame]]:
+    for (kernel, provider), part in frame.groupby(["kernel", "provider"], sort=False):
+        yield (str(kernel), str(provider)), part
+
+
+def _of(part: pd.DataFrame) -> str:
+    return f"{int(part['same'].sum())} of {len(part)}"
+
+
+def old_modes(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """(kernel, provider, slot) where what says the mode is old stack content on the kernel."""
+    some = frame[(frame["slot"] == frame["isa"].map(MODES)) & (frame["kernel_kind"] == GARBAGE)]
+    return [(r.kernel, r.provider, r.slot) for r in some.itertuples()]
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: "kernels-total"; "providers-total", of all kernels, and "providers-same", those of which all slots hold
+    the same; "slots-total", "slots-same"; "6.12-amd64-return_to_handler-garbage", slots of a kind that a provider leaves there."""
+    parts = dict(_each(frame))
+    out: dict[str, object] = {
+        "kernels-total": frame["kernel"].nunique(),
+        "providers-total": len(parts),
+        "providers-same": sum(bool(part["same"].all()) for part in parts.values()),
+        "slots-total": len(frame),
+        "slots-same": int(frame["same"].sum()),
+    }
+    for (kernel, provider), part in parts.items():
+        out |= {f"{kernel}-{provider}-{kind}": int((part["kernel_kind"] == kind).sum()) for kind in KINDS}
+    return out
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """How many slots hold the same, with which providers others do not, and where the mode is old stack content."""
+    n = numbers(frame)
+    said = (
+        f"On {n['kernels-total']} of Debian's kernels {n['slots-same']} of {n['slots-total']} slots hold what they do in the lab; "
+        f"{n['providers-same']} of {n['providers-total']} providers fill all as the lab's do."
+    )
+    other: dict[tuple[str, str], list[str]] = {}
+    for (kernel, provider), part in _each(frame[~frame["same"]]):
+        other.setdefault((provider, listed(part["slot"])), []).append(kernel)
+    if other:
+        said += f" Otherwise: {'; '.join(f'{slots} of {name} on {listed(on)}' for (name, slots), on in other.items())}."
+    old: dict[tuple[str, str], list[str]] = {}
+    for kernel, provider, slot in old_modes(frame):
+        old.setdefault((slot, provider), []).append(kernel)
+    if old:
+        each = listed(f"{slot} of {provider} on {listed(on)}" for (slot, provider), on in old.items())
+        said += f" What says the mode is old stack content there: {each}."
+    return said
+
+
+FIGURES = (
+    Figure(
+        "fig-real-frames",
+        "Do real kernels fill the same slots?",
+        table=table,
+        body=body,
+        answer=answer,
+        limits=f"{BESIDE} Of members that share their bytes the first: of cs and ss the two bytes that C reads. Where the lab's "
+        "kernel of the same release has no such provider it is of the nearest shown that has. On v6.12 nobody is handed what "
+        "return_to_handler fills: it is looked at as the trampoline's C function is entered, before anybody writes the program "
+        "counter. Providers that an image has not, or whose hook is not laid out there, are left out: data/kernel-frames.json says why.",
+        in_short=f"{BESIDE} Where a release has no such provider the lab's nearest is taken.",
+    ),
+)
