@@ -147,8 +147,9 @@ def old_modes(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "kernels-total"; "providers-total", of all kernels, and "providers-same", those of which all slots hold
-    the same; "slots-total", "slots-same"; "6.12-amd64-return_to_handler-garbage", slots of a kind that a provider leaves there."""
+    """What the prose quotes: "kernels-total"; "providers-total", of all kernels, and "providers-same", those of which all slots
+    hold the same; "slots-total", "slots-same"; and slots of a kind that a provider leaves, "6.12-amd64-return_to_handler-garbage".
+    """
     parts = dict(_each(frame))
     out: dict[str, object] = {
         "kernels-total": frame["kernel"].nunique(),
@@ -193,7 +194,8 @@ FIGURES = (
         limits=f"{BESIDE} Of members that share their bytes the first: of cs and ss the two bytes that C reads. Where the lab's "
         "kernel of the same release has no such provider it is of the nearest shown that has. On v6.12 nobody is handed what "
         "return_to_handler fills: it is looked at as the trampoline's C function is entered, before anybody writes the program "
-        "counter. Providers that an image has not, or whose hook is not laid out there, are left out: data/kernel-frames.json says why.",
+        "counter. Providers that an image has not, or whose hook is not laid out there, are left out: data/kernel-frames.json says "
+        "why.",
         in_short=f"{BESIDE} Where a release has no such provider the lab's nearest is taken.",
     ),
 )
