@@ -11,10 +11,12 @@ from ...trampolines.fprobe.handlers import program
 from ...trampolines.fprobe.request import Fprobe
 from ...trampolines.plain import Ops
 from .fields import PT_REGS, touched
-from .ways import CPU, Way
+from .ways import CPU, READ, Way
 
 #: The function that is called, with what.
 FUNCTION, ARGUMENTS = "two_args", (7, 9)
+#: A link whose program reads a pt_regs.
+_PLAIN = "stack_plain"
 #: What a trampoline saves -> the save sets of an ops that are compared, the larger first. No kernel has the second pair.
 SAVED = {"regs": ("regs", "args"), "own": ("own-regs", "own-args")}
 
@@ -54,6 +56,13 @@ def price(with_it: Run, without: Run) -> Price:
     """By two calls."""
     added = with_it.counts.total - without.counts.total
     return Price(added.instructions, added.loads, added.stores, with_it.frame.deepest - without.frame.deepest)
+
+
+def rewritten(kernel: Kernel) -> Price:
+    """What a program takes more that reads its arguments from what the trampoline saved than one that reads them from a pt_regs."""
+    counts = [call(kernel, link).counts.by_symbol[program(link)] for link in (READ, _PLAIN)]
+    added = counts[0] - counts[1]
+    return Price(added.instructions, added.loads, added.stores, 0)
 
 
 def of_way(kernel: Kernel, way: Way, read: Run) -> Price:

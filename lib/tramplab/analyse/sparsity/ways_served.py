@@ -6,7 +6,7 @@ from ...lab import boot
 from ...lab.kernel import Kernel
 from .classify import TRUE, Sample, classify
 from .fields import WORD
-from .frames import watched
+from .frames import frame, watched
 from .matrix import NOT_ASKED, RIGHT, matrix
 from .providers import Provider
 from .providers import provider as named
@@ -32,9 +32,19 @@ def of_way(kernel: Kernel, way: Way) -> dict[str, str]:
     memory is made as it is at boot, since it keeps what other ways leave there."""
     boot.boot(kernel.machine, kernel.cpus[0])
     if way.kind == LIGHT and way.link == "light":
-        has = carried(kernel)
-        return {name: RIGHT if set(needs) <= has else LACKING for name, needs in needed(kernel).items()}
+        return of_registers(kernel, carried(kernel))
     return of_provider(kernel, provider(way.link))
+
+
+def of_registers(kernel: Kernel, has: frozenset[str]) -> dict[str, str]:
+    """Consumer -> RIGHT if it reads none but these registers, and LACKING else: it would be written for where they are."""
+    return {name: RIGHT if set(needs) <= has else LACKING for name, needs in needed(kernel).items()}
+
+
+def saved(kernel: Kernel) -> frozenset[str]:
+    """The registers whose true values are in what the trampoline saves for all."""
+    slots = frame(kernel, named("ftrace_caller")).slots
+    return frozenset(register_of(kernel.isa, name) for name, slot in slots.items() if slot.kind == TRUE)
 
 
 def carried(kernel: Kernel) -> frozenset[str]:

@@ -9,7 +9,7 @@ import pandas as pd
 from ...analyse import cycles
 from ...analyse.cores import get as core
 from ...analyse.sparsity import ways_priced
-from ...analyse.sparsity.ways import COPY, CPU, FULL, IN_PLACE, LIGHT, READ, STACK, ways
+from ...analyse.sparsity.ways import COPY, CPU, FULL, IN_PLACE, LIGHT, READ, REWRITTEN, STACK, ways
 from ...ftrace.releases import LATEST
 from ...isa import ISAS
 from ...lab.kernel import Kernel
@@ -45,12 +45,14 @@ def rows() -> pd.DataFrame:
     for isa in ISAS:
         kernel, saved = Kernel(isa), "regs" if SAVING[isa] == LATEST else "own"
         full = ways_priced.price(*ways_priced.saving(kernel, saved))
-        idle = ways_priced.call(kernel)
+        idle, rewritten = ways_priced.call(kernel), ways_priced.rewritten(kernel)
         for probe, exits in PROBES.items():
             read = ways_priced.call(kernel, READ, exits)
             link = ways_priced.price(read, idle).instructions
             head = {"isa": isa, "way": f"{FULL}, {LATEST}", "kind": FULL, "place": IN_PLACE, "hypothetical": saved == "own"}
             out.append({**head, "probe": probe, "link": link, "instructions": full.instructions})
+            more = {"way": REWRITTEN, "kind": REWRITTEN, "hypothetical": True}
+            out.append({**head, **more, "probe": probe, "link": link, "instructions": rewritten.instructions})
             for way in ways(kernel):
                 run = ways_priced.call(kernel, way.link, exits)
                 head = {"isa": isa, "way": way.name, "kind": way.kind, "place": way.place, "hypothetical": way.hypothetical}

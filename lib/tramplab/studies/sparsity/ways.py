@@ -12,7 +12,7 @@ from ...analyse.cores import get as core
 from ...analyse.sparsity import ways_priced, ways_served
 from ...analyse.sparsity.matrix import GARBAGE, RIGHT, WRONG
 from ...analyse.sparsity.providers import provider
-from ...analyse.sparsity.ways import COPY, FULL, IN_PLACE, READ, STACK, ways
+from ...analyse.sparsity.ways import COPY, FULL, IN_PLACE, READ, REWRITTEN, STACK, ways
 from ...analyse.sparsity.ways_priced import Price
 from ...analyse.sparsity.ways_served import LACKING
 from ...ftrace.releases import LATEST
@@ -99,8 +99,19 @@ def _estimate(kernel: Kernel, more: Run, less: Run) -> tuple[float, float, float
     return e.mid, e.low, e.high
 
 
-#: Where rows come from, for an ISA. What relocates a program's accesses belongs here when its cost is measured: a function more.
-PARTS: tuple[Callable[[str], Iterable[Found]], ...] = (full, made)
+def moved(isa: str) -> Iterable[Found]:
+    """The program is rewritten to read what was saved. Which programs can be is told by context_rewrite; here a consumer is right
+    that reads nothing but what was saved."""
+    kernel = Kernel(isa)
+    outcomes = ways_served.of_registers(kernel, ways_served.saved(kernel))
+    read = ways_priced.call(kernel, READ)
+    yield Found(
+        LATEST, REWRITTEN, REWRITTEN, IN_PLACE, True, ways_priced.rewritten(kernel), _estimate(kernel, read, read), outcomes
+    )
+
+
+#: The four ways: where rows come from, for an ISA.
+PARTS: tuple[Callable[[str], Iterable[Found]], ...] = (full, made, moved)
 
 
 @once
