@@ -99,14 +99,13 @@ def _pair(slot: str, kernel: tuple[str, str], lab: tuple[str, str]) -> dict[str,
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per kernel and provider: how many slots hold the same, and the release of the lab's. Below it one for each slot that
-    does not: what it holds in the lab and in the kernel."""
+    """A line per kernel and provider: the release of the lab's, and how many slots hold the same in the kernel. Below it one for
+    each slot that does not: what it holds in either."""
     lines = []
     for (kernel, provider), part in _each(frame):
-        head = {"image": kernel, "provider": provider}
-        lines.append({**head, "slot": _of(part), "lab": part["lab_release"].iloc[0], "kernel": part["release"].iloc[0]})
+        lines.append({"image": kernel, "provider": provider, "lab": part["lab_release"].iloc[0], "kernel": _of(part)})
         for row in part[~part["same"]].to_dict("records"):
-            lines.append({**head, "slot": row["slot"], "lab": holds(row, _LAB), "kernel": holds(row, _KERNEL)})
+            lines.append({"image": kernel, "provider": f"- {row['slot']}", "lab": holds(row, _LAB), "kernel": holds(row, _KERNEL)})
     return pd.DataFrame(lines)
 
 
@@ -170,11 +169,11 @@ def answer(frame: pd.DataFrame) -> str:
         f"On {n['kernels-total']} of Debian's kernels {n['slots-same']} of {n['slots-total']} slots hold what they do in the lab; "
         f"{n['providers-same']} of {n['providers-total']} providers fill all as the lab's do."
     )
-    other: dict[tuple[str, str], list[str]] = {}
-    for (kernel, provider), part in _each(frame[~frame["same"]]):
-        other.setdefault((provider, listed(part["slot"])), []).append(kernel)
+    other: dict[str, list[str]] = {}
+    for (kernel, provider), _ in _each(frame[~frame["same"]]):
+        other.setdefault(provider, []).append(kernel)
     if other:
-        said += f" Otherwise: {'; '.join(f'{slots} of {name} on {listed(on)}' for (name, slots), on in other.items())}."
+        said += f" Some slots differ with {'; '.join(f'{provider} on {listed(on)}' for provider, on in other.items())}."
     old: dict[tuple[str, str], list[str]] = {}
     for kernel, provider, slot in old_modes(frame):
         old.setdefault((slot, provider), []).append(kernel)
