@@ -180,7 +180,7 @@ LIMITS = (
 FIGURES = (
     Figure(
         "fig-ways-share",
-        f"What share of a call like kprobe_multi's is the way to its registers? ({LATEST})",
+        f"What share of a kprobe_multi call are its registers? ({LATEST})",
         chart=lambda frame: heat_map("percent", rows="way", columns="by")(charted(frame)),
         table=table,
         answer=answer,

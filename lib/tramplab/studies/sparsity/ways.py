@@ -293,7 +293,7 @@ LIMITS = (
 FIGURES = (
     Figure(
         "fig-ways-out",
-        "What does each way to a pt_regs add to a call, and how many consumers are right?",
+        "What does each way to a pt_regs add, and how many are right?",
         chart=lambda frame: stacked_bars("instructions", bars=("way",), stack="kind")(named(frame)),
         table=table,
         answer=answer,
