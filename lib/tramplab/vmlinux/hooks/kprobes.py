@@ -67,7 +67,7 @@ def kretprobe(machine: RealMachine, second: Given) -> tuple[int, int]:
     thing; a kprobe with pre_handler_kretprobe() stands at its beginning. Raises Absent where returns are hooked in another way."""
     require(machine, "pre_handler_kretprobe", "kretprobe_rethook_handler")
     back = machine.opened.struct("rethook_node").fields["ret_addr"].offset
-    left, block = handler(machine, RETURN, Given(0, (back,)), second)
+    left, block = handler(machine, RETURN, Given(0, (back,)), second, 0)
     probe = machine.block(layout.fields(machine, "kretprobe", {"handler": left, "maxactive": _CALLS}))
     hook = rethooks.make(machine, probe, machine.address("kretprobe_rethook_handler"), "kretprobe_instance", _CALLS)
     put(machine, "kretprobe", probe, {"rh": hook})
