@@ -16,6 +16,7 @@ from . import studies
 from .analyse import cores
 from .analyse.measure import measure
 from .analyse.races import command as races
+from .analyse.sparsity import command as registers
 from .errors import TramplabError, unknown, whole_number
 from .ftrace import releases
 from .ftrace.releases import LATEST
@@ -91,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     native.add(sub)
     kernel.add(sub)
     races.add(sub, kernel_races.subjects)
+    registers.add(sub)
 
     p = sub.add_parser("claims", help="what was claimed in the threads, judged by running")
     p.add_argument("id", metavar="ID", nargs="?", help="one claim, e.g. s5 (default: all)")

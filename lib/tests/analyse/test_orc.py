@@ -41,7 +41,12 @@ def test_layouts_are_what_the_compiler_says(release, frame_pointer):
     compared, saved = 0, 0
     for table in (t for t in tables if t[0]["pc"] in functions):
         own = functions[table[0]["pc"]]
-        for address, layout in x86_64.layouts(functools.partial(orc._instruction, image), own.address, own.size).items():
+        read = functools.partial(orc._instruction, image)
+        # of what assembly in C pushes, the compiler knows nothing
+        pushed = {i.address + i.size for i in map(read, x86_64.layouts(read, own.address, own.size)) if i.mnemonic == "pushfq"}
+        for address, layout in x86_64.layouts(read, own.address, own.size).items():
+            if address in pushed:
+                continue
             said = [line for line in table if line["pc"] <= address][-1]
             assert (said["cfa"].reg, said["cfa"].offset) == (RBP if layout.by_frame_pointer else RSP, layout.offset), hex(address)
             if RBP in said and layout.saved is not None:

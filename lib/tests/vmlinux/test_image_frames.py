@@ -38,6 +38,15 @@ def test_what_is_kept_is_found_again(name):
     assert frames_saved.made(fetched(name)) == KEPT[name]
 
 
+@pytest.mark.parametrize("name", list(KEPT))
+def test_other_values_change_nothing(name):
+    """Other registers, flags and stack content than those that the file was made with."""
+    machine = machine_of(image(fetched(name)))
+    for kept_ in KEPT[name]["frames"]:
+        found = frames.frame(machine, kept_["provider"], (14, 9, 3), (6, 15)).found.slots
+        assert [(s.name, s.kind, s.rule) for s in found.values()] == [(s["slot"], s["kind"], s["rule"]) for s in kept_["slots"]]
+
+
 def test_all_that_a_hook_was_attached_with_is_gone_behind_it():
     machine = machine_of(image(fetched("debian-7.2-riscv64")))
     function, arguments = machine.function(frames.FUNCTIONS[0]), {"a0": 41}

@@ -75,6 +75,7 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-context-rewrite": (0,),
         "fig-ways-share": (0,),
     },
+    "pt-regs-copy": {"fig-copy-steps": (0, 1, 2)},
     "real-kernels": {
         "fig-real-kernels": (0, 1),
         "fig-kernel-functions": (1,),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..analyse.sparsity import fields, frames
@@ -55,13 +55,15 @@ class ImageFrame:
     places: tuple[fields.Place, ...]
 
 
-def frame(machine: RealMachine, name: str) -> ImageFrame:
-    """What a provider of the lab's list hands on, on a real kernel. Raises Absent, which says why, where this one has none."""
+def frame(
+    machine: RealMachine, name: str, seeds: Sequence[int] = frames.SEEDS, poisons: Sequence[int] = frames.POISONS
+) -> ImageFrame:
+    """What a provider of the lab's list hands on, on a real kernel, by samples of each seed with each poison, two of each at least.
+    Raises Absent, which says why, where this one has none."""
     provider, way = PROVIDERS[name], _WAYS[name](machine)
     structs = Structs(machine.isa, machine.opened.types)
-    handed = {
-        (seed, poison): _call(machine, provider, way, structs, seed, poison) for seed in frames.SEEDS for poison in frames.POISONS
-    }
+    pairs = [(seed, poison) for seed in seeds for poison in poisons]
+    handed = {pair: _call(machine, provider, way, structs, *pair) for pair in pairs}
     samples = {at: (s.address, s.data, s.truth) for at, s in handed.items()}
     found = frames.classified(structs, machine.machine.stack, str(machine), name, provider.struct, samples)
     return ImageFrame(way.consumer, found, fields.places(structs, provider.struct))

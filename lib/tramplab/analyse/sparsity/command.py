@@ -1,0 +1,104 @@
+"""`tramplab registers`: what a register structure holds, and what somebody concludes from it, by running both."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+
+from ...errors import unknown
+from ...ftrace.releases import LATEST
+from ...lab.kernel import Kernel
+from ...width import WIDTH
+from .classify import KINDS
+from .consumers import CONSUMERS, consumer
+from .matrix import NOT_ASKED, OUTCOMES, Cell, Matrix, matrix
+from .views import View, views
+
+
+def add(sub: argparse._SubParsersAction) -> None:
+    """Add the command to the command line's subparsers."""
+    p = sub.add_parser("registers", help="what a register structure holds, and what is concluded from it")
+    p.add_argument("isa", metavar="ISA", help="x86_64, arm64 or riscv64")
+    p.add_argument("structure", metavar="STRUCTURE", nargs="?", help="who fills it and how it is read (default: all, in short)")
+    p.add_argument("consumer", metavar="CONSUMER", nargs="?", help=f"{', '.join(CONSUMERS)} (default: all)")
+    p.add_argument("--release", default=LATEST, metavar="R", help=f"kernel release (default {LATEST})")
+    p.add_argument("--json", action="store_true", help="JSON instead of text")
+    p.set_defaults(command=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run it. Raises TramplabError, with near matches, for a structure or consumer that there is not."""
+    if args.consumer:
+        consumer(args.consumer)
+    kernel = Kernel(args.isa, args.release)
+    chosen = [_view(kernel, args.structure)] if args.structure else views(kernel)
+    found = [matrix(kernel, view) for view in chosen]
+    if args.json:
+        print(json.dumps([as_json(m, args.consumer) for m in found], indent=1))
+    elif not args.structure:
+        print("\n\n".join(in_short(m) for m in found))
+    else:
+        print(told(found[0], args.consumer))
+
+
+def in_short(found: Matrix) -> str:
+    """One structure: how many fields hold what, and who is not right."""
+    lines = [f"{found.view.name}: a {found.frame.struct} of {found.frame.size} bytes"]
+    kinds = [slot.kind for slot in found.frame.slots.values()]
+    lines.append("  fields: " + ", ".join(f"{kinds.count(kind)} {kind}" for kind in KINDS if kind in kinds))
+    for outcome in OUTCOMES:
+        names = [c.consumer.name for c in found.cells if c.outcome == outcome]
+        if names and outcome != NOT_ASKED:
+            text = f"  {outcome}: {', '.join(names)}"
+            lines += textwrap.wrap(text, WIDTH - 4, subsequent_indent="    ", break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def told(found: Matrix, name: str | None) -> str:
+    """One structure, field by field; or what one consumer reads of it, says, and should say."""
+    head = f"{found.frame.kernel}, {found.view.name}: a {found.frame.struct} of {found.frame.size} bytes"
+    if not name:
+        return "\n".join([head, *(f"  {field:<18}{slot}" for field, slot in found.frame.slots.items())])
+    cell = _cell(found, name)
+    lines = [head, f"{name} ({cell.consumer.stands_for}): {cell.outcome}"]
+    lines += [f"  reads   {field}, {found.frame.slots[field]}" for field in cell.fields]
+    if cell.outcome != NOT_ASKED:
+        lines += [f"  says    {_words(cell.said)}", f"  should  {_words(cell.should)}"]
+    return "\n".join(line for long in lines for line in textwrap.wrap(long, WIDTH, subsequent_indent=" " * 10))
+
+
+def as_json(found: Matrix, name: str | None) -> dict[str, object]:
+    """The same as data: what each field holds, and of each consumer, or one, what it concluded."""
+    cells = [_cell(found, name)] if name else found.cells
+    return {
+        "kernel": found.frame.kernel,
+        "structure": found.view.name,
+        "struct": found.frame.struct,
+        "size": found.frame.size,
+        "fields": {field: {"holds": slot.kind, "rule": slot.rule} for field, slot in found.frame.slots.items()},
+        "consumers": {
+            c.consumer.name: {"outcome": c.outcome, "reads": list(c.fields), "says": list(c.said), "should": list(c.should)}
+            for c in cells
+        },
+    }
+
+
+def _view(kernel: Kernel, name: str) -> View:
+    known = {view.name: view for view in views(kernel)}
+    wanted = ", ".join(part.strip() for part in name.split(","))
+    if wanted not in known:
+        raise unknown(f"register structure of {kernel}", wanted, known)
+    return known[wanted]
+
+
+def _cell(found: Matrix, name: str) -> Cell:
+    """Of one consumer; where nobody is asked that on any structure, as for every word in turn, there is none."""
+    known = {c.consumer.name: c for c in found.cells}
+    if name not in known:
+        raise unknown("consumer that concludes something", name, known)
+    return known[name]
+
+
+def _words(answer: tuple[int | None, ...]) -> str:
+    return " ".join("nothing, as it faults" if n is None else f"{n:#x}" for n in answer)

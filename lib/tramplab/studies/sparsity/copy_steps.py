@@ -1,0 +1,105 @@
+"""The copy of what a trampoline saved into a pt_regs, as merged, instruction by instruction and field by field."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...analyse.sparsity import fills
+from ...analyse.sparsity.fields import PT_REGS, WORD, places
+from ...analyse.sparsity.frames import watched
+from ...analyse.sparsity.providers import provider
+from ...analyse.sparsity.registers import register_of
+from ...ftrace import releases
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...lab.reading.walk import walk
+from ...publish.figures.figure import Figure
+from ...publish.said import on_each
+from ...publish.stepper.stepper import Notes, Stepper, stepper
+from ...trampolines.fprobe import Fprobe
+from ..once import once
+from ..stretches import golden, numbers, stretches  # noqa: F401 (part of a study)
+
+NAME = "copy_steps"
+TITLE = "From ftrace_regs to pt_regs, step by step"
+FUNCTION, ARGUMENTS = "two_args", (1, 2)
+#: What the newest release does before a program of a link like kprobe_multi's runs (analyse/sparsity/ways.py).
+MERGED = {"x86_64": "stack_hardware", "arm64": "cpu_kernel", "riscv64": "cpu_plain"}
+
+#: What is said of which step; see publish/stepper/stepper.py.
+NOTES: Notes = {
+    "": {
+        ("site", 0): "A caller passes 1 and 2. The structure that a program is to read is made on the way.",
+        ("callback", 0): "The handler of a link. Watch what it loads from the trampoline's frame, and where it stores that.",
+        ("body", 0): "The function's own code; nothing that was copied has come back.",
+    },
+    "x86_64": {("save", 0): "The trampoline's frame is a pt_regs already: there is nothing to copy, and two fields to write."},
+    "arm64": {("save", 0): "The frame is an ftrace_regs: what arguments need, and the way back."},
+    "riscv64": {("save", 0): "The frame is an ftrace_regs, with other offsets than a pt_regs has."},
+}
+
+
+@once
+def walks() -> list[dict]:
+    """One call on each ISA, in the newest release, of a function with a link as merged; see lab.reading.walk."""
+    out = []
+    for isa, link in MERGED.items():
+        kernel = Kernel(isa, releases.LATEST)
+        function = kernel.function(FUNCTION)
+        with kernel.attached(function, Fprobe(link=link)):
+            out.append(walk(kernel, function, *ARGUMENTS))
+    return out
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA and stretch between milestones; see stretches.py."""
+    return stretches(walks())
+
+
+@once
+def fields() -> pd.DataFrame:
+    """One row per ISA and field of a pt_regs: columns isa, field, register (that it is named after, "" for none), written (does
+    ftrace_partial_regs() of the newest release write it, or has the trampoline, where the two are one?)."""
+    out: list[dict[str, object]] = []
+    for isa in ISAS:
+        kernel = Kernel(isa, releases.LATEST)
+        seen = next(iter(watched(kernel, provider("ftrace_caller")).values()))
+        kernel.machine.write(kernel.machine.stack.address, seen.stack)
+        room = kernel.memory(*[0] * (kernel.image.struct(PT_REGS).size // WORD))
+        made = fills.fill(kernel, "partial", seen.address, room)
+        for place in places(kernel.image, PT_REGS):
+            wrote = place.name in made.wrote
+            out.append({"isa": isa, "field": place.name, "register": register_of(kernel.isa, place.name), "written": wrote})
+    return pd.DataFrame(out)
+
+
+def body(_: pd.DataFrame) -> Stepper:
+    """The calls to step through."""
+    return stepper(walks(), NOTES)
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """How many instructions come before the handler and in it; how many fields it writes; and which registers it leaves."""
+    n = {where: {isa: numbers(frame)[f"{isa}-{where}"] for isa in ISAS} for where in ("save", "callback")}
+    copied = fields()
+    wrote = {isa: int(copied[copied["isa"] == isa]["written"].sum()) for isa in ISAS}
+    bare = copied[(copied["register"] != "") & ~copied["written"] & (copied["isa"] != "x86_64")]
+    left = {str(isa): str(len(part)) for isa, part in bare.groupby("isa", sort=False)}
+    return (
+        f"From the site on {on_each(n['save'], 'instructions')} run up to the link's handler, and {on_each(n['callback'])} from "
+        f"there until the trampoline goes on. ftrace_partial_regs() writes {on_each(wrote, 'fields')}. "
+        f"It leaves {on_each(left, 'registers')} as this CPU's buffer has them, which is zero."
+    )
+
+
+FIGURES = (
+    Figure(
+        "fig-copy-steps",
+        f"What runs between the site and the program? ({releases.LATEST})",
+        body=body,
+        answer=answer,
+        limits="Emulated counts, no timing. One call of a two-argument function with one link like kprobe_multi's, as merged; "
+        "stretches begin at the milestone named and end at the next.",
+    ),
+)
