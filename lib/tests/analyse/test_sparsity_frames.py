@@ -6,7 +6,11 @@ from hypothesis import settings
 from support.seeds import drawn, seeds
 from tramplab.analyse.sparsity.classify import CONSTANT, DERIVED, GARBAGE, OUTSIDE, TRUE, UNKNOWN, Sample, classify
 from tramplab.analyse.sparsity.frames import POISONS, SEEDS, frame
+from tramplab.analyse.sparsity.matrix import view_frame
+from tramplab.analyse.sparsity.program import program_frame
 from tramplab.analyse.sparsity.providers import PROVIDERS, of, provider
+from tramplab.analyse.sparsity.registers import register_of
+from tramplab.analyse.sparsity.views import views
 from tramplab.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
@@ -141,3 +145,19 @@ def test_the_hooks_are_gone_behind_it():
         frame(kernel, chosen)
     assert kernel.call("three_args", 1, 2, 3).instructions == before
     assert set(PROVIDERS) >= {chosen.name for chosen in of(kernel.features)}
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_program_is_given_arguments_and_nothing_else(isa):
+    one = program_frame(Kernel(isa, "v7.2"))
+    assert [slot.kind for slot in one.slots.values()] == [TRUE] * 3 and one.size == 24
+
+
+@pytest.mark.parametrize("isa", ["arm64", "riscv64"])
+def test_what_is_made_of_it_has_what_was_copied_and_zeros(isa):
+    kernel = Kernel(isa, "v6.16")
+    (view,) = [v for v in views(kernel) if v.name == "ftrace_caller, partial"]
+    made, own = view_frame(kernel, view), found(isa, "v6.16", "ftrace_caller")
+    copied, there = ({register_of(ISAS[isa], name) for name in of_kind(one, TRUE)} for one in (made, own))
+    assert copied == there and len(there) > 10
+    assert {str(made.slots[name]) for name in of_kind(made, CONSTANT)} == {"constant: 0"} and of_kind(made, GARBAGE) == []

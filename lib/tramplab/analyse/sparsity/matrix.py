@@ -56,14 +56,20 @@ def matrix(kernel: Kernel, view: View) -> Matrix:
     """All consumers on one view."""
     samples = watched(kernel, view.provider)
     place = Place(kernel, view)
-    made = {}
-    for sample, seen in samples.items():
-        at = place.restored(seen)
-        made[sample] = at, kernel.machine.read(at, kernel.image.struct(view.kind).size), seen.truth
-    frame = classified(kernel.image, kernel.machine.stack, str(kernel), view.name, view.kind, made)
+    made = place.made(samples)
+    frame = _frame(kernel, view, made)
     free = _free(fields.places(kernel.image, view.kind), [data for _, data, _ in made.values()])
     cells = (_cell(place, frame, c, samples, free) for c in CONSUMERS.values() if c.name != _EVERY)
     return Matrix(view, frame, tuple(cells))
+
+
+def view_frame(kernel: Kernel, view: View) -> Frame:
+    """What a view's consumers are given, field by field."""
+    return _frame(kernel, view, Place(kernel, view).made(watched(kernel, view.provider)))
+
+
+def _frame(kernel: Kernel, view: View, made: Mapping[tuple[int, int], tuple[int, bytes, Mapping[str, int]]]) -> Frame:
+    return classified(kernel.image, kernel.machine.stack, str(kernel), view.name, view.kind, made)
 
 
 def asked(view: View, consumer: Consumer) -> bool:
@@ -167,6 +173,14 @@ class Place:
         self.kernel, self.view = kernel, view
         self._size = kernel.image.struct(PT_REGS).size
         self.full, self._room = (kernel.memory(*[0] * (self._size // WORD)) for _ in range(2))
+
+    def made(self, samples: Mapping[tuple[int, int], Seen]) -> dict[tuple[int, int], tuple[int, bytes, Mapping[str, int]]]:
+        """Of each sample: where the structure is that consumers are given, its bytes, and the truth."""
+        size, out = self.kernel.image.struct(self.view.kind).size, {}
+        for sample, seen in samples.items():
+            at = self.restored(seen)
+            out[sample] = at, self.kernel.machine.read(at, size), seen.truth
+        return out
 
     def restored(self, seen: Seen) -> int:
         """Make all as it was: the stack, with what lies on it; a full set of the true registers; room for one that is made. Returns

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 
-from ...analyse.sparsity import state
+from ...analyse.sparsity import program, state
 from ...analyse.sparsity.classify import CONSTANT, DERIVED, GARBAGE, OUTSIDE, TRUE
 from ...analyse.sparsity.frames import frame as frame_of
+from ...analyse.sparsity.matrix import view_frame
 from ...analyse.sparsity.providers import of
 from ...analyse.sparsity.registers import register_of
+from ...analyse.sparsity.views import PARTIAL, PERF, views
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel
@@ -31,8 +35,8 @@ ARGUMENTS, ALL, RETURN = "ftrace_caller", "ftrace_regs_caller", "return_to_handl
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, release shown, provider (analyse/sparsity/providers.py), and slot of its structure, or register that the
-    structure has no slot for.
+    """One row per ISA, release shown, provider (analyse/sparsity/providers.py; also what is made of ftrace_caller's structure, and
+    a BPF trampoline), and slot of its structure, or register that the structure has no slot for.
 
     Columns: isa, release, provider, struct, size (of the structure), slot ("" for none), register (that it is named after, "pc" for
     the program counter, "" for none), kind (one of LETTERS), rule.
@@ -45,15 +49,19 @@ def rows() -> pd.DataFrame:
 
 def _rows(isa: str, release: str) -> list[dict[str, object]]:
     kernel = Kernel(isa, release)
+    made = [v for v in views(kernel) if v.provider.name == ARGUMENTS and v.way in (PARTIAL, PERF)]
+    found = {p.name: frame_of(kernel, p) for p in of(kernel.features)} | {v.name: view_frame(kernel, v) for v in made}
+    named = {name: {slot: register_of(kernel.isa, slot) for slot in one.slots} for name, one in found.items()}
+    if program.offered(kernel):
+        found[program.NAME] = program.program_frame(kernel)
+        named[program.NAME] = dict(zip(found[program.NAME].slots, kernel.isa.args, strict=False))
     out: list[dict[str, object]] = []
-    for provider in of(kernel.features):
-        found = frame_of(kernel, provider)
-        head = {"isa": isa, "release": release, "provider": provider.name, "struct": found.struct, "size": found.size}
-        named = {slot: register_of(kernel.isa, slot) for slot in found.slots}
+    for name, one in found.items():
+        head = {"isa": isa, "release": release, "provider": name, "struct": one.struct, "size": one.size}
         out += [
-            {**head, "slot": slot, "register": named[slot], "kind": s.kind, "rule": s.rule} for slot, s in found.slots.items()
+            {**head, "slot": slot, "register": named[name][slot], "kind": s.kind, "rule": s.rule} for slot, s in one.slots.items()
         ]
-        left = [register for register in every(isa) if register not in named.values()]
+        left = [register for register in every(isa) if register not in named[name].values()]
         out += [{**head, "slot": "", "register": register, "kind": ABSENT, "rule": ""} for register in left]
     return out
 
@@ -118,8 +126,9 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     out: dict[str, object] = {}
     for (isa, provider), part in newest(frame).groupby(["isa", "provider"], sort=False):
         kinds = part[part["register"] != ""]["kind"].value_counts()
-        out |= {f"{isa}-{provider}-{kind.replace(' ', '-')}": int(kinds.get(kind, 0)) for kind in LETTERS}
-        out[f"{isa}-{provider}-size"] = int(part["size"].iloc[0])
+        name = re.sub(r"\W+", "-", str(provider))
+        out |= {f"{isa}-{name}-{kind.replace(' ', '-')}": int(kinds.get(kind, 0)) for kind in LETTERS}
+        out[f"{isa}-{name}-size"] = int(part["size"].iloc[0])
         out[f"{isa}-registers"] = len(every(str(isa)))
     return out
 
