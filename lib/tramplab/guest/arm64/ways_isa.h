@@ -12,11 +12,6 @@ static inline void lab_set_argument(struct ftrace_regs *f, unsigned int n, unsig
 	FREGS_X(f, n) = value;
 }
 
-static inline void lab_mark_perf(struct pt_regs *regs)
-{
-	lab_mark_kernel(regs);
-}
-
 /* No kernel's: what there is, in memory that holds nothing else, and as far as it is known now pstate. Conditions are lost. */
 static inline struct pt_regs *lab_fill_most(struct ftrace_regs *f, struct pt_regs *regs)
 {
@@ -29,11 +24,5 @@ static inline struct pt_regs *lab_fill_most(struct ftrace_regs *f, struct pt_reg
 	regs->pstate = PSTATE_EL1H | daif;
 	return regs;
 }
-
-#define LAB_FILLS(FILL) \
-	FILL(plain, lab_partial(fregs, regs)) \
-	FILL(kernel, lab_partial(fregs, regs); lab_mark_kernel(regs)) \
-	FILL(perf, lab_perf_fill(fregs, regs)) \
-	FILL(most, lab_fill_most(fregs, regs))
 
 #endif

@@ -14,6 +14,20 @@
 
 #include "ways_isa.h"
 
+#ifdef LAB_FILLS_COPY
+/* Where a pt_regs is made by copying: name, and what it does; perf's mark of the kernel's registers is the one that there is. */
+#define LAB_FILLS(FILL) \
+	FILL(plain, lab_partial(fregs, regs)) \
+	FILL(kernel, lab_partial(fregs, regs); lab_mark_kernel(regs)) \
+	FILL(perf, lab_perf_fill(fregs, regs)) \
+	FILL(most, lab_fill_most(fregs, regs))
+
+static inline void lab_mark_perf(struct pt_regs *regs)
+{
+	lab_mark_kernel(regs);
+}
+#endif
+
 /* What a link's run leaves in the task: which link it is, and where it was hit. */
 struct lab_multi_run {
 	struct bpf_tramp_run_ctx run;

@@ -17,11 +17,6 @@ static inline void lab_mark_kernel(struct pt_regs *regs)
 	regs->status = STATUS_SPP;
 }
 
-static inline void lab_mark_perf(struct pt_regs *regs)
-{
-	lab_mark_kernel(regs);
-}
-
 /* No kernel's: what there is, in memory that holds nothing else, and status as far as it is known now: of sstatus, SIE is bit 1. */
 static inline struct pt_regs *lab_fill_most(struct ftrace_regs *f, struct pt_regs *regs)
 {
@@ -34,11 +29,5 @@ static inline struct pt_regs *lab_fill_most(struct ftrace_regs *f, struct pt_reg
 	regs->status = STATUS_SPP | (status & 2 ? STATUS_SPIE : 0);
 	return regs;
 }
-
-#define LAB_FILLS(FILL) \
-	FILL(plain, lab_partial(fregs, regs)) \
-	FILL(kernel, lab_partial(fregs, regs); lab_mark_kernel(regs)) \
-	FILL(perf, lab_perf_fill(fregs, regs)) \
-	FILL(most, lab_fill_most(fregs, regs))
 
 #endif
