@@ -117,7 +117,7 @@ def test_nothing_but_the_handler_and_the_program_differs(isa, link):
 def test_the_price_is_that_of_the_steps(isa, link):
     """Counted once more, instruction by instruction and access by access, as they were recorded."""
     mine, read = called(isa, link), called(isa, READ)
-    price = ways_priced.of_way(kernel(isa), way(kernel(isa), link), read)
+    price = ways_priced.of_way(kernel(isa), way(kernel(isa), link), mine, read)
     assert price.instructions == len(mine.steps) - len(read.steps)
     for what, store in (("loads", False), ("stores", True)):
         each = [int((run.recording.is_store == store).sum()) for run in (mine, read)]
@@ -127,7 +127,7 @@ def test_the_price_is_that_of_the_steps(isa, link):
 @pytest.mark.parametrize("isa, link", MADE)
 def test_room_is_where_the_way_says(isa, link):
     chosen = way(kernel(isa), link)
-    price = ways_priced.of_way(kernel(isa), chosen, called(isa, READ))
+    price = ways_priced.of_way(kernel(isa), chosen, called(isa, link), called(isa, READ))
     size = kernel(isa).image.struct("pt_regs").size
     if chosen.kind == COPY:
         wanted = {STACK: (size, 0), CPU: (0, size), IN_PLACE: (0, 0)}[chosen.place]

@@ -3,6 +3,7 @@ never without its mark."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 #: Behind the name of what no kernel has, in charts, tables and citations.
@@ -27,6 +28,15 @@ def marked(name: str, hypothetical: bool = True) -> str:
     ('ops-live *', 'ops')
     """
     return name + MARK if hypothetical else name
+
+
+def slug(name: str) -> str:
+    """A name as the names of quoted numbers have it.
+
+    >>> slug("plain, per-CPU"), slug("full save, v7.2"), slug("before 1/0")
+    ('plain-per-cpu', 'full-save-v7-2', 'before-1-0')
+    """
+    return re.sub(r"\W+", "-", name).lower()
 
 
 def listed(parts: Iterable[str]) -> str:

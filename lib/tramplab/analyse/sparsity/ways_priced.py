@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...emulate.counters import STORE
+from ...ftrace.ops import Request
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...trampolines.fprobe.handlers import program
@@ -36,20 +37,21 @@ class Price:
 
 def call(kernel: Kernel, link: str = "", exits: bool = False) -> Run:
     """A warm call of FUNCTION with a link on it, at the return too if it exits; none, unless a link is given."""
+    return _warm(kernel, *([Fprobe(link=link, exit=exits)] if link else []))
+
+
+def _warm(kernel: Kernel, *requests: Request) -> Run:
+    """The second of two calls of FUNCTION with these on it."""
     function = kernel.function(FUNCTION)
-    with kernel.attached(function, *([Fprobe(link=link, exit=exits)] if link else [])):
+    with kernel.attached(function, *requests):
         kernel.call(function, *ARGUMENTS)
         return kernel.call(function, *ARGUMENTS)
 
 
 def saving(kernel: Kernel, saved: str) -> tuple[Run, Run]:
     """Calls with an ops whose trampoline saves all registers, and with one that saves the arguments. saved: a key of SAVED."""
-    function, runs = kernel.function(FUNCTION), []
-    for save in SAVED[saved]:
-        with kernel.attached(function, Ops(save=save)):
-            kernel.call(function, *ARGUMENTS)
-            runs.append(kernel.call(function, *ARGUMENTS))
-    return runs[0], runs[1]
+    larger, smaller = (_warm(kernel, Ops(save=save)) for save in SAVED[saved])
+    return larger, smaller
 
 
 def price(with_it: Run, without: Run) -> Price:
@@ -65,9 +67,9 @@ def rewritten(kernel: Kernel) -> Price:
     return Price(added.instructions, added.loads, added.stores, 0)
 
 
-def of_way(kernel: Kernel, way: Way, read: Run) -> Price:
-    """A link's. read: a call with ways.READ on the same function."""
-    priced = price(call(kernel, way.link), read)
+def of_way(kernel: Kernel, way: Way, made: Run, read: Run) -> Price:
+    """A link's. made, read: a call with it, and one with ways.READ."""
+    priced = price(made, read)
     size = kernel.image.struct(PT_REGS).size if way.place == CPU else 0
     return Price(priced.instructions, priced.loads, priced.stores, priced.stack, size, wrote(kernel, way.link))
 

@@ -10,7 +10,7 @@ from ...publish.cite.cite import ESTIMATES
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
-from ...publish.said import estimated
+from ...publish.said import estimated, slug
 from ..once import once
 from . import timed
 from .dispatch import WITH, WITHOUT
@@ -91,7 +91,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, by case: "before-1-0-u74-ratio" and "-x60-ratio" with their bands, "-k1-ratio" as published."""
     out: dict[str, object] = {}
     for r in frame.to_dict("records"):
-        key = r["case"].replace(" ", "-").replace("/", "-")
+        key = slug(r["case"])
         out |= {f"{key}-u74-ratio": _band(r, "u74"), f"{key}-x60-ratio": _band(r, "x60"), f"{key}-k1-ratio": f"{r['timed']:.1f}"}
     return out
 

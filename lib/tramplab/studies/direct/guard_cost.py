@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 import pandas as pd
@@ -18,7 +17,7 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, isa_name, marked, on_each
+from ...publish.said import HYPOTHETICAL, estimated, isa_name, marked, on_each, slug
 from ...trampolines.bpf import Bpf
 from ...trampolines.plain import Ops
 from ..every_release import every_release
@@ -173,26 +172,21 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return out.assign(isa=out["isa"] + " " + out["release"]).drop(columns="release")
 
 
-@functools.cache
-def _key(name: str) -> str:
-    return name.lower().replace(" ", "-").replace(".", "-")
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: instructions that a guard adds, "arm64-fentry-added" in the newest release and, in each,
     "arm64-v6-12-fentry-added" and by part "arm64-v6-12-fentry-migration-added"; "cortex-a72-trylock-cycles", estimated with its
     band."""
     out: dict[str, object] = {}
     for r in totals(frame, "isa", "release", "guard").itertuples():
-        out[f"{r.isa}-{_key(r.release)}-{_key(r.guard)}-added"] = int(r.instructions)
+        out[f"{r.isa}-{slug(r.release)}-{slug(r.guard)}-added"] = int(r.instructions)
         if r.release == releases.LATEST:
-            out[f"{r.isa}-{_key(r.guard)}-added"] = int(r.instructions)
+            out[f"{r.isa}-{slug(r.guard)}-added"] = int(r.instructions)
     parts = totals(frame, "isa", "release", "guard", "part").set_index(["isa", "release", "guard", "part"])["instructions"]
     for (isa, release, guard), _ in frame.groupby(["isa", "release", "guard"], sort=False):
         for part in PARTS:
-            out[f"{isa}-{_key(release)}-{_key(guard)}-{_key(part)}-added"] = int(parts.get((isa, release, guard, part), 0))
+            out[f"{isa}-{slug(release)}-{slug(guard)}-{slug(part)}-added"] = int(parts.get((isa, release, guard, part), 0))
     for r in estimates().itertuples():
-        out[f"{r.core}-{_key(r.guard)}-cycles"] = estimated(r.cycles, r.low, r.high)
+        out[f"{r.core}-{slug(r.guard)}-cycles"] = estimated(r.cycles, r.low, r.high)
     return out
 
 

@@ -9,7 +9,7 @@ from ...ftrace import releases
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map, stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed
+from ...publish.said import HYPOTHETICAL, isa_name, listed, slug
 from ..once import once
 from . import stack_calls
 from .stack_calls import ASLEEP, BPF_CALLS, CALLED, CODE, DIRECT, FRAMES, HOOK, PROGRAM, RETURN
@@ -149,7 +149,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     out: dict[str, object] = {}
     for r in frame.itertuples():
         words = (r.isa, r.unwound, r.variant, *(() if r.recovered else ("not looked up",)), r.taken)
-        name = "-".join(words).lower().replace(", ", "-").replace("+", "-").replace(" ", "-")
+        name = slug("-".join(words))
         out |= {f"{name}-lost": r.lost, f"{name}-all": r.boundaries, f"{name}-right": r.right, f"{name}-refused": r.refused}
     return out
 

@@ -13,6 +13,7 @@ from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL, isa_name, marked, on_each
+from ..hypothetical import named
 from ..once import once
 from . import kprobe_multi
 
@@ -53,8 +54,7 @@ def rows() -> pd.DataFrame:
 
 def told(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows with the conversions as readers call them, marked."""
-    names = [marked(TITLES[name], bool(is_so)) for name, is_so in zip(frame["conversion"], frame["hypothetical"], strict=True)]
-    return frame.assign(conversion=names)
+    return named(frame.assign(conversion=frame["conversion"].map(TITLES)), "conversion")
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:

@@ -16,9 +16,10 @@ from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, marked, on_each
+from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, marked, on_each, slug
+from ..hypothetical import named
 from ..once import once
-from .ways import CORES, SAVING, named
+from .ways import CORES, SAVING
 
 NAME = "ways_share"
 TITLE = "Ways to a pt_regs in a call like kprobe_multi's"
@@ -73,7 +74,7 @@ def rows() -> pd.DataFrame:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and way: what it adds, its share at the entry, counted and estimated, and with a handler at the return."""
-    told = named(frame)
+    told = named(frame, "way")
     both = told[told["probe"] == BOTH].set_index(["isa", "way"])["share"]
     part = told[told["probe"] == ENTRY]
     out = part[["isa", "way"]].assign(
@@ -93,7 +94,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def charted(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per ISA, way and what its share is counted in."""
-    told = named(frame)
+    told = named(frame, "way")
     parts = [told[told["probe"] == probe].assign(by=probe, percent=lambda part: part["share"]) for probe in PROBES]
     parts.insert(1, parts[0].dropna(subset=["cycles"]).assign(by="entry, cycles", percent=lambda part: part["cycles"]))
     out = pd.concat(parts, ignore_index=True)
@@ -106,7 +107,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     "arm64-plain-per-cpu": "-share" and "-both-share" in percent, "-cycles-share" with its band."""
     out: dict[str, object] = {"acceptable": f"{100 * ACCEPTABLE:.0f} %"}
     for r in frame.itertuples():
-        key = f"{r.isa}-" + r.way.lower().replace(",", "").replace(" ", "-").replace(".", "-")
+        key = f"{r.isa}-{slug(r.way)}"
         out[key + ("-share" if r.probe == ENTRY else "-both-share")] = f"{r.share:.1f} %"
         if r.probe == ENTRY:
             out[f"{r.isa}-link-added"] = r.link

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pandas as pd
 
 from ...analyse.sparsity import program, state
@@ -20,7 +18,7 @@ from ...publish.claims.claims import FAILS
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name, listed, on_each
+from ...publish.said import isa_name, listed, on_each, slug
 from ..once import once
 from ..variants.register_map import in_short
 
@@ -126,8 +124,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     out: dict[str, object] = {}
     for (isa, provider), part in newest(frame).groupby(["isa", "provider"], sort=False):
         kinds = part[part["register"] != ""]["kind"].value_counts()
-        name = re.sub(r"\W+", "-", str(provider))
-        out |= {f"{isa}-{name}-{kind.replace(' ', '-')}": int(kinds.get(kind, 0)) for kind in LETTERS}
+        name = slug(str(provider))
+        out |= {f"{isa}-{name}-{slug(kind)}": int(kinds.get(kind, 0)) for kind in LETTERS}
         out[f"{isa}-{name}-size"] = int(part["size"].iloc[0])
         out[f"{isa}-registers"] = len(every(str(isa)))
     return out

@@ -22,7 +22,8 @@ from ...lab.run import Run
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map, stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, marked, on_each
+from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, marked, on_each, slug
+from ..hypothetical import named
 from ..once import once
 
 NAME = "ways_out"
@@ -88,10 +89,10 @@ def made(isa: str) -> Iterable[Found]:
     kernel = Kernel(isa)
     read = ways_priced.call(kernel, READ)
     for way in ways(kernel):
-        priced = ways_priced.of_way(kernel, way, read)
-        estimate = _estimate(kernel, ways_priced.call(kernel, way.link), read)
+        run = ways_priced.call(kernel, way.link)
+        priced = ways_priced.of_way(kernel, way, run, read)
         outcomes = ways_served.of_way(kernel, way)
-        yield Found(LATEST, way.name, way.kind, way.place, way.hypothetical, priced, estimate, outcomes)
+        yield Found(LATEST, way.name, way.kind, way.place, way.hypothetical, priced, _estimate(kernel, run, read), outcomes)
 
 
 def _estimate(kernel: Kernel, more: Run, less: Run) -> tuple[float, float, float]:
@@ -161,17 +162,9 @@ def served() -> pd.DataFrame:
 # -- what is shown
 
 
-def named(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows with the mark behind the ways that no kernel has."""
-    names = [marked(way, bool(is_so)) for way, is_so in zip(frame["way"], frame["hypothetical"], strict=True)]
-    out = frame.assign(way=names)
-    out.attrs = dict(frame.attrs)
-    return out
-
-
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per way: counts, bytes, estimated cycles, and how many consumers are right of those that were asked."""
-    told = named(frame)
+    told = named(frame, "way")
     out = told[["isa", "way", "instructions", "loads", "stores", "stack", "memory"]].copy()
     out["cycles"] = [estimated(r.cycles, r.low, r.high) for r in told.itertuples()]
     out["right"] = [f"{r.right}/{r.asked}" if r.asked else "-" for r in told.itertuples()]
@@ -187,7 +180,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def letters(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per way with a letter of LETTERS for each consumer."""
-    told = named(frame).assign(consumer=frame["consumer"].map(SHORT), said=frame["outcome"].map(LETTERS))
+    told = named(frame, "way").assign(consumer=frame["consumer"].map(SHORT), said=frame["outcome"].map(LETTERS))
     wide = told.pivot(index=["isa", "way"], columns="consumer", values="said")
     lines = pd.MultiIndex.from_frame(told[["isa", "way"]].drop_duplicates())
     out = wide.reindex(index=lines, columns=list(SHORT.values())).reset_index()
@@ -195,16 +188,12 @@ def letters(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def _slug(way: str) -> str:
-    return way.lower().replace(",", "").replace(" ", "-").replace(".", "-")
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, by ISA and way as in "arm64-plain-per-cpu": "-added" (instructions), "-loads", "-stores", "-stack" and
     "-memory" (B), "-cycles" with its band, "-fields" (written), "-right" and "-asked"."""
     out: dict[str, object] = {}
     for r in frame.itertuples():
-        key = f"{r.isa}-{_slug(r.way)}"
+        key = f"{r.isa}-{slug(r.way)}"
         out |= {f"{key}-added": r.instructions, f"{key}-loads": r.loads, f"{key}-stores": r.stores, f"{key}-stack": r.stack}
         out |= {f"{key}-memory": r.memory, f"{key}-cycles": estimated(r.cycles, r.low, r.high)}
         out |= {f"{key}-fields": len(r.wrote.split()), f"{key}-right": r.right, f"{key}-asked": r.asked}
@@ -294,7 +283,7 @@ FIGURES = (
     Figure(
         "fig-ways-out",
         "What does each way to a pt_regs add, and how many are right?",
-        chart=lambda frame: stacked_bars("instructions", bars=("way",), stack="kind")(named(frame)),
+        chart=lambda frame: stacked_bars("instructions", bars=("way",), stack="kind")(named(frame, "way")),
         table=table,
         answer=answer,
         alt="A panel per ISA with a bar per way: the instructions that it adds to a call. The table has loads, stores, bytes of "
@@ -306,7 +295,7 @@ FIGURES = (
         "Whom does each way not serve?",
         rows=lambda _: served(),
         chart=lambda frame: heat_map("outcome", rows="way", columns="consumer", letters=LETTERS, abreast=1)(
-            named(frame).assign(consumer=frame["consumer"].map(SHORT))
+            named(frame, "way").assign(consumer=frame["consumer"].map(SHORT))
         ),
         table=letters,
         answer=consumers_answer,

@@ -195,8 +195,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     out: dict[str, object] = {}
     for (isa, hook), part in frame[frame["role"] != "flags"].groupby(["isa", "hook"], sort=False):
         for fate in FATES:
-            words = re.sub(r"\W+", "-", fate)
-            out[f"{isa}-{hook}-{words}"] = int((part["fate"] == fate).sum())
+            out[f"{isa}-{hook}-{said.slug(fate)}"] = int((part["fate"] == fate).sum())
         if hook == OLD:
             out[f"{isa}-regs-release"] = part["release"].iloc[0]
     return out
