@@ -22,7 +22,8 @@ _NEAR = 1 << 16
 @dataclass(frozen=True)
 class Sample:
     """One call. seed: which values the registers had. poison: which the stack had. values: slot -> what it holds. truth: register,
-    or another quantity that a rule may name -> its value where the provider took over. sizes: slot -> bytes, where not 8."""
+    or another quantity that a rule may name -> its value where the provider took over. sizes: slot -> bytes, where not 8. outside:
+    the slots that lie in a caller's frame."""
 
     seed: int
     poison: int

@@ -42,6 +42,14 @@ class Place:
     size: int
     name: str
 
+    def of(self, data: bytes) -> int:
+        """What it holds, of the bytes of its struct.
+
+        >>> Place(1, 2, "flags").of(bytes((9, 1, 2, 9))) == 0x201
+        True
+        """
+        return int.from_bytes(data[self.offset : self.offset + self.size], "little")
+
 
 @functools.lru_cache(maxsize=64)
 def places(image: Layouts, kind: str) -> tuple[Place, ...]:
@@ -78,6 +86,11 @@ def _apart(found: Sequence[Place]) -> list[Place]:
         words = [Place(large.offset + at, WORD, f"{large.name}[{at // WORD}]") for at in range(0, large.size, WORD)]
         out |= {w.offset: w for w in words if not any(p.offset < w.offset + WORD and w.offset < p.offset + p.size for p in small)}
     return sorted(out.values(), key=lambda place: place.offset)
+
+
+def embeds(image: Layouts) -> bool:
+    """Is an image's ftrace_regs a pt_regs, field by field?"""
+    return places(image, FTRACE_REGS) == places(image, PT_REGS)
 
 
 def named(image: Layouts, kind: str, name: str) -> Place:

@@ -81,15 +81,14 @@ def classified(
     poison) -> where the structure was, its bytes, and the truth, see Seen."""
     isa = image.isa
     places = fields.places(image, struct)
-    whole = [p.name for p in places] == [p.name for p in fields.places(image, fields.PT_REGS)]
     samples = []
     for (seed, poison), (address, data, truth) in found.items():
-        values = {p.name: int.from_bytes(data[p.offset : p.offset + p.size], "little") for p in places}
+        values = {p.name: p.of(data) for p in places}
         on_stack = stack.address <= address < stack.end
         outside = {p.name for p in places if on_stack and address + p.offset >= truth[isa.sp]}
         samples.append(Sample(seed, poison, values, truth, {p.name: p.size for p in places}, frozenset(outside)))
     slots = classify(samples, {p.name: register_of(isa, p.name) for p in places})
-    struct = fields.PT_REGS if whole else struct
+    struct = fields.PT_REGS if struct == fields.FTRACE_REGS and fields.embeds(image) else struct
     return Frame(name, kernel, isa.name, struct, image.struct(struct).size, slots)
 
 

@@ -83,7 +83,7 @@ def _free(places: Sequence[fields.Place], made: Sequence[bytes]) -> dict[str, in
     """Field -> its bits that are not the same in all samples; the others are somebody's, though what is around them is nobody's."""
     out = {}
     for p in places:
-        values = [int.from_bytes(data[p.offset : p.offset + p.size], "little") for data in made]
+        values = [p.of(data) for data in made]
         out[p.name] = functools.reduce(operator.or_, (value ^ values[0] for value in values))
     return out
 

@@ -9,12 +9,13 @@ from ...errors import TramplabError
 from ...lab.kernel import Kernel
 from ...trampolines.bpf import Bpf
 from .classify import Sample, classify
+from .fields import WORD, Place
 from .frames import FUNCTIONS, POISONS, SEEDS, Between, Frame, goes_on, handed, registers
 from .providers import provider
 
 NAME, STRUCT = "BPF trampoline", "array"
 #: The program, and how many arguments both functions have.
-_PROGRAM, _ARGUMENTS, _WORD = "lab_bpf_count", 3, 8
+_PROGRAM, _ARGUMENTS = "lab_bpf_count", 3
 
 
 def offered(kernel: Kernel) -> bool:
@@ -25,7 +26,7 @@ def offered(kernel: Kernel) -> bool:
 def program_frame(kernel: Kernel, seeds: Sequence[int] = SEEDS, poisons: Sequence[int] = POISONS) -> Frame:
     """What each word of the array holds that a program is given. Raises TramplabError where the kernel has no BPF trampolines."""
     machine, isa = kernel.machine, kernel.isa
-    named = {f"ctx[{n}]": isa.args[n] for n in range(_ARGUMENTS)}
+    words = [Place(WORD * n, WORD, f"ctx[{n}]") for n in range(_ARGUMENTS)]
     samples = []
     for seed in seeds:
         function = kernel.function(FUNCTIONS[seed % len(FUNCTIONS)])
@@ -33,11 +34,11 @@ def program_frame(kernel: Kernel, seeds: Sequence[int] = SEEDS, poisons: Sequenc
         call = functools.partial(kernel.call, function, *arguments, registers=start)
         with kernel.attached(function, Bpf(fentry=1)):
             back = goes_on(machine, provider("ftrace_caller"), function)
-            between = Between(function.address, back, kernel.image.address(_PROGRAM), isa.args[0], _WORD * _ARGUMENTS)
+            between = Between(function.address, back, kernel.image.address(_PROGRAM), isa.args[0], WORD * _ARGUMENTS)
             for poison in poisons:
                 seen = handed(machine, between, seed, poison, call)
                 if seen is None:
                     raise TramplabError(f"the BPF trampoline of {kernel} did not hand anything to its program.")
-                words = [int.from_bytes(seen.data[at : at + _WORD], "little") for at in range(0, len(seen.data), _WORD)]
-                samples.append(Sample(seed, poison, dict(zip(named, words, strict=True)), seen.truth))
-    return Frame(NAME, str(kernel), isa.name, STRUCT, _WORD * _ARGUMENTS, classify(samples, named))
+                samples.append(Sample(seed, poison, {word.name: word.of(seen.data) for word in words}, seen.truth))
+    slots = classify(samples, {word.name: register for word, register in zip(words, isa.args, strict=False)})
+    return Frame(NAME, str(kernel), isa.name, STRUCT, WORD * _ARGUMENTS, slots)

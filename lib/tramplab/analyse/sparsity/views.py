@@ -43,13 +43,12 @@ class View:
 def views(kernel: Kernel) -> list[View]:
     """What there is to read on a kernel, in order."""
     found = []
-    embeds = {p.name for p in fields.places(kernel.image, FTRACE_REGS)} == {p.name for p in fields.places(kernel.image, PT_REGS)}
     for provider in of(kernel.features):
         if provider.struct == PT_REGS:
             found.append(View(provider, DIRECT))
             continue
         found.append(View(provider, ACCESSORS))
-        if embeds:
+        if fields.embeds(kernel.image):
             found.append(View(provider, DIRECT))
         found += [View(provider, way) for way in (PARTIAL, PERF) if _made(kernel.features, way)]
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...lab.kernel import Kernel
@@ -42,7 +41,6 @@ def walk(kernel: Kernel, view: View) -> Walk:
         name_of = kernel.names()
         place = Place(kernel, view)
         reading = read(kernel, "callchain", view.kind, place.restored(one))
-        place.restored(one)
         start = STARTS[reading.answer or 0]
         chain = _chain(kernel, one, start, reading.start)
         names = [(name_of(address) or hex(address)).partition("+")[0] for address in chain.addresses]
@@ -61,12 +59,7 @@ def _chain(kernel: Kernel, one: Seen, start: str, told: tuple[int, ...]) -> Chai
         return Chain(())
     isa, machine = kernel.isa, kernel.machine
     if start == "here":
-        return unwind(isa, _registers(isa.pc, one.handed), stack(machine, one.handed[isa.sp]), machine.is_text)
+        return unwind(isa, {**one.handed, isa.pc: one.handed["pc"]}, stack(machine, one.handed[isa.sp]), machine.is_text)
     ip, sp, fp = told
     registers = {isa.pc: ip, isa.fp: fp, isa.sp: sp}
     return unwind(isa, registers, stack(machine, sp), machine.is_text)
-
-
-def _registers(pc: str, found: Mapping[str, int]) -> dict[str, int]:
-    """By the ISA's own name for the program counter."""
-    return {**found, pc: found["pc"]}

@@ -14,7 +14,7 @@ from ...lab.kernel import Kernel
 from ...trampolines.fprobe.handlers import links, program
 from ...trampolines.fprobe.request import Fprobe
 from . import fills
-from .fields import PT_REGS
+from .fields import PT_REGS, embeds
 from .providers import Provider
 
 #: All registers are saved for everybody; a pt_regs is filled in from what was saved; a light structure is made of another; the
@@ -67,15 +67,10 @@ def _way(kernel: Kernel, link: str) -> Way:
         return Way(link, LIGHT, "", STACK, True)
     where, _, fill = link.partition("_")
     # where a pt_regs is embedded, and so needs no room, is seen: the program reads what the trampoline has filled
-    place = IN_PLACE if where == "stack" and embeds(kernel) and fill != "perf" else _PLACES[where]
+    place = IN_PLACE if where == "stack" and embeds(kernel.image) and fill != "perf" else _PLACES[where]
     isa = kernel.isa.name
     known = fill in fills.states(isa, "partial") or fill == "perf"
     return Way(link, COPY, fill, place, place == STACK or not known)
-
-
-def embeds(kernel: Kernel) -> bool:
-    """Is a kernel's ftrace_regs a pt_regs?"""
-    return kernel.image.struct("ftrace_regs").size == kernel.image.struct(PT_REGS).size
 
 
 def provider(link: str, struct: str = PT_REGS) -> Provider:

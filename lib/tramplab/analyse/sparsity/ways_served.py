@@ -5,14 +5,14 @@ from __future__ import annotations
 from ...lab import boot
 from ...lab.kernel import Kernel
 from .classify import TRUE, Sample, classify
-from .fields import WORD
+from .fields import WORD, Place
 from .frames import frame, watched
 from .matrix import NOT_ASKED, RIGHT, matrix
 from .providers import Provider
 from .providers import provider as named
 from .registers import register_of
 from .views import DIRECT, View
-from .ways import LIGHT, Way, provider
+from .ways import Way, provider
 
 #: A light structure has not got what the consumer reads.
 LACKING = "lacking"
@@ -31,7 +31,7 @@ def of_way(kernel: Kernel, way: Way) -> dict[str, str]:
     that reads nothing but registers that the light structure holds, and LACKING else: it would be rewritten for that. This CPU's
     memory is made as it is at boot, since it keeps what other ways leave there."""
     boot.boot(kernel.machine, kernel.cpus[0])
-    if way.kind == LIGHT and way.link == "light":
+    if way.link == "light":
         return of_registers(kernel, carried(kernel))
     return of_provider(kernel, provider(way.link))
 
@@ -52,13 +52,13 @@ def carried(kernel: Kernel) -> frozenset[str]:
     struct = kernel.image.struct(_LIGHT_STRUCT)
     names = {f"args[{n}]": register for n, register in enumerate(kernel.isa.args)}
     names |= {"ip": "pc", "sp": kernel.isa.sp, "fp": kernel.isa.fp}
-    at = {f"args[{n}]": struct.fields["args"].offset + WORD * n for n in range(struct.fields["args"].elements)}
-    at |= {name: struct.fields[name].offset for name in ("ip", "sp", "fp")}
+    first = struct.fields["args"]
+    at = [Place(first.offset + WORD * n, WORD, f"args[{n}]") for n in range(first.elements)]
+    at += [Place(struct.fields[name].offset, WORD, name) for name in ("ip", "sp", "fp")]
     samples = []
     for (seed, poison), seen in watched(kernel, provider("light", _LIGHT_STRUCT)).items():
-        values = {name: int.from_bytes(seen.data[offset : offset + WORD], "little") for name, offset in at.items()}
-        samples.append(Sample(seed, poison, values, seen.truth))
-    slots = classify(samples, {name: names[name] for name in at})
+        samples.append(Sample(seed, poison, {place.name: place.of(seen.data) for place in at}, seen.truth))
+    slots = classify(samples, {place.name: names[place.name] for place in at})
     return frozenset(names[name] for name, slot in slots.items() if slot.kind == TRUE)
 
 
