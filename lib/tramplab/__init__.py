@@ -9,11 +9,12 @@ _MODULES = {
     "GuestFault": "errors",
     "Kernel": "lab.kernel",
     "Kprobe": "trampolines.kprobe",
+    "Kretprobe": "trampolines.kprobe",
     "Ops": "trampolines.plain",
     "StepLimit": "errors",
     "TramplabError": "errors",
 }
-__all__ = ["Bpf", "Direct", "Fprobe", "GuestFault", "Kernel", "Kprobe", "Ops", "StepLimit", "TramplabError"]
+__all__ = ["Bpf", "Direct", "Fprobe", "GuestFault", "Kernel", "Kprobe", "Kretprobe", "Ops", "StepLimit", "TramplabError"]
 __version__ = "0.1.0"
 
 

@@ -45,14 +45,15 @@ def hooked(lab: abi.Lab, hook: str) -> Iterator[KprobeHooked]:
     probe = Kprobe(handler="lab_kprobe_observe", filter=FUNCTIONS, **asked)
     others = [Ops(filter=FUNCTIONS)] if shared else []
     with lab.kernel.attached(None, probe, *others) as registered:
-        yield KprobeHooked(lab, hook, registered)
+        yield KprobeHooked(lab, hook, registered, shared)
 
 
 class KprobeHooked(abi.Hooked):
     """A lab with kprobes on its functions."""
 
-    def __init__(self, lab: abi.Lab, hook: str, registered: tuple) -> None:
+    def __init__(self, lab: abi.Lab, hook: str, registered: tuple, shared: bool) -> None:
         super().__init__(lab, hook, registered)
+        self.shared = shared
         k, image = self.kernel, self.kernel.image
         self.ops = []
         self.probe = registered[0]
@@ -68,7 +69,7 @@ class KprobeHooked(abi.Hooked):
 
     def _passed(self, function: str) -> tuple[str, ...]:
         """A breakpoint leaves every register as it was, but what the site writes; a site with an ops only what that one does."""
-        if not self.breaks or HOOKS[self.hook][1]:
+        if not self.breaks or self.shared:
             return super()._passed(function)
         wrote = SITE_WRITES[self.isa.name] if self.addresses[function] == self.lab.functions[function].address else set()
         return tuple(r for r in self.isa.registers if r not in self.isa.fixed and r not in wrote)
@@ -89,7 +90,7 @@ class KprobeHooked(abi.Hooked):
         whole = {**state.registers, self.isa.sp: state.sp}
         isa = self.isa
         if self.breaks:  # behind the site an ops has left what it leaves
-            behind = self.addresses[state.call.name] == self.lab.functions[state.call.name].site.body and HOOKS[self.hook][1]
+            behind = self.addresses[state.call.name] == self.lab.functions[state.call.name].site.body and self.shared
             return {r: v for r, v in whole.items() if not behind or r not in isa.scratch}
         full = self.lab.place.had("regs")
         wrote = SITE_WRITES[isa.name] | CALL_WRITES[isa.name]

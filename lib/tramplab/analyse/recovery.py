@@ -36,8 +36,9 @@ class Recovery:
 
 
 def symbol(image: Image) -> str | None:
-    """The name of where functions with a hooked return come back to; None in a kernel that hooks none."""
-    return next((name for name in TRAMPOLINES if name in image.symbols), None)
+    """The name of where functions come back to whose return an fprobe has hooked; None in a kernel whose fprobes hook none. Where
+    they are the graph tracer's, return hooks can be there besides, for kretprobes."""
+    return next((name for name in reversed(TRAMPOLINES) if name in image.symbols), None)
 
 
 def trampoline(kernel: Kernel) -> int | None:

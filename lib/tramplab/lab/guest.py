@@ -27,6 +27,7 @@ COMPONENT_OF_SECTION = {
     ".text.stub": "trampoline",
     ".text.kprobe": "core",
     ".text.kprobe_handlers": "callback",
+    ".text.kretprobe": "core",
 }
 #: The compiler's list of them.
 PATCH_SITES = "__patchable_function_entries"

@@ -18,6 +18,9 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("args", False): {"regs": True, "site": "mov-bl", "call_ops": False, "direct": False, "bpf": False},
     ("regs", True): {"args": False, "site": "mov-bl", "call_ops": False, "direct": False, "bpf": False, "rethook": False},
     ("regs", False): {"args": True},
+    ("kretprobe", "rethook"): {"kretprobe_brk": False},
+    ("return_save", "args"): {"kretprobe_brk": False},
+    ("return_save", "value"): {"kretprobe_brk": False},
     ("direct", True): {
         "call_ops": True,
         "site": "literal-mov-bl",

@@ -33,6 +33,8 @@ DEFINES = {
     "fprobe_entry_ops": "CONFIG_FPROBE_ENTRY_OPS",
     "fgraph_static_call": "CONFIG_FGRAPH_STATIC_CALL",
     "kprobes_on_ftrace": "CONFIG_KPROBES_ON_FTRACE",
+    "kretprobe": "CONFIG_KRETPROBES",
+    "kretprobe_brk": "CONFIG_KRETPROBE_BRK",
     # no release's: see trampolines/single
     "single_direct": "CONFIG_LAB_SINGLE_DIRECT",
     "direct_way": "CONFIG_LAB_DIRECT_WAY",
@@ -43,18 +45,34 @@ DEFINES = {
 }
 #: The same of features that are chosen among several, by value; and of what is usually there, when it is not.
 CHOICES = {
-    ("rethook", "freelist"): ("CONFIG_RETHOOK",),
-    ("rethook", "objpool"): ("CONFIG_RETHOOK", "CONFIG_RETHOOK_OBJPOOL"),
-    ("rethook", "shadow"): ("CONFIG_RETHOOK", "CONFIG_RETHOOK_SHADOW"),
+    ("rethook", "freelist"): ("CONFIG_FPROBE_ON_RETHOOK",),
+    ("rethook", "objpool"): ("CONFIG_FPROBE_ON_RETHOOK",),
+    ("rethook", "shadow"): ("CONFIG_FPROBE_ON_RETHOOK",),
     ("rethook", "fgraph"): ("CONFIG_FUNCTION_GRAPH_TRACER",),
     ("fprobe_guard", False): ("CONFIG_FPROBE_UNGUARDED",),
+    ("kretprobe", "rethook"): ("CONFIG_KRETPROBE_ON_RETHOOK",),
+    ("return_pool", "objpool"): ("CONFIG_KRETPROBE_OBJPOOL",),
+    ("return_save", "args"): ("CONFIG_RETURN_SAVE_ARGS",),
+    ("return_save", "value"): ("CONFIG_RETURN_SAVE_VALUE",),
 }
+#: How a return hook's nodes are kept, where it is a struct rethook: which names the guest knows that by.
+POOLS = {"freelist": (), "objpool": ("CONFIG_RETHOOK_OBJPOOL",), "shadow": ("CONFIG_RETHOOK_SHADOW",)}
+
+
+def rethook_pool(features: FeatureTable) -> str:
+    """How the nodes of return hooks are kept, a name of POOLS: as fprobes say where they are built on such hooks, else as
+    kretprobes do; "" where nobody is."""
+    if features["rethook"] in POOLS:
+        return str(features["rethook"])
+    return str(features["return_pool"]) if features["kretprobe"] == "rethook" else ""
 
 
 def defines(features: FeatureTable) -> tuple[str, ...]:
     """The preprocessor names of all features that are on."""
     chosen = (name for (feature, value), names in CHOICES.items() if features[feature] == value for name in names)
-    return (*(name for feature, name in DEFINES.items() if features[feature]), *chosen)
+    pool = rethook_pool(features)
+    hooks = ("CONFIG_RETHOOK", *POOLS[pool]) if pool else ()
+    return (*(name for feature, name in DEFINES.items() if features[feature]), *chosen, *hooks)
 
 
 def words_before(features: FeatureTable) -> int:

@@ -5,7 +5,7 @@
 #include "fprobe.h"
 #endif
 
-#if defined(CONFIG_RETHOOK) || defined(CONFIG_FUNCTION_GRAPH_TRACER)
+#if defined(CONFIG_FPROBE_ON_RETHOOK) || defined(CONFIG_FUNCTION_GRAPH_TRACER)
 static inline void lab_fprobe_hit(struct fprobe *fp)
 {
 	lab_fprobe_private(fp)->hits += 1;

@@ -7,7 +7,7 @@
 #include "bpf.h"
 #include "fprobe.h"
 
-#ifdef CONFIG_RETHOOK
+#ifdef CONFIG_FPROBE_ON_RETHOOK
 static inline void lab_run(struct lab_bpf_link *link, unsigned long *words)
 {
 	struct bpf_tramp_run_ctx run_ctx;

@@ -5,7 +5,7 @@
 #include "fprobe.h"
 #include "recursion.h"
 
-#ifdef CONFIG_RETHOOK
+#ifdef CONFIG_FPROBE_ON_RETHOOK
 #ifdef CONFIG_FPROBE_UNGUARDED
 #define GUARD() 1
 #define UNGUARD(held) ((void)(held))

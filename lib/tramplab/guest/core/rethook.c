@@ -5,6 +5,10 @@
 #include "rethook.h"
 
 #ifdef CONFIG_RETHOOK
+#ifndef CONFIG_FPROBE_ON_RETHOOK
+#pragma clang section text = ".kretprobe"
+#endif
+
 struct rethook_node *rethook_try_get(struct rethook *rh)
 {
 	if (unlikely(!READ_ONCE(rh->handler)))
@@ -57,6 +61,26 @@ void rethook_hook(struct rethook_node *node, struct ftrace_regs *fregs)
 	current->rethooks = node;
 }
 
+#ifdef CONFIG_KRETPROBE_ON_RETHOOK
+/* The same, with the registers that a kprobe's handler is given: rethook_hook() too, in a kernel, where all are of one kind. */
+static __attribute__((noinline, section(".kretprobe"))) void arch_rethook_prepare_probed(struct rethook_node *node,
+											 struct pt_regs *regs)
+{
+	unsigned long *place = lab_return_place(regs);
+
+	node->ret_addr = *place;
+	node->frame = lab_return_frame(regs);
+	*place = (unsigned long)arch_rethook_trampoline;
+}
+
+__attribute__((section(".kretprobe"))) void rethook_hook_probed(struct rethook_node *node, struct pt_regs *regs)
+{
+	arch_rethook_prepare_probed(node, regs);
+	node->next = current->rethooks;
+	current->rethooks = node;
+}
+#endif
+
 /* Where the way back is kept besides in the registers. */
 static __attribute__((noinline)) void arch_rethook_fixup_return(struct pt_regs *regs, unsigned long back)
 {
@@ -83,7 +107,7 @@ unsigned long rethook_trampoline_handler(struct pt_regs *regs, unsigned long fra
 		}
 	if (unlikely(!back))
 		__builtin_trap();
-	rethook_set_ip(regs, back);
+	lab_return_to(regs, back);
 
 	preempt_disable_notrace();
 	for (;; node = node->next) {

@@ -6,7 +6,7 @@
  */
 #include "lab.h"
 #include "trap.h"
-#include "kprobe.h"
+#include "kretprobe.h"
 
 #ifdef __aarch64__
 /* What lock dependencies took interrupts for is kept with the registers: nobody keeps them, so 0. */
@@ -38,6 +38,10 @@ static __attribute__((noinline)) void do_el1_brk64(unsigned long syndrome, struc
 		claimed = lab_claimed(regs);
 	else if (number == BRK_KPROBE_STEP)
 		claimed = kprobe_step_trap(regs);
+#ifdef CONFIG_KRETPROBE_BRK
+	else if (number == BRK_KRETPROBE)
+		claimed = kretprobe_trap(regs);
+#endif
 	if (unlikely(!claimed))
 		lab_trap_unclaimed();
 	barrier();

@@ -84,7 +84,8 @@ struct lab_private {
  * stack_canary: what functions with a buffer leave below their return address; first, where the compiler is told to look for it
  * (isa/). x86-64's is in a variable of all tasks, a kernel's in per-CPU data. cpus_ptr: the CPUs on which it may run, its own cpus_mask while nobody has narrowed them. no_resched: not zero while nobody waits for this CPU; behind the preempt count, so that arm64 sees both as one word. flags:
  * where riscv64 looks for the same. rethooks: the calls whose return is hooked, newest first; rethook_stack: where their nodes are
- * if not in a pool, bytes up to rethook_top. ret_stack: the shadow stack of the function graph tracer, words up to curr_ret_stack.
+ * if not in a pool, bytes up to rethook_top. kretprobe_instances: such calls of kretprobes that are on no return hooks. ret_stack:
+ * the shadow stack of the function graph tracer, words up to curr_ret_stack.
  * trap_a0 and what follows: where riscv64 has registers at the beginning of an exception; vector_flags: whether the task uses the
  * vector in the kernel; with what is unused a cache line, so that all else shares its lines with what it shares them with elsewhere.
  */
@@ -105,7 +106,7 @@ struct task_struct {
 	unsigned long trap_a0, trap_a1, trap_sp, kernel_sp;
 	unsigned long vector_flags, unused[3];
 #endif
-#ifdef CONFIG_RETHOOK
+#ifdef CONFIG_FPROBE_ON_RETHOOK
 	struct rethook_node *rethooks;
 #endif
 #ifdef CONFIG_RETHOOK_SHADOW
@@ -117,6 +118,12 @@ struct task_struct {
 	unsigned long *ret_stack;
 	int trace_overrun, tracing_graph_pause;
 	unsigned long shadow_stack[LAB_SHADOW_STACK / sizeof(long)];
+#endif
+#if defined(CONFIG_RETHOOK) && !defined(CONFIG_FPROBE_ON_RETHOOK)
+	struct rethook_node *rethooks;
+#endif
+#if defined(CONFIG_KRETPROBES) && !defined(CONFIG_KRETPROBE_ON_RETHOOK)
+	struct kretprobe_instance *kretprobe_instances;
 #endif
 };
 

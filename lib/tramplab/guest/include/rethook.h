@@ -9,6 +9,7 @@
 #define LAB_RETHOOK_H
 
 #include "pool.h"
+#include "returns.h"
 
 struct rethook;
 
@@ -37,6 +38,7 @@ extern char arch_rethook_trampoline[];
 struct rethook_node *rethook_try_get(struct rethook *rh);
 void rethook_recycle(struct rethook_node *node);
 void rethook_hook(struct rethook_node *node, struct ftrace_regs *fregs);
+void rethook_hook_probed(struct rethook_node *node, struct pt_regs *regs);
 unsigned long rethook_trampoline_handler(struct pt_regs *regs, unsigned long frame);
 
 #if defined(__x86_64__)
@@ -48,8 +50,6 @@ static inline void rethook_prepare(struct rethook_node *node, struct ftrace_regs
 	node->frame = f->regs.sp;
 	stack[0] = (unsigned long)arch_rethook_trampoline;
 }
-static inline void rethook_set_ip(struct pt_regs *regs, unsigned long ip) { regs->ip = ip; }
-static inline unsigned long pt_regs_return_value(struct pt_regs *regs) { return regs->ax; }
 #elif defined(__aarch64__)
 static inline void rethook_prepare(struct rethook_node *node, struct ftrace_regs *f)
 {
@@ -57,8 +57,6 @@ static inline void rethook_prepare(struct rethook_node *node, struct ftrace_regs
 	node->frame = FREGS_FP(f);
 	FREGS_LR(f) = (unsigned long)arch_rethook_trampoline;
 }
-static inline void rethook_set_ip(struct pt_regs *regs, unsigned long ip) { regs->pc = ip; }
-static inline unsigned long pt_regs_return_value(struct pt_regs *regs) { return regs->regs[0]; }
 #elif defined(__riscv)
 static inline void rethook_prepare(struct rethook_node *node, struct ftrace_regs *f)
 {
@@ -66,8 +64,6 @@ static inline void rethook_prepare(struct rethook_node *node, struct ftrace_regs
 	node->frame = FREGS(f)->s0;
 	FREGS(f)->ra = (unsigned long)arch_rethook_trampoline;
 }
-static inline void rethook_set_ip(struct pt_regs *regs, unsigned long ip) { regs->epc = ip; }
-static inline unsigned long pt_regs_return_value(struct pt_regs *regs) { return regs->a0; }
 #endif
 
 #endif

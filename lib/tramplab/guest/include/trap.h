@@ -24,6 +24,7 @@ static inline void trap_set_ip(struct pt_regs *regs, unsigned long ip) { regs->p
 #define ESR_EC_BRK64 0x3c
 #define BRK_KPROBE 4
 #define BRK_KPROBE_STEP 6
+#define BRK_KRETPROBE 7
 #define BRK_FAULT 0x100		/* what no code should come to */
 #define BRK_BUG 0x800
 static inline unsigned long trap_syndrome(void)

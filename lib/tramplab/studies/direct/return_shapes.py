@@ -17,8 +17,9 @@ from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL, isa_name, marked, on_each
+from ...trampolines import pools
 from ...trampolines.bpf import Bpf
-from ...trampolines.fprobe import Fprobe, pools
+from ...trampolines.fprobe import Fprobe
 from ..once import once
 from .stages import BUILDS
 from .state import field_at

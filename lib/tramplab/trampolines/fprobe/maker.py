@@ -7,9 +7,10 @@ from ...ftrace.layout import fields
 from ...ftrace.ops import FL_DYNAMIC, FL_ENABLED, FL_SAVE_REGS, Registered, Request
 from ...ftrace.releases import history
 from ...ftrace.steps import Free, Step, block
+from .. import pools
 from ..ground import Ground
 from ..plain import copied
-from . import pools, programs
+from . import programs
 from .handlers import handlers
 from .request import Fprobe
 
@@ -66,7 +67,9 @@ class Fprobes:
                 values["entry_data_size"] = size if request.exit else 0
             if request.exit:
                 nodes = request.nodes or 2 * self._ground.cpus * len(ops.functions)
-                values["rethook"], made = pools.rethook(self._ground, take, probe, nodes, values.get("entry_data_size", 0))
+                room = values.get("entry_data_size", 0)
+                kind = pools.FPROBE_NODE, "fprobe_exit_handler"
+                values["rethook"], made = pools.rethook(self._ground, take, *kind, probe, nodes, room)
                 steps += made
             steps.append(block(probe, fields(self._image, "fprobe", values), "the fprobe"))
             ops.address = probe

@@ -12,11 +12,13 @@ from ...ftrace.releases import history
 from ...ftrace.steps import Free, Step, Sync, Wait, Write, block, text, word
 from ..ground import Ground
 from ..plain import copied
-from . import arm64, programs, riscv64, x86_64
+from . import arm64, kretprobe, programs, riscv64, x86_64
+from .kretprobe import Kretprobe
 from .protocol import NAME, SLOT, KprobeArch
 from .request import Kprobe
 from .table import Table
 
+KPROBE = "kprobe"
 #: One for each ISA.
 MODULES: dict[str, KprobeArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
 
@@ -46,6 +48,8 @@ class Kprobes:
                 f"{features} has no kprobes through ftrace; {features.isa} has them {when}; breakpoint=True asks for one by a "
                 "breakpoint, and kprobes_on_ftrace=True builds what no kernel had."
             )
+        if isinstance(request, Kretprobe):
+            kretprobe.check(self._ground, request)
         for f in functions:
             self._table.require_free(self._address(request, f))
 
@@ -63,10 +67,13 @@ class Kprobes:
         """The structs and what they need, in the table; last the breakpoints, or the trampoline."""
         taken: list[Free] = []
         made: list[Generated] = []
+        structs: dict[int, str] = {}
 
-        def heap(size: int) -> int:
+        def heap(size: int, what: str = "") -> int:
             at = self._ground.heap.take(size)
-            taken.append(Free(self._ground.heap, at, "a kprobe"))
+            taken.append(Free(self._ground.heap, at, what or "a kprobe"))
+            if what:
+                structs[at] = f"kprobe[{ops.index}]'s {what}"
             return at
 
         def slot(size: int) -> int:
@@ -76,6 +83,7 @@ class Kprobes:
 
         counters: list[int] = []
         request = ops.request
+        outer = kretprobe.STRUCT if isinstance(request, Kretprobe) else "trace_kprobe" if request.bpf else KPROBE
         steps: list[Step] = []
         armed: list[Write] = []
         back: list[Write] = []
@@ -90,8 +98,13 @@ class Kprobes:
                 values = {"addr": at, "private": private_of(self._image, ops.index), **self._handlers(request)}
                 if request.breakpoint:
                     values |= self._stepped(f, at, slot, made, steps, armed, back)
-                probes[at] = self._struct(at, values, more, heap, steps, request.bpf)
-                listed.append(self._table.add(at, probes[at]))
+                probe = heap(self._image.struct(outer).size)
+                if isinstance(request, Kretprobe):
+                    more, own = kretprobe.members(self._ground, heap, request, probe)
+                    steps += own
+                steps.append(block(probe, self._struct(at, values, outer, more), "the kprobe"))
+                listed.append(self._table.add(at, probe))
+                probes[at] = probe
             if not request.breakpoint and self._ground.features["per_ops_trampoline"]:
                 steps += copied.create(self._image, self._ground.modules, ops)
         except TramplabError:
@@ -106,7 +119,7 @@ class Kprobes:
             private = fields(self._image, "lab_private", {"go_to": ops.go_to})
             steps.append(block(private_of(self._image, ops.index), private, "it has seen no call"))
         steps += listed
-        ops.structs = dict.fromkeys(probes.values(), f"kprobe[{ops.index}]")
+        ops.structs = dict.fromkeys(probes.values(), f"kprobe[{ops.index}]") | structs
         ops.generated = (*ops.generated, *made)
         self._probed[ops.index], self._breakpoints[ops.index] = tuple(probes), back
         self._taken[ops.index], self._counters[ops.index] = taken, counters
@@ -137,22 +150,16 @@ class Kprobes:
         return self._own.place(site) if request.breakpoint else site.ip
 
     def _handlers(self, request: Kprobe) -> dict[str, int]:
+        if isinstance(request, Kretprobe):
+            return {"pre_handler": self._image.address(kretprobe.handlers(request)["pre_handler"])}
         before = "kprobe_dispatcher" if request.bpf else request.handler
         found = {"pre_handler": self._image.address(before)}
         return found | ({"post_handler": self._image.address("lab_kprobe_post")} if request.post else {})
 
-    def _struct(
-        self, at: int, values: dict[str, int], more: dict[str, int], heap: programs.Take, steps: list[Step], bpf: bool
-    ) -> int:
-        """One kprobe, alone or as the first member of a trace event's."""
-        own = fields(self._image, "kprobe", {**values, "next": self._table.first(at)})
-        if bpf:
-            whole = bytearray(fields(self._image, "trace_kprobe", more))
-            whole[: len(own)] = own
-            own = bytes(whole)
-        probe = heap(len(own))
-        steps.append(block(probe, own, "the kprobe"))
-        return probe
+    def _struct(self, at: int, values: dict[str, int], outer: str, more: dict[str, int]) -> bytes:
+        """One kprobe as the first member of another struct, or that struct itself."""
+        own = fields(self._image, KPROBE, {**values, "next": self._table.first(at)})
+        return own + fields(self._image, outer, more)[len(own) :]
 
     def _stepped(
         self,

@@ -1,0 +1,79 @@
+"""A kretprobe: a kprobe at a function's entry that hooks its return. What is asked for, and what there is beside the kprobe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import TramplabError
+from ...ftrace.arch.common import rethook_pool
+from ...ftrace.steps import Step
+from .. import pools
+from ..ground import Ground
+from .request import Kprobe
+
+STRUCT = "kretprobe"
+#: What runs at the entry, and for a return hook at the return.
+_PRE, _RETURN = "pre_handler_kretprobe", "kretprobe_rethook_handler"
+#: How many calls are followed at a time at least, if nobody says (register_kretprobe(), where kernels may be preempted).
+_LEAST = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Kretprobe(Kprobe):
+    """A kretprobe on each of the functions; handler= and what belongs to others is not for it.
+
+    entry: it has a handler at the entry too. declines: that one says that the return is of no interest, each time. maxactive: how
+    many calls of a function can be followed at a time, unless given as many as kernels take: ten, or two for each CPU. data: bytes
+    of its own that each call has, for the handler at the entry to leave something for the other. observe: handlers that write down
+    what they see instead of counting.
+    """
+
+    entry: bool = False
+    declines: bool = False
+    maxactive: int | None = None
+    data: int = 0
+
+    def __post_init__(self) -> None:
+        if self.bpf or self.post or self.go_to or self.handler != Kprobe.handler:
+            raise TramplabError("a kretprobe has handlers of its own: leave handler=, go_to=, post= and bpf= out.")
+        if self.declines and not self.entry:
+            raise TramplabError("declines= is for a kretprobe with a handler at the entry: give it entry=True.")
+        if self.declines and self.observe:
+            raise TramplabError("a kretprobe whose entry handler declines sees no return: leave observe= or declines= out.")
+        if self.maxactive is not None and self.maxactive < 1:
+            raise TramplabError(f"a kretprobe with {self.maxactive} instances follows no call; give maxactive= 1 or more.")
+        if self.data < 0:
+            raise TramplabError(f"a call cannot have {self.data} bytes of its own; give data= 0 or more.")
+
+
+def check(ground: Ground, request: Kretprobe) -> None:
+    """Raise TramplabError for what the kretprobes of this kernel do not have."""
+    if not request.breakpoint and not ground.features["regs"]:
+        raise TramplabError(
+            f"a kretprobe changes where its function returns in the pt_regs that it is given, and {ground.features} has no "
+            "ftrace_regs_caller to take that up; breakpoint=True asks for one by a breakpoint."
+        )
+    if ground.features["kretprobe"] == "rethook" and rethook_pool(ground.features) == "shadow" and request.maxactive is not None:
+        raise TramplabError("rethook='shadow' has a stack for each task and no pool: leave maxactive= out.")
+
+
+def handlers(request: Kretprobe) -> dict[str, str]:
+    """Members of struct kretprobe, and the guest functions that they lead to; of its kprobe, too."""
+    seen = "observe_" if request.observe else ""
+    found = {"pre_handler": _PRE, "handler": f"lab_kretprobe_{seen}exit"}
+    if request.entry:
+        found["entry_handler"] = "lab_kretprobe_decline" if request.declines else f"lab_kretprobe_{seen}entry"
+    return found
+
+
+def members(ground: Ground, take: pools.Take, request: Kretprobe, probe: int) -> tuple[dict[str, int], list[Step]]:
+    """Members of the struct kretprobe at this address beside its kprobe, and the steps that make what they lead to. Raises
+    TramplabError where there is not enough memory."""
+    count = request.maxactive or max(_LEAST, 2 * ground.cpus)
+    own = {n: ground.image.address(f) for n, f in handlers(request).items() if n != "pre_handler"}
+    own |= {"maxactive": count, "data_size": request.data}
+    if ground.features["kretprobe"] == "rethook":
+        hook, steps = pools.rethook(ground, take, pools.INSTANCE, _RETURN, probe, count, request.data)
+        return own | {"rh": hook}, steps
+    made, steps = pools.instances(ground, take, probe, count, request.data)
+    return own | made, steps

@@ -1,0 +1,85 @@
+"""What a call takes whose return is hooked, as it waits in memory: the struct rethook of a return hook, and nodes or a kretprobe's
+own instances, on their list or in the rings of the CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..emulate.image import Image
+from ..ftrace.arch.common import rethook_pool
+from ..ftrace.layout import fields
+from ..ftrace.steps import Step, block, pointer
+from .ground import Ground
+
+#: Hands out so many bytes of the guest's memory for a purpose: "node".
+Take = Callable[[int, str], int]
+#: What the memory of a return hook is for: itself, what a call takes, and where that waits meanwhile.
+HOOK, NODES, RING = "return hook", "node", "ring"
+#: The guest's structs that a call takes.
+FPROBE_NODE, INSTANCE = "fprobe_rethook_node", "kretprobe_instance"
+
+
+def rethook(ground: Ground, take: Take, node: str, handler: str, data: int, count: int, room: int = 0) -> tuple[int, list[Step]]:
+    """The address of a return hook for so many calls at a time, and the steps that make it. node: the guest's struct that begins
+    with a rethook_node. handler: the guest function for the return, which is given data. room: bytes of each node's own data.
+    Raises TramplabError where there is not enough memory."""
+    image, how = ground.image, rethook_pool(ground.features)
+    at, size = take(image.struct("rethook").size, HOOK), image.struct(node).size + room
+    values = {"data": data, "handler": image.address(handler), "size": size}
+    steps: list[Step] = []
+    if how != "shadow":  # there the nodes are the task's
+        places = [take(size, NODES) for _ in range(count)]
+        own = fields(image, "rethook_node", {"rethook": at})
+        member, steps = _kept(ground, take, how, places, own.ljust(size, b"\0"))
+        values[{"freelist": "list", "objpool": "ring"}[how]] = member
+    return at, [*steps, block(at, fields(image, "rethook", values), "the return hook")]
+
+
+def instances(ground: Ground, take: Take, probe: int, count: int, room: int = 0) -> tuple[dict[str, int], list[Step]]:
+    """Members of a struct kretprobe at this address that keeps so many instances itself, and the steps that make those. room: bytes
+    of each one's own data. Raises TramplabError where there is not enough memory."""
+    image, how = ground.image, str(ground.features["return_pool"])
+    holder, size = take(image.struct("kretprobe_holder").size, HOOK), image.struct(INSTANCE).size + room
+    places = [take(size, NODES) for _ in range(count)]
+    member, steps = _kept(ground, take, how, places, fields(image, INSTANCE, {"rph": holder}).ljust(size, b"\0"))
+    values = {"rp": probe} | ({"pool": member} if how == "objpool" else {})
+    steps.append(block(holder, fields(image, "kretprobe_holder", values), "who keeps the instances"))
+    return {"rph": holder} | ({"freelist": member} if how == "freelist" else {}), steps
+
+
+def _kept(ground: Ground, take: Take, how: str, places: list[int], one: bytes) -> tuple[int, list[Step]]:
+    """The head of a pool of what lies at these places, as the number that its bytes are, and the steps that make them all; one: the
+    bytes of each."""
+    return _list(ground.image, places, one) if how == "freelist" else _rings(ground, take, places, one)
+
+
+def _list(image: Image, places: list[int], one: bytes) -> tuple[int, list[Step]]:
+    """Each with the one reference that the list has; it begins with what links it."""
+    steps, first = [], 0
+    for at in places:
+        link = fields(image, "freelist_node", {"refs": 1, "next": first})
+        steps.append(_node(at, link + one[len(link) :]))
+        first = at
+    return first, steps
+
+
+def _rings(ground: Ground, take: Take, places: list[int], one: bytes) -> tuple[int, list[Step]]:
+    """By turns to the CPUs; each ring has room for all of them, because a node goes back to the CPU where its call returns."""
+    image, cpus = ground.image, ground.cpus
+    steps = [_node(at, one) for at in places]
+    head, room = image.struct("objpool_slot").size, 1 << (len(places) - 1).bit_length()
+    slots = []
+    for cpu in range(cpus):
+        own = places[cpu::cpus]
+        ring = fields(image, "objpool_slot", {"head": 0, "tail": len(own), "last": len(own), "mask": room - 1})
+        entries = b"".join(map(pointer, own)).ljust(8 * room, b"\0")
+        slots.append(take(head + len(entries), RING))
+        steps.append(block(slots[-1], ring + entries, f"the ring of CPU {cpu}"))
+    table = take(8 * cpus, RING)
+    steps.append(block(table, b"".join(map(pointer, slots)), "where the rings are"))
+    values = {"nr_objs": len(places), "nr_possible_cpus": cpus, "cpu_slots": table}
+    return int.from_bytes(fields(image, "objpool_head", values), "little"), steps
+
+
+def _node(at: int, data: bytes) -> Step:
+    return block(at, data, "a node of the return hook")
