@@ -6,7 +6,6 @@ its caller's was.
 
 from __future__ import annotations
 
-import random
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -102,19 +101,3 @@ class FprobeHooked(abi.Hooked):
         for (*told, value), (ip, back, probe, returned) in zip(wanted, seen, strict=True):
             assert told == [ip, back, probe], f"{state}\nat the return of {call.name}: {(ip, back, probe)}, not {told}"
             assert value in (None, returned), f"{state}\nat the return of {call.name}: {returned:#x}, not {value:#x}"
-
-    def returned(self, seed: int) -> tuple[dict[str, int], dict[str, int]]:
-        """Play a state as far as the return trampoline, then to its end: the registers there, and at the end. Nothing of what the
-        caller has on the stack may have changed in between."""
-        state, m, isa = self.draw(seed, "three_args"), self.machine, self.isa
-        for register, value in {**state.registers, isa.sp: state.sp}.items():
-            m.set_register(register, value)
-        m.poke(self._trampoline, m.read(self._trampoline, 4))  # what was translated for one end of a run must not serve another
-        first = m.run(self.lab.functions["three_args"].address, self._trampoline, abi.BUDGET).registers
-        rubbish = random.Random(seed).randbytes(abi.BELOW)  # no slot is right by luck
-        m.write(first[isa.sp] - abi.BELOW, rubbish)
-        above = first[isa.sp], m.stack_top - first[isa.sp]
-        callers = m.read(*above)
-        last = m.run(self._trampoline, m.return_to, abi.BUDGET).registers
-        assert m.read(*above) == callers, "what the caller has on the stack has changed"
-        return dict(first), dict(last)

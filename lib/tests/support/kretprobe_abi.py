@@ -20,8 +20,8 @@ HOOKS: dict[str, tuple[dict[str, object], bool]] = {
     "kretprobe": ({}, False),
     "kretprobe-both": ({"entry": True, "data": 8}, False),
     "kretprobe-both+ops": ({"entry": True, "data": 24}, True),
-    "kretprobe-brk": ({"breakpoint": True}, False),
-    "kretprobe-brk-both": ({"breakpoint": True, "entry": True, "data": 8}, False),
+    "kretprobe-brk": ({"breakpoint": True, "maxactive": 1}, False),
+    "kretprobe-brk-both": ({"breakpoint": True, "entry": True, "data": 8, "maxactive": 1}, False),
     "kretprobe-brk+ops": ({"breakpoint": True}, True),
 }
 

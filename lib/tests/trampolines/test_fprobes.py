@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from support import abi, abi_places, fprobe_abi
 from support.decoded import instructions
+from support.returned import returned
 from support.seeds import drawn, seeds
 from tramplab import Fprobe, GuestFault, Kernel, Ops, StepLimit, TramplabError
 from tramplab.isa import ISAS
@@ -142,7 +143,7 @@ def told(k: Kernel, register: str) -> int:
 
 def complain(lab: abi.Lab, h: fprobe_abi.FprobeHooked, seed: int) -> list[str]:
     """What is wrong with what the handler was given, and with what the caller finds."""
-    first, last = h.returned(seed)
+    first, last = returned(h, h._trampoline, seed)
     isa = lab.isa
     wrong = [f"told {r}" for r in isa.registers if r not in UNTOLD[isa.name] and told(lab.kernel, r) != first[r]]
     kept = {*isa.callee_saved, *isa.returns, isa.sp, *isa.args}  # all but what leads back is brought back
