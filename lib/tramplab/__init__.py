@@ -5,6 +5,7 @@ import importlib
 _MODULES = {
     "Bpf": "trampolines.bpf",
     "Direct": "trampolines.direct",
+    "Fgraph": "trampolines.fprobe",
     "Fprobe": "trampolines.fprobe",
     "GuestFault": "errors",
     "Kernel": "lab.kernel",
@@ -14,7 +15,7 @@ _MODULES = {
     "StepLimit": "errors",
     "TramplabError": "errors",
 }
-__all__ = ["Bpf", "Direct", "Fprobe", "GuestFault", "Kernel", "Kprobe", "Kretprobe", "Ops", "StepLimit", "TramplabError"]
+__all__ = ["Bpf", "Direct", "Fgraph", "Fprobe", "GuestFault", "Kernel", "Kprobe", "Kretprobe", "Ops", "StepLimit", "TramplabError"]
 __version__ = "0.1.0"
 
 

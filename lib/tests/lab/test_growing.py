@@ -125,4 +125,4 @@ def test_a_direct_call_is_quoted_as_it_really_is():
 
 def test_every_hook_but_probes_has_a_bar():
     assert {hook for hook, _ in single_callback.CASES} == set(hooks.PLAIN)
-    assert {h.split("-")[0] for h in set(hooks.HOOKS) - set(hooks.PLAIN)} == {"fprobe", "kprobe", "kretprobe"}
+    assert {h.split("-")[0] for h in set(hooks.HOOKS) - set(hooks.PLAIN)} == {"fgraph", "fprobe", "kprobe", "kretprobe"}

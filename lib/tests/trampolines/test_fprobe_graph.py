@@ -14,8 +14,9 @@ from hypothesis import settings
 
 from support import abi, abi_places, fprobe_abi
 from support.decoded import instructions
+from support.returned import returned
 from support.seeds import drawn, seeds
-from tramplab import Fprobe, GuestFault, Kernel, Ops, StepLimit, TramplabError
+from tramplab import Fgraph, Fprobe, GuestFault, Kernel, Ops, StepLimit, TramplabError
 from tramplab.ftrace.layout import bucket
 from tramplab.ftrace.steps import Sync, Wait
 from tramplab.isa import ISAS
@@ -242,7 +243,7 @@ def test_every_instruction_of_the_return_trampoline_is_needed(isa):
         mutant = abi.Lab(place)
         mutant.machine.poke(i.address, model.nops[i.size])
         with fprobe_abi.hooked(mutant, "fprobe-exit") as h, suppress(GuestFault, StepLimit, AssertionError):
-            states = [h.returned(seed) for seed in (2, 4)]
+            states = [returned(h, h._trampoline, seed) for seed in (2, 4)]
             if all(last[r] == first[r] for first, last in states for r in kept):
                 survived.append(i.text)
     assert survived == [text for text in survived if text in HARMLESS[isa]]
@@ -284,3 +285,31 @@ def test_a_heap_that_is_full_leaves_nothing():
     assert k.heap._free == free
     with k.attached(k.function("one_arg"), Fprobe(exit=True)):
         assert k.call("one_arg", 2).hits == (2,)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_tracer_alone_sees_every_call_and_its_return(isa):
+    """Deep calls too, up to the end of the shadow stack; and nobody else has the tracer meanwhile."""
+    k = Kernel(isa, "v7.2", meter="count")
+    f, depth = k.function("call_tree"), 400
+    at = k.memory(*[1] * (depth - 1), 0)
+    with k.attached(f, Fgraph()):
+        for calls in (10, depth):
+            run = k.call(f, at + 8 * (depth - calls), budget=2_000_000)
+            assert run.value == at + 8 * depth
+            assert run.hits[0] == 2 * calls if calls == 10 else 100 < run.hits[0] < 2 * depth
+        for request in (Fgraph(), Fprobe(exit=True)):
+            with pytest.raises(TramplabError, match="one tracer at a time: detach the other one first"):
+                k.attach(f, request)
+        with k.attached(f, Fprobe()):
+            assert k.call(f, at + 8 * (depth - 1)).hits == (1, 2)
+    with k.attached(f, Fprobe(exit=True)), pytest.raises(TramplabError, match="one tracer at a time"):
+        k.attach(f, Fgraph())
+    with k.attached(f, Fgraph()):
+        assert k.call(f, at + 8 * (depth - 1)).hits == (2,)
+
+
+def test_a_release_whose_tracer_is_not_built_says_since_when_it_is():
+    k = Kernel("x86_64", "v6.12", meter="count")
+    with pytest.raises(TramplabError, match=r"the function graph tracer of x86_64 v6\.12; it has x86_64's since v6\.14"):
+        k.attach(k.function("one_arg"), Fgraph())

@@ -131,7 +131,7 @@ MUTANTS = [
         RP,
         ("nobody's turn", "	this_pcpu->current_kprobe = &rp->kp;\n	this", "	this"),
         ("its turn for good", "*)node, regs);\n	this_pcpu->current_kprobe = 0;\n", "*)node, regs);\n"),
-        ("declined all the same", "entry_handler(ri, regs))\n		rethook_recycle", "entry_handler(ri, regs) + 1)\n		rethook_recycle"),
+        ("declined all the same", "ri, regs))\n		rethook_recycle", "ri, regs) + 1)\n		rethook_recycle"),
     ),
     *of(
         "riscv64",

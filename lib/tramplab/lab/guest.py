@@ -28,6 +28,7 @@ COMPONENT_OF_SECTION = {
     ".text.kprobe": "core",
     ".text.kprobe_handlers": "callback",
     ".text.kretprobe": "core",
+    ".text.graph_handlers": "callback",
 }
 #: The compiler's list of them.
 PATCH_SITES = "__patchable_function_entries"

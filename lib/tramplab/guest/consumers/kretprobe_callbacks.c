@@ -37,8 +37,8 @@ struct lab_kretprobed {
 	struct pt_regs regs;
 };
 
-struct lab_kretprobed lab_kretprobed[LAB_NR_KRETPROBED] __attribute__((section(".kretprobe_data")));
-unsigned long lab_kretprobed_count __attribute__((section(".kretprobe_data")));
+struct lab_kretprobed lab_kretprobed[LAB_NR_KRETPROBED] __attribute__((section(".late_data")));
+unsigned long lab_kretprobed_count __attribute__((section(".late_data")));
 
 void lab_spoil(void);
 

@@ -38,7 +38,7 @@ void kretprobe_rethook_handler(struct rethook_node *node, void *data, unsigned l
 }
 #else
 /* Stands for all kprobes while a handler at a return runs, so that kprobes in it are found to be hit inside another one. */
-static struct kprobe kprobe_busy __attribute__((section(".kretprobe_data")));
+static struct kprobe kprobe_busy __attribute__((section(".late_data")));
 
 static inline struct kretprobe_instance *lab_instance_get(struct kretprobe *rp)
 {

@@ -9,11 +9,12 @@ from ...ftrace.maker import Maker
 from ...ftrace.ops import Request
 from ..ground import Ground
 from ..kind import Hook, Kind
+from .fgraph import Fgraph
 from .graph import GraphFprobes, Shared
 from .maker import Fprobes
 from .request import Fprobe
 
-__all__ = ["KIND", "Fprobe", "Shared"]
+__all__ = ["KIND", "Fgraph", "Fprobe", "Shared"]
 
 
 def _hook(name: str, title: str, one: Callable[[], Request]) -> Hook:
@@ -30,5 +31,6 @@ KIND = Kind(
         _hook("fprobe", "an fprobe: the function's entry", Fprobe),
         _hook("fprobe-exit", "an fprobe: the function's return", lambda: Fprobe(entry=False, exit=True)),
         _hook("fprobe-declined", "an fprobe whose entry handler wants no return", lambda: Fprobe(exit=True, declines=True)),
+        Hook("fgraph", "the function graph tracer: entry and return", "fgraph", False, lambda _: [Fgraph()], probe=True),
     ),
 )

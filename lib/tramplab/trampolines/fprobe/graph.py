@@ -1,4 +1,5 @@
-"""Making fprobes that share the function graph tracer, or, where they see no return and the release has it, an ops."""
+"""Making fprobes that share the function graph tracer, or, where they see no return and the release has it, an ops; and a tracer
+that has it for itself."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from ...ftrace.ops import FL_ENABLED, Registered, Request
 from ...ftrace.steps import Free, Step, block, word
 from ..ground import Ground
 from ..plain import copied
+from .fgraph import Fgraph
 from .handlers import handlers, links, program
 from .request import Fprobe
 from .tables import Listed, Tables
@@ -31,7 +33,9 @@ class GraphOps(Shared):
 
 
 #: What the ops calls, by what asks for it.
-_CALLED: dict[type[Request], str] = {EntryOps: "fprobe_ftrace_entry", GraphOps: "ftrace_graph_func"}
+_CALLED: dict[type[Request], str] = {EntryOps: "fprobe_ftrace_entry", GraphOps: "ftrace_graph_func", Fgraph: "ftrace_graph_func"}
+#: The guest's tracers.
+_TRACERS: dict[type[Request], str] = {GraphOps: "fprobe_graph_ops", Fgraph: "lab_graph_ops"}
 
 
 class GraphFprobes:
@@ -40,18 +44,21 @@ class GraphFprobes:
     def __init__(self, ground: Ground) -> None:
         self._ground, self._image = ground, ground.image
         self._listed: dict[int, Listed] = {}  # by the fprobe's index
+        self._tracing: dict[int, type[Request]] = {}  # by the index of the tracer's ops
 
     @cached_property
     def _tables(self) -> Tables:
         return Tables(self._image, self._ground.heap, bool(self._ground.features["fprobe_entry_ops"]))
 
     def serves(self, request: Request) -> bool:
-        """An fprobe, or an ops that fprobes share."""
-        return isinstance(request, Fprobe | Shared)
+        """An fprobe, or an ops that fprobes share, or a tracer that shares with nobody."""
+        return isinstance(request, Fprobe | Shared | Fgraph)
 
     def check(self, request: Request, functions: tuple[str, ...]) -> None:
         """Raise TramplabError for what only fprobes on return hooks have."""
         features = self._ground.features
+        if self._tracing and (isinstance(request, Fgraph) or (self._in_graph(request) and Fgraph in self._tracing.values())):
+            raise TramplabError("the lab's function graph tracer has one tracer at a time: detach the other one first.")
         if not isinstance(request, Fprobe):
             return
         own = "rethook='freelist', 'objpool' or 'shadow' builds one on return hooks"
@@ -68,17 +75,18 @@ class GraphFprobes:
         """An fprobe that shares an ops, or that ops."""
         if not isinstance(request, Fprobe):
             return Registered(request, self._image.address(_CALLED[type(request)]), FL_ENABLED, functions)
-        alone = not request.exit and self._ground.features["fprobe_entry_ops"]
-        shared = EntryOps() if alone else GraphOps()
+        shared = GraphOps() if self._in_graph(request) else EntryOps()
         return Registered(request, self._image.address(_CALLED[type(shared)]), FL_ENABLED, functions, shares=shared)
 
     def create(self, ops: Registered) -> list[Step]:
         """The struct fprobe and its places in the tables; or the shared ops' trampoline, and the tracer it calls."""
         if isinstance(ops.request, Fprobe):
             return self._probe(ops, ops.request)
-        steps = self._tracer(ops) if isinstance(ops.request, GraphOps) else []
+        steps = self._tracer(ops) if type(ops.request) in _TRACERS else []
         if self._ground.features["per_ops_trampoline"]:
             steps += copied.create(self._image, self._ground.modules, ops)
+        if type(ops.request) in _TRACERS:
+            self._tracing[ops.index] = type(ops.request)
         return steps
 
     def enter(self, member: Registered) -> list[Step]:
@@ -92,10 +100,15 @@ class GraphFprobes:
     def free(self, ops: Registered) -> list[Step]:
         """All of its memory."""
         self._listed.pop(ops.index, None)
+        self._tracing.pop(ops.index, None)
         steps: list[Step] = [Free(self._ground.heap, at, name) for at, name in ops.structs.items()]
         return steps + [Free(self._ground.modules, made.address, "the shared ops' trampoline") for made in ops.generated]
 
     # inside
+
+    def _in_graph(self, request: Request) -> bool:
+        """Is it an fprobe that the graph tracer calls?"""
+        return isinstance(request, Fprobe) and (request.exit or not self._ground.features["fprobe_entry_ops"])
 
     def _probe(self, ops: Registered, request: Fprobe) -> list[Step]:
         image, heap = self._image, self._ground.heap
@@ -128,11 +141,15 @@ class GraphFprobes:
     def _tracer(self, ops: Registered) -> list[Step]:
         """The first place among the tracers, and the only one that is taken. The tracer's own filter is the ops'."""
         image = self._image
-        tracer, gops = image.address("fprobe_graph_ops"), image.struct("fgraph_ops").fields
+        tracer, gops = image.address(_TRACERS[type(ops.request)]), image.struct("fgraph_ops").fields
+        private = private_of(image, ops.index)
+        hits = private + image.struct("lab_private").fields["hits"].offset
+        counts = [word(hits, 0, "it has seen no call"), word(tracer + gops["private"].offset, private, "what it counts in")]
         hashes = image.address("lab_ops_hash_pool") + ops.index * image.struct("ftrace_ops_hash").size
         own = tracer + gops["ops"].offset + image.struct("ftrace_ops").fields["func_hash"].offset
         return [
             word(own, hashes, "the tracer's filter"),
+            *(counts if isinstance(ops.request, Fgraph) else ()),
             word(image.address("fgraph_array"), tracer, "the tracer"),
             word(image.address("fgraph_array_bitmask"), 1, "which tracers there are"),
             word(image.address("fgraph_direct_gops"), tracer, "the tracer that is alone"),

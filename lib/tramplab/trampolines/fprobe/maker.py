@@ -11,6 +11,7 @@ from .. import pools
 from ..ground import Ground
 from ..plain import copied
 from . import programs
+from .fgraph import Fgraph
 from .handlers import handlers
 from .request import Fprobe
 
@@ -23,12 +24,15 @@ class Fprobes:
         self._counters: dict[int, list[int]] = {}  # index of an ops -> its programs' counters
 
     def serves(self, request: Request) -> bool:
-        """An fprobe."""
-        return isinstance(request, Fprobe)
+        """An fprobe; and the function graph tracer, to say that it is not there."""
+        return isinstance(request, Fprobe | Fgraph)
 
-    def check(self, request: Fprobe, functions: tuple[str, ...]) -> None:
+    def check(self, request: Fprobe | Fgraph, functions: tuple[str, ...]) -> None:
         """Raise TramplabError if this release has no fprobes on return hooks, or not the trampoline, or the stack is too small."""
         features = self._ground.features
+        if isinstance(request, Fgraph):
+            when = history(features.isa, "fgraph")
+            raise TramplabError(f"the lab does not build the function graph tracer of {features}; it has {features.isa}'s {when}.")
         if not features["rethook"]:
             when, own = history(features.isa, "rethook"), "rethook='freelist', 'objpool' or 'shadow' builds what no kernel had"
             raise TramplabError(f"{features} has no fprobes; {features.isa} has them {when}; {own}.")

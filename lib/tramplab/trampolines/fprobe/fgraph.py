@@ -1,0 +1,12 @@
+"""What is asked for: the function graph tracer by itself, with a tracer that counts calls and their returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ftrace.ops import Request
+
+
+@dataclass(frozen=True, eq=False)
+class Fgraph(Request):
+    """A tracer of the function graph tracer's on each of the functions, the only one while it is there."""
