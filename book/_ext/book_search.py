@@ -16,7 +16,7 @@ from tramplab.publish.figures.files import OWN
 SCRIPTS = '<script defer src="_static/sections.js"></script>\n<script defer src="_static/search.js"></script>\n'
 _VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 _UNSAID = {"pre", "script", "style", "svg", "tl-steps", "nav", "button", "summary"}
-_UNSAID_CLASSES = {"cell_input", "headerlink", "tl-cite", "tl-links", "tl-moved", "section-number", OWN.split()[-1]}
+_UNSAID_CLASSES = {"cell_input", "headerlink", "tl-cite", "tl-links", "tl-runs", "tl-moved", "section-number", OWN.split()[-1]}
 _BLOCKS = {"p", "li", "dt", "dd", "td", "th", "figcaption", "h1", "h2", "h3", "h4", "br"}
 
 

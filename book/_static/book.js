@@ -1,12 +1,21 @@
 // Draws live charts in place of their static pictures, opens what an address names. Nothing here is needed to read the page.
 "use strict";
-// A folded claim is opened by its address. Its summary has the id and says what was claimed, without this, too.
+// What is folded is opened by its address: a claim, whose summary has the id and says what was claimed without this, too; a run,
+// with all that it is folded into.
 (() => {
   const unfold = () => {
     const named = document.getElementById(location.hash.slice(1));
-    if (named?.matches("details")) named.open = true;
+    let moved = false;
+    for (let at = named?.closest("details:not([open])"); at; at = at.parentElement.closest("details:not([open])")) {
+      at.open = true;
+      moved ||= at !== named;
+    }
+    if (moved) named.scrollIntoView();   // until then it was nowhere
   };
   addEventListener("hashchange", unfold);
+  addEventListener("click", ({ target }) => {   // folded again, and asked for again: the address stays the same
+    if (location.hash && target.closest?.("a[href]")?.getAttribute("href") === location.hash) unfold();
+  });
   unfold();
 })();
 (() => {
@@ -38,6 +47,16 @@
     return { config: window.tramplabChart, ...wide, datasets: { rows } };
   };
 
+  // A mark whose row says where it leads is a link like any other: for the mouse, the keyboard and the list of a page's links.
+  const link = (mark) => {
+    const leads = mark.__data__?.datum?.leads;   // Vega notes at each mark what it is drawn from
+    if (!leads) return;
+    const a = document.createElementNS("http://www.w3.org/2000/svg", "a");
+    a.setAttribute("href", `#${leads}`);
+    mark.replaceWith(a);
+    a.append(mark);
+  };
+
   const draw = async (chart) => {
     await load();
     const spec = unpacked(JSON.parse(chart.querySelector("script").textContent), phone.matches);
@@ -47,6 +66,7 @@
       renderer: "svg",                      // SVG takes its colours from the page's style sheet
       loader: { load: () => Promise.reject(new Error("charts load nothing")) },
     });
+    target.querySelectorAll("[aria-roledescription]").forEach(link);
     (chart.querySelector("picture") ?? chart.querySelector(".vega-embed")).replaceWith(target);
     drawn.add(chart);
   };

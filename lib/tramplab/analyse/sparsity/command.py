@@ -12,7 +12,8 @@ from ...lab.kernel import Kernel
 from ...width import WIDTH
 from .classify import KINDS
 from .consumers import CONSUMERS, consumer
-from .matrix import NOT_ASKED, OUTCOMES, Cell, Matrix, matrix
+from .matrix import NOT_ASKED, OUTCOMES, Cell, Matrix, matrices
+from .told import concluded, held, structure, words, wrapped
 from .views import View, views
 
 
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
         consumer(args.consumer)
     kernel = Kernel(args.isa, args.release)
     chosen = [_view(kernel, args.structure)] if args.structure else views(kernel)
-    found = [matrix(kernel, view) for view in chosen]
+    found = matrices(kernel, chosen)
     if args.json:
         print(json.dumps([as_json(m, args.consumer) for m in found], indent=1))
     elif not args.structure:
@@ -57,15 +58,12 @@ def in_short(found: Matrix) -> str:
 
 def told(found: Matrix, name: str | None) -> str:
     """One structure, field by field; or what one consumer reads of it, says, and should say."""
-    head = f"{found.frame.kernel}, {found.view.name}: a {found.frame.struct} of {found.frame.size} bytes"
+    head = structure(found.frame.kernel, found.view.name, found.frame.struct, found.frame.size)
     if not name:
         return "\n".join([head, *(f"  {field:<18}{slot}" for field, slot in found.frame.slots.items())])
     cell = _cell(found, name)
-    lines = [head, f"{name} ({cell.consumer.stands_for}): {cell.outcome}"]
-    lines += [f"  reads   {field}, {found.frame.slots[field]}" for field in cell.fields]
-    if cell.outcome != NOT_ASKED:
-        lines += [f"  says    {_words(cell.said)}", f"  should  {_words(cell.should)}"]
-    return "\n".join(line for long in lines for line in textwrap.wrap(long, WIDTH, subsequent_indent=" " * 10))
+    fields = zip(cell.fields, held(found, cell), strict=True)
+    return f"{wrapped([head])}\n{concluded(name, cell.outcome, fields, words(cell.said), words(cell.should))}"
 
 
 def as_json(found: Matrix, name: str | None) -> dict[str, object]:
@@ -98,7 +96,3 @@ def _cell(found: Matrix, name: str) -> Cell:
     if name not in known:
         raise unknown("consumer that concludes something", name, known)
     return known[name]
-
-
-def _words(answer: tuple[int | None, ...]) -> str:
-    return " ".join("nothing, as it faults" if n is None else f"{n:#x}" for n in answer)

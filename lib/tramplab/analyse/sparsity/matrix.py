@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...emulate.image import Image
@@ -15,6 +15,7 @@ from .classify import GARBAGE as STALE
 from .consumers import CONSUMERS, STARTS, Consumer, Reading, read
 from .fields import PT_REGS, WORD
 from .frames import Frame, Seen, classified, watched
+from .providers import Provider
 from .registers import register_of
 from .views import View, given
 
@@ -33,7 +34,8 @@ Answer = tuple[int | None, ...]
 @dataclass(frozen=True)
 class Cell:
     """One consumer on one view. outcome: one of OUTCOMES. said, should: one answer that it gave, and the one it should have given,
-    of the first sample and number where they differ, else of the first; None where it ended with a fault. fields: that it read."""
+    of the first sample and number where they differ, else of the first; of what rests on garbage and differs in no sample, one with
+    other garbage; None where it ended with a fault. fields: that it read."""
 
     view: View
     consumer: Consumer
@@ -54,7 +56,21 @@ class Matrix:
 
 def matrix(kernel: Kernel, view: View) -> Matrix:
     """All consumers on one view."""
-    samples = watched(kernel, view.provider)
+    return _matrix(kernel, view, watched(kernel, view.provider))
+
+
+def matrices(kernel: Kernel, chosen: Iterable[View]) -> list[Matrix]:
+    """The same of several, in order; the calls of a provider are made once for all its views."""
+    seen: dict[Provider, Mapping[tuple[int, int], Seen]] = {}
+    found = []
+    for view in chosen:
+        if view.provider not in seen:
+            seen[view.provider] = watched(kernel, view.provider)
+        found.append(_matrix(kernel, view, seen[view.provider]))
+    return found
+
+
+def _matrix(kernel: Kernel, view: View, samples: Mapping[tuple[int, int], Seen]) -> Matrix:
     place = Place(kernel, view)
     made = place.made(samples)
     frame = _frame(kernel, view, made)
@@ -88,21 +104,21 @@ def _free(places: Sequence[fields.Place], made: Sequence[bytes]) -> dict[str, in
     return out
 
 
-def _moved(place: Place, first: Reading, seen: Seen, number: int | None, stale: Mapping[str, int]) -> bool:
-    """Does an answer change with what nobody wrote? stale: field -> such bits: as they were found, all 0, all 1, and as in each of
-    the fields that are read besides, with which they may be compared. One that ends with a fault has changed."""
+def _moved(place: Place, first: Reading, seen: Seen, number: int | None, stale: Mapping[str, int]) -> tuple[Answer, ...]:
+    """Its answers, if they change with what nobody wrote; else none. stale: field -> such bits: as they were found, all 0, all 1,
+    and as in each of the fields that are read besides, with which they may be compared. One that ends with a fault has changed."""
     kernel, kind = place.kernel, place.view.kind
     at = place.restored(seen)
     others = [_value(kernel, kind, at, field) for field in first.fields if field not in stale]
-    said = set()
+    said: dict[Answer, None] = {}
     for bits in (None, 0, -1, *others):
         place.restored(seen)
         for name, free in stale.items() if bits is not None else ():
             field = fields.named(kernel.image, kind, name)
             value = _value(kernel, kind, at, name) & ~free | (bits or 0) & free
             kernel.machine.write(at + field.offset, value.to_bytes(field.size, "little"))
-        said.add(_said(kernel, kind, read(kernel, first.consumer.name, kind, at, number), at))
-    return len(said) > 1 or any(None in answer for answer in said)
+        said[_said(kernel, kind, read(kernel, first.consumer.name, kind, at, number), at)] = None
+    return tuple(said) if len(said) > 1 or any(None in answer for answer in said) else ()
 
 
 def _cell(
@@ -114,11 +130,11 @@ def _cell(
     if c.name == FULL:
         return _whether_full(place, frame, c, next(iter(samples.values())))
     pairs: list[tuple[Answer, Answer]] = []
+    moved: list[tuple[Answer, Answer]] = []
     touched: dict[str, None] = {}
-    moved = False
     for seen in samples.values():
         for number in _numbers(kernel, c):
-            place.restored(seen)
+            place.put_back(seen)
             should = read(kernel, c.name, PT_REGS, place.full, number)
             if not should.fields:
                 return Cell(view, c, NOT_ASKED)  # there is no such thing on this ISA
@@ -128,9 +144,13 @@ def _cell(
             pairs.append((_said(kernel, view.kind, found, at), wanted))
             touched |= dict.fromkeys(found.fields)
             stale = [field for field in found.fields if frame.slots[field].kind == STALE]
-            moved = moved or (bool(stale) and _moved(place, found, seen, number, {field: free[field] for field in stale}))
+            if stale and not moved:
+                answers = _moved(place, found, seen, number, {field: free[field] for field in stale})
+                moved = [(answer, wanted) for answer in answers]
     same = _same_start if c.name == "callchain" else tuple.__eq__
-    said, should_be = next((pair for pair in pairs if not same(*pair)), pairs[0])
+    # of a callchain that may as well start elsewhere, where that depends on garbage, another start is shown
+    alike = (same, tuple.__eq__) if moved else (same,)
+    said, should_be = next((pair for one in alike for pair in (*pairs, *moved) if not one(*pair)), pairs[0])
     outcome = GARBAGE if moved else RIGHT if all(same(*pair) for pair in pairs) else WRONG
     return Cell(view, c, outcome, said, should_be, tuple(touched))
 
@@ -173,6 +193,7 @@ class Place:
         self.kernel, self.view = kernel, view
         self._size = kernel.image.struct(PT_REGS).size
         self.full, self._room = (kernel.memory(*[0] * (self._size // WORD)) for _ in range(2))
+        self._full_sets: dict[tuple[tuple[str, int], ...], bytes] = {}  # truth -> its full set, which is put back again and again
 
     def made(self, samples: Mapping[tuple[int, int], Seen]) -> dict[tuple[int, int], tuple[int, bytes, Mapping[str, int]]]:
         """Of each sample: where the structure is that consumers are given, its bytes, and the truth."""
@@ -183,15 +204,21 @@ class Place:
         return out
 
     def restored(self, seen: Seen) -> int:
-        """Make all as it was: the stack, with what lies on it; a full set of the true registers; room for one that is made. Returns
-        the address of what the view's consumers are given."""
-        machine, image = self.kernel.machine, self.kernel.image
+        """Make all as it was; returns the address of what the view's consumers are given."""
+        self.put_back(seen)
+        return given(self.kernel, self.view, seen, self._room)
+
+    def put_back(self, seen: Seen) -> None:
+        """Make all as it was before anything was made of it: the stack, with what lies on it; a full set of the true registers;
+        room for one that is made."""
+        machine, truth = self.kernel.machine, tuple(seen.truth.items())
+        if truth not in self._full_sets:
+            self._full_sets[truth] = full_set(self.kernel.image, seen.truth)
         machine.write(machine.stack.address, seen.stack)
         if not machine.stack.address <= seen.address < machine.stack.end:
             machine.write(seen.address, seen.data)
         machine.write(self._room, bytes(self._size))
-        machine.write(self.full, full_set(image, seen.truth))
-        return given(self.kernel, self.view, seen, self._room)
+        machine.write(self.full, self._full_sets[truth])
 
 
 def full_set(image: Image, truth: Mapping[str, int]) -> bytes:

@@ -34,8 +34,8 @@ class Figure:
 
     id: fig- and lower-case words. question: the title; what the figure answers. rows, table: functions of the study's
     rows: which of them the figure shows, and in what shape they are printed. chart: rows -> drawing, or None where there is
-    nothing to draw. body: shown in place of a chart, for what no chart can show. alt: a sentence for readers who cannot
-    see the chart. limits: what must be said of the numbers;
+    nothing to draw. behind: what its marks lead to, folded below the table. body: shown in place of a chart, for what no
+    chart can show. alt: a sentence for readers who cannot see the chart. limits: what must be said of the numbers;
     in_short: the same in a line, for a citation, where it does not follow from them. answer: rows -> sentences that stand above the
     rest. measured: its table has what machines measured or are called, and must fit whatever that is. own: it shows the machine
     that builds the book, so that every build has another.
@@ -46,6 +46,7 @@ class Figure:
     rows: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
     table: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
     chart: Callable[[pd.DataFrame], Drawing | None] | None = None
+    behind: Callable[[pd.DataFrame], Body] | None = None
     body: Callable[[pd.DataFrame], Body] | None = None
     alt: str = ""
     limits: str = LIMITS

@@ -60,9 +60,11 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     body = figure.body(frame) if figure.body else None
     answer = figure.answer(frame) if figure.answer else ""
     drawing = figure.chart(frame) if figure.chart else None
+    behind = figure.behind(frame) if figure.behind else None
     said = f"{textwrap.fill(answer, INDENTED_WIDTH, break_on_hyphens=False)}\n\n" if answer else ""
     text = f"{figure.question}\n\n{said}{table}"
-    text += f"\n{body.text.rstrip()}\n" if body else ""
+    for part in filter(None, (body, behind)):
+        text += f"\n{part.text.rstrip()}\n"
     citation = block(study, figure, frame)
     files = Files(figure_id)
     parts = [f'<div class="{OWN if figure.own else FIGURE}"><p class="tl-title">{html.escape(figure.question)}</p>']
@@ -76,6 +78,8 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
         unfolded = " open" if not drawing and not body and table.count("\n") <= LONGEST else ""
         pre = f'<pre tabindex="0" aria-label="{html.escape(figure.question)}">{html.escape(table)}</pre>'
         parts.append(f"<details{unfolded}><summary>Table</summary>{pre}</details>")
+    if behind:
+        parts.append(behind.html)
     parts += [
         cite.box(citation, figure_id),
         f'<p class="tl-links">{_links(study, figure, frame, text, files)}</p></div>',

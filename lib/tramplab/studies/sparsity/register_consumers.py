@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from ...analyse.sparsity.consumers import CONSUMERS
-from ...analyse.sparsity.matrix import FULL, GARBAGE, NOT_ASKED, RIGHT, WRONG, matrix
+from ...analyse.sparsity.matrix import FULL, GARBAGE, NOT_ASKED, RIGHT, WRONG, matrices
+from ...analyse.sparsity.told import held, words
 from ...analyse.sparsity.views import ACCESSORS, DIRECT, PARTIAL, views
 from ...isa import ISAS
 from ...lab.kernel import Kernel
@@ -16,6 +17,7 @@ from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each
 from ..once import once
 from ..variants.register_map import in_short
+from . import consumer_runs
 
 NAME = "register_consumers"
 TITLE = "What consumers conclude from registers"
@@ -36,8 +38,9 @@ STATE = {"x86_64": ("flags", "cs"), "arm64": ("pstate",), "riscv64": ("status",)
 def rows() -> pd.DataFrame:
     """One row per ISA, release of RELEASES, view (analyse/sparsity/views.py) and consumer (analyse/sparsity/consumers.py).
 
-    Columns: isa, release, provider, way, view, struct (that the consumer reads), consumer, outcome (one of LETTERS), said, should
-    (one answer, and the one that a full set would have given; hexadecimal, "fault" where there was none), fields (that it read).
+    Columns: isa, release, provider, way, view, struct (that the consumer reads), size (of it, in bytes), consumer, outcome (one of
+    LETTERS), said, should (one answer, and the one that a full set would have given; hexadecimal, "fault" where there was none),
+    fields (that it read), holds (what each of them holds, in their order, with "; " between).
     """
     return pd.DataFrame([row for isa in ISAS for release in RELEASES for row in _rows(isa, release)])
 
@@ -45,26 +48,24 @@ def rows() -> pd.DataFrame:
 def _rows(isa: str, release: str) -> list[dict[str, object]]:
     kernel = Kernel(isa, release)
     out: list[dict[str, object]] = []
-    for view in views(kernel):
-        found = matrix(kernel, view)
+    for found in matrices(kernel, views(kernel)):
+        view = found.view
         head = {"isa": isa, "release": release, "provider": view.provider.name, "way": view.way, "view": view.name}
         for cell in found.cells:
             out.append(
                 {
                     **head,
                     "struct": found.frame.struct,
+                    "size": found.frame.size,
                     "consumer": cell.consumer.name,
                     "outcome": cell.outcome,
-                    "said": _words(cell.said),
-                    "should": _words(cell.should),
+                    "said": words(cell.said),
+                    "should": words(cell.should),
                     "fields": " ".join(cell.fields),
+                    "holds": "; ".join(held(found, cell)),
                 }
             )
     return out
-
-
-def _words(answer: tuple[int | None, ...]) -> str:
-    return " ".join("fault" if n is None else f"{n:#x}" for n in answer)
 
 
 # -- what is shown
@@ -73,7 +74,7 @@ def _words(answer: tuple[int | None, ...]) -> str:
 def shown(frame: pd.DataFrame) -> pd.DataFrame:
     """What the chart has: the newest release, without what is made of a full set."""
     some = frame[(frame["release"] == NEW) & ~((frame["provider"] == ALL) & (frame["way"] != DIRECT))]
-    return some.assign(view=some["view"].str.replace(f"{ALL}, {DIRECT}", ALL))
+    return some.assign(view=some["view"].str.replace(f"{ALL}, {DIRECT}", ALL), run=consumer_runs.ids(some))
 
 
 def reads(frame: pd.DataFrame) -> pd.DataFrame:
@@ -106,12 +107,6 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps."""
     return table(frame)
-
-
-def wrong(frame: pd.DataFrame) -> pd.DataFrame:
-    """Each wrong conclusion of the newest release: what was said, and what a full set would have told."""
-    some = frame[(frame["release"] == NEW) & (frame["outcome"] == WRONG)]
-    return some[["isa", "view", "consumer", "said", "should", "fields"]].reset_index(drop=True)
 
 
 def outcome(frame: pd.DataFrame, isa: str, release: str, view: str, consumer: str) -> str:
@@ -234,7 +229,8 @@ FIGURES = (
     Figure(
         "fig-register-consumers",
         "Who concludes what from which registers?",
-        chart=lambda frame: heat_map("outcome", "consumer", "view", letters=LETTERS, quiet=(NOT_ASKED,))(shown(frame)),
+        chart=lambda frame: heat_map("outcome", "consumer", "view", letters=LETTERS, quiet=(NOT_ASKED,), link="run")(shown(frame)),
+        behind=lambda frame: consumer_runs.runs(shown(frame)),
         table=table,
         answer=answer,
         alt="A panel per ISA: consumers down the side, structures across, by who fills them and how they are read, and in every "

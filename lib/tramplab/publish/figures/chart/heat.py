@@ -7,6 +7,7 @@ import altair as alt
 import pandas as pd
 
 from ....errors import TramplabError
+from ...table import require_columns
 from . import panels
 from .drawing import Drawing
 from .panels import Names
@@ -30,6 +31,7 @@ def heat_map(
     abreast: int = 3,
     letters: dict[str, str] | None = None,
     quiet: tuple[str, ...] = (),
+    link: str = "",
 ) -> Callable[[pd.DataFrame], Drawing]:
     """A function from rows to a drawing: a cell with its number for each of `rows` and `columns`, a panel per `facet`.
 
@@ -40,12 +42,17 @@ def heat_map(
     letters: `value` is one of these words, and a cell has its letter, explained above the panels, and a colour of its own
     by its place among them; those in `quiet` are grey. A panel then has only its own rows. Raises TramplabError for
     another word.
+
+    link: the column with the id on the page that a cell leads to, "" where it leads nowhere; book.js makes the links.
     """
 
     def draw(frame: pd.DataFrame) -> Drawing:
         data = panels.tidy(frame, value, row=rows, column=columns, panel=facet)
         look = _Words(data, letters, quiet) if letters else _Numbers(frame, data, value, per_row)
         name = panels.title(frame, value)
+        if link:
+            require_columns(frame, [link])
+            data["leads"] = frame[link].tolist()
         return panels.drawing(
             data, look.role, lambda whole, narrow: _layout(data, look, name, whole, narrow, 1 if narrow else abreast)
         )
