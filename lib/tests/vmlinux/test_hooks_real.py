@@ -5,13 +5,15 @@ import dataclasses
 import pytest
 
 from support import handmade
+from tramplab.ftrace.layout import bucket
 from tramplab.isa import ISAS
 from tramplab.vmlinux import hooks, measure, own
 from tramplab.vmlinux.booted import x86_64
 from tramplab.vmlinux.debian.fetch import content, there
 from tramplab.vmlinux.debian.list import packages
-from tramplab.vmlinux.hooks import handlers, inplace
+from tramplab.vmlinux.hooks import breakpoints, handlers, inplace, kretprobes, pools
 from tramplab.vmlinux.hooks.handlers import ENTRY, RETURN, Given
+from tramplab.vmlinux.hooks.hook import Absent
 from tramplab.vmlinux.image import open_image
 from tramplab.vmlinux.machine import FUNCTION, RealMachine
 
@@ -19,7 +21,17 @@ EVERY = {p.name: p for p in packages()}
 x86_64_alone = pytest.mark.parametrize("kernel", [n for n, p in EVERY.items() if p.isa == "x86_64"], indirect=True)
 #: Functions that run only where something went wrong, and what would be done if a task could be preempted.
 TROUBLE = {"__warn_printk", "_printk", "panic", "__stack_chk_fail", "static_key_enable", "preempt_schedule_notrace", "call_rcu"}
-RETURNS = {"return_to_handler", "arch_rethook_trampoline"}
+RETURNS = {"return_to_handler", "arch_rethook_trampoline", "__kretprobe_trampoline"}
+#: What a breakpoint leads to, and a kretprobe that has its instances itself; and where a pt_regs has something that no function
+#: with one argument returns.
+BREAKPOINT = {
+    "x86_64": {"asm_exc_int3", "kprobe_int3_handler"},
+    "arm64": {"el1h_64_sync_handler", "kprobe_brk_handler", "kprobe_ss_brk_handler"},
+    "riscv64": {"handle_exception", "kprobe_breakpoint_handler"},
+}
+OWN = {"arch_prepare_kretprobe", "kretprobe_brk_handler", "__kretprobe_trampoline_handler", "recycle_rp_inst"}
+OTHER = {"x86_64": "sp", "arm64": "pc", "riscv64": "sp"}
+KRETPROBES = ("kretprobe", "kretprobe-brk")
 
 # --- Handlers, without a kernel
 
@@ -75,6 +87,8 @@ def expected(package):
     through_ops = {"fprobe_handler", "fprobe_exit_handler"} | rethook
     fprobe = ({"fprobe_ftrace_entry"}, through_graph) if late else ({"fprobe_handler"}, through_ops)
     has = late or (x86 and not first)
+    hooked = rethook | {"kretprobe_rethook_handler"} if package.isa != "arm64" else OWN | {"__kretprobe_trampoline"}
+    by_breakpoint = BREAKPOINT[package.isa] | hooked | {"get_kprobe", "pre_handler_kretprobe"}
     return {
         "graph": (graph | back, {ENTRY, RETURN}),
         "graph-entry": (graph, {ENTRY}),
@@ -82,7 +96,15 @@ def expected(package):
         "fprobe-exit": (fprobe[1], {RETURN}) if has else None,
         "kprobe": (kprobe, {ENTRY}) if x86 else None,
         "kretprobe": (kprobe | rethook | {"pre_handler_kretprobe", "kretprobe_rethook_handler"}, {RETURN}) if x86 else None,
+        "kretprobe-brk": None if package.isa == "arm64" and first else (by_breakpoint, {RETURN}),
     }
+
+
+def reason(name):
+    """What is said of a kernel that has no such hook."""
+    if "fprobe" in name:
+        return "no fprobes (CONFIG_FPROBE=n)"
+    return "the handler of a BRK in a list that boot fills" if name.endswith("-brk") else "a kprobe is a breakpoint exception"
 
 
 def state(machine):
@@ -101,8 +123,7 @@ def test_the_kernels_own_functions_run(kernel):
     for name, wanted in expected(package).items():
         found = measure.one(machine, function, hooks.get(name), registers, idle)
         if wanted is None:
-            says = "no fprobes (CONFIG_FPROBE=n)" if "fprobe" in name else "a kprobe is a breakpoint exception"
-            assert found.status == measure.ABSENT and says in found.reason, (name, found.reason)
+            assert found.status == measure.ABSENT and reason(name) in found.reason, (name, found.reason)
             continue
         assert found.status == measure.MEASURED, (name, found.reason)
         functions, called = wanted
@@ -164,14 +185,81 @@ def test_a_graph_tracer_wants_only_the_functions_of_its_filter(kernel):
     assert inplace.get(machine, "task_struct", machine.cpu.task, "ret_stack") == 0
 
 
-@x86_64_alone
-def test_a_kretprobe_sees_the_value(kernel):
+def attached(kernel):
+    """name, what a call must show, and the struct kretprobe, of each kretprobe that a kernel has, which is attached."""
+    package, machine, function, _, _ = kernel
+    for name in (n for n in KRETPROBES if expected(package)[n]):
+        must = hooks.get(name).attach(machine, function)
+        ip = function.site.ip if name == "kretprobe" else breakpoints.probed(machine, function)
+        node = machine.machine.read_u64(inplace.variable(machine, "kprobe_table") + 8 * bucket(ip, 6))
+        yield name, must, node - machine.opened.struct("kprobe").fields["hlist"].offset
+        machine.reset()
+
+
+def pool(machine, probe):
+    """The head of the pool that a kretprobe's calls take something of."""
+    owned = "rph" if machine.isa.name == "arm64" else "rh"
+    owner = inplace.get(machine, "kretprobe", probe, owned)
+    return inplace.member(machine, {"rph": "kretprobe_holder", "rh": "rethook"}[owned], owner, "pool")
+
+
+def test_a_kretprobe_sees_the_value_and_the_way_back(kernel):
     _, machine, function, registers, idle = kernel
-    (seen,) = hooks.get("kretprobe").attach(machine, function).observed
-    machine.call(function, registers)
-    found = [machine.machine.read_u64(seen.block + n) for n in (own.HITS, own.FIRST, own.SECOND)]
+    for name, must, _ in attached(kernel):
+        machine.call(function, registers)
+        (seen,) = must.observed
+        found = [machine.machine.read_u64(seen.block + n) for n in (own.HITS, own.FIRST, own.SECOND)]
+        assert found == [1, machine.machine.return_to, idle.value], name
+
+
+def test_a_kretprobe_that_sees_something_else_is_found_out(kernel, monkeypatch):
+    _, machine, function, registers, idle = kernel
+    monkeypatch.setitem(kretprobes._VALUE, machine.isa.name, OTHER[machine.isa.name])
+    for name, must, _ in attached(kernel):
+        said = measure.complaint(machine, function, must, registers, machine.call(function, registers), idle)
+        assert said.startswith("the kretprobe's handler was given 0x") and f"second, not {idle.value:#x}" in said, name
+
+
+def test_what_a_call_took_goes_back_behind_the_rest(kernel):
+    _, machine, function, registers, _ = kernel
+    for name, _, probe in attached(kernel):
+        head = pool(machine, probe)
+        if not pools.rings(machine):
+            first = inplace.get(machine, "freelist_head", head, "head")
+            machine.call(function, registers)
+            assert inplace.get(machine, "freelist_head", head, "head") == first, name
+            assert inplace.get(machine, "freelist_node", first, "refs") == 1, name
+            continue
+        ring = machine.machine.read_u64(inplace.get(machine, "objpool_head", head, "cpu_slots"))
+        machine.call(function, registers)
+        slot = [inplace.get(machine, "objpool_slot", ring, member) for member in ("head", "tail", "last", "mask")]
+        assert slot == [1, 11, 11, 15], name
+        entries = inplace.member(machine, "objpool_slot", ring, "entries")
+        first, last = (machine.machine.read_u64(entries + 8 * n) for n in (0, 10))
+        assert first == last != 0, name
+
+
+def test_a_kretprobe_with_an_empty_pool_misses_the_call(kernel):
+    """The kernel says so itself, and the check does."""
+    _, machine, function, registers, idle = kernel
+    for name, must, probe in attached(kernel):
+        head = pool(machine, probe)
+        if pools.rings(machine):
+            ring = machine.machine.read_u64(inplace.get(machine, "objpool_head", head, "cpu_slots"))
+            inplace.put(machine, "objpool_slot", ring, {"head": 10})
+        else:
+            inplace.put(machine, "freelist_head", head, {"head": 0})
+        said = measure.complaint(machine, function, must, registers, machine.call(function, registers), idle)
+        assert said == "the kretprobe's handler ran 0 times, not 1", name
+        assert inplace.get(machine, "kretprobe", probe, "nmissed") == 1, name
+
+
+@pytest.mark.parametrize("kernel", ["debian-6.1-arm64"], indirect=True)
+def test_instances_on_a_list_are_not_laid_out(kernel):
+    _, machine, *_ = kernel
+    with pytest.raises(Absent, match=r"-arm64 keeps a kretprobe's instances on a list of its own, which is not laid out"):
+        kretprobes.make(machine)
     machine.reset()
-    assert found == [1, machine.machine.return_to, idle.value]
 
 
 @x86_64_alone

@@ -16,6 +16,8 @@ from tramplab.vmlinux import frames, frames_saved, keeping
 from tramplab.vmlinux.debian.fetch import image, there
 from tramplab.vmlinux.result import machine_of
 
+#: Providers that images which could not be fetched since have not been run with; those that are there have all.
+SINCE = {"__kretprobe_trampoline"}
 FETCHED = [p for p in frames_saved.wanted() if there(p)]
 KEPT = {k["name"]: k for k in frames_saved.read()["kernels"]}
 
@@ -73,7 +75,10 @@ def test_a_call_that_hands_nothing_on_is_no_frame(monkeypatch):
 def test_each_kernel_says_of_every_provider_what_it_has_or_why_not():
     for kernel in KEPT.values():
         named = [f["provider"] for f in kernel["frames"]] + [a["provider"] for a in kernel["absent"]]
-        assert sorted(named) == sorted(PROVIDERS)
+        missing = set(PROVIDERS) - set(named)
+        package = next(p for p in frames_saved.wanted() if p.name == kernel["name"])
+        assert missing <= SINCE and not (missing and there(package)), f"`make kernels KERNELS={package.name}` runs {missing}"
+        assert sorted(named) == sorted(set(PROVIDERS) - missing)
         for frame in kernel["frames"]:
             ends = [s["offset"] + s["size"] for s in frame["slots"]]
             starts = [s["offset"] for s in frame["slots"]]

@@ -12,8 +12,8 @@ from ..build.dwarf import Struct
 from ..errors import TramplabError
 from ..isa import Isa
 from ..lab.view import Function
-from .hooks import HOOKS, breakpoints, kprobes
-from .hooks.handlers import ENTRY, RETURN, Given
+from .hooks import HOOKS, breakpoints
+from .hooks.handlers import ENTRY, RETURN
 from .hooks.hook import Absent, require
 from .machine import FUNCTION, RealMachine
 from .types import Types
@@ -112,12 +112,13 @@ def _rethook(machine: RealMachine) -> Way:
     if machine.opened.types.has("fprobe", "ops"):
         return Way(HOOKS["fprobe-exit"].attach, RETURN, 3)
     served = machine.opened.has("kprobe_ftrace_handler")
-    return Way(HOOKS["kretprobe"].attach if served else _at_breakpoint, RETURN, 1)
+    return Way(HOOKS["kretprobe" if served else "kretprobe-brk"].attach, RETURN, 1)
 
 
-def _at_breakpoint(machine: RealMachine, function: Function) -> None:
-    probe, _ = kprobes.kretprobe(machine, Given(0))
-    breakpoints.arm(machine, function, probe, machine.address("pre_handler_kretprobe"))
+def _own(machine: RealMachine) -> Way:
+    """To a kretprobe with instances of its own."""
+    require(machine, "__kretprobe_trampoline")
+    return Way(HOOKS["kretprobe-brk"].attach, RETURN, 1)
 
 
 def _return(machine: RealMachine) -> Way:
@@ -136,5 +137,6 @@ _WAYS: dict[str, Callable[[RealMachine], Way]] = {
     "ftrace_regs_caller": _regs,
     "breakpoint": _hook("kprobe-brk", ENTRY, 1),
     "arch_rethook_trampoline": _rethook,
+    "__kretprobe_trampoline": _own,
     "return_to_handler": _return,
 }

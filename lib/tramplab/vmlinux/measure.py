@@ -82,7 +82,7 @@ def complaint(
         hits, first, second = (machine.machine.read_u64(seen.block + 8 * n) for n in range(3))
         if hits != seen.hits:
             return f"{seen.what} ran {hits} times, not {seen.hits}"
-        for what, value, wanted in (("first", first, seen.first), ("second", second, seen.second)):
+        for what, value, wanted in (("first", first, seen.first), ("second", second, idle.value if seen.value else seen.second)):
             if wanted is not None and value != wanted:
                 return f"{seen.what} was given {value:#x} {what}, not {wanted:#x}"
     if run.value != idle.value:

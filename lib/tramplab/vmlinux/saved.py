@@ -14,11 +14,14 @@ from typing import Any
 from ..errors import TramplabError
 from ..paths import data_file
 from ..schema import checked
-from . import measure
+from . import hooks, measure
 from .debian.fetch import content
 from .debian.list import FILE, Package, packages
 from .machine import FUNCTION
 from .result import machine_of, result
+
+#: The status of a hook that a result says nothing of, because there was none when the image was counted.
+UNCOUNTED = "uncounted"
 
 
 @functools.cache
@@ -40,6 +43,13 @@ def read(package: Package) -> dict[str, Any]:
     if found["kernel"]["sha256"] != package.sha256:
         raise TramplabError(f"{name} is of another image than {FILE} lists: run `make kernels`.")
     return found
+
+
+def rows(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row for each hook there is, in their order; of one that a saved result has not yet it has this status, and says so."""
+    said = {"status": UNCOUNTED, "reason": "not counted yet, `make kernels` counts it"}
+    known = {row["hook"]: row for row in found["hooks"]}
+    return [known.get(name, {"hook": name, **said}) for name in hooks.HOOKS]
 
 
 def make(package: Package) -> dict[str, Any]:

@@ -10,14 +10,12 @@ from ...ftrace.ops import Request
 from ...ftrace.releases import Features
 from ...lab.kernel import Kernel
 from ...trampolines.fprobe.request import Fprobe
-from ...trampolines.kprobe.request import Kprobe
+from ...trampolines.kprobe import Kprobe, Kretprobe
 from ...trampolines.plain import Ops
 from .fields import FTRACE_REGS, PT_REGS
 
 #: Where a provider takes over: at a function's first byte; at a breakpoint in it; and, as a symbol, where it comes back to.
 ENTRY, BREAKPOINT = "entry", "breakpoint"
-#: Return hooks of their own, of which each call has a node.
-_RETHOOKS = ("freelist", "objpool")
 _FGRAPH = "fgraph"
 
 
@@ -74,13 +72,23 @@ _PROVIDERS = (
     ),
     Provider(
         "arch_rethook_trampoline",
-        "arch_rethook_trampoline, to an fprobe's exit handler",
-        lambda functions: Fprobe(filter=functions, exit=True),
-        lambda f: f["rethook"] in _RETHOOKS,
-        "lab_fprobe_exit",
-        3,
+        "arch_rethook_trampoline, to a kretprobe's handler, and up to v6.13 to an fprobe's",
+        lambda functions: Kretprobe(filter=functions, breakpoint=True),
+        lambda f: f["kretprobe"] == "rethook",
+        "lab_kretprobe_exit",
+        1,
         PT_REGS,
         "arch_rethook_trampoline",
+    ),
+    Provider(
+        "__kretprobe_trampoline",
+        "__kretprobe_trampoline, to a kretprobe's handler",
+        lambda functions: Kretprobe(filter=functions, breakpoint=True),
+        lambda f: f["kretprobe"] == "own",
+        "lab_kretprobe_exit",
+        1,
+        PT_REGS,
+        "__kretprobe_trampoline",
     ),
     Provider(
         "return_to_handler",

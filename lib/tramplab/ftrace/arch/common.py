@@ -30,6 +30,7 @@ DEFINES = {
     "bpf_context_counter": "CONFIG_BPF_CONTEXT_COUNTER",
     "shared_epilogue": "CONFIG_X86_SHARED_EPILOGUE",
     "rethook_rcu_test": "CONFIG_RETHOOK_RCU_TEST",
+    "rethook_sp": "CONFIG_RETHOOK_SP",
     "fprobe_entry_ops": "CONFIG_FPROBE_ENTRY_OPS",
     "fgraph_static_call": "CONFIG_FGRAPH_STATIC_CALL",
     "kprobes_on_ftrace": "CONFIG_KPROBES_ON_FTRACE",

@@ -2,12 +2,16 @@
 #include "args.inc"
 #include "all_regs.inc"
 
-/* Comes back to who called the function, when the callback has said who: a pt_regs, of which all general registers but sp are filled. */
+/* Comes back to who called the function, when the callback has said who: a pt_regs with all general registers; sp is among them late. */
 .macro hooked_return callback
 	addi	sp, sp, -SIZEOF_pt_regs
 	sd	ra, OFF_pt_regs_ra(sp)
 	sd	t0, OFF_pt_regs_t0(sp)
 	pt_regs_rest sd
+#ifdef CONFIG_RETHOOK_SP
+	addi	t0, sp, SIZEOF_pt_regs
+	sd	t0, OFF_pt_regs_sp(sp)
+#endif
 	mv	a0, sp
 	call	\callback
 	mv	ra, a0

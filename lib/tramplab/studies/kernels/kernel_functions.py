@@ -21,10 +21,14 @@ LITTLE = 5
 _PLAIN = ("ops", "ops-regs", "ops-assist", "ops:2", "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit")
 _LOOKED_INTO = (*_PLAIN, *real_kernels.PROBES)
 _MADE = ("bpf_trampoline", "ftrace_trampoline", "kprobe_insn_slot")
-#: Names of what a breakpoint runs -> under which it is compared, on each ISA: the kernel's for the lab's functions, the entry's for
-#: labels behind it and for what saves its registers. __lock_text_end lies where riscv64's post_kprobe_handler() begins.
+#: Of return hooks: with the registers that a kprobe is given the lab has functions of their own.
+_PROBED = {f"{name}_probed": name for name in ("rethook_hook", "arch_rethook_prepare")}
+#: Names of what a breakpoint or a kretprobe runs -> under which it is compared, on each ISA: the kernel's for the lab's functions,
+#: the entry's for labels behind it and for what saves its registers, and the caller's for what is part of that on one side.
+#: __lock_text_end lies where riscv64's post_kprobe_handler() begins.
 _UNDER = {
     "x86_64": {
+        **_PROBED,
         **dict.fromkeys(("lab_trap_entry", "lab_error_entry", "error_entry", "error_return"), "asm_exc_int3"),
         **dict.fromkeys(("restore_regs_and_return_to_kernel", "early_xen_iret_patch"), "asm_exc_int3"),
         "native_irq_return_iret": "asm_exc_int3",
@@ -38,8 +42,12 @@ _UNDER = {
         "lab_trap": "el1h_64_sync_handler",
         "kprobe_trap": "kprobe_brk_handler",
         "kprobe_step_trap": "kprobe_ss_brk_handler",
+        **dict.fromkeys(("kretprobe_trap", "kprobe_busy_begin", "kprobe_busy_end"), "kretprobe_brk_handler"),
+        **dict.fromkeys(("lab_oldest", "arch_kretprobe_fixup_return"), "__kretprobe_trampoline_handler"),
+        "objpool_push": "recycle_rp_inst",
     },
     "riscv64": {
+        **_PROBED,
         **dict.fromkeys(("lab_trap_entry", "ret_from_exception"), "handle_exception"),
         "lab_trap": "do_trap_break",
         "kprobe_trap": "kprobe_breakpoint_handler",
@@ -101,7 +109,7 @@ def _is_trampoline(name: str) -> bool:
 
 def _whole(name: str) -> str:
     """The labels inside a common trampoline are its parts."""
-    if not TRAMPOLINES.match(name) or "return" in name or "rethook" in name:
+    if not TRAMPOLINES.match(name) or any(of in name for of in ("return", "rethook", "kretprobe")):
         return name
     return "ftrace_regs_caller" if "regs" in name else "ftrace_caller"
 

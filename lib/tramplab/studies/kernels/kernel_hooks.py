@@ -27,14 +27,14 @@ def rows() -> pd.DataFrame:
     """One row per kernel and hook: what it adds to one call of a function that is called without it.
 
     Columns: isa, release, flavour ("plain", "cloud", "rt", "16k"), version, hook, status, reason, instructions, loads, stores,
-    frame_bytes, stack_bytes (0 where it is not measured).
+    frame_bytes, stack_bytes (0 where it is not measured). status: of the result, or "uncounted" of a hook that it has not yet.
     """
     out = []
     for found in saved.every():
         kernel, package = found["kernel"], found["package"]
         idle = next(r for r in found["hooks"] if r["hook"] == "none")
-        for row in found["hooks"]:
-            if row["hook"] == "none" or row["hook"] not in hooks.HOOKS:
+        for row in saved.rows(found):
+            if row["hook"] == "none":
                 continue
             head = {"isa": kernel["isa"], "release": kernel["release"], "flavour": package["flavour"] or PLAIN}
             counts = added(row, idle) if row["status"] == "measured" else {}

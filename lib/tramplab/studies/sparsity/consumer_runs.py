@@ -19,7 +19,7 @@ def ids(frame: pd.DataFrame) -> pd.Series:
     >>> ids(pd.DataFrame([["x86_64", "return_to_handler", "perf", "user-mode", "wrong"]], columns=[*NAMED_BY, "outcome"]))[0]
     'run-x86-64-return-to-handler-perf-user-mode'
     """
-    named = frame[NAMED_BY].agg(" ".join, axis="columns").map(lambda name: slug(f"run {name}").replace("_", "-"))
+    named = frame[NAMED_BY].agg(" ".join, axis="columns").map(lambda name: slug(f"run {name}".replace("_", " ")))
     return named.where(frame["outcome"].isin((WRONG, GARBAGE)), "")
 
 

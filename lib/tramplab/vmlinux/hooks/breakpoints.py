@@ -8,9 +8,9 @@ from ...emulate.decode import Instruction
 from ...emulate.traps import Vector
 from ...ftrace.layout import bucket
 from ...lab.view import Function
-from ...trampolines.kprobe import MODULES, Kprobe
+from ...trampolines.kprobe import MODULES, Kprobe, Kretprobe
 from ..machine import RealMachine
-from . import inplace
+from . import inplace, kretprobes, pools
 from .handlers import ENTRY, Given, handler
 from .hook import Absent, Expected, Hook, Observed, require
 from .inplace import member, put, variable
@@ -22,6 +22,8 @@ _FAR = 200
 #: From VBAR_EL1 to the entry for synchronous exceptions of EL1 with SP_EL1 (ARM DDI 0487, D1.3).
 _SYNCHRONOUS = 0x200
 NOTES = "the stack is where a task's would lie; nobody traces exceptions or waits to run"
+#: Of kretprobes: register_kretprobe() says -EINVAL where a kprobe is not at the function's entry.
+_BEHIND = "where the site is the function's first instruction the kretprobe stands behind it, and a kernel would take none there"
 
 
 def _leaving(machine: RealMachine, label: str, mnemonic: str) -> int:
@@ -55,6 +57,11 @@ def _riscv64(machine: RealMachine) -> Vector:
 _VECTORS: dict[str, Callable[[RealMachine], Vector]] = {"x86_64": _x86_64, "arm64": _arm64, "riscv64": _riscv64}
 
 
+def _vector(machine: RealMachine) -> Vector:
+    """Where the kernel's own way from a breakpoint begins and ends. Raises Absent where that is not known."""
+    return _VECTORS[machine.isa.name](machine)
+
+
 def _instruction(machine: RealMachine, probe: int, i: Instruction) -> bytes:
     """Have the probed instruction done as arch_prepare_kprobe() would; gives what takes its place."""
     place = machine.code(lambda _: bytes(16), "kprobe_insn_slot")
@@ -80,7 +87,7 @@ def probed(machine: RealMachine, function: Function) -> int:
 def arm(machine: RealMachine, function: Function, probe: int, pre: int) -> int:
     """Put a struct kprobe, which is zero but for what its owner has set, on the first instruction of a function that may have one,
     with this handler; gives that instruction's address. Raises Absent."""
-    vector = _VECTORS[machine.isa.name](machine)
+    vector = _vector(machine)
     ip = probed(machine, function)
     i = machine.machine.instruction_at(ip)
     opcode = int.from_bytes(i.data[: machine.opened.struct("kprobe").fields["opcode"].size], "little")
@@ -102,6 +109,13 @@ def _kprobe(machine: RealMachine, function: Function) -> Expected:
     return Expected((Observed(block, 1, ip, probe, "the kprobe's handler"),))
 
 
+def _kretprobe(machine: RealMachine, function: Function) -> Expected:
+    _vector(machine)  # a kernel without has none, whatever its kretprobes are like
+    probe, expected = kretprobes.make(machine)
+    arm(machine, function, probe, machine.address(kretprobes.PRE))
+    return expected
+
+
 HOOKS = (
     Hook(
         "kprobe-brk",
@@ -109,5 +123,12 @@ HOOKS = (
         _kprobe,
         lambda: [Kprobe(breakpoint=True)],
         notes=NOTES,
+    ),
+    Hook(
+        "kretprobe-brk",
+        "a kretprobe by a breakpoint: the function's return",
+        _kretprobe,
+        lambda: [Kretprobe(breakpoint=True)],
+        notes=f"{NOTES}; {pools.NOTES}; {_BEHIND}",
     ),
 )

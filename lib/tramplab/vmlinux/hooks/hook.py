@@ -21,13 +21,14 @@ class Absent(TramplabError):
 @dataclass(frozen=True)
 class Observed:
     """A block that own code fills: its address, how often it must be called, and what it must be given, None where that is not
-    looked at. `what` names it in a complaint."""
+    looked at. `what` names it in a complaint. value: the second thing must be what the function returns."""
 
     block: int
     hits: int
     first: int | None
     second: int | None
     what: str
+    value: bool = False
 
 
 @dataclass(frozen=True)

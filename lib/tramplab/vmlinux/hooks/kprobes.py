@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from ...ftrace.layout import bucket
 from ...lab.view import Function
-from ...trampolines.kprobe import Kprobe
+from ...trampolines.kprobe import Kprobe, Kretprobe
 from .. import layout
 from ..machine import RealMachine
-from . import inplace, rethooks
+from . import inplace, kretprobes, pools
 from .callbacks import serve
-from .handlers import ENTRY, RETURN, Given, handler
-from .hook import Absent, Expected, Hook, Observed, require
+from .handlers import ENTRY, Given, handler
+from .hook import Absent, Expected, Hook, Observed
 from .inplace import put, variable
 
-#: KPROBE_FLAG_FTRACE and KPROBE_FLAG_ON_FUNC_ENTRY (include/linux/kprobes.h), KPROBE_HASH_BITS, and how many calls a kretprobe
-#: follows at a time on one CPU if nobody says (kernel/kprobes.c).
-_FTRACE, _ON_ENTRY, _TABLE_BITS, _CALLS = 8, 16, 6, 10
+#: KPROBE_FLAG_FTRACE and KPROBE_FLAG_ON_FUNC_ENTRY (include/linux/kprobes.h), KPROBE_HASH_BITS (kernel/kprobes.c).
+_FTRACE, _ON_ENTRY, _TABLE_BITS = 8, 16, 6
 #: The instruction by which a kprobe stops a CPU, where it does.
 _BREAKPOINT = {"x86_64": "INT3", "arm64": "BRK", "riscv64": "EBREAK"}
 
@@ -56,25 +55,12 @@ def _kprobe(machine: RealMachine, function: Function) -> Expected:
 
 def _kretprobe(machine: RealMachine, function: Function) -> Expected:
     _require(machine)
-    opened = machine.opened
-    probe, block = kretprobe(machine, Given(1, (opened.struct("pt_regs").fields["ax"].offset,)))
-    _arm(machine, function, probe, machine.address("pre_handler_kretprobe"))
-    return Expected((Observed(block, 1, machine.machine.return_to, None, "the kretprobe's handler"),))
-
-
-def kretprobe(machine: RealMachine, second: Given) -> tuple[int, int]:
-    """A struct kretprobe that is not yet on any function, and the block of its handler, which keeps the way back and a second
-    thing; a kprobe with pre_handler_kretprobe() stands at its beginning. Raises Absent where returns are hooked in another way."""
-    require(machine, "pre_handler_kretprobe", "kretprobe_rethook_handler")
-    back = machine.opened.struct("rethook_node").fields["ret_addr"].offset
-    left, block = handler(machine, RETURN, Given(0, (back,)), second, 0)
-    probe = machine.block(layout.fields(machine, "kretprobe", {"handler": left, "maxactive": _CALLS}))
-    hook = rethooks.make(machine, probe, machine.address("kretprobe_rethook_handler"), "kretprobe_instance", _CALLS)
-    put(machine, "kretprobe", probe, {"rh": hook})
-    return probe, block
+    probe, expected = kretprobes.make(machine)
+    _arm(machine, function, probe, machine.address(kretprobes.PRE))
+    return expected
 
 
 HOOKS = (
     Hook("kprobe", "a kprobe on the patch site", _kprobe, lambda: [Kprobe()]),
-    Hook("kretprobe", "a kretprobe: the function's return", _kretprobe, notes=rethooks.NOTES),
+    Hook("kretprobe", "a kretprobe: the function's return", _kretprobe, lambda: [Kretprobe()], pools.NOTES),
 )

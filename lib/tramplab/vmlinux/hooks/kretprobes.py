@@ -1,0 +1,50 @@
+"""kretprobes: a struct kretprobe with what the calls take that it follows, and the handler for a function's return.
+
+On x86-64 and riscv64 a call takes a node of a return hook; on arm64 an instance that the kretprobe has itself, in a ring that
+outlives it (struct kretprobe_holder). Its own kprobe, at the function's beginning, is put there by who asks for it.
+"""
+
+from __future__ import annotations
+
+from .. import layout
+from ..machine import RealMachine
+from . import inplace, pools, rethooks
+from .handlers import RETURN, Given, handler
+from .hook import Absent, Expected, Observed, require
+from .inplace import put
+
+#: What a kretprobe's kprobe runs.
+PRE = "pre_handler_kretprobe"
+_INSTANCE, _HOLDER = "kretprobe_instance", "kretprobe_holder"
+#: How many calls are followed at a time on one CPU if nobody says (kernel/kprobes.c).
+_CALLS = 10
+#: Where a struct pt_regs has what a function returns.
+_VALUE = {"x86_64": "ax", "arm64": "regs", "riscv64": "a0"}
+
+
+def make(machine: RealMachine) -> tuple[int, Expected]:
+    """A struct kretprobe whose kprobe is not yet on any function: its address, and what a call must show: its handler is given the
+    way back, in what the call has taken, and the function's value, in the registers. Raises Absent."""
+    require(machine, PRE)
+    hooked = machine.opened.has("kretprobe_rethook_handler")
+    back = machine.opened.struct("rethook_node" if hooked else _INSTANCE).fields["ret_addr"].offset
+    value = machine.opened.struct("pt_regs").fields[_VALUE[machine.isa.name]].offset
+    left, block = handler(machine, RETURN, Given(0, (back,)), Given(1, (value,)), 0)
+    probe = machine.block(layout.fields(machine, "kretprobe", {"handler": left, "maxactive": _CALLS}))
+    (_hook if hooked else _hold)(machine, probe)
+    seen = Observed(block, 1, machine.machine.return_to, None, "the kretprobe's handler", value=True)
+    return probe, Expected((seen,))
+
+
+def _hook(machine: RealMachine, probe: int) -> None:
+    hook = rethooks.make(machine, probe, machine.address("kretprobe_rethook_handler"), _INSTANCE, _CALLS)
+    put(machine, "kretprobe", probe, {"rh": hook})
+
+
+def _hold(machine: RealMachine, probe: int) -> None:
+    if not machine.opened.types.has(_HOLDER, "pool"):
+        raise Absent(f"{machine.opened.version} keeps a kretprobe's instances on a list of its own, which is not laid out here")
+    holder = machine.block(layout.fields(machine, _HOLDER, {"rp": probe}))
+    nodes = pools.Nodes(_INSTANCE, _INSTANCE, "rph", holder, _CALLS, "kretprobe_fini_pool")
+    pools.ring(machine, inplace.member(machine, _HOLDER, holder, "pool"), nodes)
+    put(machine, "kretprobe", probe, {"rph": holder})
