@@ -49,7 +49,7 @@ def test_what_is_near_is_near():
 
 
 #: Trampolines that are further off than that, by the words in which their header says so.
-NAMED = {("x86_64", hook) for hook in ("ops-regs", "direct+ops", "kprobe", "fprobe", "fprobe-exit")}
+NAMED = {("x86_64", hook) for hook in ("ops-regs", "direct+ops", "kprobe", "fprobe", "fprobe-exit", "kretprobe")}
 HEADER = "four instructions are not there"
 
 

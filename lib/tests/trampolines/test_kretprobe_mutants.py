@@ -111,7 +111,7 @@ MUTANTS = [
         ("the kretprobe not named", "			this_pcpu->current_kprobe = &rp->kp;\n			ri", "			ri"),
         ("handlers of the first alone", "		if (ri == oldest)\n			break;", "		break;"),
         ("the list left", "	current->kretprobe_instances = oldest->next;\n", ""),
-        ("busy for good", "	this_pcpu->current_kprobe = 0;\n	preempt_enable_notrace();\n	return back;", "	return back;"),
+        ("busy for good", "	this_pcpu->current_kprobe = 0;\n	preempt_enable_notrace();\n}", "	preempt_enable_notrace();\n}"),
         ("not told from others", "trap_ip(regs) != (unsigned long)__kretprobe_trampoline", "1"),
     ),
     *of(

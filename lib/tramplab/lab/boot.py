@@ -30,6 +30,9 @@ def cpus(machine: Machine, heap: Heap) -> tuple[Cpu, ...]:
         raise TramplabError(f"the guest has room for {room} CPUs, not {len(machine.places.stacks)}; ask for fewer with cpus=.")
     sizes = [image.struct(name).size for name in ("task_struct", "lab_pcpu")]
     first = Cpu(0, image.address("init_task"), image.address("lab_boot_pcpu"))
+    if "cpu_possible_mask" in image.symbols:
+        machine.write_u64(image.address("cpu_possible_mask"), (1 << len(machine.places.stacks)) - 1)
+        machine.write(image.address("nr_cpu_ids"), len(machine.places.stacks).to_bytes(4, "little"))
     others = (Cpu(n, *map(heap.take, sizes)) for n in range(1, len(machine.places.stacks)))
     return first, *others
 

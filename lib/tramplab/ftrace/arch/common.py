@@ -30,7 +30,6 @@ DEFINES = {
     "bpf_context_counter": "CONFIG_BPF_CONTEXT_COUNTER",
     "shared_epilogue": "CONFIG_X86_SHARED_EPILOGUE",
     "rethook_rcu_test": "CONFIG_RETHOOK_RCU_TEST",
-    "rethook_sp": "CONFIG_RETHOOK_SP",
     "fprobe_entry_ops": "CONFIG_FPROBE_ENTRY_OPS",
     "fgraph_static_call": "CONFIG_FGRAPH_STATIC_CALL",
     "kprobes_on_ftrace": "CONFIG_KPROBES_ON_FTRACE",
@@ -58,6 +57,8 @@ CHOICES = {
 }
 #: How a return hook's nodes are kept, where it is a struct rethook: which names the guest knows that by.
 POOLS = {"freelist": (), "objpool": ("CONFIG_RETHOOK_OBJPOOL",), "shadow": ("CONFIG_RETHOOK_SHADOW",)}
+#: What return hooks gained when fprobes had left them: feature -> its name.
+_LATER = {"objpool_mask": "CONFIG_OBJPOOL_MASK", "rethook_sp": "CONFIG_RETHOOK_SP"}
 
 
 def rethook_pool(features: FeatureTable) -> str:
@@ -73,6 +74,8 @@ def defines(features: FeatureTable) -> tuple[str, ...]:
     chosen = (name for (feature, value), names in CHOICES.items() if features[feature] == value for name in names)
     pool = rethook_pool(features)
     hooks = ("CONFIG_RETHOOK", *POOLS[pool]) if pool else ()
+    if features["rethook"] not in POOLS:  # those that fprobes have are as they were when kernels had them, whatever is overridden
+        hooks += tuple(name for feature, name in _LATER.items() if features[feature])
     return (*(name for feature, name in DEFINES.items() if features[feature]), *chosen, *hooks)
 
 

@@ -6,6 +6,11 @@
 
 #pragma clang section text = ".kretprobe"
 
+#ifdef CONFIG_OBJPOOL_MASK
+unsigned long cpu_possible_mask[1] __attribute__((section(".late_data"))) = { 1 };
+unsigned int nr_cpu_ids __attribute__((section(".late_data"))) = 1;
+#endif
+
 #ifdef CONFIG_KRETPROBE_ON_RETHOOK
 int pre_handler_kretprobe(struct kprobe *p, struct pt_regs *regs)
 {
@@ -13,6 +18,7 @@ int pre_handler_kretprobe(struct kprobe *p, struct pt_regs *regs)
 	struct rethook_node *node = rethook_try_get(rp->rh);
 	struct kretprobe_instance *ri = (struct kretprobe_instance *)node;
 
+	IDLE_SITE();
 	if (unlikely(!node)) {
 		rp->nmissed++;
 		return 0;
@@ -20,7 +26,7 @@ int pre_handler_kretprobe(struct kprobe *p, struct pt_regs *regs)
 	if (rp->entry_handler && rp->entry_handler(ri, regs))
 		rethook_recycle(node);
 	else
-		rethook_hook_probed(node, regs);
+		rethook_hook_probed(node, regs, p->flags & KPROBE_FLAG_FTRACE);
 	return 0;
 }
 
@@ -29,6 +35,7 @@ void kretprobe_rethook_handler(struct rethook_node *node, void *data, unsigned l
 {
 	struct kretprobe *rp = data;
 
+	IDLE_SITE();
 	if (unlikely(!rp || !rp->handler))
 		return;
 	this_pcpu->current_kprobe = &rp->kp;
@@ -62,6 +69,7 @@ static __attribute__((noinline)) void recycle_rp_inst(struct kretprobe_instance 
 {
 	struct kretprobe *rp = get_kretprobe(ri);
 
+	IDLE_SITE();
 	if (likely(rp))
 		lab_instance_put(ri, rp);
 }
@@ -80,6 +88,7 @@ int pre_handler_kretprobe(struct kprobe *p, struct pt_regs *regs)
 	struct kretprobe *rp = (struct kretprobe *)p;	/* whose first member it is */
 	struct kretprobe_instance *ri = lab_instance_get(rp);
 
+	IDLE_SITE();
 	if (unlikely(!ri)) {
 		rp->nmissed++;
 		return 0;
@@ -107,11 +116,21 @@ static __attribute__((noinline)) struct kretprobe_instance *lab_oldest(void)
 	return ri;
 }
 
+/* Where the way back is kept besides in the registers. */
+static __attribute__((noinline)) void arch_kretprobe_fixup_return(unsigned long frame, unsigned long back)
+{
+	IDLE_SITE();
+#ifdef __x86_64__
+	*(unsigned long *)frame = back;		/* the word that the trampoline began with */
+#endif
+}
+
 static __attribute__((noinline)) unsigned long __kretprobe_trampoline_handler(struct pt_regs *regs, unsigned long frame)
 {
 	struct kretprobe_instance *ri = current->kretprobe_instances, *oldest = lab_oldest();
 	unsigned long back;
 
+	IDLE_SITE();
 	if (unlikely(!oldest))
 		__builtin_trap();
 	back = oldest->ret_addr;
@@ -134,9 +153,7 @@ static __attribute__((noinline)) unsigned long __kretprobe_trampoline_handler(st
 		if (ri == oldest)
 			break;
 	}
-#ifdef __x86_64__
-	*(unsigned long *)frame = back;		/* the word that the trampoline began with */
-#endif
+	arch_kretprobe_fixup_return(frame, back);
 	ri = current->kretprobe_instances;
 	current->kretprobe_instances = oldest->next;
 	oldest->next = 0;
@@ -150,16 +167,28 @@ static __attribute__((noinline)) unsigned long __kretprobe_trampoline_handler(st
 }
 
 /* A handler at a return is one of a kprobe, as far as kprobes are concerned. */
+static __attribute__((noinline)) void kprobe_busy_begin(void)
+{
+	IDLE_SITE();
+	preempt_disable_notrace();
+	this_pcpu->current_kprobe = &kprobe_busy;
+	this_pcpu->kprobe_status = KPROBE_HIT_ACTIVE;
+}
+
+static __attribute__((noinline)) void kprobe_busy_end(void)
+{
+	IDLE_SITE();
+	this_pcpu->current_kprobe = 0;
+	preempt_enable_notrace();
+}
+
 static inline unsigned long kretprobe_trampoline_handler(struct pt_regs *regs, unsigned long frame)
 {
 	unsigned long back;
 
-	preempt_disable_notrace();
-	this_pcpu->current_kprobe = &kprobe_busy;
-	this_pcpu->kprobe_status = KPROBE_HIT_ACTIVE;
+	kprobe_busy_begin();
 	back = __kretprobe_trampoline_handler(regs, frame);
-	this_pcpu->current_kprobe = 0;
-	preempt_enable_notrace();
+	kprobe_busy_end();
 	return back;
 }
 

@@ -62,9 +62,12 @@ void rethook_hook(struct rethook_node *node, struct ftrace_regs *fregs)
 }
 
 #ifdef CONFIG_KRETPROBE_ON_RETHOOK
-/* The same, with the registers that a kprobe's handler is given: rethook_hook() too, in a kernel, where all are of one kind. */
+/*
+ * The same, with the registers that a kprobe's handler is given: rethook_hook() too, in a kernel, where all are of one kind. mcount:
+ * they come from a patch site, which no ISA here asks about.
+ */
 static __attribute__((noinline, section(".kretprobe"))) void arch_rethook_prepare_probed(struct rethook_node *node,
-											 struct pt_regs *regs)
+											 struct pt_regs *regs, _Bool mcount)
 {
 	unsigned long *place = lab_return_place(regs);
 
@@ -73,9 +76,9 @@ static __attribute__((noinline, section(".kretprobe"))) void arch_rethook_prepar
 	*place = (unsigned long)arch_rethook_trampoline;
 }
 
-__attribute__((section(".kretprobe"))) void rethook_hook_probed(struct rethook_node *node, struct pt_regs *regs)
+__attribute__((section(".kretprobe"))) void rethook_hook_probed(struct rethook_node *node, struct pt_regs *regs, _Bool mcount)
 {
-	arch_rethook_prepare_probed(node, regs);
+	arch_rethook_prepare_probed(node, regs, mcount);
 	node->next = current->rethooks;
 	current->rethooks = node;
 }

@@ -32,6 +32,7 @@ struct kprobe {
 };
 #define KPROBE_FLAG_DISABLED 2
 #define KPROBE_FLAG_OPTIMIZED 4
+#define KPROBE_FLAG_FTRACE 8
 
 /* Where all are found by address. */
 #define KPROBE_HASH_BITS 6

@@ -3,8 +3,8 @@
  *
  * The list stands for the kernel's freelist (v5.18 to v6.6): whoever takes the first node holds a reference to it meanwhile, so
  * that it cannot come back and be met again under the same address. The ring stands for objpool (v6.7 on): with interrupts off,
- * a node comes from this CPU's ring, or from another's if it is empty, and goes back to this one's. Names and meanings follow the
- * kernel's; the code is the lab's.
+ * a node comes from this CPU's ring, or from another's if it is empty, and goes back to this one's; which CPUs there are it asks a
+ * mask in Debian's 7.2 and counts in its 6.12. Names and meanings follow the kernel's; the code is the lab's.
  */
 #ifndef LAB_POOL_H
 #define LAB_POOL_H
@@ -106,6 +106,29 @@ static inline void *objpool_try_get_slot(struct objpool_head *pool, unsigned int
 	return 0;
 }
 
+#ifdef CONFIG_OBJPOOL_MASK
+/* Which CPUs there can be, by their numbers, and how many numbers. */
+extern unsigned long cpu_possible_mask[1];
+extern unsigned int nr_cpu_ids;
+
+/* The number of the first bit that is set, from one on; size if none is. */
+static __attribute__((noinline, unused)) unsigned long _find_next_bit(const unsigned long *bits, unsigned long size, unsigned long from)
+{
+	unsigned long left, at = from / 64;
+
+	if (unlikely(from >= size))
+		return size;
+	left = bits[at] & ~0UL << from % 64;
+	while (!left) {
+		if (++at * 64 >= size)
+			return size;
+		left = bits[at];
+	}
+	left = at * 64 + __builtin_ctzl(left);
+	return left < size ? left : size;
+}
+#endif
+
 /* A node of this CPU's ring, or of the next one that has any; 0 if none has. */
 static inline void *objpool_pop(struct objpool_head *pool)
 {
@@ -113,6 +136,25 @@ static inline void *objpool_pop(struct objpool_head *pool)
 	unsigned int cpu = lab_cpu();
 	void *object = 0;
 
+#ifdef CONFIG_OBJPOOL_MASK
+	/* From this CPU on to the last, and then from the first to it. */
+	for (unsigned int start = cpu, wrapped = 0;; cpu++) {
+		cpu = _find_next_bit(cpu_possible_mask, READ_ONCE(nr_cpu_ids), cpu);
+		if (cpu >= READ_ONCE(nr_cpu_ids)) {
+			if (wrapped)
+				break;
+			wrapped = 1;
+			cpu = _find_next_bit(cpu_possible_mask, READ_ONCE(nr_cpu_ids), 0);
+		}
+		if (wrapped && cpu >= start)
+			break;
+		object = objpool_try_get_slot(pool, cpu);
+		if (object)
+			break;
+	}
+	lab_irq_restore(irqs);
+	return object;
+#endif
 	for (int i = 0; i < READ_ONCE(pool->nr_possible_cpus); i++) {
 		object = objpool_try_get_slot(pool, cpu);
 		if (object)

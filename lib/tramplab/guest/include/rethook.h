@@ -38,7 +38,7 @@ extern char arch_rethook_trampoline[];
 struct rethook_node *rethook_try_get(struct rethook *rh);
 void rethook_recycle(struct rethook_node *node);
 void rethook_hook(struct rethook_node *node, struct ftrace_regs *fregs);
-void rethook_hook_probed(struct rethook_node *node, struct pt_regs *regs);
+void rethook_hook_probed(struct rethook_node *node, struct pt_regs *regs, _Bool mcount);
 unsigned long rethook_trampoline_handler(struct pt_regs *regs, unsigned long frame);
 
 #if defined(__x86_64__)

@@ -19,6 +19,8 @@ from .request import Kprobe
 from .table import Table
 
 KPROBE = "kprobe"
+#: KPROBE_FLAG_FTRACE (include/linux/kprobes.h).
+_FTRACE = 8
 #: One for each ISA.
 MODULES: dict[str, KprobeArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
 
@@ -95,7 +97,8 @@ class Kprobes:
                 more, counters, steps = programs.programs(self._ground, heap, request)
             for f in ops.functions:
                 at = self._address(request, f)
-                values = {"addr": at, "private": private_of(self._image, ops.index), **self._handlers(request)}
+                flags = 0 if request.breakpoint else _FTRACE
+                values = {"addr": at, "private": private_of(self._image, ops.index), "flags": flags, **self._handlers(request)}
                 if request.breakpoint:
                     values |= self._stepped(f, at, slot, made, steps, armed, back)
                 probe = heap(self._image.struct(outer).size)
