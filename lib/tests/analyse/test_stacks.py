@@ -7,7 +7,7 @@ import pytest
 from tramplab import Fprobe, Kernel, Ops
 from tramplab.analyse import orc, recovery, stacks
 from tramplab.analyse.chain import NO_NODE, Chain
-from tramplab.analyse.recovery import Recovery
+from tramplab.analyse.recovery import Hooked, Recovery
 from tramplab.analyse.stacks import DOUBLED, MISSING, RETURNED, RIGHT, WRONG, Frame, found, watch
 from tramplab.analyse.unwind import RECORDS, unwind
 from tramplab.errors import TramplabError
@@ -46,7 +46,7 @@ FRAMES = (OWN, Frame.returning_to(CALLER), Frame.returning_to(OUTER))
     ],
 )
 def test_what_a_chain_says_of_frames(addresses, states):
-    assert found(Chain(addresses), FRAMES, BACK) == states
+    assert found(Chain(addresses), FRAMES, {BACK}) == states
 
 
 def test_of_frames_that_look_the_same_the_innermost_is_missing():
@@ -54,7 +54,7 @@ def test_of_frames_that_look_the_same_the_innermost_is_missing():
     assert found(Chain((F, OUTER, OUTER)), twice) == (RIGHT, RIGHT, RIGHT)
     assert found(Chain((F, OUTER)), twice) == (RIGHT, MISSING, RIGHT)
     assert found(Chain((F, OUTER, OUTER, OUTER)), twice) == (RIGHT, DOUBLED, RIGHT)
-    assert found(Chain((F, BACK, OUTER)), twice, BACK) == (RIGHT, WRONG, RIGHT)
+    assert found(Chain((F, BACK, OUTER)), twice, {BACK}) == (RIGHT, WRONG, RIGHT)
 
 
 # -- hooked returns
@@ -62,11 +62,33 @@ def test_of_frames_that_look_the_same_the_innermost_is_missing():
 
 def test_a_hooked_return_is_found_by_its_frame_and_in_order():
     nodes = ((0x10, 1), (0x20, 2), (0x20, BACK), (0x20, 3))
-    asked = Recovery(nodes, BACK)
+    asked = hooked(nodes)
     assert asked(7, 0x10) == 7  # nothing to recover, and nothing used up
     assert [asked(BACK, 0x10), asked(BACK, 0x20), asked(BACK, 0x20), asked(BACK, 0x20)] == [1, 2, 3, None]
-    assert Recovery(nodes, BACK)(BACK, 0x20) == 2  # those of inner frames are passed over
-    assert Recovery(nodes, BACK)(BACK, 0x30) is None
+    assert hooked(nodes)(BACK, 0x20) == 2  # those of inner frames are passed over
+    assert hooked(nodes)(BACK, 0x30) is None
+
+
+def test_several_mechanisms_are_asked_in_order():
+    """What the first gives may be the second's trampoline; what the second gives is not asked for again."""
+    first, second = Hooked(((0x10, BACK), (0x20, 2)), HOOK), Hooked(((0x10, 1), (0x30, HOOK)), BACK)
+    assert [Recovery([first, second])(a, f) for a, f in ((HOOK, 0x10), (HOOK, 0x20), (BACK, 0x30), (7, 0))] == [1, 2, HOOK, 7]
+    assert Recovery([second, first])(HOOK, 0x10) == BACK, "the other way round nobody is asked for the second"
+
+
+def test_a_mechanism_that_shows_what_it_does_not_know_goes_on_where_it_was():
+    asked = Recovery([Hooked(((0x10, 1), (0x20, 2)), BACK, shown=True)])
+    assert [asked(BACK, frame) for frame in (0x30, 0x20, 0x10)] == [BACK, 2, BACK]
+
+
+def test_a_frame_known_by_the_callers_frame_pointer_is_found_by_its_place():
+    asked = Recovery([Hooked(((0x10, 1),), BACK, by_pointer=True)], read={0x98: 0x10}.__getitem__)
+    assert asked(BACK, 0xA0) == 1
+
+
+def hooked(nodes: tuple[tuple[int, int], ...]) -> Recovery:
+    """Of one mechanism, that BACK belongs to."""
+    return Recovery([Hooked(nodes, BACK)])
 
 
 @every_isa
@@ -81,8 +103,8 @@ def test_frame_records_are_followed_through_a_hooked_return(isa):
         known = {"recover": recover} if recover else {}
         return unwind(i, registers, lambda a: words.get(a, 0) if 0x1000 <= a < 0x1100 else None, lambda _: True, **known)
 
-    assert chain(Recovery(((frame, CALLER),), BACK)) == Chain((F, CALLER, OUTER))
-    assert chain(Recovery(((frame + 8, CALLER),), BACK)) == Chain((F,), NO_NODE)
+    assert chain(hooked(((frame, CALLER),))) == Chain((F, CALLER, OUTER))
+    assert chain(hooked(((frame + 8, CALLER),))) == Chain((F,), NO_NODE)
     assert chain() == Chain((F, BACK, OUTER))
 
 
@@ -90,15 +112,32 @@ def test_arm64_alone_asks_for_the_program_counter():
     for isa in ISAS:
         i = get(isa)
         registers = {i.pc: BACK, i.sp: 0x1000, i.fp: 0}
-        first = unwind(i, registers, lambda _: 0, lambda _: True, recover=Recovery(((0, CALLER),), BACK)).addresses
+        first = unwind(i, registers, lambda _: 0, lambda _: True, recover=hooked(((0, CALLER),))).addresses
         assert first == ((CALLER,) if isa == "arm64" else (BACK,))
     registers = {"pc": BACK, "sp": 0x1000, "x29": 8}
-    assert unwind(get("arm64"), registers, lambda _: 0, lambda _: True, recover=Recovery((), BACK)) == Chain((BACK,), NO_NODE)
+    assert unwind(get("arm64"), registers, lambda _: 0, lambda _: True, recover=hooked(())) == Chain((BACK,), NO_NODE)
 
 
-def test_a_kernel_without_return_hooks_has_nothing_to_look_up():
-    assert recovery.of(Kernel("arm64", "v6.12")) is None
-    assert recovery.of(Kernel("x86_64", "v6.12"))(5, 0) == 5
+def test_what_a_kernel_has_to_look_up():
+    """Every kernel has kretprobes; of the others each is there with a trampoline of its own."""
+    there = {(isa, release): recovery.there(Kernel(isa, release).image) for isa in ISAS for release in ("v6.1", "v7.2")}
+    hooks, own, graph = (recovery.HOOKS,), (recovery.INSTANCES,), (recovery.GRAPH,)
+    assert [there[isa, "v6.1"] for isa in ISAS] == [hooks, own, own]
+    assert [there[isa, "v7.2"] for isa in ISAS] == [graph + hooks, graph + own, graph + hooks]
+    kernel = Kernel("x86_64", "v6.12")
+    assert recovery.of(kernel)(5, 0) == 5 and recovery.of(kernel, graph) is None
+    assert len(recovery.trampolines(Kernel("arm64"))) == 2
+
+
+def test_what_an_exception_interrupted_is_no_return_address():
+    chain = Chain((HOOK, HOOK + 8, F, OUTER))
+    assert found(chain, FRAMES) == (MISSING, MISSING, RIGHT), "the byte before it is another function's"
+    assert found(chain, FRAMES, exact={0, 2}) == (RIGHT, MISSING, RIGHT)
+
+
+def test_each_stand_in_hides_a_frame():
+    assert found(Chain((F, BACK, BACK)), FRAMES, {BACK}) == (RIGHT, WRONG, WRONG)
+    assert found(Chain((F, BACK, HOOK)), FRAMES, {BACK, HOOK}) == (RIGHT, WRONG, WRONG)
 
 
 # -- calls
@@ -186,7 +225,7 @@ def test_orc_needs_the_hint_that_the_return_trampoline_looks_like_a_call(monkeyp
 def test_a_copied_trampoline_of_an_fprobe_is_looked_up_where_it_was_copied_from(monkeypatch):
     kernel = Kernel("x86_64", "v6.12")
     assert states(seen(kernel, Fprobe()), "ftrace_trampoline") == {(RIGHT, RIGHT, RIGHT)}
-    monkeypatch.setattr(orc, "Fprobe", Bpf)
+    monkeypatch.setattr(orc, "_COPIED", ())
     assert states(seen(kernel, Fprobe()), "ftrace_trampoline") != {(RIGHT, RIGHT, RIGHT)}
 
 

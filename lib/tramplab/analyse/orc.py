@@ -22,8 +22,9 @@ from ..emulate.decode import Instruction, at
 from ..emulate.image import Image
 from ..lab.kernel import Kernel
 from ..trampolines.bpf import Bpf
-from ..trampolines.fprobe import Fprobe, Shared
+from ..trampolines.fprobe import Fgraph, Fprobe, Shared
 from ..trampolines.ground import ROOM
+from ..trampolines.kprobe import Kprobe
 from ..trampolines.plain import Ops
 from ..trampolines.plain.maker import COMMON
 from .chain import DOWN, NO_CODE, NO_NODE, OUTSIDE, WORD, Chain, IsText, Read, Recover, as_it_is
@@ -34,6 +35,8 @@ from .recovery import TRAMPOLINES
 TABLES = {"x86_64": x86_64.layouts}
 #: What a frame record means, as push rbp; mov rbp, rsp makes it.
 RECORD = Layout(True, 2 * WORD, -2 * WORD)
+#: Beside an ops: those who have a copy of a common trampoline, where each ops has its own.
+_COPIED = (Fprobe, Shared, Fgraph, Kprobe)
 _OUTERMOST = "caller"  # the component that calls from outside: there, as in entry code, a stack ends
 
 
@@ -102,7 +105,7 @@ def of(kernel: Kernel) -> Orc | None:
     copies: list[Copy] = []
     framed: set[int] = set()
     for ops in kernel.slowpath.ops:
-        common = isinstance(ops.request, Fprobe | Shared) or (isinstance(ops.request, Ops) and ops.request.save in COMMON)
+        common = isinstance(ops.request, _COPIED) or (isinstance(ops.request, Ops) and ops.request.save in COMMON)
         if ops.trampoline and common:
             original = image.address("ftrace_regs_caller" if ops.saves_regs else "ftrace_caller")
             copies.append(Copy(ops.trampoline, ops.trampoline_size, original))

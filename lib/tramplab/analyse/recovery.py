@@ -1,79 +1,135 @@
-"""Return addresses that a hook took the place of: an unwinder that meets the return trampoline's address asks for them.
+"""Return addresses that hooks took the place of: an unwinder that meets a return trampoline's address asks for them.
 
-Stands for rethook_find_ret_addr() and ftrace_graph_ret_addr(): of the task's hooked calls, newest first, the next that was hooked
-in the frame which the unwinder has come to. By what a frame is known is each ISA's matter, see unwind.RECORDS.
+Stands for ftrace_graph_ret_addr(), rethook_find_ret_addr() and kretprobe_find_ret_addr(): of a mechanism's hooked calls of the
+task, newest first, the next that was hooked in the frame which the unwinder has come to. By what a frame is known is each ISA's
+matter, see unwind.RECORDS. A kernel can have several mechanisms at once, each with a trampoline of its own; the graph tracer is
+asked first, and what it gives may be the other's trampoline. So do unwind_recover_ret_addr() of x86 and
+kunwind_recover_return_address() of arm64; not the other way round: where one call is hooked by both, and by the graph tracer
+first, its trampoline is what they show.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
 from ..emulate.image import Image
 from ..lab.kernel import Kernel
+from .chain import WORD
 
-#: Where functions with a hooked return come back to -> how many of its first instructions come before the stack is that of a call:
-#: of return hooks, and of the function graph tracer.
-TRAMPOLINES = {"arch_rethook_trampoline": 1, "return_to_handler": 2}
+#: The mechanisms, in the order in which they are asked: the function graph tracer, return hooks, kretprobes with instances of their
+#: own.
+GRAPH, HOOKS, INSTANCES = MECHANISMS = ("graph", "hooks", "instances")
+#: Where each one's calls come back to.
+SYMBOLS = {GRAPH: "return_to_handler", HOOKS: "arch_rethook_trampoline", INSTANCES: "__kretprobe_trampoline"}
+#: The same -> how many of its first instructions come before the stack is that of a call.
+TRAMPOLINES = {SYMBOLS[GRAPH]: 2, SYMBOLS[HOOKS]: 1, SYMBOLS[INSTANCES]: 1}
+#: Which of them each ISA's unwinder asks: unwind_recover_ret_addr() of x86, kunwind_recover_return_address() of arm64,
+#: walk_stackframe() of riscv64.
+ASKED = {"x86_64": (GRAPH, HOOKS, INSTANCES), "arm64": (GRAPH, HOOKS, INSTANCES), "riscv64": (GRAPH,)}
 #: ISAs whose unwinder of the graph tracer's calls shows the trampoline's address where nothing is known, instead of an error.
 SHOWN = ("riscv64",)
+#: ISAs on which the graph tracer knows a frame by where the return address lies, and the others by the caller's frame pointer.
+_APART = ("riscv64",)
 #: The lowest bits of a word of the shadow stack: how far below it the frame begins.
 _OFFSET = 0x3FF
 
 
-class Recovery:
-    """Asked for the addresses of one chain, from the innermost on. nodes: frame and return address of each hooked call, newest
-    first. trampoline: the address that stands in their place. graph: are they the function graph tracer's? shown: that address is
-    given where nothing is known."""
+@dataclass(frozen=True)
+class Hooked:
+    """What one mechanism knows. calls: frame and return address of each, newest first. trampoline: the address that stands in
+    their place. shown: that address is given where nothing is known. by_pointer: a frame is known by the caller's frame pointer,
+    though asked for by where its return address lies; below that the pointer is kept."""
 
-    def __init__(self, nodes: tuple[tuple[int, int], ...], trampoline: int, graph: bool = False, shown: bool = False) -> None:
-        self._left, self._trampoline, self.graph = iter(nodes), trampoline, graph
-        self._unknown = trampoline if shown else None
+    calls: tuple[tuple[int, int], ...]
+    trampoline: int
+    shown: bool = False
+    by_pointer: bool = False
+
+
+class Recovery:
+    """Asked for the addresses of one chain, from the innermost on. kinds: the mechanisms, in the order in which they are asked.
+    graph: is one of them the function graph tracer? read: address -> word, for those that are known by_pointer."""
+
+    def __init__(self, kinds: Sequence[Hooked], graph: bool = False, read: Callable[[int], int] | None = None) -> None:
+        self._kinds, self._next, self._read, self.graph = kinds, [0] * len(kinds), read, graph
 
     def __call__(self, address: int, frame: int) -> int | None:
-        """The address itself, if it is not the trampoline's; else the one whose place that took, None if no call is known that was
+        """The address itself, if it is no trampoline's; else the one whose place that took, None if no call is known that was
         hooked in this frame."""
-        if address != self._trampoline:
-            return address
-        return next((back for at, back in self._left if at == frame and back != self._trampoline), self._unknown)
+        found: int | None = address
+        for n, kind in enumerate(self._kinds):
+            if found == kind.trampoline:
+                found = self._of(n, self._read(frame - WORD) if kind.by_pointer and self._read else frame)
+        return found
+
+    def _of(self, n: int, frame: int) -> int | None:
+        kind = self._kinds[n]
+        for at in range(self._next[n], len(kind.calls)):
+            known, back = kind.calls[at]
+            if known == frame and back != kind.trampoline:
+                self._next[n] = at + 1
+                return back
+        return kind.trampoline if kind.shown else None
 
 
-def symbol(image: Image) -> str | None:
-    """The name of where functions come back to whose return an fprobe has hooked; None in a kernel whose fprobes hook none. Where
-    they are the graph tracer's, return hooks can be there besides, for kretprobes."""
-    return next((name for name in reversed(TRAMPOLINES) if name in image.symbols), None)
+def there(image: Image) -> tuple[str, ...]:
+    """The mechanisms that a kernel has, of MECHANISMS."""
+    return tuple(name for name in MECHANISMS if SYMBOLS[name] in image.symbols)
 
 
-def trampoline(kernel: Kernel) -> int | None:
-    """Its address."""
-    name = symbol(kernel.image)
-    return kernel.image.address(name) if name else None
+def trampolines(kernel: Kernel) -> frozenset[int]:
+    """Where functions come back to whose return is hooked, by any mechanism."""
+    return frozenset(kernel.image.address(SYMBOLS[name]) for name in there(kernel.image))
 
 
-def of(kernel: Kernel) -> Recovery | None:
-    """What the first CPU's task knows of its hooked calls at this moment; None in a kernel that hooks no returns."""
-    at, graph = trampoline(kernel), "ret_stack" in kernel.image.struct("task_struct").fields
-    if at is None:
+def of(kernel: Kernel, asked: Collection[str] = MECHANISMS) -> Recovery | None:
+    """What the first CPU's task knows of its hooked calls at this moment; None in a kernel that hooks no returns. asked: those
+    mechanisms alone, of MECHANISMS."""
+    names = [name for name in there(kernel.image) if name in asked]
+    if not names:
         return None
-    nodes = _frames(kernel) if graph else _nodes(kernel)
-    return Recovery(nodes, at, graph, graph and kernel.isa.name in SHOWN)
+    graph, isa = GRAPH in names, kernel.isa.name
+    kinds = [
+        Hooked(
+            tuple(_CALLS[name](kernel)),
+            kernel.image.address(SYMBOLS[name]),
+            name == GRAPH and isa in SHOWN,
+            graph and name != GRAPH and isa in _APART,
+        )
+        for name in names
+    ]
+    return Recovery(kinds, graph, kernel.machine.read_u64)
 
 
-def _nodes(kernel: Kernel) -> tuple[tuple[int, int], ...]:
-    """Of return hooks."""
-    node, read = kernel.image.struct("rethook_node").fields, kernel.machine.read_u64
-    found, place = [], read(kernel.cpus[0].task + kernel.image.struct("task_struct").fields["rethooks"].offset)
+def _listed(kernel: Kernel, head: str, struct: str, frame: str) -> Iterator[tuple[int, int]]:
+    """Of a list of the task's: what is at its head, and which member has the frame."""
+    fields, read = kernel.image.struct(struct).fields, kernel.machine.read_u64
+    place = read(kernel.cpus[0].task + kernel.image.struct("task_struct").fields[head].offset)
     while place:
-        found.append((read(place + node["frame"].offset), read(place + node["ret_addr"].offset)))
-        place = read(place + node["next"].offset)
-    return tuple(found)
+        yield read(place + fields[frame].offset), read(place + fields["ret_addr"].offset)
+        place = read(place + fields["next"].offset)
 
 
-def _frames(kernel: Kernel) -> tuple[tuple[int, int], ...]:
+def _hooks(kernel: Kernel) -> Iterator[tuple[int, int]]:
+    """Of return hooks."""
+    return _listed(kernel, "rethooks", "rethook_node", "frame")
+
+
+def _instances(kernel: Kernel) -> Iterator[tuple[int, int]]:
+    """Of kretprobes with instances of their own."""
+    return _listed(kernel, "kretprobe_instances", "kretprobe_instance", "fp")
+
+
+def _graph(kernel: Kernel) -> Iterator[tuple[int, int]]:
     """Of the graph tracer: the frames of the task's shadow stack, from its top."""
     task, frame = kernel.image.struct("task_struct").fields, kernel.image.struct("ftrace_ret_stack").fields
     read, at = kernel.machine.read_u64, kernel.cpus[0].task
     stack, top = read(at + task["ret_stack"].offset), read(at + task["curr_ret_stack"].offset) & 0xFFFF_FFFF
-    found = []
     while top and (offset := read(stack + 8 * (top - 1)) & _OFFSET):
         top -= 1 + offset
         place = stack + 8 * top
-        found.append((read(place + frame["retp"].offset), read(place + frame["ret"].offset)))
-    return tuple(found)
+        yield read(place + frame["retp"].offset), read(place + frame["ret"].offset)
+
+
+_CALLS = {GRAPH: _graph, HOOKS: _hooks, INSTANCES: _instances}

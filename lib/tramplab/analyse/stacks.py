@@ -8,18 +8,19 @@ a record, nothing false is said.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..emulate.walk import stepping
 from ..errors import TramplabError
+from ..ftrace import releases
 from ..lab.kernel import Kernel
 from ..lab.reading.walk import require_same
 from ..lab.run import Run
 from ..lab.view import Function
 from . import orc, recovery
 from .call import RecordedCall
-from .chain import Chain, Recover, as_it_is
+from .chain import DOWN, OUTSIDE, WORD, Chain, Read, Recover, as_it_is
 from .unwind import RECORDS, live, stack, unwind
 
 RIGHT, MISSING, DOUBLED, WRONG, RETURNED = STATES = ("right", "missing", "doubled", "wrong", "returned")
@@ -55,14 +56,17 @@ class Seen:
     asleep: bool
 
 
-def found(chain: Chain, frames: Sequence[Frame], stand_in: int | None = None) -> tuple[str, ...]:
+def found(
+    chain: Chain, frames: Sequence[Frame], stand_ins: Collection[int] = (), exact: Collection[int] = (0,)
+) -> tuple[str, ...]:
     """What a chain says of these frames, innermost first: one of RIGHT, MISSING, DOUBLED and WRONG each.
 
-    Of frames that look the same the innermost are missing, or doubled. stand_in: an address that return addresses were replaced by;
-    where it stands in a chain, the first frame behind the function that is not found before it has a wrong name. A frame that
-    comes before one inside of it is wrong, too.
+    Of frames that look the same the innermost are missing, or doubled. stand_ins: addresses that return addresses were replaced by;
+    for each that stands in a chain, the first frame behind the function that is not found before it has a wrong name. A frame that
+    comes before one inside of it is wrong, too. exact: which of the chain's addresses are no return addresses: the program counter,
+    and that of what an exception interrupted.
     """
-    places = [chain.addresses[0], *(a - 1 for a in chain.addresses[1:])]
+    places = [a - (n not in exact) for n, a in enumerate(chain.addresses)]
     out: list[str] = []
     firsts: list[int] = []
     last = -1
@@ -79,12 +83,11 @@ def found(chain: Chain, frames: Sequence[Frame], stand_in: int | None = None) ->
         last = at[-1] if at else last
         out += states
         firsts += [len(places)] * (wanted - len(at)) + at[:wanted]
-    if stand_in in chain.addresses[1:]:
-        hidden = chain.addresses.index(stand_in, 1)
-        behind = [n for n in range(1, len(out)) if firsts[n] > hidden]
-        for n in behind[:1]:
-            out[n] = WRONG
-    return tuple(out)
+    named: set[int] = set()
+    for hidden in (at for at, address in enumerate(chain.addresses) if at and address in stand_ins):
+        behind = (n for n in range(1, len(out)) if firsts[n] > hidden and n not in named)
+        named |= set(itertools.islice(behind, 1))
+    return tuple(WRONG if n in named else state for n, state in enumerate(out))
 
 
 def watch(
@@ -110,10 +113,11 @@ def watch(
     own = Frame(function.address, function.address + function.size)
     inside = [n for n in range(first, last) if own.low <= pcs[n] < own.high]
     frames = (own, *map(Frame.returning_to, back if _has_record(kernel) else back[:-1]))
-    stand_in, out = recovery.trampoline(kernel), []
+    stand_ins, entry, out = recovery.trampolines(kernel), _exception_entry(kernel), []
     for n in range(first, last):
         chain = seen[n][1]
-        states, over = found(chain, frames, stand_in), n > inside[-1]
+        exact = {0, *(at for at, before in enumerate(chain.addresses, 1) if before in entry)}
+        states, over = found(chain, frames, stand_ins, exact), n > inside[-1]
         if over and states[0] != DOUBLED:
             states = (RETURNED, *states[1:])
         asleep = n in inside and n + 1 < last and pcs[n + 1] in _entries(kernel) and pcs[n + 1] != own.low
@@ -124,6 +128,67 @@ def watch(
 def way(kernel: Kernel) -> str:
     """How a kernel is unwound: FP or ORC."""
     return ORC if orc.of(kernel) else FP
+
+
+#: ISAs whose exceptions make no frame record -> where their pt_regs has the program counter, the frame pointer and the stack
+#: pointer of what was interrupted.
+INTERRUPTED = {"riscv64": ("epc", "s0", "sp")}
+#: ISAs whose exceptions make one -> since when the program counter is not read from there, but from the pt_regs: that a handler has
+#: changed it counts. arm64: c2c6b27b5aa1; the link register is not used (32ed1205682e).
+RECORDED = {"arm64": "v6.13"}
+
+
+class _UpToExceptions:
+    """A Recover that ends a chain at a return to where exceptions enter, and keeps which address that is and where it lies."""
+
+    graph = True  # so it is told where
+
+    def __init__(self, recover: Recover, read: Read, entry: range) -> None:
+        self._recover, self._read, self._entry = recover, read, entry
+        self.returns, self.place = 0, 0
+
+    def __call__(self, address: int, place: int) -> int | None:
+        if address in self._entry:
+            self.returns, self.place = address, place
+            return None
+        frame = place if getattr(self._recover, "graph", False) else self._read(place - WORD)
+        return None if frame is None else self._recover(address, frame)
+
+
+def follow(kernel: Kernel, registers: dict[str, int], read: Read, recover: Recover = as_it_is) -> Chain:
+    """Follow frame records from these registers as unwind() does, and where exceptions make none, from the registers on of what
+    was interrupted, which lie where the frame of what an exception calls begins: so walk_stackframe()."""
+    isa, is_text = kernel.isa, kernel.machine.is_text
+    if isa.name not in INTERRUPTED:
+        return unwind(isa, registers, _as_it_is_now(kernel, read), is_text, recover=recover)
+    ends = _UpToExceptions(recover, read, _exception_entry(kernel))
+    chain = unwind(isa, registers, read, is_text, recover=ends)
+    if not ends.returns:
+        return chain
+    found, at, fields = (*chain.addresses, ends.returns), ends.place + WORD, kernel.image.struct("pt_regs").fields
+    pc, fp, sp = (read(at + fields[name].offset) for name in INTERRUPTED[isa.name])
+    if pc is None or fp is None or sp is None:
+        return Chain(found, OUTSIDE)
+    if sp <= at:
+        return Chain(found, DOWN)
+    rest = follow(kernel, {isa.pc: pc, isa.fp: fp, isa.sp: sp}, read, recover)
+    return Chain((*found, *rest.addresses), rest.error)
+
+
+def _as_it_is_now(kernel: Kernel, read: Read) -> Read:
+    """Reads an exception's record with the program counter that its pt_regs has now, where the kernel's unwinder does so."""
+    since = RECORDED.get(kernel.isa.name)
+    if since is None or releases.parse(kernel.features.release) < releases.parse(since):
+        return read
+    at, fields = kernel.machine.read_u64(kernel.image.address("lab_trap_regs")), kernel.image.struct("pt_regs").fields
+    pc, kept = at + fields["pc"].offset, at + fields["stackframe"].offset + WORD
+    return lambda address: read(pc if address == kept else address)
+
+
+def _exception_entry(kernel: Kernel) -> range:
+    """The addresses of the code that exceptions enter by."""
+    entry = kernel.image.symbols["lab_trap_entry"]
+    return range(entry.address, entry.address + entry.size)
 
 
 def _has_record(kernel: Kernel) -> bool:
@@ -149,4 +214,4 @@ def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...], rec
         if known:
             yield pc, known.unwind(registers, read, machine.is_text, recover)
         else:
-            yield pc, unwind(isa, registers, read, machine.is_text, recover=recover)
+            yield pc, follow(kernel, registers, read, recover)

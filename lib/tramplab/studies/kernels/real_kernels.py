@@ -18,7 +18,7 @@ TITLE = "The lab beside Debian's kernels"
 INSTRUCTIONS, PART = 2, 0.15
 TRAMPOLINE, CORE = "trampoline", "C code"
 #: Two ops and ten, from which follows what each further one adds.
-TWO, TEN, EACH = "ops:2", "ops:10", "each further ops"
+TWO, TEN, EACH = "ops:2", "ops:10", "each more ops"
 PROBES = ("fprobe", "fprobe-exit", "kprobe", "kprobe-brk", "kretprobe", "kretprobe-brk")
 _SHOWN = ("ops", "ops-regs", "ops-assist", TWO, TEN, EACH, "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit", *PROBES)
 UNITS = {"kernel": "insns", "lab": "insns", "off": "%"}

@@ -1,0 +1,126 @@
+"""What seeing a return costs: parts that add up and are where they belong, sentences that follow the rows, the verdict on k1."""
+
+import pytest
+
+from tramplab import TramplabError
+from tramplab.isa import ISAS
+from tramplab.publish import published
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.studies.returns import mechanisms, return_costs, return_published, return_saves
+from tramplab.studies.returns.mechanisms import FGRAPH, FPROBE, KRETPROBE, LATEST, MECHANISMS, RETHOOK
+from tramplab.studies.returns.return_saves import ARGS, REGS, VALUE
+
+every_isa = pytest.mark.parametrize("isa", ISAS)
+
+
+@pytest.fixture(scope="module")
+def costs():
+    return return_costs.rows()
+
+
+@pytest.fixture(scope="module")
+def rounds():
+    return return_published.rows()
+
+
+@pytest.fixture(scope="module")
+def saves():
+    return return_saves.rows()
+
+
+def test_parts_are_the_whole_call(costs):
+    """Together they are what is executed more, but for the handlers."""
+    for isa in ISAS:
+        for build in mechanisms.builds(isa):
+            hooked, idle = return_costs.calls(build)
+            others = {name: c for name, c in hooked.counts.by_symbol.items() if name != "one_arg"}
+            handlers = sum(c.instructions for name, c in others.items() if not return_costs.part(name))
+            here = costs[(costs["isa"] == isa) & (costs["name"] == build.name)]
+            more = hooked.counts.total.instructions - idle.counts.total.instructions
+            assert here["instructions"].sum() == more - handlers > 0 and handlers > 0
+            assert return_costs.added(hooked, idle).instructions == more - handlers
+
+
+def test_each_part_is_there_exactly_where_it_belongs(costs):
+    """By mechanism; exceptions where a kprobe is one."""
+    for isa in ISAS:
+        for build in mechanisms.builds(isa):
+            here = costs[(costs["isa"] == isa) & (costs["name"] == build.name)]
+            by = here.set_index("part")["instructions"]
+            kind, breaks = build.mechanism, mechanisms.breaks(isa, build.release)
+            assert (by["exception"] > 0) == (kind == KRETPROBE and breaks) == (here["traps"].iloc[0] > 0)
+            assert (by["graph tracer"] > 0) == (kind in (FGRAPH, FPROBE))
+            assert (by["return hook"] > 0) == (kind in (KRETPROBE, RETHOOK))
+            assert (by[return_costs.PROBE] > 0) == (kind != FGRAPH)
+
+
+def test_a_name_that_belongs_nowhere_is_an_error():
+    with pytest.raises(TramplabError, match="name it in PARTS"):
+        return_costs.part("schedule")
+
+
+def test_the_answer_follows_the_rows(costs):
+    """Another ranking, another sentence; and a kernel that contradicts is named."""
+    said = return_costs.answer(costs)
+    assert "fewer than a kretprobe on arm64 and riscv64 alone" in said and "alike" in said
+    cheap = costs.copy()
+    cheap.loc[cheap["mechanism"] == FPROBE, "instructions"] = 1
+    assert "fewer than a kretprobe on x86-64, arm64 and riscv64 alone" in return_costs.answer(cheap)
+    dear = costs.copy()
+    dear.loc[dear["mechanism"] == FPROBE, "instructions"] = 1000
+    assert "fewer than a kretprobe on no ISA" in return_costs.answer(dear)
+    turned = costs.copy()
+    turned.loc[(turned["isa"] == "x86_64") & (turned["mechanism"] == KRETPROBE), "debian"] = 9999
+    assert "ranks those that were counted there otherwise on x86-64" in return_costs.answer(turned)
+
+
+@every_isa
+def test_numbers_are_those_of_the_rows(isa, costs):
+    numbers = return_costs.numbers(costs)
+    for r in return_costs.totals(costs).itertuples():
+        if r.isa == isa and r.release == LATEST:
+            assert numbers[f"{isa}-{return_costs.slug(r.name)}-added"] == r.instructions
+
+
+def test_published_ratios_are_of_time_and_of_the_same_table(rounds):
+    for r, given in zip(return_published.ROUNDS, rounds.itertuples(), strict=True):
+        rates = [published.get(r.ids + bench) for bench in (r.other, "kretprobe")]
+        assert given.published == pytest.approx(rates[1].value / rates[0].value, abs=0.01)
+        assert rates[0].message == rates[1].message == given.message
+
+
+def test_what_the_instructions_contradict_is_said(rounds):
+    assert "say the contrary of 4" in return_published.answer(rounds)
+    alike = rounds.assign(instructions=0.5)
+    assert "say the contrary of 0" in return_published.answer(alike)
+    assert len(return_published.contradicted(rounds.assign(published=2.0, instructions=0.5))) == len(rounds)
+
+
+@every_isa
+def test_a_smaller_set_costs_less_and_serves_no_more(isa, saves):
+    known = return_saves.whole(saves[saves["isa"] == isa]).set_index("saves")
+    assert known["instructions"][REGS] > known["instructions"][ARGS] > known["instructions"][VALUE]
+    assert known["right"][REGS] >= known["right"][ARGS] >= known["right"][VALUE] >= 2
+    assert return_saves.lost(saves, isa, REGS) == [] and return_saves.lost(saves, isa, VALUE)
+    tracing = saves[(saves["isa"] == isa) & saves["consumer"].isin(("return-value", "instruction-pointer"))]
+    assert set(tracing["outcome"]) == {return_saves.RIGHT}
+
+
+def test_the_verdict_on_k1_follows_the_rows(saves):
+    assert return_saves.need_not_save(saves).kind == DEPENDS
+    served = saves.assign(outcome=return_saves.RIGHT)
+    assert return_saves.need_not_save(served).kind == HOLDS
+    lost = saves.copy()
+    lost.loc[lost["saves"] == REGS, "outcome"] = return_saves.RIGHT
+    lost.loc[lost["saves"] == VALUE, "outcome"] = return_saves.WRONG
+    assert return_saves.need_not_save(lost).kind == FAILS
+
+
+def test_what_there_is_not_is_said():
+    with pytest.raises(TramplabError, match="unknown mechanism that sees returns 'kretprob'; did you mean kretprobe"):
+        mechanisms.get("x86_64", "kretprob")
+    with pytest.raises(TramplabError, match="arm64 never had fprobe, rethook; it has kretprobe"):
+        mechanisms.get("arm64", RETHOOK)
+    with pytest.raises(TramplabError, match="unknown ISA 'x86'"):
+        mechanisms.builds("x86")
+    assert {m for isa in ISAS for m in mechanisms.newest(isa)} == set(MECHANISMS)

@@ -1,0 +1,100 @@
+"""Who can see a function return: kretprobe, fprobe, the function graph tracer, BPF's fexit, each in the kernels that this chapter
+compares."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...emulate.machine import RECORD
+from ...errors import TramplabError, unknown
+from ...ftrace import releases
+from ...ftrace.ops import Request
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...trampolines.bpf import Bpf
+from ...trampolines.fprobe import Fgraph, Fprobe
+from ...trampolines.kprobe import Kretprobe
+
+KRETPROBE, RETHOOK, FGRAPH, FPROBE, FEXIT = "kretprobe", "fprobe, rethook", "fgraph", "fprobe, fgraph", "BPF fexit"
+LATEST = releases.LATEST
+
+
+@dataclass(frozen=True)
+class Build:
+    """A kernel, and what of it hooks a return there. mechanism: a name of MECHANISMS. overrides: features that are set by hand.
+    hypothetical: has no kernel of this ISA that? debian: under which name the same is counted in Debian's kernels."""
+
+    isa: str
+    mechanism: str
+    release: str
+    overrides: tuple[tuple[str, str], ...] = ()
+    hypothetical: bool = False
+    debian: str = ""
+
+    def kernel(self, meter: str = RECORD) -> Kernel:
+        """It, booted; meter: as for Kernel()."""
+        changed: dict[str, Any] = dict(self.overrides)
+        return Kernel(self.isa, self.release, meter=meter, **changed)
+
+    def request(self, entry: bool = False) -> Request:
+        """What is attached: one probe that sees returns, and with entry= entries too."""
+        return MECHANISMS[self.mechanism](self, entry)
+
+    @property
+    def name(self) -> str:
+        """As charts and tables call it: with its release where that is not the newest."""
+        return self.mechanism if self.release == LATEST else f"{self.mechanism} {self.release}"
+
+
+def breaks(isa: str, release: str) -> bool:
+    """Is a kprobe at the entry of a traced function a breakpoint there?"""
+    return not releases.features(ISAS[isa], release, {})["kprobes_on_ftrace"]
+
+
+#: What asks for each.
+MECHANISMS: dict[str, Callable[[Build, bool], Request]] = {
+    KRETPROBE: lambda build, entry: Kretprobe(breakpoint=breaks(build.isa, build.release), entry=entry),
+    RETHOOK: lambda build, entry: Fprobe(entry=entry, exit=True),
+    FGRAPH: lambda build, entry: Fgraph(),
+    FPROBE: lambda build, entry: Fprobe(entry=entry, exit=True),
+    FEXIT: lambda build, entry: Bpf(fentry=int(entry), fexit=1),
+}
+#: ISA -> the releases in which its kretprobe is shown: one with instances of its own or a trampoline that is no exception, and the
+#: newest; and the last with fprobes on return hooks.
+_KRETPROBES = {"x86_64": ("v5.17", "v6.12", LATEST), "arm64": ("v6.1", "v6.12", LATEST), "riscv64": ("v6.1", "v6.9", LATEST)}
+_RETHOOKS = {"x86_64": "v6.12", "riscv64": "v6.9"}
+
+
+@functools.cache
+def builds(isa: str) -> tuple[Build, ...]:
+    """All of an ISA, kernels' own alone, in order; raises TramplabError for an unknown ISA."""
+    if isa not in ISAS:
+        raise unknown("ISA", isa, ISAS)
+    found = [
+        Build(isa, KRETPROBE, release, debian="kretprobe-brk" if breaks(isa, release) else "kretprobe")
+        for release in _KRETPROBES[isa]
+    ]
+    if isa in _RETHOOKS:
+        found.append(Build(isa, RETHOOK, _RETHOOKS[isa], debian="fprobe-exit"))
+    found.append(Build(isa, FGRAPH, LATEST))
+    found.append(Build(isa, FPROBE, LATEST, debian="fprobe-exit"))
+    found.append(Build(isa, FEXIT, LATEST, debian="bpf-fexit"))
+    return tuple(found)
+
+
+def newest(isa: str) -> dict[str, Build]:
+    """Mechanism -> the newest of its kernels, in order."""
+    return {build.mechanism: build for build in builds(isa)}
+
+
+def get(isa: str, mechanism: str) -> Build:
+    """The newest kernel of an ISA with a mechanism; raises TramplabError for an unknown one, and for one that the ISA never had."""
+    if mechanism not in MECHANISMS:
+        raise unknown("mechanism that sees returns", mechanism, MECHANISMS)
+    found = newest(isa)
+    if mechanism not in found:
+        raise TramplabError(f"{isa} never had {mechanism}; it has {', '.join(found)}.")
+    return found[mechanism]

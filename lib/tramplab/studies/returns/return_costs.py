@@ -1,0 +1,251 @@
+"""What does it cost to see a function return, and where do the instructions go?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...analyse import cycles
+from ...analyse.cores import get as core
+from ...analyse.returnstack import CALLERS, replay
+from ...emulate.counts import Counts
+from ...errors import TramplabError
+from ...isa import ISAS
+from ...lab.run import Run
+from ...publish.figures.chart import stacked_bars
+from ...publish.figures.figure import Figure
+from ...publish.said import estimated, isa_name, listed, on_each, slug
+from ...vmlinux import saved
+from ..once import once
+from .mechanisms import FPROBE, KRETPROBE, LATEST, Build, builds
+
+NAME = "return_costs"
+TITLE = "Seeing a function return, by mechanism and part"
+FUNCTION, ARGUMENTS = "one_arg", (1,)
+CORES = {"x86_64": "skylake", "arm64": "cortex-a72", "riscv64": "sifive-u74"}
+#: Part of a call -> what its functions' names begin with. A trampoline's own instructions are told by where they lie.
+TRAMPOLINE, PROBE = "trampolines", "probe, guards"
+PARTS = {
+    "exception": tuple("lab_trap lab_error ct_nmi_ irqentry_ text_poke_ el1_ arm64_ do_el1_ handle_break riscv_v_".split()),
+    "return hook": (
+        *("rethook_", "arch_rethook_", "objpool_", "_find_next_bit", "arch_prepare_", "arch_kretprobe_"),
+        *("__kretprobe_", "trampoline_probe_", "recycle_rp_", "lab_oldest"),
+    ),
+    "graph tracer": ("function_graph_", "ftrace_graph_", "ftrace_return_", "ftrace_ops_test", "fgraph_"),
+    PROBE: (
+        *("get_kprobe", "kprobe_", "post_kprobe_", "setup_", "arch_simulate_", "pre_handler_", "kretprobe_", "fprobe_"),
+        *("__bpf_", "__rcu_", "migrate_", "rcu_is_watching", "ftrace_ops_list_func"),
+    ),
+}
+ORDER = (TRAMPOLINE, *PARTS)
+#: Code that is a trampoline's, but for C whose name begins or ends so; an instruction's copy in a slot is the exception's.
+_TRAMPOLINES = ("ftrace_", "bpf_trampoline", "return_to_handler", "arch_rethook_trampoline", "__kretprobe_trampoline")
+_C = ("ftrace_graph_func", "ftrace_return_to_handler", "ftrace_ops_")
+_C_BEHIND = ("_callback", "_handler")
+#: Who looks a function up in an ops' hashes: for the list function, or for the graph tracer.
+_LOOKUP, _WALK = "hash_contains_ip", "ftrace_ops_list_func"
+_SLOT, _HANDLERS = "kprobe_insn_slot", ("lab_kretprobe_", "lab_fprobe_", "lab_graph_", "lab_bpf_count")
+UNITS = {"instructions": "insns"}
+
+
+def part(name: str, walked: bool = False) -> str:
+    """Whose part of a call a function is; "" for a handler. walked: is the list of ops? Raises TramplabError for one that nobody
+    has named.
+
+    >>> part("arch_rethook_trampoline"), part("arch_rethook_trampoline_callback"), part("bpf_trampoline[0]")
+    ('trampolines', 'return hook', 'trampolines')
+    """
+    if name.startswith(_HANDLERS):
+        return ""
+    if name.startswith(_SLOT):
+        return "exception"
+    if name == _LOOKUP:
+        return PROBE if walked else "graph tracer"
+    if name.startswith(_TRAMPOLINES) and not name.startswith(_C) and (name == "return_to_handler" or not name.endswith(_C_BEHIND)):
+        return TRAMPOLINE
+    for known, begins in PARTS.items():
+        if name.startswith(begins):
+            return known
+    raise TramplabError(f"{name} belongs to no part of a hooked return: name it in PARTS of {__name__}.")
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, mechanism and part of a call: what a call executes more than the unhooked one, without the handlers.
+
+    Columns: isa, mechanism, release, name (as shown), part (a name of ORDER), instructions, loads, stores; and for the whole call,
+    in each of its rows: debian (instructions that Debian's kernel of the same release adds, missing where none was counted), traps
+    (exceptions taken), own and outer (mispredicted returns in the call, and of 8 callers above it), core, cycles, low, high (an
+    estimate for the call with its band).
+    """
+    out = []
+    for isa in ISAS:
+        for build in builds(isa):
+            hooked, idle = calls(build)
+            head = {"isa": isa, "mechanism": build.mechanism, "release": build.release, "name": build.name}
+            whole = _whole(build, hooked, idle)
+            out += [{**head, **found, **whole} for found in _parts(hooked, idle)]
+    frame = pd.DataFrame(out).astype({"debian": "Int64"})
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def calls(build: Build) -> tuple[Run, Run]:
+    """A call that is seen returning, and the same unhooked."""
+    kernel = build.kernel()
+    function = kernel.function(FUNCTION)
+    idle = kernel.call(function, *ARGUMENTS)
+    with kernel.attached(function, build.request()):
+        return kernel.call(function, *ARGUMENTS), idle
+
+
+def added(hooked: Run, idle: Run) -> Counts:
+    """What a hooked call executes more than the unhooked one, without the handlers."""
+    less = idle.counts.total
+    return sum((c for name, c in hooked.counts.by_symbol.items() if name == FUNCTION or part(name)), less - less) - less
+
+
+def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
+    """What each part executes. The function's own instructions, and its site's, count as the trampolines' as far as there are more
+    of them than in the unhooked call."""
+    found = dict.fromkeys(ORDER, idle.counts.total - idle.counts.total)
+    for name, counts in hooked.counts.by_symbol.items():
+        whose = TRAMPOLINE if name == FUNCTION else part(name, _WALK in hooked.symbols)
+        if whose:
+            found[whose] += counts
+    found[TRAMPOLINE] -= idle.counts.total
+    return [{"part": p, "instructions": c.instructions, "loads": c.loads, "stores": c.stores} for p, c in found.items()]
+
+
+def _whole(build: Build, hooked: Run, idle: Run) -> dict[str, object]:
+    returns, model = replay(hooked), core(CORES[build.isa])
+    estimate = cycles.estimate(hooked, idle, model)
+    return {
+        "debian": _debian(build),
+        "traps": int(hooked.recording.each(lambda pc: hooked.name_of(pc) == "lab_trap_entry").sum()),
+        "own": returns.own,
+        "outer": returns.outer,
+        "core": model.name,
+        "cycles": round(float(estimate.mid)),
+        "low": round(float(estimate.low)),
+        "high": round(float(estimate.high)),
+    }
+
+
+def _debian(build: Build) -> int | None:
+    """Instructions that Debian's kernel adds: site, trampoline and C code, as the lab's are counted here."""
+    for found in saved.plain():
+        if (found["kernel"]["isa"], found["kernel"]["release"]) == (build.isa, build.release):
+            by = {row["hook"]: row for row in found["hooks"] if row["status"] == "measured"}
+            if build.debian in by:
+                return _core(by[build.debian]) - _core(by["none"])
+    return None
+
+
+def _core(row: dict) -> int:
+    return sum(row["components"][c]["instructions"] for c in ("site", "trampoline", "core"))
+
+
+# --- What is shown
+
+
+def totals(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per ISA and mechanism: instructions, loads and stores of all parts, and what is known of the whole call."""
+    whole = ["debian", "traps", "own", "outer", "core", "cycles", "low", "high"]
+    how = {**dict.fromkeys(("instructions", "loads", "stores"), "sum"), **dict.fromkeys(whole, "first")}
+    return frame.groupby(["isa", "mechanism", "release", "name"], sort=False).agg(how).reset_index()
+
+
+def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    out = frame[frame["instructions"] > 0].copy()
+    out.attrs["units"] = UNITS
+    return out
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA and mechanism: instructions here and in Debian's kernel, exceptions, mispredicted returns in the call and
+    above it, and estimated cycles with their band."""
+    all_ = totals(frame)
+    out = all_[["isa", "name", "instructions"]].rename(columns={"instructions": "insns"})
+    out["Debian"] = ["-" if pd.isna(n) else str(int(n)) for n in all_["debian"]]
+    out["traps"] = all_["traps"]
+    out["missed"] = [f"{r.own}+{r.outer}" for r in all_.itertuples()]
+    out["cycles (band)"] = [estimated(r.cycles, r.low, r.high) for r in all_.itertuples()]
+    out.attrs["right"] = ["insns", "Debian", "traps", "missed", "cycles (band)"]
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def _newest(frame: pd.DataFrame) -> pd.DataFrame:
+    return totals(frame[frame["release"] == LATEST])
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What the mechanisms of the newest kernels add, cheapest first; where an fprobe is cheaper than a kretprobe, and what of the
+    latter is the exceptions'; what Debian's kernels say."""
+    known = _newest(frame).sort_values(["isa", "instructions"])
+    ranked = {isa: listed(f"{r.name} {r.instructions}" for r in known[known["isa"] == isa].itertuples()) for isa in ISAS}
+    cheaper = [isa for isa in ISAS if _less(frame, isa, FPROBE, KRETPROBE)]
+    where = f"on {listed(map(isa_name, cheaper))} alone" if cheaper else "on no ISA"
+    parts = frame[(frame["release"] == LATEST) & (frame["mechanism"] == KRETPROBE)].pivot(
+        index="isa", columns="part", values="instructions"
+    )
+    taken = {isa: f"{parts.loc[isa, 'exception']} of {parts.loc[isa].sum()}" for isa in ISAS}
+    return (
+        f"To see a function return adds, in instructions of {LATEST}: {on_each(ranked)}. An fprobe on the graph tracer adds fewer "
+        f"than a kretprobe {where}; of a kretprobe's, exceptions are {on_each(taken)}. {_contradicted(frame)}"
+    )
+
+
+def _less(frame: pd.DataFrame, isa: str, one: str, other: str) -> bool:
+    known = _newest(frame)
+    of = known[known["isa"] == isa].set_index("mechanism")["instructions"]
+    return bool(of[one] < of[other])
+
+
+def _contradicted(frame: pd.DataFrame) -> str:
+    """Do Debian's kernels rank the mechanisms otherwise?"""
+    known = _newest(frame).dropna(subset=["debian"])
+    turned = []
+    for isa, here in known.groupby("isa", sort=False):
+        if list(here.sort_values("instructions")["name"]) != list(here.sort_values("debian")["name"]):
+            turned.append(isa_name(str(isa)))
+    if turned:
+        return f"Debian's {LATEST} ranks those that were counted there otherwise on {listed(turned)}."
+    return f"Debian's {LATEST} ranks those that were counted there alike."
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, as in "x86_64-kretprobe-added" of the newest kernel and "x86_64-kretprobe-v5-17-added": instructions;
+    "-debian", "-stores", "-traps", "-missed" (in the call and above it), "-cycles" (estimated, with the band), and by part
+    "x86_64-kretprobe-exception-step"."""
+    out: dict[str, object] = {}
+    for r in totals(frame).itertuples():
+        key = f"{r.isa}-{slug(r.name)}"
+        out |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-traps": int(r.traps)}
+        out |= {f"{key}-missed": f"{r.own}+{r.outer}", f"{key}-cycles": estimated(r.cycles, r.low, r.high)}
+        if not pd.isna(r.debian):
+            out[f"{key}-debian"] = int(r.debian)
+    for r in frame.itertuples():
+        out[f"{r.isa}-{slug(r.name)}-{slug(r.part)}-step"] = int(r.instructions)
+    return out
+
+
+FIGURES = (
+    Figure(
+        "fig-return-costs",
+        "What does it cost to see a function return?",
+        chart=lambda frame: stacked_bars("instructions", bars=("name",), stack="part")(_drawn(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA with a bar per mechanism: the instructions that one probe on a function's return adds to a call, "
+        "split into trampolines, exceptions, return hook, graph tracer, and the probe's own with guards. "
+        "The table has Debian's kernels beside, exceptions, mispredicted returns and estimated cycles.",
+        limits="Emulated counts of one call with one probe that sees the return, without its handler; estimates in cycles of "
+        f"skylake, cortex-a72 and sifive-u74 with their band. missed: mispredicted returns in the call, and of {CALLERS} callers "
+        "above it. Debian: the same call in the release's package, where it was counted.",
+    ),
+)

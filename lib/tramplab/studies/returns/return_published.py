@@ -1,0 +1,168 @@
+"""How many times as much as a kretprobe does another way to see a return take: as published, and in the lab?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ...analyse import cycles
+from ...analyse.cores import get as core
+from ...analyse.returnstack import CALLERS, replay
+from ...publish import published
+from ...publish.figures.chart import dumbbell
+from ...publish.figures.figure import Figure
+from ...publish.said import estimated, listed, slug
+from ..once import once
+from .mechanisms import FEXIT, FPROBE, KRETPROBE, LATEST, RETHOOK, Build, builds
+from .return_costs import added, calls
+
+NAME = "return_published"
+TITLE = "Ways to see a return over a kretprobe, published and in the lab"
+ISA, CORE = "x86_64", "skylake"
+UNITS: dict[str, str] = {}
+PUBLISHED, INSTRUCTIONS, CYCLES = "published", "lab, instructions", "lab, estimated cycles"
+
+
+@dataclass(frozen=True)
+class Round:
+    """One published table. name: in short, of the series that moved fprobes to the graph tracer by its version. ids: how those of
+    its measurements begin. other: the bench that is compared with the one on a kretprobe, and mechanism: what that is. release:
+    the lab's nearest kernel."""
+
+    name: str
+    ids: str
+    other: str
+    mechanism: str
+    release: str
+
+
+_MULTI = "kretprobe-multi"
+ROUNDS = (
+    Round("v15, before", "x86-fgraph-v15-before-", _MULTI, RETHOOK, "v6.12"),
+    Round("v15, after", "x86-fgraph-v15-after-", _MULTI, FPROBE, LATEST),
+    Round("v22, before", "x86-fgraph-v22-base-", _MULTI, RETHOOK, "v6.12"),
+    Round("v22, after", "x86-fgraph-v22-fprobe_on_fgraph-", _MULTI, FPROBE, LATEST),
+    Round("v22, no clock", "x86-fgraph-v22-sched_clock-call-removed-", _MULTI, FPROBE, LATEST),
+    Round("Nov 2025", "x86-jmp-before-", _MULTI, FPROBE, LATEST),
+    Round("2025, fexit", "x86-jmp-before-", "fexit", FEXIT, LATEST),
+)
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per published round. Columns: isa, round, what (the mechanism over a kretprobe), release (the lab's), published (how
+    many times the time per event), instructions (the lab's ratio of what both add), core, cycles, low, high (the same of estimated
+    cycles, with its band), outer and outer_kretprobe (mispredicted returns of 8 callers above the call, with each of the two),
+    message (where it was published)."""
+    out = []
+    for r in ROUNDS:
+        with_kretprobe, with_other = (published.get(r.ids + bench) for bench in ("kretprobe", r.other))
+        other, kretprobe = (calls(_build(mechanism, r.release)) for mechanism in (r.mechanism, KRETPROBE))
+        counted = [added(*runs).instructions for runs in (other, kretprobe)]
+        estimate = cycles.relative(other, kretprobe, core(CORE))
+        out.append(
+            {
+                "isa": ISA,
+                "round": r.name,
+                "what": r.mechanism,
+                "release": r.release,
+                "published": round(with_other.ns / with_kretprobe.ns, 2),
+                "instructions": round(counted[0] / counted[1], 2),
+                "core": CORE,
+                "cycles": round(estimate.mid, 2),
+                "low": round(estimate.low, 2),
+                "high": round(estimate.high, 2),
+                "outer": replay(other[0]).outer,
+                "outer_kretprobe": replay(kretprobe[0]).outer,
+                "message": with_other.message,
+            }
+        )
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def _build(mechanism: str, release: str) -> Build:
+    """The kernel of a mechanism in a release, or of the nearest that has it."""
+    found = [build for build in builds(ISA) if build.mechanism == mechanism]
+    return next((build for build in found if build.release == release), found[-1])
+
+
+# --- What is shown
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per round: times a kretprobe's, as published, in the lab's instructions and in estimated cycles."""
+    out = frame[["round", "what"]].copy()
+    out["published"] = [f"{v:.2f}" for v in frame["published"]]
+    out["insns"] = [f"{v:.2f}" for v in frame["instructions"]]
+    out["cycles (band)"] = [estimated(r.cycles, r.low, r.high, digits=2) for r in frame.itertuples()]
+    out.attrs["units"] = {"published": "ratio", "insns": "ratio", "cycles (band)": "ratio"}
+    out.attrs["right"] = ["published", "insns", "cycles (band)"]
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame).assign(isa=frame["isa"] + ", " + frame["core"])
+
+
+def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per round and who says it, bands where there are some."""
+    nothing = {"low": float("nan"), "high": float("nan")}
+    parts = [
+        frame.assign(by=PUBLISHED, ratio=frame["published"], **nothing),
+        frame.assign(by=INSTRUCTIONS, ratio=frame["instructions"], **nothing),
+        frame.assign(by=CYCLES, ratio=frame["cycles"]),
+    ]
+    return pd.concat(parts, ignore_index=True).astype({"ratio": float, "low": float, "high": float})
+
+
+def contradicted(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rounds in which instructions rank the two the other way."""
+    return frame[(frame["instructions"] > 1) != (frame["published"] > 1)]
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """How the published rounds rank an fprobe's exit handler and a kretprobe, and where the lab's instructions do not; what the
+    lab's estimates are short of."""
+    multi = frame[frame["what"] != FEXIT]
+    faster = int((multi["published"] < 1).sum())
+    against = contradicted(multi)
+    inside = int(((multi["low"] <= multi["published"]) & (multi["published"] <= multi["high"])).sum())
+    callers = multi[multi["outer"] != multi["outer_kretprobe"]]
+    missed = [listed(sorted(map(str, set(callers[column])))) for column in ("outer_kretprobe", "outer")]
+    return (
+        f"A program on an fprobe's exit takes less time than one on a kretprobe in {faster} of {len(multi)} published rounds, "
+        f"{multi['published'].min():.2f} to {multi['published'].max():.2f} times as much. The lab's instructions say the contrary "
+        f"of {len(against)}, so no time follows from them; the band of its estimated cycles has the published ratio in {inside}. "
+        f"In {len(callers)} the two differ in what neither counts: of {CALLERS} callers' returns, a kretprobe mispredicts "
+        f"{missed[0]} and the fprobe {missed[1]}."
+    )
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, by round as in "v22-after": "-published", "-insns" and "-cycles" (with the band), ratios."""
+    out: dict[str, object] = {}
+    for r in frame.itertuples():
+        key = slug(r.round)
+        out |= {f"{key}-published": f"{r.published:.2f}", f"{key}-insns": f"{r.instructions:.2f}"}
+        out[f"{key}-cycles"] = estimated(r.cycles, r.low, r.high, digits=2)
+    return out
+
+
+FIGURES = (
+    Figure(
+        "fig-return-published",
+        "How many times a kretprobe's cost, published and counted?",
+        chart=lambda frame: dumbbell("ratio", "round", "by", low="low", high="high", facet="core", columns=1)(dumbbells(frame)),
+        table=table,
+        answer=answer,
+        alt="A line per published round: how many times as much as a kretprobe an fprobe's exit handler takes, or fexit in the "
+        "last: of time per event as published, of the lab's instructions, and of its estimated cycles with their band.",
+        limits="Published are whole events, with the program and what leads to it; the lab's are what the probe adds to one call, "
+        "with a handler that counts, so neither perf's event around a kretprobe's program nor kprobe_multi's link. Estimates on "
+        "skylake.",
+    ),
+)

@@ -1,0 +1,206 @@
+"""What must a kretprobe's return trampoline save? Each set of registers, what it costs, and whom it does not serve."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pandas as pd
+
+from ...analyse import cycles
+from ...analyse.cores import get as core
+from ...analyse.sparsity.matrix import GARBAGE, NOT_ASKED, RIGHT, WRONG, Matrix, matrix
+from ...analyse.sparsity.providers import PROVIDERS
+from ...analyse.sparsity.views import DIRECT, View
+from ...ftrace import releases
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...lab.run import Run
+from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, on_each, slug
+from ...trampolines.kprobe import Kretprobe
+from ..hypothetical import named
+from ..once import once
+from .return_costs import ARGUMENTS, CORES, FUNCTION, added
+
+NAME = "return_saves"
+TITLE = "What a kretprobe's return trampoline saves, and who is served"
+LATEST = releases.LATEST
+REGS, ARGS, VALUE = "all", "arguments", "value"
+#: What is saved -> the feature's value: all general registers, as kernels do; what an ftrace_regs has; what a value is returned in.
+SAVES = {REGS: "regs", ARGS: "args", VALUE: "value"}
+#: Who asks something of a return, as the chart calls them, in the order in which it shows them. The others emulate instructions, or
+#: ask for what is not asked of a return.
+CONSUMERS = {
+    "return-value": "value",
+    "instruction-pointer": "ip",
+    "stack-pointer": "sp",
+    "stack-word": "stack word",
+    "user-mode": "user mode",
+    "callchain": "callchain",
+    "interrupts": "irqs",
+    "conditions": "flags",
+}
+LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", NOT_ASKED: "-"}
+UNITS = {"instructions": "insns"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, save set and consumer, in the newest release; arm64's kernels have an exception save them all.
+
+    Columns: isa, saves (a name of SAVES), hypothetical, consumer (a name of CONSUMERS), outcome, fields (that it read); and of the
+    whole call, in each of its rows: instructions, stores (that the kretprobe adds), core, cycles, low, high (an estimate with its
+    band).
+    """
+    out = []
+    for isa in ISAS:
+        for saves, value in SAVES.items():
+            kernel = _kernel(isa, value)
+            whole = {"isa": isa, "saves": saves, "hypothetical": value != "regs", **_cost(kernel)}
+            cells = {cell.consumer.name: cell for cell in _matrix(kernel).cells}
+            for consumer in CONSUMERS:
+                cell = cells[consumer]
+                out.append({**whole, "consumer": consumer, "outcome": cell.outcome, "fields": " ".join(cell.fields)})
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+@functools.cache
+def _kernel(isa: str, value: str) -> Kernel:
+    changed: dict[str, Any] = {} if value == "regs" else {"return_save": value}
+    return Kernel(isa, LATEST, **changed)
+
+
+def _matrix(kernel: Kernel) -> Matrix:
+    """All consumers on what the return trampoline of a kretprobe hands on."""
+    own = kernel.features["kretprobe"] == "own"
+    return matrix(kernel, View(PROVIDERS["__kretprobe_trampoline" if own else "arch_rethook_trampoline"], DIRECT))
+
+
+def _cost(kernel: Kernel) -> dict[str, object]:
+    hooked, idle = _calls(kernel)
+    more, model = added(hooked, idle), core(CORES[kernel.isa.name])
+    e = cycles.estimate(hooked, idle, model)
+    estimate = {"core": model.name, "cycles": round(e.mid), "low": round(e.low), "high": round(e.high)}
+    return {"instructions": more.instructions, "stores": more.stores, **estimate}
+
+
+def _calls(kernel: Kernel) -> tuple[Run, Run]:
+    function = kernel.function(FUNCTION)
+    idle = kernel.call(function, *ARGUMENTS)
+    with kernel.attached(function, Kretprobe(breakpoint=not kernel.features["kprobes_on_ftrace"])):
+        return kernel.call(function, *ARGUMENTS), idle
+
+
+# --- What is shown
+
+
+def whole(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per ISA and save set: what the call adds, and how many consumers are right of those that were asked."""
+    keys = ["isa", "saves", "hypothetical", "instructions", "stores", "core", "cycles", "low", "high"]
+    asked = frame[frame["outcome"] != NOT_ASKED]
+    counted = asked.assign(right=asked["outcome"] == RIGHT).groupby(keys, sort=False)["right"].agg(["sum", "size"])
+    return counted.rename(columns={"sum": "right", "size": "asked"}).reset_index()
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA and save set: what a kretprobe then adds, and how many consumers it serves."""
+    known = named(whole(frame), "saves")
+    out = known[["isa", "saves", "instructions", "stores"]].rename(columns={"instructions": "insns"})
+    out["cycles (band)"] = [estimated(r.cycles, r.low, r.high) for r in known.itertuples()]
+    out["right"] = [f"{r.right}/{r.asked}" for r in known.itertuples()]
+    out.attrs["right"] = ["insns", "stores", "cycles (band)", "right"]
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: the same, with a letter for each consumer, in order."""
+    letters = frame.assign(letter=frame["outcome"].map(LETTERS)).groupby(["isa", "saves"], sort=False)["letter"].agg("".join)
+    out = table(frame).drop(columns="cycles (band)")
+    out["consumers"] = [letters[r.isa, r.saves] for r in whole(frame).itertuples()]
+    return out
+
+
+def _of(frame: pd.DataFrame, isa: str, saves: str) -> pd.DataFrame:
+    return frame[(frame["isa"] == isa) & (frame["saves"] == saves)].set_index("consumer")
+
+
+def lost(frame: pd.DataFrame, isa: str, saves: str) -> list[str]:
+    """Consumers that a set does not serve and all registers do."""
+    full, less = (_of(frame, isa, s)["outcome"] for s in (REGS, saves))
+    return [c for c in CONSUMERS if full[c] == RIGHT and less[c] != RIGHT]
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What the smallest set leaves out of the cost, who is served all the same, and who is not."""
+    known = whole(frame).set_index(["isa", "saves"])
+    counts = {isa: (known["instructions"][isa, REGS], known["instructions"][isa, VALUE]) for isa in ISAS}
+    away = {isa: f"{every - less} of {every}" for isa, (every, less) in counts.items()}
+    tracing = [c for c in CONSUMERS if all(_of(frame, isa, VALUE)["outcome"][c] == RIGHT for isa in ISAS)]
+    gone = {isa: listed(CONSUMERS[c] for c in lost(frame, isa, VALUE)) or "nothing" for isa in ISAS}
+    return (
+        f"Saving what a value is returned in instead of all registers takes {on_each(away)} instructions off a kretprobe. "
+        f"{listed(CONSUMERS[c] for c in tracing).capitalize()} are told rightly on every ISA all the same; what is lost is "
+        f"{on_each(gone)}."
+    )
+
+
+@judges("k1")
+def need_not_save(frame: pd.DataFrame | None = None) -> Verdict:
+    """True of a consumer on an ISA if it is told the same of a return by a trampoline that saves the value alone as by one that
+    saves all registers."""
+    known = rows() if frame is None else frame
+    cases = []
+    for isa in known["isa"].unique():
+        full, less = (_of(known, isa, s)["outcome"] for s in (REGS, VALUE))
+        cases += [{"isa": isa, "consumer": c, "truth": less[c] == full[c]} for c in CONSUMERS if full[c] == RIGHT]
+    kind, on = across(pd.DataFrame(cases), {"consumer": "who reads it", **BY_ISA})
+    told = whole(known).set_index(["isa", "saves"])
+    isas = list(known["isa"].unique())
+    gone = {isa: listed(CONSUMERS[c] for c in lost(known, isa, VALUE)) or "nobody" for isa in isas}
+    values: dict[str, int | float | str] = {
+        f"{isa_name(isa)}, {saves}": f"{r['right']} of {r['asked']} for {r['instructions']}"
+        for isa in isas
+        for saves in (VALUE, REGS)
+        for r in (told.loc[(isa, saves)],)
+    }
+    compared = {isa: f"{values[f'{isa_name(isa)}, {VALUE}']} instead of {values[f'{isa_name(isa)}, {REGS}']}" for isa in isas}
+    because = (
+        f"A return trampoline that saves the value, hypothetical on every ISA, tells rightly {on_each(compared)} instructions of a "
+        f"kretprobe. Of those that are told rightly where all registers are saved, it does not serve {on_each(gone)}."
+    )
+    return Verdict(kind, because, values, on)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, as in "x86_64-value-added": instructions; "-stores", "-cycles" (estimated, with the band), "-right"
+    and "-asked"."""
+    out: dict[str, object] = {}
+    for r in whole(frame).itertuples():
+        key = f"{r.isa}-{slug(r.saves)}"
+        out |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-right": int(r.right)}
+        out |= {f"{key}-asked": int(r.asked), f"{key}-cycles": estimated(r.cycles, r.low, r.high)}
+    return out
+
+
+def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    return named(frame, "saves").assign(consumer=frame["consumer"].map(CONSUMERS))
+
+
+FIGURES = (
+    Figure(
+        "fig-return-saves",
+        "Whom does a return trampoline serve that saves less?",
+        chart=lambda frame: heat_map("outcome", rows="saves", columns="consumer", letters=LETTERS, abreast=1)(_drawn(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA with a row per save set and a column per consumer: right, wrong, garbage or not asked. The table has "
+        "what a kretprobe adds with each.",
+        limits="A kretprobe in the newest release, its trampoline rebuilt to save less; consumers of the chapter on register "
+        f"structures, beside a full set of true registers. Estimates of three cores. {HYPOTHETICAL}",
+    ),
+)
