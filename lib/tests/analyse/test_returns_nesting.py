@@ -1,0 +1,384 @@
+"""Which calls are seen returning when many are on their way at once: against a plain model of pools and shadow stacks, in random
+trees of calls with jumps, of one task and of several by turns; bounds, and memory, worked out by hand; and what is refused."""
+
+import functools
+import itertools
+import random
+import shutil
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import settings
+
+from support.seeds import drawn, seeds
+from tramplab import Fprobe, Kernel, Kretprobe, Ops, TramplabError
+from tramplab.analyse.returns import MISSED, NOTHING, STACK, Bounds, StackEnded, Tasks, counted, held, nest
+from tramplab.analyse.returns.counted import Counted
+from tramplab.build.toolchain import GUEST
+from tramplab.isa import ISAS
+from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, builds, get
+from tramplab.trampolines.bpf import Bpf
+
+BUILDS = [build for isa in ISAS for build in builds(isa)]
+every_build = pytest.mark.parametrize("build", BUILDS, ids=lambda b: f"{b.isa}-{b.name}".replace(" ", ""))
+every_isa = pytest.mark.parametrize("isa", ISAS)
+
+# --- The model
+
+CALLED, LANDED = "call_tree", "tree_landing"
+#: Words of a frame on a shadow stack, what it is included; of an fprobe's header there and the word that says whose it is.
+FRAME = {"x86_64": 4, "arm64": 5, "riscv64": 5}
+HEADER = 2
+
+
+@dataclass
+class Model:
+    """Who is seen and who is missed. size: of a pool, for each function where `apart`. tops: words that each task's shadow stack
+    has; room: words at which nothing begins any more. frame, more: words of a call, and behind them."""
+
+    mechanism: str
+    size: int = 0
+    tops: list[int] = field(default_factory=lambda: [0])
+    room: int = 0
+    frame: int = 0
+    seen: int = 0
+    missed: int = 0
+    overrun: int = 0
+
+    def __post_init__(self):
+        self.out = {CALLED: 0, LANDED: 0}
+
+    def enter(self, task: int, function: str) -> int | None:
+        """What the call took: a node, or words; None if there was no room."""
+        if self.mechanism == FEXIT:
+            return 0
+        if self.mechanism in (KRETPROBE, RETHOOK):
+            taken = self.out[function] if self.mechanism == KRETPROBE else sum(self.out.values())
+            if taken == self.size:
+                self.missed += 1
+                return None
+            self.out[function] += 1
+            return 1
+        words, behind = self.frame, HEADER if self.mechanism == FPROBE else 0
+        if self.tops[task] + words >= self.room:
+            self.overrun += 1
+            return None
+        if behind and self.tops[task] + words + behind >= self.room:
+            self.missed += 1
+            return None
+        self.tops[task] += words + behind
+        return words + behind
+
+    def leave(self, task: int, function: str, took: int | None) -> None:
+        if took is None:
+            return
+        self.seen += 1
+        if self.mechanism in (KRETPROBE, RETHOOK):
+            self.out[function] -= took
+        elif took:
+            self.tops[task] -= took
+
+    def walk(self, task: int, tree, function: str = CALLED):
+        """Stops where the body of call_tree begins. A function that jumps has not left when the other is entered."""
+        took = self.enter(task, function)
+        if function == CALLED:
+            yield
+        below, jumps = tree
+        for n, one in enumerate(below):
+            last = jumps and n == len(below) - 1
+            yield from self.walk(task, one, CALLED if not last else LANDED if function == CALLED else CALLED)
+        self.leave(task, function, took)
+
+    @property
+    def counted(self) -> Counted:
+        return Counted(self.seen, self.missed, self.overrun)
+
+
+# --- Trees, and the guest that plays them
+
+
+def tree(rng: random.Random, calls: int):
+    """(trees below, does it leave by a jump to the last of them)."""
+    left, below = calls - 1, []
+    while left > 0 and len(below) < 4:
+        size = rng.randint(1, left)
+        below.append(tree(rng, size))
+        left -= size
+    return tuple(below), bool(below) and rng.random() < 0.35
+
+
+def script(one) -> list[int]:
+    """As the guest below reads it: twice the calls, and one more if it jumps behind them."""
+    below, jumps = one
+    return [2 * (len(below) - jumps) + jumps, *itertools.chain.from_iterable(map(script, below))]
+
+
+def size(one) -> int:
+    return 1 + sum(map(size, one[0]))
+
+
+_GUEST = "\n".join(
+    f"""
+NOINLINE const long *{name}(const long *script)
+{{
+	long word = *script++, calls = word >> 1;
+
+	while (calls-- > 0)
+		script = call_tree(script);
+	if (word & 1)
+		__attribute__((musttail)) return {other}(script);
+	return script;
+}}"""
+    for name, other in ((CALLED, LANDED), (LANDED, CALLED))
+)
+
+
+@functools.cache
+def guest(folder):
+    """A guest whose function that calls itself can leave by a jump to another traced one, which calls and jumps as it does."""
+    shutil.copytree(GUEST, folder)
+    path = folder / "functions.c"
+    before, _, _ = path.read_text("utf-8").partition("/* Calls itself as a script says")
+    path.write_text(f"{before}\nNOINLINE const long *{LANDED}(const long *script);\n{_GUEST}\n", "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def jumping(tmp_path_factory):
+    return guest(tmp_path_factory.getbasetemp() / "jumping")
+
+
+@functools.lru_cache(maxsize=1)
+def booted(build, where) -> Kernel:
+    return Kernel(build.isa, build.release, meter="count", cpus=2, guest=where, **dict(build.overrides))
+
+
+def probes(build, nodes: int):
+    """One that sees both functions return, or one for each, as the mechanism has it."""
+    request, both = build.request(), (CALLED, LANDED)
+    if build.mechanism == FEXIT:
+        return [replace(request, filter=(name,)) for name in both]
+    sizes = {KRETPROBE: {"maxactive": nodes}, RETHOOK: {"nodes": nodes}}.get(build.mechanism, {})
+    return [replace(request, filter=both, **sizes)]
+
+
+def now(k, registered, tasks) -> Counted:
+    """What all have counted; BPF's programs count returns in one place."""
+    each = [counted(k, ops, tasks) for ops in registered]
+    return Counted(each[0].seen, sum(one.missed for one in each), each[0].overrun)
+
+
+def model(k, build, nodes: int, tasks: int, rng: random.Random) -> Model:
+    """As the guest is set up: with words on each task's shadow stack, as if it were deep in calls already."""
+    made = Model(build.mechanism, nodes, frame=FRAME[build.isa])
+    if build.mechanism in (FGRAPH, FPROBE):
+        made.room = 4096 // 8 - 16 - FRAME[build.isa]
+        made.tops = [made.room - rng.randint(1, 40) for _ in range(tasks)]
+    return made
+
+
+def fill(k, task: int, words: int) -> None:
+    fields = k.image.struct("task_struct").fields
+    if "curr_ret_stack" in fields:
+        k.machine.write(task + fields["curr_ret_stack"].offset, words.to_bytes(4, "little"))
+
+
+def depths(k, tasks) -> list[int]:
+    fields = k.image.struct("task_struct").fields
+    return [int.from_bytes(k.machine.read(t + fields["curr_ret_stack"].offset, 4), "little") for t in tasks]
+
+
+@drawn
+@every_build
+def test_random_trees_are_followed_as_the_model_follows_them(build, jumping, request):
+    """More than 10,000 in all: nested calls, jumps, pools and shadow stacks that are exhausted; each value, and each counter."""
+    k, rounds = booted(build, jumping), 6
+    at, function, task = k.memory(*[0] * 40), k.function(CALLED), k.cpus[0].task
+    exhausted = jumps = 0
+    for seed in seeds(request.node.name, rounds):
+        rng = random.Random(seed)
+        nodes = rng.randint(1, 6)
+        with k.attached(None, *probes(build, nodes)) as registered:
+            for _ in range(max(87, settings.default.max_examples // 2)):
+                drawn_tree = tree(rng, rng.randint(1, 16))
+                words = script(drawn_tree)
+                k.machine.write(at, b"".join(w.to_bytes(8, "little") for w in words))
+                m = model(k, build, nodes, 1, rng)
+                fill(k, task, m.tops[0])
+                before, start = now(k, registered, [task]), list(m.tops)
+                run = k.machine.call(function.address, {k.isa.fp: k.machine.stack_top - 32, k.isa.args[0]: at})
+                for _ in m.walk(0, drawn_tree):
+                    pass
+                assert now(k, registered, [task]) - before == m.counted, (nodes, drawn_tree)
+                assert run.registers[k.isa.returns[0]] == at + 8 * len(words)
+                assert m.seen + m.missed + m.overrun == size(drawn_tree) and m.tops == start
+                assert build.mechanism not in (FGRAPH, FPROBE) or depths(k, [task]) == start
+                exhausted += m.missed + m.overrun > 0
+                jumps += any(w & 1 for w in words)
+    fill(k, task, 0)
+    k.heap.give(at)
+    assert jumps > 50 and (exhausted > 50) == (build.mechanism != FEXIT)
+
+
+@drawn
+@every_build
+def test_tasks_that_take_turns_are_followed_as_the_model_follows_them(build, jumping, request):
+    """Up to four tasks on two CPUs, each in a tree of its own; whose turn it is at each call is drawn."""
+    k = booted(build, jumping)
+    free = list(k.heap._free)
+    for seed in seeds(request.node.name, max(8, settings.default.max_examples // 20)):
+        rng = random.Random(seed)
+        number, nodes = rng.randint(2, 4), rng.randint(1, 5)
+        trees = [tree(rng, rng.randint(1, 12)) for _ in range(number)]
+        scripts = [k.memory(*script(one)) for one in trees]
+        group, m = Tasks(k, k.function(CALLED), number), model(k, build, nodes, number, rng)
+        tasks = [task.task for task in group.all]
+        with group.ready(), k.attached(None, *probes(build, nodes)) as registered:
+            m.tops = m.tops if len(m.tops) == number else [0] * number
+            for task, words in zip(tasks, m.tops, strict=True):
+                fill(k, task, words)
+            before, start = now(k, registered, tasks), list(m.tops)
+            walks = [m.walk(n, one) for n, one in enumerate(trees)]
+            todo = list(range(number))
+            while todo:
+                n = rng.choice(todo)
+                task, walk = group.all[n], walks[n]
+                begun = task.bodies > 0
+                on_its_way = group.go_on(task) if begun else group.begin(task, scripts[n])
+                assert on_its_way == (next(walk, "over") is None)
+                found = now(k, registered, tasks) - before
+                if build.mechanism == FGRAPH and sum(m.tops) != sum(start):  # it counts entries in the same place
+                    found = replace(found, seen=m.seen)
+                assert found == m.counted
+                if not on_its_way:
+                    todo.remove(n)
+                    assert task.value == scripts[n] + 8 * size(trees[n])
+            assert m.tops == start and (not m.room or depths(k, tasks) == start)
+            for task in tasks:
+                fill(k, task, 0)
+        for at in scripts:
+            k.heap.give(at)
+        assert k.heap._free == free
+
+
+# --- Bounds, by hand
+
+
+def made(build, cpus: int = 4):
+    return lambda: Kernel(build.isa, build.release, meter="count", cpus=cpus, **dict(build.overrides))
+
+
+@every_isa
+@pytest.mark.parametrize("cpus", [1, 4, 8])
+def test_a_pool_is_as_large_as_kernels_make_it(isa, cpus):
+    """Ten instances of a kretprobe, or two per CPU if that is more; two nodes of an fprobe per CPU: of one task or of many."""
+    for build in builds(isa):
+        expected = {KRETPROBE: max(10, 2 * cpus), RETHOOK: 2 * cpus}.get(build.mechanism)
+        if expected:
+            found = Bounds(made(build, cpus), build.request)
+            assert found.depth(64).most == found.tasks(20).most == expected
+            assert found.depth(64).ends == MISSED and found.run(3, expected).counted == Counted(expected, 2 * expected, 0)
+
+
+@every_isa
+@pytest.mark.parametrize("more", [0, 1, 3])
+def test_a_shadow_stack_has_room_for_a_depth(isa, more):
+    """Whatever the tasks: frames up to the words that tracers have at the end, and one frame's; an fprobe's have a header."""
+    last = 4096 // 8 - 16 - FRAME[isa]
+    for mechanism, words in ((FGRAPH, FRAME[isa]), (FPROBE, FRAME[isa] + 1 + (1 + more))):
+        if mechanism == FGRAPH and more:
+            continue
+        build = get(isa, mechanism)
+        deepest = -(-(last - words) // words)  # the top is a multiple of a call's words, and below the last with them
+        found = Bounds(made(build), build.request, lambda b=build: tuple(b.request() for _ in range(more)))
+        for tasks in (1, 5):
+            bound = found.depth(256, tasks=tasks, guess=60)
+            assert (bound.most, bound.ends) == (deepest, MISSED), (mechanism, tasks)
+            assert bound.beyond.right and bound.beyond.counted.lost == tasks
+            frame = deepest * words + FRAME[isa] < last  # of the next call: then it is its data for which there is no room
+            assert bound.beyond.counted == Counted(tasks * deepest, *((tasks, 0) if frame else (0, tasks)))
+        assert found.tasks(16).ends == NOTHING
+        assert found.run(2, 9).shadow == 8 * 9 * words
+
+
+@every_isa
+def test_frames_of_fexit_end_with_the_stack(isa):
+    """16 KiB, less what handlers take on top; the function's own frame is 16 or 32 bytes. Others take nothing of the stack."""
+    build = get(isa, FEXIT)
+    own = {"x86_64": 16, "arm64": 32, "riscv64": 32}[isa]
+    found = Bounds(made(build), build.request)
+    bound, each = found.depth(512), found.run(1, 9).stack
+    assert bound.ends == STACK and bound.beyond is None and each >= 64 and each % 8 == 0
+    assert 0 <= 16384 - bound.most * (own + each) < 512 + own + each
+    assert found.depth(512, tasks=6, guess=bound.most).most == bound.most
+    with pytest.raises(StackEnded, match=f"no stack left for a call {bound.most + 1} deep"):
+        nest(made(build)(), build.request(), 1, 512)
+    for other in builds(isa):
+        if other.mechanism != FEXIT:
+            assert nest(made(other)(), other.request(), 2, 5).stack == 0
+
+
+@every_isa
+def test_what_a_probe_holds(isa):
+    """Instances and nodes with a list or rings, by hand; shadow stacks for all tasks; everything in steps of 16."""
+
+    def up(n: int) -> int:
+        return -(-n // 16) * 16
+
+    for build in builds(isa):
+        k = made(build)()
+        for calls in (1, 5, 16):
+            request = {
+                KRETPROBE: lambda r, n: replace(r, maxactive=n, data=24),
+                RETHOOK: lambda r, n: replace(r, nodes=n),
+            }.get(build.mechanism, lambda r, n: r)(build.request(), calls)
+            with k.attached(k.function(CALLED), request) as (ops,):
+                found = held(k, ops, 7)
+            node = {KRETPROBE: up(6 * 8 + 24), RETHOOK: 64}.get(build.mechanism, 0)
+            assert found["nodes"] == calls * node, build
+            pool = k.features["return_pool" if k.features["kretprobe"] == "own" else "rethook"]
+            pool = "objpool" if pool == "fgraph" else pool
+            ring = up(16 + 8 * (1 << (calls - 1).bit_length()))
+            assert found["rings"] == (4 * ring + up(4 * 8) if node and pool == "objpool" else 0), build
+            assert found["shadow stacks"] == (7 * 4096 if build.mechanism in (FGRAPH, FPROBE) else 0)
+            assert found["structs"] % 16 == 0 and found["code"] >= 0
+
+
+@every_build
+def test_nothing_is_left_behind(build):
+    """Memory, hooks, and tasks; and a kernel can be used for one run after the other."""
+    k = made(build)()
+    heap = list(k.heap._free)
+    first = nest(k, build.request(), 9, 3)
+    assert nest(k, build.request(), 9, 3) == first and first.right
+    assert k.heap._free == heap and not k.slowpath.counted
+    assert k.call("one_arg", 5).value == 15
+
+
+# --- What is refused
+
+
+def test_what_is_refused_is_said():
+    """In a line each, and nothing has changed."""
+    k = Kernel("x86_64", meter="count")
+    heap = list(k.heap._free)
+    for run, message in (
+        (lambda: nest(k, Kretprobe(), 1, 0), "calls 0 deep are none; give depth= 1 or more"),
+        (lambda: nest(k, Kretprobe(), 0, 1), "0 tasks call nothing; give tasks= 1 or more"),
+        (lambda: nest(k, Kretprobe(maxactive=0), 1, 1), "follows no call; give maxactive= 1 or more"),
+        (lambda: nest(k, Ops(), 1, 1), "Ops sees no function return"),
+        (lambda: nest(k, Fprobe(exit=True), 1, 1), "none at the entry"),
+        (lambda: nest(k, Fprobe(), 1, 1), "one handler there"),
+        (lambda: nest(k, Bpf(fentry=1), 1, 1), "one handler there"),
+        (lambda: nest(k, Kretprobe(), 400, 1), "heap is full"),
+        (lambda: nest(k, Kretprobe(maxactive=100_000), 1, 1), "heap is full"),
+        (lambda: Bounds(lambda: k, Kretprobe).depth(0), "nothing is found up to 0; give limit= 1 or more"),
+        (lambda: get("x86_64", "kretprobes"), "unknown mechanism that sees returns 'kretprobes'"),
+    ):
+        with pytest.raises(TramplabError, match=message) as e:
+            run()
+        assert "\n" not in str(e.value)
+        assert k.heap._free == heap and not k.slowpath.counted
+    group = Tasks(k, k.function(CALLED), 1)
+    with pytest.raises(TramplabError, match=r"task 0 is in no call; begin\(\) one"):
+        group.go_on(group.all[0])

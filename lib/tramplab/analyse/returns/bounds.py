@@ -1,0 +1,73 @@
+"""How many calls can be on their way at once until one is not seen returning: found by trying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...errors import TramplabError
+from ...ftrace.ops import Request
+from ...lab.kernel import Kernel
+from .nest import Nested, nest
+from .tasks import StackEnded
+
+#: What ends it: a call is not seen returning; a task's own stack has no room for the next call; nothing up to where it was tried.
+MISSED, STACK, NOTHING = "missed", "stack", "nothing"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """most: so many calls are all seen returning, and with one more `ends` comes. beyond: that run, None where a stack ended it or
+    nothing did."""
+
+    most: int
+    ends: str
+    beyond: Nested | None = None
+
+
+class Bounds:
+    """Of one probe. kernel: makes a kernel, which is used again until a stack has ended in it. request: makes the probe. beside:
+    makes further probes on the same function."""
+
+    def __init__(
+        self, kernel: Callable[[], Kernel], request: Callable[[], Request], beside: Callable[[], tuple[Request, ...]] = tuple
+    ) -> None:
+        self._make, self._request, self._beside = kernel, request, beside
+        self._kernel: Kernel | None = None
+        self._tried: dict[tuple[int, int], Nested | None] = {}
+
+    def run(self, tasks: int, depth: int) -> Nested | None:
+        """So many tasks with calls so deep, all on their way at once; None where a task's stack ends first."""
+        if (tasks, depth) not in self._tried:
+            self._kernel = self._kernel or self._make()
+            try:
+                self._tried[tasks, depth] = nest(self._kernel, self._request(), tasks, depth, self._beside())
+            except StackEnded:
+                self._kernel = self._tried[tasks, depth] = None
+        return self._tried[tasks, depth]
+
+    def depth(self, limit: int, tasks: int = 1, guess: int = 1) -> Bound:
+        """How deep calls can be, up to a limit, of so many tasks each. guess: where it is looked first."""
+        return self._bound(limit, lambda n: self.run(tasks, n), guess)
+
+    def tasks(self, limit: int, depth: int = 1) -> Bound:
+        """How many tasks can be in calls so deep, up to a limit."""
+        return self._bound(limit, lambda n: self.run(n, depth))
+
+    def _bound(self, limit: int, tried: Callable[[int], Nested | None], first: int = 1) -> Bound:
+        """The largest number with which all is seen: more is never less of a problem, so it is found by halving."""
+        if limit < 1:
+            raise TramplabError(f"nothing is found up to {limit}; give limit= 1 or more.")
+        good, bad, step = 0, limit + 1, 1
+        n = min(max(first, 1), limit)
+        beyond: Nested | None = None
+        ends = NOTHING
+        while bad - good > 1:
+            run = tried(n)
+            if run is not None and run.counted.seen == run.calls:
+                good = n
+            else:
+                bad, beyond, ends = n, run, STACK if run is None else MISSED
+            n = min(good + step, limit) if ends == NOTHING else (good + bad) // 2
+            step *= 2
+        return Bound(good, ends, beyond)

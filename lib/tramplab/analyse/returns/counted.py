@@ -1,0 +1,116 @@
+"""What a probe on returns has counted, and what it holds: returns seen, calls missed, bytes of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ...errors import TramplabError
+from ...ftrace.ops import Registered, Request
+from ...lab.kernel import Kernel
+from ...trampolines import pools
+from ...trampolines.bpf import Bpf
+from ...trampolines.fprobe import Fgraph, Fprobe
+from ...trampolines.kprobe import Kretprobe
+
+#: What memory is for: the probe's own structs, what a call takes, where that waits, a task's shadow stack, code made for the probe.
+STRUCTS, NODES, RINGS, SHADOW, CODE = "structs", "nodes", "rings", "shadow stacks", "code"
+PARTS = (STRUCTS, NODES, RINGS, SHADOW, CODE)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """seen: calls that were seen returning. missed: those of which the probe knows that it was not. overrun: calls for which a task
+    had no room for a frame on its shadow stack, of which an fprobe is not told."""
+
+    seen: int
+    missed: int
+    overrun: int
+
+    def __sub__(self, before: Counted) -> Counted:
+        return Counted(self.seen - before.seen, self.missed - before.missed, self.overrun - before.overrun)
+
+    @property
+    def lost(self) -> int:
+        """Calls that were not seen returning and that something counted."""
+        return self.missed + self.overrun
+
+
+def _field(kernel: Kernel, at: int, struct: str, name: str) -> int:
+    field = kernel.image.struct(struct).fields[name]
+    return int.from_bytes(kernel.machine.read(at + field.offset, field.size), "little")
+
+
+def _hits(kernel: Kernel, ops: Registered) -> int:
+    return kernel.machine.read_u64(kernel.slowpath.memory.hits(ops.index))
+
+
+def _kretprobe(kernel: Kernel, ops: Registered) -> tuple[int, int]:
+    each = (at for at, name in ops.structs.items() if name.endswith("]"))
+    return _hits(kernel, ops), sum(_field(kernel, at, "kretprobe", "nmissed") for at in each)
+
+
+def _fprobe(kernel: Kernel, ops: Registered) -> tuple[int, int]:
+    return _hits(kernel, ops), _field(kernel, ops.address, "fprobe", "nmissed")
+
+
+def _fgraph(kernel: Kernel, ops: Registered) -> tuple[int, int]:
+    return _hits(kernel, ops) // 2, 0  # it counts entries too
+
+
+def _fexit(kernel: Kernel, ops: Registered) -> tuple[int, int]:
+    programs = (at for at, name in ops.structs.items() if name.startswith("bpf_prog["))
+    missed = sum(_field(kernel, at, "bpf_prog", "misses") for at in programs)
+    return kernel.machine.read_u64(kernel.image.address("lab_bpf_hits")), missed
+
+
+#: Request -> (returns seen, calls missed) of one that was registered for it.
+_COUNTERS: Mapping[type[Request], Callable[[Kernel, Registered], tuple[int, int]]] = {
+    Kretprobe: _kretprobe,
+    Fprobe: _fprobe,
+    Fgraph: _fgraph,
+    Bpf: _fexit,
+}
+
+
+def require_counter(request: Request) -> None:
+    """Raise TramplabError for a request that sees no return, or that counts entries with the returns."""
+    if type(request) not in _COUNTERS:
+        known = ", ".join(kind.__name__ for kind in _COUNTERS)
+        raise TramplabError(f"{type(request).__name__} sees no function return; what is counted here: {known}.")
+    sees = getattr(request, "exit", True) and getattr(request, "fexit", 1) == 1
+    if not sees or getattr(request, "entry", False) or getattr(request, "fentry", 0) or getattr(request, "fmod_ret", 0):
+        raise TramplabError("returns alone are counted: give the probe one handler there and none at the entry.")
+
+
+def counted(kernel: Kernel, ops: Registered, tasks: Iterable[int]) -> Counted:
+    """Since boot, and of BPF of all programs; the graph tracer's while none of its calls is on its way. tasks: addresses of the
+    tasks that there are."""
+    seen, missed = _COUNTERS[type(ops.request)](kernel, ops)
+    graph = "trace_overrun" in kernel.image.struct("task_struct").fields
+    return Counted(seen, missed, sum(_field(kernel, task, "task_struct", "trace_overrun") for task in tasks) if graph else 0)
+
+
+def _shadowed(ops: Registered) -> bool:
+    """Does it keep what it needs on the function graph tracer's stack?"""
+    return isinstance(ops.request, Fgraph) or ops.shares is not None
+
+
+def shadow_words(kernel: Kernel, task: int) -> int:
+    """Words of a task's shadow stack that are taken; 0 where there is none."""
+    known = "curr_ret_stack" in kernel.image.struct("task_struct").fields
+    return _field(kernel, task, "task_struct", "curr_ret_stack") if known else 0
+
+
+def held(kernel: Kernel, ops: Registered, tasks: int) -> dict[str, int]:
+    """Bytes by part (PARTS) that a probe holds while nobody calls. tasks: how many there are, each of which has a shadow stack
+    where the probe needs one. Without what finds the probe: hashes and tables."""
+    found = dict.fromkeys(PARTS, 0)
+    by_end = {pools.NODES: NODES, pools.RING: RINGS}
+    for at, name in ops.structs.items():
+        found[by_end.get(name.rpartition(" ")[2], STRUCTS)] += kernel.heap.taken(at)
+    shared = [other for other in kernel.slowpath.everyone if ops.shares is not None and type(other.request) is type(ops.shares)]
+    found[CODE] = sum(made.size for one in (ops, *shared) for made in one.generated)
+    if _shadowed(ops):
+        found[SHADOW] = tasks * kernel.image.struct("task_struct").fields["shadow_stack"].size
+    return found
