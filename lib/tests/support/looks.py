@@ -17,9 +17,11 @@ import book_icons
 
 # -- accessibility
 
-# The theme makes blocks that scroll reachable by keyboard some time after a change.
+# The theme makes blocks that scroll reachable by keyboard some time after a change; never one that was folded then, which is no
+# fault where the keyboard comes to something in it.
 REACHABLE = """() => [...document.querySelectorAll("pre, .output")].every(
-  (block) => block.scrollWidth <= block.clientWidth || block.tabIndex >= 0 || !block.checkVisibility())"""
+  (block) => block.scrollWidth <= block.clientWidth || block.tabIndex >= 0 || !block.checkVisibility()
+    || [...block.querySelectorAll("a[href], button, summary")].some((one) => one.tabIndex >= 0 && one.checkVisibility()))"""
 
 
 def violations(tab, inside: str = "html") -> list[str]:
@@ -99,8 +101,9 @@ WHOLE = {  # as their makers ship them
     "styles/pydata-sphinx-theme.css": THEME / "styles" / "pydata-sphinx-theme.css",
     "sphinx-design.min.css": Path(sphinx_design.__file__).parent / "static" / "sphinx-design.min.css",
 }
-# Selectors of rules that one sheet has and the other has not, and that would apply to something on the page.
-MISSED = """([whole, reduced]) => {
+# Of two sheets, the rules that one has and the other has not: selector, classes of which the page must have all for the rule to
+# apply, and what the page is asked for then. Most want a class; where one of several is enough, only the page can say.
+LEFT_OUT = """([whole, reduced]) => {
   const selectors = (text) => {
     const sheet = new CSSStyleSheet();
     sheet.replaceSync(text);
@@ -108,25 +111,31 @@ MISSED = """([whole, reduced]) => {
     return new Set(walk(sheet.cssRules));
   };
   const kept = selectors(reduced);
-  const there = new Set([...document.querySelectorAll("[class]")].flatMap((element) => [...element.classList]));
-  return [...selectors(whole)].filter((selector) => {
-    if (kept.has(selector)) return false;
-    // most want a class that the page has not; where one of several is enough, the page is asked
+  const left = [...selectors(whole)].filter((selector) => !kept.has(selector)).map((selector) => {
     const classes = /[,(]/.test(selector) ? [] : selector.match(/\\.[a-zA-Z_][\\w-]*/g) ?? [];
-    if (!classes.every((name) => there.has(name.slice(1)))) return false;
     // without what depends on the moment; :is() passes over what cannot be asked for
     const plain = selector.replace(/::[\\w-]+|:(before|after|hover|focus[\\w-]*|active|visited|checked|disabled)/g, "");
-    return document.querySelector(`:is(${plain || "*"})`);
+    return [selector, classes.map((name) => name.slice(1)), `:is(${plain || "*"})`];
   });
+  return JSON.stringify(left);  // a text is handed over in no time
 }"""
+# Selectors of such rules that would apply to something on the page.
+MISSED = """(rules) => {
+  const there = new Set([...document.querySelectorAll("[class]")].flatMap((element) => [...element.classList]));
+  return JSON.parse(rules).filter(([, classes, asked]) => classes.every((name) => there.has(name)) && document.querySelector(asked))
+    .map(([selector]) => selector);
+}"""
+_left_out: dict[tuple[str, str], str] = {}  # the texts of two sheets -> what LEFT_OUT says of them, which no page decides
 
 
 def missed(tab, site: Path) -> list[str]:
     """Selectors of rules that are missed on the open page as it is now."""
     found = []
     for name, whole in WHOLE.items():
-        texts = [path.read_text("utf-8") for path in (whole, site / "_static" / name)]
-        found += tab.evaluate(MISSED, texts)
+        texts = (whole.read_text("utf-8"), (site / "_static" / name).read_text("utf-8"))
+        if texts not in _left_out:
+            _left_out[texts] = tab.evaluate(LEFT_OUT, texts)
+        found += tab.evaluate(MISSED, _left_out[texts])
     return [selector for selector in found if ".fa-" not in selector]  # icons: see test_weight.py
 
 
