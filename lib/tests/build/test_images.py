@@ -109,6 +109,7 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
             f'#include "{GUEST / "consumers" / "bpf_callbacks.c"}"',
             f'#include "{GUEST / "consumers" / "fprobe_callbacks.c"}"',
             f'#include "{GUEST / "consumers" / "kprobe_callbacks.c"}"',
+            f'#include "{GUEST / "consumers" / "kretprobe_callbacks.c"}"',
             f'#include "{GUEST / "include" / "trap.h"}"',
             f'#include "{GUEST / "include" / "sections.h"}"',
             f'#include "{GUEST / "consumers" / "ways.c"}"',
