@@ -52,6 +52,21 @@ def rows(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [known.get(name, {"hook": name, **said}) for name in hooks.HOOKS]
 
 
+def added(isa: str, release: str, hook: str) -> int | None:
+    """Instructions that a hook adds to a call in Debian's plain kernel of a release: site, trampoline and C code, without its
+    callbacks; None where none was counted."""
+    for found in plain():
+        if (found["kernel"]["isa"], found["kernel"]["release"]) == (isa, release):
+            by = {row["hook"]: row for row in found["hooks"] if row["status"] == "measured"}
+            if hook in by:
+                return _core(by[hook]) - _core(by["none"])
+    return None
+
+
+def _core(row: dict[str, Any]) -> int:
+    return sum(row["components"][c]["instructions"] for c in ("site", "trampoline", "core"))
+
+
 def make(package: Package) -> dict[str, Any]:
     """Measure an image that has been fetched; raises TramplabError if it has not."""
     with tempfile.TemporaryDirectory(prefix="tramplab-kernel-") as folder:

@@ -41,6 +41,20 @@ class Provider:
         return self.takes_over not in (ENTRY, BREAKPOINT)
 
 
+def _kretprobe(name: str, whom: str, kept: str) -> Provider:
+    """What a kretprobe's return comes back to, where a call is kept so: a value of the feature kretprobe."""
+    return Provider(
+        name,
+        f"{name}, {whom}",
+        lambda functions: Kretprobe(filter=functions, breakpoint=True),
+        lambda f: f["kretprobe"] == kept,
+        "lab_kretprobe_exit",
+        1,
+        PT_REGS,
+        name,
+    )
+
+
 _PROVIDERS = (
     Provider(
         "ftrace_caller",
@@ -70,26 +84,8 @@ _PROVIDERS = (
         PT_REGS,
         BREAKPOINT,
     ),
-    Provider(
-        "arch_rethook_trampoline",
-        "arch_rethook_trampoline, to a kretprobe's handler, and up to v6.13 to an fprobe's",
-        lambda functions: Kretprobe(filter=functions, breakpoint=True),
-        lambda f: f["kretprobe"] == "rethook",
-        "lab_kretprobe_exit",
-        1,
-        PT_REGS,
-        "arch_rethook_trampoline",
-    ),
-    Provider(
-        "__kretprobe_trampoline",
-        "__kretprobe_trampoline, to a kretprobe's handler",
-        lambda functions: Kretprobe(filter=functions, breakpoint=True),
-        lambda f: f["kretprobe"] == "own",
-        "lab_kretprobe_exit",
-        1,
-        PT_REGS,
-        "__kretprobe_trampoline",
-    ),
+    _kretprobe("arch_rethook_trampoline", "to a kretprobe's handler, and up to v6.13 to an fprobe's", "rethook"),
+    _kretprobe("__kretprobe_trampoline", "to a kretprobe's handler", "own"),
     Provider(
         "return_to_handler",
         "return_to_handler, to an fprobe's exit handler",

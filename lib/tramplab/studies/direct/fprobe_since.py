@@ -89,7 +89,7 @@ def _whole(isa: str, release: str, hook: str, hooked: Run, idle: Run) -> dict[st
     returns, model = replay(hooked), core(CORES[isa])
     estimate = cycles.estimate(hooked, idle, model)
     return {
-        "debian": _debian(isa, release, hook),
+        "debian": saved.added(isa, release, hook),
         "own": returns.own,
         "outer": returns.outer,
         "core": model.name,
@@ -97,20 +97,6 @@ def _whole(isa: str, release: str, hook: str, hooked: Run, idle: Run) -> dict[st
         "low": round(float(estimate.low)),
         "high": round(float(estimate.high)),
     }
-
-
-def _debian(isa: str, release: str, hook: str) -> int | None:
-    """Instructions that Debian's kernel adds: site, trampoline and C code, as the lab's are counted here."""
-    for found in saved.plain():
-        if (found["kernel"]["isa"], found["kernel"]["release"]) == (isa, release):
-            by = {row["hook"]: row for row in found["hooks"] if row["status"] == "measured"}
-            if hook in by:
-                return _core(by[hook]) - _core(by["none"])
-    return None
-
-
-def _core(row: dict) -> int:
-    return sum(row["components"][c]["instructions"] for c in ("site", "trampoline", "core"))
 
 
 # --- What is shown

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ...emulate.machine import RECORD
 from ...errors import TramplabError, unknown
@@ -24,20 +23,17 @@ LATEST = releases.LATEST
 
 @dataclass(frozen=True)
 class Build:
-    """A kernel, and what of it hooks a return there. mechanism: a name of MECHANISMS. overrides: features that are set by hand.
-    hypothetical: has no kernel of this ISA that? debian: under which name the same is counted in Debian's kernels."""
+    """A kernel, and what of it hooks a return there. mechanism: a name of MECHANISMS. debian: under which name the same
+    is counted in Debian's kernels."""
 
     isa: str
     mechanism: str
     release: str
-    overrides: tuple[tuple[str, str], ...] = ()
-    hypothetical: bool = False
     debian: str = ""
 
     def kernel(self, meter: str = RECORD) -> Kernel:
         """It, booted; meter: as for Kernel()."""
-        changed: dict[str, Any] = dict(self.overrides)
-        return Kernel(self.isa, self.release, meter=meter, **changed)
+        return Kernel(self.isa, self.release, meter=meter)
 
     def request(self, entry: bool = False) -> Request:
         """What is attached: one probe that sees returns, and with entry= entries too."""

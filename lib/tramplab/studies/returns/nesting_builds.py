@@ -34,8 +34,7 @@ SIZES: Mapping[str, str] = {KRETPROBE: "maxactive", RETHOOK: "nodes"}
 
 def kernel(build: Build, cpus: int = CPUS) -> Kernel:
     """A kernel with so many CPUs, which only counts."""
-    overrides: dict[str, Any] = dict(build.overrides)
-    return Kernel(build.isa, build.release, meter="count", cpus=cpus, **overrides)
+    return Kernel(build.isa, build.release, meter="count", cpus=cpus)
 
 
 def sized(build: Build, calls: int) -> Request:

@@ -120,7 +120,7 @@ def _whole(build: Build, hooked: Run, idle: Run) -> dict[str, object]:
     returns, model = replay(hooked), core(CORES[build.isa])
     estimate = cycles.estimate(hooked, idle, model)
     return {
-        "debian": _debian(build),
+        "debian": saved.added(build.isa, build.release, build.debian),
         "traps": int(hooked.recording.each(lambda pc: hooked.name_of(pc) == "lab_trap_entry").sum()),
         "own": returns.own,
         "outer": returns.outer,
@@ -129,20 +129,6 @@ def _whole(build: Build, hooked: Run, idle: Run) -> dict[str, object]:
         "low": round(float(estimate.low)),
         "high": round(float(estimate.high)),
     }
-
-
-def _debian(build: Build) -> int | None:
-    """Instructions that Debian's kernel adds: site, trampoline and C code, as the lab's are counted here."""
-    for found in saved.plain():
-        if (found["kernel"]["isa"], found["kernel"]["release"]) == (build.isa, build.release):
-            by = {row["hook"]: row for row in found["hooks"] if row["status"] == "measured"}
-            if build.debian in by:
-                return _core(by[build.debian]) - _core(by["none"])
-    return None
-
-
-def _core(row: dict) -> int:
-    return sum(row["components"][c]["instructions"] for c in ("site", "trampoline", "core"))
 
 
 # --- What is shown
