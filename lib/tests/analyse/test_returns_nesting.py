@@ -150,7 +150,7 @@ def jumping(tmp_path_factory):
 
 @functools.lru_cache(maxsize=1)
 def booted(build, where) -> Kernel:
-    return Kernel(build.isa, build.release, meter="count", cpus=2, guest=where, **dict(build.overrides))
+    return Kernel(build.isa, build.release, meter="count", cpus=2, guest=where)
 
 
 def probes(build, nodes: int):
@@ -265,7 +265,7 @@ def test_tasks_that_take_turns_are_followed_as_the_model_follows_them(build, jum
 
 
 def made(build, cpus: int = 4):
-    return lambda: Kernel(build.isa, build.release, meter="count", cpus=cpus, **dict(build.overrides))
+    return lambda: Kernel(build.isa, build.release, meter="count", cpus=cpus)
 
 
 @every_isa
