@@ -186,12 +186,12 @@ def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
     # debug info must not know where the sources lie: the same tree gives the same image everywhere
     paths = [f"-ffile-prefix-map={guest}=guest", f"-ffile-prefix-map={folder}=build", "-fdebug-compilation-dir=guest"]
     objects = []
+    headers = _digest([(f.name, f.read_bytes()) for f in source_files(isa, guest) if f.suffix in {".h", ".inc"}])
 
-    def compile_(source: Path, name: str, flags: Iterable[str] = ()) -> None:
+    def compile_(source: Path, name: str, flags: Iterable[str] = (), made: bytes = b"") -> None:
         # what decides an object's bytes: flags, compiler, and what the preprocessor makes of the source, wherever all this lies
         command, how = ["clang", *code, *flags, *text, *paths], (code, flags, version())
-        headers = [f for f in (*source_files(isa, guest), folder / "asm-offsets.h") if f.suffix in {".h", ".inc"} and f.exists()]
-        given = _digest((how, config.defines, name, [(f.name, f.read_bytes()) for f in (source, *headers)]))
+        given = _digest((how, config.defines, name, source.read_bytes(), headers, made))
         if given not in _READ:
             read = run_tool(*command, "-E", str(source), cwd=folder)
             _READ[given] = _digest((how, read.replace(str(folder), "build").replace(str(guest), "guest")))
@@ -211,9 +211,10 @@ def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
     compile_(guest / "functions.c", "functions.o", config.site_flags)
     # the assembly's constants are what the C compiler just decided; linked, because relocations hide in debug info too
     run_tool("ld.lld", "--unresolved-symbols=ignore-all", "-e", "0", "core_ftrace.o", "-o", "offsets.elf", cwd=folder)
-    (folder / "asm-offsets.h").write_text(asm_offsets(folder / "offsets.elf"), "utf-8")
+    offsets = asm_offsets(folder / "offsets.elf")
+    (folder / "asm-offsets.h").write_text(offsets, "utf-8")
     for source in sorted((guest / isa.name).glob("*.S")):
-        compile_(source, f"asm_{source.stem}.o")
+        compile_(source, f"asm_{source.stem}.o", made=offsets.encode())
     script = ("-T", str(guest / "link.ld"))
     run_tool("ld.lld", *_GUEST_LINKED, *_bases(isa), *script, *objects, "-o", "lab.elf", cwd=folder)
     return folder / "lab.elf"
