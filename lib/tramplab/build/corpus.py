@@ -21,6 +21,7 @@ from ..errors import TramplabError
 from ..isa import Isa
 from ..paths import data_file, read_yaml
 from ..schema import checked
+from .symbols import FUNCTION, symbols
 from .toolchain import run_tool, version
 
 FILE = "function-sizes.yml"
@@ -104,9 +105,5 @@ def _read(path: Path) -> Compiled:
         number, table = elf.get_section_index(".text"), elf.get_section_by_name(".symtab")
         if number is None or not isinstance(table, SymbolTableSection):
             raise TramplabError(f"the compiler left no text or no symbols in {path.name}; remove it from the cache.")
-        found = [
-            Entry(s.name, s["st_value"], s["st_size"])
-            for s in table.iter_symbols()
-            if s["st_info"]["type"] == "STT_FUNC" and s["st_shndx"] == number
-        ]
+        found = [Entry(s.name, s.value, s.size) for s in symbols(table) if s.kind == FUNCTION and s.section == number]
         return Compiled(elf.get_section(number).data(), tuple(sorted(found, key=lambda entry: entry.start)))

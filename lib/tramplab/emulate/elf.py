@@ -8,6 +8,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from ..build.symbols import ABSOLUTE, NOWHERE, symbols
 from ..build.types import types
 from ..isa import Isa
 from .image import Image, Origin, Segment, Symbol
@@ -36,10 +37,10 @@ def _parse(elf: ELFFile, path: Path, isa: Isa, components: Mapping[str, str], pa
     table = elf.get_section_by_name(SYMBOLS)
     if not isinstance(table, SymbolTableSection):
         raise ValueError("there is no table of symbols")
-    symbols = {
-        s.name: Symbol(s.name, s["st_value"], s["st_size"])
-        for s in table.iter_symbols()
-        if s.name and not s.name.startswith(("$", ".L")) and s["st_shndx"] not in ("SHN_UNDEF", "SHN_ABS")
+    found = {
+        s.name: Symbol(s.name, s.value, s.size)
+        for s in symbols(table)
+        if s.name and not s.name.startswith(("$", ".L")) and s.section not in (NOWHERE, ABSOLUTE)
     }
     code = []
     for section in elf.iter_sections():
@@ -52,4 +53,4 @@ def _parse(elf: ELFFile, path: Path, isa: Isa, components: Mapping[str, str], pa
     if not segments or not code:
         raise ValueError("no code in it")
     origin = Origin(SYMBOLS, TYPES, patch_sites)
-    return Image(isa, path, origin, tuple(segments), symbols, *types(path), tuple(sorted(code)), sites)
+    return Image(isa, path, origin, tuple(segments), found, *types(path), tuple(sorted(code)), sites)
