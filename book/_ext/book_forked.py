@@ -20,7 +20,8 @@ from pathlib import Path
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
 SEVERAL = 3  # pages that import a module, for which it is imported once
-LATER = ("altair", "myst_nb", "tramplab.publish.figures.chart")  # what these modules import when they draw or quote
+# what these modules import when they draw, quote, or look for the study that has a figure
+LATER = ("altair", "myst_nb", "tramplab.publish.figures.chart", "tramplab.studies:every")
 MODULE = "ipykernel_launcher"
 _NAME = "forked"
 _asking: socket.socket | None = None

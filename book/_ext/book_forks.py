@@ -1,8 +1,8 @@
 """The process that kernels are forked from: it has imported what pages have in common, which takes longer than most cells.
 
-    python book_forks.py SOCKET MODULE...
+    python book_forks.py SOCKET MODULE[:FUNCTION]...
 
-SOCKET is the number of an open one. Who wants a kernel sends a line of JSON through it, with the kernel's arguments, environment
+SOCKET is the number of an open one. A function is called once, for what it imports. Who wants a kernel sends a line of JSON through it, with the kernel's arguments, environment
 and folder, and one end of a stream. At the other end it reads two lines: the number of the kernel's process and, when that has
 ended, how. A kernel ends when that other end is closed; this process, and all its kernels, when nobody has the other end of SOCKET.
 
@@ -115,9 +115,12 @@ def main(number: str, *modules: str):
     """Import, then serve. A module that cannot be imported is for the page that wants it to speak of."""
     if not sys.flags.safe_path:
         del sys.path[0]  # this script's folder, in which kernels do not look
-    for module in ("ipykernel.kernelapp", "ipykernel.ipkernel", *modules):
+    for name in ("ipykernel.kernelapp", "ipykernel.ipkernel", *modules):
+        module, _, function = name.partition(":")
         with suppress(Exception):
-            importlib.import_module(module)
+            there = importlib.import_module(module)
+            if function:
+                getattr(there, function)()
     gc.collect()
     gc.freeze()  # or each kernel copies the pages that the collector writes to
     serve(socket.socket(fileno=int(number)))
