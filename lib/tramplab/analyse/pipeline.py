@@ -245,42 +245,58 @@ def _in_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> Iter
     waits: a value has a cycle from which on the early stage (and every address) can have it, and one for the late stage.
     """
     v, use = program.values, program.accesses
-    late = v["late_stage"]
+    late, restart_after, load_ports, store_ports = v["late_stage"], v["mispredict"], use["load"], use["store"]
     front, take = _FrontEnd(v["width"], v["width"]), _Ports().take
     ready, ready_late = [0] * len(program.numbers), [0] * len(program.numbers)
     written = [0] * program.stores
     finished = 0
     for misses in missed:
         before, written = written, []
-        for i in program.items:
-            operands = ready_late if i.can_be_late else ready
-            earliest = finished + i.barrier if i.barrier else 0
-            for register in i.address:
-                earliest = max(earliest, ready[register])
-            for register in i.reads:
-                earliest = max(earliest, operands[register])
-            issue = max(earliest, front.fetch(i.slots))
-            for ports, times in ((i.ports, 1), (use["load"], i.load_cycles), (use["store"], i.store_cycles)):
-                for _ in range(times if ports else 0):
-                    issue = take(ports, issue)
-            front.hand_out(i.slots, issue)
+        for (
+            step, slots, bubble, _, address, reads, writes, bumps, ports, latency, loads, load_cycles, stores, store_cycles,
+            barrier, _, can_be_late,
+        ) in program.items:  # fmt: skip
+            issue = front.fetch(slots)
+            if barrier and finished + barrier > issue:
+                issue = finished + barrier
+            for register in address:
+                if ready[register] > issue:
+                    issue = ready[register]
+            operands = ready_late if can_be_late else ready
+            for register in reads:
+                if operands[register] > issue:
+                    issue = operands[register]
+            if ports:
+                issue = take(ports, issue)
+            if load_ports:
+                for _ in range(load_cycles):
+                    issue = take(load_ports, issue)
+            if store_ports:
+                for _ in range(store_cycles):
+                    issue = take(store_ports, issue)
+            front.hand_out(slots, issue)
 
-            delay = late if i.can_be_late and any(ready[r] > issue for r in i.reads) else 0
-            value = issue + delay + i.latency
-            for stores, forward, latency in i.loads:
-                value = max(value, issue + latency + i.latency)
-                for store in stores:
-                    value = max(value, (written[store] if store >= 0 else before[~store]) + forward)
-            written += [value] * i.stores
-            for register in i.writes:
+            delay = late if can_be_late and any(ready[register] > issue for register in reads) else 0
+            value = issue + delay + latency
+            for written_by, forward, after in loads:
+                if issue + after + latency > value:
+                    value = issue + after + latency
+                for store in written_by:
+                    arrives = (written[store] if store >= 0 else before[~store]) + forward
+                    if arrives > value:
+                        value = arrives
+            for _ in range(stores):
+                written.append(value)
+            for register in writes:
                 ready[register] = value
-                ready_late[register] = value - (late if i.loads or delay else 0)
-            for register in i.bumps:
+                ready_late[register] = value - (late if loads or delay else 0)
+            for register in bumps:
                 ready[register] = ready_late[register] = issue + 1
-            finished = max(finished, value)
+            if value > finished:
+                finished = value
 
-            if i.step in misses:
-                front.restart(value + v["mispredict"])
-            elif i.bubble >= 0:
-                front.restart(issue + 1 + i.bubble)
+            if step in misses:
+                front.restart(value + restart_after)
+            elif bubble >= 0:
+                front.restart(issue + 1 + bubble)
         yield [front.cycle, finished, *ready, *ready_late, *written]
