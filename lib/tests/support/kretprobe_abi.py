@@ -20,6 +20,8 @@ HOOKS: dict[str, tuple[dict[str, object], bool]] = {
     "kretprobe": ({}, False),
     "kretprobe-both": ({"entry": True, "data": 8}, False),
     "kretprobe-both+ops": ({"entry": True, "data": 24}, True),
+    "kretprobe-several": ({"entry": True, "data": 8, "several": 3}, False),
+    "kretprobe-brk-several": ({"breakpoint": True, "entry": True, "data": 8, "several": 2}, False),
     "kretprobe-brk": ({"breakpoint": True, "maxactive": 1}, False),
     "kretprobe-brk-both": ({"breakpoint": True, "entry": True, "data": 8, "maxactive": 1}, False),
     "kretprobe-brk+ops": ({"breakpoint": True}, True),
@@ -56,27 +58,30 @@ class KretprobeHooked(KprobeHooked):
         return tuple(r for r in super()._passed(function) if r != self.isa.link)
 
     def _expected(self, state: abi.State) -> list[dict[str, object]]:
-        """One row per handler, in order."""
-        call, isa = state.call, self.isa
+        """One row per handler, in order. Of several on a function the first one at the entry finds the way back, and is the last
+        at the return; to the others it is the trampoline."""
+        call, isa, several = state.call, self.isa, self.probe.request.several
         both, back = self.probe.request.entry, self.machine.return_to
         first = call.values[0] if call.values else None
         kept = {r: state.registers[r] for r in isa.callee_saved if r in state.registers}
 
         def entered(name: str, ret_addr: int, registers: dict[str, int]) -> list[dict[str, object]]:
-            return [{"function": name, "entered": 1, "ret_addr": ret_addr, "registers": registers}] * both
+            found = [ret_addr, *[self._trampoline] * (several - 1)]
+            return [{"function": name, "entered": 1, "ret_addr": way, "registers": registers} for way in found] * both
 
-        def left(name: str, ret_addr: int, value: int | None, registers: dict[str, int]) -> dict[str, object]:
-            return {"function": name, "entered": 0, "ret_addr": ret_addr, "value": value, "registers": registers}
+        def left(name: str, ret_addr: int, value: int | None, registers: dict[str, int]) -> list[dict[str, object]]:
+            found = [*[ret_addr if self.own else self._trampoline] * (several - 1), ret_addr]
+            return [{"function": name, "entered": 0, "ret_addr": way, "value": value, "registers": registers} for way in found]
 
         rows = entered(call.name, back, self._told(state))
         for (name, args), behind in zip(call.nested, self._returns_to, strict=False):
             given = dict(zip(isa.args, args, strict=False))
-            rows += [*entered(name, behind, given), left(name, behind, weigh(*args), {})]
+            rows += [*entered(name, behind, given), *left(name, behind, weigh(*args), {})]
         if call.jumps:  # both return at once, the one that was jumped to first; its way back is the trampoline
             name, args = call.jumps
             rows += entered(name, self._trampoline, dict(zip(isa.args, args, strict=False)))
-            rows.append(left(name, back if self.own else self._trampoline, first, kept))
-        return [*rows, left(call.name, back, first, kept)]
+            rows += left(name, back if self.own else self._trampoline, first, kept)
+        return [*rows, *left(call.name, back, first, kept)]
 
     def _told(self, state: abi.State) -> dict[str, int]:
         return {r: v for r, v in super()._told(state).items() if r != self.isa.link}
@@ -91,7 +96,10 @@ class KretprobeHooked(KprobeHooked):
             assert seen["entered"] == row["entered"], f"{where}: {seen}"
             assert seen["ret_addr"] == row["ret_addr"], f"{where}: {seen}, not {row['ret_addr']:#x}"
             assert row.get("value") in (None, seen["value"]), f"{where}: {seen['value']:#x}, not {row['value']:#x}"
-            assert seen["running"] == seen["kretprobe"] and self.probe.structs[seen["kretprobe"]].startswith("kprobe[")
+            assert self.probe.structs[seen["kretprobe"]] == f"kprobe[{self.probe.index}]"
+            for_all = row["entered"] and self.probe.request.several > 1
+            running = self.probe.structs.get(seen["running"], "")
+            assert running.endswith("aggregate") if for_all else seen["running"] == seen["kretprobe"], f"{where}: {seen}"
             if row["entered"] or k.features["return_save"] == "regs":
                 given = {r: words[at["regs"] + slot(k, r)] for r in row["registers"]}
                 wrong = [f"{r} is {given[r]:#x}, not {v:#x}" for r, v in row["registers"].items() if given[r] != v]

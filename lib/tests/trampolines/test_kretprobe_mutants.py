@@ -134,6 +134,16 @@ MUTANTS = [
         ("declined all the same", "ri, regs))\n		rethook_recycle", "ri, regs) + 1)\n		rethook_recycle"),
     ),
     *of(
+        "x86_64",
+        "v7.2",
+        "kretprobe-several",
+        "core/kprobe.c",
+        ("one of several", "		SET_INSTANCE(0);\n	}\n	return 0;", "		SET_INSTANCE(0);\n		break;\n	}\n	return 0;"),
+        ("the oldest left out", "kp; kp = READ_ONCE(kp->list)) {", "kp->list; kp = READ_ONCE(kp->list)) {"),
+        ("those that are there left out", "likely(!(kp->flags & (", "likely((kp->flags & ("),
+        ("the one that stands for them named", "kp->pre_handler(kp, regs)", "kp->pre_handler(p, regs)"),
+    ),
+    *of(
         "riscv64",
         "v7.2",
         "kretprobe-brk-both",

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from support import abi, abi_places, kretprobe_abi
 from support.seeds import drawn, seeds
-from tramplab import Kernel, Kretprobe, TramplabError
+from tramplab import Kernel, Kprobe, Kretprobe, TramplabError
 from tramplab.isa import ISAS
 from tramplab.lab import measure
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 ON = (("kprobes_on_ftrace", True),)
-_BREAKS = ("kretprobe-brk", "kretprobe-brk-both", "kretprobe-brk+ops")
-_FTRACE = ("kretprobe", "kretprobe-both", "kretprobe-both+ops")
+_BREAKS = ("kretprobe-brk", "kretprobe-brk-both", "kretprobe-brk+ops", "kretprobe-brk-several")
+_FTRACE = ("kretprobe", "kretprobe-both", "kretprobe-both+ops", "kretprobe-several")
 #: One of each way to be entered, to keep instances, and to come back.
 PLACES = {
     abi_places.Place("x86_64", "v5.17"): (*_FTRACE, "kretprobe-brk-both"),
@@ -117,12 +117,25 @@ def test_attaching_and_detaching_leave_nothing(isa, release):
         return text, k.machine.read(table.address, table.size), list(k.heap._free)
 
     before = now()
-    for data in (0, 24):
-        with k.attached(k.function("two_args"), Kretprobe(breakpoint=True, data=data, maxactive=3)) as (ops,):
+    for data, several in ((0, 1), (24, 1), (8, 4)):
+        with k.attached(k.function("two_args"), Kretprobe(breakpoint=True, data=data, maxactive=3, several=several)) as (ops,):
             assert now() != before
             names = [name for name in ops.structs.values() if name.endswith("node")]
-            assert len(names) == 3
+            assert len(names) == 3 * several
         assert now() == before
+
+
+@every_isa
+def test_a_hit_inside_a_handler_is_missed_by_each_of_several(isa):
+    """It is the one that stands for them that is hit."""
+    k = Kernel(isa, "v7.2", meter="count")
+    field = k.image.struct("kprobe").fields["nmissed"]
+    inside = Kprobe(breakpoint=True, handler="lab_kprobe_reenter", filter=("one_arg",))
+    with k.attached(None, Kretprobe(breakpoint=True, several=3, filter=("two_args",)), inside) as (ops, _):
+        k.call(k.function("one_arg"), 1)
+        missed = [k.machine.read_u64(at + field.offset) for at, name in ops.structs.items() if name == f"kprobe[{ops.index}]"]
+        assert missed == [1, 1, 1]
+        assert k.call(k.function("two_args"), 1, 2).hits == (0, 3)  # the newest first
 
 
 @pytest.mark.parametrize(
@@ -168,6 +181,7 @@ def test_what_is_refused_is_said():
     for asked, message in (
         ({"maxactive": 0}, "follows no call; give maxactive= 1 or more"),
         ({"data": -1}, "give data= 0 or more"),
+        ({"several": 0}, "give several= 1 or more"),
         ({"declines": True}, "give it entry=True"),
         ({"entry": True, "declines": True, "observe": True}, "leave observe= or declines= out"),
         ({"bpf": True}, "a kretprobe has handlers of its own"),

@@ -35,6 +35,7 @@ DEFINES = {
     "kprobes_on_ftrace": "CONFIG_KPROBES_ON_FTRACE",
     "kretprobe": "CONFIG_KRETPROBES",
     "kretprobe_brk": "CONFIG_KRETPROBE_BRK",
+    "kprobe_instance": "CONFIG_KPROBE_INSTANCE",
     # no release's: see trampolines/single
     "single_direct": "CONFIG_LAB_SINGLE_DIRECT",
     "direct_way": "CONFIG_LAB_DIRECT_WAY",

@@ -2,8 +2,9 @@
  * kprobes: what runs when one is hit, through ftrace or through a breakpoint.
  *
  * get_kprobe() and kprobe_ftrace_handler() stand for the kernel's functions of the same names (v5.17 to v7.2; riscv64 up to
- * v6.9). What a breakpoint leads to is in kprobe_<isa>.c, with what those share in kprobe_step.h. Differs: one kprobe at an
- * address, so none that stands for several; no fault handlers.
+ * v6.9), and so does aggr_pre_handler(), the handler of a kprobe that stands for several at its address. What a breakpoint leads to
+ * is in kprobe_<isa>.c, with what those share in kprobe_step.h. Differs: several at an address are all of one request, none of them
+ * has a post-handler, and their list is single; no fault handlers.
  */
 #include "kprobe.h"
 #include "hash.h"
@@ -11,6 +12,13 @@
 #include "recursion.h"
 
 #pragma clang section text = ".kprobe"
+
+/* Which of several at an address is being handled, for who asked; nobody does any more. */
+#ifdef CONFIG_KPROBE_INSTANCE
+#define SET_INSTANCE(kp) do { this_pcpu->kprobe_instance = (kp); barrier(); } while (0)
+#else
+#define SET_INSTANCE(kp) ((void)0)
+#endif
 
 struct kprobe *kprobe_table[1 << KPROBE_HASH_BITS];
 
@@ -28,7 +36,28 @@ __attribute__((noinline)) struct kprobe *get_kprobe(unsigned long addr)
 /* Called by kprobes that are hit inside a kprobe's handler. */
 __attribute__((noinline)) void kprobes_inc_nmissed_count(struct kprobe *p)
 {
-	p->nmissed++;
+	if (likely(p->pre_handler != aggr_pre_handler)) {
+		p->nmissed++;
+		return;
+	}
+	for (p = READ_ONCE(p->list); p; p = READ_ONCE(p->list))
+		p->nmissed++;
+}
+
+int aggr_pre_handler(struct kprobe *p, struct pt_regs *regs)
+{
+	struct kprobe *kp;
+
+	IDLE_SITE();
+	for (kp = READ_ONCE(p->list); kp; kp = READ_ONCE(kp->list)) {
+		if (kp->pre_handler && likely(!(kp->flags & (KPROBE_FLAG_GONE | KPROBE_FLAG_DISABLED)))) {
+			SET_INSTANCE(kp);
+			if (kp->pre_handler(kp, regs))
+				return 1;
+		}
+		SET_INSTANCE(0);
+	}
+	return 0;
 }
 
 #ifdef CONFIG_KPROBES_ON_FTRACE

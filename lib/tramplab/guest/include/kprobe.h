@@ -16,7 +16,8 @@ typedef void (*kprobe_post_handler_t)(struct kprobe *p, struct pt_regs *regs, un
 
 /*
  * opcode: the probed instruction. slot: a copy of it with a breakpoint behind, at slot_end, and resume, where the CPU goes on when
- * that was hit; or, with slot 0, simulate: does what the instruction does, and moves on.
+ * that was hit; or, with slot 0, simulate: does what the instruction does, and moves on. list: of one that stands for several at its
+ * address the newest of them; of those, the next older one.
  */
 struct kprobe {
 	struct kprobe *next;
@@ -29,7 +30,9 @@ struct kprobe {
 	unsigned long slot, slot_end, resume;
 	void (*simulate)(struct kprobe *p, struct pt_regs *regs);
 	struct lab_private *private;
+	struct kprobe *list;
 };
+#define KPROBE_FLAG_GONE 1
 #define KPROBE_FLAG_DISABLED 2
 #define KPROBE_FLAG_OPTIMIZED 4
 #define KPROBE_FLAG_FTRACE 8
@@ -45,6 +48,7 @@ extern struct kprobe *kprobe_table[1 << KPROBE_HASH_BITS];
 #define KPROBE_HIT_SSDONE 8
 
 struct kprobe *get_kprobe(unsigned long addr);
+int aggr_pre_handler(struct kprobe *p, struct pt_regs *regs);
 void kprobe_ftrace_handler(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs);
 void kprobes_inc_nmissed_count(struct kprobe *p);
 _Bool kprobe_trap(struct pt_regs *regs);

@@ -144,6 +144,7 @@ struct lab_pcpu {
 	int bpf_prog_active;
 	int rcu_urgent;
 	long nmi_nesting;
+	struct kprobe *kprobe_instance;
 };
 
 /* The data of each CPU. */

@@ -25,13 +25,14 @@ class Kretprobe(Kprobe):
     entry: it has a handler at the entry too. declines: that one says that the return is of no interest, each time. maxactive: how
     many calls of a function can be followed at a time, unless given as many as kernels take: ten, or two for each CPU. data: bytes
     of its own that each call has, for the handler at the entry to leave something for the other. observe: handlers that write down
-    what they see instead of counting.
+    what they see instead of counting. several: so many kretprobes on each function, behind a kprobe that stands for all of them.
     """
 
     entry: bool = False
     declines: bool = False
     maxactive: int | None = None
     data: int = 0
+    several: int = 1
 
     def __post_init__(self) -> None:
         if self.bpf or self.post or self.go_to or self.handler != Kprobe.handler:
@@ -42,6 +43,8 @@ class Kretprobe(Kprobe):
             raise TramplabError("a kretprobe whose entry handler declines sees no return: leave observe= or declines= out.")
         if self.maxactive is not None and self.maxactive < 1:
             raise TramplabError(f"a kretprobe with {self.maxactive} instances follows no call; give maxactive= 1 or more.")
+        if self.several < 1:
+            raise TramplabError(f"{self.several} kretprobes on a function are none; give several= 1 or more.")
         if self.data < 0:
             raise TramplabError(f"a call cannot have {self.data} bytes of its own; give data= 0 or more.")
 

@@ -19,6 +19,8 @@ from .request import Kprobe
 from .table import Table
 
 KPROBE = "kprobe"
+#: The handler of one that stands for several at its address.
+_AGGREGATE = "aggr_pre_handler"
 #: KPROBE_FLAG_FTRACE (include/linux/kprobes.h).
 _FTRACE = 8
 #: One for each ISA.
@@ -86,6 +88,7 @@ class Kprobes:
         counters: list[int] = []
         request = ops.request
         outer = kretprobe.STRUCT if isinstance(request, Kretprobe) else "trace_kprobe" if request.bpf else KPROBE
+        several = request.several if isinstance(request, Kretprobe) else 1
         steps: list[Step] = []
         armed: list[Write] = []
         back: list[Write] = []
@@ -101,11 +104,19 @@ class Kprobes:
                 values = {"addr": at, "private": private_of(self._image, ops.index), "flags": flags, **self._handlers(request)}
                 if request.breakpoint:
                     values |= self._stepped(f, at, slot, made, steps, armed, back)
-                probe = heap(self._image.struct(outer).size)
-                if isinstance(request, Kretprobe):
-                    more, own = kretprobe.members(self._ground, heap, request, probe)
-                    steps += own
-                steps.append(block(probe, self._struct(at, values, outer, more), "the kprobe"))
+                older = 0
+                for _ in range(several):
+                    probe = heap(self._image.struct(outer).size)
+                    if isinstance(request, Kretprobe):
+                        more, own = kretprobe.members(self._ground, heap, request, probe)
+                        steps += own
+                    structs[probe] = f"kprobe[{ops.index}]"
+                    steps.append(block(probe, self._struct(at, {**values, "list": older}, outer, more), "the kprobe"))
+                    older = probe
+                if several > 1:
+                    probe = heap(self._image.struct(KPROBE).size, "aggregate")
+                    values |= {"pre_handler": self._image.address(_AGGREGATE), "list": older}
+                    steps.append(block(probe, self._struct(at, values, KPROBE, {}), "the kprobe that stands for them"))
                 listed.append(self._table.add(at, probe))
                 probes[at] = probe
             if not request.breakpoint and self._ground.features["per_ops_trampoline"]:
@@ -122,7 +133,7 @@ class Kprobes:
             private = fields(self._image, "lab_private", {"go_to": ops.go_to})
             steps.append(block(private_of(self._image, ops.index), private, "it has seen no call"))
         steps += listed
-        ops.structs = dict.fromkeys(probes.values(), f"kprobe[{ops.index}]") | structs
+        ops.structs = structs
         ops.generated = (*ops.generated, *made)
         self._probed[ops.index], self._breakpoints[ops.index] = tuple(probes), back
         self._taken[ops.index], self._counters[ops.index] = taken, counters
