@@ -6,8 +6,8 @@ from tramplab import TramplabError
 from tramplab.isa import ISAS
 from tramplab.publish import published
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
-from tramplab.studies.returns import mechanisms, return_costs, return_published, return_saves
-from tramplab.studies.returns.mechanisms import FGRAPH, FPROBE, KRETPROBE, LATEST, MECHANISMS, RETHOOK
+from tramplab.studies.returns import many_probes, mechanisms, return_costs, return_published, return_saves
+from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, LATEST, MECHANISMS, RETHOOK
 from tramplab.studies.returns.return_saves import ARGS, REGS, VALUE
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
@@ -21,6 +21,11 @@ def costs():
 @pytest.fixture(scope="module")
 def rounds():
     return return_published.rows()
+
+
+@pytest.fixture(scope="module")
+def many():
+    return many_probes.rows()
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +85,41 @@ def test_numbers_are_those_of_the_rows(isa, costs):
     for r in return_costs.totals(costs).itertuples():
         if r.isa == isa and r.release == LATEST:
             assert numbers[f"{isa}-{return_costs.slug(r.name)}-added"] == r.instructions
+
+
+@every_isa
+def test_one_probe_of_many_is_one(isa, many, costs):
+    """What the first one adds is what it adds alone, in another meter; and each further one adds the same."""
+    for mechanism in many_probes.CALLED:
+        here = many[(many["isa"] == isa) & (many["mechanism"] == mechanism)]
+        counts = here[here["functions"] == 1].set_index("probes")["instructions"]
+        alone = return_costs.totals(costs[(costs["isa"] == isa) & (costs["name"] == mechanism)])
+        assert list(alone["instructions"]) == [counts[1]]
+        steps = {(counts[k] - counts[k - n]) / n for k, n in ((3, 1), (4, 1), (6, 2), (8, 2))}
+        assert len(steps) == 1 and steps.pop() == many_probes.further(many, isa, mechanism) > 0
+
+
+@every_isa
+def test_a_probe_elsewhere_costs_memory_and_hardly_an_instruction(isa, many):
+    for mechanism in many_probes.CALLED:
+        here = many[(many["isa"] == isa) & (many["mechanism"] == mechanism) & (many["probes"] == 1)]
+        assert list(here["functions"]) == list(many_probes.FUNCTIONS)
+        counts = list(here["instructions"])  # a few more where a bucket has another function, too
+        assert counts == sorted(counts) and counts[-1] - counts[0] <= 20 and (mechanism != FEXIT or len({*counts}) == 1)
+        assert here["bytes"].is_monotonic_increasing and here["bytes"].is_unique
+    assert many_probes.each(many, isa, FPROBE) < many_probes.each(many, isa, FEXIT) < many_probes.each(many, isa, KRETPROBE)
+
+
+def test_from_how_many_on_fprobes_are_cheaper_follows_the_rows(many):
+    """The page says that they are where there are many."""
+    assert all(1 <= many_probes.cheaper_from(many, isa) <= 4 for isa in ISAS)
+    assert "with 3 and more on x86-64 and any number on arm64 and riscv64" in many_probes.answer(many)
+    dear = many.copy()
+    dear.loc[(dear["mechanism"] == FPROBE) & (dear["isa"] == "arm64"), "instructions"] = 10_000
+    assert many_probes.cheaper_from(dear, "arm64") == 0 and "no number on arm64" in many_probes.answer(dear)
+    once = many.copy()
+    once.loc[(once["mechanism"] == FPROBE) & (once["isa"] == "x86_64") & (once["probes"] == 4), "instructions"] = 10_000
+    assert many_probes.cheaper_from(once, "x86_64") == 6
 
 
 def test_published_ratios_are_of_time_and_of_the_same_table(rounds):

@@ -76,7 +76,7 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-ways-share": (0,),
     },
     "pt-regs-copy": {"fig-copy-steps": (0, 1, 2)},
-    "kretprobe": {"fig-return-costs": (0, 1), "fig-return-published": (0, 1), "fig-return-saves": (0,)},
+    "kretprobe": {"fig-return-costs": (0, 1), "fig-return-many": (1,), "fig-return-published": (0,), "fig-return-saves": (0,)},
     "kretprobe-bounds": {"fig-return-bounds": (0, 1, 3), "fig-return-memory": (0,)},
     "kretprobe-unwinding": {"fig-return-predicted": (0, 1), "fig-return-unwound": (0, 1, 2)},
     "real-kernels": {

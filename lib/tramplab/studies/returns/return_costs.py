@@ -33,7 +33,7 @@ PARTS = {
     "graph tracer": ("function_graph_", "ftrace_graph_", "ftrace_return_", "ftrace_ops_test", "fgraph_"),
     PROBE: (
         *("get_kprobe", "kprobe_", "post_kprobe_", "setup_", "arch_simulate_", "pre_handler_", "kretprobe_", "fprobe_"),
-        *("__bpf_", "__rcu_", "migrate_", "rcu_is_watching", "ftrace_ops_list_func"),
+        *("aggr_pre_handler", "__bpf_", "__rcu_", "migrate_", "rcu_is_watching", "ftrace_ops_list_func"),
     ),
 }
 ORDER = (TRAMPOLINE, *PARTS)
