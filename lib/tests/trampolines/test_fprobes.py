@@ -286,7 +286,7 @@ def test_options_that_make_no_sense(wrong, said):
     [
         (("arm64", "v6.12", {}), Fprobe(), "arm64 has them since v6.14"),
         (("x86_64", "v5.17", {}), Fprobe(), "x86_64 has them since v5.18"),
-        (("riscv64", "v6.12", {}), Fprobe(), "v6.3 to v6.9, since v6.14"),
+        (("riscv64", "v6.12", {}), Fprobe(), "v6.2 to v6.9, since v6.14"),
         (("arm64", "v7.2", {"rethook": "freelist"}), Fprobe(save="regs"), "no ftrace_regs_caller"),
         (("arm64", "v7.2", {"rethook": "shadow"}), Fprobe(exit=True, nodes=3), "leave nodes= out"),
     ],

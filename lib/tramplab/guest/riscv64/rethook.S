@@ -58,7 +58,7 @@
 #endif
 
 #ifdef CONFIG_RETHOOK
-/* Where a function with a hooked return comes back to. Stands for arch_rethook_trampoline, riscv64, v6.3 to v7.2. */
+/* Where a function with a hooked return comes back to. Stands for arch_rethook_trampoline, riscv64, v6.2 to v7.2. */
 FUNCTION(arch_rethook_trampoline, .text.return)
 	HOOKED_RETURN arch_rethook_trampoline_callback
 END(arch_rethook_trampoline)
