@@ -1,0 +1,108 @@
+"""The time line of kretprobes: what releases are said to have is what their kernels do, and the verdict on k6 follows the rows."""
+
+import pytest
+
+from tramplab import Bpf, Fprobe, Kernel, Kretprobe, TramplabError
+from tramplab.ftrace import releases
+from tramplab.isa import ISAS
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.studies.returns import return_releases as study
+from tramplab.studies.returns.mechanisms import breaks
+from tramplab.studies.returns.return_releases import FEXIT, FPROBE, KRETPROBE, LATEST, NONE, SAID
+
+every_isa = pytest.mark.parametrize("isa", ISAS)
+#: What is executed of a call -> the state that only kernels have which execute it.
+SIGNS = {
+    "kretprobe entry": {"kprobe_ftrace_handler": "ftrace", "lab_trap_entry": "breakpoint"},
+    KRETPROBE: {"recycle_rp_inst": "own list", "rethook_trampoline_handler": "return hook"},
+    "kretprobe return": {"kretprobe_trap": "exception"},
+    FPROBE: {"fprobe_handler": "return hook", "fprobe_fgraph_entry": "graph tracer"},
+    FEXIT: {"__bpf_prog_exit_recur": "direct call"},
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return study.rows()
+
+
+def states(rows, isa, release):
+    part = rows[(rows["isa"] == isa) & (rows["release"] == release)]
+    return dict(zip(part["what"], part["state"], strict=True))
+
+
+def executed(kernel, request):
+    """The functions that a call executes with this attached; raises TramplabError where the kernel has no such thing."""
+    with kernel.attached(kernel.function("one_arg"), request):
+        return set(kernel.call("one_arg", 1).counts.by_symbol)
+
+
+@every_isa
+def test_there_is_a_row_for_every_release_and_lane(isa, rows):
+    part = rows[rows["isa"] == isa]
+    assert len(part) == len(releases.known()) * len(study.LANES) and not part.duplicated(["release", "what"]).any()
+    assert set(part["state"]) <= {*study.STATES, NONE} and set(part["sure"]) <= {"read", "inferred", "recalled", "-"}
+
+
+@every_isa
+@pytest.mark.parametrize("release", releases.shown())
+def test_a_kretprobe_does_what_the_line_says(isa, release, rows):
+    said, ran = states(rows, isa, release), executed(Kernel(isa, release), Kretprobe(breakpoint=breaks(isa, release)))
+    assert "lab_kretprobe_exit" in ran
+    for what in ("kretprobe entry", KRETPROBE, "kretprobe return"):
+        for sign, state in SIGNS[what].items():
+            assert (sign in ran) == (said[what] == state), (what, sign)
+    assert (said["kretprobe pool"] == "objpool") == ("objpool_push" in ran)
+
+
+@every_isa
+@pytest.mark.parametrize("release", releases.shown())
+def test_what_is_there_sees_the_return_and_what_is_not_is_refused(isa, release, rows):
+    kernel, said = Kernel(isa, release), states(rows, isa, release)
+    for what, request, handler, refused in (
+        (FPROBE, Fprobe(entry=False, exit=True), "lab_fprobe_exit", "has no fprobes"),
+        (FEXIT, Bpf(fexit=1), "lab_bpf_count", "has no direct calls"),
+    ):
+        if said[what] == NONE:
+            with pytest.raises(TramplabError, match=refused):
+                executed(kernel, request)
+        elif what == FPROBE or kernel.features["bpf"]:  # the lab knows what guards a program only in newer releases
+            ran = executed(kernel, request)
+            assert handler in ran and {SIGNS[what][sign] for sign in SIGNS[what] if sign in ran} == {said[what]}
+
+
+def test_releases_that_are_alike_are_one_step(rows):
+    """And no two steps next to each other are."""
+    drawn = study.drawn(rows)
+    wide = drawn.pivot(index="step", columns=["isa", "what"], values="state").reindex(drawn["step"].unique())
+    assert not (wide == wide.shift()).all(axis="columns").any()
+    firsts = {step: step.split(" to ") for step in wide.index}
+    for step, span in firsts.items():
+        for isa in ISAS:
+            assert states(rows, isa, span[0]) == states(rows, isa, span[-1]) == wide.loc[step, isa].to_dict()
+
+
+def test_words_for_releases():
+    assert study.when(["v5.17"]) == "up to v5.17" and study.when(["v6.1"]) == "in v6.1"
+    assert study.when(["v6.1", "v6.2", "v7.1"]) == "from v6.1 to v6.2 and in v7.1"
+
+
+def test_the_answer_follows_the_rows(rows):
+    said = study.answer(rows)
+    assert "on arm64 since v6.14, on riscv64 from v6.2 to v6.9 and since v6.14;" in said and "kretprobes since v6.14." in said
+    assert "on return hooks on x86-64 and riscv64 and with a list of their own on arm64" in said
+    never = rows.assign(state=rows["state"].where((rows["isa"] != "arm64") | (rows["what"] != FPROBE), NONE))
+    assert "on arm64 never," in study.answer(never) and "beside their kretprobes never." in study.answer(never)
+
+
+def test_the_verdict_on_k6_follows_the_rows(rows):
+    """With fprobes all along it could have gone at once; with none, never; in the release that brings them, not yet."""
+    verdict = study.not_at_once(rows)
+    assert verdict.kind == DEPENDS and "v6.15 is the first" in verdict.because and study.numbers(rows)["removable"] == "v6.15"
+    fprobes = rows["what"] == FPROBE
+    there = rows.assign(state=rows["state"].mask(fprobes, "graph tracer"))
+    assert study.not_at_once(there).kind == FAILS and f"{SAID} is the first" in study.not_at_once(there).because
+    gone = rows.assign(state=rows["state"].mask(fprobes, NONE))
+    assert study.not_at_once(gone).kind == HOLDS and "There is none in which" in study.not_at_once(gone).because
+    late = rows.assign(state=rows["state"].mask(fprobes & (rows["release"] != LATEST), NONE))
+    assert study.not_at_once(late).kind == HOLDS
