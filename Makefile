@@ -82,6 +82,8 @@ kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book ha
 	@$(PY) -m tramplab.vmlinux.races_saved
 	@echo "== running who hands on registers: data/kernel-frames.json"
 	@$(PY) -m tramplab.vmlinux.frames_saved
+	@echo "== looking for kretprobes and what could replace them: data/kernel-probes.json"
+	@$(PY) -m tramplab.vmlinux.probes_saved
 
 # Made with the oldest Python supported: what it resolves to installs on the newer ones too.
 # The three markers are what a freeze cannot know; requirements.in and the packages' metadata have them.

@@ -23,6 +23,7 @@ FILES = {
     "kernel-races": ["kernel-races.json"],
     "context-programs": ["context-programs.yml"],
     "kernel-frames": ["kernel-frames.json"],
+    "kernel-probes": ["kernel-probes.json"],
     "kernels": ["kernels/packages.yml"],
     "native": sorted(f"native/{path.name}" for path in (DATA / "native").glob("*.json")),
 }

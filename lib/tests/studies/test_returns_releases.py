@@ -6,9 +6,11 @@ from tramplab import Bpf, Fprobe, Kernel, Kretprobe, TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.studies.returns import return_left
 from tramplab.studies.returns import return_releases as study
 from tramplab.studies.returns.mechanisms import breaks
 from tramplab.studies.returns.return_releases import FEXIT, FPROBE, KRETPROBE, LATEST, NONE, SAID
+from tramplab.vmlinux import probes_saved
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 #: What is executed of a call -> the state that only kernels have which execute it.
@@ -106,3 +108,40 @@ def test_the_verdict_on_k6_follows_the_rows(rows):
     assert study.not_at_once(gone).kind == HOLDS and "There is none in which" in study.not_at_once(gone).because
     late = rows.assign(state=rows["state"].mask(fprobes & (rows["release"] != LATEST), NONE))
     assert study.not_at_once(late).kind == HOLDS
+
+
+# --- What kernels still contain
+
+
+@pytest.fixture(scope="module")
+def left():
+    return return_left.rows()
+
+
+def test_shares_are_of_the_rows(left):
+    for r in return_left.shares(left).itertuples():
+        part = left[(left["isa"] == r.isa) & (left["release"] == r.release)].set_index("part")["bytes"]
+        assert r.bytes == part["kretprobe"] + part["return hook"] and r.kprobe == part["kprobe"]
+        assert r.percent == round(100 * r.bytes / (r.bytes + r.kprobe)) and 0 < r.percent < 50
+
+
+def test_what_is_said_of_the_kernels_follows_the_rows(left):
+    said = return_left.answer(left)
+    n = return_left.numbers(left)
+    assert f"{n['x86_64-v7-2-bytes']} bytes on x86-64" in said and f"{n['x86_64-v7-2-times']} times as many bytes" in said
+    none = left.assign(bytes=left["bytes"].where(left["part"] != "fprobe", 0))
+    assert "Fprobes have 0.0 times as many bytes" in return_left.answer(none)
+    looked = [f"debian-{name}" for name in return_left.missing()] + [kernel["name"] for kernel in probes_saved.read()["kernels"]]
+    assert sorted(looked) == sorted(p.name for p in probes_saved.wanted())
+
+
+def test_real_kernels_bear_the_line_out(monkeypatch, rows):
+    """And would not, if one had fprobes before its release did, or no kretprobes."""
+    assert return_left.still_there().agrees
+    monkeypatch.setattr(study, "rows", lambda: rows.assign(state=rows["state"].mask(rows["what"] == FPROBE, NONE)))
+    assert not return_left.still_there().agrees
+    monkeypatch.undo()
+    known = probes_saved.read()
+    known["kernels"][0]["parts"]["kretprobe"] = {}
+    monkeypatch.setattr(probes_saved, "read", lambda: known)
+    assert not return_left.still_there().agrees

@@ -23,6 +23,8 @@ NONE = "none"
 KRETPROBE, FPROBE, FEXIT = "kretprobe instances", "fprobe return", "BPF fexit"
 #: The release under development when the claim was made, the first that could have done without.
 SAID = "v6.5"
+#: What is true of all that is said here, in a line.
+IN_SHORT = "Facts of releases and of kernel images, with their sources; no run."
 
 
 @dataclass(frozen=True)
@@ -244,6 +246,6 @@ FIGURES = (
         "everywhere at the right; x86-64 has had them for longest. The table has each state with its releases.",
         limits="Facts of data/releases.yml with their sources, no run. sure: how well it is known since when; a dash: the ISA "
         "never had anything else. fexit: direct calls, by which it gets to kernel functions.",
-        in_short="Facts of data/releases.yml with their sources; no run.",
+        in_short=IN_SHORT,
     ),
 )

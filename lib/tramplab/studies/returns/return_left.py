@@ -1,0 +1,132 @@
+"""What kernels still contain: how much of their text is kretprobe's, and how much is that of what could replace it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...publish.claims.verdict import Seen, in_kernels
+from ...publish.figures.chart import stacked_bars
+from ...publish.figures.figure import Figure
+from ...publish.said import isa_name, listed, on_each, slug
+from ...vmlinux import probes_saved
+from ..once import once
+from . import return_releases
+
+NAME = "return_left"
+TITLE = "The code of kretprobes and of what could replace them, in Debian's kernels"
+KRETPROBE, HOOK, KPROBE, FPROBE, GRAPH = "kretprobe", "return hook", "kprobe", "fprobe", "graph tracer"
+#: In the order of the chart: what would go, what it is part of, what would stay in its place.
+PARTS = (KRETPROBE, HOOK, KPROBE, FPROBE, GRAPH)
+UNITS = {"text": "KiB"}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per plain Debian kernel whose image has been looked at, and part: a name of vmlinux.probes.PARTS.
+
+    Columns: isa, release, part, functions, bytes (of their text, padding included), text (the same in KiB).
+    """
+    packages, out = {p.name: p for p in probes_saved.wanted()}, []
+    for kernel in probes_saved.read()["kernels"]:
+        package = packages[kernel["name"]]
+        for part in PARTS:
+            found = kernel["parts"][part]
+            size = sum(found.values())
+            head = {"isa": package.isa, "release": package.release, "part": part}
+            out.append({**head, "functions": len(found), "bytes": size, "text": round(size / 1024, 1)})
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+def shares(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per kernel: what part of the code of kprobes is kretprobe's. Columns: isa, release, functions and bytes (kretprobe's,
+    with the return hooks that it is on), kprobe (bytes of the rest), percent (of both), times (how often fprobe's bytes are
+    kretprobe's). Return hooks are kretprobe's alone since fprobes are on the graph tracer, and fprobes' too before."""
+    bytes_, functions = (_wide(frame, what) for what in ("bytes", "functions"))
+    own = bytes_[KRETPROBE] + bytes_[HOOK]
+    out = pd.DataFrame({"functions": functions[KRETPROBE] + functions[HOOK], "bytes": own, "kprobe": bytes_[KPROBE]})
+    out["percent"] = (100 * own / (own + bytes_[KPROBE])).round().astype(int)
+    out["times"] = (bytes_[FPROBE] / own).round(1)
+    return out.reset_index()
+
+
+def _wide(frame: pd.DataFrame, what: str) -> pd.DataFrame:
+    kernels = pd.MultiIndex.from_frame(frame[["isa", "release"]].drop_duplicates())
+    return frame.pivot(index=["isa", "release"], columns="part", values=what).reindex(kernels)
+
+
+def missing() -> list[str]:
+    """The plain kernels that are listed and whose image nobody has looked at yet."""
+    found = {kernel["name"] for kernel in probes_saved.read()["kernels"]}
+    return [p.name.removeprefix("debian-") for p in probes_saved.wanted() if p.name not in found]
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per kernel and part: its functions and their bytes."""
+    return frame[["isa", "release", "part", "functions", "bytes"]]
+
+
+golden = table
+
+
+def ends(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The shares of the oldest and of the newest kernel of each ISA, by ISA, kernels being listed oldest first."""
+    by = shares(frame).groupby("isa", sort=False)
+    return by.first(), by.last()
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """How much of kprobes' code is kretprobe's in the newest kernels; how much fprobe has; and what it was in the oldest."""
+    old, new = ends(frame)
+    release = listed(dict.fromkeys(new["release"]))
+    sizes = on_each({str(isa): f"{r['functions']} functions of {r['bytes']} bytes" for isa, r in new.iterrows()})
+    percent = listed(f"{n} %" for n in new["percent"])
+    times = on_each({str(isa): f"{n:.1f}" for isa, n in new["times"].items()}, "times as many bytes as kretprobes")
+    before = listed(f"{r['bytes']} on {isa_name(str(isa))} in {r['release']}" for isa, r in old.iterrows())
+    return (
+        f"In Debian's {release} kretprobes and the return hooks that they are on are {sizes}: {percent} of the code of kprobes. "
+        f"Fprobes have {times} there. In the oldest kernels looked at kretprobes had been {before}."
+    )
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: "x86_64-v7-2-percent", "-bytes", "-functions", "-times"; "x86_64-v7-2-fprobe-bytes" of each part; and
+    "missing", the kernels that were not looked at."""
+    out: dict[str, object] = {"missing": listed(missing()) or "none"}
+    for r in shares(frame).itertuples():
+        key = f"{r.isa}-{slug(str(r.release))}"
+        out |= {f"{key}-percent": int(r.percent), f"{key}-bytes": int(r.bytes), f"{key}-functions": int(r.functions)}
+        out |= {f"{key}-times": f"{r.times:.1f}"}
+    for r in frame.itertuples():
+        out[f"{r.isa}-{slug(str(r.release))}-{slug(str(r.part))}-bytes"] = int(r.bytes)
+    return out
+
+
+@in_kernels("k6")
+def still_there() -> Seen:
+    """Agrees if all images have kretprobes, and fprobes none that is older than the time line says; a build may leave them out."""
+    line, packages = return_releases.rows(), {p.name: p for p in probes_saved.wanted()}
+    known = [(packages[kernel["name"]], kernel["parts"]) for kernel in probes_saved.read()["kernels"]]
+    with_kretprobe = [p for p, parts in known if "register_kretprobe" in parts[KRETPROBE]]
+    with_fprobe = [p for p, parts in known if "register_fprobe" in parts[FPROBE]]
+    there = {isa: return_releases.has(line, isa, return_releases.FPROBE) for isa in {p.isa for p, _ in known}}
+    agrees = len(with_kretprobe) == len(known) and all(p.release in there[p.isa] for p in with_fprobe)
+    named = listed(f"{isa_name(p.isa)} {p.release}" for p in with_fprobe)
+    said = f"Of {len(known)} Debian kernels looked at {len(with_kretprobe)} have kretprobes; those with fprobes: {named or 'none'}."
+    return Seen(said, agrees)
+
+
+FIGURES = (
+    Figure(
+        "fig-return-left",
+        "How much code is kretprobe's in a kernel, and how much fprobe's?",
+        chart=stacked_bars("text", bars=("release",), stack="part", columns=2),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA with a bar per Debian kernel, stacked by whose the code is: kretprobe's and that of return hooks are "
+        "the thin first parts and stay so, kprobe's is the largest; fprobe's has grown to the second in the newest.",
+        limits="Debian's plain kernels whose images were at hand. Functions are told by their names, and reach to the next symbol.",
+        in_short=return_releases.IN_SHORT,
+    ),
+)

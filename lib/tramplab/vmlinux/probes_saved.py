@@ -1,0 +1,54 @@
+"""`python -m tramplab.vmlinux.probes_saved`: what Debian's kernels have of kretprobes and of what could replace them, kept in
+data/kernel-probes.json.
+
+Of the plain kernels that have been fetched; what the file says of others stays.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from ..paths import data_file
+from . import keeping
+from .debian.fetch import image
+from .debian.list import Package, packages
+from .image import open_image
+from .probes import functions
+
+FILE, SCHEMA = "kernel-probes.json", "kernel-probes"
+
+
+def wanted() -> tuple[Package, ...]:
+    """The images that are looked at: all but flavours."""
+    return tuple(p for p in packages() if not p.flavour)
+
+
+def read() -> dict[str, Any]:
+    """What is kept; raises TramplabError where it is not as its schema says, or of other images than those that are listed."""
+    return keeping.read(data_file(FILE), SCHEMA, wanted())
+
+
+def made(package: Package) -> dict[str, Any]:
+    """The functions of a kernel that has been fetched, by the part that they belong to."""
+    return {**keeping.of(package), "parts": functions(open_image(image(package)))}
+
+
+def text(kernels: list[dict[str, Any]]) -> str:
+    """As the file has it: a line for each part of a kernel."""
+    out = []
+    for kernel in kernels:
+        head = ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in kernel.items() if k != "parts")
+        parts = ",\n".join(f"   {json.dumps(part)}: {json.dumps(found)}" for part, found in kernel["parts"].items())
+        out.append(f'  {{{head}, "parts": {{\n{parts}\n  }}}}')
+    return '{\n "kernels": [\n' + ",\n".join(out) + "\n ]\n}\n"
+
+
+def main() -> int:
+    """Make it anew; returns the exit status."""
+    return keeping.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{sum(map(len, kernel['parts'].values()))} functions")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
