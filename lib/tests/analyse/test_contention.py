@@ -110,8 +110,8 @@ def careless(tmp_path_factory):
         ("__atomic_fetch_sub(&held->refs, 2, RELAXED);", "__atomic_store_n(&held->refs, 0, RELAXED);"),
         ("\t\trefs = __atomic_fetch_sub(&held->refs, 1, __ATOMIC_ACQ_REL);\n", ""),
         ("\t\tif (refs == LAB_REFS_LISTED + 1)\n\t\t\tfreelist_link(held, list);\n", ""),
-        ("\t__atomic_store_n(&slot->last, tail + 1, RELEASE);\n", ""),
-        ("\t*(void *volatile *)&slot", "\t__atomic_store_n(&slot->last, tail + 1, RELEASE);\n\t*(void *volatile *)&slot"),
+        ("\t__atomic_store_n(SLOT_WORD(slot, last), tail + 1, RELEASE);\n", ""),
+        ("\t*(void *volatile *)&slot", "\t__atomic_store_n(SLOT_WORD(slot, last), tail + 1, RELEASE);\n\t*(void *volatile *)&slot"),
     ):
         assert text.count(old) == 1, old
         text = text.replace(old, new)

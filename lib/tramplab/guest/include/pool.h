@@ -74,11 +74,16 @@ static inline struct freelist_node *freelist_try_get(struct freelist_head *list)
 	return 0;
 }
 
-/* One CPU's ring. head: of what can be taken; tail: of what is promised a place; last: of what has one. */
+/*
+ * One CPU's ring. head: of what can be taken; tail: of what is promised a place; last: of what has one. Packed, as the kernel's is:
+ * so riscv64, compiled for CPUs that take no unaligned access, reads its mask and entries byte by byte. What others change meanwhile
+ * is a word all the same.
+ */
 struct objpool_slot {
 	unsigned int head, tail, last, mask;
 	void *entries[];
-};
+} __attribute__((packed));
+#define SLOT_WORD(slot, member) ((unsigned int *)((char *)(slot) + __builtin_offsetof(struct objpool_slot, member)))
 
 struct objpool_head {
 	int nr_objs;
@@ -90,17 +95,17 @@ struct objpool_head {
 static inline void *objpool_try_get_slot(struct objpool_head *pool, unsigned int cpu)
 {
 	struct objpool_slot *slot = pool->cpu_slots[cpu];
-	unsigned int head = __atomic_load_n(&slot->head, ACQUIRE);
+	unsigned int *first = SLOT_WORD(slot, head), head = __atomic_load_n(first, ACQUIRE);
 
-	while (head != READ_ONCE(slot->last)) {
+	while (head != READ_ONCE(*SLOT_WORD(slot, last))) {
 		void *object;
 
-		if (unlikely(READ_ONCE(slot->last) - head - 1 >= (unsigned int)pool->nr_objs)) {
-			head = READ_ONCE(slot->head);	/* somebody else was quicker */
+		if (unlikely(READ_ONCE(*SLOT_WORD(slot, last)) - head - 1 >= (unsigned int)pool->nr_objs)) {
+			head = READ_ONCE(*first);	/* somebody else was quicker */
 			continue;
 		}
 		object = READ_ONCE(slot->entries[head & slot->mask]);
-		if (LAB_TRY_CMPXCHG(&slot->head, &head, head + 1, RELEASE))
+		if (LAB_TRY_CMPXCHG(first, &head, head + 1, RELEASE))
 			return object;
 	}
 	return 0;
@@ -166,17 +171,19 @@ static inline void *objpool_pop(struct objpool_head *pool)
 	return object;
 }
 
-/* Into the ring of this CPU, which has room for all. */
+/* Into the ring of this CPU, which has room for all; a kernel warns where it has not. */
 static __attribute__((noinline, unused)) void objpool_push(void *object, struct objpool_head *pool)
 {
 	unsigned long irqs = lab_irq_save();
 	struct objpool_slot *slot = pool->cpu_slots[lab_cpu()];
-	unsigned int tail = READ_ONCE(slot->tail);
+	unsigned int *end = SLOT_WORD(slot, tail), tail = READ_ONCE(*end);
 
-	while (!LAB_TRY_CMPXCHG(&slot->tail, &tail, tail + 1, ACQUIRE))
-		;
+	do {
+		if (unlikely(tail - READ_ONCE(*SLOT_WORD(slot, head)) > (unsigned int)READ_ONCE(pool->nr_objs)))
+			__builtin_trap();
+	} while (!LAB_TRY_CMPXCHG(end, &tail, tail + 1, ACQUIRE));
 	*(void *volatile *)&slot->entries[tail & slot->mask] = object;
-	__atomic_store_n(&slot->last, tail + 1, RELEASE);
+	__atomic_store_n(SLOT_WORD(slot, last), tail + 1, RELEASE);
 	lab_irq_restore(irqs);
 }
 
