@@ -74,7 +74,8 @@ def walks() -> list[dict]:
         function = kernel.function(FUNCTION)
         with kernel.attached(function, build.request()):
             whole = walk(kernel, function, *ARGUMENTS)
-        out.append({**rest(whole, marks(whole)), "isa": name})
+        end = rest(whole, marks(whole))
+        out.append({**end, "isa": name, "config": f"{name}, {end['config']}"})
     return out
 
 
