@@ -21,6 +21,7 @@ COMPONENT_OF_SECTION = {
     ".far.callback": "callback",
     ".far.registers": "callback",
     ".far.ways": "callback",
+    ".far.shims": "callback",
     ".text.caller": "caller",
     ".text.replacement": "function",
     ".text.entry": "core",

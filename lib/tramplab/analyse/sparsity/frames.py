@@ -98,12 +98,29 @@ def watched(
     """(seed, poison) -> what was handed on then. The functions are hooked for this and free again behind it."""
     require(provider, kernel)
     with kernel.attached(None, provider.request(FUNCTIONS)) as (ops,):
-        return {(seed, poison): _call(kernel, provider, ops, seed, poison) for seed in seeds for poison in poisons}
+        return {(seed, poison): called(kernel, provider, ops, seed, poison) for seed in seeds for poison in poisons}
 
 
-def _call(kernel: Kernel, provider: Provider, ops: Registered, seed: int, poison: int) -> Seen:
+def watched_in_turn(
+    kernel: Kernel, provider: Provider, seeds: Sequence[int] = SEEDS, poisons: Sequence[int] = POISONS
+) -> dict[tuple[int, int], Seen]:
+    """The same where what is asked for is for one function: each is hooked by itself, when its seed is due."""
+    require(provider, kernel)
+    found = {}
+    for seed in seeds:
+        with kernel.attached(None, provider.request((of_seed(seed),))) as (ops,):
+            found.update({(seed, poison): called(kernel, provider, ops, seed, poison) for poison in poisons})
+    return found
+
+
+def of_seed(seed: int) -> str:
+    """The function that is called for a seed."""
+    return FUNCTIONS[seed % len(FUNCTIONS)]
+
+
+def called(kernel: Kernel, provider: Provider, ops: Registered, seed: int, poison: int) -> Seen:
     """One hooked call, with values of its own in all registers that a caller may choose, and below the stack pointer."""
-    function = kernel.function(FUNCTIONS[seed % len(FUNCTIONS)])
+    function = kernel.function(of_seed(seed))
     start, arguments = registers(kernel.machine, seed) | idle(kernel, seed), [seed * 16 + n for n in range(1, 5)]
     return seen(kernel, provider, ops, function, seed, poison, lambda: kernel.call(function, *arguments, registers=start))
 

@@ -56,7 +56,7 @@ class Matrix:
 
 def matrix(kernel: Kernel, view: View) -> Matrix:
     """All consumers on one view."""
-    return _matrix(kernel, view, watched(kernel, view.provider))
+    return of_samples(kernel, view, watched(kernel, view.provider))
 
 
 def matrices(kernel: Kernel, chosen: Iterable[View]) -> list[Matrix]:
@@ -66,11 +66,12 @@ def matrices(kernel: Kernel, chosen: Iterable[View]) -> list[Matrix]:
     for view in chosen:
         if view.provider not in seen:
             seen[view.provider] = watched(kernel, view.provider)
-        found.append(_matrix(kernel, view, seen[view.provider]))
+        found.append(of_samples(kernel, view, seen[view.provider]))
     return found
 
 
-def _matrix(kernel: Kernel, view: View, samples: Mapping[tuple[int, int], Seen]) -> Matrix:
+def of_samples(kernel: Kernel, view: View, samples: Mapping[tuple[int, int], Seen]) -> Matrix:
+    """The same of calls that were watched already, of two seeds and two poisons or more."""
     place = Place(kernel, view)
     made = place.made(samples)
     frame = _frame(kernel, view, made)

@@ -12,6 +12,7 @@ from ...ftrace.ops import FL_ENABLED, Registered, Request
 from ...ftrace.steps import Free, Step, block, word
 from ..ground import Ground
 from ..plain import copied
+from . import shims
 from .fgraph import Fgraph
 from .handlers import handlers, links, program
 from .request import Fprobe
@@ -68,6 +69,7 @@ class GraphFprobes:
             raise TramplabError(f"{features}'s fprobes have no pool: each task has a shadow stack, so leave nodes= out, or {own}.")
         if request.link and request.link not in links(self._image):
             raise unknown("link", request.link, links(self._image))
+        shims.check(self._image, request, functions)
         if request.save == "regs":
             raise TramplabError(f"{features}'s fprobes are given what ftrace_caller saves, not all registers; {own}.")
 
@@ -113,14 +115,16 @@ class GraphFprobes:
     def _probe(self, ops: Registered, request: Fprobe) -> list[Step]:
         image, heap = self._image, self._ground.heap
         listed, each = image.struct("fprobe_hlist"), image.struct("fprobe_hlist_node")
-        probe = heap.take(image.struct("fprobe").size)
+        probe, shim = heap.take(image.struct("fprobe").size), 0
         try:
+            shim = heap.take(image.struct(shims.STRUCT).size) if request.shim else 0
             hlist = heap.take(listed.size + each.size * len(ops.functions))
             ips = [self._ground.sites[f].ip for f in ops.functions]
             nodes = tuple((hlist + listed.fields["nodes"].offset + each.size * n, ip) for n, ip in enumerate(ips))
             self._tables.reserve(len(nodes))
         except TramplabError:
-            heap.give(probe)
+            for at in filter(None, (probe, shim)):
+                heap.give(at)
             raise
         private = private_of(image, ops.index)
         values = {name: image.address(handler) for name, handler in handlers(request).items()}
@@ -129,11 +133,15 @@ class GraphFprobes:
         head = fields(image, "fprobe_hlist", {"fp": probe, "size": len(ips)})
         ops.address, self._listed[ops.index] = probe, Listed(probe, hlist, nodes)
         ops.structs = {probe: f"fprobe[{ops.index}]", hlist: f"fprobe[{ops.index}]'s places in the tables"}
+        ops.structs |= {shim: f"fprobe[{ops.index}]'s shim"} if shim else {}
         places = image.struct("lab_private").fields
-        runs = [word(private + places["go_to"].offset, image.address(program(request.link)), "the link's program")]
+        go_to = private + places["go_to"].offset
+        runs: list[Step] = [word(go_to, image.address(program(request.link)), "the link's program")] if request.link else []
+        if shim:
+            runs = [*shims.shim(self._ground, request, ops.functions[0], private, shim), word(go_to, shim, "the shim")]
         return [
             word(private + places["hits"].offset, 0, "the fprobe has seen no call"),
-            *(runs if request.link else ()),
+            *runs,
             block(probe, fields(image, "fprobe", values), "the fprobe"),
             block(hlist, head + rows, "the fprobe's places in the tables"),
         ]

@@ -9,14 +9,17 @@ from .request import Fprobe
 _LINKED = {"entry_handler": "lab_multi_entry_", "exit_handler": "lab_multi_exit_"}
 _PROGRAM = "lab_multi_program"
 _PROGRAMS = {"fregs": f"{_PROGRAM}_fregs", "light": f"{_PROGRAM}_light"}
+#: The same of a shim.
+_SHIMMED = {"entry_handler": "lab_shim_entry_", "exit_handler": "lab_shim_exit_"}
 
 
 def handlers(request: Fprobe) -> dict[str, str]:
     """Members of struct fprobe, and the guest functions that they lead to."""
     found = {}
-    if request.link:
+    if request.link or request.shim:
         wanted = {"entry_handler": request.entry, "exit_handler": request.exit}
-        return {name: first + request.link for name, first in _LINKED.items() if wanted[name]}
+        named = _LINKED if request.link else _SHIMMED
+        return {name: first + (request.link or request.shim) for name, first in named.items() if wanted[name]}
     if request.bpf:
         return {"entry_handler": "bpf_fprobe_entry"} | ({"exit_handler": "bpf_fprobe_exit"} if request.exit else {})
     if request.entry:
@@ -29,7 +32,15 @@ def handlers(request: Fprobe) -> dict[str, str]:
 
 def links(image: Image) -> tuple[str, ...]:
     """The links that an image has handlers for; none before fprobes were on the function graph tracer."""
-    first = _LINKED["entry_handler"]
+    return _named(image, _LINKED["entry_handler"])
+
+
+def shims(image: Image) -> tuple[str, ...]:
+    """The shims that an image has; none where it has no links."""
+    return _named(image, _SHIMMED["entry_handler"])
+
+
+def _named(image: Image, first: str) -> tuple[str, ...]:
     return tuple(name.removeprefix(first) for name in image.symbols if name.startswith(first))
 
 

@@ -38,6 +38,8 @@ class Fprobes:
             raise TramplabError(f"{features} has no fprobes; {features.isa} has them {when}; {own}.")
         if request.link:
             raise TramplabError(f"{features}'s fprobes have no links; {features.isa} has them on the function graph tracer.")
+        if request.shim:
+            raise TramplabError(f"{features}'s fprobes have no shims; {features.isa} has them on the function graph tracer.")
         if request.save == "regs" and not features["regs"]:
             raise TramplabError(f"{features} has no ftrace_regs_caller; {features.isa} has it {history(features.isa, 'regs')}.")
         if request.nodes is not None and features["rethook"] == "shadow":

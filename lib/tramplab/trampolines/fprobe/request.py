@@ -22,7 +22,9 @@ class Fprobe(Request):
     run BPF programs, one at the entry and one at the return, as was proposed for arm64 and no kernel does; one that declines has
     none at the return. unwanted: so has this one, and the return is hooked all the same, as it always was before an entry handler
     could decline. observe: handlers, or programs, that write down what they see instead of counting. link: handlers that run a
-    program as a link of kprobe_multi's does, and how they make what it reads (guest/consumers/ways.c), such as "cpu_plain".
+    program as a link of kprobe_multi's does, and how they make what it reads (guest/consumers/ways.c), such as "cpu_plain". shim:
+    handlers that call those which a Kretprobe with the same entry, declines and observe has, and how much of the pt_regs they fill
+    that those take (guest/consumers/shims.c): "value", "where" or "all".
     """
 
     entry: bool = True
@@ -35,6 +37,7 @@ class Fprobe(Request):
     unwanted: bool = False
     observe: bool = False
     link: str = ""
+    shim: str = ""
 
     def __post_init__(self) -> None:
         if not (self.entry or self.exit):
@@ -51,5 +54,11 @@ class Fprobe(Request):
             raise TramplabError(f"BPF programs are for one function; {len(self.filter)} were named.")
         if self.link and (self.bpf or self.observe or self.declines):
             raise TramplabError("link= brings its own handlers: leave bpf=, observe= and declines= out.")
+        if self.shim and (self.bpf or self.link):
+            raise TramplabError("shim= runs a kretprobe's handlers, and no program: leave bpf= and link= out.")
+        if self.shim and self.observe and self.declines:
+            raise TramplabError("a kretprobe whose entry handler declines sees no return: leave observe= or declines= out.")
+        if self.shim and self.filter and len(self.filter) != 1:
+            raise TramplabError(f"a shim stands for one kretprobe, which is on one function; {len(self.filter)} were named.")
         if self.nodes is not None and not self.exit:
             raise TramplabError("nodes= is for an fprobe that sees functions return: give it exit=True.")

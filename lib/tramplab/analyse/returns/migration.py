@@ -1,0 +1,194 @@
+"""What handlers at a return are told: by a kretprobe, by what is to replace it, and by a shim that calls a kretprobe's handler.
+
+Everything is found by running: structures of registers by the consumers that read them (analyse/sparsity/), what else a handler is
+told by handlers that write it down, and the context of a program by looking for each register among its words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...errors import TramplabError, unknown
+from ...ftrace.ops import Request
+from ...isa import Isa
+from ...lab.kernel import Kernel
+from ...trampolines.bpf import Bpf
+from ...trampolines.fprobe.request import Fprobe
+from ...trampolines.kprobe import Kretprobe
+from ..sparsity import frames
+from ..sparsity.classify import TRUE
+from ..sparsity.consumers import CONSUMERS
+from ..sparsity.fields import PT_REGS, WORD
+from ..sparsity.frames import FUNCTIONS, Seen, of_seed
+from ..sparsity.matrix import NOT_ASKED, RIGHT, Matrix, asked, of_samples
+from ..sparsity.providers import PROVIDERS, Provider
+from ..sparsity.registers import register_of
+from ..sparsity.views import ACCESSORS, DIRECT, PARTIAL, PERF, View
+
+#: Who tells: a kretprobe; an fprobe's exit handler, through the accessors of its ftrace_regs, by ftrace_partial_regs(), and by
+#: perf's fill; an fexit program's context; and the shims, by how much they fill.
+BEFORE, FEXIT = "kretprobe", "fexit"
+WAYS = {"fprobe": ACCESSORS, "partial": PARTIAL, "perf": PERF}
+FPROBE, MULTI, PERFS = WAYS
+SHIMS = ("value", "where", "all")
+TELLERS = (BEFORE, *WAYS, FEXIT, *SHIMS)
+#: Field -> the consumer whose conclusion it is.
+CONCLUDED = {
+    "value": "return-value",
+    "ip": "instruction-pointer",
+    "sp": "stack-pointer",
+    "word": "stack-word",
+    "mode": "user-mode",
+    "trace": "callchain",
+    "irqs": "interrupts",
+    "flags": "conditions",
+}
+#: Field -> the registers that it stands for.
+REGISTERS: dict[str, Callable[[Isa], Sequence[str]]] = {
+    "wide": lambda isa: isa.returns[:2],
+    "fp": lambda isa: (isa.fp,),
+    "kept": lambda isa: [r for r in isa.callee_saved if r not in (isa.fp, isa.sp, isa.link)],
+    "others": lambda isa: [r for r in (*isa.args, *isa.scratch) if r not in isa.returns[:2]],
+}
+#: What a handler is told beside registers: which function, where that returns to, and which kprobe this CPU is in.
+RECORDED = ("function", "back", "running")
+FIELDS = (*CONCLUDED, *REGISTERS, *RECORDED)
+_TRAMPOLINES = {"own": "__kretprobe_trampoline", "rethook": "arch_rethook_trampoline"}
+_GRAPH, _PROGRAM = "return_to_handler", "lab_bpf_count"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What somebody tells. right: field -> is it told, and as it was? None where the ISA has no such thing, or nobody was asked.
+    registers: those that are there."""
+
+    right: Mapping[str, bool | None]
+    registers: frozenset[str]
+
+
+def request(kernel: Kernel, teller: str, functions: tuple[str, ...] = (), observe: bool = False) -> Request:
+    """What asks for a teller's handler at the return; raises TramplabError for an unknown teller."""
+    if teller not in TELLERS:
+        raise unknown("teller", teller, TELLERS)
+    if teller == BEFORE:
+        return Kretprobe(filter=functions, breakpoint=not kernel.features["kprobes_on_ftrace"], observe=observe)
+    if teller == FEXIT:
+        return Bpf(filter=functions, fexit=1, observe=observe)
+    return Fprobe(filter=functions, entry=False, exit=True, observe=observe, shim=teller if teller in SHIMS else "")
+
+
+def told(kernel: Kernel, teller: str) -> Told:
+    """Everything that a teller tells of a return, right or not."""
+    if teller == FEXIT:
+        return _context(kernel)
+    found = matrix(kernel, teller)
+    there = registers(kernel, found)
+    right: dict[str, bool | None] = {}
+    cells = {cell.consumer.name: cell for cell in found.cells}
+    for field, name in CONCLUDED.items():
+        cell = cells[name]
+        none = cell.outcome == NOT_ASKED and asked(found.view, CONSUMERS[name])
+        right[field] = None if none else cell.outcome == RIGHT
+    right |= {field: set(of(kernel.isa)) <= there for field, of in REGISTERS.items()}
+    return Told(right | _recorded(kernel, teller), there)
+
+
+def matrix(kernel: Kernel, teller: str, seeds: Sequence[int] = frames.SEEDS) -> Matrix:
+    """What all consumers conclude from what a teller hands to its handler, in calls of these seeds."""
+    view = View(provider(kernel, teller), WAYS.get(teller, DIRECT))
+    return of_samples(kernel, view, samples(kernel, teller, seeds))
+
+
+def samples(kernel: Kernel, teller: str, seeds: Sequence[int] = frames.SEEDS) -> dict[tuple[int, int], Seen]:
+    """(seed, poison) -> what a teller hands to its handler."""
+    return frames.watched_in_turn(kernel, provider(kernel, teller), seeds)
+
+
+def provider(kernel: Kernel, teller: str) -> Provider:
+    """Who fills the structure of registers; raises TramplabError for a program's context, which is none."""
+    if teller in WAYS:
+        return PROVIDERS[_GRAPH]
+    if teller == BEFORE:
+        return PROVIDERS[_TRAMPOLINES[str(kernel.features["kretprobe"])]]
+    if teller not in SHIMS:
+        raise TramplabError(f"{teller} hands on no structure of registers; ask for one of {', '.join((BEFORE, *WAYS, *SHIMS))}.")
+    return Provider(
+        f"shim, {teller}",
+        "a shim, to a kretprobe's handler",
+        lambda functions: Fprobe(filter=functions, entry=False, exit=True, shim=teller),
+        PROVIDERS[_GRAPH].offered,
+        "lab_kretprobe_exit",
+        1,
+        PT_REGS,
+        _GRAPH,
+    )
+
+
+def registers(kernel: Kernel, found: Matrix) -> frozenset[str]:
+    """Those whose values are in the structure, as they were, and can be read there by their names: of a ftrace_regs none is."""
+    if found.view.kind != PT_REGS:
+        return frozenset()
+    slots = found.frame.slots.items()
+    return frozenset(register_of(kernel.isa, name) for name, slot in slots if slot.kind == TRUE)
+
+
+# inside
+
+
+def _recorded(kernel: Kernel, teller: str) -> dict[str, bool | None]:
+    """What a handler that writes down all is told: a kretprobe's, which a shim calls too, or an fprobe's."""
+    old = teller not in WAYS
+    struct, entered, back = ("lab_kretprobed", "addr", "ret_addr") if old else ("lab_returned", "entry_ip", "ret_ip")
+    handler = "lab_kretprobe_observe_exit" if old else "lab_fprobe_observe_exit"
+    image, machine = kernel.image, kernel.machine
+    layout, right = image.struct(struct), dict.fromkeys(RECORDED, True)
+    current = kernel.cpus[0].pcpu + image.struct("lab_pcpu").fields["current_kprobe"].offset
+    for name in FUNCTIONS:
+        count, running, function = machine.read_u64(image.address(f"{struct}_count")), [], kernel.function(name)
+        with (
+            kernel.attached(function, request(kernel, teller, observe=True)),
+            machine.watching(image.address(handler), lambda: running.append(machine.read_u64(current))),  # noqa: B023
+        ):
+            kernel.call(function, 1, 2, 3, 4)
+        last = image.address(struct) + count % (image.symbol(struct).size // layout.size) * layout.size
+        says = {field: machine.read_u64(last + layout.fields[field].offset) for field in (entered, back)}
+        right["function"] &= function.address <= says[entered] < function.address + function.size
+        right["back"] &= says[back] == machine.return_to
+        right["running"] &= running[0] != 0
+    return {**right}
+
+
+def _context(kernel: Kernel) -> Told:
+    """What is among the words of a program's context: in the same place in every call, as a kretprobe's handler is told it."""
+    words = {seed: _words(kernel, seed) for seed in frames.SEEDS}
+    truth = {seed: seen.truth for (seed, poison), seen in samples(kernel, BEFORE).items() if not poison}
+
+    def there(register: str) -> bool:
+        # counted from the last word, which is what the function returned, as functions take different numbers of arguments
+        known = range(-min(map(len, words.values())), 0)
+        return any(all(words[seed][n] == truth[seed][register] for seed in words) for n in known)
+
+    isa = kernel.isa
+    found = frozenset(r for r in (*isa.registers, "pc") if r in truth[0] and there(r))
+    right: dict[str, bool | None] = dict.fromkeys(FIELDS)
+    right |= {"value": isa.returns[0] in found, "ip": "pc" in found, "sp": isa.sp in found}
+    return Told(right | {field: set(of(isa)) <= found for field, of in REGISTERS.items()}, found)
+
+
+def _words(kernel: Kernel, seed: int) -> list[int]:
+    """Of one call: the arguments' number, the arguments, and what the function returned."""
+    machine, function, found = kernel.machine, kernel.function(of_seed(seed)), []
+
+    def begins() -> None:
+        at = machine.register(kernel.isa.args[0])
+        count = machine.read_u64(at - WORD)
+        found.append([machine.read_u64(at + WORD * n) for n in range(-1, count + 1)])
+
+    start = frames.registers(machine, seed) | frames.idle(kernel, seed)
+    with (
+        kernel.attached(function, request(kernel, FEXIT)),
+        machine.watching(kernel.image.address(_PROGRAM), begins),
+    ):
+        kernel.call(function, *(seed * 16 + n for n in range(1, 5)), registers=start)
+    return found[0]
