@@ -6,7 +6,7 @@ told by handlers that write it down, and the context of a program by looking for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...errors import TramplabError, unknown
@@ -82,8 +82,9 @@ def told(kernel: Kernel, teller: str) -> Told:
     """Everything that a teller tells of a return, right or not."""
     if teller == FEXIT:
         return _context(kernel)
-    found = matrix(kernel, teller)
-    there = registers(kernel, found)
+    seen = samples(kernel, teller)
+    found = of_samples(kernel, view(kernel, teller), seen)
+    there = registers(kernel, found, seen.values())
     right: dict[str, bool | None] = {}
     cells = {cell.consumer.name: cell for cell in found.cells}
     for field, name in CONCLUDED.items():
@@ -96,8 +97,12 @@ def told(kernel: Kernel, teller: str) -> Told:
 
 def matrix(kernel: Kernel, teller: str, seeds: Sequence[int] = frames.SEEDS) -> Matrix:
     """What all consumers conclude from what a teller hands to its handler, in calls of these seeds."""
-    view = View(provider(kernel, teller), WAYS.get(teller, DIRECT))
-    return of_samples(kernel, view, samples(kernel, teller, seeds))
+    return of_samples(kernel, view(kernel, teller), samples(kernel, teller, seeds))
+
+
+def view(kernel: Kernel, teller: str) -> View:
+    """How its handler reads what it is handed; raises TramplabError for a program's context, which is no structure."""
+    return View(provider(kernel, teller), WAYS.get(teller, DIRECT))
 
 
 def samples(kernel: Kernel, teller: str, seeds: Sequence[int] = frames.SEEDS) -> dict[tuple[int, int], Seen]:
@@ -125,12 +130,13 @@ def provider(kernel: Kernel, teller: str) -> Provider:
     )
 
 
-def registers(kernel: Kernel, found: Matrix) -> frozenset[str]:
-    """Those whose values are in the structure, as they were, and can be read there by their names: of a ftrace_regs none is."""
+def registers(kernel: Kernel, found: Matrix, seen: Collection[Seen]) -> frozenset[str]:
+    """Those whose values are in the structure, as they were, and can be read there by their names: of a ftrace_regs none is. One
+    that a hook's entry has left zero in all of these calls is not told by a zero that stands for nothing."""
     if found.view.kind != PT_REGS:
         return frozenset()
-    slots = found.frame.slots.items()
-    return frozenset(register_of(kernel.isa, name) for name, slot in slots if slot.kind == TRUE)
+    there = {register_of(kernel.isa, name) for name, slot in found.frame.slots.items() if slot.kind == TRUE}
+    return frozenset(r for r in there if any(one.truth[r] for one in seen))
 
 
 # inside

@@ -1,0 +1,239 @@
+"""What a kretprobe's users read under its replacement, what shims cost, and what is left of kprobes: rows, sentences, verdicts."""
+
+import pytest
+
+from support.seeds import drawn, seeds
+from tramplab import Fprobe, Kernel, TramplabError
+from tramplab.analyse.returns import migration
+from tramplab.analyse.returns.migration import BEFORE, FPROBE, MULTI, SHIMS
+from tramplab.analyse.sparsity import fields as structs
+from tramplab.analyse.sparsity import frames
+from tramplab.analyse.sparsity.matrix import RIGHT
+from tramplab.analyse.sparsity.registers import register_of
+from tramplab.isa import ISAS
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.studies.returns import kprobe_left, migrated, return_costs, shims
+from tramplab.studies.returns.migrated import EVENT, LOST, NEVER, PROGRAM, SAME, SHIMMED, STAP, TYPED
+
+every_isa = pytest.mark.parametrize("isa", ISAS)
+
+
+@pytest.fixture(scope="module")
+def fields():
+    return migrated.rows()
+
+
+@pytest.fixture(scope="module")
+def old():
+    return shims.rows()
+
+
+@pytest.fixture(scope="module")
+def left():
+    return kprobe_left.rows()
+
+
+def outcome(frame, isa, use, read):
+    return frame[(frame["isa"] == isa) & (frame["use"] == use) & (frame["read"] == read)]["outcome"].iloc[0]
+
+
+# --- Fields
+
+
+def test_what_is_told_is_what_the_trampolines_store(fields):
+    """Read from fgraph.S: x86-64's stores sp, and none of the three what functions keep; all have the value."""
+    for use in migrated.USES:
+        assert set(fields[(fields["use"] == use) & (fields["field"] == "value")]["outcome"]) == {SAME}
+        assert set(fields[(fields["use"] == use) & (fields["field"] == "kept")]["outcome"]) == {LOST}
+    assert [outcome(fields, isa, PROGRAM, "PT_REGS_SP") for isa in ISAS] == [SAME, SHIMMED, SHIMMED]
+    assert [outcome(fields, isa, EVENT, "$stack0") for isa in ISAS] == [SAME, SHIMMED, SHIMMED]
+    assert {outcome(fields, isa, EVENT, "%reg") for isa in ISAS} == {LOST}
+    assert outcome(fields, "riscv64", STAP, "user mode") == NEVER and outcome(fields, "arm64", STAP, "conditions") == LOST
+    assert all((part["outcome"] != SHIMMED).all() for _, part in fields[fields["use"] == TYPED].groupby("isa"))
+
+
+def test_sentences_and_numbers_follow_the_rows(fields):
+    n, said = migrated.numbers(fields), migrated.answer(fields)
+    asked = sum(n[f"arm64-kprobe_multi-{kind}"] for kind in ("same", "shim", "lost"))
+    assert f"{n['arm64-kprobe_multi-same']} of {asked} on arm64" in said
+    assert "otherwise on arm64 and riscv64" in said
+    assert "otherwise on no ISA" in migrated.answer(fields.assign(outcome=SAME))
+
+
+def test_the_verdict_on_users_follows_the_rows(fields):
+    v = migrated.users_break(fields)
+    assert (v.kind, v.on) == (DEPENDS, "what is read and the ISA") and "3 of 8 on arm64" in v.because
+    assert migrated.users_break(fields.assign(outcome=SAME)).kind == FAILS
+    assert migrated.users_break(fields.assign(outcome=LOST)).kind == HOLDS
+    alike = fields.assign(outcome=[LOST if f == "kept" else SAME for f in fields["field"]])
+    assert str(migrated.users_break(alike)) == "depends on what is read"
+
+
+def test_debians_trampolines_leave_out_what_the_labs_do():
+    seen = migrated.on_debian()
+    assert seen.agrees and "7.2-arm64" in seen.said and set(migrated.stack_pointers()["isa"]) == set(ISAS)
+
+
+# --- The old handler's record, on random states
+
+
+def record(isa, probe, seed):
+    """What a kretprobe's handler that writes down everything wrote at the return of a call with random registers, by name."""
+    kernel = migrated.kernel(isa)
+    image, machine = kernel.image, kernel.machine
+    function = kernel.function(frames.of_seed(seed))
+    layout, regs = image.struct("lab_kretprobed"), image.struct("pt_regs")
+    place, count = image.address("lab_kretprobed"), image.address("lab_kretprobed_count")
+    start = frames.registers(machine, seed) | frames.idle(kernel, seed)
+    with kernel.attached(function, probe):
+        frames.fill(machine, start[kernel.isa.sp], seed % 7)
+        before = machine.read_u64(count)
+        kernel.call(function, *((seed >> n) % 1000 for n in (0, 8, 16, 24)), registers=start)
+        assert machine.read_u64(count) == before + 1
+    at = place + before % (image.symbol("lab_kretprobed").size // layout.size) * layout.size
+    out = {n: machine.read_u64(at + f.offset) for n, f in layout.fields.items() if n not in ("regs", "kretprobe", "running")}
+    held = {p.name: p for p in structs.places(kernel.image, structs.PT_REGS)}
+    data = machine.read(at + layout.fields["regs"].offset, regs.size)
+    return out, {name: p.of(data) for name, p in held.items()}
+
+
+@drawn
+@every_isa
+@pytest.mark.parametrize("shim", SHIMS)
+def test_an_old_handler_writes_the_same_record_under_a_shim(isa, shim):
+    """Of what the shim tells rightly, all is as under the kretprobe, in calls with any registers and any stack; what functions keep
+    is lost, and reads otherwise."""
+    kernel = migrated.kernel(isa)
+    both = migrated.tells(isa, BEFORE).registers & migrated.tells(isa, shim).registers
+    named = {register_of(kernel.isa, p.name): p.name for p in structs.places(kernel.image, structs.PT_REGS)}
+    differs = set()
+    for seed in seeds(f"shim {isa} {shim}", 12):
+        told, regs = record(isa, migration.request(kernel, BEFORE, observe=True), seed)
+        again, shimmed = record(isa, migration.request(kernel, shim, observe=True), seed)
+        assert told == again, f"seed {seed}"
+        for register in both:
+            assert regs[named[register]] == shimmed[named[register]], f"{register}, seed {seed}"
+        differs |= {n for n in regs if regs[n] != shimmed[n]}
+    kept = {named[r] for r in migration.REGISTERS["kept"](kernel.isa)}
+    assert kept <= differs
+
+
+@drawn
+@every_isa
+def test_a_field_that_is_kept_reads_the_same_and_one_that_is_lost_does_not(isa):
+    """By other seeds than the rows': what a teller tells rightly it tells rightly always, and what it does not, not always."""
+    kernel = migrated.kernel(isa)
+    one, other = (seed % 1000 * 2 + n for n, seed in enumerate(seeds(f"fields {isa}", 2)))
+    for teller in (BEFORE, FPROBE, MULTI, *SHIMS):
+        found = migration.matrix(kernel, teller, (one, other))
+        known = migrated.tells(isa, teller)
+        handed = migration.samples(kernel, teller, (one, other)).values()
+        assert migration.registers(kernel, found, handed) == known.registers
+        cells = {cell.consumer.name: cell.outcome for cell in found.cells}
+        for field, consumer in migration.CONCLUDED.items():
+            assert (cells[consumer] == RIGHT) == bool(known.right[field]), (teller, field)
+
+
+# --- Shims
+
+
+def test_a_shim_costs_what_its_functions_execute(old):
+    by = old.pivot(index=["isa", "probe", "how"], columns="part", values="instructions")
+    for isa in ISAS:
+        for probe in shims.PROBES:
+            parts = by.loc[isa, probe]
+            assert (parts.loc[[BEFORE, FPROBE], shims.SHIM] == 0).all()
+            taken = list(parts.loc[list(SHIMS), shims.SHIM])
+            assert 0 < taken[0] < taken[1] < taken[2]
+            assert (parts.loc[list(SHIMS), shims.HOOK] - parts.loc[FPROBE, shims.HOOK]).abs().max() <= 2
+    known = return_costs.totals(return_costs.rows())
+    newest = known[known["release"] == shims.LATEST].set_index(["isa", "mechanism"])["instructions"]
+    for isa in ISAS:
+        assert by.loc[(isa, shims.RETURN, BEFORE), shims.HOOK] == newest[isa, "kretprobe"]
+
+
+def test_what_is_said_of_shims_follows_the_rows(old):
+    n = shims.numbers(old)
+    assert f"{n['arm64-value-shim']} to {n['arm64-all-shim']} of {n['arm64-all-added']} on arm64" in shims.answer(old)
+    assert "on arm64 alone" in shims.answer(old)
+    cheap = old.assign(instructions=[0 if how in SHIMS else i for how, i in zip(old["how"], old["instructions"], strict=True)])
+    assert "on x86-64, arm64 and riscv64 alone" in shims.answer(cheap)
+
+
+@every_isa
+def test_what_an_old_handler_writes_reaches_the_caller_where_the_structure_is_the_trampolines(isa):
+    kernel = shims.kernel(isa)
+    function, regs = kernel.function("two_args"), kernel.isa.args[1]
+    first = kernel.isa.returns[0]
+    (value,) = (p for p in structs.places(kernel.image, structs.PT_REGS) if register_of(kernel.isa, p.name) == first)
+
+    def changed(probe):
+        machine = kernel.machine
+        with (
+            kernel.attached(function, probe),
+            machine.watching(
+                kernel.image.address("lab_kretprobe_exit"),
+                lambda: machine.write_u64(machine.register(regs) + value.offset, 77),
+            ),
+        ):
+            return kernel.call(function, 1, 2).value == 77
+
+    assert changed(shims.request(isa, BEFORE, False))
+    assert changed(shims.request(isa, "all", False)) == (isa == "x86_64")
+
+
+def test_a_shim_that_cannot_be_says_why():
+    kernel = shims.kernel("arm64")
+    for asked, words_ in (
+        ({"shim": "al"}, "did you mean"),
+        ({"shim": "all", "link": "fregs"}, "leave bpf= and link= out"),
+        ({"shim": "all", "declines": True, "observe": True}, "leave observe= or declines= out"),
+    ):
+        with pytest.raises(TramplabError, match=words_):
+            kernel.attach(kernel.function("two_args"), Fprobe(exit=True, **asked))
+    with pytest.raises(TramplabError, match=r"is on one function; \d+ were named"):
+        kernel.attach(None, Fprobe(exit=True, shim="all"))
+    with pytest.raises(TramplabError, match="one function; 2 were named"):
+        Fprobe(exit=True, shim="all", filter=("two_args", "one_arg"))
+    for ask in (lambda: migration.request(kernel, "nobody"), lambda: migrated.of_use("arm64", "nothing")):
+        with pytest.raises(TramplabError, match=r"nobody|nothing"):
+            ask()
+    with pytest.raises(TramplabError, match="hands on no structure"):
+        migration.matrix(kernel, migration.FEXIT)
+
+
+def test_old_kernels_have_no_shims():
+    kernel = Kernel("x86_64", "v6.12")
+    with pytest.raises(TramplabError, match="have no shims"):
+        kernel.attach(kernel.function("two_args"), Fprobe(exit=True, shim="all"))
+
+
+# --- What is left of kprobes
+
+
+@every_isa
+def test_what_goes_is_what_only_kretprobes_execute(left, isa):
+    by = left[left["isa"] == isa].set_index("function")["part"]
+    assert by["pre_handler_kretprobe"] == kprobe_left.KRETPROBE and by["get_kprobe"] == kprobe_left.PROBE
+    assert by["reenter_kprobe"] == kprobe_left.PROBE and ("kprobe_ftrace_handler" in by) == (isa == "x86_64")
+    assert not any("kretprobe" in f or "rethook" in f for f in by.index[by != kprobe_left.KRETPROBE])
+    assert all(left["bytes"] > 0)
+    gone = kprobe_left.fields()
+    assert set(gone[gone["isa"] == isa]["field"]) == {"kretprobe_instances" if isa == "arm64" else "rethooks"}
+
+
+def test_a_function_of_no_part_is_refused():
+    with pytest.raises(TramplabError, match="belongs to no part of a kprobe"):
+        kprobe_left._of_breakpoint("something_new")
+
+
+def test_the_verdict_on_what_is_left_follows_the_rows(left):
+    v = kprobe_left.simple_without(left)
+    assert (v.kind, v.on) == (DEPENDS, "the ISA") and "375 bytes on x86-64, 0 on arm64" in v.because
+    without = left[left["part"] != kprobe_left.FTRACE]
+    assert kprobe_left.simple_without(without).kind == HOLDS
+    assert kprobe_left.simple_without(left.assign(part=kprobe_left.FTRACE)).kind == FAILS
+    n = kprobe_left.numbers(left)
+    assert n["x86_64-all"] == n["x86_64-gone"] + n["x86_64-ftrace"] + n["x86_64-instruction"] + n["x86_64-probe"]
+    assert f"{n['arm64-gone']} of {n['arm64-all']} on arm64" in kprobe_left.answer(left)
+    assert "breakpoint on every ISA" in kprobe_left.answer(without)

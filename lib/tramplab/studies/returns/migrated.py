@@ -1,0 +1,281 @@
+"""Which fields that a kretprobe's users read are the same under what is to replace it, and which come back with a shim?"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ...analyse.returns.migration import BEFORE, FEXIT, FPROBE, MULTI, PERFS, SHIMS, Told, told
+from ...analyse.sparsity.classify import TRUE
+from ...errors import unknown
+from ...ftrace import releases
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.claims.verdict import BY_ISA, Seen, Verdict, across, in_kernels, judges
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
+from ...publish.said import isa_name, listed, on_each, slug
+from ..once import once
+from ..sparsity import real_frames
+
+NAME = "return_migrated"
+TITLE = "What a kretprobe's users read, under the replacement"
+LATEST = releases.LATEST
+#: Read as before; not, but a shim's handler is told it as before; gone; wrong before already; what the ISA has not.
+SAME, SHIMMED, LOST, NEVER, NOT_ASKED = "same", "with a shim", "lost", "was wrong", "not there"
+LETTERS = {SAME: "s", SHIMMED: "h", LOST: "L", NEVER: "w", NOT_ASKED: "-"}
+#: The uses, by what takes the kretprobe's place, and with it as the chart's panels call them.
+API, EVENT, PROGRAM, TYPED, STAP = "handler", "event", "kprobe_multi", "fexit", "systemtap"
+TITLES = {
+    API: "handler: an fprobe's",
+    EVENT: "kprobe event: fprobe event",
+    PROGRAM: "BPF: kprobe_multi",
+    TYPED: "BPF: fexit",
+    STAP: "systemtap: an fprobe's pt_regs",
+}
+_EXTRA = {"kept registers": "kept", "other registers": "others"}
+
+
+@dataclass(frozen=True)
+class Use:
+    """teller: who tells its fields afterwards, but for those in `others`. fields: in the user's words -> as `migration` calls
+    them."""
+
+    teller: str
+    fields: dict[str, str]
+    others: dict[str, str]
+
+    def of(self, read: str) -> str:
+        """Who tells what is read so."""
+        return self.others.get(read, self.teller)
+
+
+#: Use -> what it reads, in its words, and who tells it afterwards. Of an event, perf's own fill starts the callchain.
+USES = {
+    API: Use(
+        FPROBE,
+        {
+            "return value": "value",
+            "two words of it": "wide",
+            "return address": "back",
+            "function": "function",
+            "running kprobe": "running",
+            "stack pointer": "sp",
+            **_EXTRA,
+        },
+        {},
+    ),
+    EVENT: Use(
+        FPROBE, {"$retval": "value", "$stack": "sp", "$stack0": "word", "%reg": "kept", "callchain": "trace"}, {"callchain": PERFS}
+    ),
+    PROGRAM: Use(
+        MULTI,
+        {
+            "PT_REGS_RC": "value",
+            "PT_REGS_IP": "ip",
+            "PT_REGS_SP": "sp",
+            "PT_REGS_FP": "fp",
+            "func_ip": "function",
+            "stackid": "trace",
+            **_EXTRA,
+        },
+        {},
+    ),
+    TYPED: Use(FEXIT, {"PT_REGS_RC": "value", "PT_REGS_IP": "ip", "PT_REGS_SP": "sp", "PT_REGS_FP": "fp", **_EXTRA}, {}),
+    STAP: Use(
+        MULTI,
+        {
+            "$return": "value",
+            "ip": "ip",
+            "sp": "sp",
+            "fp": "fp",
+            "backtrace": "trace",
+            "user mode": "mode",
+            "interrupts": "irqs",
+            "conditions": "flags",
+            **_EXTRA,
+        },
+        {},
+    ),
+}
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, use and field, in the newest release.
+
+    Columns: isa, use (a key of USES), read (in the user's words), field (as migration calls it), before, after (is it told rightly
+    by a kretprobe, and by its replacement? None where the ISA has it not), least (the shim that fills least and tells it rightly,
+    "" where none does or none is asked), outcome (one of LETTERS).
+    """
+    return pd.DataFrame([row for isa in ISAS for use in USES for row in of_use(isa, use)])
+
+
+def of_use(isa: str, use: str) -> list[dict[str, object]]:
+    """The rows of one; raises TramplabError for an unknown use."""
+    if use not in USES:
+        raise unknown("use of a kretprobe", use, USES)
+    out: list[dict[str, object]] = []
+    for read, field in USES[use].fields.items():
+        before, after = (tells(isa, teller).right[field] for teller in (BEFORE, USES[use].of(read)))
+        shims = [s for s in SHIMS if use != TYPED and tells(isa, s).right[field]]
+        row = {"isa": isa, "use": use, "read": read, "field": field, "before": before, "after": after, "least": (*shims, "")[0]}
+        out.append({**row, "outcome": outcome(before, after, bool(shims))})
+    return out
+
+
+@functools.cache
+def kernel(isa: str) -> Kernel:
+    """The one in which all is run."""
+    return Kernel(isa, LATEST)
+
+
+@functools.cache
+def tells(isa: str, teller: str) -> Told:
+    """What one of migration.TELLERS tells there."""
+    return told(kernel(isa), teller)
+
+
+def outcome(before: bool | None, after: bool | None, shimmed: bool) -> str:
+    """One of LETTERS, by whether a field is told rightly before, after, and by a shim.
+
+    >>> outcome(True, True, False), outcome(True, False, True), outcome(True, False, False), outcome(False, False, True)
+    ('same', 'with a shim', 'lost', 'was wrong')
+    """
+    if before is None or after is None:
+        return NOT_ASKED
+    if not before:
+        return NEVER
+    return SAME if after else SHIMMED if shimmed else LOST
+
+
+# --- What is shown
+
+
+def counted(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per ISA and use: how many fields have which outcome."""
+    counts = frame.pivot_table(index=["isa", "use"], columns="outcome", values="read", aggfunc="count", sort=False, fill_value=0)
+    return counts.reindex(columns=list(LETTERS), fill_value=0).astype(int).reset_index()
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per use and field, with the shim that is enough for it, by ISA, where there is one and it is needed."""
+    told_by = frame.assign(said=[_said(r.outcome, r.least) for r in frame.itertuples()])
+    wide = told_by.pivot(index=["use", "read"], columns="isa", values="said")
+    lines = pd.MultiIndex.from_frame(frame[["use", "read"]].drop_duplicates())
+    out = wide.reindex(index=lines, columns=list(dict.fromkeys(frame["isa"]))).reset_index()
+    out.columns = [isa_name(str(name)) for name in out.columns]
+    return out
+
+
+def _said(found: str, least: str) -> str:
+    return f"shim {least}" if found == SHIMMED else "-" if found == NOT_ASKED else found
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def _names(frame: pd.DataFrame, use: str, isa: str, found: str) -> list[str]:
+    return list(frame["read"][(frame["use"] == use) & (frame["isa"] == isa) & (frame["outcome"] == found)])
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What is the same, what a shim brings back, what is gone."""
+    known = counted(frame).set_index(["use", "isa"])
+    isas = list(dict.fromkeys(frame["isa"]))
+
+    def share(use: str) -> str:
+        out = {}
+        for isa in isas:
+            row = known.loc[(use, isa)]
+            out[isa] = f"{row[SAME]} of {row[SAME] + row[SHIMMED] + row[LOST]}"
+        return on_each(out)
+
+    gone = set.intersection(*({*_names(frame, PROGRAM, isa, LOST), *_names(frame, STAP, isa, LOST)} for isa in isas))
+    lost = [read for read in USES[STAP].fields if read in gone]
+    sp = [isa_name(isa) for isa in isas if "PT_REGS_SP" in _names(frame, PROGRAM, isa, SHIMMED)]
+    return (
+        f"Of the fields that a kretprobe's BPF program reads rightly, {share(PROGRAM)} are the same for a link of kprobe_multi, "
+        f"and for fexit {share(TYPED)}. The stack pointer at a return reads otherwise on {listed(sp) or 'no ISA'}, where "
+        f"return_to_handler does not save it; a shim can tell it. {listed(lost).capitalize()} of a return cannot be had on any "
+        "ISA from an fprobe, with a shim or without."
+    )
+
+
+@judges("k5")
+def users_break(frame: pd.DataFrame | None = None) -> Verdict:
+    """True of a field on an ISA if programs of BPF or systemtap read it rightly under a kretprobe, and not the same under the
+    replacement; what a shim brings back is broken without it."""
+    known = rows() if frame is None else frame
+    some = known[known["use"].isin((PROGRAM, STAP)) & known["outcome"].isin((SAME, SHIMMED, LOST))]
+    kind, on = across(some.assign(truth=some["outcome"] != SAME), {"field": "what is read", **BY_ISA})
+    isas = list(dict.fromkeys(some["isa"]))
+    values: dict[str, int | float | str] = {}
+    said = []
+    for use, called in ((PROGRAM, "a BPF program"), (STAP, "a systemtap script")):
+        by = {isa: some[(some["use"] == use) & (some["isa"] == isa)]["outcome"].value_counts() for isa in isas}
+        broken = {isa: f"{int(n.sum() - n.get(SAME, 0))} of {int(n.sum())}" for isa, n in by.items()}
+        gone = {isa: int(n.get(LOST, 0)) for isa, n in by.items()}
+        values |= {f"{use}, {isa_name(isa)}": f"{broken[isa]}, {gone[isa]} with a shim" for isa in isas}
+        said.append(f"{called} {on_each(broken)} (with a shim {listed(str(n) for n in gone.values())})")
+    because = (
+        f"Of the fields that are read rightly under a kretprobe, these are not the same afterwards: for {said[0]}, and for "
+        f"{said[1]}. Nothing breaks for who reads the value alone."
+    )
+    return Verdict(kind, because, values, on)
+
+
+def stack_pointers() -> pd.DataFrame:
+    """A row per kernel of Debian's whose return_to_handler was run. Columns: kernel, isa, told (does it hand on the stack
+    pointer?)."""
+    known = real_frames.rows()
+    some = known[(known["provider"] == "return_to_handler") & (known["slot"] == "sp")]
+    return some[["kernel", "isa"]].assign(told=some["kernel_kind"] == TRUE).reset_index(drop=True)
+
+
+@in_kernels("k5")
+def on_debian() -> Seen:
+    """Do Debian's trampolines leave out the stack pointer where the lab's do?"""
+    frame, known = rows(), stack_pointers()
+    same = frame[(frame["use"] == PROGRAM) & (frame["field"] == "sp")].set_index("isa")["outcome"] == SAME
+    out, there = (listed(known["kernel"][known["told"] == told]) or "none" for told in (False, True))
+    said = f"return_to_handler of Debian's {out} does not hand on the stack pointer, that of {there} does."
+    return Seen(said, bool((known["told"] == known["isa"].map(same)).all()))
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, as in "x86_64-kprobe_multi-same": how many fields; "-shim", "-lost", "-never"; and "without-sp",
+    Debian's kernels whose return_to_handler does not hand on the stack pointer."""
+    known = stack_pointers()
+    out: dict[str, object] = {"without-sp": listed(known["kernel"][~known["told"]])}
+    for _, r in counted(frame).iterrows():
+        key = f"{r['isa']}-{slug(r['use'])}"
+        out |= {f"{key}-{name}": int(r[kind]) for name, kind in zip(("same", "shim", "lost", "never"), LETTERS, strict=False)}
+    return out
+
+
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with ISAs as readers call them, and each use with what replaces it."""
+    return frame.assign(on=frame["isa"].map(isa_name), panel=frame["use"].map(TITLES))
+
+
+FIGURES = (
+    Figure(
+        "fig-return-migrated",
+        "Which fields read the same under the replacement?",
+        chart=lambda frame: heat_map(
+            "outcome", rows="read", columns="on", facet="panel", letters=LETTERS, quiet=(NOT_ASKED,), abreast=3
+        )(drawn(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per use of a kretprobe and what replaces it, with a row per field and a column per ISA: the same, the same "
+        "with a shim, lost, or wrong under a kretprobe already.",
+        limits=f"Emulated in {LATEST}: a field is right if it is told as it was at the function's return, in calls with other "
+        "registers and another stack. kept registers: those that functions keep; other: arguments and scratch. No kernel has a "
+        "shim.",
+    ),
+)

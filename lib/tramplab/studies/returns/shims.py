@@ -1,0 +1,203 @@
+"""What does it cost to keep a kretprobe's handler on an fprobe: beside the kretprobe, and beside a handler of the fprobe's own?"""
+
+from __future__ import annotations
+
+import functools
+
+import pandas as pd
+
+from ...analyse import cycles
+from ...analyse.cores import get as core
+from ...analyse.returns.migration import BEFORE, FIELDS, FPROBE, SHIMS
+from ...ftrace.ops import Request
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...lab.run import Run
+from ...publish.figures.chart import stacked_bars
+from ...publish.figures.figure import Figure
+from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, marked, on_each, slug
+from ...trampolines.fprobe.request import Fprobe
+from ...trampolines.kprobe import Kretprobe
+from ..hypothetical import named
+from ..once import once
+from . import mechanisms, return_costs
+from .migrated import LATEST, tells
+from .return_costs import ARGUMENTS, CORES, FUNCTION
+
+NAME = "return_shims"
+TITLE = "A kretprobe's handler on an fprobe, by a shim"
+#: Whose handler runs at the return, and for both at the entry too.
+RETURN, BOTH = PROBES = ("return", "entry and return")
+HOOK, SHIM = PARTS = ("kretprobe, fprobe", "shim")
+_MECHANISMS = {BEFORE: mechanisms.KRETPROBE, FPROBE: mechanisms.FPROBE}
+_SHIMMED, _HANDLERS = "lab_shim_", ("lab_kretprobe_", "lab_fprobe_")
+UNITS = {"instructions": "insns"}
+
+
+def name(how: str) -> str:
+    """As charts and tables call a way: a shim by how much it fills.
+
+    >>> name("fprobe"), name("where")
+    ('fprobe', 'shim where')
+    """
+    return f"shim {how}" if how in SHIMS else how
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, probe (PROBES), way and part of what a call executes more than the unhooked one, without the handlers.
+
+    Columns: isa, probe, how (a kretprobe, an fprobe with handlers of its own, or a shim), name (as shown), hypothetical, part (of
+    PARTS), instructions, loads, stores; and of the whole call with a handler at the return alone, in each of its rows: right, asked
+    (fields that the handler is told rightly, of those that a kretprobe's is), core, cycles, low, high (an estimate with its band).
+    """
+    out = []
+    for isa in ISAS:
+        for probe in PROBES:
+            for how in (BEFORE, FPROBE, *SHIMS):
+                head = {"isa": isa, "probe": probe, "how": how, "name": name(how), "hypothetical": how in SHIMS}
+                calls = _calls(isa, how, probe == BOTH)
+                whole = _whole(isa, how, *calls) if probe == RETURN else {}
+                out += [{**head, **part, **whole} for part in _parts(*calls)]
+    frame = pd.DataFrame(out)
+    frame.attrs["units"] = UNITS
+    return frame
+
+
+@functools.cache
+def kernel(isa: str) -> Kernel:
+    """One for counting: in what others have run in, flags are as those left them, and the ways of interrupts depend on that."""
+    return Kernel(isa, LATEST)
+
+
+def request(isa: str, how: str, entry: bool) -> Request:
+    """What asks for it."""
+    if how == BEFORE:
+        return Kretprobe(breakpoint=not kernel(isa).features["kprobes_on_ftrace"], entry=entry)
+    return Fprobe(entry=entry, exit=True, shim=how if how in SHIMS else "")
+
+
+def _calls(isa: str, how: str, entry: bool) -> tuple[Run, Run]:
+    made = kernel(isa)
+    function = made.function(FUNCTION)
+    idle = made.call(function, *ARGUMENTS)
+    with made.attached(function, request(isa, how, entry)):
+        return made.call(function, *ARGUMENTS), idle
+
+
+def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
+    found = dict.fromkeys(PARTS, idle.counts.total - idle.counts.total)
+    for symbol, counts in hooked.counts.by_symbol.items():
+        if not symbol.startswith(_HANDLERS):
+            found[SHIM if symbol.startswith(_SHIMMED) else HOOK] += counts
+    found[HOOK] -= idle.counts.total
+    return [{"part": p, "instructions": c.instructions, "loads": c.loads, "stores": c.stores} for p, c in found.items()]
+
+
+def _whole(isa: str, how: str, hooked: Run, idle: Run) -> dict[str, object]:
+    right, before = tells(isa, how).right, tells(isa, BEFORE).right
+    asked = [field for field in FIELDS if before[field]]
+    return {"right": sum(bool(right[field]) for field in asked), "asked": len(asked), **_estimated(isa, how, hooked, idle)}
+
+
+def _estimated(isa: str, how: str, hooked: Run, idle: Run) -> dict[str, object]:
+    """In cycles; of what has no shim the estimates are those of return_costs, which are of the same calls."""
+    if how not in SHIMS:
+        known = return_costs.totals(return_costs.rows())
+        chosen = (known["isa"] == isa) & (known["mechanism"] == _MECHANISMS[how]) & (known["release"] == LATEST)
+        (row,) = known[chosen].to_dict("records")
+        return {column: row[column] for column in ("core", "cycles", "low", "high")}
+    model = core(CORES[isa])
+    e = cycles.estimate(hooked, idle, model)
+    return {"core": model.name, "cycles": round(e.mid), "low": round(e.low), "high": round(e.high)}
+
+
+# --- What is shown
+
+
+def totals(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per ISA, probe and way: instructions, loads and stores of all parts, and what is known of the whole call."""
+    whole = ["right", "asked", "core", "cycles", "low", "high"]
+    sums = dict.fromkeys(("instructions", "loads", "stores"), "sum") | dict.fromkeys(whole, "first")
+    out = frame.groupby(["isa", "probe", "how", "name", "hypothetical"], sort=False).agg(sums).reset_index()
+    return out.astype(dict.fromkeys(("right", "asked"), "Int64"))
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per ISA and way: what it adds to a call with a handler at the return, the shim's share, estimated cycles, what it adds
+    with one at the entry too, and how many fields are told rightly."""
+    known = named(totals(frame), "name")
+    some = known[known["probe"] == RETURN].reset_index(drop=True)
+    both = known[known["probe"] == BOTH].set_index(["isa", "how"])["instructions"]
+    part = frame[(frame["part"] == SHIM) & (frame["probe"] == RETURN)].set_index(["isa", "how"])["instructions"]
+    out = some[["isa", "name", "instructions"]].rename(columns={"instructions": "insns"})
+    out["shim"] = [part[r.isa, r.how] for r in some.itertuples()]
+    out["cycles (band)"] = [estimated(r.cycles, r.low, r.high) for r in some.itertuples()]
+    out["both"] = [both[r.isa, r.how] for r in some.itertuples()]
+    out["right"] = [f"{r.right}/{r.asked}" for r in some.itertuples()]
+    out.attrs["right"] = ["insns", "shim", "cycles (band)", "both", "right"]
+    return out
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps."""
+    return table(frame)
+
+
+def _added(frame: pd.DataFrame, isa: str, how: str, probe: str = RETURN) -> int:
+    some = frame[(frame["isa"] == isa) & (frame["how"] == how) & (frame["probe"] == probe)]
+    return int(some["instructions"].sum())
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """What the shims take; where a kretprobe's handler is cheaper with one than it was."""
+    isas = list(dict.fromkeys(frame["isa"]))
+    shim = frame[(frame["part"] == SHIM) & (frame["probe"] == RETURN)].set_index(["isa", "how"])["instructions"]
+    ends = {isa: f"{shim[isa, SHIMS[0]]} to {shim[isa, SHIMS[-1]]} of {_added(frame, isa, SHIMS[-1])}" for isa in isas}
+    cheaper = [isa for isa in isas if _added(frame, isa, SHIMS[-1]) < _added(frame, isa, BEFORE)]
+    where = f"on {listed(map(isa_name, cheaper))} alone" if cheaper else "on no ISA"
+    known = totals(frame)
+    told = known[(known["how"] == SHIMS[-1]) & (known["probe"] == RETURN)].set_index("isa")
+    right = {isa: f"{told.loc[isa, 'right']} of {told.loc[isa, 'asked']}" for isa in isas}
+    return (
+        f"A {marked('shim')} that keeps a kretprobe's handler on an fprobe takes {on_each(ends, 'instructions')}, by how much "
+        f"it fills. With the one that fills most, a handler costs fewer instructions than under its kretprobe {where}, and "
+        f"is told {on_each(right, 'fields')} as before. {HYPOTHETICAL}"
+    )
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes, as in "arm64-where-added": instructions with a handler at the return; "-both" with one at the entry
+    too, "-shim" the shim's part, "-stores", "-cycles" (estimated, with the band), "-right" and "-asked"."""
+    out: dict[str, object] = {}
+    shim = frame[(frame["part"] == SHIM) & (frame["probe"] == RETURN)].set_index(["isa", "how"])["instructions"]
+    known = totals(frame)
+    for r in known[known["probe"] == RETURN].itertuples():
+        key = f"{r.isa}-{slug(r.how)}"
+        out |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-shim": int(shim[r.isa, r.how])}
+        out |= {f"{key}-cycles": estimated(r.cycles, r.low, r.high), f"{key}-right": int(r.right), f"{key}-asked": int(r.asked)}
+        out[f"{key}-both"] = _added(frame, r.isa, r.how, BOTH)
+    return out
+
+
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """What the chart has: handlers at the return."""
+    some = frame[(frame["probe"] == RETURN) & (frame["instructions"] > 0)]
+    out = named(some, "name")
+    out.attrs["units"] = UNITS
+    return out
+
+
+FIGURES = (
+    Figure(
+        "fig-return-shims",
+        "What does it cost to keep an old handler?",
+        chart=lambda frame: stacked_bars("instructions", bars=("name",), stack="part")(drawn(frame)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA with a bar per way to run a handler at a return: a kretprobe, an fprobe with a handler of its own, "
+        "and shims that fill more and more, the shim's part in a colour of its own.",
+        limits=f"Emulated counts of one call in {LATEST}, without the handlers; estimates in cycles of skylake, cortex-a72 and "
+        f"sifive-u74 with their band. right: fields told as at the return, of those that a kretprobe tells so. {HYPOTHETICAL}",
+    ),
+)
