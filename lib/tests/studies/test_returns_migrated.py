@@ -3,13 +3,10 @@
 import pytest
 
 from support.seeds import drawn, seeds
-from tramplab import Fprobe, Kernel, TramplabError
+from tramplab import TramplabError
 from tramplab.analyse.returns import migration
 from tramplab.analyse.returns.migration import BEFORE, FPROBE, MULTI, SHIMS
-from tramplab.analyse.sparsity import fields as structs
-from tramplab.analyse.sparsity import frames
 from tramplab.analyse.sparsity.matrix import RIGHT
-from tramplab.analyse.sparsity.registers import register_of
 from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.studies.returns import kprobe_left, migrated, return_costs, shims
@@ -74,50 +71,6 @@ def test_debians_trampolines_leave_out_what_the_labs_do():
     assert seen.agrees and "7.2-arm64" in seen.said and set(migrated.stack_pointers()["isa"]) == set(ISAS)
 
 
-# --- The old handler's record, on random states
-
-
-def record(isa, probe, seed):
-    """What a kretprobe's handler that writes down everything wrote at the return of a call with random registers, by name."""
-    kernel = migrated.kernel(isa)
-    image, machine = kernel.image, kernel.machine
-    function = kernel.function(frames.of_seed(seed))
-    layout, regs = image.struct("lab_kretprobed"), image.struct("pt_regs")
-    place, count = image.address("lab_kretprobed"), image.address("lab_kretprobed_count")
-    start = frames.registers(machine, seed) | frames.idle(kernel, seed)
-    with kernel.attached(function, probe):
-        frames.fill(machine, start[kernel.isa.sp], seed % 7)
-        before = machine.read_u64(count)
-        kernel.call(function, *((seed >> n) % 1000 for n in (0, 8, 16, 24)), registers=start)
-        assert machine.read_u64(count) == before + 1
-    at = place + before % (image.symbol("lab_kretprobed").size // layout.size) * layout.size
-    out = {n: machine.read_u64(at + f.offset) for n, f in layout.fields.items() if n not in ("regs", "kretprobe", "running")}
-    held = {p.name: p for p in structs.places(kernel.image, structs.PT_REGS)}
-    data = machine.read(at + layout.fields["regs"].offset, regs.size)
-    return out, {name: p.of(data) for name, p in held.items()}
-
-
-@drawn
-@every_isa
-@pytest.mark.parametrize("shim", SHIMS)
-def test_an_old_handler_writes_the_same_record_under_a_shim(isa, shim):
-    """Of what the shim tells rightly, all is as under the kretprobe, in calls with any registers and any stack; what functions keep
-    is lost, and reads otherwise."""
-    kernel = migrated.kernel(isa)
-    both = migrated.tells(isa, BEFORE).registers & migrated.tells(isa, shim).registers
-    named = {register_of(kernel.isa, p.name): p.name for p in structs.places(kernel.image, structs.PT_REGS)}
-    differs = set()
-    for seed in seeds(f"shim {isa} {shim}", 12):
-        told, regs = record(isa, migration.request(kernel, BEFORE, observe=True), seed)
-        again, shimmed = record(isa, migration.request(kernel, shim, observe=True), seed)
-        assert told == again, f"seed {seed}"
-        for register in both:
-            assert regs[named[register]] == shimmed[named[register]], f"{register}, seed {seed}"
-        differs |= {n for n in regs if regs[n] != shimmed[n]}
-    kept = {named[r] for r in migration.REGISTERS["kept"](kernel.isa)}
-    assert kept <= differs
-
-
 @drawn
 @every_isa
 def test_a_field_that_is_kept_reads_the_same_and_one_that_is_lost_does_not(isa):
@@ -160,52 +113,13 @@ def test_what_is_said_of_shims_follows_the_rows(old):
     assert "on x86-64, arm64 and riscv64 alone" in shims.answer(cheap)
 
 
-@every_isa
-def test_what_an_old_handler_writes_reaches_the_caller_where_the_structure_is_the_trampolines(isa):
-    kernel = shims.kernel(isa)
-    function, regs = kernel.function("two_args"), kernel.isa.args[1]
-    first = kernel.isa.returns[0]
-    (value,) = (p for p in structs.places(kernel.image, structs.PT_REGS) if register_of(kernel.isa, p.name) == first)
-
-    def changed(probe):
-        machine = kernel.machine
-        with (
-            kernel.attached(function, probe),
-            machine.watching(
-                kernel.image.address("lab_kretprobe_exit"),
-                lambda: machine.write_u64(machine.register(regs) + value.offset, 77),
-            ),
-        ):
-            return kernel.call(function, 1, 2).value == 77
-
-    assert changed(shims.request(isa, BEFORE, False))
-    assert changed(shims.request(isa, "all", False)) == (isa == "x86_64")
-
-
-def test_a_shim_that_cannot_be_says_why():
+def test_unknown_names_are_refused():
     kernel = shims.kernel("arm64")
-    for asked, words_ in (
-        ({"shim": "al"}, "did you mean"),
-        ({"shim": "all", "link": "fregs"}, "leave bpf= and link= out"),
-        ({"shim": "all", "declines": True, "observe": True}, "leave observe= or declines= out"),
-    ):
-        with pytest.raises(TramplabError, match=words_):
-            kernel.attach(kernel.function("two_args"), Fprobe(exit=True, **asked))
-    with pytest.raises(TramplabError, match=r"is on one function; \d+ were named"):
-        kernel.attach(None, Fprobe(exit=True, shim="all"))
-    with pytest.raises(TramplabError, match="one function; 2 were named"):
-        Fprobe(exit=True, shim="all", filter=("two_args", "one_arg"))
     for ask in (lambda: migration.request(kernel, "nobody"), lambda: migrated.of_use("arm64", "nothing")):
         with pytest.raises(TramplabError, match=r"nobody|nothing"):
             ask()
     with pytest.raises(TramplabError, match="hands on no structure"):
         migration.matrix(kernel, migration.FEXIT)
-
-
-def test_old_kernels_have_no_shims():
-    kernel = Kernel("x86_64", "v6.12")
-    with pytest.raises(TramplabError, match="have no shims"):
-        kernel.attach(kernel.function("two_args"), Fprobe(exit=True, shim="all"))
 
 
 # --- What is left of kprobes

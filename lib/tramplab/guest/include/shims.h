@@ -33,7 +33,7 @@ static inline void lab_shim_instance(struct kretprobe_instance *ri, struct lab_s
 
 /*
  * At the return: the words of a value, which the return trampoline saves; where the function came back to, and its stack; and all
- * that can be had. Where return_to_handler does not save the stack pointer, it is where its structure ends.
+ * that can be had beside. Where return_to_handler does not save the stack pointer, it is where its structure ends.
  */
 #if defined(__x86_64__)
 #define LAB_SHIM_STACK(f) ((f)->regs.sp)
@@ -62,7 +62,6 @@ static inline void lab_shim_all(struct ftrace_regs *f, struct pt_regs *regs)
 {
 	lab_fill_most(f, regs);
 	regs->regs[8] = regs->regs[30] = 0;
-	regs->sp = LAB_SHIM_STACK(f);
 }
 #elif defined(__riscv)
 #define LAB_SHIM_STACK(f) ((unsigned long)((f) + 1))
@@ -77,7 +76,6 @@ static inline void lab_shim_all(struct ftrace_regs *f, struct pt_regs *regs)
 {
 	lab_fill_most(f, regs);
 	regs->a2 = regs->a3 = regs->a4 = regs->a5 = regs->a6 = regs->a7 = regs->t1 = regs->ra = 0;
-	regs->sp = LAB_SHIM_STACK(f);
 }
 #endif
 
