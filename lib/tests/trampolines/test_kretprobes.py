@@ -170,7 +170,7 @@ def test_what_is_refused_is_said():
         (("arm64", "v7.2", {"kprobes_on_ftrace": True}), Kretprobe(), "has no ftrace_regs_caller to take that up"),
         (("riscv64", "v6.12", {"kprobes_on_ftrace": True}), Kretprobe(), "breakpoint=True asks for one by a breakpoint"),
         (("x86_64", "v7.2", {"rethook": "shadow"}), Kretprobe(maxactive=2), "leave maxactive= out"),
-        (("x86_64", "v7.2", {}), Kretprobe(data=1 << 30), "the guest's heap is full"),
+        (("x86_64", "v7.2", {}), Kretprobe(data=4096, maxactive=1000), "the guest's heap is full"),
     ):
         isa, release, overrides = kernel
         k = Kernel(isa, release, meter="count", **overrides)
@@ -182,6 +182,8 @@ def test_what_is_refused_is_said():
         ({"maxactive": 0}, "follows no call; give maxactive= 1 or more"),
         ({"data": -1}, "give data= 0 or more"),
         ({"several": 0}, "give several= 1 or more"),
+        ({"data": 4097}, "have 4096 bytes each at most, not 4097: give a smaller data="),
+        ({"watch": True, "observe": True}, "leave observe= and declines= out"),
         ({"declines": True}, "give it entry=True"),
         ({"entry": True, "declines": True, "observe": True}, "leave observe= or declines= out"),
         ({"bpf": True}, "a kretprobe has handlers of its own"),

@@ -2,6 +2,7 @@
  * The traced functions. Each result depends on every argument, with a weight of its own, so that two swapped or lost
  * arguments cannot cancel out. They are compiled with the patch site in front; everything else is not.
  */
+#include "jump.h"
 #include "lab.h"
 
 #define W1 3
@@ -113,4 +114,27 @@ NOINLINE const long *call_tree(const long *script)
 	while (calls-- > 0)
 		script = call_tree(script);
 	return script;
+}
+
+/* Where left_early() goes on when it does not return: in goes_on(), whatever lies in between. */
+unsigned long lab_jump_buffer[LAB_JUMP_WORDS];
+
+/* Odd, it leaves its caller and that one's behind; even, it returns. */
+NOINLINE long left_early(long a, long b)
+{
+	if (a & 1)
+		lab_jump(lab_jump_buffer, b * W2 + 1);
+	return a * W1 + b * W2;
+}
+
+NOINLINE long passed_over(long a, long b)
+{
+	return left_early(a, b) * W3 + a;
+}
+
+NOINLINE long goes_on(long a, long b)
+{
+	long early = lab_remember(lab_jump_buffer);
+
+	return early ? early * W4 + a : passed_over(a, b) * W5 + b;
 }

@@ -30,6 +30,8 @@ COMPONENT_OF_SECTION = {
     ".text.kprobe_handlers": "callback",
     ".text.kretprobe": "core",
     ".text.graph_handlers": "callback",
+    ".text.watching": "callback",
+    ".text.jump": "function",
 }
 #: The compiler's list of them.
 PATCH_SITES = "__patchable_function_entries"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..emulate.image import Image
+from ..errors import TramplabError
 from ..ftrace.arch.common import rethook_pool
 from ..ftrace.layout import fields
 from ..ftrace.steps import Step, block, pointer
@@ -17,6 +18,8 @@ Take = Callable[[int, str], int]
 HOOK, NODES, RING = "return hook", "node", "ring"
 #: The guest's structs that a call takes.
 FPROBE_NODE, INSTANCE = "fprobe_rethook_node", "kretprobe_instance"
+#: OBJPOOL_OBJECT_SIZE_MAX (include/linux/objpool.h): objpool_init() says -EINVAL above it.
+MOST_OBJECT = 1 << 16
 
 
 def rethook(ground: Ground, take: Take, node: str, handler: str, data: int, count: int, room: int = 0) -> tuple[int, list[Step]]:
@@ -33,6 +36,13 @@ def rethook(ground: Ground, take: Take, node: str, handler: str, data: int, coun
         member, steps = _kept(ground, take, how, places, own.ljust(size, b"\0"))
         values[{"freelist": "list", "objpool": "ring"}[how]] = member
     return at, [*steps, block(at, fields(image, "rethook", values), "the return hook")]
+
+
+def require_size(image: Image, node: str, room: int) -> None:
+    """Raise TramplabError for nodes, with so many bytes of their own, that are too large for a ring."""
+    most = MOST_OBJECT - image.struct(node).size
+    if room > most:
+        raise TramplabError(f"a node in this kernel's rings has {most} bytes of data at most, not {room}: give a smaller data=.")
 
 
 def instances(ground: Ground, take: Take, probe: int, count: int, room: int = 0) -> tuple[dict[str, int], list[Step]]:

@@ -91,6 +91,14 @@ def counted(kernel: Kernel, ops: Registered, tasks: Iterable[int]) -> Counted:
     return Counted(seen, missed, sum(_field(kernel, task, "task_struct", "trace_overrun") for task in tasks) if graph else 0)
 
 
+def counted_missed(kernel: Kernel, ops: Registered) -> int:
+    """What a probe itself knows of missed calls: for want of room, and, of a kretprobe, as the kprobe that it is."""
+    missed = _COUNTERS[type(ops.request)](kernel, ops)[1]
+    if isinstance(ops.request, Kretprobe):
+        missed += sum(_field(kernel, at, "kprobe", "nmissed") for at, name in ops.structs.items() if name.endswith("]"))
+    return missed
+
+
 def _shadowed(ops: Registered) -> bool:
     """Does it keep what it needs on the function graph tracer's stack?"""
     return isinstance(ops.request, Fgraph) or ops.shares is not None

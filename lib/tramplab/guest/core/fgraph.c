@@ -3,8 +3,8 @@
  * v7.2, which read no clock.
  *
  * Where the kernel has a static call for a tracer that is alone (x86-64), that one is called without a look at its filter.
- * Differs: the static call is a call through the tracer's member, which is a load more; a task's stack is there from boot on; what
- * becomes of a shadow stack that does not fit the calls any more ends the call, as the kernel's warning ends tracing.
+ * Differs: the static call is a call through the tracer's member, which is a load more; a task's stack is there from boot on; where
+ * a shadow stack does not fit the calls any more, tracing is not stopped for the others.
  */
 #include "fgraph.h"
 #include "recursion.h"
@@ -144,6 +144,16 @@ void ftrace_graph_func(unsigned long ip, unsigned long parent_ip, struct ftrace_
 		*parent = (unsigned long)return_to_handler;
 }
 
+/*
+ * The shadow stack has no such call, or its frame is another's. A kernel warns, stops tracing, and sends the call to panic(), as it
+ * knows no other way back.
+ */
+__attribute__((noinline, cold, noreturn, section(".kretprobe"))) void panic(void)
+{
+	LAB_WARN();
+	__builtin_trap();
+}
+
 unsigned long ftrace_return_to_handler(struct ftrace_regs *fregs)
 {
 	struct task_struct *t = current;
@@ -155,10 +165,10 @@ unsigned long ftrace_return_to_handler(struct ftrace_regs *fregs)
 
 	frame = get_ret_stack(t, t->curr_ret_stack, &begins);
 	if (unlikely(!frame))
-		__builtin_trap();
+		panic();
 #ifndef __x86_64__
 	if (unlikely(FRAME_POINTER(fregs) != frame->fp))
-		__builtin_trap();
+		panic();
 #endif
 	ret = frame->ret;
 	trace.func = frame->func;
@@ -169,7 +179,7 @@ unsigned long ftrace_return_to_handler(struct ftrace_regs *fregs)
 
 	held = trace_recursion_enter(TRACE_FTRACE_START);
 	if (unlikely(!held))
-		__builtin_trap();
+		__builtin_trap();	/* a kernel warns and calls nobody; the entry refuses such a call first */
 	bitmap = FGRAPH_BITMAP(current->ret_stack[begins + FGRAPH_FRAME_WORDS]);
 #ifdef CONFIG_FGRAPH_STATIC_CALL
 	KEY_IS_OFF();

@@ -139,8 +139,10 @@ static __attribute__((noinline)) unsigned long __kretprobe_trampoline_handler(st
 	for (;; ri = ri->next) {
 		struct kretprobe *rp;
 
-		if (unlikely(ri->fp != frame))
-			__builtin_trap();
+		if (unlikely(ri->fp != frame)) {
+			LAB_WARN();
+			break;
+		}
 		rp = get_kretprobe(ri);
 		if (rp && rp->handler) {
 			struct kprobe *before = this_pcpu->current_kprobe;

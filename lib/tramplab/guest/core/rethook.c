@@ -116,8 +116,12 @@ unsigned long rethook_trampoline_handler(struct pt_regs *regs, unsigned long fra
 	for (;; node = node->next) {
 		rethook_handler_t handler;
 
-		if (unlikely(!node || node->frame != frame))
+		if (unlikely(!node))
 			break;
+		if (unlikely(node->frame != frame)) {
+			LAB_WARN();
+			break;
+		}
 		handler = READ_ONCE(node->rethook->handler);
 		if (handler)
 			handler(node, node->rethook->data, back, regs);

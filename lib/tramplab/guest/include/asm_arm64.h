@@ -118,6 +118,11 @@ static inline unsigned long ftrace_regs_get_return_value(struct ftrace_regs *f)
 	return FREGS_X(f, 0);
 }
 
+static inline void ftrace_regs_set_return_value(struct ftrace_regs *f, unsigned long value)
+{
+	FREGS_X(f, 0) = value;
+}
+
 /* How far behind the probed address a breakpoint there would have left pc. */
 #define LAB_BREAKPOINT_SIZE 0
 

@@ -92,6 +92,11 @@ static inline unsigned long ftrace_regs_get_return_value(struct ftrace_regs *f)
 	return FREGS_ARG(f, 0);
 }
 
+static inline void ftrace_regs_set_return_value(struct ftrace_regs *f, unsigned long value)
+{
+	FREGS_ARG(f, 0) = value;
+}
+
 /* How far behind the probed address a breakpoint there would have left epc. */
 #define LAB_BREAKPOINT_SIZE 0
 

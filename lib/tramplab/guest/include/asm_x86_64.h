@@ -67,6 +67,11 @@ static inline unsigned long ftrace_regs_get_return_value(struct ftrace_regs *f)
 	return f->regs.ax;
 }
 
+static inline void ftrace_regs_set_return_value(struct ftrace_regs *f, unsigned long value)
+{
+	f->regs.ax = value;
+}
+
 /* How far behind the probed address a breakpoint there would have left ip. */
 #define LAB_BREAKPOINT_SIZE 1
 

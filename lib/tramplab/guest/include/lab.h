@@ -163,6 +163,11 @@ extern struct lab_pcpu lab_boot_pcpu;
 #define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
 /* Store a pointer after all that was written before, as one that others follow is. */
 #define PUBLISH(x, value) __atomic_store_n(&(x), value, __ATOMIC_RELEASE)
+/* Something is not as it must be, and the kernel says so and goes on: WARN_ON_ONCE(), which is counted here each time. */
+extern unsigned long lab_warnings;
+void lab_warn(void) __attribute__((cold));
+#define LAB_WARN() lab_warn()
+
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 

@@ -22,7 +22,7 @@ class Bpf(Request):
     them; without, the program is called bare, as in the proposal of 2019. An fmod_ret program returns an
     entry of the guest's lab_bpf_verdicts (an observing one that of its cookie, else the first), 0 unless set; not 0, it keeps
     the function from running and becomes its result. reenters: programs that count and then call a traced function, see
-    trampolines/reentry; they return 0.
+    trampolines/reentry; they return 0. watch: fentry and fexit programs of guest/consumers/returns.c, which do what they are told.
     """
 
     fentry: int = 0
@@ -31,10 +31,13 @@ class Bpf(Request):
     guarded: bool = True
     observe: bool = False
     reenters: str = ""
+    watch: bool = False
 
     def __post_init__(self) -> None:
         if ending(self.reenters) and self.observe:
             raise TramplabError("a program that calls a traced function does not observe: leave out observe=.")
+        if self.watch and (self.observe or self.reenters or self.fmod_ret):
+            raise TramplabError("watch= is for fentry and fexit programs of its own: leave observe=, reenters= and fmod_ret= out.")
         if min(self.fentry, self.fexit, self.fmod_ret) < 0 or not self.programs:
             raise TramplabError("a BPF trampoline needs at least one program: give fentry, fexit or fmod_ret a number.")
         if self.programs > MOST_PROGRAMS:
@@ -52,7 +55,10 @@ class Bpf(Request):
         """Does its trampoline call the function, rather than go on to it?"""
         return bool(self.fexit or self.fmod_ret)
 
-    @property
-    def target(self) -> str:
-        """What the program's code is called in the guest."""
+    def target(self, kind: str) -> str:
+        """What the code of its programs of a kind, such as "fexit", is called in the guest."""
+        if self.watch:
+            return f"lab_bpf_watch_{kind.removeprefix('f')}"
+        if kind == "fmod_ret" and not (self.observe or self.reenters):  # a program that has a say is another one
+            return "lab_bpf_modify"
         return "lab_bpf_observe_clobber" if self.observe else f"lab_bpf_count{ending(self.reenters)}"

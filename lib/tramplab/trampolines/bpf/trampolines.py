@@ -157,12 +157,12 @@ class BpfTrampolines:
     def _plan(self, ops: Registered, site: Site, structs: list[int]) -> TrampolinePlan:
         request = ops.request
         address, run_ctx = self._image.address, self._image.struct("bpf_tramp_run_ctx")
-        code, cookies = address(request.target), itertools.count(1)
-        programs = [BpfProgram(code, at, next(cookies)) for at in structs[1:]]
-        bounds = list(itertools.accumulate((request.fentry, request.fmod_ret, request.fexit), initial=0))
-        fentry, fmod_ret, fexit = (tuple(programs[a:b]) for a, b in itertools.pairwise(bounds))
-        if not (request.observe or request.reenters):  # a program that has a say is another one
-            fmod_ret = tuple(BpfProgram(address("lab_bpf_modify"), p.struct, p.cookie) for p in fmod_ret)
+        left, cookies = iter(structs[1:]), itertools.count(1)
+        numbers = {"fentry": request.fentry, "fmod_ret": request.fmod_ret, "fexit": request.fexit}
+        fentry, fmod_ret, fexit = (
+            tuple(BpfProgram(address(request.target(kind)), at, next(cookies)) for at in itertools.islice(left, number))
+            for kind, number in numbers.items()
+        )
         guards = Guards(
             *map(address, ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit"))
         )

@@ -10,6 +10,7 @@ from ...errors import TramplabError, unknown
 from ...ftrace.layout import fields, private_of
 from ...ftrace.ops import FL_ENABLED, Registered, Request
 from ...ftrace.steps import Free, Step, block, word
+from ..arguments import WORD
 from ..ground import Ground
 from ..plain import copied
 from . import shims
@@ -33,10 +34,15 @@ class GraphOps(Shared):
     """Asks for the ops of the function graph tracer, with the one tracer that all other fprobes share."""
 
 
+#: MAX_FPROBE_DATA_SIZE (include/linux/fprobe.h): the 15 words that a header's four bits can tell; fprobe_init() rounds up to words
+#: and says -E2BIG above it.
+MOST_DATA = 15 * WORD
 #: What the ops calls, by what asks for it.
 _CALLED: dict[type[Request], str] = {EntryOps: "fprobe_ftrace_entry", GraphOps: "ftrace_graph_func", Fgraph: "ftrace_graph_func"}
 #: The guest's tracers.
 _TRACERS: dict[type[Request], str] = {GraphOps: "fprobe_graph_ops", Fgraph: "lab_graph_ops"}
+#: The one that watches.
+_WATCHER = "lab_graph_watch_ops"
 
 
 class GraphFprobes:
@@ -67,6 +73,10 @@ class GraphFprobes:
             raise TramplabError(f"no BPF program runs on {features}'s fprobes as was proposed for arm64; {own}.")
         if request.nodes is not None:
             raise TramplabError(f"{features}'s fprobes have no pool: each task has a shadow stack, so leave nodes= out, or {own}.")
+        if request.data > MOST_DATA:
+            raise TramplabError(
+                f"{features}'s fprobes have {MOST_DATA} bytes of data per call at most, not {request.data}: give a smaller data=."
+            )
         if request.link and request.link not in links(self._image):
             raise unknown("link", request.link, links(self._image))
         shims.check(self._image, request, functions)
@@ -128,7 +138,7 @@ class GraphFprobes:
             raise
         private = private_of(image, ops.index)
         values = {name: image.address(handler) for name, handler in handlers(request).items()}
-        values |= {"hlist_array": hlist, "private": private}
+        values |= {"hlist_array": hlist, "private": private, "entry_data_size": -(-request.data // WORD) * WORD}
         rows = b"".join(fields(image, "fprobe_hlist_node", {"addr": ip, "fp": probe}) for ip in ips)
         head = fields(image, "fprobe_hlist", {"fp": probe, "size": len(ips)})
         ops.address, self._listed[ops.index] = probe, Listed(probe, hlist, nodes)
@@ -149,7 +159,8 @@ class GraphFprobes:
     def _tracer(self, ops: Registered) -> list[Step]:
         """The first place among the tracers, and the only one that is taken. The tracer's own filter is the ops'."""
         image = self._image
-        tracer, gops = image.address(_TRACERS[type(ops.request)]), image.struct("fgraph_ops").fields
+        watches = isinstance(ops.request, Fgraph) and ops.request.watch
+        tracer, gops = image.address(_WATCHER if watches else _TRACERS[type(ops.request)]), image.struct("fgraph_ops").fields
         private = private_of(image, ops.index)
         hits = private + image.struct("lab_private").fields["hits"].offset
         counts = [word(hits, 0, "it has seen no call"), word(tracer + gops["private"].offset, private, "what it counts in")]

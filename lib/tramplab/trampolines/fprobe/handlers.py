@@ -22,6 +22,9 @@ def handlers(request: Fprobe) -> dict[str, str]:
         return {name: first + (request.link or request.shim) for name, first in named.items() if wanted[name]}
     if request.bpf:
         return {"entry_handler": "bpf_fprobe_entry"} | ({"exit_handler": "bpf_fprobe_exit"} if request.exit else {})
+    if request.watch:
+        wanted = {"entry": request.entry, "exit": request.exit}
+        return {f"{name}_handler": f"lab_fprobe_watch_{name}" for name, has in wanted.items() if has}
     if request.entry:
         counting = "lab_fprobe_decline" if request.declines else "lab_fprobe_entry"
         found["entry_handler"] = "lab_fprobe_observe_entry" if request.observe else counting

@@ -46,6 +46,8 @@ class Fprobes:
             raise TramplabError("rethook='shadow' has a stack for each task and no pool: leave nodes= out.")
         if request.bpf:
             programs.check(self._image, functions)
+        if request.data and features["rethook"] == "objpool":
+            pools.require_size(self._image, pools.FPROBE_NODE, request.data)
 
     def make(self, request: Fprobe, functions: tuple[str, ...]) -> Registered:
         """An ops whose function is the kernel's, and finds the fprobe around the ops."""
@@ -71,6 +73,8 @@ class Fprobes:
             if request.bpf:
                 values["bpf"], counters, size, steps = programs.programs(self._ground, take, request, ops.functions[0])
                 values["entry_data_size"] = size if request.exit else 0
+            if request.data:
+                values["entry_data_size"] = request.data
             if request.exit:
                 nodes = request.nodes or 2 * self._ground.cpus * len(ops.functions)
                 room = values.get("entry_data_size", 0)

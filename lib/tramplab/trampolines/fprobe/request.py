@@ -24,7 +24,8 @@ class Fprobe(Request):
     could decline. observe: handlers, or programs, that write down what they see instead of counting. link: handlers that run a
     program as a link of kprobe_multi's does, and how they make what it reads (guest/consumers/ways.c), such as "cpu_plain". shim:
     handlers that call those which a Kretprobe with the same entry, declines and observe has, and how much of the pt_regs they fill
-    that those take (guest/consumers/shims.c): "value", "where" or "all".
+    that those take (guest/consumers/shims.c): "value", "where" or "all". data: bytes of its own that each call has, for the handler at the
+    entry to leave something for the other. watch: handlers of guest/consumers/returns.c, which do what they are told.
     """
 
     entry: bool = True
@@ -38,6 +39,8 @@ class Fprobe(Request):
     observe: bool = False
     link: str = ""
     shim: str = ""
+    data: int = 0
+    watch: bool = False
 
     def __post_init__(self) -> None:
         if not (self.entry or self.exit):
@@ -62,3 +65,11 @@ class Fprobe(Request):
             raise TramplabError(f"a shim stands for one kretprobe, which is on one function; {len(self.filter)} were named.")
         if self.nodes is not None and not self.exit:
             raise TramplabError("nodes= is for an fprobe that sees functions return: give it exit=True.")
+        if self.data < 0:
+            raise TramplabError(f"a call cannot have {self.data} bytes of its own; give data= 0 or more.")
+        if self.data and not self.exit:
+            raise TramplabError("data= is for an fprobe that sees functions return: give it exit=True.")
+        if self.data and self.bpf:
+            raise TramplabError("BPF programs at both ends have data of their own: leave data= out.")
+        if self.watch and (self.bpf or self.observe or self.declines or self.link):
+            raise TramplabError("watch= brings its own handlers: leave bpf=, observe=, declines= and link= out.")

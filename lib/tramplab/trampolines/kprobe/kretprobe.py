@@ -14,6 +14,9 @@ from .request import Kprobe
 STRUCT = "kretprobe"
 #: What runs at the entry, and for a return hook at the return.
 _PRE, _RETURN = "pre_handler_kretprobe", "kretprobe_rethook_handler"
+#: KRETPROBE_MAX_DATA_SIZE (include/linux/kprobes.h): register_kretprobe() says -E2BIG above it, since v5.16
+#: (<163836995040.432120.10322772773821182925.stgit@devnote2>).
+MOST_DATA = 4096
 #: How many calls are followed at a time at least, if nobody says (register_kretprobe(), where kernels may be preempted).
 _LEAST = 10
 
@@ -24,8 +27,9 @@ class Kretprobe(Kprobe):
 
     entry: it has a handler at the entry too. declines: that one says that the return is of no interest, each time. maxactive: how
     many calls of a function can be followed at a time, unless given as many as kernels take: ten, or two for each CPU. data: bytes
-    of its own that each call has, for the handler at the entry to leave something for the other. observe: handlers that write down
-    what they see instead of counting. several: so many kretprobes on each function, behind a kprobe that stands for all of them.
+    of its own that each call has, for the handler at the entry to leave something for the other, up to MOST_DATA. observe: handlers
+    that write down what they see instead of counting. watch: handlers of guest/consumers/returns.c, which do what they are told.
+    several: so many kretprobes on each function, behind a kprobe that stands for all of them.
     """
 
     entry: bool = False
@@ -33,6 +37,7 @@ class Kretprobe(Kprobe):
     maxactive: int | None = None
     data: int = 0
     several: int = 1
+    watch: bool = False
 
     def __post_init__(self) -> None:
         if self.bpf or self.post or self.go_to or self.handler != Kprobe.handler:
@@ -47,6 +52,10 @@ class Kretprobe(Kprobe):
             raise TramplabError(f"{self.several} kretprobes on a function are none; give several= 1 or more.")
         if self.data < 0:
             raise TramplabError(f"a call cannot have {self.data} bytes of its own; give data= 0 or more.")
+        if self.data > MOST_DATA:
+            raise TramplabError(f"a kretprobe's calls have {MOST_DATA} bytes each at most, not {self.data}: give a smaller data=.")
+        if self.watch and (self.observe or self.declines):
+            raise TramplabError("watch= brings its own handlers: leave observe= and declines= out.")
 
 
 def check(ground: Ground, request: Kretprobe) -> None:
@@ -62,7 +71,7 @@ def check(ground: Ground, request: Kretprobe) -> None:
 
 def handlers(request: Kretprobe) -> dict[str, str]:
     """Members of struct kretprobe, and the guest functions that they lead to; of its kprobe, too."""
-    seen = "observe_" if request.observe else ""
+    seen = "observe_" if request.observe else "watch_" if request.watch else ""
     found = {"pre_handler": _PRE, "handler": f"lab_kretprobe_{seen}exit"}
     if request.entry:
         found["entry_handler"] = "lab_kretprobe_decline" if request.declines else f"lab_kretprobe_{seen}entry"

@@ -1,0 +1,22 @@
+"""What a probe on function returns can tell and do: features, each a run of calls whose handlers write down what they see."""
+
+from .cell import HARMS, NO, OUTCOMES, PART, RANK, REFUSED, YES, Cell
+from .stage import Seen, Stage
+from .table import FEATURES, Feature, get, run
+
+__all__ = [
+    "FEATURES",
+    "HARMS",
+    "NO",
+    "OUTCOMES",
+    "PART",
+    "RANK",
+    "REFUSED",
+    "YES",
+    "Cell",
+    "Feature",
+    "Seen",
+    "Stage",
+    "get",
+    "run",
+]

@@ -1,0 +1,58 @@
+"""Functions that are left without a return: the caller of a caller goes on (guest/include/jump.h)."""
+
+from __future__ import annotations
+
+from ....ftrace.ops import Registered
+from ..counted import shadow_words
+from .cell import HARMS, PART, YES, Cell
+from .stage import Seen, Stage
+
+#: Leaves without a return if its first argument is odd; a caller's caller of it, where it goes on then.
+LEFT, GOES_ON = "left_early", "goes_on"
+#: Times that it is left at most, until its calls are not seen any more.
+MOST = 150
+#: What refers to a BPF trampoline while it calls the function, by its name in what was registered.
+_IMAGE = "bpf_tramp_image"
+
+
+def _references(stage: Stage, registered: tuple[Registered, ...]) -> int:
+    """To the images of BPF trampolines, which live on as long as there is one."""
+    kernel, total = stage.kernel, 0
+    for at in (at for ops in registered for at, name in ops.structs.items() if name.startswith(_IMAGE)):
+        counter = kernel.machine.read_u64(at + kernel.image.struct(_IMAGE).fields["pcref"].offset)
+        total += int.from_bytes(kernel.machine.read(kernel.cpus[0].pcpu + counter, 4), "little")
+    return total
+
+
+def alone(stage: Stage) -> Cell:
+    """It alone is hooked. Are later calls right, and what is lost? An instance or words of the shadow stack are found by leaving it
+    until ordinary calls of it are not seen any more, a reference by its counter."""
+    left, plain = stage.expected(GOES_ON, 1, 5), stage.expected(LEFT, 2, 6)
+    with stage.attached(LEFT) as registered:
+        for times in range(1, MOST + 1):
+            gone, back = stage.call(GOES_ON, 1, 5), stage.call(LEFT, 2, 6)
+            if gone.value != left or back.value != plain or gone.exits:
+                return Cell(HARMS)
+            if [row.value for row in back.exits] != [plain]:
+                return Cell(PART, f"{times} times", times)
+        references, words = _references(stage, registered), shadow_words(stage.kernel, stage.kernel.cpus[0].task)
+    if references or words:
+        said = "a reference each" if references == MOST else f"{references} references, {words} words"
+        return Cell(PART, said, references or words)
+    return Cell(YES)
+
+
+def below_another(stage: Stage) -> Cell:
+    """The function where it goes on is hooked as well: does that one return, to its caller and with its value?"""
+    value = stage.expected(GOES_ON, 1, 5)
+    with stage.attached(LEFT, GOES_ON):
+        seen = stage.call(GOES_ON, 1, 5)
+    if seen.value != value:
+        return Cell(HARMS, _ended(seen))
+    return Cell(YES if [row.value for row in seen.exits] == [value] else PART)
+
+
+def _ended(seen: Seen) -> str:
+    if seen.panicked:
+        return "panic"
+    return "warns, astray" if seen.warnings else "astray"

@@ -1,0 +1,177 @@
+"""A kernel, and a probe in it whose handlers write down what they see of calls and do what they are told."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ....errors import GuestFault, StepLimit, TramplabError
+from ....ftrace.layout import fields
+from ....ftrace.ops import Registered, Request
+from ....lab import boot
+from ....lab.kernel import Kernel
+from ....trampolines.bpf import Bpf
+from ....trampolines.fprobe import Fgraph, Fprobe
+from ....trampolines.kprobe import Kretprobe
+from ..counted import counted_missed
+
+#: The guest's structs and variables (guest/consumers/returns.c).
+_TOLD, _ROW, _COUNT = "lab_watching", "lab_watched", "lab_watched_count"
+#: Where a call ends whose way back the graph tracer does not know.
+_PANIC = re.compile(r" at panic(\+0x\w+)? ")
+#: Request -> what makes it watch at the entry and at the return, and what it calls the data of a call and the size of its pool.
+_WATCHES: dict[type[Request], dict[str, Any]] = {
+    Kretprobe: {"entry": True, "watch": True},
+    Fprobe: {"entry": True, "exit": True, "watch": True},
+    Fgraph: {"watch": True},
+    Bpf: {"fentry": 1, "fexit": 1, "watch": True},
+}
+_DATA = (Kretprobe, Fprobe)
+_POOL: dict[type[Request], str] = {Kretprobe: "maxactive", Fprobe: "nodes"}
+#: What fprobes are on where they have no pool.
+_NO_POOL = "fgraph"
+WORD = 8
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a handler wrote down. entered: at the entry. value: what was returned. data: the first word that the entry's handler
+    left for this call, 0 for nothing; intact: how many words are as they were left. arguments: what its registers say of them."""
+
+    entered: bool
+    value: int
+    data: int
+    intact: int
+    arguments: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A call and what was seen of it. value: what it returned, None where it did not. warnings: that the kernel gave. panicked: it
+    ended in panic()."""
+
+    value: int | None
+    rows: tuple[Row, ...]
+    warnings: int
+    panicked: bool = False
+
+    @property
+    def entries(self) -> list[Row]:
+        """Of the handler at the entry."""
+        return [row for row in self.rows if row.entered]
+
+    @property
+    def exits(self) -> list[Row]:
+        """Of the handler at the return."""
+        return [row for row in self.rows if not row.entered]
+
+
+class Stage:
+    """Calls with a probe in a kernel. request: a probe on returns; whatever handlers it asks for, it gets those that watch.
+
+    Raises TramplabError for one that sees no returns.
+    """
+
+    def __init__(self, kernel: Kernel, request: Request) -> None:
+        if type(request) not in _WATCHES:
+            known = ", ".join(kind.__name__ for kind in _WATCHES)
+            raise TramplabError(f"{type(request).__name__} sees no function return; these do: {known}.")
+        self.kernel, self.request = kernel, request
+        self._plain: dict[tuple[str, tuple[int, ...]], int] = {}
+        self.notes: dict[object, Any] = {}  # of runs that several features are made of
+
+    @property
+    def keeps_data(self) -> bool:
+        """Is there room for data of a call, be it asked for with the probe or at each call?"""
+        return not isinstance(self.request, Bpf)
+
+    def address(self, function: str) -> int:
+        """Of a traced function."""
+        return self.kernel.function(function).address
+
+    def expected(self, function: str, *arguments: int) -> int:
+        """What a call returns without a probe; only while there is none."""
+        key = function, arguments
+        if key not in self._plain:
+            self._plain[key] = self.kernel.call(function, *arguments).value
+        return self._plain[key]
+
+    @contextmanager
+    def attached(self, *functions: str, words: int = 0, calls: int | None = None, **told: int) -> Iterator[tuple[Registered, ...]]:
+        """The probe on these functions, for a `with`. words: of data that each call has. calls: how many can be followed at a time,
+        where that is asked for. told: members of the guest's struct lab_watching. Raises TramplabError for what is refused."""
+        chosen: dict[str, Any] = dict(_WATCHES[type(self.request)])
+        if isinstance(self.request, _DATA):
+            chosen["data"] = WORD * words
+        if calls is not None and self._pool:
+            chosen[self._pool] = calls
+        names: list[tuple[str, ...]] = [(name,) for name in functions] if isinstance(self.request, Bpf) else [functions]
+        requests = [dataclasses.replace(self.request, **chosen, filter=some) for some in names]
+        self.tell(words=words if self.keeps_data else 0, **told)
+        try:
+            with self.kernel.attached(None, *requests) as registered:
+                yield registered
+        finally:
+            self.end_task()
+            self.tell()
+
+    def tell(self, **told: int) -> None:
+        """What handlers do from now on: members of struct lab_watching, the others 0."""
+        self.kernel.machine.write(self.kernel.image.address(_TOLD), fields(self.kernel.image, _TOLD, told))
+
+    def told(self, member: str) -> int:
+        """A member of it, as it is now."""
+        at = self.kernel.image.address(_TOLD) + self.kernel.image.struct(_TOLD).fields[member].offset
+        return self.kernel.machine.read_u64(at)
+
+    def call(self, function: str, *arguments: int) -> Seen:
+        """A call that may go astray: then the kernel is as with a new task."""
+        machine, image = self.kernel.machine, self.kernel.image
+        machine.write_u64(image.address(_COUNT), 0)
+        before, value, panicked = machine.read_u64(image.address("lab_warnings")), None, False
+        try:
+            value = self.kernel.call(function, *arguments).value
+        except (GuestFault, StepLimit) as error:
+            panicked = _PANIC.search(str(error)) is not None
+        return Seen(value, self._rows(), machine.read_u64(image.address("lab_warnings")) - before, panicked)
+
+    def missed(self, registered: tuple[Registered, ...]) -> int:
+        """Calls that the probes know they have missed."""
+        return sum(counted_missed(self.kernel, ops) for ops in registered)
+
+    def end_task(self) -> None:
+        """The task ends and another begins: nothing is on its lists or on its shadow stack."""
+        boot.boot(self.kernel.machine, self.kernel.cpus[0])
+
+    # inside
+
+    @property
+    def _pool(self) -> str:
+        """What the request calls the size of its pool; "" where there is none."""
+        if isinstance(self.request, Fprobe) and self.kernel.features["rethook"] == _NO_POOL:
+            return ""
+        return _POOL.get(type(self.request), "")
+
+    def _rows(self) -> tuple[Row, ...]:
+        machine, image = self.kernel.machine, self.kernel.image
+        layout, symbol = image.struct(_ROW), image.symbol(_ROW)
+        count = machine.read_u64(image.address(_COUNT))
+        if count > symbol.size // layout.size:
+            raise TramplabError(f"handlers were called {count} times in one call; there is room for {symbol.size // layout.size}.")
+        return tuple(self._row(symbol.address + n * layout.size) for n in range(count))
+
+    def _row(self, at: int) -> Row:
+        layout = self.kernel.image.struct(_ROW)
+        data = self.kernel.machine.read(at, layout.size)
+
+        def words(name: str) -> list[int]:
+            field = layout.fields[name]
+            own = data[field.offset : field.offset + field.size]
+            return [int.from_bytes(own[i : i + WORD], "little") for i in range(0, field.size, WORD)]
+
+        (entered,), (value,), (left,), (intact,) = map(words, ("entered", "value", "data", "intact"))
+        return Row(bool(entered), value, left, intact, tuple(words("arguments")))
