@@ -144,16 +144,6 @@ void ftrace_graph_func(unsigned long ip, unsigned long parent_ip, struct ftrace_
 		*parent = (unsigned long)return_to_handler;
 }
 
-/*
- * The shadow stack has no such call, or its frame is another's. A kernel warns, stops tracing, and sends the call to panic(), as it
- * knows no other way back.
- */
-__attribute__((noinline, cold, noreturn, section(".kretprobe"))) void panic(void)
-{
-	LAB_WARN();
-	__builtin_trap();
-}
-
 unsigned long ftrace_return_to_handler(struct ftrace_regs *fregs)
 {
 	struct task_struct *t = current;
@@ -164,6 +154,7 @@ unsigned long ftrace_return_to_handler(struct ftrace_regs *fregs)
 	int begins, held;
 
 	frame = get_ret_stack(t, t->curr_ret_stack, &begins);
+	/* Where it has no such call, or its frame is another's, a kernel warns and sends the call to panic() as its way back. */
 	if (unlikely(!frame))
 		panic();
 #ifndef __x86_64__

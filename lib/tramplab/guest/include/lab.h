@@ -167,6 +167,9 @@ extern struct lab_pcpu lab_boot_pcpu;
 extern unsigned long lab_warnings;
 void lab_warn(void) __attribute__((cold));
 #define LAB_WARN() lab_warn()
+/* The end, which is counted as well. */
+extern unsigned long lab_panics;
+void panic(void) __attribute__((cold, noreturn));
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)

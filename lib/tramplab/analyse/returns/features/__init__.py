@@ -3,6 +3,7 @@
 from .cell import HARMS, NO, OUTCOMES, PART, RANK, REFUSED, YES, Cell
 from .stage import Seen, Stage
 from .table import FEATURES, Feature, get, run
+from .told import TRIED, most_together
 
 __all__ = [
     "FEATURES",
@@ -12,11 +13,13 @@ __all__ = [
     "PART",
     "RANK",
     "REFUSED",
+    "TRIED",
     "YES",
     "Cell",
     "Feature",
     "Seen",
     "Stage",
     "get",
+    "most_together",
     "run",
 ]

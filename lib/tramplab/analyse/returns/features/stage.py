@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +20,6 @@ from ..counted import counted_missed
 
 #: The guest's structs and variables (guest/consumers/returns.c).
 _TOLD, _ROW, _COUNT = "lab_watching", "lab_watched", "lab_watched_count"
-#: Where a call ends whose way back the graph tracer does not know.
-_PANIC = re.compile(r" at panic(\+0x\w+)? ")
 #: Request -> what makes it watch at the entry and at the return, and what it calls the data of a call and the size of its pool.
 _WATCHES: dict[type[Request], dict[str, Any]] = {
     Kretprobe: {"entry": True, "watch": True},
@@ -132,12 +129,11 @@ class Stage:
         """A call that may go astray: then the kernel is as with a new task."""
         machine, image = self.kernel.machine, self.kernel.image
         machine.write_u64(image.address(_COUNT), 0)
-        before, value, panicked = machine.read_u64(image.address("lab_warnings")), None, False
-        try:
+        before, value = self._trouble(), None
+        with suppress(GuestFault, StepLimit):
             value = self.kernel.call(function, *arguments).value
-        except (GuestFault, StepLimit) as error:
-            panicked = _PANIC.search(str(error)) is not None
-        return Seen(value, self._rows(), machine.read_u64(image.address("lab_warnings")) - before, panicked)
+        warnings, panics = (now - then for now, then in zip(self._trouble(), before, strict=True))
+        return Seen(value, self._rows(), warnings, bool(panics))
 
     def missed(self, registered: tuple[Registered, ...]) -> int:
         """Calls that the probes know they have missed."""
@@ -148,6 +144,11 @@ class Stage:
         boot.boot(self.kernel.machine, self.kernel.cpus[0])
 
     # inside
+
+    def _trouble(self) -> tuple[int, int]:
+        """Warnings and panics so far."""
+        machine, image = self.kernel.machine, self.kernel.image
+        return machine.read_u64(image.address("lab_warnings")), machine.read_u64(image.address("lab_panics"))
 
     @property
     def _pool(self) -> str:

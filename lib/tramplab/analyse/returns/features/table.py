@@ -15,35 +15,39 @@ from .stage import Stage
 
 @dataclass(frozen=True)
 class Feature:
-    """name: as charts call it. asks: the question that its run answers. run: a kernel with a probe -> what it came to."""
+    """name: as charts call it. does: behind "it can", in a sentence. run: a kernel with a probe -> what it came to. harm: what
+    happens where the outcome is HARMS, at the beginning of a sentence."""
 
     name: str
-    asks: str
+    does: str
     run: Callable[[Stage], Cell]
+    harm: str = "Calls return wrongly"
 
 
+_ENDLESS = "A handler that calls the function never ends"
 FEATURES: dict[str, Feature] = {
     feature.name: feature
     for feature in (
-        Feature("entry data", "does the return find what was left at the entry of its own call?", told.entry_data),
-        Feature("a page of data", "can that be 4096 bytes?", told.most_data),
-        Feature("arguments at exit", "does the return still tell what the call was given?", told.arguments_at_exit),
-        Feature("value read", "is the returned value told?", told.value_read),
-        Feature("value changed", "can the handler change it?", told.value_changed),
-        Feature("may decline", "can the entry say that this return is of no interest?", told.declines),
-        Feature("same function nested", "is each return seen once, in order, with its value?", calls.nesting),
+        Feature("entry data", "hand a word from the entry of a call to its return", told.entry_data),
+        Feature("a page of data", "keep a page of data for a call", told.most_data),
+        Feature("arguments at exit", "tell the arguments at the return", told.arguments_at_exit),
+        Feature("value read", "tell the value", told.value_read),
+        Feature("value changed", "change the value", told.value_changed),
+        Feature("may decline", "decline a return at the entry", told.declines),
+        Feature("same function nested", "follow a function that calls itself", calls.nesting),
+        Feature("entry calls function", "see or count what its entry handler calls", calls.recursion_at_entry, _ENDLESS),
+        Feature("exit calls function", "see or count what its exit handler calls", calls.recursion_at_exit, _ENDLESS),
+        Feature("tail call", "see both returns of a tail call", calls.tail_call),
+        Feature("kprobe below", "see a return with a kprobe's breakpoint before it", calls.kprobe_below),
+        Feature("kprobe in handler", "let a kprobe be hit in what its exit handler calls", calls.kprobe_in_handler),
+        Feature("left early", "let a call be left without a return at no cost", leaving.alone),
         Feature(
-            "entry calls function",
-            "if the handler at the entry calls the function, does that end, and is every call seen or counted?",
-            calls.recursion_at_entry,
+            "left, both hooked",
+            "bring back a hooked function above one that was left",
+            leaving.below_another,
+            "A hooked function above one that was left without a return goes astray",
         ),
-        Feature("exit calls function", "the same of the handler at the return?", calls.recursion_at_exit),
-        Feature("tail call", "are both returns seen if a function leaves by a jump to another one?", calls.tail_call),
-        Feature("kprobe below", "is a kprobe's breakpoint between entry and return no matter?", calls.kprobe_below),
-        Feature("kprobe in handler", "is a kprobe hit in what the handler at the return calls?", calls.kprobe_in_handler),
-        Feature("left early", "may a call be left without a return, at no cost?", leaving.alone),
-        Feature("left, both hooked", "does the one where it goes on return rightly, if hooked as well?", leaving.below_another),
-        Feature("misses told", "does the probe's own counter have the calls for which there was no room?", calls.misses_told),
+        Feature("misses told", "count all calls that it misses", calls.misses_told),
     )
 }
 

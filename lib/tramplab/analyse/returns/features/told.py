@@ -6,8 +6,12 @@ import functools
 import random
 
 from ....errors import TramplabError
+from ....lab.kernel import Kernel
 from ....trampolines.bpf import Bpf
+from ....trampolines.fprobe import Fprobe
+from ....trampolines.fprobe.graph import MOST_DATA as GRAPH_DATA
 from ....trampolines.kprobe.kretprobe import MOST_DATA
+from ..counted import counted_missed
 from .cell import HARMS, NO, PART, REFUSED, YES, Cell, of
 from .stage import WORD, Row, Seen, Stage
 
@@ -15,10 +19,14 @@ from .stage import WORD, Row, Seen, Stage
 FUNCTIONS = {"one_arg": 1, "two_args": 2, "three_args": 3, "four_args": 4, "five_args": 5, "six_args": 6, "calls_others": 3}
 #: Calls of each, with arguments that are drawn.
 CALLS = 3
+#: Arguments of all of them.
+TRIED = CALLS * sum(FUNCTIONS.values())
 #: A function that calls itself as a script says, and a script: the calls below a call, then the same of each.
 NESTING, TREE = "call_tree", (2, 2, 0, 1, 0, 0)
 #: What a returned value becomes.
 CHANGED = 0x5EED0123
+#: Fprobes that are tried on one function.
+MOST_TOGETHER = 8
 _WORD = 1 << 64
 
 
@@ -75,6 +83,18 @@ def most_data(stage: Stage) -> Cell:
         good, bad = (middle, bad) if holds(stage, middle) else (good, middle)
     most = WORD * good
     return Cell(YES if most >= MOST_DATA else PART if most else NO, f"{most} bytes", most)
+
+
+def most_together(kernel: Kernel) -> int:
+    """How many fprobes on the function graph tracer can be on one function, with as much data for a call as one may have, until its
+    calls are missed: they share what one tracer may keep."""
+    for number in range(1, MOST_TOGETHER + 1):
+        probes = [Fprobe(entry=False, exit=True, data=GRAPH_DATA, filter=("two_args",)) for _ in range(number + 1)]
+        with kernel.attached(None, *probes) as registered:
+            kernel.call("two_args", 3, 4)
+            if any(counted_missed(kernel, ops) for ops in registered):
+                return number
+    return MOST_TOGETHER
 
 
 @functools.cache

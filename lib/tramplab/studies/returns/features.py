@@ -1,0 +1,197 @@
+"""What can a probe on function returns tell and do? Features of kretprobes and of what replaces them, each a run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+import pandas as pd
+
+from ...analyse.returns.features import FEATURES, HARMS, NO, PART, RANK, REFUSED, TRIED, YES, Stage, most_together
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
+from ...publish.said import isa_name, listed, on_each, slug
+from ..once import once
+from .mechanisms import FEXIT, FPROBE, KRETPROBE, LATEST, builds
+
+NAME = "features"
+TITLE = "What a probe on function returns can tell and do"
+LETTERS = {YES: "y", PART: "p", NO: "-", REFUSED: "R", HARMS: "H"}
+#: What the page's table shows beside each other.
+COMPARED = (KRETPROBE, FPROBE)
+
+
+@functools.cache
+def _kernel(isa: str, release: str) -> Kernel:
+    return Kernel(isa, release, meter="count")
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA, mechanism with its release, and feature.
+
+    Columns: isa, mechanism, name (as shown), release, feature, outcome (OUTCOMES of analyse/returns/features), said (why, "" where
+    that says all), number (the one that decided, missing where none did).
+    """
+    out = []
+    for isa in ISAS:
+        for build in builds(isa):
+            stage = Stage(_kernel(isa, build.release), build.request())
+            head = {"isa": isa, "mechanism": build.mechanism, "name": build.name, "release": build.release}
+            for feature in FEATURES.values():
+                cell = feature.run(stage)
+                out.append({**head, "feature": feature.name, "outcome": cell.outcome, "said": cell.said, "number": cell.number})
+    frame = pd.DataFrame(out)
+    return frame.astype({"number": "Int64"})
+
+
+@once
+def together() -> pd.DataFrame:
+    """One row per ISA: fprobes on one function whose calls have as much data each as one may have, until calls are missed. Columns:
+    isa, most."""
+    return pd.DataFrame([{"isa": isa, "most": most_together(_kernel(isa, LATEST))} for isa in ISAS])
+
+
+# --- What is shown
+
+
+def newest(frame: pd.DataFrame, mechanism: str) -> pd.DataFrame:
+    """The rows of one mechanism in the newest release."""
+    return frame[(frame["mechanism"] == mechanism) & (frame["release"] == LATEST)]
+
+
+def compared(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per ISA and feature: how much of it a kretprobe and an fprobe of the newest release do, by RANK, in columns of
+    their names."""
+    ranks = [
+        newest(frame, mechanism).set_index(["isa", "feature"])["outcome"].map(RANK).rename(name)
+        for mechanism, name in ((KRETPROBE, "kretprobe"), (FPROBE, "fprobe"))
+    ]
+    return pd.concat(ranks, axis=1).reset_index()
+
+
+def _words(row: pd.Series) -> str:
+    return f"{row['outcome']}: {row['said']}" if row["said"] else str(row["outcome"])
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A part per ISA and a line per feature: what it comes to with a kretprobe and with an fprobe of the newest release."""
+    shown = {mechanism: newest(frame, mechanism).set_index(["isa", "feature"]).apply(_words, axis=1) for mechanism in COMPARED}
+    return pd.DataFrame(shown).reset_index().rename(columns={FPROBE: "fprobe"})
+
+
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps: every cell, and why."""
+    out = frame[["isa", "name", "feature", "outcome", "said"]].copy()
+    out["name"] = out["name"].str.replace(", ", "/")
+    return out
+
+
+def _does(features: Iterable[str]) -> str:
+    return listed(FEATURES[name].does for name in features)
+
+
+def _asked(frame: pd.DataFrame) -> str:
+    """To do what, in all ISAs, and in some: "to x and y, and on arm64 to z"."""
+    isas = {name: tuple(part["isa"]) for name, part in frame.groupby("feature", sort=False)}
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, some in sorted(isas.items(), key=lambda item: -len(item[1])):
+        groups.setdefault(some, []).append(name)
+    where = {some: "" if len(some) == len(ISAS) else f"on {listed(map(isa_name, some))} " for some in groups}
+    return ", and ".join(f"{where[some]}to {_does(names)}" for some, names in groups.items())
+
+
+def _counts(known: pd.DataFrame) -> dict[str, int]:
+    """ISA -> features in which an fprobe does what a kretprobe does, or more."""
+    return {str(isa): int((part["fprobe"] >= part["kretprobe"]).sum()) for isa, part in known.groupby("isa", sort=False)}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """In how many features an fprobe does what a kretprobe does, where it does less and more, where calls go astray, and what fexit
+    alone does."""
+    return " ".join(filter(None, (_as_much(frame), _less(frame), _more(frame), _astray(frame), _alone(frame))))
+
+
+def _as_much(frame: pd.DataFrame) -> str:
+    counts = on_each(_counts(compared(frame)))
+    return f"Of {len(FEATURES)} features an fprobe has {counts} as a kretprobe of the same kernel has them, or better."
+
+
+def _less(frame: pd.DataFrame) -> str:
+    known = compared(frame)
+    less = known[known["fprobe"] < known["kretprobe"]]
+    return f"An fprobe does less than a kretprobe when asked {_asked(less)}." if len(less) else ""
+
+
+def _more(frame: pd.DataFrame) -> str:
+    known = compared(frame)
+    more = known[known["fprobe"] > known["kretprobe"]]
+    return f"It does more when asked {_asked(more)}." if len(more) else ""
+
+
+def _astray(frame: pd.DataFrame) -> str:
+    harmed = frame[frame["outcome"] == HARMS]
+    said = []
+    for name, part in harmed.groupby("feature", sort=False):
+        whole = frame[frame["feature"] == name].groupby("mechanism", sort=False)["outcome"].unique()
+        saved = [mechanism for mechanism, found in whole.items() if HARMS not in found]
+        who = f"all but {listed(saved)}" if saved else "all"
+        said.append(f"{FEATURES[str(name)].harm} with {who if len(saved) < 3 else listed(part['mechanism'].unique())}.")
+    return " ".join(said)
+
+
+def _alone(frame: pd.DataFrame) -> str:
+    """What no other mechanism does wholly anywhere."""
+    found = {name: set(part[part["outcome"] == YES]["mechanism"]) for name, part in frame.groupby("feature", sort=False)}
+    alone = [str(name) for name, who in found.items() if who == {FEXIT}]
+    return f"{FEXIT} alone can {_does(alone)}." if alone else ""
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: "x86_64-kretprobe-a-page-of-data" (the number that decided), "-said" and "-outcome" behind it;
+    "features"; "tried" (arguments); "x86_64-as-much" (features that an fprobe has as a kretprobe has them); "x86_64-together"
+    (fprobes on one function with as much data as one may have)."""
+    out: dict[str, object] = {"features": len(FEATURES), "tried": TRIED}
+    for r in frame.itertuples():
+        key = f"{r.isa}-{slug(r.name)}-{slug(r.feature)}"
+        out |= {f"{key}-said": r.said, f"{key}-outcome": r.outcome}
+        if not pd.isna(r.number):
+            out[key] = int(r.number)
+    out |= {f"{isa}-as-much": n for isa, n in _counts(compared(frame)).items()}
+    return out | {f"{r.isa}-together": int(r.most) for r in together().itertuples()}
+
+
+# --- The claim
+
+
+@judges("k2")
+def same_feature(frame: pd.DataFrame | None = None) -> Verdict:
+    """True of a feature on an ISA if an fprobe of the newest kernel does as much of it as that kernel's kretprobe."""
+    frame = rows() if frame is None else frame
+    known = compared(frame)
+    cases = known.assign(truth=known["fprobe"] >= known["kretprobe"])
+    kind, on = across(cases, {"feature": "the feature", **BY_ISA})
+    counts = _counts(known)
+    because = " ".join(filter(None, (_as_much(frame), _less(frame), _more(frame))))
+    return Verdict(kind, because, {isa_name(isa): n for isa, n in counts.items()}, on)
+
+
+FIGURES = (
+    Figure(
+        "fig-return-features",
+        "What can each tell and do?",
+        chart=heat_map("outcome", rows=("feature",), columns=("name",), letters=LETTERS, quiet=(NO,)),
+        table=table,
+        answer=answer,
+        alt="A panel per ISA with a row per feature and a column per mechanism and release. Kretprobes of all releases are alike; "
+        "the graph tracer and an fprobe on it are in most rows. A hooked function above one that was left without a return goes "
+        "astray with all but BPF's fexit, which alone tells arguments at the return. The table has the reasons.",
+        limits="Emulated calls whose handlers write down what they see, no timing; one probe, on one CPU, with the pool that "
+        "kernels make there. Refused: the code does it, and BPF's verifier lets no program ask for it. Not run: interrupts, and "
+        "tasks that migrate. In the table counted, lost: calls that were not seen, with and without a counter of the probe's; "
+        "times: that a call can be left until later ones are not seen.",
+    ),
+)
