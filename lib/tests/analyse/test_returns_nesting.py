@@ -1,5 +1,6 @@
 """Which calls are seen returning when many are on their way at once: against a plain model of pools and shadow stacks, in random
-trees of calls with jumps, of one task and of several by turns; bounds, and memory, worked out by hand; and what is refused."""
+trees of calls with jumps and with calls that are left without a return, of one task and of several by turns; bounds, and memory,
+worked out by hand; and what is refused."""
 
 import functools
 import itertools
@@ -16,6 +17,7 @@ from tramplab.analyse.returns import MISSED, NOTHING, STACK, Bounds, StackEnded,
 from tramplab.analyse.returns.counted import Counted
 from tramplab.build.toolchain import GUEST
 from tramplab.isa import ISAS
+from tramplab.lab import boot
 from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, builds, get
 from tramplab.trampolines.bpf import Bpf
 
@@ -25,7 +27,7 @@ every_isa = pytest.mark.parametrize("isa", ISAS)
 
 # --- The model
 
-CALLED, LANDED = "call_tree", "tree_landing"
+CALLED, LANDED, ROOT = "call_tree", "tree_landing", "tree_root"
 #: Words of a frame on a shadow stack, what it is included; of an fprobe's header there and the word that says whose it is.
 FRAME = {"x86_64": 4, "arm64": 5, "riscv64": 5}
 HEADER = 2
@@ -44,12 +46,18 @@ class Model:
     seen: int = 0
     missed: int = 0
     overrun: int = 0
+    entered: int = 0
 
     def __post_init__(self):
         self.out = {CALLED: 0, LANDED: 0}
 
     def enter(self, task: int, function: str) -> int | None:
         """What the call took: a node, or words; None if there was no room."""
+        took = self._taken(task, function)
+        self.entered += took is not None
+        return took
+
+    def _taken(self, task: int, function: str) -> int | None:
         if self.mechanism == FEXIT:
             return 0
         if self.mechanism in (KRETPROBE, RETHOOK):
@@ -107,10 +115,21 @@ def tree(rng: random.Random, calls: int):
     return tuple(below), bool(below) and rng.random() < 0.35
 
 
+#: How a function is left: by a return, by a jump to another one behind its calls, or with all that called it.
+RETURNS, JUMPS, GONE = 0, 1, 2
+
+
+def left_tree(rng: random.Random, calls: int):
+    """The same, and some of them end all that are on their way."""
+    below, jumps = tree(rng, calls)
+    gone = not jumps and rng.random() < 0.12
+    return tuple(left_tree(rng, size(one)) for one in below), GONE if gone else int(jumps)
+
+
 def script(one) -> list[int]:
-    """As the guest below reads it: twice the calls, and one more if it jumps behind them."""
-    below, jumps = one
-    return [2 * (len(below) - jumps) + jumps, *itertools.chain.from_iterable(map(script, below))]
+    """As the guest below reads it: four times the calls, and how it is left behind them."""
+    below, how = one
+    return [4 * (len(below) - (how == JUMPS)) + how, *itertools.chain.from_iterable(map(script, below))]
 
 
 def size(one) -> int:
@@ -121,25 +140,37 @@ _GUEST = "\n".join(
     f"""
 NOINLINE const long *{name}(const long *script)
 {{
-	long word = *script++, calls = word >> 1;
+	long word = *script++, calls = word >> 2;
 
 	while (calls-- > 0)
 		script = call_tree(script);
 	if (word & 1)
 		__attribute__((musttail)) return {other}(script);
+	if (word & 2)
+		lab_jump(tree_buffer, (long)script);
 	return script;
 }}"""
     for name, other in ((CALLED, LANDED), (LANDED, CALLED))
 )
+_ROOT = f"""
+const long *{ROOT}(const long *script)
+{{
+	long gone = lab_remember(tree_buffer);
+
+	return gone ? (const long *)gone : call_tree(script);
+}}
+"""
 
 
 @functools.cache
 def guest(folder):
-    """A guest whose function that calls itself can leave by a jump to another traced one, which calls and jumps as it does."""
+    """A guest whose function that calls itself can leave by a jump to another traced one, which calls and jumps as it does; and
+    both can end all calls up to a root that is hooked by nobody."""
     shutil.copytree(GUEST, folder)
     path = folder / "functions.c"
     before, _, _ = path.read_text("utf-8").partition("/* Calls itself as a script says")
-    path.write_text(f"{before}\nNOINLINE const long *{LANDED}(const long *script);\n{_GUEST}\n", "utf-8")
+    head = f"static unsigned long tree_buffer[LAB_JUMP_WORDS];\nNOINLINE const long *{LANDED}(const long *script);\n"
+    path.write_text(f"{before}\n{head}{_GUEST}\n{_ROOT}", "utf-8")
     return folder
 
 
@@ -218,6 +249,81 @@ def test_random_trees_are_followed_as_the_model_follows_them(build, jumping, req
     fill(k, task, 0)
     k.heap.give(at)
     assert jumps > 50 and (exhausted > 50) == (build.mechanism != FEXIT)
+
+
+class Gone(Exception):
+    """All calls end here; the argument is where the script goes on."""
+
+
+def play(m: Model, one, at: int = 0, function: str = CALLED) -> int:
+    """A tree by the model, from a word of its script on; gives where the script goes on. Whoever is left gives nothing back."""
+    took, (below, how) = m.enter(0, function), one
+    at += 1
+    for n, under in enumerate(below):
+        last = how == JUMPS and n == len(below) - 1
+        at = play(m, under, at, CALLED if not last else LANDED if function == CALLED else CALLED)
+    if how == GONE:
+        raise Gone(at)
+    m.leave(0, function, took)
+    return at
+
+
+def references(k, registered) -> int:
+    """Of calls to the trampolines that they are in."""
+    field, images = k.image.struct("bpf_tramp_image").fields["pcref"].offset, 0
+    for at in (at for ops in registered for at, name in ops.structs.items() if name.startswith("bpf_tramp_image")):
+        images += int.from_bytes(k.machine.read(k.cpus[0].pcpu + k.machine.read_u64(at + field), 4), "little")
+    return images
+
+
+@drawn
+@every_build
+def test_calls_that_are_left_without_a_return_keep_what_they_took(build, jumping, request):
+    """Trees one after the other, with what the ones before have lost: the same hits, misses, losses and values as by the model;
+    when the task ends all is there again."""
+    k = booted(build, jumping)
+    root, cpu, at = k.function(ROOT), k.cpus[0], k.memory(*[0] * 40)
+    boot.boot(k.machine, cpu)
+    gone = unseen = 0
+    for seed in seeds(request.node.name, max(20, settings.default.max_examples // 5)):
+        rng = random.Random(seed)
+        nodes = rng.randint(1, 8)
+        m = model(k, build, nodes, 1, rng)
+        with k.attached(None, *probes(build, nodes)) as registered:
+            fill(k, cpu.task, m.tops[0])
+            before, start, left = now(k, registered, [cpu.task]), m.tops[0], 0
+            hits = sum(k.machine.read_u64(k.slowpath.memory.hits(ops.index)) for ops in registered)
+            for _ in range(12):
+                drawn_tree = left_tree(rng, rng.randint(1, 12))
+                words = script(drawn_tree)
+                k.machine.write(at, b"".join(w.to_bytes(8, "little") for w in words))
+                entered, seen = m.entered, m.seen
+                run = k.machine.call(root.address, {k.isa.fp: k.machine.stack_top - 32, k.isa.args[0]: at})
+                try:
+                    end = play(m, drawn_tree)
+                except Gone as where:
+                    (end,) = where.args
+                    gone += 1
+                left += (m.entered - entered) - (m.seen - seen)
+                assert run.registers[k.isa.returns[0]] == at + 8 * end, drawn_tree
+                found = now(k, registered, [cpu.task]) - before
+                if build.mechanism == FGRAPH:
+                    found = replace(found, seen=k.machine.read_u64(k.slowpath.memory.hits(registered[0].index)) - hits - m.entered)
+                assert found == m.counted, (nodes, drawn_tree)
+                assert build.mechanism not in (FGRAPH, FPROBE) or depths(k, [cpu.task]) == m.tops
+                assert build.mechanism != FEXIT or references(k, registered) == left
+            unseen += m.missed + m.overrun
+            assert left == m.entered - m.seen and (m.tops[0] > start) == bool(left and m.room)
+            warnings = k.machine.read_u64(k.image.address("lab_warnings"))
+            boot.boot(k.machine, cpu)
+        assert warnings == 0
+        with k.attached(None, *probes(build, nodes)) as registered:
+            before = now(k, registered, [cpu.task])
+            k.machine.write(at, bytes(8))
+            k.machine.call(root.address, {k.isa.fp: k.machine.stack_top - 32, k.isa.args[0]: at})
+            assert now(k, registered, [cpu.task]) - before == Counted(1, 0, 0)
+    k.heap.give(at)
+    assert gone > 50 and (unseen > 50) == (build.mechanism != FEXIT)
 
 
 @drawn
