@@ -2,9 +2,10 @@
 
     python book_forks.py SOCKET MODULE[:FUNCTION]...
 
-SOCKET is the number of an open one. A function is called once, for what it imports. Who wants a kernel sends a line of JSON through it, with the kernel's arguments, environment
-and folder, and one end of a stream. At the other end it reads two lines: the number of the kernel's process and, when that has
-ended, how. A kernel ends when that other end is closed; this process, and all its kernels, when nobody has the other end of SOCKET.
+SOCKET is the number of an open one. A function is called once, for what it imports. Who wants a kernel sends a line of JSON
+through SOCKET, with the kernel's arguments, environment and folder, and one end of a stream. At the other end it reads two lines:
+the number of the kernel's process and, when that has ended, how. A kernel ends when that other end is closed; this process, and all
+its kernels, when nobody has the other end of SOCKET.
 
 A kernel is what `python -m ipykernel_launcher` starts, but for modules that are there before they are imported.
 """

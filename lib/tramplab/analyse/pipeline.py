@@ -244,8 +244,8 @@ def _in_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> Iter
     A core with a late stage runs what lacks its operands `late_stage` cycles later, in the same pipe, so that nothing
     waits: a value has a cycle from which on the early stage (and every address) can have it, and one for the late stage.
     """
-    v, use = program.values, program.accesses
-    late, restart_after, load_ports, store_ports = v["late_stage"], v["mispredict"], use["load"], use["store"]
+    v, load_ports, store_ports = program.values, program.accesses["load"], program.accesses["store"]
+    late, restart_after = v["late_stage"], v["mispredict"]
     front, take = _FrontEnd(v["width"], v["width"]), _Ports().take
     ready, ready_late = [0] * len(program.numbers), [0] * len(program.numbers)
     written = [0] * program.stores
@@ -268,12 +268,10 @@ def _in_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> Iter
                     issue = operands[register]
             if ports:
                 issue = take(ports, issue)
-            if load_ports:
-                for _ in range(load_cycles):
-                    issue = take(load_ports, issue)
-            if store_ports:
-                for _ in range(store_cycles):
-                    issue = take(store_ports, issue)
+            for _ in range(load_cycles if load_ports else 0):
+                issue = take(load_ports, issue)
+            for _ in range(store_cycles if store_ports else 0):
+                issue = take(store_ports, issue)
             front.hand_out(slots, issue)
 
             delay = late if can_be_late and any(ready[register] > issue for register in reads) else 0

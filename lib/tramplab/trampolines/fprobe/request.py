@@ -24,8 +24,8 @@ class Fprobe(Request):
     could decline. observe: handlers, or programs, that write down what they see instead of counting. link: handlers that run a
     program as a link of kprobe_multi's does, and how they make what it reads (guest/consumers/ways.c), such as "cpu_plain". shim:
     handlers that call those which a Kretprobe with the same entry, declines and observe has, and how much of the pt_regs they fill
-    that those take (guest/consumers/shims.c): "value", "where" or "all". data: bytes of its own that each call has, for the handler at the
-    entry to leave something for the other. watch: handlers of guest/consumers/returns.c, which do what they are told.
+    that those take (guest/consumers/shims.c): "value", "where" or "all". data: bytes of its own that each call has, for the handler
+    at the entry to leave something for the other. watch: handlers of guest/consumers/returns.c, which do what they are told.
     """
 
     entry: bool = True
@@ -71,5 +71,5 @@ class Fprobe(Request):
             raise TramplabError("data= is for an fprobe that sees functions return: give it exit=True.")
         if self.data and self.bpf:
             raise TramplabError("BPF programs at both ends have data of their own: leave data= out.")
-        if self.watch and (self.bpf or self.observe or self.declines or self.link):
-            raise TramplabError("watch= brings its own handlers: leave bpf=, observe=, declines= and link= out.")
+        if self.watch and (self.bpf or self.observe or self.declines or self.link or self.shim):
+            raise TramplabError("watch= brings its own handlers: leave bpf=, observe=, declines=, link= and shim= out.")
