@@ -46,6 +46,18 @@ def test_releases_of_one_mechanism_are_alike(found):
     assert (probes.groupby(["isa", "feature"])["outcome"].nunique() == 1).all()
 
 
+def test_the_chart_has_the_newest_of_each_kind(found):
+    """x86-64 and riscv64 moved their kretprobes to return hooks; arm64 had neither of the two on them."""
+    shown = features.drawn(found)
+    kinds = {isa: list(dict.fromkeys(part["shown"])) for isa, part in shown.groupby("isa", sort=False)}
+    hooked = [features.HOOKS, "fprobe, rethook"]
+    assert kinds == {isa: [one for one in features.SHOWN if isa != "arm64" or one not in hooked] for isa in ISAS}
+    kretprobes = shown[shown["mechanism"] == KRETPROBE].groupby(["isa", "shown"])["release"].unique().map(list)
+    assert kretprobes["x86_64", features.OWN] == ["v5.17"] and kretprobes["riscv64", features.OWN] == ["v6.1"]
+    assert all(kretprobes[last] == [LATEST] for last in (("arm64", features.OWN), ("x86_64", features.HOOKS), ("riscv64", features.HOOKS)))
+    assert len(shown) == len(FEATURES) * (6 + 4 + 6)
+
+
 def test_answers_follow_from_the_rows(found):
     said = features.answer(found)
     assert "Of 15 features an fprobe has 12 on x86-64, 11 on arm64 and 11 on riscv64 as a kretprobe" in said

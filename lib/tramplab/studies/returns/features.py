@@ -15,11 +15,15 @@ from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
 from ..once import once
-from .mechanisms import FEXIT, FPROBE, KRETPROBE, LATEST, builds
+from .mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, LATEST, RETHOOK, Build, builds
 
 NAME = "features"
 TITLE = "What a probe on function returns can tell and do"
 LETTERS = {YES: "y", PART: "p", NO: "-", REFUSED: "R", HARMS: "H"}
+#: Where a kretprobe keeps what its calls take, as the chart tells them apart.
+OWN, HOOKS = "kretprobe, own", "kretprobe, rethook"
+#: The chart's columns, in order; of each the newest kernel that has it.
+SHOWN = (OWN, HOOKS, RETHOOK, FGRAPH, FPROBE, FEXIT)
 #: What the page's table shows beside each other.
 COMPARED = (KRETPROBE, FPROBE)
 
@@ -33,19 +37,25 @@ def _kernel(isa: str, release: str) -> Kernel:
 def rows() -> pd.DataFrame:
     """One row per ISA, mechanism with its release, and feature.
 
-    Columns: isa, mechanism, name (as shown), release, feature, outcome (OUTCOMES of analyse/returns/features), said (why, "" where
-    that says all), number (the one that decided, missing where none did).
+    Columns: isa, mechanism, name (with its release), release, shown (of SHOWN), feature, outcome (OUTCOMES of
+    analyse/returns/features), said (why, "" where that says all), number (the one that decided, missing where none did).
     """
     out = []
     for isa in ISAS:
         for build in builds(isa):
             stage = Stage(_kernel(isa, build.release), build.request())
-            head = {"isa": isa, "mechanism": build.mechanism, "name": build.name, "release": build.release}
+            head = {"isa": isa, "mechanism": build.mechanism, "name": build.name, "release": build.release, "shown": _shown(build)}
             for feature in FEATURES.values():
                 cell = feature.run(stage)
                 out.append({**head, "feature": feature.name, "outcome": cell.outcome, "said": cell.said, "number": cell.number})
     frame = pd.DataFrame(out)
     return frame.astype({"number": "Int64"})
+
+
+def _shown(build: Build) -> str:
+    if build.mechanism != KRETPROBE:
+        return build.mechanism
+    return OWN if _kernel(build.isa, build.release).features["kretprobe"] == "own" else HOOKS
 
 
 @once
@@ -61,6 +71,18 @@ def together() -> pd.DataFrame:
 def newest(frame: pd.DataFrame, mechanism: str) -> pd.DataFrame:
     """The rows of one mechanism in the newest release."""
     return frame[(frame["mechanism"] == mechanism) & (frame["release"] == LATEST)]
+
+
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the newest kernel for each column of the chart, in its order."""
+    place = {name: n for n, name in enumerate(SHOWN)}
+    kept = frame.drop_duplicates(["isa", "shown", "feature"], keep="last")
+    columns = kept["shown"].map(place)
+    return kept.assign(column=columns).sort_values("column", kind="stable").sort_values("isa", key=_in_order, kind="stable")
+
+
+def _in_order(isas: pd.Series) -> pd.Series:
+    return isas.map({isa: n for n, isa in enumerate(ISAS)})
 
 
 def compared(frame: pd.DataFrame) -> pd.DataFrame:
@@ -183,11 +205,11 @@ FIGURES = (
     Figure(
         "fig-return-features",
         "What can each tell and do?",
-        chart=heat_map("outcome", rows=("feature",), columns=("name",), letters=LETTERS, quiet=(NO,)),
+        chart=lambda frame: heat_map("outcome", "feature", "shown", letters=LETTERS, quiet=(NO,))(drawn(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA with a row per feature and a column per mechanism and release. Kretprobes of all releases are alike; "
-        "the graph tracer and an fprobe on it are in most rows. A hooked function above one that was left without a return goes "
+        alt="A panel per ISA with a row per feature and a column per mechanism. Both kinds of kretprobes are alike; the graph "
+        "tracer and an fprobe on it are in most rows. A hooked function above one that was left without a return goes "
         "astray with all but BPF's fexit, which alone tells arguments at the return. The table has the reasons.",
         limits="Emulated calls whose handlers write down what they see, no timing; one probe, on one CPU, with the pool that "
         "kernels make there. Refused: the code does it, and BPF's verifier lets no program ask for it. Not run: interrupts, and "
