@@ -130,7 +130,7 @@ def test_what_is_said_of_the_kernels_follows_the_rows(left):
     n = return_left.numbers(left)
     assert f"{n['x86_64-v7-2-bytes']} bytes on x86-64" in said and f"{n['x86_64-v7-2-times']} times as many bytes" in said
     none = left.assign(bytes=left["bytes"].where(left["part"] != "fprobe", 0))
-    assert "Fprobes have 0.0 times as many bytes" in return_left.answer(none)
+    assert "fprobes have 0.0 times as many bytes" in return_left.answer(none)
 
 
 def test_real_kernels_bear_the_line_out(monkeypatch, rows):
