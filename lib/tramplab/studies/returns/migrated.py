@@ -17,8 +17,8 @@ from ...publish.claims.verdict import BY_ISA, Seen, Verdict, across, in_kernels,
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
+from ...vmlinux import frames_saved
 from ..once import once
-from ..sparsity import real_frames
 
 NAME = "return_migrated"
 TITLE = "What a kretprobe's users read, under the replacement"
@@ -35,6 +35,8 @@ TITLES = {
     TYPED: "BPF: fexit",
     STAP: "systemtap: an fprobe's pt_regs",
 }
+#: What the graph tracer's returns come back to.
+_GRAPH = "return_to_handler"
 _EXTRA = {"kept registers": "kept", "other registers": "others"}
 
 
@@ -232,9 +234,15 @@ def users_break(frame: pd.DataFrame | None = None) -> Verdict:
 def stack_pointers() -> pd.DataFrame:
     """A row per kernel of Debian's whose return_to_handler was run. Columns: kernel, isa, told (does it hand on the stack
     pointer?)."""
-    known = real_frames.rows()
-    some = known[(known["provider"] == "return_to_handler") & (known["slot"] == "sp")]
-    return some[["kernel", "isa"]].assign(told=some["kernel_kind"] == TRUE).reset_index(drop=True)
+    isas = {package.name: package.isa for package in frames_saved.wanted()}
+    out = []
+    for kernel_ in frames_saved.read()["kernels"]:
+        name, isa = kernel_["name"].removeprefix("debian-"), isas[kernel_["name"]]
+        for frame in kernel_["frames"]:
+            slots = {slot["slot"]: slot["kind"] for slot in frame["slots"]}
+            if frame["provider"] == _GRAPH and "sp" in slots:
+                out.append({"kernel": name, "isa": isa, "told": slots["sp"] == TRUE})
+    return pd.DataFrame(out)
 
 
 @in_kernels("k5")
