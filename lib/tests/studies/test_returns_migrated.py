@@ -54,14 +54,17 @@ def test_sentences_and_numbers_follow_the_rows(fields):
     asked = sum(n[f"arm64-kprobe_multi-{kind}"] for kind in ("same", "shim", "lost"))
     assert f"{n['arm64-kprobe_multi-same']} of {asked} on arm64" in said
     assert "otherwise on arm64 and riscv64" in said
+    assert "None of the registers that functions keep, but for the frame pointer, can be had" in said
     assert "otherwise on no ISA" in migrated.answer(fields.assign(outcome=SAME))
+    assert "None of the lost fields" in migrated.answer(fields.assign(some=True))
 
 
 def test_the_verdict_on_users_follows_the_rows(fields):
     v = migrated.users_break(fields)
     assert (v.kind, v.on) == (DEPENDS, "what is read and the ISA") and "3 of 8 on arm64" in v.because
     assert migrated.users_break(fields.assign(outcome=SAME)).kind == FAILS
-    assert migrated.users_break(fields.assign(outcome=LOST)).kind == HOLDS
+    gone = migrated.users_break(fields.assign(outcome=LOST))
+    assert gone.kind == HOLDS and "Nothing breaks" in v.because and "Nothing breaks" not in gone.because
     alike = fields.assign(outcome=[LOST if f == "kept" else SAME for f in fields["field"]])
     assert str(migrated.users_break(alike)) == "depends on what is read"
 

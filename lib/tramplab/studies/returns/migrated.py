@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...analyse.returns.migration import BEFORE, FEXIT, FPROBE, MULTI, PERFS, SHIMS, Told, told
+from ...analyse.returns.migration import BEFORE, FEXIT, FPROBE, MULTI, PERFS, REGISTERS, SHIMS, Told, told
 from ...analyse.sparsity.classify import TRUE
 from ...errors import unknown
 from ...ftrace import releases
@@ -25,7 +25,7 @@ TITLE = "What a kretprobe's users read, under the replacement"
 LATEST = releases.LATEST
 #: Read as before; not, but a shim's handler is told it as before; gone; wrong before already; what the ISA has not.
 SAME, SHIMMED, LOST, NEVER, NOT_ASKED = "same", "with a shim", "lost", "was wrong", "not there"
-LETTERS = {SAME: "s", SHIMMED: "h", LOST: "L", NEVER: "w", NOT_ASKED: "-"}
+LETTERS = {SAME: "s", LOST: "L", SHIMMED: "h", NEVER: "w", NOT_ASKED: "-"}
 #: The uses, by what takes the kretprobe's place, and with it as the chart's panels call them.
 API, EVENT, PROGRAM, TYPED, STAP = "handler", "event", "kprobe_multi", "fexit", "systemtap"
 TITLES = {
@@ -37,6 +37,8 @@ TITLES = {
 }
 #: What the graph tracer's returns come back to.
 _GRAPH = "return_to_handler"
+#: Fields that are several registers, as a sentence calls them.
+SEVERAL = {"kept": "registers that functions keep, but for the frame pointer,", "others": "arguments and scratch registers"}
 _EXTRA = {"kept registers": "kept", "other registers": "others"}
 
 
@@ -110,7 +112,8 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, use (a key of USES), read (in the user's words), field (as migration calls it), before, after (is it told rightly
     by a kretprobe, and by its replacement? None where the ISA has it not), least (the shim that fills least and tells it rightly,
-    "" where none does or none is asked), outcome (one of LETTERS).
+    "" where none does or none is asked), some (of a field that is several registers, does the replacement or a shim tell one?),
+    outcome (one of LETTERS).
     """
     return pd.DataFrame([row for isa in ISAS for use in USES for row in of_use(isa, use)])
 
@@ -124,7 +127,9 @@ def of_use(isa: str, use: str) -> list[dict[str, object]]:
         before, after = (tells(isa, teller).right[field] for teller in (BEFORE, USES[use].of(read)))
         shims = [s for s in SHIMS if use != TYPED and tells(isa, s).right[field]]
         row = {"isa": isa, "use": use, "read": read, "field": field, "before": before, "after": after, "least": (*shims, "")[0]}
-        out.append({**row, "outcome": outcome(before, after, bool(shims))})
+        afterwards = (USES[use].of(read), *(SHIMS if use != TYPED else ()))
+        some = any(set(REGISTERS[field](kernel(isa).isa)) & tells(isa, t).registers for t in afterwards if field in REGISTERS)
+        out.append({**row, "some": some, "outcome": outcome(before, after, bool(shims))})
     return out
 
 
@@ -197,14 +202,15 @@ def answer(frame: pd.DataFrame) -> str:
             out[isa] = f"{row[SAME]} of {row[SAME] + row[SHIMMED] + row[LOST]}"
         return on_each(out)
 
-    gone = set.intersection(*({*_names(frame, PROGRAM, isa, LOST), *_names(frame, STAP, isa, LOST)} for isa in isas))
-    lost = [read for read in USES[STAP].fields if read in gone]
+    some = frame[frame["use"].isin((PROGRAM, STAP)) & frame["field"].isin(tuple(SEVERAL))]
+    none = some["outcome"].eq(LOST) & ~some["some"]
+    gone = [SEVERAL[field] for field, found in none.groupby(some["field"], sort=False) if found.all()]
     sp = [isa_name(isa) for isa in isas if "PT_REGS_SP" in _names(frame, PROGRAM, isa, SHIMMED)]
     return (
         f"Of the fields that a kretprobe's BPF program reads rightly, {share(PROGRAM)} are the same for a link of kprobe_multi, "
         f"and for fexit {share(TYPED)}. The stack pointer at a return reads otherwise on {listed(sp) or 'no ISA'}, where "
-        f"return_to_handler does not save it; a shim can tell it. {listed(lost).capitalize()} of a return cannot be had on any "
-        "ISA from an fprobe, with a shim or without."
+        f"return_to_handler does not save it; a shim can tell it. None of the {' and '.join(gone) or 'lost fields'} can be had "
+        "at a return from an fprobe, with a shim or without, on any ISA."
     )
 
 
@@ -224,9 +230,10 @@ def users_break(frame: pd.DataFrame | None = None) -> Verdict:
         gone = {isa: int(n.get(LOST, 0)) for isa, n in by.items()}
         values |= {f"{use}, {isa_name(isa)}": f"{broken[isa]}, {gone[isa]} with a shim" for isa in isas}
         said.append(f"{called} {on_each(broken)} (with a shim {listed(str(n) for n in gone.values())})")
+    value = " Nothing breaks for who reads the value alone." if (some[some["field"] == "value"]["outcome"] == SAME).all() else ""
     because = (
         f"Of the fields that are read rightly under a kretprobe, these are not the same afterwards: for {said[0]}, and for "
-        f"{said[1]}. Nothing breaks for who reads the value alone."
+        f"{said[1]}.{value}"
     )
     return Verdict(kind, because, values, on)
 
@@ -262,7 +269,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     out: dict[str, object] = {"without-sp": listed(known["kernel"][~known["told"]])}
     for _, r in counted(frame).iterrows():
         key = f"{r['isa']}-{slug(r['use'])}"
-        out |= {f"{key}-{name}": int(r[kind]) for name, kind in zip(("same", "shim", "lost", "never"), LETTERS, strict=False)}
+        out |= {f"{key}-{name}": int(r[kind]) for name, kind in zip(("same", "lost", "shim", "never"), LETTERS, strict=False)}
     return out
 
 
