@@ -113,6 +113,7 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
             f'#include "{GUEST / "include" / "trap.h"}"',
             f'#include "{GUEST / "include" / "sections.h"}"',
             f'#include "{GUEST / "consumers" / "ways.c"}"',
+            f'#include "{GUEST / "consumers" / "returns.c"}"',
             f'#include "{GUEST / "consumers" / "shims.c"}"',
         ]
         (tmp_path / "layout.c").write_text("\n".join([*include, *checks, ""]), "utf-8")
