@@ -222,10 +222,10 @@ def simple_without(frame: pd.DataFrame | None = None) -> Verdict:
     more = {isa: _bytes(known, isa, *(p for p in PARTS if p not in (KRETPROBE, *WRAPPER))) for isa in isas}
     kind, on = across(pd.DataFrame([{"isa": isa, "truth": not n} for isa, n in more.items()]), BY_ISA)
     share = {isa: gone(known, isa) for isa in isas}
+    told = {isa: f"{100 * part / whole:.0f} %" for isa, (part, whole) in share.items()}
     values: dict[str, int | float | str] = {}
     for isa in isas:
-        values |= {f"{isa_name(isa)}, goes": f"{share[isa][0]} of {share[isa][1]} B", f"{isa_name(isa)}, ftrace": f"{more[isa]} B"}
-    told = {isa: f"{100 * part / whole:.0f} %" for isa, (part, whole) in share.items()}
+        values |= {f"{isa_name(isa)}, goes": told[isa], f"{isa_name(isa)}, through ftrace": f"{more[isa]} B"}
     because = (
         f"In the lab's guest, which alone was counted here, {on_each(told)} of the bytes that are kprobes' own go with "
         f"kretprobes. Of what is left, {on_each(more, 'bytes')} are not reached by a breakpoint: the entry through ftrace. A "
