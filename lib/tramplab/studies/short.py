@@ -80,7 +80,7 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
     "kretprobe-bounds": {"fig-return-bounds": (0, 1, 3), "fig-return-memory": (0,)},
     "kretprobe-features": {"fig-return-features": (0, 1, 2, 3, 4)},
     "kretprobe-unwinding": {"fig-return-predicted": (0, 1), "fig-return-unwound": (0, 1, 2)},
-    "kretprobe-migration": {"fig-return-migrated": (0, 1, 2), "fig-return-shims": (0, 1), "fig-kprobe-left": (0,)},
+    "kretprobe-migration": {"fig-return-migrated": (0, 1, 2), "fig-return-shims": (0,), "fig-kprobe-left": (0,)},
     "kretprobe-steps": {"fig-return-steps": (0, 1, 2)},
     "kretprobe-releases": {"fig-return-releases": (0, 1, 2), "fig-return-left": (0, 1)},
     "real-kernels": {
