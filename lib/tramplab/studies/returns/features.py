@@ -19,7 +19,7 @@ from .mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, LATEST, RETHOOK, Build
 
 NAME = "features"
 TITLE = "What a probe on function returns can tell and do"
-LETTERS = {YES: "y", PART: "p", NO: "-", REFUSED: "R", HARMS: "H"}
+LETTERS = {YES: "y", PART: "p", NO: "n", REFUSED: "R", HARMS: "H"}
 #: Where a kretprobe keeps what its calls take, as the chart tells them apart.
 OWN, HOOKS = "kretprobe, own", "kretprobe, rethook"
 #: The chart's columns, in order; of each the newest kernel that has it.
