@@ -2,8 +2,9 @@
 
 import pytest
 
+from support.mutants import Mutant, broken
 from support.seeds import drawn, seeds
-from tramplab import TramplabError
+from tramplab import Kernel, TramplabError
 from tramplab.analyse.returns import migration
 from tramplab.analyse.returns.migration import BEFORE, FPROBE, MULTI, SHIMS
 from tramplab.analyse.sparsity.matrix import RIGHT
@@ -154,3 +155,12 @@ def test_the_verdict_on_what_is_left_follows_the_rows(left):
     assert n["x86_64-all"] == n["x86_64-gone"] + n["x86_64-ftrace"] + n["x86_64-instruction"] + n["x86_64-probe"]
     assert f"{n['arm64-gone']} of {n['arm64-all']} on arm64" in kprobe_left.answer(left)
     assert "breakpoint on every ISA" in kprobe_left.answer(without)
+
+
+def test_with_the_stack_pointer_stored_the_page_says_it_is_told(tmp_path):
+    """What "Change it and see" promises if return_to_handler stores it."""
+    frame = "	str	x29, [sp, #OFF_ftrace_regs_fp]\n	mov	x0, sp\n	bl	ftrace_return_to_handler"
+    stored = "	add	x9, sp, #SIZEOF_ftrace_regs\n	str	x9, [sp, #OFF_ftrace_regs_sp]\n" + frame
+    guest = broken(tmp_path, Mutant("arm64", "v7.2", "", "arm64/fgraph.S", "sp stored", frame, stored))
+    right = migration.told(Kernel("arm64", guest=guest), MULTI).right
+    assert right["sp"] and right["word"] and not migrated.tells("arm64", MULTI).right["sp"]
