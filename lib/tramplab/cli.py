@@ -26,7 +26,7 @@ from .lab.measure import FUNCTIONS, run
 from .native import command as native
 from .paths import checkout, data_file, write_whole
 from .publish.cite import cite, pages, permalinks
-from .publish.claims import claims, ledger
+from .publish.claims import claims, ledger, references
 from .publish.figures.cited import CHOICES, cited
 from .publish.figures.figure import Study, find
 from .publish.figures.show import rows_json
@@ -248,6 +248,8 @@ def _update(args: argparse.Namespace) -> None:
     path = checkout() / "data" / permalinks.FILE
     old = path.read_text("utf-8") if path.is_file() else ""
     _rewrite(path, permalinks.updated(old, [*pages.addresses(checkout() / "book"), *claims.addresses()]))
+    path = checkout() / "book" / references.FILE
+    _rewrite(path, references.updated(path.read_text("utf-8"), checkout() / "book"))
 
 
 def _rewrite(path: Path, text: str) -> None:

@@ -35,8 +35,8 @@ def turned(tab, size):
     tab.wait_for_function("!document.querySelector('.tl-chart svg[data-old]')")
 
 
-#: Heights of a desktop's window: of the front page, and of the pages of nobody's patience.
-MOST_SCREENS = {PAGES[0]: 2, "genindex": 99}
+#: Heights of a desktop's window: of the front page, and of lists, in which one looks something up.
+MOST_SCREENS = {PAGES[0]: 2, "genindex": 99, "book/references": 99}
 
 
 def screens(tab) -> float:
