@@ -17,7 +17,7 @@ from ...publish.said import isa_name, listed, on_each, slug
 from ..once import once
 from .mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, LATEST, RETHOOK, Build, builds
 
-NAME = "features"
+NAME = "return_features"
 TITLE = "What a probe on function returns can tell and do"
 LETTERS = {YES: "y", PART: "p", NO: "n", REFUSED: "R", HARMS: "H"}
 #: Where a kretprobe keeps what its calls take, as the chart tells them apart.
