@@ -107,10 +107,18 @@ def reason(name):
     return "the handler of a BRK in a list that boot fills" if name.endswith("-brk") else "a kprobe is a breakpoint exception"
 
 
+#: Where riscv64's entry to an exception puts registers until it has a stack, in the task's thread_info.
+SCRATCH = ("user_sp", "kernel_sp", "a0", "a1", "a2")
+
+
 def state(machine):
-    """What a call must leave as it was: the whole current task, and x86-64's preempt count, which is the CPU's."""
+    """What a call must leave as it was: the current task but for such places, and x86-64's preempt count, which is the CPU's."""
     read, opened = machine.machine.read, machine.opened
-    found = [read(machine.cpu.task, opened.struct("task_struct").size)]
+    task = bytearray(read(machine.cpu.task, opened.struct("task_struct").size))
+    fields = opened.struct("thread_info").fields if opened.isa.name == "riscv64" else {}
+    for field in (fields[name] for name in SCRATCH if name in fields):
+        task[field.offset : field.offset + field.size] = bytes(field.size)
+    found = [bytes(task)]
     count = "pcpu_hot" if opened.has("pcpu_hot") else "__preempt_count"
     if opened.has(count):
         inside = opened.struct(count).fields["preempt_count"].offset if count == "pcpu_hot" else 0
