@@ -4,6 +4,7 @@ import re
 
 import pytest
 from pybtex.database import parse_string
+from pybtex.richtext import Text
 
 from tramplab.ftrace import releases
 from tramplab.paths import checkout
@@ -45,8 +46,19 @@ def test_every_entry_says_where_it_is_cited_and_can_be_found(entries):
     for key, entry in entries.items():
         if key.startswith(("mail-", "commit-")):
             assert set(entry.fields["note"].removeprefix("In ").split(", ")) <= names
-            assert entry.fields["url"].rstrip("/").endswith(entry.fields["howpublished"].partition(",")[0])
+            assert entry.fields["url"].rstrip("/").endswith(str(Text.from_latex(entry.fields["howpublished"])).partition(",")[0])
     assert sum(key.startswith("mail-") for key in entries) > 90 and sum(key.startswith("commit-") for key in entries) > 70
+
+
+def test_fields_are_plain_text_to_the_reader(entries):
+    """Which takes them for LaTeX: percent signs and underscores stay what they are, braces become parentheses."""
+    for key, entry in entries.items():
+        for name in ("title", "howpublished", "note"):
+            if name in entry.fields:
+                assert "\\" not in str(Text.from_latex(entry.fields[name])), (key, name)
+    made = references.entry(Reference(COMMIT, "0123456789ab", title="50 % of {a,b}_c & #1", where=("x",)))
+    fields = next(iter(parse_string(made, "bibtex").entries.values())).fields
+    assert str(Text.from_latex(fields["title"])) == "50 % of (a,b)_c & #1"
 
 
 def test_what_a_page_names():

@@ -106,14 +106,19 @@ def _of_published() -> Iterator[Reference]:
                 yield Reference(COMMIT, commit, title=row["source"], where=(published.FILE,))
 
 
+def _plain(text: str) -> str:
+    """As BibTeX has it, which takes fields for LaTeX; what reads them has no way to write a brace."""
+    return re.sub(r"([%#&$_])", r"\\\1", text.translate({ord("{"): "(", ord("}"): ")"}))
+
+
 def entry(reference: Reference) -> str:
     """It, in BibTeX."""
     what = {MAIL: "Mail", COMMIT: "Commit"}[reference.kind]
     title = reference.title or f"{what}{f' of {reference.date}' if reference.date else ''}"
-    fields = {"title": f"{{{title}}}"} | ({"author": f"{{{reference.author}}}"} if reference.author else {})
-    fields["howpublished"] = ", ".join(filter(None, (reference.id, reference.date)))
+    fields = {"title": f"{{{_plain(title)}}}"} | ({"author": f"{{{_plain(reference.author)}}}"} if reference.author else {})
+    fields["howpublished"] = _plain(", ".join(filter(None, (reference.id, reference.date))))
     fields["url"] = reference.url
-    fields["note"] = "In " + ", ".join(reference.where)
+    fields["note"] = _plain("In " + ", ".join(reference.where))
     return f"@misc{{{reference.key},\n" + ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items()) + "\n}\n"
 
 
