@@ -114,9 +114,9 @@ def _plain(text: str) -> str:
 def entry(reference: Reference) -> str:
     """It, in BibTeX."""
     what = {MAIL: "Mail", COMMIT: "Commit"}[reference.kind]
-    title = reference.title or f"{what}{f' of {reference.date}' if reference.date else ''}"
+    title = reference.title or f"{what} {reference.id}"
     fields = {"title": f"{{{_plain(title)}}}"} | ({"author": f"{{{_plain(reference.author)}}}"} if reference.author else {})
-    fields["howpublished"] = _plain(", ".join(filter(None, (reference.id, reference.date))))
+    fields |= {"howpublished": reference.date} if reference.date else {}
     fields["url"] = reference.url
     fields["note"] = _plain("In " + ", ".join(reference.where))
     return f"@misc{{{reference.key},\n" + ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items()) + "\n}\n"
