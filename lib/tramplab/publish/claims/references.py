@@ -114,7 +114,7 @@ def _plain(text: str) -> str:
 def entry(reference: Reference) -> str:
     """It, in BibTeX."""
     what = {MAIL: "Mail", COMMIT: "Commit"}[reference.kind]
-    title = reference.title or f"{what} {reference.id}"
+    title = reference.title or (f"{what} {reference.id}" if reference.kind == COMMIT else what)
     fields = {"title": f"{{{_plain(title)}}}"} | ({"author": f"{{{_plain(reference.author)}}}"} if reference.author else {})
     fields |= {"howpublished": reference.date} if reference.date else {}
     fields["url"] = reference.url
