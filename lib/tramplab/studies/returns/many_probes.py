@@ -14,6 +14,7 @@ from ...lab.kernel import Kernel
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
+from ...publish.table import pivot
 from ...trampolines.bpf import Bpf
 from ...trampolines.fprobe import Fprobe
 from ...trampolines.kprobe import Kretprobe
@@ -107,10 +108,7 @@ def by_functions(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _wide(frame: pd.DataFrame, over: str, value: str) -> pd.DataFrame:
-    wide = frame.pivot(index=["isa", "mechanism"], columns=over, values=value)
-    wide = wide.reindex(pd.MultiIndex.from_frame(frame[["isa", "mechanism"]].drop_duplicates())).reset_index()
-    wide.columns = [str(name) for name in wide.columns]
-    return wide
+    return pivot(value, over, index=("isa", "mechanism"), total=False)(frame).rename(columns=str)
 
 
 def probes_table(frame: pd.DataFrame) -> pd.DataFrame:

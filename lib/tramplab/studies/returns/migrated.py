@@ -17,6 +17,7 @@ from ...publish.claims.verdict import BY_ISA, Seen, Verdict, across, in_kernels,
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
+from ...publish.table import pivot
 from ...vmlinux import frames_saved
 from ..once import once
 
@@ -170,11 +171,7 @@ def counted(frame: pd.DataFrame) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per use and field, with the shim that is enough for it, by ISA, where there is one and it is needed."""
     told_by = frame.assign(said=[_said(r.outcome, r.least) for r in frame.itertuples()])
-    wide = told_by.pivot(index=["use", "read"], columns="isa", values="said")
-    lines = pd.MultiIndex.from_frame(frame[["use", "read"]].drop_duplicates())
-    out = wide.reindex(index=lines, columns=list(dict.fromkeys(frame["isa"]))).reset_index()
-    out.columns = [isa_name(str(name)) for name in out.columns]
-    return out
+    return pivot("said", "isa", index=("use", "read"), total=False)(told_by).rename(columns=isa_name)
 
 
 def _said(found: str, least: str) -> str:

@@ -11,6 +11,7 @@ from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, slug
+from ...publish.table import pivot
 from ...trampolines.bpf import Bpf
 from ...trampolines.reentry import HOOKED
 from ..once import once
@@ -123,9 +124,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: calls seen, by tasks and depth, and the counters that know of the others."""
     counts = [f"{r.seen} {r.missed}/{r.overrun}{'' if r.right else ' wrong'}" for r in frame.itertuples()]
     said = frame["ended"].map({True: "stack ends"}).fillna(pd.Series(counts, frame.index))
-    wide = frame.assign(said=said).pivot(index=["isa", "name", "tasks"], columns="depth", values="said")
-    order = pd.MultiIndex.from_frame(frame[["isa", "name", "tasks"]].drop_duplicates())
-    return wide.reindex(order).reset_index().rename_axis(columns=None)
+    return pivot("said", "depth", index=("isa", "name", "tasks"), total=False)(frame.assign(said=said))
 
 
 def answer(frame: pd.DataFrame) -> str:

@@ -11,6 +11,7 @@ from ...lab.run import Run
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
+from ...publish.table import pivot
 from ..once import once
 from .mechanisms import FEXIT, LATEST, builds
 from .return_costs import FUNCTION, calls
@@ -72,10 +73,8 @@ def _whole(run: Run) -> dict[str, object]:
 
 def whole(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per ISA and mechanism: what is known of the whole call, and what it mispredicts by part."""
-    keys = ["isa", "mechanism", "release", "name", "own", "outer", "settled", "left", "leaves"]
-    wide = frame.pivot(index=keys, columns="part", values="returns")
-    order = pd.MultiIndex.from_frame(frame[keys].drop_duplicates())
-    return wide.reindex(index=order, columns=list(PARTS)).reset_index().rename_axis(columns=None)
+    keys = "isa", "mechanism", "release", "name", "own", "outer", "settled", "left", "leaves"
+    return pivot("returns", "part", index=keys, total=False)(frame)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:

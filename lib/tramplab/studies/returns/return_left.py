@@ -10,6 +10,7 @@ from ...publish.claims.verdict import Seen, in_kernels
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
+from ...publish.table import pivot
 from ...vmlinux import probes_saved
 from ..once import once
 from . import return_releases
@@ -54,8 +55,8 @@ def shares(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _wide(frame: pd.DataFrame, what: str) -> pd.DataFrame:
-    kernels = pd.MultiIndex.from_frame(frame[["isa", "release"]].drop_duplicates())
-    return frame.pivot(index=["isa", "release"], columns="part", values=what).reindex(kernels)
+    kernel = "isa", "release"
+    return pivot(what, "part", index=kernel, total=False)(frame).set_index([*kernel])
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
+from ...publish.table import pivot
 from ..direct.stack_traces import LETTERS
 from ..once import once
 from . import predicted, unwound_calls
@@ -72,11 +73,8 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
         said=[f"{r.right}/{r.boundaries}" for r in frame.itertuples()],
         asked=[_asked(r) for r in frame.itertuples()],
     )
-    keys = ["isa", "name", "asked"]
-    wide = told.pivot(index=keys, columns="place", values="said")
-    order = pd.MultiIndex.from_frame(told[keys].drop_duplicates())
-    out = wide.reindex(index=order, columns=list(PLACES)).fillna("-").rename(columns=_SHORT).reset_index()
-    out = out.rename_axis(columns=None)
+    wide = pivot("said", "place", index=("isa", "name", "asked"), total=False)(told)
+    out = wide[["isa", "name", "asked", *PLACES]].fillna("-").rename(columns=_SHORT)
     out.attrs["right"] = list(_SHORT.values())
     return out
 
