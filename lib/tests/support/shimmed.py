@@ -35,7 +35,7 @@ def record(kernel: Kernel, probe: Request, seed: int) -> tuple[list[dict[str, in
 def complaints(kernel: Kernel, shim: str, seed: int, told: frozenset[str], entry: bool = False) -> list[str]:
     """What an old handler's records under a shim have otherwise than under the kretprobe, and the caller's registers. told: the
     registers that both tell."""
-    one, other = (_probe(kernel, teller, entry) for teller in (migration.BEFORE, shim))
+    one, other = (migration.request(kernel, teller, observe=True, entry=entry) for teller in (migration.BEFORE, shim))
     (before, regs, left), (after, shimmed, found) = (record(kernel, probe, seed) for probe in (one, other))
     wrong = [] if before == after else [f"{before}, and with a shim {after}"]
     named = {register_of(kernel.isa, p.name): p.name for p in fields.places(kernel.image, PT_REGS)}
@@ -44,7 +44,3 @@ def complaints(kernel: Kernel, shim: str, seed: int, told: frozenset[str], entry
     kept = (*kernel.isa.callee_saved, kernel.isa.sp, kernel.isa.returns[0])
     return wrong + [f"{r} is left as {found[r]:#x}, not {left[r]:#x}" for r in kept if found[r] != left[r]]
 
-
-def _probe(kernel: Kernel, teller: str, entry: bool) -> Request:
-    made = migration.request(kernel, teller, observe=True)
-    return type(made)(**{**vars(made), "entry": entry})

@@ -35,7 +35,7 @@ class _Model(ctypes.Structure):
 
 #: Items, by their identity, and as the stream has them: most stay the same where a parameter is changed.
 _streams: dict[int, tuple[Lowered, bytes]] = {}
-_MOST = 1 << 17
+_MOST = 1 << 14
 #: The last programs' items, and the streams of those: all stay the same where it is one of the pipeline's own parameters.
 _whole: dict[int, tuple[tuple[Lowered, ...], bytes]] = {}
 _PROGRAMS = 64

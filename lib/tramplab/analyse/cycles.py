@@ -55,6 +55,10 @@ class Estimate:
     def __str__(self) -> str:
         return f"{self.low:.0f}-{self.high:.0f} {self.unit}"
 
+    def whole(self) -> dict[str, object]:
+        """As rows of studies have it, in whole cycles: columns core (its name), cycles, low and high."""
+        return {"core": self.core.name, "cycles": round(self.mid), "low": round(self.low), "high": round(self.high)}
+
 
 def estimate(hooked: Called, unhooked: Called, core: Core) -> Estimate:
     """What the hook adds to one call; raises TramplabError if the core is of another ISA."""

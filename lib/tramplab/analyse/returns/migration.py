@@ -67,15 +67,18 @@ class Told:
     registers: frozenset[str]
 
 
-def request(kernel: Kernel, teller: str, functions: tuple[str, ...] = (), observe: bool = False) -> Request:
-    """What asks for a teller's handler at the return; raises TramplabError for an unknown teller."""
+def request(
+    kernel: Kernel, teller: str, functions: tuple[str, ...] = (), observe: bool = False, entry: bool = False
+) -> Request:
+    """What asks for a teller's handler at the return, and with entry= for one at the entry too; raises TramplabError for an unknown
+    teller."""
     if teller not in TELLERS:
         raise unknown("teller", teller, TELLERS)
     if teller == BEFORE:
-        return Kretprobe(filter=functions, breakpoint=not kernel.features["kprobes_on_ftrace"], observe=observe)
+        return Kretprobe(filter=functions, breakpoint=not kernel.features["kprobes_on_ftrace"], entry=entry, observe=observe)
     if teller == FEXIT:
-        return Bpf(filter=functions, fexit=1, observe=observe)
-    return Fprobe(filter=functions, entry=False, exit=True, observe=observe, shim=teller if teller in SHIMS else "")
+        return Bpf(filter=functions, fentry=int(entry), fexit=1, observe=observe)
+    return Fprobe(filter=functions, entry=entry, exit=True, observe=observe, shim=teller if teller in SHIMS else "")
 
 
 def told(kernel: Kernel, teller: str) -> Told:

@@ -6,7 +6,6 @@ from the sources of releases and addresses and from published figures. Of what i
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -98,12 +97,11 @@ def _of_sources() -> Iterator[Reference]:
 
 
 def _of_published() -> Iterator[Reference]:
-    with data_file(published.FILE).open(encoding="utf-8", newline="") as f:
-        for row in csv.DictReader(f):
-            if row["message_id"]:
-                yield Reference(MAIL, row["message_id"], title=row["source"], where=(published.FILE,))
-            for commit in _HASH.findall(row["commit"]):
-                yield Reference(COMMIT, commit, title=row["source"], where=(published.FILE,))
+    for one in published.read().values():
+        if one.message:
+            yield Reference(MAIL, one.message, title=one.source, where=(published.FILE,))
+        for commit in _HASH.findall(one.commit):
+            yield Reference(COMMIT, commit, title=one.source, where=(published.FILE,))
 
 
 def _plain(text: str) -> str:

@@ -86,17 +86,8 @@ def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
 
 
 def _whole(isa: str, release: str, hook: str, hooked: Run, idle: Run) -> dict[str, object]:
-    returns, model = replay(hooked), core(CORES[isa])
-    estimate = cycles.estimate(hooked, idle, model)
-    return {
-        "debian": saved.added(isa, release, hook),
-        "own": returns.own,
-        "outer": returns.outer,
-        "core": model.name,
-        "cycles": round(float(estimate.mid)),
-        "low": round(float(estimate.low)),
-        "high": round(float(estimate.high)),
-    }
+    returns, estimate = replay(hooked), cycles.estimate(hooked, idle, core(CORES[isa]))
+    return {"debian": saved.added(isa, release, hook), "own": returns.own, "outer": returns.outer, **estimate.whole()}
 
 
 # --- What is shown

@@ -9,7 +9,9 @@ from ...analyse.cores import get as core
 from ...analyse.returnstack import CALLERS, replay
 from ...emulate.counts import Counts
 from ...errors import TramplabError
+from ...ftrace.ops import Request
 from ...isa import ISAS
+from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
@@ -91,10 +93,14 @@ def rows() -> pd.DataFrame:
 
 def calls(build: Build) -> tuple[Run, Run]:
     """A call that is seen returning, and the same unhooked."""
-    kernel = build.kernel()
+    return with_and_without(build.kernel(), build.request())
+
+
+def with_and_without(kernel: Kernel, request: Request) -> tuple[Run, Run]:
+    """The call that is compared, with this attached, and before that."""
     function = kernel.function(FUNCTION)
     idle = kernel.call(function, *ARGUMENTS)
-    with kernel.attached(function, build.request()):
+    with kernel.attached(function, request):
         return kernel.call(function, *ARGUMENTS), idle
 
 
@@ -117,17 +123,13 @@ def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
 
 
 def _whole(build: Build, hooked: Run, idle: Run) -> dict[str, object]:
-    returns, model = replay(hooked), core(CORES[build.isa])
-    estimate = cycles.estimate(hooked, idle, model)
+    returns, estimate = replay(hooked), cycles.estimate(hooked, idle, core(CORES[build.isa]))
     return {
         "debian": saved.added(build.isa, build.release, build.debian),
         "traps": int(hooked.recording.each(lambda pc: hooked.name_of(pc) == "lab_trap_entry").sum()),
         "own": returns.own,
         "outer": returns.outer,
-        "core": model.name,
-        "cycles": round(float(estimate.mid)),
-        "low": round(float(estimate.low)),
-        "high": round(float(estimate.high)),
+        **estimate.whole(),
     }
 
 

@@ -15,7 +15,6 @@ from ...analyse.sparsity.views import DIRECT, View
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel
-from ...lab.run import Run
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
@@ -23,7 +22,7 @@ from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, on_each, 
 from ...trampolines.kprobe import Kretprobe
 from ..hypothetical import named
 from ..once import once
-from .return_costs import ARGUMENTS, CORES, FUNCTION, added
+from .return_costs import CORES, added, with_and_without
 
 NAME = "return_saves"
 TITLE = "What a kretprobe's return trampoline saves, and who is served"
@@ -82,18 +81,9 @@ def _matrix(kernel: Kernel) -> Matrix:
 
 
 def _cost(kernel: Kernel) -> dict[str, object]:
-    hooked, idle = _calls(kernel)
-    more, model = added(hooked, idle), core(CORES[kernel.isa.name])
-    e = cycles.estimate(hooked, idle, model)
-    estimate = {"core": model.name, "cycles": round(e.mid), "low": round(e.low), "high": round(e.high)}
-    return {"instructions": more.instructions, "stores": more.stores, **estimate}
-
-
-def _calls(kernel: Kernel) -> tuple[Run, Run]:
-    function = kernel.function(FUNCTION)
-    idle = kernel.call(function, *ARGUMENTS)
-    with kernel.attached(function, Kretprobe(breakpoint=not kernel.features["kprobes_on_ftrace"])):
-        return kernel.call(function, *ARGUMENTS), idle
+    hooked, idle = with_and_without(kernel, Kretprobe(breakpoint=not kernel.features["kprobes_on_ftrace"]))
+    more, estimate = added(hooked, idle), cycles.estimate(hooked, idle, core(CORES[kernel.isa.name]))
+    return {"instructions": more.instructions, "stores": more.stores, **estimate.whole()}
 
 
 # --- What is shown

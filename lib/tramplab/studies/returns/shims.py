@@ -8,28 +8,24 @@ import pandas as pd
 
 from ...analyse import cycles
 from ...analyse.cores import get as core
+from ...analyse.returns import migration
 from ...analyse.returns.migration import BEFORE, FIELDS, FPROBE, SHIMS
-from ...ftrace.ops import Request
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, marked, on_each, slug
-from ...trampolines.fprobe.request import Fprobe
-from ...trampolines.kprobe import Kretprobe
 from ..hypothetical import named
 from ..once import once
-from . import mechanisms, return_costs
 from .migrated import LATEST, tells
-from .return_costs import ARGUMENTS, CORES, FUNCTION
+from .return_costs import CORES, with_and_without
 
 NAME = "return_shims"
 TITLE = "A kretprobe's handler on an fprobe, by a shim"
 #: Whose handler runs at the return, and for both at the entry too.
 RETURN, BOTH = PROBES = ("return", "entry and return")
 HOOK, SHIM = PARTS = ("kretprobe, fprobe", "shim")
-_MECHANISMS = {BEFORE: mechanisms.KRETPROBE, FPROBE: mechanisms.FPROBE}
 _SHIMMED, _HANDLERS = "lab_shim_", ("lab_kretprobe_", "lab_fprobe_")
 UNITS = {"instructions": "insns"}
 
@@ -70,19 +66,9 @@ def kernel(isa: str) -> Kernel:
     return Kernel(isa, LATEST)
 
 
-def request(isa: str, how: str, entry: bool) -> Request:
-    """What asks for it."""
-    if how == BEFORE:
-        return Kretprobe(breakpoint=not kernel(isa).features["kprobes_on_ftrace"], entry=entry)
-    return Fprobe(entry=entry, exit=True, shim=how if how in SHIMS else "")
-
-
 def _calls(isa: str, how: str, entry: bool) -> tuple[Run, Run]:
     made = kernel(isa)
-    function = made.function(FUNCTION)
-    idle = made.call(function, *ARGUMENTS)
-    with made.attached(function, request(isa, how, entry)):
-        return made.call(function, *ARGUMENTS), idle
+    return with_and_without(made, migration.request(made, how, entry=entry))
 
 
 def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
@@ -97,19 +83,8 @@ def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
 def _whole(isa: str, how: str, hooked: Run, idle: Run) -> dict[str, object]:
     right, before = tells(isa, how).right, tells(isa, BEFORE).right
     asked = [field for field in FIELDS if before[field]]
-    return {"right": sum(bool(right[field]) for field in asked), "asked": len(asked), **_estimated(isa, how, hooked, idle)}
-
-
-def _estimated(isa: str, how: str, hooked: Run, idle: Run) -> dict[str, object]:
-    """In cycles; of what has no shim the estimates are those of return_costs, which are of the same calls."""
-    if how not in SHIMS:
-        known = return_costs.totals(return_costs.rows())
-        chosen = (known["isa"] == isa) & (known["mechanism"] == _MECHANISMS[how]) & (known["release"] == LATEST)
-        (row,) = known[chosen].to_dict("records")
-        return {column: row[column] for column in ("core", "cycles", "low", "high")}
-    model = core(CORES[isa])
-    e = cycles.estimate(hooked, idle, model)
-    return {"core": model.name, "cycles": round(e.mid), "low": round(e.low), "high": round(e.high)}
+    estimate = cycles.estimate(hooked, idle, core(CORES[isa]))
+    return {"right": sum(bool(right[field]) for field in asked), "asked": len(asked), **estimate.whole()}
 
 
 # --- What is shown
