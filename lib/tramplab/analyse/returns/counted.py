@@ -18,6 +18,10 @@ STRUCTS, NODES, RINGS, SHADOW, CODE = "structs", "nodes", "rings", "shadow stack
 PARTS = (STRUCTS, NODES, RINGS, SHADOW, CODE)
 
 
+#: What refers to a BPF trampoline while it calls the function, by its name in what was registered.
+_IMAGE = "bpf_tramp_image"
+
+
 @dataclass(frozen=True)
 class Counted:
     """seen: calls that were seen returning. missed: those of which the probe knows that it was not. overrun: calls for which a task
@@ -108,6 +112,13 @@ def shadow_words(kernel: Kernel, task: int) -> int:
     """Words of a task's shadow stack that are taken; 0 where there is none."""
     known = "curr_ret_stack" in kernel.image.struct("task_struct").fields
     return _field(kernel, task, "task_struct", "curr_ret_stack") if known else 0
+
+
+def references(kernel: Kernel, registered: Iterable[Registered]) -> int:
+    """To the images of BPF trampolines, by calls that are in them, of the first CPU; an image lives on as long as there is one."""
+    images = (at for ops in registered for at, name in ops.structs.items() if name.startswith(_IMAGE))
+    counters = [_field(kernel, at, _IMAGE, "pcref") for at in images]
+    return sum(int.from_bytes(kernel.machine.read(kernel.cpus[0].pcpu + counter, 4), "little") for counter in counters)
 
 
 def held(kernel: Kernel, ops: Registered, tasks: int) -> dict[str, int]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ....ftrace.ops import Registered
-from ..counted import shadow_words
+from ..counted import references, shadow_words
 from .cell import HARMS, PART, YES, Cell
 from .stage import Seen, Stage
 
@@ -11,17 +10,6 @@ from .stage import Seen, Stage
 LEFT, GOES_ON = "left_early", "goes_on"
 #: Times that it is left at most, until its calls are not seen any more.
 MOST = 150
-#: What refers to a BPF trampoline while it calls the function, by its name in what was registered.
-_IMAGE = "bpf_tramp_image"
-
-
-def _references(stage: Stage, registered: tuple[Registered, ...]) -> int:
-    """To the images of BPF trampolines, which live on as long as there is one."""
-    kernel, total = stage.kernel, 0
-    for at in (at for ops in registered for at, name in ops.structs.items() if name.startswith(_IMAGE)):
-        counter = kernel.machine.read_u64(at + kernel.image.struct(_IMAGE).fields["pcref"].offset)
-        total += int.from_bytes(kernel.machine.read(kernel.cpus[0].pcpu + counter, 4), "little")
-    return total
 
 
 def alone(stage: Stage) -> Cell:
@@ -35,10 +23,10 @@ def alone(stage: Stage) -> Cell:
                 return Cell(HARMS)
             if [row.value for row in back.exits] != [plain]:
                 return Cell(PART, f"{times} times", times)
-        references, words = _references(stage, registered), shadow_words(stage.kernel, stage.kernel.cpus[0].task)
-    if references or words:
-        said = "a reference each" if references == MOST else f"{references} references, {words} words"
-        return Cell(PART, said, references or words)
+        lost, words = references(stage.kernel, registered), shadow_words(stage.kernel, stage.kernel.cpus[0].task)
+    if lost or words:
+        said = "a reference each" if lost == MOST else f"{lost} references, {words} words"
+        return Cell(PART, said, lost or words)
     return Cell(YES)
 
 
