@@ -1,5 +1,6 @@
 """Processes of this machine: which run, whose they are, and whether they end."""
 
+import contextlib
 import time
 from pathlib import Path
 
@@ -17,9 +18,11 @@ def running() -> set[int]:
 
 def children(pid: int) -> tuple[set[int], set[int]]:
     """The workers that a process has started, and what else it has, such as the process of Python's own that clears up."""
-    found = {child.pid for child in psutil.Process(pid).children()}
-    workers = {child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
-    return workers, found - workers
+    workers, others = set(), set()
+    for child in psutil.Process(pid).children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended since
+            (workers if any("spawn_main" in word for word in child.cmdline()) else others).add(child.pid)
+    return workers, others
 
 
 def ended(pids: set[int]) -> bool:
