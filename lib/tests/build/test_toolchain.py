@@ -216,14 +216,12 @@ def test_interrupted_build_leaves_nothing(cache, monkeypatch):
         return real(*arguments, cwd=cwd)
 
     toolchain.version()  # asked for once in a process
-    monkeypatch.setattr(toolchain, "_READ", {})
     monkeypatch.setattr(toolchain, "run_tool", functools.partial(counted, stop_at=0))
     steps = (make("arm64"), len(calls))[1]
     expected = hashlib.sha256((cache / left_in(cache)[0]).read_bytes()).digest()
     (cache / left_in(cache)[0]).unlink()
     for stop in (1, 2, steps // 2, steps - 1, steps):
         calls.clear()
-        toolchain._READ.clear()
         for made in objects_in(cache):
             made.unlink()
         monkeypatch.setattr(toolchain, "run_tool", functools.partial(counted, stop_at=stop))

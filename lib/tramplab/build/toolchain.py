@@ -26,11 +26,9 @@ from ..cache import publish
 from ..errors import TramplabError
 from ..isa import Isa
 from .dwarf import asm_offsets
+from .included import Included
 
 GUEST = Path(__file__).resolve().parent.parent / "guest"
-
-#: Digests of all that the preprocessor was given in this process -> of what it gave.
-_READ: dict[str, str] = {}
 
 _COMMON = (
     "-O2 -g -gdwarf-4 -std=gnu11 -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-pic -fno-common"
@@ -181,26 +179,23 @@ def _bases(isa: Isa) -> list[str]:
 def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
     pointer = "-fno-omit-frame-pointer" if config.frame_pointer else "-fomit-frame-pointer"
     code = [f"--target={isa.triple}", *_COMMON, *isa.cflags, pointer]
-    text = [f"-D{d}=1" for d in config.defines]
-    text += ["-I", str(guest / "include"), "-I", str(guest / isa.name), "-I", str(folder)]
+    folders = (guest / "include", guest / isa.name, folder)
+    text = [*(f"-D{d}=1" for d in config.defines), *(f"-I{where}" for where in folders)]
     # debug info must not know where the sources lie: the same tree gives the same image everywhere
     paths = [f"-ffile-prefix-map={guest}=guest", f"-ffile-prefix-map={folder}=build", "-fdebug-compilation-dir=guest"]
+    included = Included(folders)
     objects = []
-    headers = _digest([(f.name, f.read_bytes()) for f in source_files(isa, guest) if f.suffix in {".h", ".inc"}])
 
-    def compile_(source: Path, name: str, flags: Iterable[str] = (), made: bytes = b"") -> None:
-        # what decides an object's bytes: flags, compiler, and what the preprocessor makes of the source, wherever all this lies
-        command, how = ["clang", *code, *flags, *text, *paths], (code, flags, version())
-        given = _digest((how, config.defines, name, source.read_bytes(), headers, made))
-        if given not in _READ:
-            read = run_tool(*command, "-E", str(source), cwd=folder)
-            _READ[given] = _digest((how, read.replace(str(folder), "build").replace(str(guest), "guest")))
+    def compile_(source: Path, name: str, flags: Iterable[str] = ()) -> None:
+        # what decides an object's bytes: flags, compiler, and what it may read and what is set of that, wherever all this lies
+        read = {str(p).replace(str(folder), "build").replace(str(guest), "guest"): of for p, of in included.of(source).items()}
+        decides = (code, flags, version(), included.mentioned(source, config.defines), read)
 
         def make(own: Path) -> Path:
-            run_tool(*command, "-c", str(source), "-o", str(own / name), cwd=folder)
+            run_tool("clang", *code, *flags, *text, *paths, "-c", str(source), "-o", str(own / name), cwd=folder)
             return own / name
 
-        shutil.copy(publish(make, f"{isa.name}-{_READ[given][:24]}.o"), folder / name)
+        shutil.copy(publish(make, f"{isa.name}-{_digest(decides)[:24]}.o"), folder / name)
         objects.append(name)
 
     # by their names link.ld tells what is called, which counts as `callback`, from what calls it
@@ -211,10 +206,9 @@ def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
     compile_(guest / "functions.c", "functions.o", config.site_flags)
     # the assembly's constants are what the C compiler just decided; linked, because relocations hide in debug info too
     run_tool("ld.lld", "--unresolved-symbols=ignore-all", "-e", "0", "core_ftrace.o", "-o", "offsets.elf", cwd=folder)
-    offsets = asm_offsets(folder / "offsets.elf")
-    (folder / "asm-offsets.h").write_text(offsets, "utf-8")
+    (folder / "asm-offsets.h").write_text(asm_offsets(folder / "offsets.elf"), "utf-8")
     for source in sorted((guest / isa.name).glob("*.S")):
-        compile_(source, f"asm_{source.stem}.o", made=offsets.encode())
+        compile_(source, f"asm_{source.stem}.o")
     script = ("-T", str(guest / "link.ld"))
     run_tool("ld.lld", *_GUEST_LINKED, *_bases(isa), *script, *objects, "-o", "lab.elf", cwd=folder)
     return folder / "lab.elf"
