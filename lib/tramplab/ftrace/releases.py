@@ -58,6 +58,7 @@ class Features:
         return f"{self.isa} {self.release}" + (f" with {changed}" if changed else "")
 
 
+@functools.cache
 def parse(release: str) -> tuple[int, int]:
     """A mainline tag as numbers.
 
@@ -134,24 +135,29 @@ def source(name: str) -> dict[str, str]:
     return _data()["sources"][name]
 
 
+@functools.cache
+def _of_release(isa: str, release: str) -> dict[str, Any]:
+    version, values = parse(release), {}
+    for name in feature_names(isa):
+        found = next((i for i in intervals(isa, name) if i.contains(version)), None)
+        if found:
+            values[name] = found.value
+    return values
+
+
 def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
     """The features of a release on an ISA; raises TramplabError for an unknown release or feature."""
     if release not in known():
         raise unknown("release", release, known())
-    own = {**_data()[isa.name], **_data()["common"], **_data()["hypothetical"].get(isa.name, {})}.keys()
     for name in overrides:
+        own = {**_data()[isa.name], **_data()["common"], **_data()["hypothetical"].get(isa.name, {})}.keys()
         if name not in feature_names(isa.name):
             raise unknown("feature", name, feature_names(isa.name))
         if name not in own:
             raise TramplabError(
                 f"{name} was never part of {isa.name}, and the lab has not built it there; it has {', '.join(sorted(own))}."
             )
-    version = parse(release)
-    values = {}
-    for name in feature_names(isa.name):
-        found = next((i for i in intervals(isa.name, name) if i.contains(version)), None)
-        if found:
-            values[name] = found.value
+    values = _of_release(isa.name, release)
     changed: dict[str, object] = {}
     for name, value in overrides.items():
         if name in DERIVED:

@@ -31,6 +31,7 @@ class Fetches:
             raise unknown("fetch model", model, MODELS)
         self._before, self._machine = executions.text, executions.subject.machine
         self._isa, self._moments, self._model = self._machine.isa, moments, model
+        self._during = [m.during is not None for m in moments]
         self._writes = [(n, m.step) for n, m in enumerate(moments) if isinstance(m.step, Write) and m.step.text]
 
     def changes(self, pc: int, after: int = -1, until: int | None = None) -> bool:
@@ -71,7 +72,9 @@ class Fetches:
     def written(self, number: int, pc: int) -> frozenset[bytes]:
         """The instructions that were ever at pc as a whole, up to a moment, or are when a write is done that is half done then."""
         last = number + bool(self._moments[number].during)
-        whole = (n for n in range(last + 1) if not self._moments[n].during)
+        # what lies there stays the same from one of these moments to the next
+        starts = [0, *(n for n in self._changing(pc) if 0 < n <= last)]
+        whole = (n for n, end in zip(starts, [*starts[1:], last + 1], strict=True) if not all(self._during[n:end]))
         return frozenset(self._cut(pc, w) for n in whole for w in self._whole(n, pc))
 
     # inside
