@@ -128,9 +128,16 @@ def fingerprint(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> str:
     flags = (isa.cflags, isa.triple, _bases(isa), config, _COMMON, _LEAVES, _GUEST_LINKED)
     h = hashlib.sha256(repr((isa.name, flags, version())).encode())
     for name in _source_names(isa, guest):
-        with open(f"{guest}/{name}", "rb") as f:
-            h.update(name.encode() + b"\0" + f.read() + b"\0")
+        seen = os.stat(f"{guest}/{name}")
+        h.update(name.encode() + b"\0" + _sha256(f"{guest}/{name}", seen.st_mtime_ns, seen.st_size, seen.st_ino))
     return h.hexdigest()[:24]
+
+
+@functools.lru_cache(maxsize=10_000)
+def _sha256(path: str, *seen: int) -> bytes:
+    """Of a file that looks like this; read again when it does not any more."""
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).digest()
 
 
 def build(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> Path:
