@@ -90,6 +90,18 @@ def test_pictures_are_drawn_from_what_the_cells_leave(gen, monkeypatch):
     monkeypatch.delenv(files.FOLDER)
     carried = re.findall(r'(?:src|srcset)="data:image/svg\+xml;base64,([^"]+)"', show(figure, "fig-x").html)
     assert [base64.b64decode(c).decode() for c in carried] == [(gen / name).read_text("utf-8") for name in named]
+    drawn = [(gen / name).read_bytes() for name in named]
+    show(figure, "fig-x")
+    with monkeypatch.context() as m:
+        m.setattr(picture.subprocess, "Popen", lambda *a, **k: pytest.fail("drawn again"))
+        m.setenv(files.FOLDER, str(gen))
+        assert picture.draw_all(gen) == 0
+        show(figure, "fig-x")
+        assert picture.draw_all(gen) == 2 and [(gen / name).read_bytes() for name in named] == drawn
+        m.setattr(picture, "_drawing", lambda: b"another")
+        show(figure, "fig-x")
+        with pytest.raises(pytest.fail.Exception):
+            picture.draw_all(gen)
     (gen / "fig-y.spec.json").write_text("{}", "utf-8")
     with pytest.raises(TramplabError, match=r"^a chart's picture was not drawn: fig-y\.spec\.json: .*Invalid spec"):
         picture.draw_all(gen)

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from tramplab import Kernel, Ops
+from tramplab.build import inlined
 from tramplab.build.inlined import written
 from tramplab.build.toolchain import GUEST
 from tramplab.isa import ISAS
@@ -204,6 +205,17 @@ def test_what_is_inlined_is_told_from_debug_info():
     assert all(c[0] == "__bpf_prog_enter_recur" for c in chains)
     assert {"lab_migrate_disable", "preempt_disable_notrace", "lab_prog_get"} <= {name for c in chains for name in c}
     assert chain(kernel.image.address("ftrace_caller")) == () == chain(0)
+
+
+def test_what_is_inlined_is_read_once(monkeypatch):
+    """In whatever process: it is kept."""
+    image = Kernel("x86_64", "v7.2").image
+    first = written(image.path)
+    written.cache_clear()
+    monkeypatch.setattr(inlined, "_all_spans", lambda _: pytest.fail("read again"))
+    again, start = written(image.path), image.symbol("__bpf_prog_enter_recur")
+    assert again is not first
+    assert all(again.chain(pc) == first.chain(pc) for pc in range(start.address, start.address + start.size))
 
 
 # -- contexts

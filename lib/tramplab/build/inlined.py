@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import elftools
 from elftools.dwarf.compileunit import CompileUnit
 from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DWARFInfo
 from elftools.dwarf.ranges import BaseAddressEntry
 from elftools.elf.elffile import ELFFile
+
+from .. import cache
 
 _INLINED, _BLOCK, _FUNCTION = "DW_TAG_inlined_subroutine", "DW_TAG_lexical_block", "DW_TAG_subprogram"
 
@@ -34,7 +39,18 @@ class Written:
 
 @functools.lru_cache(maxsize=64)
 def written(path: Path) -> Written:
-    """What the debug info of a guest image says."""
+    """What the debug info of a guest image says; kept, as it takes longer to read than most hooks to run."""
+
+    def read(folder: Path) -> Path:
+        (folder / "spans").write_text(json.dumps(_all_spans(path)), "utf-8")
+        return folder / "spans"
+
+    readers = Path(__file__).read_bytes() + elftools.__version__.encode()
+    name = f"inlined-{hashlib.sha256(path.read_bytes() + readers).hexdigest()[:24]}.json"
+    return Written([(low, high, depth, name) for low, high, depth, name in json.loads(cache.made(read, name))])
+
+
+def _all_spans(path: Path) -> list[tuple[int, int, int, str]]:
     with path.open("rb") as f:
         dwarf = ELFFile(f).get_dwarf_info()
         spans: list[tuple[int, int, int, str]] = []
@@ -42,7 +58,7 @@ def written(path: Path) -> Written:
             for die in unit.get_top_DIE().iter_children():
                 if die.tag == _FUNCTION and "DW_AT_low_pc" in die.attributes:
                     spans += list(_spans(die, 0, unit, dwarf))
-    return Written(spans)
+    return spans
 
 
 def _spans(die: DIE, depth: int, unit: CompileUnit, dwarf: DWARFInfo) -> Iterator[tuple[int, int, int, str]]:

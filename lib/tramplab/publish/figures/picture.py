@@ -2,18 +2,22 @@
 
 A page's cells leave the specs of their charts, and the book draws them at its end: run as a module with such files, this
 makes of each fig-x.spec.json a fig-x.svg. Starting what draws takes longer than to draw several pictures, and every
-page is executed in a process of its own.
+page is executed in a process of its own. What was drawn is kept, under a name that says of what and by what, so that a chart that
+is as it was is not drawn again.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from ... import capacity
+from ... import cache, capacity
 from ...errors import TramplabError
 from . import vega
 
@@ -44,10 +48,11 @@ def draw_all(folder: Path) -> int:
 
     Raises TramplabError, with what such a process said last, if one fails.
     """
-    specs = sorted(map(str, folder.glob(f"*{SPEC}")))
+    specs = sorted(folder.glob(f"*{SPEC}"))
+    new = [str(spec) for spec in specs if not _kept(spec)]
     most = capacity.at_once(DRAWING)
     command = (sys.executable, "-P", "-m", __spec__.name)
-    shares = [specs[n::most] for n in range(min(most, len(specs)))]
+    shares = [new[n::most] for n in range(min(most, len(new)))]
     drawing = [
         subprocess.Popen([*command, *share], stderr=subprocess.PIPE, encoding="utf-8", errors="replace") for share in shares
     ]
@@ -59,6 +64,29 @@ def draw_all(folder: Path) -> int:
     return len(specs)
 
 
+def _kept(spec: Path) -> bool:
+    """Put the picture of a spec in its place if it was kept."""
+    drawn = cache.read(_name(spec.read_bytes()))
+    if drawn is not None:
+        _put(spec, drawn)
+    return drawn is not None
+
+
+def _put(spec: Path, drawn: bytes) -> None:
+    spec.with_name(spec.name.removesuffix(SPEC) + SVG).write_bytes(drawn)
+    spec.unlink()
+
+
+def _name(spec: bytes) -> str:
+    return f"picture-{hashlib.sha256(_drawing() + spec).hexdigest()[:24]}.svg"
+
+
+@functools.cache
+def _drawing() -> bytes:
+    """What decides how a picture is drawn."""
+    return b"".join(Path(f).read_bytes() for f in (vega.__file__, __file__)) + vega.version().encode()
+
+
 def _shorter(attribute: re.Match) -> str:
     return _LONG.sub(lambda number: f"{float(number[0]):.1f}", attribute[0])
 
@@ -66,12 +94,14 @@ def _shorter(attribute: re.Match) -> str:
 def main(specs: list[str]) -> None:
     """Draw these files' specs, each beside its file, which goes; ends with a line that names the file of one that fails."""
     for path in map(Path, specs):
+        spec = path.read_bytes()
         try:
-            drawn = picture(json.loads(path.read_text("utf-8")))
+            drawn = picture(json.loads(spec))
         except ValueError as e:  # its first line says only that it failed, and from the third on it is a stack
             sys.exit(f"{path.name}: {' '.join(str(e).splitlines()[:2])}")
-        path.with_name(path.name.removesuffix(SPEC) + SVG).write_text(drawn, "utf-8")
-        path.unlink()
+        with contextlib.suppress(TramplabError):  # where nothing can be kept, it is drawn again the next time
+            cache.keep(_name(spec), drawn)
+        _put(path, drawn.encode())
 
 
 if __name__ == "__main__":

@@ -1,8 +1,15 @@
 """Everything that needs vl-convert: a chart as a static SVG, and the script that draws charts in a browser."""
 
+from importlib.metadata import version as installed
+
 import vl_convert
 
 VL_VERSION = "6.4"  # the Vega-Lite schema Altair 6.3 writes; vl-convert ships several
+
+
+def version() -> str:
+    """Of what draws, and of the language that it reads."""
+    return f"vl-convert {installed('vl-convert-python')}, Vega-Lite {VL_VERSION}"
 
 
 def svg(spec: dict) -> str:
