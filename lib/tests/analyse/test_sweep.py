@@ -28,10 +28,12 @@ SMALL = "riscv64-pair"
 
 @pytest.fixture
 def sweep(capsys):
-    """Run `tramplab explore --all` in this process; returns (status, stdout, stderr)."""
+    """Run `tramplab explore --all` in this process, with one worker unless the test says how many; returns (status, stdout,
+    stderr)."""
 
     def run(*arguments):
-        status = cli.main(["explore", "--all", *map(str, arguments)])
+        workers = [] if "--processes" in arguments else ["--processes", "1"]
+        status = cli.main(["explore", "--all", *map(str, arguments), *workers])
         out = capsys.readouterr()
         return status, out.out, out.err
 

@@ -34,10 +34,11 @@ def test_truncated_image(isa, tmp_path):
 
 
 @every_isa
-def test_garbage_image(isa, tmp_path, cache):
+def test_garbage_image(isa, tmp_path, request):
     """Whatever bytes are overwritten, reading either works or is one line that names the file: never another
     exception."""
     path, whole, rnd = tmp_path / "garbage.elf", elf(isa), random.Random(isa)
+    request.getfixturevalue("cache")  # what is kept of garbage is for nobody else
     refused = 0
     for n in range(30):
         data = bytearray(whole)
@@ -128,9 +129,10 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
 
 
 @every_isa
-def test_types_are_kept(isa, cache, monkeypatch):
+def test_types_are_kept(isa, request, monkeypatch):
     """Read once, then the same from what was kept; made again if the reader has changed; nothing kept, no harm."""
     path = make(isa)
+    cache = request.getfixturevalue("cache")  # empty, but for what is read
     first = types.types(path)
     with monkeypatch.context() as m:
         m.setattr(dwarf, "types", lambda elf: pytest.fail("read again"))
