@@ -1,12 +1,15 @@
 """Cells while they are executed: where each stands in its page, and what is told of one that fails."""
 
 import functools
+import os
 from pathlib import Path
 
 import book_patience
 import book_told
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+from tramplab.publish.quoted import PAGE
 
 _page = {}  # "name" and "lines" of the one that this process is reading
 
@@ -18,8 +21,9 @@ def setup(app):
 
 
 def note_page(app, docname, source):
-    """Remember the page that is read, for the places of its cells."""
+    """Remember the page that is read, for the places of its cells, and name it to the kernel that runs them."""
     _page.update(name=name(app.env, docname), lines=source[0].splitlines())
+    os.environ[PAGE] = app.env.doc2path(docname)
 
 
 def name(env, docname: str) -> str:
