@@ -5,7 +5,10 @@ import dataclasses
 import hashlib
 import os
 import re
+import runpy
 import shutil
+import sys
+import warnings
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
@@ -171,6 +174,20 @@ def test_mistakes_are_one_line_and_exit_status_2(build, tmp_path, capsys):
         assert site.main(arguments) == 2
         said = capsys.readouterr()
         assert said.out == "" and said.err.startswith("tramplab: ") and said.err.count("\n") == 1
+
+
+# -- as it is run
+
+
+def test_it_runs_as_a_module(build, tmp_path, monkeypatch, capsys):
+    """What the command calls is there before it is called."""
+    built = build(ONE, {"book/a.html": page("one")})
+    monkeypatch.setattr(sys, "argv", ["site", str(built), str(tmp_path / "site")])
+    with warnings.catch_warnings(), pytest.raises(SystemExit) as end:
+        warnings.simplefilter("ignore")  # that it has been imported before
+        runpy.run_module("tramplab.publish.site", run_name="__main__")
+    assert end.value.code == 0 and capsys.readouterr().out.startswith("== edition 0.1")
+    assert (tmp_path / "site" / "e" / ONE.name / "book" / "a.html").is_file()
 
 
 # -- the whole book, laid out

@@ -42,6 +42,14 @@ def test_a_broken_rule_is_named(text, rule):
     assert status == 1 and f" {rule} " in said
 
 
+def test_nothing_is_defined_behind_the_line_that_runs_a_module():
+    """It would not be there yet when the module is run, and be there in every test, which imports it."""
+    files = (path for folder in ("lib/tramplab", "lib/bench", "book/_ext") for path in (ROOT / folder).rglob("*.py"))
+    run = {path: path.read_text("utf-8").partition('\nif __name__ == "__main__":\n')[2].splitlines() for path in files}
+    assert sum(map(bool, run.values())) > 5
+    assert [path for path, lines in run.items() if not all(line[:1] in ("", " ") for line in lines)] == []
+
+
 def test_types_agree():
     """With the cache in lib/.mypy_cache: a second after the first time."""
     status, said = run("mypy", "-p", "tramplab", "-p", "bench")

@@ -143,6 +143,11 @@ def _copy(built: Path, target: Path, addition: Callable[[str], str]) -> None:
             path.write_text(marked, "utf-8")
 
 
+def _marked(text: str, says: Callable[[], str]) -> str:
+    """A page with more in its edition line, if it has one."""
+    return _LINE.sub(lambda found: f"{found[1]}{found[2]} · {says()}{found[3]}", text)
+
+
 def _same(compared: filecmp.dircmp) -> bool:
     """Whether two folders hold the same bytes."""
     files = filecmp.cmpfiles(compared.left, compared.right, compared.common_files, shallow=False)[0]
@@ -198,8 +203,3 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
-
-
-def _marked(text: str, says: Callable[[], str]) -> str:
-    """A page with more in its edition line, if it has one."""
-    return _LINE.sub(lambda found: f"{found[1]}{found[2]} · {says()}{found[3]}", text)
