@@ -18,10 +18,16 @@ def setup(app):
 
 
 def say_where(app):
-    """Say once why citations have no links, while nobody has said where the book is published."""
-    if book_permalinks.listed(app) and not edition.current().published:
-        message = "citations have the commit and no link: %s, the url in CITATION.cff, is an example"
-        logger.info(message, edition.current().base_url)
+    """Say once why citations have no links, while nobody knows the commit or has said where the book is published."""
+    now = edition.current()
+    if not book_permalinks.listed(app) or now.published:
+        return
+    if why := edition.why_unknown():
+        logger.info("citations have no commit and no link: %s", why)
+    elif not now.clean:
+        logger.info("citations have no link: what is built is not what %s has", now.of.removesuffix(edition.DIRTY))
+    else:
+        logger.info("citations have the commit and no link: %s, the url in CITATION.cff, is an example", now.base_url)
 
 
 def add_citation(app, pagename, templatename, context, doctree):

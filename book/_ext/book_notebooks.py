@@ -69,13 +69,14 @@ def readable(text: str, numbers: dict[str, str]) -> str:
 
 def introduction(app, docname: str) -> str:
     """What a reader who has only the file must know."""
-    link, text = book_permalinks.chapter(app, docname), ""
+    link, text, state = book_permalinks.chapter(app, docname), "", ""
     if link is not None:
         book = edition.current().title.partition(":")[0]
         page = f" The page: <{permalinks.link(link.id)}>" if edition.current().published else ""
         text = f"{book}, {edition.current()}.{page}\n\n"
+        state = " at that commit" if edition.current().commit else ""
     return text + (
-        "To run it, install the package from a checkout of the book at that commit: `make lab` does, and opens the "
+        f"To run it, install the package from a checkout of the book{state}: `make lab` does, and opens the "
         "same pages; or `pip install -e lib`. Outputs are kept as text; run a cell to see its chart. The numbers in the text "
         "are those of the build and do not change with a cell."
     )

@@ -78,12 +78,12 @@ def finish(app, exception):
 
 def write_redirects(app, links):
     """Write the short links, and a stub where a page was."""
-    out, titles = Path(app.outdir), app.env.titles
+    out, titles, now = Path(app.outdir), app.env.titles, edition.current()
     (out / "p").mkdir(exist_ok=True)
     for name, place in places(links).items():
         docname = place.partition(".html#")[0]
         title = f"{titles[docname].astext()}: {name}" if docname in titles else name
-        text = moved.short_link(title, moved.relative(place, f"p/{name}.html"), edition.current().url(place))
+        text = moved.short_link(title, moved.relative(place, f"p/{name}.html"), now.url(place) if now.published else "")
         (out / "p" / f"{name}.html").write_text(text, "utf-8")
     for docname, gone in moved_from(links).items():
         if docname not in app.env.found_docs:

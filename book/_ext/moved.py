@@ -33,9 +33,9 @@ def page(title: str, head: str, body: str) -> str:
 
 
 def short_link(title: str, link: str, canonical: str) -> str:
-    """The page p/<id>.html: goes on at once; a browser that does not refresh shows the link."""
+    """The page p/<id>.html: goes on at once; a browser that does not refresh shows the link. canonical: "" where there is none."""
     head = f'<meta http-equiv="refresh" content="0; url={html.escape(link)}">\n'
-    head += f'<link rel="canonical" href="{html.escape(canonical)}">\n'
+    head += f'<link rel="canonical" href="{html.escape(canonical)}">\n' if canonical else ""
     return page(title, head, f'<h1><a href="{html.escape(link)}">{html.escape(title)}</a></h1>\n')
 
 

@@ -25,7 +25,7 @@ from .lab import hooks
 from .lab.measure import FUNCTIONS, run
 from .native import command as native
 from .paths import checkout, data_file, write_whole
-from .publish.cite import cite, pages, permalinks
+from .publish.cite import cite, edition, pages, permalinks
 from .publish.claims import claims, ledger, references
 from .publish.figures.cited import CHOICES, cited
 from .publish.figures.figure import Study, find
@@ -230,6 +230,8 @@ def _cite(args: argparse.Namespace) -> None:
     else:
         text = cite.place(name)
     sys.stdout.write(text)
+    if why := edition.why_unknown():
+        print(f"tramplab: the commit is unknown, so there is no link: {why}.", file=sys.stderr)
 
 
 def study_text(study: Study, frame: pd.DataFrame) -> str:

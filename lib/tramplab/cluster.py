@@ -161,7 +161,7 @@ def _quiet() -> Iterator[None]:
 
 def _revision() -> str:
     found = revision(checkout())
-    return (found.commit or "no commit") + ", changed" * found.dirty
+    return (found.commit or "an unknown commit") + ", changed" * found.dirty
 
 
 class _Sent:

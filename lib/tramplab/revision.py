@@ -1,35 +1,58 @@
-"""Which commit a checkout is at: git says it, where the checkout is a repository of its own."""
+"""Which commit a checkout is at: git says it, where the checkout is a repository of its own; or why nobody knows."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 DIGITS = 12  # of a commit, as many as the kernel's own references have
+#: What git sets for its hooks, and would have it answer for another repository, or another state of this one.
+_ELSEWHERE = {"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"}
 
 
 @dataclass(frozen=True)
 class Revision:
-    """commit: DIGITS of it, "" where there is no git. dirty: do tracked files differ from it? tags: those of the commit."""
+    """commit: DIGITS of it, "" where it is unknown. dirty: do tracked files differ from it? tags: those of the commit.
+    why: why it is unknown, with what to do, to stand in a sentence; "" where it is known."""
 
     commit: str
     dirty: bool
     tags: frozenset[str]
+    why: str = ""
 
 
 def revision(root: Path) -> Revision:
-    """The revision of a checkout; none without git, without a repository, and in a folder of somebody else's repository."""
-
-    def say(*arguments: str) -> str:
-        command, environment = ["git", "-C", str(root), *arguments], {**os.environ, "LC_ALL": "C"}
-        return os.fsdecode(subprocess.check_output(command, env=environment, stderr=subprocess.DEVNULL)).strip()
-
+    """The revision of a checkout; unknown where git cannot answer, and in a folder of somebody else's repository."""
     try:
-        if Path(say("rev-parse", "--show-toplevel")).resolve() != root.resolve():
-            return Revision("", False, frozenset())
-        commit, changed = say("rev-parse", "HEAD")[:DIGITS], say("status", "--porcelain", "--untracked-files=no")
-        return Revision(commit, bool(changed), frozenset(say("tag", "--points-at", "HEAD").split()))
-    except (OSError, subprocess.CalledProcessError):
-        return Revision("", False, frozenset())
+        if not os.path.exists(root / ".git") or Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():
+            return _unknown(f"{root} is no git repository of its own; work in a clone")
+        commit = _git(root, "log", "--no-show-signature", "-1", "--format=%H")[:DIGITS]
+        changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+        return Revision(commit, bool(changed), frozenset(_git(root, "tag", "--points-at", "HEAD").split()))
+    except FileNotFoundError:
+        return _unknown("no git is on the PATH; install it")
+    except OSError as e:
+        return _unknown(f"git cannot be run ({e.strerror}); install it anew")
+    except subprocess.CalledProcessError as e:
+        return _unknown(_refused(root, " ".join(os.fsdecode(e.stderr).split())))
+
+
+def _git(root: Path, *arguments: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE} | {"LC_ALL": "C"}
+    done = subprocess.run(["git", "-C", str(root), *arguments], env=environment, capture_output=True, check=True)
+    return os.fsdecode(done.stdout).removesuffix("\n")
+
+
+def _unknown(why: str) -> Revision:
+    return Revision("", False, frozenset(), why)
+
+
+def _refused(root: Path, words: str) -> str:
+    """What is behind git's own words."""
+    if "dubious ownership" in words:
+        allow = f"git config --global --add safe.directory {shlex.quote(str(root.resolve()))}"
+        return f"{root} belongs to another user; `{allow}` has git read it"
+    return f"git says of {root}: {(words.partition('fatal: ')[2] or words or 'nothing').rstrip('.')}"

@@ -92,7 +92,8 @@ def test_every_permalink_of_the_book_has_a_short_page(browser, bases, site):
     name = next(name for name in links if name.startswith("fig-"))
     with reader(browser, javascript=False) as arrives:
         assert arrives(bases["file"], f"p/{name}.html", places(links)[name]) == places(links)[name]
-    assert f'href="{read_edition(site).url(places(links)[name])}"' in (site / "p" / f"{name}.html").read_text("utf-8")
+    built, page = read_edition(site), (site / "p" / f"{name}.html").read_text("utf-8")
+    assert (f'href="{built.url(places(links)[name])}"' in page) == ('rel="canonical"' in page) == built.published
 
 
 # -- without a browser

@@ -1,8 +1,10 @@
 """Permalinks in a built book: short links, what moved, and the checks that none is lost."""
 
+import re
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -11,9 +13,14 @@ from support import ROOT
 from support.browser import DESKTOP, Links, reader, serve, visit
 from support.small_books import small_book
 from tramplab.errors import TramplabError
-from tramplab.publish.cite import permalinks
+from tramplab.publish.cite import edition, permalinks
+from tramplab.publish.cite.edition import Edition
+from tramplab.publish.site import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
+import book_notebooks
+import book_permalinks
+import book_text
 import moved
 from book_permalinks import moved_from, places
 
@@ -40,6 +47,21 @@ def test_links_are_relative():
     assert moved.relative("a.html#one", "b.html") == "a.html#one"
 
 
+@pytest.mark.parametrize("commit", ["", "1" * 12 + "-dirty"])
+def test_a_book_that_can_never_be_published_gives_no_address(commit, tmp_path, monkeypatch):
+    now = Edition("Tramplab: t", ("A",), "0.1", "2026", commit, "unknown", "https://example.org/x")
+    monkeypatch.setattr(edition, "current", lambda: now)
+    title = SimpleNamespace(astext=lambda: "New")
+    app = SimpleNamespace(outdir=tmp_path, env=SimpleNamespace(titles={"book/new": title}, found_docs={"book/new"}))
+    links = permalinks.parse("book/new.html#new\n")
+    monkeypatch.setattr(book_permalinks, "listed", lambda app: links)
+    book_permalinks.write_redirects(app, links)
+    head, introduction = book_text.head(app, "book/new"), book_notebooks.introduction(app, "book/new")
+    assert "://" not in (tmp_path / "p" / "new.html").read_text("utf-8") + head + introduction
+    assert all(f"edition 0.1, commit {commit or 'unknown'}" in text for text in (head, introduction))
+    assert ("checkout of the book at that commit:" in introduction) == bool(commit)
+
+
 # -- a small book from which things have moved
 
 LIST = """\
@@ -55,8 +77,8 @@ book/new.html#here
 NEW = "(new)=\n# New\n\n" + "Text.\n\n" * 60 + "(here)=\n## Here\n\n" + "Text.\n\n" * 60
 
 
-def moved_book(folder, listed=LIST, index="", new=NEW):
-    """Build it as `make book` does; whether it was built, and what was said."""
+def moved_book(folder, listed=LIST, index="", new=NEW, commit=False):
+    """Build it as `make book` does, of a commit or where nobody knows one; whether it was built, and what was said."""
     command, environment = small_book(folder, index)
     page = folder / "book" / "index.md"
     page.write_text(page.read_text("utf-8").replace("# Small", "(small)=\n# Small"), "utf-8")
@@ -68,6 +90,10 @@ def moved_book(folder, listed=LIST, index="", new=NEW):
     shutil.copy(ROOT / "data" / "releases.yml", folder / "data" / "releases.yml")  # which the package reads when imported
     (folder / "CITATION.cff").write_text((ROOT / "CITATION.cff").read_text("utf-8"), "utf-8")
     environment |= {"TRAMPLAB_DATA": str(folder / "data"), "TRAMPLAB_URL": "https://example.org/x"}
+    if commit:
+        git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
+        for arguments in (["init", "--quiet"], ["add", "CITATION.cff"], ["commit", "--quiet", "-m", "one"]):
+            subprocess.run([*git, *arguments], cwd=folder, check=True)
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
     return done.returncode == 0, done.stdout + done.stderr
 
@@ -75,7 +101,7 @@ def moved_book(folder, listed=LIST, index="", new=NEW):
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("moved")
-    built, said = moved_book(folder)
+    built, said = moved_book(folder, commit=True)
     assert built, said
     return folder / "_build" / "html"
 
@@ -145,8 +171,9 @@ def test_pages_from_which_nothing_moved_say_nothing(small):
 
 
 def test_short_links_name_the_frozen_page(small):
-    page = (small / "p" / "former.html").read_text("utf-8")
-    assert '<link rel="canonical" href="https://example.org/x/e/0.1/book/new.html#here">' in page
+    page, name = (small / "p" / "former.html").read_text("utf-8"), read_edition(small).name
+    assert re.fullmatch("[0-9a-f]{7}", name)
+    assert f'<link rel="canonical" href="https://example.org/x/e/{name}/book/new.html#here">' in page
     assert Links(page).links[-1] == "../book/new.html#here"
 
 
@@ -169,3 +196,4 @@ def test_every_way_to_lose_a_permalink_fails_the_build(tmp_path):
     ):
         assert complaint in said
     assert "'Deeper'" not in said and said.count("WARNING") == 7
+    assert f"citations have no commit and no link: {tmp_path} is no git repository of its own; work in a clone" in said

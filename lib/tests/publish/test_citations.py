@@ -27,11 +27,10 @@ CITED += [(name, NOWHERE) for name in ("fig-by-release", "v3", "single-callback"
 
 @pytest.fixture
 def base(request, monkeypatch):
-    """The book's address: one that leads nowhere, or a real one."""
-    monkeypatch.setenv("TRAMPLAB_URL", request.param)
-    edition.current.cache_clear()
-    yield request.param
-    edition.current.cache_clear()
+    """The address of a book that is of a commit: one that leads nowhere, or a real one."""
+    now = dataclasses.replace(edition.current(), commit="1" * 12, name="1" * 7, base_url=request.param)
+    monkeypatch.setattr(edition, "current", lambda: now)
+    return request.param
 
 
 def said_by(capsys, *arguments) -> str:

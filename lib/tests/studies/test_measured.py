@@ -61,7 +61,7 @@ def shown(study: types.ModuleType, own, saved, now: str):
         patch.setattr(study, "_estimate", MADE_UP[study])
         patch.setattr(cycles, "estimate", made_up)
         patch.delenv(FOLDER, raising=False)
-        name = now[:7] + ("+" if now.endswith("-dirty") else "") or edition.current().version
+        name = now[:7] + ("+" if now.endswith("-dirty") else "") or edition.UNKNOWN
         current = dataclasses.replace(edition.current(), commit=now, name=name)
         patch.setattr(edition, "current", lambda: current)
         frame = study.frame(saved)

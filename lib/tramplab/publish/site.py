@@ -78,7 +78,9 @@ def lay_out(built: Path, site: Path) -> str:
 def _frozen(built: Path) -> Edition:
     """The edition to publish: that of the checkout, if the book was built from it and it has a commit."""
     now = edition.current()
-    if not now.commit or now.commit.endswith("-dirty"):
+    if why := edition.why_unknown():
+        raise TramplabError(f"a frozen edition must name a commit, and this one is unknown: {why}; then `make book`.")
+    if not now.clean:
         raise TramplabError(
             "a frozen edition must name a commit: commit your changes, then `make book` and `make site`."
         )

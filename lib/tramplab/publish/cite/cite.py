@@ -128,7 +128,7 @@ def bibtex(name: str, title: str = "") -> str:
     chapter = heading(link.page)
     name = name if title or not first else first.id
     whole = not title and chapter == now.title.partition(":")[0]
-    notes = [f"{name} in the chapter {chapter}" if title else "", f"commit {now.commit}" if now.commit else ""]
+    notes = [f"{name} in the chapter {chapter}" if title else "", now.of]
     fields = {
         "author": " and ".join("{" + author.translate(_TEX) + "}" for author in now.authors),
         "title": (now.title if whole else title or chapter).translate(_TEX),

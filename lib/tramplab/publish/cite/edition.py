@@ -14,6 +14,8 @@ from ...paths import checkout, read_yaml
 from ...revision import revision
 
 SHORT_DIGITS = 7  # in an address, where every character counts: a mail has 72 columns
+DIRTY = "-dirty"  # behind a commit
+UNKNOWN = "unknown"  # in place of one, and of a folder under /e/
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,8 @@ class Edition:
     """One state of the book.
 
     name is the folder under /e/ that holds the pages of this edition: the version where the commit is tagged with it,
-    otherwise the commit, so that a citation never points at pages with other numbers. commit is empty outside git; it
-    ends in "-dirty" where tracked files differ from it.
+    otherwise the commit, so that a citation never points at pages with other numbers. commit is empty where it is unknown, see
+    why_unknown(); it ends in "-dirty" where tracked files differ from it.
     """
 
     title: str
@@ -34,12 +36,22 @@ class Edition:
     base_url: str
 
     def __str__(self) -> str:
-        return f"edition {self.version}" + (f", commit {self.commit}" if self.commit else "")
+        return f"edition {self.version}, {self.of}"
+
+    @property
+    def of(self) -> str:
+        """The commit, as citations name it."""
+        return f"commit {self.commit or UNKNOWN}"
+
+    @property
+    def clean(self) -> bool:
+        """Whether it is of a commit and nothing else: only such an edition can be published."""
+        return bool(self.commit) and not self.commit.endswith(DIRTY)
 
     @property
     def published(self) -> bool:
-        """Whether its address leads anywhere: one under .example never does (RFC 2606), and is not given to readers."""
-        return not (urlsplit(self.base_url).hostname or "").endswith(".example")
+        """Whether its address may lead anywhere: one under .example never does (RFC 2606). Others are not given to readers."""
+        return self.clean and not (urlsplit(self.base_url).hostname or "").endswith(".example")
 
     def url(self, path: str) -> str:
         """The address of a file of this edition, frozen."""
@@ -57,20 +69,25 @@ def current() -> Edition:
     try:
         cff = read_yaml((root / "CITATION.cff").read_text("utf-8"))
         base = (os.environ.get("TRAMPLAB_URL") or cff["url"]).rstrip("/")
-        version, title, released = str(cff["version"]), cff["title"], str(cff["date-released"])
+        urlsplit(base)  # raises ValueError
+        version, title, released = str(cff["version"]), str(cff["title"]), str(cff["date-released"])
         authors = tuple(
             author.get("name") or f"{author['given-names']} {author['family-names']}" for author in cff["authors"]
         )
     except OSError:
         raise TramplabError(f"{root / 'CITATION.cff'} cannot be read: it names the edition and its address.") from None
-    except (KeyError, TypeError, yaml.YAMLError) as e:
-        raise TramplabError(
-            f"{root / 'CITATION.cff'} has no usable title, authors, version, date-released and url ({e})."
-        ) from None
+    except (AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError) as e:
+        said, what = " ".join(str(e).split()), "title, authors, version, date-released and url, which TRAMPLAB_URL may replace"
+        raise TramplabError(f"{root / 'CITATION.cff'} has no usable {what} ({said}).") from None
     now = revision(root)
     tagged = f"v{version}" in now.tags and not now.dirty
     short, commit = now.commit[:SHORT_DIGITS], now.commit
     if now.dirty:
-        short, commit = f"{short}+", f"{commit}-dirty"
-    name = version if tagged or not now.commit else short
+        short, commit = f"{short}+", f"{commit}{DIRTY}"
+    name = version if tagged else short or UNKNOWN
     return Edition(title, authors, version, released[:4], commit, name, base)
+
+
+def why_unknown() -> str:
+    """Why the commit is unknown, with what to do, to stand in a sentence; "" where it is known."""
+    return "" if current().commit else revision(checkout()).why

@@ -1,0 +1,186 @@
+"""Which commit a checkout is at, and why nobody knows where git does not say it; what citations and `make site` make of that."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tramplab import cli
+from tramplab.paths import checkout
+from tramplab.publish import site
+from tramplab.publish.cite import edition
+from tramplab.revision import Revision, revision
+
+
+def git(folder: Path, *arguments: str) -> str:
+    options = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
+    done = subprocess.run(["git", "-C", str(folder), *options, *arguments], check=True, capture_output=True, encoding="utf-8")
+    return done.stdout.strip()
+
+
+def a_book(folder: Path) -> Path:
+    """What makes a folder a checkout of the book for those who cite it."""
+    (folder / "data").mkdir(parents=True)
+    for name in ("CITATION.cff", "data/releases.yml", "data/permalinks.txt", "data/claims.yml"):
+        shutil.copy(checkout() / name, folder / name)
+    (folder / "book").symlink_to(checkout() / "book")
+    return folder
+
+
+def committed(folder: Path) -> Path:
+    git(folder, "init", "--quiet")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "one")
+    return folder
+
+
+# -- where git answers
+
+
+def test_git_is_asked_for_this_folder_whatever_its_variables_name(tmp_path, monkeypatch):
+    """Those that git sets for a hook name another repository, or another state; and no setting changes the answer."""
+    here, other = (committed(a_book(tmp_path / name)) for name in ("here ", "other"))
+    git(other, "commit", "--quiet", "--allow-empty", "-m", "two")
+    commit = git(here, "rev-parse", "HEAD")[:12]
+    git(here, "config", "log.showSignature", "true")
+    assert (revision(here).commit, revision(here).dirty, revision(here).why) == (commit, False, "")
+    for name, value in {
+        "GIT_DIR": other / ".git",
+        "GIT_WORK_TREE": other,
+        "GIT_COMMON_DIR": other / ".git",
+        "GIT_INDEX_FILE": tmp_path / "none",
+        "GIT_OBJECT_DIRECTORY": tmp_path,
+    }.items():
+        with monkeypatch.context() as patch:
+            patch.setenv(name, str(value))
+            assert revision(here) == Revision(commit, False, frozenset()), name
+
+
+# -- where it does not
+
+
+def a_tarball(folder, monkeypatch):
+    return "{} is no git repository of its own; work in a clone"
+
+
+def in_another_repository(folder, monkeypatch):
+    git(folder.parent, "init", "--quiet")
+    return "{} is no git repository of its own; work in a clone"
+
+
+def with_an_empty_git(folder, monkeypatch):
+    in_another_repository(folder, monkeypatch)
+    (folder / ".git").mkdir()
+    return "{} is no git repository of its own; work in a clone"
+
+
+def without_commits(folder, monkeypatch):
+    git(folder, "init", "--quiet")
+    return "git says of {}: your current branch 'main' does not have any commits yet"
+
+
+def with_a_broken_head(folder, monkeypatch):
+    (committed(folder) / ".git" / "HEAD").write_text("garbage", "utf-8")
+    return "git says of {}: not a git repository (or any of the parent directories): .git"
+
+
+def with_a_broken_index(folder, monkeypatch):
+    (committed(folder) / ".git" / "index").write_bytes(bytes(100))
+    return "git says of {}: index file corrupt"
+
+
+def without_git(folder, monkeypatch):
+    committed(folder)
+    monkeypatch.setenv("PATH", str(folder))
+    return "no git is on the PATH; install it"
+
+
+def with_a_git_that_does_not_run(folder, monkeypatch):
+    committed(folder)
+    (folder / "git").write_text("", "utf-8")
+    (folder / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    return "git cannot be run (Exec format error); install it anew"
+
+
+def somebody_elses(folder, monkeypatch):
+    committed(folder)
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")  # git's own, for this
+    return "{} belongs to another user; `git config --global --add safe.directory {}` has git read it"
+
+
+@pytest.fixture
+def anew():
+    edition.current.cache_clear()
+    yield
+    edition.current.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        a_tarball,
+        in_another_repository,
+        with_an_empty_git,
+        without_commits,
+        with_a_broken_head,
+        with_a_broken_index,
+        without_git,
+        with_a_git_that_does_not_run,
+        somebody_elses,
+    ],
+)
+def test_an_unknown_commit_is_said_and_nothing_is_linked_or_published(state, tmp_path, monkeypatch, anew, capsys):
+    folder = a_book(tmp_path / "checkout")
+    monkeypatch.setenv("HOME", str(tmp_path))  # without a reader's own settings
+    why = state(folder, monkeypatch).replace("{}", str(folder))
+    assert revision(folder).commit == "" and revision(folder).why == why
+    monkeypatch.setenv("TRAMPLAB_DATA", str(folder / "data"))
+    monkeypatch.setenv("TRAMPLAB_URL", "https://example.org")
+    for arguments in (["glossary"], ["glossary", "--bibtex"]):
+        assert cli.main(["cite", *arguments]) == 0
+        said = capsys.readouterr()
+        assert "commit unknown" in " ".join(said.out.split()) and "://" not in said.out
+        assert said.err == f"tramplab: the commit is unknown, so there is no link: {why}.\n"
+    assert site.main([str(tmp_path / "html"), str(tmp_path / "site")]) == 2
+    refused = "a frozen edition must name a commit, and this one is unknown"
+    assert capsys.readouterr().err == f"tramplab: {refused}: {why}; then `make book`.\n"
+    assert not (tmp_path / "site").exists()
+
+
+def test_what_differs_from_its_commit_has_no_link_either(tmp_path, monkeypatch, anew, capsys):
+    """It is never published: `make site` refuses it."""
+    folder = committed(a_book(tmp_path / "checkout"))
+    monkeypatch.setenv("TRAMPLAB_DATA", str(folder / "data"))
+    monkeypatch.setenv("TRAMPLAB_URL", "https://example.org")
+    assert cli.main(["cite", "glossary"]) == 0
+    said = capsys.readouterr()
+    assert re.search(r"^Link: https://example\.org/e/[0-9a-f]{7}/p/glossary\.html$", said.out, re.M) and said.err == ""
+    with open(folder / "CITATION.cff", "a", encoding="utf-8") as f:
+        f.write("# changed\n")
+    edition.current.cache_clear()
+    for arguments in (["glossary"], ["glossary", "--bibtex"]):
+        assert cli.main(["cite", *arguments]) == 0
+        assert "-dirty" in (out := capsys.readouterr().out) and "://" not in out
+    assert site.main([str(tmp_path / "html"), str(tmp_path / "site")]) == 2
+    assert "commit your changes" in capsys.readouterr().err
+
+
+def test_a_bad_address_or_citation_file_is_one_sentence(tmp_path, monkeypatch, anew, capsys):
+    folder = a_book(tmp_path / "checkout")
+    monkeypatch.setenv("TRAMPLAB_DATA", str(folder / "data"))
+    monkeypatch.delenv("TRAMPLAB_URL", raising=False)
+    good = (folder / "CITATION.cff").read_bytes()
+    for bad in (b"\xff", b"url: [\n", b"x", good.replace(b"\nurl:", b"\nurl: 5 #"), good.replace(b"- name:", b"- x #")):
+        (folder / "CITATION.cff").write_bytes(bad)
+        edition.current.cache_clear()
+        assert cli.main(["cite", "glossary"]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and f"{folder}/CITATION.cff has no usable title, authors, version, date-released and" in said
+    (folder / "CITATION.cff").write_bytes(good)
+    monkeypatch.setenv("TRAMPLAB_URL", "http://[x")
+    edition.current.cache_clear()
+    assert cli.main(["cite", "glossary"]) == 2
+    assert capsys.readouterr().err.endswith("and url, which TRAMPLAB_URL may replace (Invalid IPv6 URL).\n")
