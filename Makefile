@@ -38,9 +38,11 @@ text: $(VENV)/installed  ## build the book as plain text into _build/text
 	@echo "== done: $(CURDIR)/_build/text/book/index.txt"
 
 # `make clean` removes _build, so a folder that is to keep older editions is given as SITE=... and lies elsewhere.
+# Neither make nor a shell reads anything into its name.
 SITE ?= _build/site
+site: export SITE_AS_TYPED := $(value SITE)
 site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a web server in SITE=... (_build/site)
-	$(PY) -m tramplab.publish.site _build/html $(SITE)
+	@$(PY) -m tramplab.publish.site _build/html "$$SITE_AS_TYPED"
 
 # Two workers: a quarter less time than one, measured on two cores. What goes to which, and when, is in lib/tests/support/order.py.
 test: $(VENV)/installed browser qemu spin  ## run all tests; installs Debian's Chromium, qemu-user and SPIN where it may
@@ -62,7 +64,7 @@ lab: $(VENV)/installed  ## open JupyterLab on the chapters: .md pages open as no
 	$(VENV)/bin/jupyter lab --notebook-dir=. --LabApp.default_url=/lab/tree/book
 
 _build/html/index.html:
-	$(MAKE) book
+	@$(MAKE) --no-print-directory book
 
 serve: $(VENV)/installed _build/html/index.html  ## serve _build/html on http://localhost:8000 (PORT=...)
 	@echo "== http://localhost:$(PORT)/   (Ctrl-C ends it)"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import book_permalinks
 
-from tramplab.publish import site
+from tramplab.publish import editions, site
 from tramplab.publish.cite import edition
 
 
@@ -24,4 +24,4 @@ def add_line(app, pagename, templatename, context, doctree):
 def write_edition(app, exception):
     """Write the file that `make site` reads."""
     if exception is None and app.builder.format == "html" and book_permalinks.listed(app):
-        site.write_edition(Path(app.outdir), edition.current())
+        editions.write_edition(Path(app.outdir), edition.current())

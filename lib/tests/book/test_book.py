@@ -16,7 +16,7 @@ from support.charts import faults
 from support.some_claims import IDS, JUDGED
 from tramplab.publish.cite import permalinks
 from tramplab.publish.claims import claims
-from tramplab.publish.site import read_edition
+from tramplab.publish.editions import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 from book_permalinks import places

@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 
 from support import ROOT
 from support.browser import PAGES
-from tramplab.publish.site import read_edition
+from tramplab.publish.editions import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_notebooks

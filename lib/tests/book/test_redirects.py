@@ -15,7 +15,7 @@ from support.small_books import small_book
 from tramplab.errors import TramplabError
 from tramplab.publish.cite import edition, permalinks
 from tramplab.publish.cite.edition import Edition
-from tramplab.publish.site import read_edition
+from tramplab.publish.editions import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_notebooks

@@ -1,12 +1,14 @@
 """`make site`: the newest edition at the top, every edition frozen, and none ever changed."""
 
-import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import os
 import re
 import runpy
 import shutil
+import signal
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -14,9 +16,10 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
+from support import ROOT
 from support.browser import PAGES, PHONE, Links, pages_with_chart, visit
 from tramplab.errors import TramplabError
-from tramplab.publish import site
+from tramplab.publish import editions, site
 from tramplab.publish.cite import edition
 from tramplab.publish.cite.edition import Edition
 
@@ -35,7 +38,7 @@ def build(tmp_path, monkeypatch):
         for name, text in {"index.html": "to book/a.html", **pages}.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, "utf-8")
-        site.write_edition(folder, now)
+        editions.write_edition(folder, now)
         return folder
 
     return make
@@ -65,7 +68,7 @@ def test_the_newest_is_at_the_top_and_editions_stay(build, tmp_path):
     assert "<p>two</p>" in (out / "book" / "a.html").read_text("utf-8")
     assert not (out / "book" / "old.html").exists() and not (out / "only-one.txt").exists()
     assert {"CNAME", ".git", ".nojekyll", "e", "book", "index.html", "edition.json"} == set(os.listdir(out))
-    assert (out / "e" / site.ORDER).read_text("utf-8") == "1111111\n0.2\n"
+    assert (out / "e" / editions.ORDER).read_text("utf-8") == "1111111\n0.2\n"
     assert Links((out / "e" / "index.html").read_text("utf-8")).links == [
         "../index.html",
         "0.2/index.html",
@@ -143,37 +146,168 @@ def test_files_of_others_are_not_replaced(build, tmp_path, theirs):
     assert list(contents(tmp_path / "site")) == [theirs]
 
 
-@pytest.mark.parametrize("renames", range(7))
-def test_an_interrupted_layout_is_finished_by_the_next(build, tmp_path, monkeypatch, renames):
-    """Whatever rename is the last that happens, no file is half there, and the same command completes the site."""
-    pages = {"book/a.html": page("one"), "zoo.html": page("zoo")}
-    out, rename, left = tmp_path / "site", Path.rename, iter(range(renames))
+class Killed(BaseException):
+    """The end of a process, which cleans nothing up."""
 
-    def sometimes(path, target):
-        if next(left, None) is None:
-            raise OSError("no more")
-        return rename(path, target)
 
-    built = build(ONE, pages)
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", sometimes)
-        with pytest.raises(OSError, match="no more") if renames < 6 else contextlib.nullcontext():
-            site.lay_out(built, out)
-    assert not list(out.glob(".unfinished*"))
+CHANGES = [(os, "replace"), (shutil, "copy2"), (shutil, "rmtree")]
+CHANGES += [(Path, name) for name in ("mkdir", "rename", "touch", "write_bytes", "write_text")]
+
+
+def killed_after(steps: int, run) -> bool:
+    """Whether what is run is stopped by a kill after so many steps that change something on the disk."""
+    left = iter(range(steps))
+
+    def mortal(change):
+        def step(*arguments, **options):
+            if next(left, None) is None:
+                raise Killed
+            return change(*arguments, **options)
+
+        return step
+
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in CHANGES:
+            patch.setattr(owner, name, mortal(getattr(owner, name)))
+        try:
+            run()
+        except Killed:
+            return True
+    return False
+
+
+def test_what_a_killed_run_left_is_finished_by_the_next(build, tmp_path):
+    """Whenever it is killed: nothing of an edition is lost, no file is half there, and the next run completes or clears it, also
+    one that publishes an older edition again."""
+    first, second = {"book/a.html": page("one"), "zoo.html": page("zoo")}, {"book/a.html": page("two"), "new.html": page("new")}
+    site.lay_out(build(ONE, first), tmp_path / "one")
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    site.lay_out(build(TWO, second), tmp_path / "two")
+    one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
+    seen, steps = set(), 0
+    while True:
+        out = tmp_path / str(steps)
+        shutil.copytree(tmp_path / "one", out)
+        built = build(TWO, second)
+        killed = killed_after(steps, lambda: site.lay_out(built, out))  # noqa: B023
+        again = tmp_path / f"{steps} again"
+        shutil.copytree(out, again)
+        site.lay_out(built, again)
+        assert contents(again) == two
+        site.lay_out(build(ONE, first), out)
+        assert contents(out) in (one, two)
+        assert not list(out.glob(site.OURS)) and not list(again.glob(site.OURS))
+        seen.add(contents(out) == two)
+        if not killed:
+            break
+        steps += 1
+    assert seen == {False, True} and steps > 20
+
+
+def test_what_an_earlier_version_left_is_cleared(build, tmp_path):
+    left = tmp_path / "site" / ".unfinished-a1b2" / "frozen"
+    left.mkdir(parents=True)
+    site.lay_out(build(ONE, {"book/a.html": page("one")}), tmp_path / "site")
+    assert not list((tmp_path / "site").glob(".unfinished*"))
+
+
+def test_one_process_at_a_time_lays_out_a_folder(build, tmp_path):
+    built, out = build(ONE, {"book/a.html": page("one")}), tmp_path / "site"
     site.lay_out(built, out)
-    site.lay_out(built, tmp_path / "at-once")
-    assert contents(out) == contents(tmp_path / "at-once")
+    before = contents(out)
+    handle = os.open(out, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(TramplabError, match=r"another process is laying out .*/site: wait for its end\."):
+            site.lay_out(built, out)
+    finally:
+        os.close(handle)
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize(
+    ("listed", "complaint"),
+    [
+        (None, "does not list 0.2, 1111111: give it the names of the folders beside it, a line each, the oldest first"),
+        (b"0.2\n", "does not list 1111111: give it the names"),
+        (b"1111111\n0.2\n0.2\n", "lists what is not there, or twice: give it the names"),
+        (b"\xff\x00", "does not list 0.2, 1111111: give it the names"),
+    ],
+)
+def test_no_edition_is_lost_with_the_list(build, tmp_path, listed, complaint):
+    for now in (ONE, TWO):
+        built = build(now, {"book/a.html": page(now.name)})
+        site.lay_out(built, tmp_path / "site")
+    path = tmp_path / "site" / "e" / editions.ORDER
+    right = path.read_bytes()
+    path.unlink()
+    if listed is not None:
+        path.write_bytes(listed)
+    before = contents(tmp_path / "site")
+    with pytest.raises(TramplabError, match=f"^{re.escape(str(path))} {complaint}"):
+        site.lay_out(built, tmp_path / "site")
+    assert contents(tmp_path / "site") == before
+    path.write_bytes(right)
+    site.lay_out(built, tmp_path / "site")
+
+
+def test_an_edition_that_does_not_say_which_it_is_is_named(build, tmp_path):
+    for now in (ONE, TWO):
+        built = build(now, {"book/a.html": page(now.name)})
+        site.lay_out(built, tmp_path / "site")
+    path = tmp_path / "site" / "e" / ONE.name / editions.FILE
+    for damage in (lambda: path.write_text("{", "utf-8"), path.unlink):
+        damage()
+        with pytest.raises(TramplabError, match=f"^{re.escape(str(path))} does not say which edition is there: put it back"):
+            site.lay_out(built, tmp_path / "site")
+
+
+def test_a_folder_in_the_built_book_is_refused(build, tmp_path, monkeypatch):
+    built = build(ONE, {"book/a.html": page("one")})
+    before = contents(built)
+    monkeypatch.chdir(built)
+    for inside in (built, built / "book" / "x", Path("site")):
+        with pytest.raises(TramplabError, match="lies in the built book"):
+            site.lay_out(built, inside)
+    assert contents(built) == before
 
 
 def test_mistakes_are_one_line_and_exit_status_2(build, tmp_path, capsys):
     built = build(ONE, {"book/a.html": page("one")})
     assert site.main([str(built), str(tmp_path / "site")]) == 0
     assert capsys.readouterr().out.startswith("== edition 0.1")
-    (tmp_path / "file").write_text("", "utf-8")
-    for arguments in ([str(tmp_path), str(tmp_path / "site")], [str(built), str(tmp_path / "file")], [str(built)]):
-        assert site.main(arguments) == 2
+    file = tmp_path / "file"
+    file.write_text("", "utf-8")
+    for arguments in ([tmp_path, tmp_path / "site"], [built, file], [built, file / "x"], [built], [built, ""]):
+        assert site.main([str(argument) for argument in arguments]) == 2
         said = capsys.readouterr()
         assert said.out == "" and said.err.startswith("tramplab: ") and said.err.count("\n") == 1
+
+
+def test_a_full_disk_and_ctrl_c_are_one_line_and_leave_the_site(build, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "site"
+    site.lay_out(build(ONE, {"book/a.html": page("one"), "x.png": "x"}), out)
+    before, built = contents(out), build(TWO, {"book/a.html": page("two"), "x.png": "y"})
+    full = "tramplab: No space left on device at {}; {} is as it was; put that right, then `make site` again.\n"
+    half = f"{out} has some of what is new, and the next run finishes it"
+
+    def laid_out(owner, name, failure):
+        def fail(*_, **__):
+            raise failure
+
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, fail)
+            status = site.main([str(built), str(out)])
+        return status, capsys.readouterr().err
+
+    here = out / site.DRAFT / "x.png"
+    assert laid_out(shutil, "copy2", OSError(28, "No space left on device", "x", None, here)) == (2, full.format(here, out))
+    assert laid_out(Path, "write_bytes", OSError(28, "No space left on device")) == (2, full.format(out, out))
+    assert laid_out(Path, "write_bytes", KeyboardInterrupt()) == (130, f"tramplab: interrupted; {out} is as it was.\n")
+    assert contents(out) == before
+    assert laid_out(os, "replace", KeyboardInterrupt()) == (130, f"tramplab: interrupted; {half}.\n")
+    assert site.main([str(built), str(out)]) == 0 and not list(out.glob(site.OURS))
+    assert (out / "x.png").read_text("utf-8") == "y"
 
 
 # -- as it is run
@@ -182,12 +316,26 @@ def test_mistakes_are_one_line_and_exit_status_2(build, tmp_path, capsys):
 def test_it_runs_as_a_module(build, tmp_path, monkeypatch, capsys):
     """What the command calls is there before it is called."""
     built = build(ONE, {"book/a.html": page("one")})
-    monkeypatch.setattr(sys, "argv", ["site", str(built), str(tmp_path / "site")])
-    with warnings.catch_warnings(), pytest.raises(SystemExit) as end:
-        warnings.simplefilter("ignore")  # that it has been imported before
-        runpy.run_module("tramplab.publish.site", run_name="__main__")
+    usual = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
+    monkeypatch.setattr(sys, "argv", ["site", str(built), "~/site"])
+    monkeypatch.setenv("HOME", str(tmp_path))
+    try:
+        with warnings.catch_warnings(), pytest.raises(SystemExit) as end:
+            warnings.simplefilter("ignore")  # that it has been imported before
+            runpy.run_module("tramplab.publish.site", run_name="__main__")
+    finally:
+        for number, handler in zip((signal.SIGTERM, signal.SIGHUP), usual, strict=True):
+            signal.signal(number, handler)
     assert end.value.code == 0 and capsys.readouterr().out.startswith("== edition 0.1")
     assert (tmp_path / "site" / "e" / ONE.name / "book" / "a.html").is_file()
+
+
+@pytest.mark.parametrize("folder", ["a b", "it's", 'q"`$HOME$$x', "-x", "../x/", "~/x", "b\\;ls", "#x", ""])
+def test_make_passes_the_folder_on_as_it_was_typed(folder):
+    command = ["make", "-s", "-o", ".venv/installed", "-o", "_build/html/index.html", "site", "PY=printf '<%s>'", f"SITE={folder}"]
+    environment = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "0"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8")
+    assert done.stdout == f"<-m><tramplab.publish.site><_build/html><{folder}>", done.stderr
 
 
 # -- the whole book, laid out
@@ -200,7 +348,7 @@ def laid_out(site, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("publish")
     shutil.copytree(site, folder / "html")
-    layout.write_edition(folder / "html", TWO)
+    editions.write_edition(folder / "html", TWO)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(edition, "current", lambda: TWO)
         layout.lay_out(folder / "html", folder / "host" / "x")

@@ -14,8 +14,8 @@ from support import ROOT
 from support.browser import PAGES
 from support.small_books import small_book
 from tramplab.publish.cite import pages, permalinks
+from tramplab.publish.editions import read_edition
 from tramplab.publish.figures import files
-from tramplab.publish.site import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_files

@@ -2,50 +2,41 @@
 
 `make site` runs it: python -m tramplab.publish.site HTML SITE. All links are relative, so the folder can be put below
 any address, or be opened as it is.
+
+What is new is made in a folder of its own in the site, on the same disk. When it is whole it gets another name, and from then
+on there are only renames, which the next run goes on with if this one is stopped.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import filecmp
 import functools
 import html
-import json
 import os
 import posixpath
 import re
 import shutil
+import signal
 import sys
-import tempfile
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..errors import TramplabError
+from . import editions
 from .cite import edition
 from .cite.edition import Edition
 
-FILE = "edition.json"  # in the built book and in every frozen copy: which edition it is
-ORDER = "editions.txt"  # in e/: the editions in the order in which they were published
-_LINE = re.compile(r'(<p class="tl-links tl-edition">)(.*?)(</p>)')
+DRAFT = ".unfinished-draft"  # in the site: what is not whole yet, or not needed any more
+WHOLE = ".unfinished-whole"  # what is whole, and not all in its place yet
+OURS = ".unfinished-*"  # both, and what earlier versions left when they were killed
+_LINE = re.compile(rb'(<p class="tl-links tl-edition">)(.*?)(</p>)')
 
 
 def line(text: str) -> str:
     """The line of a page that says its edition, as HTML; lay_out() adds the links to the others."""
     return f'<p class="tl-links tl-edition">{text}</p>\n'
-
-
-def write_edition(folder: Path, now: Edition) -> None:
-    """Record in a built book what it is."""
-    (folder / FILE).write_text(json.dumps(asdict(now), indent=1) + "\n", "utf-8")
-
-
-def read_edition(folder: Path) -> Edition:
-    """What a built or published book is; raises TramplabError if it does not say."""
-    try:
-        fields = json.loads((folder / FILE).read_text("utf-8"))
-        return Edition(**{**fields, "authors": tuple(fields["authors"])})
-    except (OSError, ValueError, KeyError, TypeError):
-        raise TramplabError(f"{folder} holds no built book: run `make book` first.") from None
 
 
 def lay_out(built: Path, site: Path) -> str:
@@ -55,24 +46,25 @@ def lay_out(built: Path, site: Path) -> str:
     from another commit than the present one, or from none. What the folder holds besides (.git, CNAME) is left alone.
     """
     now = _frozen(built)
-    order = _order(site)
-    newest = now.name not in order or order[-1] == now.name
+    if built.resolve() in (site.resolve(), *site.resolve().parents):
+        raise TramplabError(f"{site} lies in the built book, which the next one replaces: name another folder.")
     site.mkdir(parents=True, exist_ok=True)
-    _refuse_strangers(built, site, order)
-    work = Path(tempfile.mkdtemp(dir=site, prefix=".unfinished-"))
-    try:
-        _freeze(built, work / "frozen", site / "e" / now.name, now)
-        order = list(dict.fromkeys([*order, now.name]))
-        _replace(work, site / "e" / ORDER, "".join(f"{name}\n" for name in order))
-        _replace(work, site / "e" / "index.html", _list(site / "e", order))
+    with _alone(site):
+        order = editions.names(site / "e")
+        _refuse_strangers(built, site, order)
+        draft = site / DRAFT
+        try:
+            draft.mkdir(mode=0o700)
+            newest = _draw_up(draft, built, site, order, now)
+            if newest:
+                draft.rename(site / WHOLE)
+        finally:
+            if draft.exists():
+                shutil.rmtree(draft)
         if not newest:
             return f"{now} is in {site} as it was; {order[-1]} stays the newest."
-        _copy(built, work / "newest", lambda page: _at_the_top(page, now))
-        (work / "newest" / ".nojekyll").write_text("", "utf-8")  # GitHub would leave out the folders that begin with _
-        _swap(work, site, stale=set(os.listdir(site / "e" / order[-2])) if len(order) > 1 else set())
+        _finish(site)
         return f"{now} is in {site}, as the newest and under e/{now.name}/."
-    finally:
-        shutil.rmtree(work)
 
 
 def _frozen(built: Path) -> Edition:
@@ -84,40 +76,80 @@ def _frozen(built: Path) -> Edition:
         raise TramplabError(
             "a frozen edition must name a commit: commit your changes, then `make book` and `make site`."
         )
-    was = read_edition(built)
+    was = editions.read_edition(built)
     if was != now:
         there, here = (f"{one} of {one.base_url}/e/{one.name}/" for one in (was, now))
         raise TramplabError(f"{built} was built as {there}, the checkout is {here}: run `make book` again.")
     return now
 
 
-def _order(site: Path) -> list[str]:
-    path = site / "e" / ORDER
-    return path.read_text("utf-8").split() if path.is_file() else []
+@contextlib.contextmanager
+def _alone(site: Path) -> Iterator[None]:
+    """For one process at a time, which first finishes or clears what a killed one left."""
+    handle = os.open(site, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TramplabError(f"another process is laying out {site}: wait for its end.") from None
+        if (site / WHOLE).exists():
+            _finish(site)
+        for left in site.glob(OURS):
+            shutil.rmtree(left)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _refuse_strangers(built: Path, site: Path, order: list[str]) -> None:
     """Refuse a folder in which the newest edition would replace files that no edition brought."""
     ours = {name for old in order for name in os.listdir(site / "e" / old)}
     strangers = sorted(set(os.listdir(built)) & set(os.listdir(site)) - ours)
-    if (site / "e").exists() and not all(
-        one.name in (ORDER, "index.html") or (one / FILE).is_file() for one in (site / "e").iterdir()
-    ):
+    frozen = site / "e"
+    if set(os.listdir(frozen)) - {*order, editions.ORDER, editions.LIST} if frozen.is_dir() else frozen.exists():
         strangers.append("e")
     if strangers:
         raise TramplabError(f"{site} holds {strangers[0]}, which is no part of a published book: name another folder.")
 
 
-def _freeze(built: Path, draft: Path, target: Path, now: Edition) -> None:
-    """Put the frozen copy in its place, whole; the same one may be there already."""
-    _copy(built, draft, lambda page: _below_e(page, now))
-    if not target.exists():
-        target.parent.mkdir(exist_ok=True)
-        draft.rename(target)
-    elif not _same(filecmp.dircmp(draft, target, ignore=[], hide=[])):
-        raise TramplabError(
-            f"{target} holds other pages of {now}; a published edition never changes: tag a new version."
-        )
+def _draw_up(draft: Path, built: Path, site: Path, order: list[str], now: Edition) -> bool:
+    """Make all that is to be put in its place: e/ and top/, and in stale/ the names of what goes from the top. Returns whether
+    anything is: not where a later edition is the newest."""
+    for name in ("e", "stale", "old"):
+        (draft / name).mkdir()
+    frozen, there = draft / "e" / now.name, site / "e" / now.name
+    _copy(built, frozen, lambda page: _below_e(page, now))
+    if now.name not in order:
+        for name in set(os.listdir(site / "e" / order[-1])) - set(os.listdir(built)) if order else ():
+            (draft / "stale" / name).touch()
+    elif not _same(filecmp.dircmp(frozen, there, ignore=[], hide=[])):
+        raise TramplabError(f"{there} holds other pages of {now}; a published edition never changes: tag a new version.")
+    elif order[-1] != now.name:
+        return False
+    else:
+        shutil.rmtree(frozen)
+    order = list(dict.fromkeys([*order, now.name]))
+    (draft / "e" / editions.ORDER).write_text("".join(f"{name}\n" for name in order), "utf-8")
+    (draft / "e" / editions.LIST).write_text(editions.page(site / "e", order, now), "utf-8")
+    _copy(built, draft / "top", lambda page: _at_the_top(page, now))
+    (draft / "top" / ".nojekyll").write_text("", "utf-8")  # GitHub would leave out the folders that begin with _
+    return True
+
+
+def _finish(site: Path) -> None:
+    """Rename what is whole into its place, one by one; what was there goes. Whatever rename is the last, it can be called again."""
+    whole = site / WHOLE
+    (site / "e").mkdir(exist_ok=True)
+    for path in sorted((whole / "e").iterdir(), key=Path.is_file):  # an edition is there before it is listed
+        os.replace(path, site / "e" / path.name)
+    waiting = set(os.listdir(whole / "top"))
+    for name in sorted(waiting | set(os.listdir(whole / "stale"))):
+        if os.path.lexists(site / name):
+            (site / name).rename(whole / "old" / name)
+        if name in waiting:
+            (whole / "top" / name).rename(site / name)
+    whole.rename(site / DRAFT)
+    shutil.rmtree(site / DRAFT)
 
 
 def _at_the_top(page: str, now: Edition) -> str:
@@ -137,17 +169,20 @@ def _link(page: str, target: str, label: str) -> str:
 
 def _copy(built: Path, target: Path, addition: Callable[[str], str]) -> None:
     """Copy the book; addition: page -> what its edition line says besides."""
-    shutil.copytree(built, target)
-    for path in sorted(target.rglob("*.html")):
-        text, page = path.read_text("utf-8"), path.relative_to(target).as_posix()
-        marked = _marked(text, functools.partial(addition, page))
-        if marked != text:
-            path.write_text(marked, "utf-8")
+    target.mkdir()
+    for path in sorted(built.rglob("*")):
+        page = path.relative_to(built).as_posix()
+        if path.is_dir():
+            (target / page).mkdir()
+        elif path.suffix == ".html":
+            (target / page).write_bytes(_marked(path.read_bytes(), functools.partial(addition, page)))
+        else:
+            shutil.copy2(path, target / page)
 
 
-def _marked(text: str, says: Callable[[], str]) -> str:
+def _marked(text: bytes, says: Callable[[], str]) -> bytes:
     """A page with more in its edition line, if it has one."""
-    return _LINE.sub(lambda found: f"{found[1]}{found[2]} · {says()}{found[3]}", text)
+    return _LINE.sub(lambda found: b"%b%b \xc2\xb7 %b%b" % (found[1], found[2], says().encode(), found[3]), text)
 
 
 def _same(compared: filecmp.dircmp) -> bool:
@@ -157,51 +192,34 @@ def _same(compared: filecmp.dircmp) -> bool:
     return there and all(_same(below) for below in compared.subdirs.values())
 
 
-def _list(folder: Path, order: list[str]) -> str:
-    """The page e/index.html, newest first."""
-    editions = [(name, read_edition(folder / name)) for name in reversed(order)]
-    title = html.escape(editions[0][1].title)
-    items = "".join(
-        f'<li><a href="{html.escape(name)}/index.html">{html.escape(str(one))}</a></li>\n' for name, one in editions
-    )
-    return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Editions of {title}</title>\n'
-        '<meta name="viewport" content="width=device-width">\n<meta name="color-scheme" content="light dark">\n'
-        f"</head>\n<body>\n<main>\n<h1>{title}</h1>\n<p>Every published edition, the newest first. None is ever changed.\n"
-        f'<a href="../index.html">The newest</a> is also at the top of this site.</p>\n<ul>\n{items}</ul>\n'
-        "</main>\n</body>\n</html>\n"
-    )
-
-
-def _replace(work: Path, path: Path, text: str) -> None:
-    (work / "file").write_text(text, "utf-8")
-    os.replace(work / "file", path)
-
-
-def _swap(work: Path, site: Path, stale: set[str]) -> None:
-    """Rename the newest edition's files and folders into place, one by one; those of the last one go."""
-    (work / "old").mkdir()
-    new = set(os.listdir(work / "newest"))
-    for name in sorted(new | stale):
-        if (site / name).exists():
-            (site / name).rename(work / "old" / name)
-        if name in new:
-            (work / "newest" / name).rename(site / name)
-
-
 def main(arguments: list[str]) -> int:
-    """Lay out the book of the first argument in the folder of the second; 2 for what the user can put right."""
+    """Lay out the book of the first argument in the folder of the second; returns 2 for what the user can put right, 130 when
+    interrupted."""
+    if len(arguments) != 2 or not all(arguments):
+        print("tramplab: name two folders: the built book and the site (make site SITE=...).", file=sys.stderr)
+        return 2
+    built, site = (Path(os.path.expanduser(name)) for name in arguments)
     try:
-        if len(arguments) != 2:
-            raise TramplabError("name two folders: the built book and the site (make site SITE=...).")
-        print(f"== {lay_out(*map(Path, arguments))}")
+        print(f"== {lay_out(built, site)}")
         return 0
     except TramplabError as e:
         print(f"tramplab: {e}", file=sys.stderr)
     except OSError as e:
-        print(f"tramplab: cannot write the site: {e}.", file=sys.stderr)
+        where = e.filename2 or e.filename or site
+        print(f"tramplab: {e.strerror} at {where}; {_left(site)}; put that right, then `make site` again.", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"tramplab: interrupted; {_left(site)}.", file=sys.stderr)
+        return 130
     return 2
 
 
+def _left(site: Path) -> str:
+    """What a run that was stopped has left."""
+    return f"{site} has some of what is new, and the next run finishes it" if (site / WHOLE).exists() else f"{site} is as it was"
+
+
 if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
+            signal.signal(number, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))
