@@ -44,10 +44,10 @@ def inside(end: socket.socket, watching: socket.socket, arguments: list[str], ro
         signal.signal(number, signal.SIG_DFL)
     watching.close()
     book_told.use(end)
-    rows.mkdir()
     sys.modules["rfc3987_syntax"] = None
     os.environ.setdefault("TRAMPLAB_ROWS", str(rows))
     try:
+        rows.mkdir()
         from jupyter_book.cli.main import main
 
         from tramplab import cache

@@ -35,6 +35,10 @@ def report(told: list[dict], status: int, command: str) -> list[str]:
         add(fact["page"], words(fact), remedy(fact, "mend the page"))
     # A page's text twin repeats the warnings of the page.
     warnings = [fact for n, fact in enumerate(of["warning"]) if fact not in of["warning"][:n]]
+    full = [fact for fact in warnings if FULL in fact["sentence"]]  # one for each file, of which there are hundreds
+    if full:
+        add("", f"{len(full)} files could not be written: {FULL}.", SPACE)
+    warnings = [fact for fact in warnings if fact not in full]
     for fact in warnings[:MOST]:
         line = f", line {fact['line']}" if fact["line"] else ""
         add(fact["page"] + line, text(fact, 1), "mend what is listed, as a warning is an error here")
@@ -54,12 +58,13 @@ def report(told: list[dict], status: int, command: str) -> list[str]:
 MEND_CELL = "mend the cell or what it calls"
 MEND = "mend what the log above shows"
 MEMORY = "give the build more memory, or one processor (`taskset -c 0`), which executes one page at a time"
+FULL, SPACE = "No space left on device", "free space on the disk"
 LAB = "; `make lab` runs a page cell by cell"
 
 
 def remedy(fact: dict, otherwise: str) -> str:
     """What to do about an error: where it is not the page's, what the machine lacks."""
-    lacking = {"No space left on device": "free space on the disk", "Cannot allocate memory": MEMORY, "Kernel died": MEMORY}
+    lacking = {FULL: SPACE, "Cannot allocate memory": MEMORY, "Kernel died": MEMORY}
     said = "Cannot allocate memory" if fact["name"] == "MemoryError" else fact["sentence"]
     return next((what for words, what in lacking.items() if words in said), otherwise)
 

@@ -140,6 +140,28 @@ def test_a_build_that_ends_without_a_word(status, said):
     assert lines[0] == "b:" and said in lines[1] and len(lines) == 3
 
 
+def test_of_a_full_disk_one_line_is_said():
+    """Not one for each file of the theme."""
+    said = "Failed to copy a file in the theme's 'static' directory: {}: OSError(28, 'No space left on device')"
+    told = [{"kind": "warning", "page": "", "line": 0, "sentence": said.format(n)} for n in range(99)]
+    told += [{"kind": "warning", "page": "a", "line": 3, "sentence": "unknown document: 'b'"}]
+    assert book_report.report(told, 1, "make book") == [
+        "99 files could not be written: No space left on device.",
+        "a, line 3:",
+        "  unknown document: 'b'",
+        "What to do: free space on the disk; mend what is listed, as a warning is an error here, then `make book` again.",
+    ]
+
+
+def test_a_build_that_cannot_begin_says_why(tmp_path):
+    """The folder of its rows is the first that it makes, perhaps on a full disk."""
+    begin = "import book_build, pathlib; print(*book_build.watched([], pathlib.Path('nowhere/rows')))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "book" / "_ext"), str(ROOT / "lib")])}
+    command = [sys.executable, "-c", begin]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, stdout=-1, stderr=-1, encoding="utf-8", check=True)
+    assert re.fullmatch(r"\[{'kind': 'error', 'name': 'FileNotFoundError', .*'nowhere/rows'.*}\] 1\n", done.stdout)
+
+
 @pytest.mark.parametrize("module", [book_forked, book_lines, book_patience, book_told])
 def test_the_examples_in_the_books_own_modules(module):
     done = doctest.testmod(module)
