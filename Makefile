@@ -15,8 +15,12 @@ BUILD  := $(PY) book/_ext/book_build.py build . -W -n --keep-going
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
 
+# $(call writable,FOLDER): what writes into the checkout says first where it may not, and in one line.
+writable = @test -w $(1) || { echo "$(abspath $(1)) cannot be written: work in a clone of your own." >&2; exit 2; }
+
 # The stamp is written last, so an interrupted installation is done again.
 $(VENV)/installed: requirements.txt lib/pyproject.toml
+	$(call writable,.)
 	@test -n "$(PYTHON)" || { echo "Tramplab needs Python 3.11 or newer (make PYTHON=/path/to/python)"; exit 2; }
 	@echo "== installing requirements.txt into $(VENV) (once, about a minute)"
 	$(PYTHON) -m venv $(VENV)
@@ -60,6 +64,7 @@ fuzz: $(VENV)/installed  ## run the property tests with 10,000 examples each, dr
 # The viewer setting goes into .venv, not into the user's own configuration.
 lab: export JUPYTER_CONFIG_DIR := $(CURDIR)/$(VENV)/etc/jupyter
 lab: $(VENV)/installed  ## open JupyterLab on the chapters: .md pages open as notebooks, as do the built .ipynb
+	$(call writable,$(VENV))
 	$(VENV)/bin/jupytext-config set-default-viewer myst markdown
 	$(VENV)/bin/jupyter lab --notebook-dir=. --LabApp.default_url=/lab/tree/book
 
@@ -76,6 +81,7 @@ update: $(VENV)/installed  ## rewrite the golden tables in data/expected
 # On Debian only, of which it needs nothing but apt-get, dpkg-deb and the names of its sources; KERNELS=--one takes one per ISA.
 # SCHEDULER=... is the address of a Dask scheduler whose workers count; they need the images in their caches, too.
 kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book has, and count (860 MB; KERNELS=--one: 310 MB)
+	$(call writable,data)
 	@echo "== fetching the kernel images that are not in the cache yet"
 	@$(PY) -m tramplab.vmlinux.debian $(KERNELS) || [ $$? = 3 ]  # some are not in the archive any more
 	@echo "== counting: data/kernels/*.json"
@@ -90,6 +96,7 @@ kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book ha
 # Made with the oldest Python supported: what it resolves to installs on the newer ones too.
 # The three markers are what a freeze cannot know; requirements.in and the packages' metadata have them.
 lock: requirements.in  ## resolve requirements.in anew into requirements.txt (with python3.11)
+	$(call writable,.)
 	rm -rf _build/lock && python3.11 -m venv _build/lock
 	_build/lock/bin/pip install --quiet --upgrade --upgrade-strategy eager -r requirements.in
 	{ echo "# Full lock of requirements.in, made by 'make lock'. Edit requirements.in instead."; \

@@ -10,6 +10,8 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support import ROOT
+
 pytest_plugins = [f"support.{name}" for name in ("again", "browser", "order", "seeds", "shuffled", "slowest", "times")]
 
 # The same examples in every run, so that a red test is red for everybody; `make fuzz` looks for new ones.
@@ -24,7 +26,11 @@ _finished = itertools.count(1)
 def pytest_configure(config):
     """Rows of studies are made once for all tests and the book that they look at, see lib/tramplab/studies/once.py; workers of
     xdist inherit the folder. And Ctrl-C, which tests send, is heard: where a shell has started them in the background, what
-    they start would ignore it too."""
+    they start would ignore it too. Where the checkout cannot be written that is said now: what is kept from run to run lies in it,
+    and pytest would end with many lines on it after the last test."""
+    for folder in (ROOT / "lib" / name for name in ("", ".pytest_cache", ".hypothesis", ".mypy_cache")):
+        if folder.exists() and not os.access(folder, os.W_OK):
+            raise pytest.UsageError(f"{folder} cannot be written: run the tests in a clone of your own.")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):

@@ -4,6 +4,7 @@ import ast
 import functools
 import graphlib
 import importlib.metadata
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -17,6 +18,7 @@ from support import ROOT, again
 from tramplab.publish.cite import pages
 
 PACKAGE = ROOT / "lib" / "tramplab"
+CONFTEST = ROOT / "lib" / "tests" / "conftest.py"
 
 # -- imports: what each part may import, besides itself and what everything rests on
 
@@ -254,6 +256,30 @@ def test_every_target_is_in_make_help():
     help_text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True).stdout
     documented = re.findall(r"^make (\w+)\s+\S", help_text, re.M)
     assert set(targets) - set(documented) == {"browser", "qemu", "spin"}  # steps of `make test`
+
+
+# -- a checkout that cannot be written, as somebody else's
+
+
+def test_a_target_that_writes_says_at_once_where_it_may_not():
+    command = ["make", "-s", "lab", "VENV=/nowhere", "-o", "/nowhere/installed"]
+    environment = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "0"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8")
+    assert done.returncode == 2 and done.stdout == ""
+    said, of_make = done.stderr.splitlines()
+    assert said == "/nowhere cannot be written: work in a clone of your own." and of_make.startswith("make: ")
+
+
+@pytest.mark.parametrize("name", ["lib", ".pytest_cache"])
+def test_the_tests_say_before_the_first_that_nothing_can_be_kept(name, pytestconfig, monkeypatch, tmp_path):
+    """And not, at length, after the last."""
+    (conftest,) = (one for one in pytestconfig.pluginmanager.get_plugins() if getattr(one, "__file__", None) == str(CONFTEST))
+    monkeypatch.setattr(conftest, "ROOT", tmp_path)
+    folder = tmp_path / "lib" / name if name != "lib" else tmp_path / "lib"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(os, "access", lambda path, how: path != folder)
+    with pytest.raises(pytest.UsageError, match=f"^{re.escape(str(folder))} cannot be written: run the tests in a clone"):
+        conftest.pytest_configure(pytestconfig)
 
 
 # -- documentation
