@@ -12,8 +12,6 @@ def pytest_addoption(parser):
     parser.addoption("--again", action="store_true", help="leave out what cannot end in another way the second time")
 
 
-def pytest_collection_modifyitems(config, items):
-    if config.option.again:
-        left = [item for item in items if item.path.stem not in FILES]
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item.path.stem in FILES]
+def pytest_ignore_collect(collection_path, config):
+    """Files that are not asked for are not even read; None leaves the rest to others."""
+    return True if config.option.again and collection_path.is_file() and collection_path.stem not in FILES else None
