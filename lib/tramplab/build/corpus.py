@@ -102,8 +102,11 @@ def _read(path: Path) -> Compiled:
     """The section of text of an object, and the functions in it."""
     with path.open("rb") as f:
         elf = ELFFile(f)
-        number, table = elf.get_section_index(".text"), elf.get_section_by_name(".symtab")
-        if number is None or not isinstance(table, SymbolTableSection):
+        # one is among the first and the other among the last of ten thousand, of which each function has one for its site
+        numbers = range(elf.num_sections())
+        number = next((n for n in numbers if elf.get_section(n).name == ".text"), None)
+        table = next((s for s in map(elf.get_section, reversed(numbers)) if isinstance(s, SymbolTableSection)), None)
+        if number is None or table is None:
             raise TramplabError(f"the compiler left no text or no symbols in {path.name}; remove it from the cache.")
         found = [Entry(s.name, s.value, s.size) for s in symbols(table) if s.kind == FUNCTION and s.section == number]
         return Compiled(elf.get_section(number).data(), tuple(sorted(found, key=lambda entry: entry.start)))
