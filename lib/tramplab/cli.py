@@ -11,8 +11,8 @@ from typing import NoReturn
 
 import pandas as pd
 
+from . import documents, studies
 from . import isa as isas
-from . import studies
 from .analyse import cores
 from .analyse.measure import measure
 from .analyse.races import command as races
@@ -136,7 +136,8 @@ def _list(args: argparse.Namespace) -> None:
     print("ISAs:      " + " ".join(isas.ISAS))
     print("Releases:  every mainline release from " + releases.known()[0] + " to " + releases.known()[-1])
     print("           shown in studies: " + " ".join(releases.shown()))
-    print("Cores:     " + " ".join(cores.cores()))
+    good, bad = cores.tried()
+    print("\n           ".join(["Cores:     " + " ".join(good), *map(str, bad.values())]))
     print("Hooks:")
     for h in hooks.HOOKS.values():
         print(f"  {h.name:<15}{'hypothetical, no kernel has it: ' * h.hypothetical}{h.title}")
@@ -248,14 +249,14 @@ def _update(args: argparse.Namespace) -> None:
     for study in studies.every().values():
         _rewrite(expected_file(study.NAME), study_text(study, study.rows()))
     path = checkout() / "data" / permalinks.FILE
-    old = path.read_text("utf-8") if path.is_file() else ""
+    old = documents.text(path, permalinks.FILE) if path.is_file() else ""
     _rewrite(path, permalinks.updated(old, [*pages.addresses(checkout() / "book"), *claims.addresses()]))
     path = checkout() / "book" / references.FILE
-    _rewrite(path, references.updated(path.read_text("utf-8"), checkout() / "book"))
+    _rewrite(path, references.updated(documents.text(path, references.FILE), checkout() / "book"))
 
 
 def _rewrite(path: Path, text: str) -> None:
-    changed = not path.is_file() or path.read_text("utf-8") != text
+    changed = not path.is_file() or path.read_bytes() != text.encode()
     _write(path, text)
     print(f"{path.name}: {'rewritten' if changed else 'unchanged'}")
 

@@ -1,5 +1,4 @@
-"""Where the repository's data lies (beside the package in a checkout, or where $TRAMPLAB_DATA says), how it is read, and writing
-files whole."""
+"""Where the repository's data lies (beside the package in a checkout, or where $TRAMPLAB_DATA says), and writing files whole."""
 
 from __future__ import annotations
 
@@ -7,14 +6,8 @@ import hashlib
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from .errors import TramplabError
-
-#: libyaml's, where PyYAML was built with it: the same result in a tenth of the time.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def data_file(name: str) -> Path:
@@ -26,11 +19,6 @@ def data_file(name: str) -> Path:
             f"no data file {folder / name}: work in a checkout of the book, or set TRAMPLAB_DATA to its data/ folder."
         )
     return folder / name
-
-
-def read_yaml(text: str) -> Any:
-    """What a YAML document says; raises yaml.YAMLError."""
-    return yaml.load(text, Loader=_LOADER)
 
 
 def checkout() -> Path:

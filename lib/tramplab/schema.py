@@ -7,19 +7,25 @@ whoever reads the file.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import reprlib
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import fastjsonschema
 
+from . import documents
 from .errors import TramplabError, unknown
-from .paths import read_yaml
 
 #: With the package, as they say what it reads.
 SCHEMAS = Path(__file__).resolve().parent / "schemas"
 #: What a schema's types are called.
 _KINDS = {"object": "mapping", "array": "list", "string": "text", "integer": "whole number", "boolean": "true or false"}
+
+
+def facts(file: str, schema: str) -> Any:
+    """What a file of data/ says, if it is as schemas/SCHEMA.yml says; raises TramplabError that names the file and the mistake."""
+    return checked(file, documents.read(file), schema)
 
 
 def checked(file: str, data: Any, schema: str) -> Any:
@@ -38,33 +44,44 @@ def checked(file: str, data: Any, schema: str) -> Any:
 
 @functools.cache
 def _validator(schema: str) -> Callable[[Any], Any]:
-    text = (SCHEMAS / f"{schema}.yml").read_text("utf-8")
-    return fastjsonschema.compile(read_yaml(text), use_default=False)
+    name = f"{schema}.yml"
+    return fastjsonschema.compile(documents.parsed(name, documents.text(SCHEMAS / name, name)), use_default=False)
 
 
 def _sentence(e: fastjsonschema.JsonSchemaValueException, data: Any) -> str:
     """What is wrong, where."""
     path, said = e.path[1:], e.definition
     whole, part = _place(path, data), _place(path[:-1], data)
-    key = path[-1] if path else "it"
-    if e.rule in ("required", "additionalProperties"):
-        known = said["properties"]
-        strange = [k for k in e.value if k not in known and said.get("additionalProperties") is False]
-        if strange:  # what is missing may be there under this name
-            return f"{whole}: {unknown('key', strange[0], known)}"
-        return f"{whole} has no {' and no '.join(k for k in e.rule_definition if k not in e.value)}."
+    key, value = path[-1] if path else "it", reprlib.repr(e.value)
+    if key.isdigit():  # of a list
+        key = whole.rpartition(", ")[2]
     match e.rule:
-        case "enum":
+        case "required" | "additionalProperties" | "propertyNames":
+            return _keys(whole, e.value, said)
+        case "enum" if "description" not in said:
             return f"{part}: {unknown(said.get('title', key), e.value, e.rule_definition)}"
-        case "minLength" | "minItems" | "minProperties":
+        case "minLength" | "minItems" | "minProperties" if not e.value:
             return f"{part}: {key} is empty; fill it in or leave it out."
         case "type" if e.rule_definition == "string" and isinstance(e.value, (bool, int, float)):
-            return f"{part}: {key} is read as {e.value!r}; put it in quotes."
+            return f"{part}: {key} is read as {value}; put it in quotes."
         case "type":
             wanted = e.rule_definition if isinstance(e.rule_definition, list) else [e.rule_definition]
             kinds = [str(_KINDS.get(k, k)) for k in wanted if k != "null"]
-            return f"{part}: {key} must be a {' or a '.join(kinds)}, not {e.value!r}."
-    return f"{part}: {said.get('description') or key + ' cannot be'}, not {e.value!r}."
+            return f"{part}: {key} must be a {' or a '.join(kinds)}, not {value}."
+        case "minimum" | "maximum" if "description" not in said:
+            return f"{part}: {key} must be at {'least' if e.rule == 'minimum' else 'most'} {e.rule_definition}, not {value}."
+    if "description" in said:
+        return f"{part}: {said['description']}, not {value}."
+    return f"{part}: {key} cannot be {value}."
+
+
+def _keys(whole: str, found: Iterable[object], said: dict[str, Any]) -> str:
+    """What is wrong with the keys of a mapping. What is missing may be there under another name, which is then what is told."""
+    known = said.get("properties") or said.get("propertyNames", {"enum": ()})["enum"]
+    closed = "propertyNames" in said or said.get("additionalProperties") is False
+    if strange := [k for k in found if k not in known and closed]:
+        return f"{whole}: {unknown('key', strange[0], known)}"
+    return f"{whole} has no {' and no '.join(k for k in said['required'] if k not in found)}."
 
 
 def _place(path: list[str], data: Any) -> str:

@@ -7,7 +7,9 @@ import copy
 import pytest
 import yaml
 
-from tramplab import TramplabError
+from support.complaints import complaint
+from support.data import copied
+from tramplab import TramplabError, cli
 from tramplab.analyse import cores, cycles
 from tramplab.lab.measure import run
 from tramplab.paths import data_file
@@ -75,12 +77,12 @@ def test_core_files(name):
 @pytest.mark.parametrize(
     "change, words",
     [
-        (lambda f: f["parameters"].pop("load"), "load must be given"),
-        (lambda f: f["parameters"].update(lod=f["parameters"]["load"]), "lod must be given, or must not"),
+        (lambda f: f["parameters"].pop("load"), "parameters has no load."),
+        (lambda f: f["parameters"].update(lod=f["parameters"]["load"]), "unknown parameter 'lod'; did you mean load"),
         (lambda f: f["parameters"]["load"].update(low=9), "load needs low <= value <= high"),
         (lambda f: f["parameters"]["load"].update(kind="guess"), "parameter load: unknown kind 'guess'"),
-        (lambda f: f["parameters"]["load"].update(sources=["nobody"]), "load needs"),
-        (lambda f: f["parameters"]["load"].update(sources=[]), "load needs"),
+        (lambda f: f["parameters"]["load"].update(sources=["nobody"]), "unknown source 'nobody'"),
+        (lambda f: f["parameters"]["load"].update(sources=[]), "load needs a source"),
         (lambda f: f["uses"].pop("store"), "uses has no store"),
         (lambda f: f["ports"].append("p99"), "p99 must be one of the ports, and be used"),
     ],
@@ -100,3 +102,29 @@ def test_unknown_core():
         cores.get("zen3", "arm64")
     with pytest.raises(TramplabError, match="zen3 is a core for x86_64; this call ran on arm64"):
         cycles.estimate(run("arm64", "ops"), run("arm64", "none"), cores.get("zen3"))
+
+
+def test_a_bad_file_is_no_other_cores_trouble(tmp_path, monkeypatch, capsys):
+    """Nor that of who lists them; who wants that core, or all of them, is told."""
+    data = copied(tmp_path, monkeypatch)
+    (data / "cores" / "zen3.yml").write_bytes(b"title: Zen 3\n# T\xf6pel\n")
+    (data / "cores" / "zen4.yml").write_text("title: Zen 4\n", "utf-8")
+    cores.tried.cache_clear()
+    try:
+        assert cores.get("zen5").name == "zen5" and cores.get("cortex-a72", "arm64").isa == "arm64"
+        assert "cores/zen3.yml is not UTF-8" in complaint(lambda: cores.get("zen3"))
+        assert "cores/zen4.yml: the file has no isa" in complaint(lambda: cores.get("zen4", "x86_64"))
+        assert "unknown core 'zen6'; did you mean zen5" in complaint(lambda: cores.get("zen6"))
+        assert "choose one of skylake, zen5." in complaint(lambda: cores.get("cortex-a72", "x86_64"))
+        assert "cores/zen3.yml" in complaint(cores.cores)
+        assert cores.of_cpu("AMD Ryzen AI 9 HX 370, family 26, model 36, stepping 0").name == "zen5"
+        assert "cores/zen3.yml" in complaint(lambda: cores.of_cpu("AMD EPYC 7763, family 25, model 1"))
+        assert "cores/zen3.yml" in complaint(lambda: cores.nearest("AMD X", "AuthenticAMD", "x86_64"))
+        assert cli.main(["list"]) == 0
+        listed = capsys.readouterr().out
+        assert "Cores:     apple-m1 cortex-a72 sifive-u74 skylake spacemit-x60 zen5\n" in listed and "\nHooks:\n" in listed
+        assert "\n           cores/zen3.yml is not UTF-8: byte 0xf6 in line 2, column 4.\n" in listed
+        assert "\n           cores/zen4.yml: the file has no isa and no in_order and" in listed
+        assert cli.main(["measure", "x86_64", "ops", "--core", "zen5"]) == 0
+    finally:
+        cores.tried.cache_clear()

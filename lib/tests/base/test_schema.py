@@ -1,14 +1,13 @@
 """Data files against their schemas: the files that there are, and a sentence for each kind of mistake."""
 
 import copy
-import json
 
 import fastjsonschema
 import pytest
 import yaml
 
-from support import ROOT
-from tramplab import TramplabError
+from support import ROOT, data
+from tramplab import TramplabError, documents
 from tramplab.schema import SCHEMAS, checked
 
 DATA = ROOT / "data"
@@ -26,19 +25,21 @@ FILES = {
     "kernel-probes": ["kernel-probes.json"],
     "kernels": ["kernels/packages.yml"],
     "native": sorted(f"native/{path.name}" for path in (DATA / "native").glob("*.json")),
+    "published": ["published.csv"],
+    "citation": ["../CITATION.cff"],
 }
 
 
 def content(name: str):
     """What a data file says."""
-    text = (DATA / name).read_text("utf-8")
-    return json.loads(text) if name.endswith(".json") else yaml.safe_load(text)
+    return documents.parsed(name, (DATA / name).read_text("utf-8"), name.rpartition(".")[2].replace("cff", "yml"))
 
 
 def test_every_file_has_a_schema():
     assert {path.stem for path in SCHEMAS.iterdir()} == set(FILES)
-    there = {str(path.relative_to(DATA)) for path in DATA.rglob("*") if path.suffix in (".yml", ".json")}
-    assert there == {name for names in FILES.values() for name in names}
+    assert {*data.FILES, data.CITATION} == {name for names in FILES.values() for name in names}
+    others = {path.name for path in DATA.rglob("*") if path.is_file() and path.parent.name != "expected"}
+    assert others - {name.rpartition("/")[2] for name in data.FILES} == {"README.md", "permalinks.txt"}
 
 
 @pytest.mark.parametrize(("schema", "name"), [(schema, name) for schema, names in FILES.items() for name in names])
@@ -52,7 +53,7 @@ def test_a_schema_leaves_nothing_open(schema):
 
     def look(node, path):
         if isinstance(node, dict):
-            if node.get("type") == "object" and "additionalProperties" not in node:
+            if node.get("type") == "object" and not {"additionalProperties", "propertyNames"} & set(node):
                 open_.append(path)
             for key, value in node.items():
                 look(value, f"{path}/{key}")
@@ -61,8 +62,11 @@ def test_a_schema_leaves_nothing_open(schema):
     text = yaml.safe_load((SCHEMAS / f"{schema}.yml").read_text("utf-8"))
     look(text, "")
     assert fastjsonschema.compile(text)
-    left = {"releases": ["/properties/majors"], "native": ["/properties/rows/items", "/properties/provenance"]}
-    assert open_ == left.get(schema, [])
+    assert open_ == {"native": ["/properties/provenance"]}.get(schema, [])
+
+
+ROW = "arm64-callops-before-r0-i0-total"
+FACT = {"value": True, "source": "arm64-args", "sure": "read"}
 
 
 def put(*path):
@@ -85,7 +89,7 @@ def put(*path):
     [
         ("claims", "claims.yml", put("claims", 1, "said", "gone"), "v2 has no said."),
         ("claims", "claims.yml", put("claims", 1, "id", 7), "claims, number 2: id is read as 7; put it in quotes."),
-        ("claims", "claims.yml", put("claims", 0, "Who is this?"), "claims: 0 must be a mapping, not 'Who is this?'."),
+        ("claims", "claims.yml", put("claims", 0, "Who is this?"), "claims: number 1 must be a mapping, not 'Who is this?'."),
         ("claims", "claims.yml", put("threads", "V", "people", []), "thread V: people is empty; fill it in or leave it out."),
         ("claims", "claims.yml", put("threads", "V", "people", "Ann"), "thread V: people must be a list, not 'Ann'."),
         ("claims", "claims.yml", put("chapters", None), "the file: chapters must be a mapping, not None."),
@@ -97,15 +101,30 @@ def put(*path):
             put("arm64", "regs", 0, "sure", "guessed"),
             "arm64, regs, number 1: unknown sure 'guessed'. Known: read, inferred, recalled.",
         ),
-        ("core", "cores/zen3.yml", put("clock_ghz", 0), "the file: a clock is more than 0 GHz, not 0."),
+        ("core", "cores/zen3.yml", put("clock_ghz", 0), "the file: a clock is more than 0 GHz and at most 10, not 0."),
         ("core", "cores/zen3.yml", put("parameters", "load", "low", 1.5), "parameter load: low must be a whole number, not 1.5."),
         ("core", "cores/zen3.yml", put("mca", 3), "the file: mca must be a text, not 3."),
+        ("core", "cores/zen3.yml", put("parameters", "load", "value", -1), "parameter load: value must be at least 0, not -1."),
+        ("releases", "releases.yml", put("majors", 6, "x"), "majors: 6 must be a whole number, not 'x'."),
+        ("releases", "releases.yml", put("arm64", "call_ops", "gone"), "arm64 has no call_ops."),
+        ("releases", "releases.yml", put("arm64", "cal_ops", [FACT]), "arm64: unknown key 'cal_ops'; did you mean call_ops"),
+        ("releases", "releases.yml", put("arm64", "site", 0, "value", "bl"), "arm64, site, number 1: unknown value 'bl'"),
+        ("releases", "releases.yml", put("arm64", "bpf", 0, "value", "on"), "arm64, bpf, number 1: value must be a true or false,"),
+        ("releases", "releases.yml", put("sources", "x86-args", "commit", "02a4"), "source x86-args: a commit is written with 12"),
+        ("published", "published.csv", put(0, "unit", "ms"), f"{ROW}: unknown unit 'ms'; did you mean s or ns?"),
+        ("published", "published.csv", put(0, "value", "1,5"), f"{ROW}: a value is a number like 5.84,"),
+        ("published", "published.csv", put(0, "lower_is_better", "False"), f"{ROW}: of a cost less is better"),
+        ("published", "published.csv", put(0, "message_id", "<a@b>"), f"{ROW}: a message-id stands without"),
+        ("native", "native/epyc-zen4-vm-hooks.json", put("rows", 1, "ns_min", 0), "rows, number 2: a call takes more than 0 ns,"),
+        ("citation", "../CITATION.cff", put("date-released", "21 Nov"), "the file: a day is written like 2026-11-21, not"),
+        ("citation", "../CITATION.cff", put("version", 0.1), "the file: version is read as 0.1; put it in quotes."),
+        ("citation", "../CITATION.cff", put("licence", "MIT"), "the file: unknown key 'licence'; did you mean license"),
         ("core", "cores/zen3.yml", put("in_order", "no"), "the file: in_order must be a true or false, not 'no'."),
     ],
 )
 def test_a_mistake_is_a_sentence(schema, name, change, sentence):
-    data = copy.deepcopy(content(name))
-    change(data)
+    found = copy.deepcopy(content(name))
+    change(found)
     with pytest.raises(TramplabError) as e:
-        checked(name, data, schema)
+        checked(name, found, schema)
     assert str(e.value).startswith(f"{name}: {sentence}") and "\n" not in str(e.value)

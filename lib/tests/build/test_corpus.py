@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from support.decoded import instructions
+from tramplab import documents
 from tramplab.build import corpus
 from tramplab.isa import ISAS
-from tramplab.paths import data_file, read_yaml
 
 #: ISA -> bytes of its shortest instruction, and flags for a pointer of eight bytes before the entry and eight at it.
 SITES = {
@@ -15,7 +15,7 @@ SITES = {
     "arm64": (4, ("-fpatchable-function-entry=4,2", "-falign-functions=8")),
     "riscv64": (2, ("-fpatchable-function-entry=8,4", "-falign-functions=8")),
 }
-FILE = read_yaml(data_file(corpus.FILE).read_text("utf-8"))
+FILE = documents.read(corpus.FILE)
 
 
 def test_sizes_are_those_of_the_kernel():

@@ -22,7 +22,9 @@ CONFTEST = ROOT / "lib" / "tests" / "conftest.py"
 
 # -- imports: what each part may import, besides itself and what everything rests on
 
-BASE = {"errors", "paths", "schema", "cache", "jobs", "cluster", "workers", "progress", "capacity", "revision", "state", "width"}
+BASE = set(
+    "errors paths documents schema cache jobs cluster workers progress capacity revision state width".split()
+)
 BELOW = {
     **{part: set() for part in BASE},
     "isa": set(),

@@ -14,8 +14,6 @@ from tramplab.paths import data_file
 
 ISAS = ("x86_64", "arm64", "riscv64")
 TABLE = yaml.safe_load(data_file("releases.yml").read_text("utf-8"))
-FEATURES = [(section, feature) for section in ("common", *ISAS) for feature in TABLE[section]]
-every_feature = pytest.mark.parametrize(("section", "feature"), FEATURES, ids=[f"{s}-{f}" for s, f in FEATURES])
 every_isa = pytest.mark.parametrize("isa", ISAS)
 
 
@@ -40,32 +38,8 @@ def span(row: dict) -> tuple[tuple[int, int], tuple[int, int]]:
 # --- The table itself
 
 
-@every_feature
-def test_interval_is_complete(section, feature):
-    """Each interval says its value, whence it is known and how well, is not turned around, and touches a release that
-    can be asked for (else it would be a typing mistake that nothing shows)."""
-    for row in TABLE[section][feature]:
-        assert {"value", "source", "sure"} <= set(row) <= {"value", "since", "until", "source", "sure"}
-        assert row["source"] in TABLE["sources"]
-        assert row["sure"] in {"read", "inferred", "recalled"}
-        first, last = span(row)
-        assert first <= last
-        assert any(first <= releases.parse(r) <= last for r in releases.known())
-
-
-@every_feature
-def test_intervals_do_not_overlap(section, feature):
-    """A release has at most one value of a feature, and the intervals stand in order."""
-    for before, after in itertools.pairwise(TABLE[section][feature]):
-        assert span(before)[1] < span(after)[0]
-
-
-def test_every_source_is_used_and_says_where():
-    """No source is left over, and each has a text and where needed a commit or message to look up."""
-    used = {row["source"] for section, feature in FEATURES for row in TABLE[section][feature]}
-    for section in ("reach", "registers"):
-        used |= {row["source"] for isa in ISAS for rows in TABLE[section][isa].values() for row in rows}
-    assert set(TABLE["sources"]) == used
+def test_every_source_says_where():
+    """Each has a text and where needed a commit or message to look up."""
     for name, source in TABLE["sources"].items():
         assert source["text"] and set(source) <= {"text", "commit", "message"}
         assert releases.source(name) == source

@@ -66,6 +66,7 @@ ROW = {
     "ratio_direct": None, "windows": [1.5, 1.6], "steady": True, "agreed": False,
 }
 CLOCK = (0.25, 0.25)
+MACHINE = {"cpu": "x", "isa": "x86_64", "arguments": 1}
 
 
 def test_hooks_that_run_other_code_since_are_told_by_how_they_begin():
@@ -75,7 +76,7 @@ def test_hooks_that_run_other_code_since_are_told_by_how_they_begin():
 
 
 def test_a_saved_result_comes_back(tmp_path):
-    result = Result((ROW,), CLOCK, ("a warning",), ("a failure",), {"cpu": "x", "pinned to": None})
+    result = Result((ROW,), CLOCK, ("a warning",), ("a failure",), {**MACHINE, "pinned to": None})
     result.save(tmp_path / "r.json")
     assert native.load(tmp_path / "r.json") == result and [p.name for p in tmp_path.iterdir()] == ["r.json"]
 
@@ -92,7 +93,13 @@ def test_a_saved_result_comes_back(tmp_path):
         ('{"format": 2, "rows": [], "clock": [], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
         ('{"format": 2, "rows": [{"hook": "a"}], "clock": [], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
         ('{"format": 2, "rows": 3, "clock": [], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
-        (Result((ROW,), (0.25,), (), (), {}).as_json(), "damaged"),
+        (Result((ROW,), (0.25,), (), (), MACHINE).as_json(), "ops has other windows than the clock. The result is damaged"),
+        (Result((ROW, ROW), CLOCK, (), (), MACHINE).as_json(), "ops is there twice."),
+        (Result(({**ROW, "ns_min": 1.4},), CLOCK, (), (), MACHINE).as_json(), "ops has another ns_min than its windows."),
+        (Result(({**ROW, "ns_q3": 1.9},), CLOCK, (), (), MACHINE).as_json(), "ops needs ns_min <= ns_q1 <= ns_median <= ns_q3."),
+        (Result(({**ROW, "cycles_over": 2.2},), CLOCK, (), (), MACHINE).as_json(), "ops has cycles_over of another clock."),
+        (Result(({**ROW, "hook": "none"},), CLOCK, (), (), MACHINE).as_json(), "none has another ns_over than ns_min less that"),
+        (Result((ROW,), CLOCK, (), (), {"cpu": "x"}).as_json(), "provenance has no isa and no arguments."),
     ],
 )
 def test_a_file_that_is_no_result_is_one_sentence(tmp_path, text, said):
@@ -150,7 +157,8 @@ def test_the_commands_bad_input(words, said):
 
 def test_a_failed_hook_is_the_commands_error_after_its_table(monkeypatch, capsys, tmp_path):
     """What ran is printed and saved all the same."""
-    fake = Result(({**ROW, "hook": "none"},), CLOCK, ("careful",), ("direct crashed natively: SIGILL at x.",), {"cpu": "a"})
+    none = {**ROW, "hook": "none", "ns_over": 0.0, "cycles_over": 0.0}
+    fake = Result((none,), CLOCK, ("careful",), ("direct crashed natively: SIGILL at x.",), {**MACHINE})
     monkeypatch.setattr(command, "time_hooks", lambda *_, **__: fake)
     file = tmp_path / "r.json"
     assert complaint(lambda: main("native", "--save", str(file))) == "direct crashed natively: SIGILL at x."

@@ -12,8 +12,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from .. import documents
 from ..errors import TramplabError, unknown
-from ..paths import data_file, read_yaml
+from ..paths import data_file
 from ..schema import checked
 
 #: What each parameter means; cycles where nothing else is said.
@@ -123,32 +124,51 @@ class Core:
 
 
 @functools.cache
+def tried() -> tuple[dict[str, Core], dict[str, TramplabError]]:
+    """The cores whose files are as they should be, by name, and what is wrong with the others, of which these know nothing."""
+    good, bad = {}, {}
+    for name in (path.stem for path in sorted((data_file("releases.yml").parent / "cores").glob("*.yml"))):
+        try:
+            good[name] = _read(name, documents.read(f"cores/{name}.yml"))
+        except TramplabError as e:
+            bad[name] = e
+    return good, bad
+
+
 def cores() -> dict[str, Core]:
     """Every core there is a file for, by name; raises TramplabError for a file that is not as it should be."""
-    folder = data_file("releases.yml").parent / "cores"
-    found = [_read(path.stem, read_yaml(path.read_text("utf-8"))) for path in sorted(folder.glob("*.yml"))]
-    return {c.name: c for c in found}
+    good, bad = tried()
+    for error in bad.values():
+        raise error
+    return dict(good)
 
 
 def get(name: str, isa: str | None = None) -> Core:
-    """A core by name; raises TramplabError with near matches, or if it is not one of the ISA."""
-    try:
-        core = cores()[name]
-    except KeyError:
-        raise unknown("core", name, cores()) from None
-    if isa not in (None, core.isa):
-        fitting = ", ".join(c.name for c in cores().values() if c.isa == isa)
-        raise TramplabError(f"{name} is a core for {core.isa}, not {isa}; choose one of {fitting}.")
-    return core
+    """A core by name; raises TramplabError with near matches, if its file is not as it should be, or if it is of another ISA."""
+    good, bad = tried()
+    if name in bad:
+        raise bad[name]
+    if name not in good:
+        raise unknown("core", name, good)
+    if isa not in (None, good[name].isa):
+        fitting = ", ".join(c.name for c in good.values() if c.isa == isa)
+        raise TramplabError(f"{name} is a core for {good[name].isa}, not {isa}; choose one of {fitting}.")
+    return good[name]
 
 
 def of_cpu(model: str) -> Core | None:
     """The core of a CPU, by what /proc/cpuinfo says of it (see native.host.cpu_model); None for one that is not modelled.
 
+    Raises TramplabError where none of those is, and there is a file that is not as it should be, which might be its.
+
     >>> of_cpu("AMD EPYC 7763 64-Core Processor, family 25, model 1, stepping 1").name
     'zen3'
     """
-    return next((c for c in cores().values() if re.search(c.cpus, model)), None)
+    for core in tried()[0].values():
+        if re.search(core.cpus, model):
+            return core
+    cores()  # all files are as they should be
+    return None
 
 
 def nearest(model: str, vendor: str, isa: str) -> Core | None:
@@ -160,10 +180,12 @@ def nearest(model: str, vendor: str, isa: str) -> Core | None:
     >>> nearest("AMD EPYC 7551, family 23, model 1, stepping 2", "AuthenticAMD", "x86_64").name
     'zen3'
     """
-    of_maker = [c for c in cores().values() if c.isa == isa and re.fullmatch(c.vendor, vendor)]
     own = of_cpu(model)
-    if own in of_maker or not of_maker:
-        return own if own in of_maker else None
+    if own and own.isa == isa and re.fullmatch(own.vendor, vendor):
+        return own
+    of_maker = [c for c in cores().values() if c.isa == isa and re.fullmatch(c.vendor, vendor)]
+    if not of_maker:
+        return None
     told = re.search(r"family (\d+)", model)
     family = int(told[1]) if told else 0
 
@@ -175,34 +197,50 @@ def nearest(model: str, vendor: str, isa: str) -> Core | None:
     return min(of_maker, key=distance)
 
 
-def _read(name: str, facts: Any) -> Core:
-    file = f"data/cores/{name}.yml"
-    checked(file, facts, "core")
-    wanted = _ALL | _OF_ISA[facts["isa"]] | (_IN_ORDER if facts["in_order"] else _OUT_OF_ORDER)
-    if wrong := sorted(wanted ^ (set(facts["parameters"]) - _OPTIONAL)):
-        raise TramplabError(f"{file}: {', '.join(wrong)} must be given, or must not.")
-    parameters = {n: Parameter(n, **{**p, "sources": tuple(p["sources"])}) for n, p in facts["parameters"].items()}
+def _read(name: str, found: Any) -> Core:
+    """The core that a file is of, whose entries owe each other that sources and ports are known, and all of them used."""
+    file = f"cores/{name}.yml"
+    checked(file, found, "core")
+    given, sources = found["parameters"], found["sources"]
+    wanted = _ALL | _OF_ISA[found["isa"]] | (_IN_ORDER if found["in_order"] else _OUT_OF_ORDER)
+    if strange := sorted(set(given) - wanted - _OPTIONAL):
+        raise TramplabError(f"{file}: {unknown('parameter', strange[0], sorted(wanted))}")
+    if missing := sorted(wanted - set(given)):
+        raise TramplabError(f"{file}: parameters has no {' and no '.join(missing)}.")
+    parameters = {n: Parameter(n, **{**p, "sources": tuple(p["sources"])}) for n, p in given.items()}
     for p in parameters.values():
-        known = set(p.sources) <= set(facts["sources"]) and (p.sources or (p.kind == "assumption" and p.note))
-        if not p.low <= p.value <= p.high or not known:
-            raise TramplabError(f"{file}: {p.name} needs low <= value <= high, and known sources.")
-    ports, uses = tuple(facts["ports"]), {use: tuple(p) for use, p in facts["uses"].items()}
+        if not p.low <= p.value <= p.high:
+            raise TramplabError(f"{file}: {p.name} needs low <= value <= high.")
+        if not p.sources and not (p.kind == "assumption" and p.note):
+            raise TramplabError(f"{file}: {p.name} needs a source, or as an assumption a note that gives the reason.")
+    used = [*found["ports_source"], *(s for p in parameters.values() for s in p.sources)]
+    for source in used:
+        if source not in sources:
+            raise TramplabError(f"{file}: {unknown('source', source, sources)}")
+    if idle := [source for source in sources if source not in used]:
+        raise TramplabError(f"{file}: nothing rests on the source {idle[0]}; name it where it is one, or take it out.")
+    for what in ("cpus", "vendor"):
+        try:
+            re.compile(found[what])
+        except re.error as e:
+            raise TramplabError(f"{file}: {what} is no pattern: {e}.") from None
+    ports, uses = tuple(found["ports"]), {use: tuple(p) for use, p in found["uses"].items()}
     named = {p for group in uses.values() for p in group}
     if named != set(ports):
         raise TramplabError(f"{file}: {', '.join(sorted(named ^ set(ports)))} must be one of the ports, and be used.")
     return Core(
         name,
-        facts["title"],
-        facts["isa"],
-        facts["in_order"],
-        facts["clock_ghz"],
-        facts["mca"],
-        facts["cpus"],
-        facts["vendor"],
-        facts.get("family"),
+        found["title"],
+        found["isa"],
+        found["in_order"],
+        found["clock_ghz"],
+        found["mca"],
+        found["cpus"],
+        found["vendor"],
+        found.get("family"),
         ports,
         uses,
-        tuple(facts["ports_source"]),
-        facts["sources"],
+        tuple(found["ports_source"]),
+        sources,
         parameters,
     )

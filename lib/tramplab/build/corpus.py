@@ -8,6 +8,7 @@ and alignment lie around it.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,7 @@ from elftools.elf.sections import SymbolTableSection
 from ..cache import publish
 from ..errors import TramplabError
 from ..isa import Isa
-from ..paths import data_file, read_yaml
-from ..schema import checked
+from ..schema import facts
 from .symbols import FUNCTION, symbols
 from .toolchain import run_tool, version
 
@@ -66,8 +66,13 @@ def sizes(functions: int = FUNCTIONS) -> list[int]:
     >>> sizes() == sizes(), min(sizes()), len(sizes(100))
     (True, 1, 100)
     """
-    known = checked(FILE, read_yaml(data_file(FILE).read_text("utf-8")), "function-sizes")
+    known = facts(FILE, "function-sizes")
     percents, limits = zip(*known["sizes"], strict=True)
+    rising = all(a < b for each in (percents, limits) for a, b in itertools.pairwise(each))
+    if not rising or (percents[0], percents[-1]) != (0, 100):
+        raise TramplabError(f"{FILE}: sizes go from 0 to 100 percent, and percents and bytes rise from line to line.")
+    if not known["site"] <= limits[0] <= known["mean"] <= limits[-1]:
+        raise TramplabError(f"{FILE}: the site fits into the smallest function, and the mean is a size between the ends.")
     drawn = [100 * (n + 0.5) / functions for n in range(functions)]
     found = [round(float(size)) - known["site"] for size in np.interp(drawn, percents, limits)]
     random.Random(SEED).shuffle(found)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from ..errors import TramplabError
-from ..paths import data_file, read_yaml
-from ..schema import checked
-from .releases import parse
+from ..errors import TramplabError, unknown
+from ..schema import facts
+from .releases import known, parse
 
 FILE = "addresses.yml"
 MODULES, BPF = "modules", "bpf"
@@ -64,10 +63,15 @@ class Range:
 @functools.cache
 def ranges() -> tuple[Range, ...]:
     """All of them, in the order of the file."""
-    found = checked(FILE, read_yaml(data_file(FILE).read_text("utf-8")), "addresses")
+    found = facts(FILE, "addresses")
     for r in found["ranges"]:
+        name, (first, last) = f"{FILE}: {r['isa']} {r['layout']}", r["image"]
         if r["source"] not in found["sources"]:
-            raise TramplabError(f"{FILE}: the source {r['source']} of {r['isa']} {r['layout']} is not among its sources.")
+            raise TramplabError(f"{name}: {unknown('source', r['source'], found['sources'])}")
+        if r["since"] not in known():
+            raise TramplabError(f"{name}: since {r['since']} is not from {known()[0]} to {known()[-1]}.")
+        if first > last or (r["from"]["of"] == r["to"]["of"] and r["from"]["plus"] >= r["to"]["plus"]):
+            raise TramplabError(f"{name}: the lower address comes first, of the range and of its image.")
     return tuple(
         Range(
             r["isa"],

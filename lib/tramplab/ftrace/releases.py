@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import TramplabError, unknown
 from ..isa import ISAS, Isa
-from ..paths import data_file, read_yaml
-from ..schema import checked
 from . import arch
+from .facts import data, every, parse
 
 #: Features that follow from others and are wrong by themselves.
 DERIVED = ("site", "counter_bits", "ops")
@@ -58,27 +56,9 @@ class Features:
         return f"{self.isa} {self.release}" + (f" with {changed}" if changed else "")
 
 
-@functools.cache
-def parse(release: str) -> tuple[int, int]:
-    """A mainline tag as numbers.
-
-    >>> parse("v6.16")
-    (6, 16)
-    """
-    m = re.fullmatch(r"v(\d+)\.(\d+)", release)
-    if not m:
-        raise TramplabError(f"{release!r} is no mainline release; write it like v6.16.")
-    return int(m.group(1)), int(m.group(2))
-
-
-@functools.cache
-def _data() -> dict:
-    return checked("releases.yml", read_yaml(data_file("releases.yml").read_text("utf-8")), "releases")
-
-
 def shown() -> tuple[str, ...]:
     """The releases that the studies show."""
-    return tuple(_data()["shown"])
+    return tuple(data()["shown"])
 
 
 #: The newest of them: what a kernel is of when nothing else is asked for.
@@ -88,10 +68,7 @@ LATEST = shown()[-1]
 @functools.cache
 def known() -> tuple[str, ...]:
     """Every release that can be asked for, in order."""
-    d = _data()
-    first, last = parse(d["first"]), parse(d["last"])
-    every = [(major, minor) for major, top in d["majors"].items() for minor in range(top + 1)]
-    return tuple(f"v{a}.{b}" for a, b in sorted(every) if first <= (a, b) <= last)
+    return every(data())
 
 
 def _intervals(rows: list[dict[str, Any]]) -> tuple[Interval, ...]:
@@ -102,7 +79,7 @@ def _intervals(rows: list[dict[str, Any]]) -> tuple[Interval, ...]:
 @functools.cache
 def intervals(isa: str, feature: str) -> tuple[Interval, ...]:
     """When a feature had which value on an ISA; empty if it never had any."""
-    rows = _data()[isa].get(feature) or _data()["common"].get(feature) or []
+    rows = data()[isa].get(feature) or data()["common"].get(feature) or []
     return _intervals(rows)
 
 
@@ -121,18 +98,18 @@ def feature_names(isa: str) -> tuple[str, ...]:
     """Every feature that any ISA has: what can be overridden."""
     names: dict[str, None] = {}
     for section in ("common", isa, *ISAS):
-        names.update(dict.fromkeys(_data()[section]))
+        names.update(dict.fromkeys(data()[section]))
     return tuple(names)
 
 
 def _hypothetical(isa: str, feature: str) -> list[object]:
     """Values that a feature has in no release and that the lab builds."""
-    return _data()["hypothetical"].get(isa, {}).get(feature, [])
+    return data()["hypothetical"].get(isa, {}).get(feature, [])
 
 
 def source(name: str) -> dict[str, str]:
     """A source by name: text and commit or message."""
-    return _data()["sources"][name]
+    return data()["sources"][name]
 
 
 @functools.cache
@@ -150,7 +127,7 @@ def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
     if release not in known():
         raise unknown("release", release, known())
     for name in overrides:
-        own = {**_data()[isa.name], **_data()["common"], **_data()["hypothetical"].get(isa.name, {})}.keys()
+        own = {**data()[isa.name], **data()["common"], **data()["hypothetical"].get(isa.name, {})}.keys()
         if name not in feature_names(isa.name):
             raise unknown("feature", name, feature_names(isa.name))
         if name not in own:
@@ -200,7 +177,7 @@ def reach(isa: str, release: str, code: str) -> Interval:
     >>> reach("riscv64", "v6.12", "bpf").value, reach("riscv64", "v6.16", "bpf").value, reach("arm64", "v7.2", "bpf").value
     ('near', 'far', 'either')
     """
-    kinds = _data()["reach"][isa]
+    kinds = data()["reach"][isa]
     if code not in kinds:
         raise unknown("kind of code", code, kinds)
     if found := _holds(_intervals(kinds[code]), release):
@@ -211,7 +188,7 @@ def reach(isa: str, release: str, code: str) -> Interval:
 def uses_of_registers(isa: str, what: str) -> tuple[Interval, ...]:
     """How releases make a pt_regs of what a trampoline saved, or start a callchain from one, oldest first; see `registers` in
     releases.yml. what: "partial", "perf" or "callchain". Raises TramplabError for another one."""
-    kinds = _data()["registers"][isa]
+    kinds = data()["registers"][isa]
     if what not in kinds:
         raise unknown("use of registers", what, kinds)
     return _intervals(kinds[what])
@@ -233,7 +210,7 @@ def table() -> list[dict[str, str]]:
     """Every fact of releases.yml as a row: isa, feature, value, when, sure, source (its commit, mail or text)."""
     out = []
     for isa in ISAS:
-        for feature in _data()[isa]:
+        for feature in data()[isa]:
             for i in intervals(isa, feature):
                 s = source(i.source)
                 where = s.get("commit") or s.get("message") or s["text"]

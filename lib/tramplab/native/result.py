@@ -6,7 +6,9 @@ import json
 import textwrap
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from .. import documents
 from ..errors import TramplabError
 from ..paths import write_whole
 from ..schema import checked
@@ -21,6 +23,8 @@ LIMITS = (
     "nobody else runs the text while it is patched",
 )
 _FORMAT = 2
+#: How far a difference of two times may be from the one that is kept.
+_ROUNDED = 2e-4
 
 
 @dataclass(frozen=True)
@@ -112,21 +116,41 @@ def load(path: str | Path) -> Result:
 
 def parsed(text: bytes, path: str | Path) -> Result:
     """The result that a file holds; its path is for the error."""
+    name, again = str(path), "The result is damaged; make it again with `tramplab native --save FILE`."
     try:
-        saved = json.loads(text)
-    except ValueError:
-        raise TramplabError(f"{path} is no native result: it is not JSON.") from None
+        saved = documents.parsed(name, documents.decoded(name, text), "json")
+    except TramplabError as e:
+        raise TramplabError(f"{e} {again}") from None
     if not isinstance(saved, dict) or saved.get("format") != _FORMAT:
         raise TramplabError(
             f"{path} is no native result of this edition, which tells whether windows agree; make one with "
             "`tramplab native --save FILE`."
         )
     try:
-        checked(str(path), saved, "native")
-        if any(len(row["windows"]) != len(saved["clock"]) for row in saved["rows"]):
-            raise TramplabError(f"{path}: a row has other windows than the clock.")
+        checked(name, saved, "native")
+        _owed(name, saved)
     except TramplabError as e:
-        raise TramplabError(f"{e} The result is damaged; make it again with `tramplab native --save FILE`.") from None
+        raise TramplabError(f"{e} {again}") from None
     return Result(
         tuple(saved["rows"]), tuple(saved["clock"]), tuple(saved["warnings"]), tuple(saved["failures"]), saved["provenance"]
     )
+
+
+def _owed(name: str, saved: dict[str, Any]) -> None:
+    """What rows owe the windows, each other and the unhooked call, which is the first; times are kept with four digits."""
+    base, clock = saved["rows"][0], saved["clock"]
+    for n, row in enumerate(saved["rows"]):
+        quickest = min((w for w in row["windows"] if w is not None), default=0)
+        cycles = sorted(row["ns_over"] / c for c in clock)
+        slack = 0.01 + 0.01 * abs(row["cycles_over"])
+        wrong = {
+            "is there twice": row["hook"] in [r["hook"] for r in saved["rows"][:n]],
+            "has other windows than the clock": len(row["windows"]) != len(clock),
+            "needs ns_min <= ns_q1 <= ns_median <= ns_q3": not row["ns_min"] <= row["ns_q1"] <= row["ns_median"] <= row["ns_q3"],
+            "has another ns_min than its windows": abs(row["ns_min"] - quickest) > _ROUNDED,
+            "has another ns_over than ns_min less that of none": base["hook"] == "none"
+            and abs(row["ns_min"] - base["ns_min"] - row["ns_over"]) > _ROUNDED,
+            "has cycles_over of another clock": not cycles[0] - slack <= row["cycles_over"] <= cycles[-1] + slack,
+        }
+        if said := [what for what, is_so in wrong.items() if is_so]:
+            raise TramplabError(f"{name}: {row['hook']} {said[0]}.")

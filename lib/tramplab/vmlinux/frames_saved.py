@@ -5,6 +5,7 @@ Of the plain kernels that have been fetched; what the file says of others stays.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -28,8 +29,19 @@ def wanted() -> tuple[Package, ...]:
 
 
 def read() -> dict[str, Any]:
-    """What is kept; raises TramplabError where it is not as its schema says, or of other images than those that are listed."""
-    return keeping.read(data_file(FILE), SCHEMA, wanted())
+    """What is kept; raises TramplabError where it is not as its schema says, contradicts itself, or is of other images than those
+    that are listed."""
+    found = keeping.read(data_file(FILE), SCHEMA, wanted())
+    for kernel in found["kernels"]:
+        providers = [entry["provider"] for entry in (*kernel["absent"], *kernel["frames"])]
+        if len(set(providers)) < len(providers):
+            raise TramplabError(f"{FILE}: {kernel['name']} has a provider twice: run `make kernels`.")
+        for frame in kernel["frames"]:
+            ends = [(slot["offset"], slot["offset"] + slot["size"]) for slot in frame["slots"]]
+            if any(end > start for (_, end), (start, _) in itertools.pairwise([*ends, (frame["size"], 0)])):
+                what = f"{kernel['name']}, {frame['provider']}"
+                raise TramplabError(f"{FILE}: {what}: slots overlap, or do not fit into the structure: run `make kernels`.")
+    return found
 
 
 def made(package: Package) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import documents
 from ..errors import TramplabError
 from ..paths import data_file, write_whole
 from ..schema import checked
@@ -18,11 +19,14 @@ from .debian.list import Package
 
 def read(path: Path, schema: str, wanted: Sequence[Package]) -> dict[str, Any]:
     """What a file says. Raises TramplabError where that is not as its schema wants it, or of other images than those wanted."""
-    found = checked(path.name, json.loads(path.read_text("utf-8")), schema)
-    of = {p.name: p.sha256 for p in wanted}
+    found = checked(path.name, documents.parsed(path.name, documents.text(path, path.name)), schema)
+    of = {p.name: (p.version, p.sha256) for p in wanted}
+    names = [kernel["name"] for kernel in found["kernels"]]
     for kernel in found["kernels"]:
-        if of.get(kernel["name"]) != kernel["sha256"]:
+        if of.get(kernel["name"]) != (kernel["version"], kernel["sha256"]):
             raise TramplabError(f"{path.name}: {kernel['name']} is of another image than is listed: run `make kernels`.")
+        if names.count(kernel["name"]) > 1:
+            raise TramplabError(f"{path.name}: {kernel['name']} is there twice: run `make kernels`.")
     return found
 
 

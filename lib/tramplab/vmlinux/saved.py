@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from ..emulate.counts import COMPONENTS
 from ..errors import TramplabError
-from ..paths import data_file
-from ..schema import checked
+from ..schema import facts
 from . import hooks, measure
 from .debian.fetch import content
 from .debian.list import FILE, Package, packages
@@ -22,6 +22,9 @@ from .result import machine_of, result
 
 #: The status of a hook that a result says nothing of, because there was none when the image was counted.
 UNCOUNTED = "uncounted"
+#: What is known of a hook that was measured, and which counts its symbols have.
+_MEASURED = {"components", "frame_bytes", "frame_bytes_written", "stack_bytes", "return_mispredicts", "symbols"}
+_COUNTED = ("instructions", "loads", "stores")
 
 
 @functools.cache
@@ -37,12 +40,31 @@ def plain() -> list[dict[str, Any]]:
 
 
 def read(package: Package) -> dict[str, Any]:
-    """The saved result of an image."""
+    """The saved result of an image; raises TramplabError where it is not whole, not as its schema says, or of another image."""
     name = f"kernels/{package.name}.json"
-    found = checked(name, json.loads(data_file(name).read_text("utf-8")), "kernel")
-    if found["kernel"]["sha256"] != package.sha256:
+    found: dict[str, Any] = facts(name, "kernel")
+    about = {n: getattr(package, n) for n in found["package"]}
+    image = {n: getattr(package, n) for n in ("sha256", "isa", "release")}
+    if found["package"] != about or not found["kernel"].items() >= image.items():
         raise TramplabError(f"{name} is of another image than {FILE} lists: run `make kernels`.")
+    hooks = [row["hook"] for row in found["hooks"]]
+    if hooks[0] != "none" or len(set(hooks)) < len(hooks):
+        raise TramplabError(f"{name}: the first hook is none, and each is there once: run `make kernels`.")
+    for row in found["hooks"]:
+        if not _whole(row):
+            raise TramplabError(f"{name}: what is counted of {row['hook']} lacks something or does not add up: run `make kernels`.")
     return found
+
+
+def _whole(row: dict[str, Any]) -> bool:
+    """Is there a reason where nothing was measured, and else all that a row has, symbols that add up to their components?"""
+    if row["status"] != "measured":
+        return "reason" in row
+    if not row.keys() >= _MEASURED or row["components"].keys() != set(COMPONENTS):
+        return False
+    parts, symbols = [row["components"][c] for c in ("trampoline", "core")], row["symbols"].values()
+    adds_up = all(sum(p[n] for p in parts) == sum(s[i] for s in symbols) for i, n in enumerate(_COUNTED))
+    return adds_up and row["stack_bytes"] >= row["frame_bytes"] >= row["frame_bytes_written"] >= 0
 
 
 def rows(found: dict[str, Any]) -> list[dict[str, Any]]:

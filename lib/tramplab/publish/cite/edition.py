@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import os
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import yaml
-
+from ... import documents
 from ...errors import TramplabError
-from ...paths import checkout, read_yaml
+from ...paths import checkout
 from ...revision import revision
+from ...schema import checked
 
+FILE = "CITATION.cff"
 SHORT_DIGITS = 7  # in an address, where every character counts: a mail has 72 columns
 DIRTY = "-dirty"  # behind a commit
 UNKNOWN = "unknown"  # in place of one, and of a folder under /e/
@@ -63,29 +65,28 @@ def current() -> Edition:
     """The edition of the checkout around the package.
 
     The base address is `url` in CITATION.cff, or $TRAMPLAB_URL where the book is built for another host. Raises
-    TramplabError if CITATION.cff is missing or lacks a field.
+    TramplabError if CITATION.cff is missing or not as its schema says.
     """
     root = checkout()
+    cff = checked(FILE, documents.parsed(FILE, documents.text(root / FILE, FILE), "yml"), "citation")
+    version, released = cff["version"], cff["date-released"]
     try:
-        cff = read_yaml((root / "CITATION.cff").read_text("utf-8"))
-        base = (os.environ.get("TRAMPLAB_URL") or cff["url"]).rstrip("/")
-        urlsplit(base)  # raises ValueError
-        version, title, released = str(cff["version"]), str(cff["title"]), str(cff["date-released"])
-        authors = tuple(
-            author.get("name") or f"{author['given-names']} {author['family-names']}" for author in cff["authors"]
-        )
-    except OSError:
-        raise TramplabError(f"{root / 'CITATION.cff'} cannot be read: it names the edition and its address.") from None
-    except (AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError) as e:
-        said, what = " ".join(str(e).split()), "title, authors, version, date-released and url, which TRAMPLAB_URL may replace"
-        raise TramplabError(f"{root / 'CITATION.cff'} has no usable {what} ({said}).") from None
+        datetime.date.fromisoformat(released)
+    except ValueError:
+        raise TramplabError(f"{FILE}: date-released: there is no day {released}.") from None
+    base = (os.environ.get("TRAMPLAB_URL") or cff["url"]).rstrip("/")
+    try:
+        urlsplit(base)
+    except ValueError as e:
+        raise TramplabError(f"{base} is no address ({e}); see url in {FILE}, which TRAMPLAB_URL may replace.") from None
+    authors = tuple(author.get("name") or f"{author['given-names']} {author['family-names']}" for author in cff["authors"])
     now = revision(root)
     tagged = f"v{version}" in now.tags and not now.dirty
     short, commit = now.commit[:SHORT_DIGITS], now.commit
     if now.dirty:
         short, commit = f"{short}+", f"{commit}{DIRTY}"
     name = version if tagged else short or UNKNOWN
-    return Edition(title, authors, version, released[:4], commit, name, base)
+    return Edition(cff["title"], authors, version, released[:4], commit, name, base)
 
 
 def why_unknown() -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from ... import documents
 from ...errors import TramplabError
-from ...paths import checkout, read_yaml
+from ...paths import checkout
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -41,7 +42,7 @@ def cell(token: Token) -> tuple[dict, str]:
     if not token.info.startswith("{code-cell}") or not token.content.startswith(_LINE):
         return {}, token.content
     options, _, code = token.content.removeprefix(_LINE).partition(_LINE)
-    return read_yaml(options) or {}, code
+    return documents.read_yaml(options) or {}, code
 
 
 def declared(text: str) -> Iterator[tuple[str, str]]:
@@ -85,9 +86,9 @@ def addresses(folder: Path) -> list[str]:
 
 def _declared_by(path: Path) -> list[tuple[str, str]]:
     name = f"{path.parent.name}/{path.name}"
+    if not path.is_file():
+        raise TramplabError(f"the book has no page {name}.")
     try:
-        return list(declared(path.read_text("utf-8")))
-    except OSError:
-        raise TramplabError(f"the book has no page {name}.") from None
+        return list(declared(documents.text(path, name)))
     except (yaml.YAMLError, AttributeError) as e:
         raise TramplabError(f"{name}: the options of a cell are no mapping in YAML: {' '.join(str(e).split())}.") from None

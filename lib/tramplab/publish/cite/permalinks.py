@@ -6,6 +6,7 @@ import functools
 import re
 from dataclasses import dataclass
 
+from ... import documents
 from ...errors import TramplabError, unknown
 from ...paths import data_file
 from . import edition
@@ -52,7 +53,7 @@ def parse(text: str) -> dict[str, Permalink]:
 @functools.cache
 def read() -> dict[str, Permalink]:
     """The permalinks of this checkout, by id."""
-    return parse(data_file(FILE).read_text("utf-8"))
+    return parse(documents.text(data_file(FILE), FILE))
 
 
 def get(name: str) -> Permalink:

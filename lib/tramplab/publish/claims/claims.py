@@ -7,10 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
+from ... import documents
 from ...errors import TramplabError, unknown
-from ...paths import data_file, read_yaml
+from ...paths import data_file
 from ...schema import checked
 from .. import said
 
@@ -89,7 +88,7 @@ class Claim:
 @functools.cache
 def read() -> dict[str, Claim]:
     """The claims of this checkout, by id, in the order of the file."""
-    return parse(data_file(FILE).read_text("utf-8"))
+    return parse(documents.text(data_file(FILE), FILE))
 
 
 def get(claim_id: str) -> Claim:
@@ -107,11 +106,7 @@ def addresses() -> list[str]:
 
 def parse(text: str) -> dict[str, Claim]:
     """The claims of a file's text, by id; TramplabError names the entry that is wrong and what is wrong with it."""
-    try:
-        data = read_yaml(text)
-    except yaml.YAMLError as e:
-        raise TramplabError(f"{FILE} is not YAML: {' '.join(str(e).split())}.") from None
-    checked(FILE, data, "claims")
+    data = checked(FILE, documents.parsed(FILE, text), "claims")
     threads = {
         letter: Thread(
             entry["title"], entry["date"], tuple(entry["people"]), tuple(Mail(**mail) for mail in entry.get("mails", ()))

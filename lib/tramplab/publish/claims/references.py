@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...paths import data_file, read_yaml
+from ... import documents
+from ...schema import facts
 from .. import published
 from . import claims
 
@@ -19,7 +20,7 @@ FILE = "references.bib"
 #: What stands in front of it in the file is written by hand, and stays.
 MARK = "% From here on `make update` writes what pages and data rest on.\n"
 MAIL, COMMIT = "mail", "commit"
-_SOURCES = ("releases.yml", "addresses.yml")
+_SOURCES = ("releases", "addresses")
 _LORE = "https://lore.kernel.org/r/"
 _TREE = "https://git.kernel.org/torvalds/c/"
 _LINK = re.compile(re.escape(_LORE) + r"([^/\s>)]+)/")
@@ -85,8 +86,8 @@ def _of_claims() -> Iterator[Reference]:
 
 
 def _of_sources() -> Iterator[Reference]:
-    for file in _SOURCES:
-        for source in read_yaml(data_file(file).read_text("utf-8"))["sources"].values():
+    for file in (f"{name}.yml" for name in _SOURCES):
+        for source in facts(file, file.removesuffix(".yml"))["sources"].values():
             title = source["text"]
             if "message" in source:
                 yield Reference(MAIL, source["message"], title=title, where=(file,))
@@ -123,5 +124,5 @@ def entry(reference: Reference) -> str:
 def updated(old: str, book: Path) -> str:
     """The file as it should be: what is written by hand, and all that the pages in this folder and the data rest on."""
     head = old.partition(MARK)[0].rstrip("\n") + "\n\n"
-    pages = {page.stem: page.read_text("utf-8") for page in sorted(book.glob("*.md"))}
+    pages = {page.stem: documents.text(page, page.name) for page in sorted(book.glob("*.md"))}
     return head + MARK + "\n" + "\n".join(map(entry, collected(pages)))

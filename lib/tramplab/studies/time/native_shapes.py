@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import pandas as pd
 
 from ...analyse import cycles, mca
-from ...analyse.cores import Core, cores
+from ...analyse.cores import Core
+from ...analyse.cores import get as core_of
 from ...analyse.returnstack import settled
 from ...emulate.machine import RECORD
 from ...errors import TramplabError
@@ -115,7 +116,7 @@ def _of_core(
 def _estimate(isa: str, core: str, chosen: shapes.Shape) -> cycles.Estimate:
     """What the model of a core says of a shape."""
     base, runs = _runs(isa)
-    return cycles.estimate(runs[chosen], base, cores()[core])
+    return cycles.estimate(runs[chosen], base, core_of(core))
 
 
 @each

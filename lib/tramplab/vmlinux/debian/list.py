@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ... import documents
 from ...errors import TramplabError, unknown
-from ...paths import data_file, read_yaml
 from ...schema import checked
 
 FILE = "kernels/packages.yml"
+#: ISAs that Debian calls otherwise.
+_MACHINES = {"amd64": "x86_64"}
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,12 @@ class Package:
 @functools.cache
 def packages() -> tuple[Package, ...]:
     """All images, in the order of the file; raises TramplabError that says what is wrong in it."""
-    return read(read_yaml(data_file(FILE).read_text("utf-8")))
+    return read(documents.read(FILE))
 
 
 def read(data: Any) -> tuple[Package, ...]:
-    """The images of what such a file says; raises TramplabError where two are the same, or an ISA has not exactly one `one`."""
+    """The images of what such a file says; raises TramplabError where two are the same, an ISA has not exactly one
+    `one`, or an entry's architecture and version are not of its ISA and release."""
     found = tuple(Package(**entry) for entry in checked(FILE, data, "kernels")["images"])
     for what, values in (
         ("name", [p.name for p in found]),
@@ -65,6 +68,9 @@ def read(data: Any) -> tuple[Package, ...]:
         value, times = Counter(values).most_common(1)[0]
         if times > 1:
             raise TramplabError(f"{FILE}: {times} images have the {what} {value}; each image is there once.")
+    for p in found:
+        if (_MACHINES.get(p.architecture, p.architecture), p.version.split(".")[:2]) != (p.isa, p.release[1:].split(".")):
+            raise TramplabError(f"{FILE}: {p.name}: {p.architecture} {p.version} is no {p.release} for {p.isa}.")
     marked = Counter(p.isa for p in found if p.one)
     for isa in dict.fromkeys(p.isa for p in found):
         if marked[isa] != 1:

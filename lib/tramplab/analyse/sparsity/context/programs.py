@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ....build.dwarf import Struct
-from ....errors import unknown
+from ....errors import TramplabError, unknown
 from ....isa import Isa
-from ....paths import data_file, read_yaml
-from ....schema import checked
+from ....schema import facts
 from .encoding import Program
 from .layout import slots
 from .text import assembled
@@ -81,7 +81,17 @@ def renamed(isa: Isa) -> dict[str, str]:
 
 @functools.cache
 def _data() -> Any:
-    return checked(FILE, read_yaml(data_file(FILE).read_text("utf-8")), "context-programs")
+    """What the file says, whose entries owe each other that every ISA has every name, and that a name is one program's."""
+    found = facts(FILE, "context-programs")
+    named = found["registers"]
+    for isa, other in itertools.combinations(named, 2):
+        for name in sorted(set(named[isa]) ^ set(named[other])):
+            raise TramplabError(f"{FILE}: registers: {name} is not there on {isa if name in named[other] else other}.")
+    names = [entry["name"] for entry in found["programs"]]
+    for name in names:
+        if names.count(name) > 1:
+            raise TramplabError(f"{FILE}: the name {name} is given twice; a name is for one program.")
+    return found
 
 
 @functools.cache

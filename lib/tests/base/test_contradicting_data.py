@@ -1,0 +1,58 @@
+"""What entries of a data file owe each other: a file that contradicts itself, or another, is refused in one sentence."""
+
+import pytest
+
+from support.complaints import complaint
+from support.data import CITATION, copied, read
+
+FACTS, PLACES, LIST, FRAMES = "releases.yml", "addresses.yml", "kernels/packages.yml", "kernel-frames.json"
+HOOKS = "native/epyc-zen4-vm-hooks.json"
+KERNEL = "kernels/debian-6.12-arm64.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        (FACTS, "first: v5.17", "first: v4.17", "majors has no 4, the last release of which it must tell."),
+        (FACTS, "shown: [v5.17, v6.1,", "shown: [v6.1, v5.17,", "shown: the releases must stand in their order, the newest"),
+        (FACTS, "v6.16, v7.2]", "v6.16, v7.3]", "shown: v7.3 is not from v5.17 to v7.2."),
+        (FACTS, "since: v6.2, source: arm64-args", "since: v6.2, source: arm64-arg", "arm64, args: unknown source 'arm64-arg'"),
+        (FACTS, "until: v6.1, source: arm64-regs", "until: v5.1, source: arm64-regs", "arm64, regs: v5.5 comes after v5.1;"),
+        (FACTS, "until: v5.18, source: arm64-graph", "until: v5.16, source: arm64-graph", "arm64, graph_slot: nobody can ask"),
+        (FACTS, "since: v6.3, until: v6.3,", "since: v6.2, until: v6.3,", "common, counter_bits: a value must end (until)"),
+        (FACTS, "value: either, until: v6.4,", "value: either,", "reach, arm64, modules: a value must end (until) before"),
+        (FACTS, "source: objpool-mask", "source: rethook-objpool", "nothing rests on the source objpool-mask;"),
+        (FACTS, "    kprobes_on_ftrace: [true]", "    kprobe_on_ftrace: [true]", "hypothetical, arm64: unknown feature 'kprobe_o"),
+        (PLACES, "source: arm64-kaslr", "source: arm64-kasl", "arm64 BPF, KASLR: unknown source 'arm64-kasl'; did you mean"),
+        (PLACES, "since: v6.9", "since: v7.9", "arm64 BPF, nokaslr: since v7.9 is not from v5.17 to v7.2."),
+        (PLACES, "plus: 0xffffffffff000000", "plus: 0xffffffffb0000000", "x86_64 modules, BPF: the lower address comes first,"),
+        ("function-sizes.yml", "[50, 122]", "[50, 12]", "sizes go from 0 to 100 percent, and percents and bytes rise"),
+        ("function-sizes.yml", "mean: 256.6", "mean: 25660", "the site fits into the smallest function, and the mean is a"),
+        ("context-programs.yml", "six-arguments", "first-argument", "the name first-argument is given twice; a name is for one"),
+        ("context-programs.yml", "{argument1: di, ", "{", "registers: argument1 is not there on x86_64."),
+        (LIST, 'version: "6.1.176-1"', 'version: "6.2.176-1"', "debian-6.1-amd64: amd64 6.2.176-1 is no v6.1 for x86_64."),
+        (KERNEL, '"trampoline": {"instructions": 39', '"trampoline": {"instructions": 38', "what is counted of ops lacks somethi"),
+        (KERNEL, '"stack_bytes": 144', '"stack_bytes": 14', "what is counted of ops lacks something or does not add up: run"),
+        (KERNEL, '"frame_bytes": 144, ', "", "what is counted of ops lacks something or does not add up: run `make kernels`."),
+        (KERNEL, '"hook": "ops"', '"hook": "none"', "the first hook is none, and each is there once: run `make kernels`."),
+        (KERNEL, '"6.12.107-1"', '"6.12.108-1"', "is of another image than kernels/packages.yml lists: run `make kernels`."),
+        (FRAMES, '"offset": 8,', '"offset": 6,', "debian-6.1-amd64, ftrace_caller: slots overlap, or do not fit"),
+        (FRAMES, '"size": 168', '"size": 160', "debian-6.1-amd64, ftrace_caller: slots overlap, or do not fit"),
+        (FRAMES, '"provider": "return_to_handler"', '"provider": "ftrace_caller"', "debian-6.1-amd64 has a provider twice"),
+        ("kernel-races.json", '"outcome": "safe", "steps": 0', '"outcome": "safe", "steps": 1', "what is safe has steps to what"),
+        ("kernel-races.json", '"fetch": "stale"', '"fetch": "coherent"', "debian-6.1-arm64: a scheme is there twice, or what is"),
+        ("kernel-probes.json", '"6.1.176-1"', '"6.1.177-1"', "debian-6.1-amd64 is of another image than is listed: run"),
+        (HOOKS, '"ns_min": 4.3316', '"ns_min": 4.3306', "ops has another ns_min than its windows. The result is damaged;"),
+        (HOOKS, '"ns_over": 2.9777', '"ns_over": 2.9877', "ops has another ns_over than ns_min less that of none. The result"),
+        (HOOKS, '"cycles_over": 11.0068', '"cycles_over": 12.0068', "ops has cycles_over of another clock. The result is damaged;"),
+        ("cores/zen3.yml", "cpus: ", 'cpus: "(" # ', "cpus is no pattern: missing ), unterminated subpattern at position 0."),
+        (CITATION, "date-released: 2026-11-21", "date-released: 2026-11-31", "date-released: there is no day 2026-11-31."),
+    ],
+)
+def test_a_contradiction_is_refused(tmp_path, monkeypatch, name, old, new, said):
+    path = copied(tmp_path, monkeypatch) / name
+    whole = path.read_text("utf-8")
+    assert old in whole
+    path.write_text(whole.replace(old, new, 1), "utf-8")
+    message = complaint(lambda: read(name))
+    assert f"{name.removeprefix('../')}" in message and said in message
