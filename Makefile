@@ -75,8 +75,8 @@ serve: $(VENV)/installed _build/html/index.html  ## serve _build/html on http://
 	@echo "== http://localhost:$(PORT)/   (Ctrl-C ends it)"
 	$(PY) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
 
-update: $(VENV)/installed  ## rewrite the golden tables in data/expected
-	cd lib && ../$(PY) -m tramplab.cli update
+update: $(VENV)/installed  ## rewrite the golden tables and checksums in data, add new permalinks
+	cd lib && ../$(PY) -m tramplab update
 
 # On Debian only, of which it needs nothing but apt-get, dpkg-deb and the names of its sources; KERNELS=--one takes one per ISA.
 # SCHEDULER=... is the address of a Dask scheduler whose workers count; they need the images in their caches, too.

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pandas as pd
 
-from . import documents, studies
+from . import checksums, documents, studies
 from . import isa as isas
 from .analyse import cores
 from .analyse.measure import measure
@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
         p.add_argument(f"--{what}", metavar=what[0].upper(), help=f"of a figure: only the rows of this {what}")
     p.set_defaults(command=_cite)
 
-    p = sub.add_parser("update", help="rewrite the golden tables in data/expected/, add new permalinks")
+    p = sub.add_parser("update", help="rewrite the golden tables and checksums in data/, add new permalinks")
     p.set_defaults(command=_update)
     return parser
 
@@ -253,6 +253,7 @@ def _update(args: argparse.Namespace) -> None:
     _rewrite(path, permalinks.updated(old, [*pages.addresses(checkout() / "book"), *claims.addresses()]))
     path = checkout() / "book" / references.FILE
     _rewrite(path, references.updated(documents.text(path, references.FILE), checkout() / "book"))
+    _rewrite(checkout() / "data" / checksums.FILE, checksums.text())
 
 
 def _rewrite(path: Path, text: str) -> None:
