@@ -9,8 +9,10 @@ from docutils import nodes
 from sphinx.util import logging
 
 from tramplab.errors import TramplabError
+from tramplab.paths import checkout
 from tramplab.publish.cite import edition, permalinks
 from tramplab.publish.cite.permalinks import Permalink
+from tramplab.revision import history
 
 logger = logging.getLogger(__name__)
 LEVELS = 3  # of headings that must have a label
@@ -33,9 +35,14 @@ def chapter(app, docname: str) -> Permalink | None:
     return permalinks.chapter(docname, listed(app))
 
 
+def left(link: Permalink) -> list[str]:
+    """The addresses from which it moved."""
+    return [place for place in link.places if place != link.target]
+
+
 def places(links: dict[str, Permalink]) -> dict[str, str]:
     """Where each id is now; what moved twice is followed to the end. Raises TramplabError for a circle."""
-    steps = {link.address: link.target for link in links.values() if link.address != link.target}
+    steps = {old: link.target for link in links.values() for old in left(link)}
     found = {}
     for link in links.values():
         place, seen = link.target, {link.address}
@@ -52,9 +59,9 @@ def moved_from(links: dict[str, Permalink]) -> dict[str, dict[str, str]]:
     """Per page, without suffix: the anchors that are gone from it, and the relative links to where they are now."""
     now, gone = places(links), defaultdict(dict)
     for link in links.values():
-        if link.address != link.target:
-            old = link.address.partition("#")[0]
-            gone[old.removesuffix(".html")][link.id] = moved.relative(now[link.id], old)
+        for place in left(link):
+            old, _, anchor = place.partition("#")
+            gone[old.removesuffix(".html")][anchor] = moved.relative(now[link.id], old)
     return gone
 
 
@@ -71,9 +78,10 @@ def finish(app, exception):
     if exception or app.builder.format != "html" or not links:
         return
     write_redirects(app, links)
+    lost = check_history(links)
     built = {docname: Anchors(Path(app.outdir) / f"{docname}.html") for docname in sorted(app.env.found_docs)}
     check_places(links, built)
-    check_pages(app, links, built)
+    check_pages(app, {*links, *lost}, links, built)
 
 
 def write_redirects(app, links):
@@ -110,6 +118,17 @@ class Anchors(HTMLParser):
                 self.claims.add(name)
 
 
+def check_history(links) -> dict[str, str]:
+    """No place that was ever listed is gone, as far as git tells; those that are, by their ids."""
+    told = history(checkout(), f"data/{permalinks.FILE}")
+    lost = permalinks.lost(links, told)
+    for sentence in lost.values():
+        logger.warning("%s", sentence)
+    if told.lacks:
+        logger.info("%s is not held against all that it ever listed: %s", permalinks.FILE, told.lacks)
+    return lost
+
+
 def check_places(links, built):
     """Every address leads to an anchor in a page that was built."""
     for name, place in places(links).items():
@@ -120,13 +139,13 @@ def check_places(links, built):
             logger.warning(message, permalinks.FILE, links[name].address, what)
 
 
-def check_pages(app, links, built):
-    """Every citable place of the pages is listed, and every section has a label to be cited by."""
+def check_pages(app, known, links, built):
+    """Every citable place of the pages is known, and every section has a label to be cited by."""
     labels, gone = defaultdict(set), moved_from(links)
     for docname, name in app.env.domaindata["std"]["anonlabels"].values():
         labels[docname].add(name)
     for docname, page in built.items():
-        for name in sorted((labels[docname] | page.claims) - set(links)):
+        for name in sorted((labels[docname] | page.claims) - known):
             message = "%s does not list %s.html#%s: run `make update`"
             logger.warning(message, permalinks.FILE, docname, name, location=docname)
         for name in sorted(labels[docname] & set(gone.get(docname, ()))):

@@ -31,6 +31,7 @@ from .publish.figures.cited import CHOICES, cited
 from .publish.figures.figure import Study, find
 from .publish.figures.show import rows_json
 from .publish.table import text_table
+from .revision import history
 from .studies import short
 from .vmlinux import command as kernel
 from .vmlinux import races as kernel_races
@@ -246,14 +247,25 @@ def expected_file(name: str) -> Path:
 
 
 def _update(args: argparse.Namespace) -> None:
+    _update_permalinks()  # first: the rest takes minutes
     for study in studies.every().values():
         _rewrite(expected_file(study.NAME), study_text(study, study.rows()))
-    path = checkout() / "data" / permalinks.FILE
-    old = documents.text(path, permalinks.FILE) if path.is_file() else ""
-    _rewrite(path, permalinks.updated(old, [*pages.addresses(checkout() / "book"), *claims.addresses()]))
     path = checkout() / "book" / references.FILE
     _rewrite(path, references.updated(documents.text(path, references.FILE), checkout() / "book"))
     _rewrite(checkout() / "data" / checksums.FILE, checksums.text())
+
+
+def _update_permalinks() -> None:
+    """Add what the pages have and the list has not; TramplabError, and nothing written, where it has lost something."""
+    root, name = checkout(), f"data/{permalinks.FILE}"
+    path, told = root / name, history(root, name)
+    old = documents.text(path, permalinks.FILE) if path.is_file() else ""
+    new = permalinks.updated(old, [*pages.addresses(root / "book"), *claims.addresses()])
+    for sentence in permalinks.lost(permalinks.parse(new), told).values():
+        raise TramplabError(sentence)
+    if told.lacks:
+        print(f"{path.name}: not held against all that it ever listed: {told.lacks}")
+    _rewrite(path, new)
 
 
 def _rewrite(path: Path, text: str) -> None:

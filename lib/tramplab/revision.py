@@ -1,4 +1,5 @@
-"""Which commit a checkout is at: git says it, where the checkout is a repository of its own; or why nobody knows."""
+"""Which commit a checkout is at, and what a file of it ever said: git tells it, where the checkout is a repository of its own; or why
+nobody knows."""
 
 from __future__ import annotations
 
@@ -24,6 +25,15 @@ class Revision:
     why: str = ""
 
 
+@dataclass(frozen=True)
+class History:
+    """lines: every line that a file had in any commit, and the last commit that added it. lacks: why that may not be all, "" if
+    it is."""
+
+    lines: dict[str, str]
+    lacks: str = ""
+
+
 def revision(root: Path) -> Revision:
     """The revision of a checkout; unknown where git cannot answer, and in a folder of somebody else's repository."""
     try:
@@ -38,6 +48,23 @@ def revision(root: Path) -> Revision:
         return _unknown(f"git cannot be run ({e.strerror}); install it anew")
     except subprocess.CalledProcessError as e:
         return _unknown(_refused(root, " ".join(os.fsdecode(e.stderr).split())))
+
+
+def history(root: Path, file: str) -> History:
+    """What a file of a checkout ever said, on any of the branches that led to its commit; nothing where there is no revision."""
+    if why := revision(root).why:
+        return History({}, why)
+    mark = "commit "
+    log = ["log", "--no-show-signature", "--reverse", "--full-history", "-m", "-p", "-U0", "--no-renames", f"--format={mark}%H"]
+    shallow = _git(root, "rev-parse", "--is-shallow-repository") == "true"
+    told = _git(root, *log, "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", file)
+    lines, commit = {}, ""
+    for line in told.splitlines():
+        if line.startswith(mark):
+            commit = line.removeprefix(mark)[:DIGITS]
+        elif line.startswith("+") and not line.startswith("+++"):
+            lines[line[1:]] = commit
+    return History(lines, "this is a shallow clone; `git fetch --unshallow` brings the rest of its history" if shallow else "")
 
 
 def _git(root: Path, *arguments: str) -> str:

@@ -201,8 +201,9 @@ def test_the_version_is_said_once_more_and_the_same():
 
 
 def test_permalinks_are_parsed_and_refused():
-    found = permalinks.parse("# head\nbook/a.html#one\nbook/a.html#two -> book/b.html#deux\n")
-    assert [(p.id, p.page) for p in found.values()] == [("one", "book/a"), ("two", "book/b")]
+    found = permalinks.parse("# head\nbook/a.html#one\nbook/a.html#two -> book/b.html#deux\na.html#x -> b.html#x -> c.html#x\n")
+    assert [(p.id, p.page) for p in found.values()] == [("one", "book/a"), ("two", "book/b"), ("x", "c")]
+    assert found["x"].places == ("a.html#x", "b.html#x", "c.html#x")
     for bad, complaint in (
         ("book/a.html", "line 1: expected page.html#id"),
         ("book/a.html#One", "expected page.html#id"),
@@ -218,8 +219,12 @@ def test_new_addresses_are_added_and_none_is_lost():
     assert text == permalinks.HEAD + "book/a.html#one\n"
     moved = permalinks.HEAD + "book/a.html#one -> book/b.html#one\n"
     assert permalinks.updated(moved, ["book/b.html#one", "book/b.html#two"]) == moved + "book/b.html#two\n"
-    with pytest.raises(TramplabError, match="the id one is already"):
+    wanted = "has the id of `book/a.html#one`: if it moved, write `book/a.html#one -> book/b.html#one`."
+    with pytest.raises(TramplabError, match=wanted):
         permalinks.updated(text, ["book/b.html#one"])
+    wanted = "write `book/a.html#one -> book/b.html#one -> book/c.html#one`."
+    with pytest.raises(TramplabError, match=wanted):
+        permalinks.updated(moved, ["book/c.html#one"])
 
 
 def test_the_pages_declare_their_labels_and_figures(tmp_path):

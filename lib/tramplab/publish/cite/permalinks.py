@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ... import documents
 from ...errors import TramplabError, unknown
 from ...paths import data_file
+from ...revision import History
 from . import edition
 
 FILE = "permalinks.txt"
 HEAD = """\
 # Every citable address of the book: chapters, sections, figures, claims. Mails and commits rest on them, so no line ever goes.
-# `make update` adds new ones. An address that moved keeps its line and says where it went:
+# `make update` adds new ones. An address that moved keeps its line and says where it went; if it moves again, that too:
 #   book/old.html#name -> book/new.html#name
+#   book/old.html#name -> book/new.html#name -> book/newer.html#name
 """
 _ADDRESS = re.compile(r"[\w./-]+\.html#([a-z0-9][a-z0-9-]*)")
 
 
 @dataclass(frozen=True)
 class Permalink:
-    """A citable place: `address` is where it was first published, `target` where it is now (often the same)."""
+    """A citable place: `address` is where it was first published, `target` where it is now (often the same), `between` where it
+    was in the meantime."""
 
     id: str
     address: str
     target: str
+    between: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Everywhere that it was, and where it is."""
+        return self.address, *self.between, self.target
+
+    def __str__(self) -> str:
+        return " -> ".join(self.places if self.between or self.target != self.address else self.places[:1])
 
     @property
     def page(self) -> str:
@@ -40,13 +53,13 @@ def parse(text: str) -> dict[str, Permalink]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        address, arrow, target = (part.strip() for part in line.partition("->"))
+        address, *moves = (part.strip() for part in line.split("->"))
         match = _ADDRESS.fullmatch(address)
-        if not match or (arrow and not _ADDRESS.fullmatch(target)):
+        if not match or not all(map(_ADDRESS.fullmatch, moves)):
             raise TramplabError(f"{FILE}, line {number}: expected page.html#id, or one -> another, not {line!r}.")
         if match[1] in found:
             raise TramplabError(f"{FILE}, line {number}: the id {match[1]} is already {found[match[1]].address}.")
-        found[match[1]] = Permalink(match[1], address, target or address)
+        found[match[1]] = Permalink(match[1], address, moves[-1] if moves else address, tuple(moves[:-1]))
     return found
 
 
@@ -78,13 +91,36 @@ def link(name: str) -> str:
 
 
 def updated(text: str, addresses: list[str]) -> str:
-    """The file's text with the addresses that it lacks added at the end; nothing else changes."""
+    """The file's text with the addresses that it lacks added at the end; nothing else changes. Raises TramplabError for one whose
+    id is that of another place."""
     known = parse(text)
-    new = [
-        address
-        for address in addresses
-        if known.get(address.partition("#")[2], Permalink("", "", "")).target != address
-    ]
-    text = (text or HEAD) + "".join(f"{address}\n" for address in dict.fromkeys(new))
+    new = []
+    for address in dict.fromkeys(addresses):
+        there = known.get(address.partition("#")[2])
+        if there is None:
+            new.append(f"{address}\n")
+        elif there.target != address:
+            raise TramplabError(f"{FILE}: {address} has the id of `{there}`: if it moved, write `{there} -> {address}`.")
+    text = (text or HEAD) + "".join(new)
     parse(text)  # an id that is used twice is refused here
     return text
+
+
+def lost(links: Mapping[str, Permalink], history: History) -> dict[str, str]:
+    """Ids of places that a line of the file once had and none of these has, with a sentence each that says what to put back."""
+    places = {place for link in links.values() for place in link.places}
+    gone = {}
+    for line, commit in history.lines.items():
+        for link in _lines(line):
+            if missing := [place for place in link.places if place not in places] or [link.address] * (link.id not in links):
+                back = f"put back the line `{line}` of commit {commit}, and behind it where that is now"
+                gone[link.id] = f"{FILE} has lost {missing[0]}: {back}."
+    return gone
+
+
+def _lines(line: str) -> Iterable[Permalink]:
+    """What a line of an earlier state lists: nothing, where it was no such line yet."""
+    try:
+        return parse(line).values()
+    except TramplabError:
+        return ()
