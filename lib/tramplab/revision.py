@@ -1,5 +1,5 @@
-"""Which commit a checkout is at, and what a file of it ever said: git tells it, where the checkout is a repository of its own; or why
-nobody knows."""
+"""Which commit a checkout is at, and what a file of it ever said: git tells it where the checkout is a repository of its own. Or
+why nobody knows."""
 
 from __future__ import annotations
 
