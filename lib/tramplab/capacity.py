@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from .given import whole
+
 PROC = Path("/proc")
 MB = 1 << 20
 
@@ -15,6 +17,7 @@ MB = 1 << 20
 def at_once(megabytes: int, spare: int = 0) -> int:
     """How many processes of so many megabytes each can work at once, at least one: no more than there are processors, and than
     the free memory holds when `spare` megabytes of it are left."""
+    megabytes, spare = whole(megabytes, "megabytes", 1), whole(spare, "spare", 0)
     free = memory()
     room = processors() if free is None else min(processors(), (free // MB - spare) // megabytes)
     return max(room, 1)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import difflib
+import re
+import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+#: A word of which nobody wants to read more than the beginning and the end.
+_LONG = re.compile(r"(\S{150})\S{200,}(\S{50})")
+
 
 class TramplabError(Exception):
-    """Something a reader can act on: the message is one clear sentence with what to do."""
+    """Something a reader can act on: the message is one clear sentence with what to do, on one line whatever it quotes."""
+
+    def __str__(self) -> str:
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in super().__str__())
+        return _LONG.sub(r"\1...\2", text)
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,24 @@ class StepLimit(TramplabError):
     """A run executed more instructions than it was allowed; says which loop it is in."""
 
 
+#: Shows what was given, of what is long its beginning and its end: a sentence is to stay one.
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 80
+#: Of a number with more digits Python does not even say what it is.
+_BITS = 4096
+
+
+def shown(value: object) -> str:
+    """What was given where something else was wanted: the value, if it is one that fits a sentence, else what kind of thing.
+
+    >>> print(shown("two"), shown(1.5), shown(None), shown([1, 2]))
+    'two' 1.5 None a list
+    """
+    if isinstance(value, int) and value.bit_length() > _BITS:
+        return f"one of {value.bit_length()} bits"
+    return _REPR.repr(value) if value is None or isinstance(value, (str, int, float)) else f"a {type(value).__name__}"
+
+
 def unknown(kind: str, name: object, known: Iterable[object], listed: Iterable[object] | None = None) -> TramplabError:
     """An error for a name that does not exist, with the near matches among `known` and the full list.
 
@@ -43,8 +70,8 @@ def unknown(kind: str, name: object, known: Iterable[object], listed: Iterable[o
     names = [str(k) for k in known]
     near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(near)}?" if near else "."
-    shown = names if listed is None else [str(k) for k in listed]
-    return TramplabError(f"unknown {kind} {str(name)!r}{hint} Known: {', '.join(shown)}.")
+    said = names if listed is None else [str(k) for k in listed]
+    return TramplabError(f"unknown {kind} {shown(str(name))}{hint} Known: {', '.join(said)}.")
 
 
 def whole_number(text: str, what: str) -> int:

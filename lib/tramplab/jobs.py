@@ -21,6 +21,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
 from .errors import TramplabError
+from .given import whole
+from .workers import MAX_PROCESSES
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -61,7 +63,7 @@ def shared(
         with cluster.connected(where, remedy) as pool:
             yield _on_cluster(pool.lost, through(pool, work, jobs, pool.look))
     else:
-        with _on_processes(work, jobs, where, remedy) as results:
+        with _on_processes(work, jobs, whole(where, "where", 1, MAX_PROCESSES), remedy) as results:
             yield results
 
 

@@ -113,8 +113,8 @@ def test_what_is_refused_is_said():
     k = Kernel("x86_64", meter="count")
     heap = list(k.heap._free)
     for run, message in (
-        (lambda: nest(k, Kretprobe(), 1, 0), "calls 0 deep are none; give depth= 1 or more"),
-        (lambda: nest(k, Kretprobe(), 0, 1), "0 tasks call nothing; give tasks= 1 or more"),
+        (lambda: nest(k, Kretprobe(), 1, 0), "depth is a whole number from 1 to 32768, not 0"),
+        (lambda: nest(k, Kretprobe(), 0, 1), "tasks is a whole number from 1 on, not 0"),
         (lambda: nest(k, Kretprobe(maxactive=0), 1, 1), "follows no call; give maxactive= 1 or more"),
         (lambda: nest(k, Ops(), 1, 1), "Ops sees no function return"),
         (lambda: nest(k, Fprobe(exit=True), 1, 1), "none at the entry"),
@@ -122,7 +122,7 @@ def test_what_is_refused_is_said():
         (lambda: nest(k, Bpf(fentry=1), 1, 1), "one handler there"),
         (lambda: nest(k, Kretprobe(), 400, 1), "heap is full"),
         (lambda: nest(k, Kretprobe(maxactive=100_000), 1, 1), "heap is full"),
-        (lambda: Bounds(lambda: k, Kretprobe).depth(0), "nothing is found up to 0; give limit= 1 or more"),
+        (lambda: Bounds(lambda: k, Kretprobe).depth(0), "limit is a whole number from 1 on, not 0"),
         (lambda: get("x86_64", "kretprobes"), "unknown mechanism that sees returns 'kretprobes'"),
     ):
         with pytest.raises(TramplabError, match=message) as e:

@@ -168,8 +168,8 @@ def ticks(process: int) -> int:
         (lambda: native.time_hooks(["ops:0"]), "0 callbacks cannot be attached"),
         (lambda: native.time_hooks(["direct:2"]), "takes one callback, not 2"),
         (lambda: native.time_hooks(release="v9.9"), "unknown release"),
-        (lambda: native.time_hooks(rounds=0), "1 to 20000 rounds, not 0"),
-        (lambda: native.time_hooks(windows=0), "1 to 1000 windows, not 0"),
+        (lambda: native.time_hooks(rounds=0), "rounds is a whole number from 1 to 20000, not 0"),
+        (lambda: native.time_hooks(windows=0), "windows is a whole number from 1 to 1000, not 0"),
         (lambda: native.time_hooks(args=7), "0 to 6 arguments, not 7"),
     ],
 )

@@ -169,7 +169,7 @@ def test_the_room_can_be_full(kernel):
     """A clear sentence, nothing left behind, and room again after detaching."""
     f = kernel.function("two_args")
     with pytest.raises(TramplabError, match=r"the room for trampolines .* is full: detach one first"):
-        kernel.attach(f, *[Ops(save="own-regs")] * 20)
+        kernel.attach(f, *(Ops(save="own-regs") for _ in range(20)))
     assert not kernel.slowpath.ops
     with kernel.attached(f, Ops(save="own-regs"), Ops(save="live")):
         assert kernel.call(f, 1, 2).hits == (1, 1)

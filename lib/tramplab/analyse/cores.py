@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import documents
 from ..errors import TramplabError, unknown
+from ..given import of_name
 from ..paths import data_file
 from ..schema import checked
 
@@ -146,14 +147,13 @@ def cores() -> dict[str, Core]:
 def get(name: str, isa: str | None = None) -> Core:
     """A core by name; raises TramplabError with near matches, if its file is not as it should be, or if it is of another ISA."""
     good, bad = tried()
-    if name in bad:
+    if isinstance(name, str) and name in bad:
         raise bad[name]
-    if name not in good:
-        raise unknown("core", name, good)
-    if isa not in (None, good[name].isa):
+    core = of_name("core", name, good)
+    if isa not in (None, core.isa):
         fitting = ", ".join(c.name for c in good.values() if c.isa == isa)
-        raise TramplabError(f"{name} is a core for {good[name].isa}, not {isa}; choose one of {fitting}.")
-    return good[name]
+        raise TramplabError(f"{name} is a core for {core.isa}, not {isa}; choose one of {fitting}.")
+    return core
 
 
 def of_cpu(model: str) -> Core | None:

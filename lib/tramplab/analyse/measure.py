@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import isa as isas
 from ..ftrace.releases import LATEST
+from ..given import whole
 from ..lab.measure import counted, run
 from ..lab.run import Run
 from . import cores, cycles, returnstack
@@ -19,7 +21,8 @@ def measure(
     return_mispredicts: returns that a return stack gets wrong, in the call (own) and among its callers (outer), with the
     number of callers and of entries, see returnstack. estimate, with a core: cycles, see as_dict.
     """
-    chosen = cores.get(core, isa) if core else None
+    args, callbacks = whole(args, "args"), whole(callbacks, "callbacks")
+    chosen = None if core is None else cores.get(core, isas.get(isa).name)
     r = run(isa, hook, release, args, callbacks, **overrides)
     stack = (
         {"entries": chosen["return_stack"].value, "checked": bool(chosen["return_stack_checked"].value)}

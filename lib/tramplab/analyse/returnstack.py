@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..emulate.decode import Instruction
+from ..given import switch, whole
 from ..isa import Isa
 from ..lab.run import Run
 from .call import RecordedCall
@@ -37,6 +38,8 @@ _RULES = {
 #: Entries where no core is chosen, and callers above the traced function. Every core with an own file but the smallest
 #: in-order ones has at least 16.
 ENTRIES, CALLERS = 16, 8
+#: And of both at most: no core has as many.
+MOST = 1 << 12
 
 
 def pushes(isa: Isa, instruction: Instruction) -> bool:
@@ -128,6 +131,7 @@ def play(stack: Stack, happened: Iterable[Event]) -> list[tuple[Event, int | Non
 
 def replay(run: Run | RecordedCall, entries: int = ENTRIES, callers: int = CALLERS, checked: bool = True) -> ReturnStackResult:
     """Replay one call below a chain of callers; see the module's own text for what is counted."""
+    entries, callers, checked = whole(entries, "entries", 1, MOST), whole(callers, "callers", 0, MOST), switch(checked, "checked")
     call = RecordedCall.of(run)
     chain, stack = _chain(callers), Stack(entries, checked)
     for address in (*chain, call.returns_to):
@@ -166,6 +170,7 @@ def settled(run: Run | RecordedCall, entries: int = ENTRIES, checked: bool = Tru
 
     Unlike replay(), no caller returns: what is counted is what a counter of mispredicted branches shows.
     """
+    entries, checked = whole(entries, "entries", 1, MOST), switch(checked, "checked")
     rounds = list(itertools.islice(steady(RecordedCall.of(run), entries, checked), 4 * entries))
     return len(rounds[-1])
 

@@ -15,8 +15,10 @@ from ..emulate.machine import RECORD
 from ..emulate.walk import accesses, stepping
 from ..errors import TramplabError
 from ..ftrace.ops import Request
+from ..given import whole
 from ..isa import Isa
 from ..lab.kernel import Kernel
+from ..lab.measure import FUNCTIONS
 from ..lab.run import Run
 from ..lab.view import Function
 from ..trampolines.direct import Direct
@@ -58,7 +60,7 @@ class Fate:
     at_body: str = KEPT
 
 
-def play(kernel: Kernel, function: Function, requests: tuple[Request, ...], arguments: int) -> dict[str, Fate]:
+def play(kernel: Kernel, function: Function | str, requests: tuple[Request, ...], arguments: int) -> dict[str, Fate]:
     """Call a function that these requests are attached to; register -> its fate, for all but the stack pointer.
 
     arguments: how many integers the function takes. The registers of condition flags are among those of the result, by
@@ -66,7 +68,7 @@ def play(kernel: Kernel, function: Function, requests: tuple[Request, ...], argu
     """
     if kernel.machine.meter != RECORD:
         raise TramplabError("to follow registers through a call, make the Kernel with meter='record'.")
-    call = _Play(kernel, function, requests, arguments)
+    call = _Play(kernel, kernel.function(function), requests, whole(arguments, "arguments", 0, len(FUNCTIONS) - 1))
     platform = {r: kernel.machine.register(r) for r in kernel.isa.fixed if r != kernel.isa.sp}
     try:
         call.step_through()

@@ -91,7 +91,7 @@ def found(
 
 
 def watch(
-    kernel: Kernel, caller: Function, function: Function, arguments: Sequence[int], recovered: bool = True
+    kernel: Kernel, caller: Function | str, function: Function | str, arguments: Sequence[int], recovered: bool = True
 ) -> tuple[Run, list[Seen]]:
     """Call `caller`, which calls `function` once, or is it: the run, and what a trace says before every instruction from the
     function's first up to its return to whoever called it.
@@ -100,6 +100,7 @@ def watch(
     frame pointers. recovered: what return hooks took the place of is looked up. Raises TramplabError if there is no such call,
     GuestFault, StepLimit.
     """
+    caller, function = kernel.function(caller), kernel.function(function)
     run = kernel.call(caller, *arguments)
     call = RecordedCall.of(run)
     seen = list(itertools.islice(_stepped(kernel, caller, tuple(arguments), recovered), len(call.steps)))

@@ -124,9 +124,10 @@ def unwind(
     return Chain(tuple(found))
 
 
-def watch(kernel: Kernel, caller: Function, function: Function, *arguments: int) -> tuple[Run, list[Boundary]]:
+def watch(kernel: Kernel, caller: Function | str, function: Function | str, *arguments: int) -> tuple[Run, list[Boundary]]:
     """Call `caller`, which calls `function` once: the run, and every instruction boundary of that inner call, from the
     function's first instruction to its return. Raises TramplabError if it makes no such call, GuestFault, StepLimit."""
+    caller, function = kernel.function(caller), kernel.function(function)
     run = kernel.call(caller, *arguments)
     call = RecordedCall.of(run)
     seen = list(itertools.islice(_stepped(kernel, caller, arguments), len(call.steps) + 1))

@@ -19,6 +19,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from ..cache import publish
 from ..errors import TramplabError
+from ..given import whole
 from ..isa import Isa
 from ..schema import facts
 from .symbols import FUNCTION, symbols
@@ -27,6 +28,8 @@ from .toolchain import run_tool, version
 FILE = "function-sizes.yml"
 #: How many functions, and what decides their order.
 FUNCTIONS, SEED = 2048, 20240306
+#: More of them take the compiler minutes.
+_MOST = 1 << 18
 _HEAD = """\
 extern void other(void);
 #define FILL(bytes) __asm__ volatile (".space %c0" : : "i" ((bytes) & -STEP) : "memory")
@@ -73,6 +76,7 @@ def sizes(functions: int = FUNCTIONS) -> list[int]:
         raise TramplabError(f"{FILE}: sizes go from 0 to 100 percent, and percents and bytes rise from line to line.")
     if not known["site"] <= limits[0] <= known["mean"] <= limits[-1]:
         raise TramplabError(f"{FILE}: the site fits into the smallest function, and the mean is a size between the ends.")
+    functions = whole(functions, "functions", 1, _MOST)
     drawn = [100 * (n + 0.5) / functions for n in range(functions)]
     found = [round(float(size)) - known["site"] for size in np.interp(drawn, percents, limits)]
     random.Random(SEED).shuffle(found)

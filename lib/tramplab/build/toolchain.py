@@ -124,12 +124,18 @@ def _source_names(isa: Isa, guest: Path) -> list[str]:
 
 
 def fingerprint(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> str:
-    """The name of the image these sources, flags and compiler give: 24 hex digits."""
+    """The name of the image these sources, flags and compiler give: 24 hex digits. Raises TramplabError for a folder
+    without them."""
     flags = (isa.cflags, isa.triple, _bases(isa), config, _COMMON, _LEAVES, _GUEST_LINKED)
     h = hashlib.sha256(repr((isa.name, flags, version())).encode())
-    for name in _source_names(isa, guest):
-        seen = os.stat(f"{guest}/{name}")
-        h.update(name.encode() + b"\0" + _sha256(f"{guest}/{name}", seen.st_mtime_ns, seen.st_size, seen.st_ino))
+    try:
+        for name in _source_names(isa, guest):
+            seen = os.stat(f"{guest}/{name}")
+            h.update(name.encode() + b"\0" + _sha256(f"{guest}/{name}", seen.st_mtime_ns, seen.st_size, seen.st_ino))
+    except OSError as e:
+        raise TramplabError(
+            f"no guest can be built of {guest} ({e.filename}: {e.strerror}): a guest's folder is a copy of {GUEST} with changes."
+        ) from None
     return h.hexdigest()[:24]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import Recursion, TramplabError, unknown
+from ..given import whole
 from . import decode, recursion, trouble
 from .counters import Tally
 from .engine import ACCESS, CODE, PAGE, Engine, Stopped
@@ -20,6 +21,8 @@ from .traps import Vector
 from .traps.taking import Traps
 
 DEFAULT_BUDGET = 2_000_000
+#: More instructions a meter cannot count.
+_MOST_BUDGET = (1 << 64) - 1
 MAX_EVENTS = 200_000
 NONE, COUNT, RECORD = METERS = ("none", "count", "record")
 
@@ -210,7 +213,8 @@ class Machine:
         """Call the function at an address and run until it returns.
 
         registers: name -> value, set before the call (the rest keep their values). stack: 8-byte words above the return
-        address. Raises GuestFault or StepLimit; memory keeps what the guest did until then.
+        address. budget: instructions before StepLimit is raised. Raises GuestFault or StepLimit; memory keeps what the guest did
+        until then.
         """
         self.enter(registers, stack)
         return self.run(address, self.return_to, budget)
@@ -232,7 +236,8 @@ class Machine:
         self._engine.set_general(isa.sp, sp)
 
     def run(self, start: int, until: int, budget: int = DEFAULT_BUDGET) -> RawRun:
-        """Run from start until pc == until, with the registers as they are."""
+        """Run from start until pc == until, with the registers as they are; see call."""
+        budget = whole(budget, "budget", 0, _MOST_BUDGET)
         self._meter.begin(start, budget, MAX_EVENTS if self.meter == RECORD else 0)
         try:
             self._traps.start(start, until)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import TramplabError, unknown
+from ..errors import TramplabError, shown, unknown
 from ..isa import ISAS
 from ..schema import facts
 
@@ -22,9 +22,9 @@ def parse(release: str) -> tuple[int, int]:
     >>> parse("v6.16")
     (6, 16)
     """
-    m = re.fullmatch(r"v(\d+)\.(\d+)", release)
+    m = re.fullmatch(r"v([0-9]{1,9})\.([0-9]{1,9})", release)
     if not m:
-        raise TramplabError(f"{release!r} is no mainline release; write it like v6.16.")
+        raise TramplabError(f"{shown(release)} is no mainline release; write it like v6.16.")
     return int(m.group(1)), int(m.group(2))
 
 

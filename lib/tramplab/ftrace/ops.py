@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..errors import unknown
+from ..given import names, switch, text, whole
 from .steps import Step
 
 FL_ENABLED = 1 << 0
@@ -17,16 +18,31 @@ FL_IPMODIFY = 1 << 12
 FL_RCU = 1 << 14
 FL_DIRECT = 1 << 17
 
+#: What the fields of a request may be, by the types that they are declared with.
+_MAY_BE: dict[object, Callable[[Any, str], object]] = {
+    "tuple[str, ...]": names,
+    "str": text,
+    "bool": switch,
+    "int": whole,
+    "int | None": lambda value, what: None if value is None else whole(value, what),
+}
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Request:
     """What a tracer asks for; each instance is one registration's identity. The kinds are in the folders of trampolines/.
 
-    filter: names of the functions to trace, empty for those it is attached to. notrace: names that are never traced.
+    filter: names of the functions to trace, or one; empty for those it is attached to. notrace: the same of functions that are
+    never traced. Raises TramplabError for a field that is not what it is declared as, as every kind does.
     """
 
     filter: tuple[str, ...] = ()
     notrace: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            if may_be := _MAY_BE.get(f.type):
+                object.__setattr__(self, f.name, may_be(getattr(self, f.name), f.name))
 
 
 @dataclass(frozen=True)

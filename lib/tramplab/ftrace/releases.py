@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,7 +143,7 @@ def features(isa: Isa, release: str, overrides: dict[str, object]) -> Features:
                 f"{name}={value} cannot be set by itself: {values.get(name)} follows from the release and from call_ops, "
                 "args, regs and direct; override those."
             )
-        if value not in _values(isa, name):
+        if not isinstance(value, Hashable) or value not in _values(isa, name):
             raise unknown(f"value of {name} on {isa.name}", value, sorted(map(str, _values(isa, name))))
         if values.get(name, False) != value:
             follows = arch.of(isa).CONSEQUENCES.get((name, value), {})

@@ -10,7 +10,8 @@ tramplab.errors.TramplabError: unknown ISA 'amr64'; did you mean arm64 or riscv6
 
 from __future__ import annotations
 
-from ..errors import TramplabError, unknown
+from ..errors import TramplabError
+from ..given import of_name
 from . import arm64, riscv64, x86_64
 from .record import Branch, Isa, ReturnStack, UserSpace
 
@@ -20,12 +21,7 @@ ISAS: dict[str, Isa] = {m.ISA.name: m.ISA for m in (x86_64, arm64, riscv64)}
 
 def get(name: str | Isa) -> Isa:
     """The record of an ISA by name; a record is returned as it is. Raises TramplabError with the near matches."""
-    if isinstance(name, Isa):
-        return name
-    try:
-        return ISAS[name]
-    except KeyError:
-        raise unknown("ISA", name, ISAS) from None
+    return name if isinstance(name, Isa) else of_name("ISA", name, ISAS)
 
 
 __all__ = ["ISAS", "Branch", "Isa", "ReturnStack", "TramplabError", "UserSpace", "get"]

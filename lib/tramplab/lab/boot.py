@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..emulate.machine import Machine
-from ..errors import TramplabError
 from ..ftrace.layout import Heap
 
 #: What functions with a buffer check before they return; a kernel draws one for each task.
@@ -22,12 +21,8 @@ class Cpu:
 
 
 def cpus(machine: Machine, heap: Heap) -> tuple[Cpu, ...]:
-    """One for each stack of the machine; what the image has no room for comes from the heap. Raises
-    TramplabError for more than the image knows by number."""
+    """One for each stack of the machine; what the image has no room for comes from the heap."""
     image = machine.image
-    room = image.symbol("lab_percpu").size // 8
-    if len(machine.places.stacks) > room:
-        raise TramplabError(f"the guest has room for {room} CPUs, not {len(machine.places.stacks)}; ask for fewer with cpus=.")
     sizes = [image.struct(name).size for name in ("task_struct", "lab_pcpu")]
     first = Cpu(0, image.address("init_task"), image.address("lab_boot_pcpu"))
     if "cpu_possible_mask" in image.symbols:

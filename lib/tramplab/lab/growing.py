@@ -11,7 +11,7 @@ from .view import Function
 
 
 @contextmanager
-def growing(kernel: Kernel, function: Function) -> Iterator[Callable[[Sequence[Request]], None]]:
+def growing(kernel: Kernel, function: Function | str) -> Iterator[Callable[[Sequence[Request]], None]]:
     """For a `with`: gives attach(requests), after which just these are attached, in this order; at the end none is.
 
     What the last requests began with stays attached, where the new ones begin with the same; else all are attached anew.
@@ -21,7 +21,7 @@ def growing(kernel: Kernel, function: Function) -> Iterator[Callable[[Sequence[R
     >>> function = kernel.function("one_arg")
     >>> with growing(kernel, function) as attach:
     ...     for number in (1, 2, 3):
-    ...         attach([Ops()] * number)
+    ...         attach([Ops() for _ in range(number)])
     ...         print(kernel.call(function, 1).hits)
     (1,)
     (1, 1)

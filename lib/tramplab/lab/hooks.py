@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ..errors import TramplabError, unknown
+from ..errors import TramplabError
 from ..ftrace import releases
 from ..ftrace.ops import Request
+from ..given import of_name, whole
 from ..trampolines import KINDS
 from ..trampolines.kind import MAX_CALLBACKS, Hook
 
@@ -20,10 +21,7 @@ PLAIN: dict[str, Hook] = {name: h for name, h in HOOKS.items() if not h.probe}
 
 def get(name: str) -> Hook:
     """A hook by name; raises TramplabError with near matches."""
-    try:
-        return HOOKS[name]
-    except KeyError:
-        raise unknown("hook", name, HOOKS) from None
+    return of_name("hook", name, HOOKS)
 
 
 def require(hook: Hook, features: releases.Features) -> None:
@@ -63,6 +61,7 @@ def hypothetical(name: str) -> bool:
 
 def requests(hook: Hook, callbacks: int) -> list[Request]:
     """What to register for a number of callbacks; raises TramplabError if the hook cannot take that many."""
+    callbacks = whole(callbacks, "callbacks")
     if not 1 <= callbacks <= hook.most:
         raise TramplabError(f"{callbacks} callbacks cannot be attached by {hook.name}; choose 1 to {hook.most}.")
     if callbacks > 1 and not hook.counts:

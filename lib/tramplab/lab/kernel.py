@@ -12,14 +12,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from .. import isa as isas
 from ..build.toolchain import GUEST
 from ..emulate.machine import DEFAULT_BUDGET, NONE, RECORD, Machine
-from ..errors import TramplabError, unknown
+from ..errors import TramplabError, shown
 from ..ftrace import arch, releases
 from ..ftrace.layout import Heap
 from ..ftrace.ops import Registered, Request
@@ -27,6 +27,7 @@ from ..ftrace.releases import LATEST
 from ..ftrace.sharing import SharingSlowPath
 from ..ftrace.sites import sites
 from ..ftrace.steps import Free, Step, Write
+from ..given import WORDS, folder, of_name, switch, whole
 from ..isa import Isa
 from ..trampolines import KINDS, ground
 from ..trampolines import single as singles
@@ -49,7 +50,7 @@ class Kernel:
     when calls come between its steps; without, one ends a call with an error. fitting: hypothetical, each function's site goes
     to the smallest trampoline that serves all ops on it (trampolines/fitting). single: one ops for all direct calls, in one of
     the ways of trampolines/single. room_at: addresses at which there is to be room for code, wherever that is (trampolines/placed).
-    Raises TramplabError for an unknown ISA, release or feature.
+    Raises TramplabError for an unknown ISA, release or feature, and for numbers, switches and paths that are none.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Kernel:
         *,
         meter: str = RECORD,
         python_meter: bool = False,
-        guest: Path = GUEST,
+        guest: str | Path = GUEST,
         cpus: int = 1,
         traps: bool = False,
         fitting: bool = False,
@@ -73,14 +74,15 @@ class Kernel:
                 "a kernel needs the meter count or record: without one an endless loop would never end."
             )
         self.features = releases.features(self.isa, release, overrides)
-        if fitting and single:
+        cpus, traps, fitting = whole(cpus, "cpus", 1), switch(traps, "traps"), switch(fitting, "fitting")
+        if fitting and single != "":
             raise TramplabError("a kernel has fitting=True or single=, not both.")
-        way = singles.get(single, self.features) if single else None
+        way = None if single == "" else singles.get(single, self.features)
         if way:
             self.features = singles.with_way(self.features, way)
-        self.image = load(self.isa, arch.of(self.isa).config(self.features), guest)
+        self.image = load(self.isa, arch.of(self.isa).config(self.features), folder(guest, "guest"))
         room = places(self.image, cpus, traps, room_at)
-        self.machine = Machine(self.image, room, meter, python_meter)
+        self.machine = Machine(self.image, room, meter, switch(python_meter, "python_meter"))
         self.heap = Heap(room.heap.address, room.heap.size)
         where = sites(self.image, self.features)
         counters = ground.PerCpuCounters(self.image)
@@ -89,6 +91,7 @@ class Kernel:
         under = ground.Ground(self.image, self.features, where, ground.near(self.image), area, self.heap, counters, cpus, gaps)
         makers = [kind.maker(under) for kind in KINDS]
         self._note = ""
+        self._asked: dict[Registered, Request] = {}  # as it was given, without the filter of what it was attached to
         self.slowpath: SharingSlowPath
         if fitting:
             self._note = " with fitted trampolines, which no kernel has"
@@ -110,13 +113,16 @@ class Kernel:
 
     # functions
 
-    def function(self, name: str) -> Function:
-        """A traced function by name; raises TramplabError with near matches."""
-        try:
-            site = self.slowpath.records[name].site
-        except KeyError:
-            raise unknown("traced function", name, self.slowpath.records) from None
-        return Function(name, site, site.entry, self.image.functions[name].size)
+    def function(self, name: str | Function) -> Function:
+        """A traced function by name; one is returned as it is. Raises TramplabError with near matches, or if it is of another
+        kernel."""
+        known = name.name if isinstance(name, Function) else name
+        site = of_name("traced function", known, self.slowpath.records).site
+        own = Function(known, site, site.entry, self.image.functions[known].size)
+        if isinstance(name, Function) and name != own:
+            where = f"{known} at {name.address:#x}"
+            raise TramplabError(f"{where} is a function of another kernel: ask this one for its own, by function({known!r}).")
+        return own
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -125,15 +131,18 @@ class Kernel:
 
     # attaching
 
-    def attach(self, function: Function | None, *requests: Request) -> tuple[Registered, ...]:
+    def attach(self, function: Function | str | None, *requests: Request) -> tuple[Registered, ...]:
         """Register ops one after the other; those without a filter get `function` as theirs (None: all functions).
 
-        If one is refused, the ones before it are taken back.
+        If one is refused, the ones before it are taken back; so is one that is attached already, as each is one registration.
         """
+        wanted = None if function is None else self.function(function)
         done: list[Registered] = []
         try:
             for r in requests:
-                ops, steps = self.slowpath.register(self.filtered(r, function))
+                self._check_new(r)
+                ops, steps = self.slowpath.register(self.filtered(r, wanted))
+                self._asked[ops] = r
                 done.append(ops)
                 if ops.breakpoint:
                     self.machine.take_traps(vector(self.image))
@@ -146,10 +155,13 @@ class Kernel:
     def detach(self, *ops: Registered) -> None:
         """Unregister ops, last one first."""
         for o in reversed(ops):
+            if not isinstance(o, Registered):
+                raise TramplabError(f"detach() takes what attach() gave, one by one, as in detach(*ops), not {shown(o)}.")
             self.apply(self.slowpath.unregister(o))
+            self._asked.pop(o, None)
 
     @contextmanager
-    def attached(self, function: Function | None, *requests: Request) -> Iterator[tuple[Registered, ...]]:
+    def attached(self, function: Function | str | None, *requests: Request) -> Iterator[tuple[Registered, ...]]:
         """Attach for the length of a `with`."""
         ops = self.attach(function, *requests)
         try:
@@ -191,11 +203,11 @@ class Kernel:
         """Call a traced function with integer arguments, as compiled code would, and watch.
 
         registers: further registers to set at entry. budget: instructions before StepLimit is raised. cpu: the number of the
-        one that runs it. Raises GuestFault, StepLimit; the kernel stays usable.
+        one that runs it. Negative numbers are passed as in C. Raises GuestFault, StepLimit; the kernel stays usable.
         """
-        f = self.function(function) if isinstance(function, str) else function
+        f = self.function(function)
         before = self._hits()
-        with self.machine.on(cpu):
+        with self.machine.on(whole(cpu, "cpu")):
             start, stack = self.passed(arguments, registers or {})
             try:
                 raw = self.machine.call(f.address, start, stack, budget)
@@ -210,22 +222,36 @@ class Kernel:
 
     def passed(self, arguments: tuple[int, ...], registers: dict[str, int]) -> tuple[dict[str, int], list[int]]:
         """How a caller passes integer arguments: registers with their values, these among them, and words on the stack."""
-        isa = self.isa
-        start = {isa.fp: self.machine.stack_top - 32, **registers, **dict(zip(isa.args, arguments, strict=False))}
-        return start, list(arguments[len(isa.args) :])
+        isa, words = self.isa, [whole(a, f"argument {n}", *WORDS) for n, a in enumerate(arguments, 1)]
+        if not isinstance(registers, Mapping):
+            raise TramplabError(f"registers= is names with numbers, such as {{{isa.fp!r}: 0}}, not {shown(registers)}.")
+        chosen = {name: whole(value, f"register {name}", *WORDS) for name, value in registers.items()}
+        start = {isa.fp: self.machine.stack_top - 32, **chosen, **dict(zip(isa.args, words, strict=False))}
+        return start, words[len(isa.args) :]
 
     def names(self) -> Callable[[int], str | None]:
         """address -> symbol+offset, the trampolines that exist now included; None where nothing has a name."""
         return names(self.image, self.slowpath.everyone)
 
     def memory(self, *words: int) -> int:
-        """A fresh stretch of guest memory holding these 8-byte words; returns its address."""
-        address = self.heap.take(8 * len(words))
-        for i, w in enumerate(words):
-            self.machine.write_u64(address + 8 * i, w)
+        """A fresh stretch of guest memory holding these 8-byte words, one at least; returns its address."""
+        if not words:
+            raise TramplabError("memory() of no words has no address: give it one word or more.")
+        values = [whole(w, f"word {n}", *WORDS) for n, w in enumerate(words, 1)]
+        address = self.heap.take(8 * len(values))
+        for i, value in enumerate(values):
+            self.machine.write_u64(address + 8 * i, value)
         return address
 
     # inside
+
+    def _check_new(self, request: object) -> None:
+        """Raise TramplabError for what is no request, or one that is attached already."""
+        if not isinstance(request, Request):
+            raise TramplabError(f"what is attached is a request, such as Ops(), not {shown(request)}.")
+        if any(self._asked.get(o) is request for o in self.slowpath.everyone):
+            kind = type(request).__name__
+            raise TramplabError(f"that {kind} is attached already: detach it first, or make another {kind}().")
 
     def _hits(self) -> list[int]:
         """How often each registered ops was called, in list order, and for one that is shared each request that shares it; read at

@@ -7,6 +7,7 @@ from typing import Any
 from ..emulate.counts import COMPONENTS
 from ..errors import TramplabError
 from ..ftrace.releases import LATEST
+from ..given import whole
 from . import hooks
 from .kernel import Kernel
 from .run import Run
@@ -30,6 +31,7 @@ def run(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: in
 
     Raises TramplabError for anything unknown and for hooks that the release never had on the ISA.
     """
+    args = whole(args, "args")
     if not 0 <= args < len(FUNCTIONS):
         raise TramplabError(f"there is no traced function with {args} arguments; choose 0 to {len(FUNCTIONS) - 1}.")
     h = hooks.get(hook)
@@ -42,6 +44,7 @@ def run(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: in
 
 def counts_of(isa: str, hook: str, release: str = LATEST, args: int = 1, callbacks: int = 1, **overrides: Any) -> dict:
     """Run once and return the counts as a dictionary, see counted()."""
+    args, callbacks = whole(args, "args"), whole(callbacks, "callbacks")
     return counted(run(isa, hook, release, args, callbacks, **overrides), isa, hook, release, args, callbacks)
 
 

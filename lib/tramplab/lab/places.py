@@ -10,6 +10,7 @@ from ..emulate.machine import Places
 from ..emulate.memory import Area
 from ..emulate.traps import Vector
 from ..errors import TramplabError
+from ..given import wholes
 
 STACK_SIZE = 4 * PAGE
 MODULE_SIZE = 16 * PAGE
@@ -23,8 +24,11 @@ ROOM = 64
 
 
 def places(image: Image, cpus: int = 1, traps: bool = False, room_at: Iterable[int] = ()) -> Places:
-    """Of a guest with so many CPUs; does it take breakpoints? room_at: addresses at which code is to have room, see apart()."""
-    base = image.isa.module_base
+    """Of a guest with so many CPUs; does it take breakpoints? room_at: addresses at which code is to have room, see apart(). Raises
+    TramplabError for more CPUs than the guest knows by number."""
+    base, known = image.isa.module_base, image.symbol("lab_percpu").size // 8
+    if cpus > known:
+        raise TramplabError(f"the guest has room for {known} CPUs, not {cpus}; ask for fewer with cpus=.")
     stacks = tuple(Area(base + STACK_OFFSET + n * STACK_STRIDE, STACK_SIZE) for n in range(cpus))
     modules, heap = Area(base, MODULE_SIZE, executable=True), Area(base + HEAP_OFFSET, HEAP_SIZE)
     taking = vector(image) if traps else None
@@ -40,7 +44,7 @@ def apart(image: Image, room_at: Iterable[int], others: Iterable[Area]) -> tuple
     """Executable areas, as few as will do, that hold ROOM bytes at each of these addresses, up to the end of the address space.
     What the image fills stays its own. Raises TramplabError for an address that is none, or where one of the others lies."""
     pages: set[int] = set()
-    for address in room_at:
+    for address in wholes(room_at, "room_at"):
         if not 0 <= address < 1 << 64:
             raise TramplabError(f"{address:#x} is no address: room for code lies between 0 and {(1 << 64) - 1:#x}.")
         pages.update(range(address // PAGE, (min(address + ROOM, 1 << 64) - 1) // PAGE + 1))

@@ -11,6 +11,7 @@ from ..emulate import trace as _trace
 from ..emulate.counts import Counts, RunCounts
 from ..emulate.machine import RawRun
 from ..errors import TramplabError
+from ..given import whole
 from .reading.listing import listing
 from .view import Function, View
 
@@ -84,9 +85,8 @@ class Run:
 
     def disassembly(self, limit: int = 400) -> str:
         """What was executed, in order, with symbols, stack depth and accesses; `limit` instructions, 72 columns."""
-        return listing(
-            self.steps, {pc: i.text for pc, i in self.instructions.items()}, self.component_of, self.name_of, limit
-        )
+        texts = {pc: i.text for pc, i in self.instructions.items()}
+        return listing(self.steps, texts, self.component_of, self.name_of, whole(limit, "limit", 0))
 
     @functools.cached_property
     def _outside_callbacks(self) -> np.ndarray:

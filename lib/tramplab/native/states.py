@@ -17,6 +17,7 @@ import numpy as np
 
 from ..emulate.machine import COUNT
 from ..errors import TramplabError
+from ..given import whole
 from ..isa import Isa
 from ..lab import hooks
 from ..lab.kernel import Kernel
@@ -86,6 +87,7 @@ def subject(isa: Isa, release: str, variants: dict[str, Attach], args: int) -> N
     Each variant gets a kernel of its own, so what it changes does not depend on the others. Raises TramplabError for what
     the release cannot do.
     """
+    args = whole(args, "args")
     if not 0 <= args <= MAX_ARGS:
         raise TramplabError(f"a native call passes 0 to {MAX_ARGS} arguments, not {args}.")
     idle = boot(isa, release)
@@ -110,7 +112,7 @@ def subject(isa: Isa, release: str, variants: dict[str, Attach], args: int) -> N
 def hook(spec: str) -> Attach:
     """A hook by name, or NAME:K for K callbacks; raises TramplabError for an unknown one."""
     name, _, count = spec.partition(":")
-    if not re.fullmatch(r"[0-9]{0,4}", count):
+    if not re.fullmatch(r"[^:]+(:[0-9]{1,4})?", spec):
         raise TramplabError(f"a hook is written NAME or NAME:CALLBACKS, e.g. ops:10, not {spec!r}.")
     chosen = hooks.get(name)
     requests = hooks.requests(chosen, int(count or 1))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import TramplabError
 from ..ftrace import releases
 from ..ftrace.releases import LATEST
+from ..given import names, whole
 from ..isa import Isa
 from ..lab import hooks
 from ..trampolines import shapes
@@ -18,6 +18,8 @@ from .states import BASELINE, Attach, hook, shape, subject
 from .windows import MOST, Series, fill
 
 ROUNDS, MAX_ROUNDS, MAX_WINDOWS = 500, 20_000, 1000
+#: What the child has room for in a mask of CPUs.
+MAX_CPUS = 8192
 #: Numbers of callbacks that are timed where a hook takes several.
 CALLBACKS = (1, 2, 10)
 
@@ -82,15 +84,15 @@ def check(
 def _of_hooks(
     specs: Iterable[str] | None, release: str, rounds: int, windows: int, args: int, cpu: int | None
 ) -> Series:
+    rounds, windows, cpu = _limits(rounds, windows, cpu)
     isa = host.isa()
-    _require(rounds, windows)
-    specs = default_hooks(isa, release) if specs is None else specs
+    specs = default_hooks(isa, release) if specs is None else names(specs, "specs")
     return Series(subject(isa, release, {s: hook(s) for s in specs if s != BASELINE}, args), rounds, args, cpu)
 
 
 def _of_shapes(chosen: Iterable[shapes.Shape], rounds: int, windows: int, args: int, cpu: int | None) -> Series:
+    rounds, windows, cpu = _limits(rounds, windows, cpu)
     isa = host.isa()
-    _require(rounds, windows)
     every = {str(s): s for s in chosen}
     columns: dict[str, dict[str, object]] = {
         name: {"saves": s.saves, "nested": s.nested, "balanced": s.balanced} for name, s in every.items()
@@ -100,8 +102,7 @@ def _of_shapes(chosen: Iterable[shapes.Shape], rounds: int, windows: int, args: 
     return Series(subject(isa, LATEST, variants, args), rounds, args, cpu, columns)
 
 
-def _require(rounds: int, windows: int) -> None:
-    if not 1 <= rounds <= MAX_ROUNDS:
-        raise TramplabError(f"a native run takes 1 to {MAX_ROUNDS} rounds, not {rounds}.")
-    if not 1 <= windows <= MAX_WINDOWS:
-        raise TramplabError(f"a native run takes 1 to {MAX_WINDOWS} windows, not {windows}.")
+def _limits(rounds: int, windows: int, cpu: int | None) -> tuple[int, int, int | None]:
+    """These numbers, which a native run can have."""
+    chosen = None if cpu is None else whole(cpu, "cpu", 0, MAX_CPUS - 1)
+    return whole(rounds, "rounds", 1, MAX_ROUNDS), whole(windows, "windows", 1, MAX_WINDOWS), chosen

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..errors import TramplabError, unknown
+from ..errors import TramplabError
+from ..given import of_name
 from ..schema import facts
 
 FILE = "published.csv"
@@ -83,10 +84,7 @@ def read() -> dict[str, Measurement]:
 
 def get(measurement_id: str) -> Measurement:
     """One measurement by id; raises TramplabError with near matches."""
-    try:
-        return read()[measurement_id]
-    except KeyError:
-        raise unknown("published measurement", measurement_id, read()) from None
+    return of_name("published measurement", measurement_id, read())
 
 
 def _owed(found: Mapping[str, Measurement]) -> None:

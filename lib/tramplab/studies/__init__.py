@@ -10,7 +10,7 @@ import functools
 import importlib
 import pkgutil
 
-from ..errors import unknown
+from ..given import of_name
 from ..publish.figures.figure import Study
 
 
@@ -24,10 +24,7 @@ def every() -> dict[str, Study]:
 
 def get(name: str) -> Study:
     """A study by name; raises TramplabError with near matches."""
-    try:
-        return every()[name]
-    except KeyError:
-        raise unknown("study", name, every()) from None
+    return of_name("study", name, every())
 
 
 def with_figure(figure_id: str) -> Study | None:

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...build.toolchain import GUEST
 from ...emulate.interleave.scheduler import Broken, Schedule, Scheduler, Work
-from ...errors import TramplabError, unknown
+from ...errors import TramplabError
+from ...given import of_name, switch, whole
 from .pools import pool as made
 
 #: When CPUs execute their next instruction. drawn: in each tick with probability one half; even: in each tick; stalls: drawn, and
@@ -21,6 +22,8 @@ SCHEDULES: Mapping[str, Schedule] = {
     "stalls": Schedule(stall_bits=6, stall_ticks=200),
     "turns": Schedule(slice=50),
 }
+#: More of anything would take days.
+_MOST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -118,14 +121,10 @@ def contend(
     >>> alone.retries, many.retries > 1, many.pair > 2 * alone.pair
     (0.0, True, True)
     """
-    if schedule not in SCHEDULES:
-        raise unknown("schedule", schedule, SCHEDULES)
-    for name, value in {"depth": depth, "operations": operations}.items():
-        if value < 1:
-            raise TramplabError(f"{name}={value} is no work; give {name}= 1 or more.")
-    for name, value in {"between": between, "asleep": asleep}.items():
-        if value < 0:
-            raise TramplabError(f"{name}={value} is less than none; give {name}= 0 or more.")
+    chosen = of_name("schedule", schedule, SCHEDULES)
+    depth, operations = whole(depth, "depth", 1, _MOST), whole(operations, "operations", 1, _MOST)
+    between, asleep, seed = whole(between, "between", 0, _MOST), whole(asleep, "asleep", 0, _MOST), whole(seed, "seed")
+    granule, unreduced = whole(granule, "granule", 0, _MOST), switch(unreduced, "unreduced")
     if granule < 8 or granule & (granule - 1):
         raise TramplabError(f"a reservation of {granule} bytes is none; give granule= a power of two from 8 on.")
     at = made(isa, pool, cpus, nodes, guest)
@@ -133,8 +132,8 @@ def contend(
     held = at.sleep(asleep) if pool != "shadow" else []
     work = Work(operations, depth, between, granule, unreduced)
     awake = replace(at.setting, nodes=[node for node in at.setting.nodes if node not in held])
-    counted = Scheduler(at.kernel.machine, awake).run(work, SCHEDULES[schedule], seed)
-    left, whole = sorted([*at.free(), *held]), sorted(at.setting.nodes)
-    if left != whole:
-        raise Broken(f"{isa}: at the end the {pool} has {len(set(left))} of its {len(whole)} nodes, in {len(left)} places.")
-    return Contended(at.kernel.isa.name, pool, cpus, len(whole), schedule, seed, counted)
+    counted = Scheduler(at.kernel.machine, awake).run(work, chosen, seed)
+    left, every = sorted([*at.free(), *held]), sorted(at.setting.nodes)
+    if left != every:
+        raise Broken(f"{isa}: at the end the {pool} has {len(set(left))} of its {len(every)} nodes, in {len(left)} places.")
+    return Contended(at.kernel.isa.name, pool, cpus, len(every), schedule, seed, counted)

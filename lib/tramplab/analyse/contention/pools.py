@@ -11,6 +11,7 @@ from typing import Any
 from ...build.toolchain import GUEST
 from ...emulate.interleave.scheduler import MOST_CPUS, Setting
 from ...errors import TramplabError, unknown
+from ...given import folder, whole
 from ...isa import get as isa_of
 from ...lab.kernel import Kernel
 from ...trampolines.fprobe import Fprobe
@@ -46,12 +47,12 @@ class Pool:
     def sleep(self, tasks: int) -> list[int]:
         """Have so many tasks take a node each, on the CPUs by turns; gives the nodes. Raises TramplabError if there are less."""
         machine, taken = self.kernel.machine, []
+        if tasks > len(self.setting.nodes):
+            raise TramplabError(f"{tasks} tasks cannot sleep with a node each: the pool has {len(self.setting.nodes)}.")
         for number in range(tasks):
             with machine.on(number % len(self.kernel.cpus)):
                 run = machine.call(self.setting.pop, {machine.isa.args[0]: self.setting.pool})
             taken.append(run.registers[machine.isa.returns[0]])
-        if 0 in taken:
-            raise TramplabError(f"{tasks} tasks cannot sleep with a node each: the pool has {len(self.setting.nodes)}.")
         return taken
 
     def free(self) -> list[int]:
@@ -67,9 +68,10 @@ def pool(isa: str, name: str, cpus: int, nodes: int | None = None, guest: Path =
     known = isa_of(isa)
     if name not in POOLS:
         raise unknown("pool", name, POOLS)
+    cpus, nodes = whole(cpus, "cpus"), None if nodes is None else whole(nodes, "nodes")
     if not 1 <= cpus <= MOST_CPUS:
         raise TramplabError(f"the model has 1 to {MOST_CPUS} CPUs, not {cpus}; choose cpus= among them.")
-    return _pool(known.name, name, cpus, nodes, guest)
+    return _pool(known.name, name, cpus, nodes, folder(guest, "guest"))
 
 
 @functools.lru_cache(maxsize=4)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ...errors import TramplabError
+from ...given import seconds as span
+from ...given import switch, whole, wholes
 from .automaton import Automaton, Taken
 from .executions import Executions
 from .fetches import STALE, Fetches
 from .moments import moments
 from .rows import rows
-from .search import ALL_SEEN, MOST_THREADS, WRONG, search
+from .search import ALL_SEEN, LARGEST, MOST_THREADS, WRONG, search
 from .subject import Subject
 from .threads import Threads
 from .verdicts import Violation
@@ -59,16 +61,17 @@ def explore(
 ) -> Result:
     """Every interleaving of so many threads with a subject's plan. dropped: numbers of steps that are left out. reduced: leave
     out what commutes, which changes no verdict. most, seconds: after so many states, or so long, it is not decided. tick: told
-    now and then how many states there are. Raises TramplabError for an unknown model, too many threads, or a step that is not
-    modelled."""
+    now and then how many states there are. Raises TramplabError for an unknown model, too many threads, a number that is none, or
+    a step that is not modelled."""
     began = time.monotonic()
+    threads, reduced, most = allowed(threads), switch(reduced, "reduced"), whole(most, "most", 1, LARGEST)
+    seconds, dropped = span(seconds, "seconds"), wholes(dropped, "dropped", 0, len(subject.steps) - 1)
 
     def tell(states: int) -> None:
         tick(states)
         if time.monotonic() - began > seconds:
             raise _Late
 
-    allowed(threads)
     when = moments(subject.machine.isa.name, subject.steps, subject.preemptible, subject.vector is not None, dropped)
     executions = executions or Executions(subject)
     one = Automaton(Threads(executions, when, Fetches(executions, when, fetch)), reduced)
@@ -105,6 +108,7 @@ def explore(
 
 def allowed(threads: int) -> int:
     """A number of threads; raises TramplabError for too many, or none."""
+    threads = whole(threads, "threads")
     if not 1 <= threads <= MOST_THREADS:
         raise TramplabError(f"there are 1 to {MOST_THREADS} threads, not {threads}.")
     return threads

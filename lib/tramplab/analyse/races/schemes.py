@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import unknown
 from ...ftrace.ops import Request
+from ...given import of_name
 from ...lab.kernel import Kernel
 from ...trampolines.plain import Ops
 from . import by_hand, stores
@@ -176,9 +175,6 @@ _SCHEMES = (
 SCHEMES = {s.name: s for s in _SCHEMES}
 
 
-@functools.cache
 def scheme(name: str) -> Scheme:
     """By its name; raises TramplabError with near matches."""
-    if name not in SCHEMES:
-        raise unknown("scheme", name, SCHEMES)
-    return SCHEMES[name]
+    return of_name("scheme", name, SCHEMES)

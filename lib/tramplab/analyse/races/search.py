@@ -23,6 +23,8 @@ _ROUND = 1 << 18
 _FIRST_ROOM, _MORE = 1 << 15, 1 << 4
 #: Threads that a state has room for at most; fewer where the table is large.
 MOST_THREADS = 16
+#: States that can have a number: one for each in 32 bits, besides none.
+LARGEST = (1 << 32) - 2
 
 
 @dataclass(frozen=True)

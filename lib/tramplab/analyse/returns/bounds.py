@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...errors import TramplabError
 from ...ftrace.ops import Request
+from ...given import whole
 from ...lab.kernel import Kernel
 from .nest import Nested, nest
 from .tasks import StackEnded
@@ -48,16 +48,17 @@ class Bounds:
 
     def depth(self, limit: int, tasks: int = 1, guess: int = 1) -> Bound:
         """How deep calls can be, up to a limit, of so many tasks each. guess: where it is looked first."""
+        tasks, guess = whole(tasks, "tasks", 1), whole(guess, "guess")
         return self._bound(limit, lambda n: self.run(tasks, n), guess)
 
     def tasks(self, limit: int, depth: int = 1) -> Bound:
         """How many tasks can be in calls so deep, up to a limit."""
+        depth = whole(depth, "depth", 1)
         return self._bound(limit, lambda n: self.run(n, depth))
 
     def _bound(self, limit: int, tried: Callable[[int], Nested | None], first: int = 1) -> Bound:
         """The largest number with which all is seen: more is never less of a problem, so it is found by halving."""
-        if limit < 1:
-            raise TramplabError(f"nothing is found up to {limit}; give limit= 1 or more.")
+        limit = whole(limit, "limit", 1)
         good, bad, step = 0, limit + 1, 1
         n = min(max(first, 1), limit)
         beyond: Nested | None = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import TramplabError
 from ...ftrace.ops import Request
+from ...given import whole
 from ...lab.kernel import Kernel
 from .counted import Counted, counted, require_counter, shadow_words
 from .tasks import Tasks
@@ -46,8 +46,7 @@ def nest(kernel: Kernel, request: Request, tasks: int, depth: int, beside: tuple
     >>> nest(Kernel("x86_64", meter="count"), Kretprobe(maxactive=3), tasks=2, depth=2).counted
     Counted(seen=3, missed=1, overrun=0)
     """
-    if depth < 1:
-        raise TramplabError(f"calls {depth} deep are none; give depth= 1 or more.")
+    tasks, depth = whole(tasks, "tasks", 1), whole(depth, "depth", 1, kernel.machine.places.heap.size // WORD)
     require_counter(request)
     function = kernel.function(FUNCTION)
     group = Tasks(kernel, function, tasks)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ...errors import GuestFault, TramplabError
+from ...given import whole
 from ...lab import boot
 from ...lab.kernel import Kernel
 from ...lab.places import STACK_SIZE, STACK_STRIDE
@@ -47,8 +48,7 @@ class Tasks:
     """
 
     def __init__(self, kernel: Kernel, function: Function, number: int) -> None:
-        if number < 1:
-            raise TramplabError(f"{number} tasks call nothing; give tasks= 1 or more.")
+        number = whole(number, "tasks", 1)
         self._kernel, self._machine, self._function = kernel, kernel.machine, function
         self._taken: list[int] = []
         self._left = 0

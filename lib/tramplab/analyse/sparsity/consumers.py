@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import TramplabError, unknown
+from ...errors import TramplabError
 from ...ftrace import releases
+from ...given import of_name
 from ...lab.kernel import Kernel
 from .fields import FTRACE_REGS, PT_REGS, WORD, places
 from .watched import Watched, run
@@ -95,9 +96,7 @@ class Reading:
 
 def consumer(name: str) -> Consumer:
     """A consumer by its name; raises TramplabError with near matches."""
-    if name not in CONSUMERS:
-        raise unknown("consumer", name, CONSUMERS)
-    return CONSUMERS[name]
+    return of_name("consumer", name, CONSUMERS)
 
 
 def read(kernel: Kernel, name: str, kind: str, address: int, number: int | None = None) -> Reading:

@@ -13,6 +13,7 @@ from ...emulate.memory import Area
 from ...emulate.traps import MODULES
 from ...errors import TramplabError
 from ...ftrace.ops import Registered
+from ...given import wholes
 from ...lab.kernel import Kernel
 from ...lab.view import Function
 from ..returnstack import pushes
@@ -32,6 +33,8 @@ _IDLE = {"arm64": ("x18",), "riscv64": ("gp",)}
 #: Words that are no register's and no address. Of two poisons the second turns each bit of the first around, so that nobody who
 #: looks at one bit alone takes them for the same.
 _MASK = (1 << 64) - 1
+#: Of seeds and of poisons: values with it in their upper half are still words.
+_LAST = (1 << 30) - 1
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ def watched(
 ) -> dict[tuple[int, int], Seen]:
     """(seed, poison) -> what was handed on then. The functions are hooked for this and free again behind it."""
     require(provider, kernel)
+    seeds, poisons = numbers(seeds, poisons)
     with kernel.attached(None, provider.request(FUNCTIONS)) as (ops,):
         return {(seed, poison): called(kernel, provider, ops, seed, poison) for seed in seeds for poison in poisons}
 
@@ -106,11 +110,17 @@ def watched_in_turn(
 ) -> dict[tuple[int, int], Seen]:
     """The same where what is asked for is for one function: each is hooked by itself, when its seed is due."""
     require(provider, kernel)
+    seeds, poisons = numbers(seeds, poisons)
     found = {}
     for seed in seeds:
         with kernel.attached(None, provider.request((of_seed(seed),))) as (ops,):
             found.update({(seed, poison): called(kernel, provider, ops, seed, poison) for poison in poisons})
     return found
+
+
+def numbers(seeds: Sequence[int], poisons: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """These numbers, of which values can be drawn; raises TramplabError for others."""
+    return wholes(seeds, "seeds", 0, _LAST), wholes(poisons, "poisons", 0, _LAST)
 
 
 def of_seed(seed: int) -> str:
@@ -240,4 +250,4 @@ def registers(machine: Machine, seed: int) -> dict[str, int]:
 
 def idle(kernel: Kernel, seed: int) -> dict[str, int]:
     """A value for each register that is set aside and that the lab's kernels do not use, so that it is not taken for a zero."""
-    return dict.fromkeys(_IDLE.get(kernel.isa.name, ()), seed + 1 << 32 | 0x1D1E)
+    return dict.fromkeys(_IDLE.get(kernel.isa.name, ()), (seed + 1 << 32 | 0x1D1E) & _MASK)

@@ -10,7 +10,7 @@ from ...lab.kernel import Kernel
 from ...trampolines.bpf import Bpf
 from .classify import Sample, classify
 from .fields import WORD, Place
-from .frames import FUNCTIONS, POISONS, SEEDS, Between, Frame, goes_on, handed, registers
+from .frames import FUNCTIONS, POISONS, SEEDS, Between, Frame, goes_on, handed, numbers, registers
 from .providers import provider
 
 NAME, STRUCT = "BPF trampoline", "array"
@@ -26,6 +26,7 @@ def offered(kernel: Kernel) -> bool:
 def program_frame(kernel: Kernel, seeds: Sequence[int] = SEEDS, poisons: Sequence[int] = POISONS) -> Frame:
     """What each word of the array holds that a program is given. Raises TramplabError where the kernel has no BPF trampolines."""
     machine, isa = kernel.machine, kernel.isa
+    seeds, poisons = numbers(seeds, poisons)
     words = [Place(WORD * n, WORD, f"ctx[{n}]") for n in range(_ARGUMENTS)]
     samples = []
     for seed in seeds:

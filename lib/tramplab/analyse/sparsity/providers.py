@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...errors import TramplabError, unknown
+from ...errors import TramplabError
 from ...ftrace.ops import Request
 from ...ftrace.releases import Features
+from ...given import of_name
 from ...lab.kernel import Kernel
 from ...trampolines.fprobe.request import Fprobe
 from ...trampolines.kprobe import Kprobe, Kretprobe
@@ -102,9 +103,7 @@ PROVIDERS = {p.name: p for p in _PROVIDERS}
 
 def provider(name: str) -> Provider:
     """By its name; raises TramplabError with near matches."""
-    if name not in PROVIDERS:
-        raise unknown("provider", name, PROVIDERS)
-    return PROVIDERS[name]
+    return of_name("provider", name, PROVIDERS)
 
 
 def require(chosen: Provider, kernel: Kernel) -> None:

@@ -18,7 +18,7 @@ MILESTONES = ("site", "save", "callback", "restore", "body", "return")
 _MARK = 0x5EED_0000_0000_0000  # what registers hold that the caller gives no value, plus their number
 
 
-def walk(kernel: Kernel, function: Function, *arguments: int) -> dict:
+def walk(kernel: Kernel, function: Function | str, *arguments: int) -> dict:
     """One call of a function in the kernel as it is.
 
     Every register that the caller may choose and that carries no argument holds a value of its own, so that what is
@@ -31,7 +31,7 @@ def walk(kernel: Kernel, function: Function, *arguments: int) -> dict:
 
     Raises GuestFault, StepLimit, and TramplabError if a second call does not run the same instructions.
     """
-    isa = kernel.isa
+    isa, function = kernel.isa, kernel.function(function)
     free = [r for r in isa.registers if r not in {*isa.fixed, isa.sp, isa.fp, isa.link, *isa.args[: len(arguments)]}]
     marks = {r: _MARK + n for n, r in enumerate(free)}
     try:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ... import documents
-from ...errors import TramplabError, unknown
+from ...errors import TramplabError
+from ...given import of_name
 from ...paths import data_file
 from ...revision import History
 from . import edition
@@ -71,10 +72,7 @@ def read() -> dict[str, Permalink]:
 
 def get(name: str) -> Permalink:
     """One permalink by id; raises TramplabError with near matches."""
-    try:
-        return read()[name]
-    except KeyError:
-        raise unknown("citable id", name, read()) from None
+    return of_name("citable id", name, read())
 
 
 def chapter(page: str, links: dict[str, Permalink] | None = None) -> Permalink | None:

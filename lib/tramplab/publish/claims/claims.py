@@ -9,6 +9,7 @@ from typing import Any
 
 from ... import documents
 from ...errors import TramplabError, unknown
+from ...given import of_name
 from ...paths import data_file
 from ...schema import checked
 from .. import said
@@ -93,10 +94,7 @@ def read() -> dict[str, Claim]:
 
 def get(claim_id: str) -> Claim:
     """One claim by id; raises TramplabError with near matches."""
-    try:
-        return read()[claim_id]
-    except KeyError:
-        raise unknown("claim", claim_id, read()) from None
+    return of_name("claim", claim_id, read())
 
 
 def addresses() -> list[str]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pandas as pd
 
-from ...errors import TramplabError, unknown
+from ...errors import TramplabError
+from ...given import of_name
 from ..cite.cite import LIMITS
 
 if TYPE_CHECKING:
@@ -90,8 +91,4 @@ class Study(Protocol):
 
 def find(study: Study, figure_id: str) -> Figure:
     """A figure of a study by id; raises TramplabError with near matches."""
-    figures = {figure.id: figure for figure in study.FIGURES}
-    try:
-        return figures[figure_id]
-    except KeyError:
-        raise unknown(f"figure of the study {study.NAME}", figure_id, figures) from None
+    return of_name(f"figure of the study {study.NAME}", figure_id, {figure.id: figure for figure in study.FIGURES})

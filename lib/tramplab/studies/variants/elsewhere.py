@@ -47,7 +47,7 @@ def rows() -> pd.DataFrame:
             kernel = Kernel(isa, meter=COUNT, call_ops=False) if without else Kernel(isa, meter=COUNT)
             function = kernel.function(FUNCTION)
             base = kernel.call(function, *ARGUMENTS).counts.total.instructions
-            kernel.attach(function, *[Ops()] * here)
+            kernel.attach(function, *(Ops() for _ in range(here)))
             attached = 0
             for others in COUNTS:
                 for n in range(attached, others):

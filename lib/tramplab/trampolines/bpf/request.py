@@ -34,6 +34,7 @@ class Bpf(Request):
     watch: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if ending(self.reenters) and self.observe:
             raise TramplabError("a program that calls a traced function does not observe: leave out observe=.")
         if self.watch and (self.observe or self.reenters or self.fmod_ret):

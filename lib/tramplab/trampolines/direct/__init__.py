@@ -27,6 +27,7 @@ class Direct(Request):
     reenters: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if ending(self.reenters) and (self.far or self.observe):
             raise TramplabError("no stub that calls a traced function is far or observes: leave out far= and observe=.")
 

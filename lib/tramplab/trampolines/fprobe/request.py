@@ -43,6 +43,7 @@ class Fprobe(Request):
     watch: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not (self.entry or self.exit):
             raise TramplabError("an fprobe without a handler does nothing: give it entry=True or exit=True.")
         if self.declines and not (self.entry and self.exit):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...errors import TramplabError
 from ...ftrace.arch.common import rethook_pool
+from ...ftrace.ops import Request
 from ...ftrace.steps import Step
 from .. import pools
 from ..ground import Ground
@@ -40,6 +41,7 @@ class Kretprobe(Kprobe):
     watch: bool = False
 
     def __post_init__(self) -> None:
+        Request.__post_init__(self)
         if self.bpf or self.post or self.go_to or self.handler != Kprobe.handler:
             raise TramplabError("a kretprobe has handlers of its own: leave handler=, go_to=, post= and bpf= out.")
         if self.declines and not self.entry:

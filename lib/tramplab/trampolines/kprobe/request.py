@@ -30,6 +30,7 @@ class Kprobe(Request):
     observe: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.handler not in HANDLERS:
             raise unknown("kprobe handler", self.handler, HANDLERS)
         if bool(self.go_to) != (self.handler == _REDIRECTS):

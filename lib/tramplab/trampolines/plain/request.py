@@ -48,6 +48,7 @@ class Ops(Request):
     go_to: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.save not in SAVES:
             raise unknown("save set", self.save, SAVES)
         if self.callback not in CALLBACKS:

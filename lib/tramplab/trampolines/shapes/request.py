@@ -26,6 +26,7 @@ class Shape(Request):
     observe: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not (MIN_SAVES <= self.saves <= MAX_SAVES and 0 <= self.nested <= MAX_NESTED):
             raise TramplabError(
                 f"a shape saves {MIN_SAVES} to {MAX_SAVES} registers and makes 0 to {MAX_NESTED} calls, "

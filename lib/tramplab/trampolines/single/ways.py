@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from ...errors import TramplabError, unknown
+from ...errors import TramplabError
 from ...ftrace.releases import Features
+from ...given import of_name
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,7 @@ _SINCE = {"x86_64": "v7.0"}
 
 def get(name: str, features: Features) -> Way:
     """A way by name, for a kernel of these features; raises TramplabError if there is none, or this kernel cannot have it."""
-    if name not in WAYS:
-        raise unknown("way to have one ops for all direct calls", name, WAYS)
-    way, isa = WAYS[name], features.isa
+    way, isa = of_name("way to have one ops for all direct calls", name, WAYS), features.isa
     if isa not in way.isas:
         fitting = ", ".join(w.name for w in WAYS.values() if isa in w.isas)
         raise TramplabError(f"one ops for all direct calls is had on {isa} with single={fitting}, not {name}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import unknown
+from ...given import of_name
 from . import bpf, breakpoints, callbacks, directs, fprobes, graph, kprobes
 from .hook import Absent, Expected, Hook, Observed
 
@@ -14,7 +14,4 @@ HOOKS: dict[str, Hook] = {h.name: h for kind in (callbacks, directs, bpf, graph,
 
 def get(name: str) -> Hook:
     """A hook by name; raises TramplabError with near matches."""
-    try:
-        return HOOKS[name]
-    except KeyError:
-        raise unknown("hook", name, HOOKS) from None
+    return of_name("hook", name, HOOKS)

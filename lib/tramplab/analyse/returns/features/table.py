@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ....errors import unknown
 from ....ftrace.ops import Request
+from ....given import of_name
 from ....lab.kernel import Kernel
 from . import calls, leaving, told
 from .cell import Cell
@@ -54,10 +54,7 @@ FEATURES: dict[str, Feature] = {
 
 def get(name: str) -> Feature:
     """A feature by name; raises TramplabError with near matches."""
-    try:
-        return FEATURES[name]
-    except KeyError:
-        raise unknown("feature of a probe on returns", name, FEATURES) from None
+    return of_name("feature of a probe on returns", name, FEATURES)
 
 
 def run(kernel: Kernel, request: Request, name: str) -> Cell:

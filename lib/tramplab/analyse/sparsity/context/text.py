@@ -73,6 +73,8 @@ def assembled(text: str, symbols: Mapping[str, int] | None = None) -> Program:
     program: list[Instruction | None] = []
     for at, line in places:
         try:
+            if not line.isascii():
+                raise ValueError(line)
             instruction = _Line(at, line, symbols or {}, labels).instruction()
         except ValueError:
             raise TramplabError(f"line {line!r} is no BPF instruction of the rewriter's subset.") from None
@@ -90,7 +92,7 @@ class _Line:
         if line == "exit":
             return Instruction(JMP | EXIT)
         if m := _CALL.fullmatch(line):
-            return Instruction(JMP | CALL, imm=int(m[1]) if m[1].isdecimal() else helpers.named(m[1]).number)
+            return Instruction(JMP | CALL, imm=_fits(_integer(m[1]), 32) if m[1][0].isdecimal() else helpers.named(m[1]).number)
         if m := _GOTO.fullmatch(line):
             to = self._to(m[2])
             return Instruction(JMP | JA, off=_fits(to, 16)) if m[1] == "goto" else Instruction(JMP32 | JA, imm=_fits(to, 32))
@@ -148,7 +150,7 @@ class _Line:
         if where in self.labels:
             return self.labels[where] - self.at - 1
         if where[0] in "+-":
-            return int(where)
+            return _integer(where)
         raise unknown("label", where, self.labels)
 
     def _offset(self, text: str) -> int:
@@ -166,10 +168,17 @@ class _Line:
 
     def _term(self, text: str) -> int:
         if not text.startswith("$"):
-            return int(text, 0)
+            return _integer(text)
         if text[1:] not in self.symbols:
             raise unknown("name in a BPF program", text[1:], self.symbols)
         return self.symbols[text[1:]]
+
+
+def _integer(text: str) -> int:
+    """Decimal or hexadecimal, without the underscores that Python takes."""
+    if "_" in text:
+        raise ValueError(text)
+    return int(text, 0)
 
 
 def _number(text: str) -> int:
