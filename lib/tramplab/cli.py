@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 import pandas as pd
 
@@ -17,13 +16,15 @@ from .analyse import cores
 from .analyse.measure import measure
 from .analyse.races import command as races
 from .analyse.sparsity import command as registers
-from .errors import TramplabError, unknown, whole_number
+from .errors import TramplabError, unknown
 from .ftrace import releases
 from .ftrace.releases import LATEST
+from .given import typed
 from .grid import command as grid
 from .lab import hooks
 from .lab.measure import FUNCTIONS, run
 from .native import command as native
+from .parser import Parser
 from .paths import checkout, data_file, write_whole
 from .publish.cite import cite, edition, pages, permalinks
 from .publish.claims import claims, ledger, references
@@ -37,11 +38,6 @@ from .vmlinux import command as kernel
 from .vmlinux import races as kernel_races
 
 FORMATS = ("text", "csv", "json")
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise TramplabError(f"{message} (try: {self.prog} --help).")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,11 +60,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="tramplab",
         description="Emulated experiments on Linux function tracing: exact counts, estimated cycles, native times.",
     )
-    sub = parser.add_subparsers(dest="name", required=True, metavar="COMMAND", parser_class=_Parser)
+    sub = parser.add_subparsers(dest="name", required=True, metavar="COMMAND")
 
     p = sub.add_parser("list", help="ISAs, releases, hooks, functions, studies")
     p.set_defaults(command=_list)
@@ -128,8 +124,8 @@ def _chosen(args: argparse.Namespace) -> dict:
         "isa": args.isa,
         "hook": args.hook,
         "release": args.release,
-        "args": whole_number(args.args, "--args"),
-        "callbacks": whole_number(args.callbacks, "--callbacks"),
+        "args": typed(args.args, "--args"),
+        "callbacks": typed(args.callbacks, "--callbacks"),
     }
 
 
@@ -164,7 +160,7 @@ def _run(args: argparse.Namespace) -> None:
         text = rows_json(frame, study.NAME, study.TITLE)
     else:
         text = study_text(study, frame)
-    if args.output:
+    if args.output is not None:
         _write(Path(args.output), text)
     else:
         sys.stdout.write(text)
@@ -216,6 +212,8 @@ def _claims(args: argparse.Namespace) -> None:
 def _cite(args: argparse.Namespace) -> None:
     name = permalinks.get(args.id).id
     chosen = {what: value for what in CHOICES if (value := getattr(args, what)) is not None}
+    if args.bibtex and args.full:
+        raise TramplabError("a BibTeX entry is always full: leave --full away, or --bibtex.")
     study, claim = studies.with_figure(name), claims.read().get(name)
     if chosen and (args.bibtex or not study):
         what = "BibTeX" if args.bibtex else f"{name} is no figure and"

@@ -72,15 +72,3 @@ def unknown(kind: str, name: object, known: Iterable[object], listed: Iterable[o
     hint = f"; did you mean {' or '.join(near)}?" if near else "."
     said = names if listed is None else [str(k) for k in listed]
     return TramplabError(f"unknown {kind} {shown(str(name))}{hint} Known: {', '.join(said)}.")
-
-
-def whole_number(text: str, what: str) -> int:
-    """What a user typed as a whole number; `what` names it in the error.
-
-    >>> whole_number("8", "--args")
-    8
-    """
-    try:
-        return int(text)
-    except ValueError:
-        raise TramplabError(f"{what} is a whole number, not {text!r}.") from None

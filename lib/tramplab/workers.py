@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from .capacity import at_once, processors
-from .errors import TramplabError, whole_number
+from .errors import TramplabError
+from .given import typed
 
 MAX_PROCESSES = 256
 
@@ -27,10 +28,7 @@ def chosen(args: argparse.Namespace, megabytes: int = 0) -> int | str:
         return str(args.scheduler)
     if args.processes is None:
         return at_once(megabytes) if megabytes else processors()
-    processes = whole_number(args.processes, "--processes")
-    if not 1 <= processes <= MAX_PROCESSES:
-        raise TramplabError(f"--processes is a number from 1 to {MAX_PROCESSES}, not {processes}.")
-    return processes
+    return typed(args.processes, "--processes", 1, MAX_PROCESSES)
 
 
 def remedy(kept: str, where: int | str) -> str:

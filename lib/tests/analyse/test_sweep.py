@@ -207,7 +207,7 @@ def test_a_file_of_other_sources_is_refused(sweep, saved, monkeypatch):
         (["--all", "riscv64-pare"], ["unknown scheme 'riscv64-pare'", SMALL]),
         (["--all", "--threads", "0"], ["threads, not 0"]),
         (["--all", "--threads", "99"], ["threads, not 99"]),
-        (["--all", "--max-states", "0"], ["--max-states is at least 1"]),
+        (["--all", "--max-states", "0"], ["--max-states is a whole number from 1 to 4294967294, not 0."]),
         (["--all", "--processes", "0"], ["--processes", "1 to 256"]),
         (["--all", "--processes", "2", "--scheduler", "127.0.0.1:1"], ["leave one of the two away"]),
         (["--all", "--scheduler", " "], ["--scheduler is the address"]),

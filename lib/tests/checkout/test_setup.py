@@ -23,7 +23,7 @@ CONFTEST = ROOT / "lib" / "tests" / "conftest.py"
 # -- imports: what each part may import, besides itself and what everything rests on
 
 BASE = set(
-    "errors given paths documents schema checksums cache jobs cluster workers progress capacity revision state width".split()
+    "errors given parser paths documents schema checksums cache jobs cluster workers progress capacity revision state width".split()
 )
 BELOW = {
     **{part: set() for part in BASE},

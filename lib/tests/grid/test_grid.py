@@ -174,7 +174,7 @@ def test_lines_elsewhere_and_nothing_when_quiet(grid):
     ("arguments", "words"),
     [
         (["--isa", "amr64"], ["unknown ISA 'amr64'", "arm64"]),
-        (["--isa", ""], ["unknown ISA ''"]),
+        (["--isa", ""], ["--isa is empty: give it a value, or leave it away"]),
         (["--hook", "opps"], ["unknown hook 'opps'", "ops"]),
         (["--hook", "ops,"], ["unknown hook ''"]),
         (["--release", "v9.9"], ["unknown release 'v9.9'"]),

@@ -105,7 +105,8 @@ def _check_target(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
+        special = path.exists() and not path.is_file()
     except OSError as e:
         raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
-    if path.exists() and not path.is_file():
+    if special:
         raise TramplabError(f"{path} is no ordinary file; leave --out away to write to standard output.")

@@ -6,9 +6,11 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Iterable
+from typing import Any
 
-from ..errors import TramplabError, whole_number
+from ..errors import TramplabError
 from ..ftrace.releases import LATEST
+from ..given import typed
 from ..lab import hooks
 from ..width import WIDTH
 from .agreement import NEEDED
@@ -34,16 +36,12 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument(
         "hook", metavar="HOOK", nargs="*", help=f"{', '.join(hooks.HOOKS)}; NAME:K for K callbacks (default: all)"
     )
-    p.add_argument("--release", default=LATEST, metavar="R", help=f"kernel release (default {LATEST})")
+    p.add_argument("--release", metavar="R", help=f"kernel release (default {LATEST})")
     p.add_argument(
         "--args", metavar="N", help="integer arguments of the traced function, 0 to 6 (default 1; with --shapes 2)"
     )
-    p.add_argument(
-        "--rounds", default=str(ROUNDS), metavar="N", help=f"batches per hook in a window (default {ROUNDS})"
-    )
-    p.add_argument(
-        "--windows", default=str(MOST), metavar="N", help=f"windows at most, until {NEEDED} agree (default {MOST})"
-    )
+    p.add_argument("--rounds", metavar="N", help=f"batches per hook in a window (default {ROUNDS})")
+    p.add_argument("--windows", metavar="N", help=f"windows at most, until {NEEDED} agree (default {MOST})")
     p.add_argument("--shapes", action="store_true", help="trampolines of forty shapes instead of the hooks")
     p.add_argument("--keep", action="store_true", help="time hooks and shapes for the next build of the book, too")
     p.add_argument("--save", metavar="FILE", help="also write the result to FILE, as JSON")
@@ -53,20 +51,24 @@ def add(sub: argparse._SubParsersAction) -> None:
 
 def native(args: argparse.Namespace) -> None:
     """Run it; what ran is printed and saved even where a hook failed, which is the error at the end."""
-    rounds, windows = whole_number(args.rounds, "--rounds"), whole_number(args.windows, "--windows")
-    count = whole_number(args.args or ("2" if args.shapes else "1"), "--args")
+    given = {name: getattr(args, name) for name in ("rounds", "windows", "args", "release") if getattr(args, name) is not None}
+    how: dict[str, Any] = {name: said if name == "release" else typed(said, f"--{name}") for name, said in given.items()}
     if args.shapes and args.hook:
         raise TramplabError("--shapes times its own trampolines: leave the hooks out.")
     if args.keep and (args.shapes or args.hook):
         raise TramplabError("--keep times all hooks and all shapes, as a build of the book does: leave hooks and --shapes out.")
+    if args.shapes and "release" in how:
+        raise TramplabError(f"--shapes times its own trampolines, on {LATEST}: leave --release out.")
+    if args.keep and how:
+        raise TramplabError(f"--keep times as a build of the book does: leave {' and '.join(f'--{name}' for name in how)} out.")
     if args.keep:
         result = renew()
     elif args.shapes:
-        result = time_shapes(rounds=rounds, windows=windows, args=count)
+        result = time_shapes(**how)
     else:
-        result = time_hooks(args.hook or None, args.release, rounds=rounds, windows=windows, args=count)
+        result = time_hooks(args.hook or None, **how)
     result.provenance["command"] = "tramplab " + " ".join(sys.argv[1:])
-    if args.save:
+    if args.save is not None:
         result.save(args.save)
     sys.stdout.write(result.as_json() if args.json else as_text(result))
     if result.failures:

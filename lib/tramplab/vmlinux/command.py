@@ -45,7 +45,12 @@ def kernel(args: argparse.Namespace) -> None:
     """Run it; raises TramplabError for what cannot be."""
     if sum(map(bool, (args.json, args.csv, args.trace, args.lab))) > 1:
         raise TramplabError("--json, --csv, --trace and --lab are four ways to show a result: choose one.")
-    if args.image[0] == "diff" and len(args.image) == _TWO:
+    if args.trace and args.hook:
+        raise TramplabError("--trace shows the hook that it names: leave --hook away.")
+    two = args.image[0] == "diff" and len(args.image) == _TWO
+    if args.core and (args.csv or args.trace or args.lab or (two and args.json)):
+        raise TramplabError("estimates are in the table, and in JSON of one kernel image: leave --core away, or how it is shown.")
+    if two:
         _diff(args)
     elif len(args.image) == _ONE:
         _one(args)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import NoReturn
 
 from .. import jobs, workers
 from ..errors import TramplabError
+from ..parser import Parser
 from ..paths import data_file, write_whole
 from .debian.fetch import there
 from .debian.list import FILE, chosen
@@ -44,13 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise TramplabError(f"{message} (try: {self.prog} --help).")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m tramplab.vmlinux.recount", description="Count the fetched Debian kernels into data/kernels/.")
+    parser = Parser(prog="python -m tramplab.vmlinux.recount", description="Count the fetched Debian kernels into data/kernels/.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of data/{FILE} (default: all that have been fetched)")
     workers.add(parser, "as many as processors and memory allow")
     return parser

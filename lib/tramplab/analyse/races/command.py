@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ...errors import TramplabError, unknown, whole_number
+from ...errors import TramplabError, unknown
+from ...given import typed, typed_seconds
 from ...width import WIDTH
 from . import schedule, sweep
 from .barriers import barriers, numbers_of
@@ -17,6 +18,7 @@ from .every import as_json
 from .explore import MOST_STATES, NOT_DECIDED, SECONDS, THREADS, UNSAFE, Result, allowed, explore
 from .fetches import MODELS
 from .schemes import SCHEMES, Scheme, scheme
+from .search import LARGEST
 from .subject import Subject
 
 #: The exit status where nothing was decided.
@@ -49,10 +51,12 @@ def run(args: argparse.Namespace, images: Images) -> int:
         raise TramplabError("--all is of the lab's kernels: leave --image away, or --all.")
     if args.without and not args.scheme:
         raise TramplabError("--without leaves a step of one scheme out: name the scheme.")
+    if args.every_step and not args.all and (args.json or not args.scheme):
+        raise TramplabError("--every-step is for the schedule of one scheme, as text: name the scheme, and leave --json away.")
     if args.fetch is not None and args.fetch not in MODELS:
         raise unknown("fetch model", args.fetch, MODELS)
     sweep.check(args)
-    threads, most = allowed(whole_number(args.threads, "--threads")), _positive(args.max_states, "--max-states")
+    threads, most = allowed(typed(args.threads, "--threads")), typed(args.max_states, "--max-states", 1, LARGEST)
     if args.all:
         return UNDECIDED if any(r["verdict"] == NOT_DECIDED for r in sweep.sweep(args, threads, most)) else 0
     if args.scheme:
@@ -109,7 +113,7 @@ def _explored(chosen: Scheme, subject: Subject, args: argparse.Namespace, thread
             args.fetch or chosen.fetch,
             numbers_of(subject, args.without),
             most=most,
-            seconds=SECONDS if args.time_limit is None else _seconds(args.time_limit),
+            seconds=SECONDS if args.time_limit is None else typed_seconds(args.time_limit, "--time-limit"),
             tick=tick,
         )
     finally:
@@ -120,23 +124,6 @@ def _measure(result: Result) -> str:
     if result.violation:
         return f"{result.violation.which} after {len(result.schedule)} steps"
     return f"{result.states} states, {result.transitions} transitions, {result.seconds:.1f} s"
-
-
-def _positive(text: str, option: str) -> int:
-    number = whole_number(text, option)
-    if number < 1:
-        raise TramplabError(f"{option} is at least 1, not {number}.")
-    return number
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0
-    if not seconds > 0:
-        raise TramplabError(f"--time-limit is a number of seconds above 0, not {text!r}.")
-    return seconds
 
 
 def _progress(name: str, quiet: bool) -> tuple[Callable[[int], None], Callable[[], None]]:

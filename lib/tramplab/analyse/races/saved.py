@@ -31,9 +31,9 @@ class Saved:
         self._path = path
         self._about = {"kind": _KIND, "sources": states.of(_PARTS, _FACTS), "threads": threads, "max_states": most}
         self._found: dict[tuple[str, str, str], dict[str, Any]] = {}
-        if path.exists() and not path.is_file():
-            raise TramplabError(f"{path} is no ordinary file; leave --save away to write to standard output.")
         try:
+            if path.exists() and not path.is_file():
+                raise TramplabError(f"{path} is no ordinary file; leave --save away to write to standard output.")
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab+") as f:
                 f.seek(0)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import NoReturn
 
 from ...errors import TramplabError
+from ...parser import Parser
 from .archive import Gone
 from .fetch import content, fetch
 from .list import Package, chosen
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise TramplabError(f"{message} (try: {self.prog} --help).")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="python -m tramplab.vmlinux.debian", description="Fetch the Debian kernels whose counts the book publishes."
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="of data/kernels/packages.yml (default: all)")
