@@ -173,14 +173,21 @@ def test_a_bad_address_or_citation_file_is_one_sentence(tmp_path, monkeypatch, a
     monkeypatch.setenv("TRAMPLAB_DATA", str(folder / "data"))
     monkeypatch.delenv("TRAMPLAB_URL", raising=False)
     good = (folder / "CITATION.cff").read_bytes()
-    for bad in (b"\xff", b"url: [\n", b"x", good.replace(b"\nurl:", b"\nurl: 5 #"), good.replace(b"- name:", b"- x #")):
+    for bad, said in (
+        (b"\xff", "UTF-8"),
+        (b"url: [\n", "YAML"),
+        (b"x", "the file"),
+        (good.replace(b"\nurl:", b"\nurl: 5 #"), "url"),
+        (good.replace(b"- name:", b"- x #"), "authors"),
+    ):
         (folder / "CITATION.cff").write_bytes(bad)
         edition.current.cache_clear()
         assert cli.main(["cite", "glossary"]) == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1 and f"{folder}/CITATION.cff has no usable title, authors, version, date-released and" in said
+        err = capsys.readouterr().err
+        assert err.startswith("tramplab: CITATION.cff") and said in err and err.count("\n") == 1
     (folder / "CITATION.cff").write_bytes(good)
     monkeypatch.setenv("TRAMPLAB_URL", "http://[x")
     edition.current.cache_clear()
     assert cli.main(["cite", "glossary"]) == 2
-    assert capsys.readouterr().err.endswith("and url, which TRAMPLAB_URL may replace (Invalid IPv6 URL).\n")
+    said = "http://[x is no address (Invalid IPv6 URL); see url in CITATION.cff, which TRAMPLAB_URL may replace"
+    assert capsys.readouterr().err == f"tramplab: {said}.\n"
