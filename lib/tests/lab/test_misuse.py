@@ -1,6 +1,7 @@
 """What a caller in Python gives by mistake is refused in one sentence that names it; what is meant is taken: numpy's whole numbers,
 one name for several, a function by its name."""
 
+import dataclasses
 import functools
 import math
 from pathlib import Path
@@ -219,6 +220,9 @@ def test_a_function_of_another_kernel_is_refused(k):
         ):
             assert f"two_args at {f.address:#x} is a function of another kernel" in complaint(ask)
     assert k.call(Kernel("arm64", meter="count").function("two_args"), 1, 2).value == 13
+    instead = dataclasses.replace(k.function("one_arg"), name="new_one_arg", address=k.image.address("new_one_arg"))
+    assert k.call(instead, 1).function is instead, "one that is not traced, in the place of one that is"
+    assert "new_one_arg" in complaint(lambda: k.call(dataclasses.replace(instead, address=instead.address + 4), 1))
     works(k)
 
 

@@ -22,5 +22,6 @@ def refused(place: Path, content: bytes) -> str:
 def sentence(place: Path) -> str:
     """The sentence on what lies there, with FILE for its name."""
     said = complaint(lambda: unpack(place))
-    assert str(place) in said and ". " not in said
-    return said.replace(str(place), "FILE")
+    shown = str(place).encode("unicode_escape").decode()  # as a sentence has it
+    assert shown in said and ". " not in said
+    return said.replace(shown, "FILE")

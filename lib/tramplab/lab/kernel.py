@@ -114,15 +114,21 @@ class Kernel:
     # functions
 
     def function(self, name: str | Function) -> Function:
-        """A traced function by name; one is returned as it is. Raises TramplabError with near matches, or if it is of another
-        kernel."""
+        """A traced function by name; one is returned as it is, also another function of the image's in its place. Raises
+        TramplabError with near matches, or if it is of another kernel."""
         known = name.name if isinstance(name, Function) else name
+        if isinstance(name, Function) and self._has_untraced(name):
+            return name
         site = of_name("traced function", known, self.slowpath.records).site
         own = Function(known, site, site.entry, self.image.functions[known].size)
         if isinstance(name, Function) and name != own:
             where = f"{known} at {name.address:#x}"
             raise TramplabError(f"{where} is a function of another kernel: ask this one for its own, by function({known!r}).")
         return own
+
+    def _has_untraced(self, function: Function) -> bool:
+        there = None if function.name in self.slowpath.records else self.image.symbols.get(function.name)
+        return there is not None and there.address == function.address
 
     @property
     def functions(self) -> tuple[str, ...]:
