@@ -1,5 +1,6 @@
 """Permalinks in a built book: short links, what moved, and the checks that none is lost."""
 
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from tramplab.publish.cite.edition import Edition
 from tramplab.publish.editions import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
+import book_cite
 import book_notebooks
 import book_permalinks
 import book_text
@@ -214,3 +216,25 @@ def test_every_way_to_lose_a_permalink_fails_the_build(tmp_path):
         assert complaint in said
     assert "'Deeper'" not in said and said.count("WARNING") == 7
     assert "citations have no link: what is built is not what commit" in said
+
+
+# -- what a build says of citations
+
+
+@pytest.mark.parametrize(
+    ("commit", "why", "says"),
+    [
+        ("", "no git is on the PATH; install it", ["citations have no commit and no link: no git is on the PATH; install it"]),
+        ("1" * 12 + "-dirty", "", [f"citations have no link: what is built is not what commit {'1' * 12} has"]),
+        ("1" * 12, "", []),
+    ],
+)
+def test_a_build_says_once_why_citations_have_no_link(commit, why, says, monkeypatch):
+    said: list[str] = []
+    now = dataclasses.replace(edition.current(), commit=commit, base_url="https://example.org")
+    monkeypatch.setattr(edition, "current", lambda: now)
+    monkeypatch.setattr(edition, "why_unknown", lambda: why)
+    monkeypatch.setattr(book_cite.book_permalinks, "listed", lambda app: {"here": None})
+    monkeypatch.setattr(book_cite.logger, "info", lambda message, *words: said.append(message % words))
+    book_cite.say_where(None)
+    assert said == says
