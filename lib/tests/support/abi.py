@@ -1,8 +1,8 @@
 """The calling convention as a check that can be pointed at any lab kernel with any hook attached.
 
-A state is one number. It decides the traced function and its arguments, the value of every general register, the
+A state is one number. It decides the traced function and its arguments, the value of every general register, flags and modes, the
 stack pointer and the rubbish on the stack. `Hooked.check` plays it and compares with what the convention and the hook
-promise, after the call and (odd numbers) also at the first instruction of the function's body.
+promise: where a callback begins, after the call and (odd numbers) also at the first instruction of the function's body.
 test_abi.py draws the states, test_mutants.py shows that the check notices broken kernels.
 """
 
@@ -12,15 +12,17 @@ import functools
 import random
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Self
 
+from support import cpu_state
 from support.abi_calls import FUNCTIONS, MAKERS, MASK, WORDS, Call
 from support.abi_places import HOOKS, OWN_SETS, Place
 from support.decoded import instructions
-from tramplab import Direct, GuestFault, Kernel, Ops, TramplabError
+from tramplab import Direct, Kernel, Ops, TramplabError
 from tramplab.build.toolchain import GUEST
-from tramplab.emulate.machine import COUNT, NONE
+from tramplab.emulate.machine import COUNT
 from tramplab.isa import ISAS
 
 #: Seeds of states: enough for every function several times, halting at the body in half of them.
@@ -63,8 +65,8 @@ class Lab:
     @contextmanager
     def hooked(self, hook: str) -> Iterator[Hooked]:
         """Attach a hook's requests to every function; raises TramplabError where the release never had it."""
-        with self.kernel.attached(None, *HOOKS[hook]()) as registered:
-            yield Hooked(self, hook, registered)
+        with self.kernel.attached(None, *HOOKS[hook]()) as registered, Hooked(self, hook, registered).watched() as hooked:
+            yield hooked
 
 
 @functools.lru_cache(maxsize=1)
@@ -93,6 +95,7 @@ class Hooked:
         layout = image.struct("lab_observation")
         self._observed, self._count = image.address("lab_observed"), image.address("lab_observed_count")
         self._words = layout.size // 8
+        self._begun: list[dict[str, int]] = []  # what callbacks found of flags and modes
         self._fields = {n: f.offset // 8 for n, f in layout.fields.items()}
         task, pcpu = image.struct("task_struct").fields, image.struct("lab_pcpu").fields
         self._balanced = (
@@ -111,17 +114,22 @@ class Hooked:
             (image.address("lab_boot_pcpu") + pcpu["preempt_count"].offset, 3, "the CPU's preempt count"),
         )
 
-    def warm_up(self) -> None:
-        """Play every function once with a limit on instructions, then without one, which is twice as fast.
+    @property
+    def callbacks(self) -> set[str]:
+        """The guest's functions that are called with flags and modes as the traced function is."""
+        return {o.request.callback for o in self.ops} | ({"lab_observe_direct_clobber"} if self.direct else set())
 
-        Which way a call goes does not depend on the state, so an endless loop shows here, as StepLimit. Whatever else is
-        wrong will show again.
-        """
-        self.machine.set_meter(COUNT)
-        for name in FUNCTIONS:
-            with suppress(AssertionError, GuestFault):
-                self.check(1, name)
-        self.machine.set_meter(NONE)
+    @contextmanager
+    def watched(self) -> Iterator[Self]:
+        """For a `with`: what callbacks find is looked at."""
+        with ExitStack() as stack:
+            for name in self.callbacks:
+                begun = self.machine.watching(self.kernel.image.address(name), self._begin)
+                stack.enter_context(begun)
+            yield self
+
+    def _begin(self) -> None:
+        self._begun.append(cpu_state.kept(self.machine))
 
     def check(self, seed: int, name: str | None = None) -> None:
         """Play a state (of a given function, or one that the seed chooses).
@@ -163,6 +171,7 @@ class Hooked:
         else:
             registers[isa.link] = self.machine.return_to
         rubbish = rng.randbytes(self.machine.stack_top - 32 - (sp - BELOW))
+        cpu_state.draw(self.machine, rng)
         on_stack = struct.pack(f"<{len(words)}Q", *words)
         self.machine.write(sp - BELOW, rubbish[:BELOW] + on_stack + rubbish[BELOW + len(on_stack) :])
         return State(seed, call, registers, sp)
@@ -175,6 +184,8 @@ class Hooked:
         entry = {**state.registers, isa.sp: state.sp}
         for register, value in entry.items():
             m.set_register(register, value)
+        kept = cpu_state.kept(m)
+        self._begun.clear()
         m.write_u64(self._count, 0)
         above = m.read(state.sp, m.stack_top - state.sp)
 
@@ -184,11 +195,15 @@ class Hooked:
             m.poke(f.address, self._text[call.name])
             seen = m.run(f.address, f.site.body, BUDGET).registers
             self._same(entry, seen, self._passed(call.name), "at the body")
+            self._same(kept, cpu_state.kept(m), tuple(kept), "at the body")
             m.poke(f.address, self._text[call.name])
             start = f.site.body
         seen = m.run(start, m.return_to, BUDGET).registers
         self._same(entry, seen, isa.callee_saved, "after the call")
         self._same(self._fixed, seen, tuple(self._fixed), "after the call")
+        self._same(kept, cpu_state.kept(m), tuple(kept), "after the call")
+        for begun in self._begun:
+            self._same(kept, begun, tuple(kept), "where a callback begins")
         off = seen[isa.sp] - state.sp - isa.call_pushes
         assert not off, f"the stack is off by {off} bytes"
         for register, value in zip(isa.returns, call.values, strict=False):

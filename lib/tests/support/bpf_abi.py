@@ -34,8 +34,8 @@ def hooked(lab: abi.Lab, hook: str) -> Iterator[BpfHooked]:
     (fentry, fmod_ret, fexit), shared = HOOKS[hook]
     requests = [Bpf(fentry=fentry, fexit=fexit, fmod_ret=fmod_ret, observe=True, filter=(f,)) for f in FUNCTIONS]
     others = [Ops(filter=FUNCTIONS)] if shared else []
-    with lab.kernel.attached(None, *requests, *others) as registered:
-        yield BpfHooked(lab, hook, registered)
+    with lab.kernel.attached(None, *requests, *others) as registered, BpfHooked(lab, hook, registered).watched() as h:
+        yield h
 
 
 class BpfHooked(abi.Hooked):
@@ -46,6 +46,10 @@ class BpfHooked(abi.Hooked):
         self.kinds, image = HOOKS[hook][0], self.kernel.image
         self._observed, self._count = image.address("lab_bpf_seen"), image.address("lab_bpf_seen_count")
         self._words = image.struct("lab_bpf_seen").size // 8
+
+    @property
+    def callbacks(self) -> set[str]:
+        return super().callbacks | {"lab_bpf_observe_clobber"}
 
     def _passed(self, function: str) -> tuple[str, ...]:
         """The argument registers of this very function; where its trampoline goes on to it also what belongs to the caller."""

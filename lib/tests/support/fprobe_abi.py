@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from support import abi
 from support.abi_calls import FUNCTIONS, weigh
 from tramplab import Fprobe, Ops
+from tramplab.trampolines.fprobe.handlers import handlers as handlers_of
 
 #: hook -> the handlers of each fprobe, (entry, exit), in the order they are attached; and whether an ops is there besides.
 HOOKS: dict[str, tuple[tuple[tuple[bool, bool], ...], bool]] = {
@@ -31,8 +32,8 @@ def hooked(lab: abi.Lab, hook: str) -> Iterator[FprobeHooked]:
     probes, shared = HOOKS[hook]
     requests = [Fprobe(entry=entry, exit=left, observe=True, filter=FUNCTIONS) for entry, left in probes]
     others = [Ops(callback="lab_observe_clobber", filter=FUNCTIONS)] if shared else []
-    with lab.kernel.attached(None, *requests, *others) as registered:
-        yield FprobeHooked(lab, hook, registered)
+    with lab.kernel.attached(None, *requests, *others) as registered, FprobeHooked(lab, hook, registered).watched() as h:
+        yield h
 
 
 class FprobeHooked(abi.Hooked):
@@ -49,6 +50,11 @@ class FprobeHooked(abi.Hooked):
         hooked = (("curr_ret_stack", 4, "the shadow stack"),) if self.graph else (("rethooks", 8, "the list of hooked returns"),)
         self._balanced += tuple((image.address("init_task") + task[name].offset, size, what) for name, size, what in hooked)
         self._probe = image.struct("fprobe").fields
+
+    @property
+    def callbacks(self) -> set[str]:
+        handlers = {name for o in self.ops if isinstance(o.request, Fprobe) for name in handlers_of(o.request).values()}
+        return handlers | {o.request.callback for o in self.ops if isinstance(o.request, Ops)}
 
     def draw(self, seed: int, name: str | None = None) -> abi.State:
         """Nothing has returned yet."""

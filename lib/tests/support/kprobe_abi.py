@@ -44,8 +44,8 @@ def hooked(lab: abi.Lab, hook: str) -> Iterator[KprobeHooked]:
     asked, shared = HOOKS[hook]
     probe = Kprobe(handler="lab_kprobe_observe", filter=FUNCTIONS, **asked)
     others = [Ops(filter=FUNCTIONS)] if shared else []
-    with lab.kernel.attached(None, probe, *others) as registered:
-        yield KprobeHooked(lab, hook, registered, shared)
+    with lab.kernel.attached(None, probe, *others) as registered, KprobeHooked(lab, hook, registered, shared).watched() as h:
+        yield h
 
 
 class KprobeHooked(abi.Hooked):
@@ -66,6 +66,11 @@ class KprobeHooked(abi.Hooked):
         self._balanced += ((image.address("lab_boot_pcpu") + current, 8, "the CPU's current kprobe"),)
         maker = next(m for m in k.slowpath.makers if m.serves(self.probe.request))
         self.addresses = {f: maker._address(self.probe.request, f) for f in FUNCTIONS}
+
+    @property
+    def callbacks(self) -> set[str]:
+        """A breakpoint's handler has interrupts off, whatever the function had."""
+        return set() if self.breaks else {self.probe.request.handler}
 
     def _passed(self, function: str) -> tuple[str, ...]:
         """A breakpoint leaves every register as it was, but what the site writes; a site with an ops only what that one does."""

@@ -14,6 +14,7 @@ from support import abi
 from support.abi_calls import FUNCTIONS, weigh
 from support.kprobe_abi import KprobeHooked, slot
 from tramplab import Kretprobe, Ops
+from tramplab.trampolines.kprobe.kretprobe import handlers
 
 #: hook -> what the kretprobes are asked for, and whether an ops is there besides.
 HOOKS: dict[str, tuple[dict[str, object], bool]] = {
@@ -34,8 +35,8 @@ def hooked(lab: abi.Lab, hook: str) -> Iterator[KretprobeHooked]:
     asked, shared = HOOKS[hook]
     probe = Kretprobe(observe=True, filter=FUNCTIONS, **asked)
     others = [Ops(filter=FUNCTIONS)] if shared else []
-    with lab.kernel.attached(None, probe, *others) as registered:
-        yield KretprobeHooked(lab, hook, registered, shared)
+    with lab.kernel.attached(None, probe, *others) as registered, KretprobeHooked(lab, hook, registered, shared).watched() as h:
+        yield h
 
 
 class KretprobeHooked(KprobeHooked):
@@ -52,6 +53,10 @@ class KretprobeHooked(KprobeHooked):
         task = image.struct("task_struct").fields["kretprobe_instances" if self.own else "rethooks"].offset
         self._balanced += ((image.address("init_task") + task, 8, "the list of hooked returns"),)
         self._fields = image.struct("kretprobe").fields
+
+    @property
+    def callbacks(self) -> set[str]:
+        return set() if self.breaks else set(handlers(self.probe.request).values()) - {"pre_handler_kretprobe"}
 
     def _passed(self, function: str) -> tuple[str, ...]:
         """Without the way back, which leads to the return trampoline."""

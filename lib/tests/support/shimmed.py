@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from support.abi import BUDGET
 from tramplab.analyse.returns import migration
 from tramplab.analyse.sparsity import fields, frames
 from tramplab.analyse.sparsity.fields import PT_REGS
@@ -22,7 +23,7 @@ def record(kernel: Kernel, probe: Request, seed: int) -> tuple[list[dict[str, in
     with kernel.attached(function, probe):
         frames.fill(machine, start[kernel.isa.sp], seed % 7)
         before = machine.read_u64(count)
-        run = kernel.call(function, *((seed >> n) % 1000 for n in (0, 8, 16, 24)), registers=start)
+        run = kernel.call(function, *((seed >> n) % 1000 for n in (0, 8, 16, 24)), registers=start, budget=BUDGET)
         places = [place + n % 256 * layout.size for n in range(before, machine.read_u64(count))]
     told = []
     for at in places:

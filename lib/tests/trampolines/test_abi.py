@@ -5,14 +5,18 @@ arguments, results, stack, guard and preempt count, and what the callbacks were 
 states.
 """
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import settings
 
 from support import abi, abi_places
 from support.abi import STATES
 from support.seeds import drawn, seeds
-from tramplab import TramplabError
+from tramplab import StepLimit, TramplabError
 from tramplab.isa import ISAS
+from tramplab.trampolines import saving
+from tramplab.trampolines.saving import maker
 
 # the states are the same in every case, so a kernel that several releases share is played once, under all their names
 NAMES = abi_places.distinct()
@@ -24,7 +28,6 @@ def hooked(request):
     """A kernel with the hook attached, once for all its states."""
     place, hook = request.param
     with abi.lab(place).hooked(hook) as h:
-        h.warm_up()
         yield h
 
 
@@ -68,6 +71,27 @@ def test_a_release_refuses_exactly_the_hooks_it_never_had(place):
     args = {f"ops-{save}" for save in abi_places.OWN_SETS} | {"ops-live-each", "ops-ip-guarded", "ops+ops-ip"}
     asked = {"regs": regs, "direct": direct, "args": args}
     assert refused == {hook for what, hooks in asked.items() for hook in hooks if not place.had(what)}
+
+
+#: ISA -> a loop that only ends where a callee-saved register holds something else than 8.
+LOOPS = {
+    "x86_64": "again: cmp r12, 8\nje again",
+    "arm64": "again: cmp x19, #8\nb.eq again",
+    "riscv64": "again: addi t6, s2, -8\nbeqz t6, again",
+}
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_loop_that_few_states_come_to_is_a_verdict(isa, monkeypatch):
+    """Every state is played with a limit on instructions; without one nobody would hear of it."""
+    here = abi.lab(abi_places.Place(isa, abi_places.RELEASES[-1]))
+    parts = saving.code(here.kernel.image, here.kernel.features, "ip", ())
+    monkeypatch.setattr(maker, "code", lambda *_: replace(parts, before=f"{LOOPS[isa]}\n{parts.before}"))
+    with here.hooked("ops-ip") as h:
+        h.check(3)
+        with pytest.raises(StepLimit):
+            for seed in range(4, 400):
+                h.check(seed)
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -30,7 +30,6 @@ def hooked(request):
     """A kernel with the programs attached, once for all states."""
     place, hook = request.param
     with bpf_abi.hooked(abi.lab(place), hook) as h:
-        h.warm_up()
         yield h
 
 

@@ -10,10 +10,11 @@ import contextlib
 import pytest
 
 from support import abi, abi_places, bpf_abi
+from support.mutants import spoiling
 from tramplab import TramplabError
 from tramplab.isa import ISAS
 from tramplab.trampolines.bpf import trampolines
-from tramplab.trampolines.bpf.code import Text
+from tramplab.trampolines.bpf.code import Call, Text
 from tramplab.trampolines.bpf.shape import items
 
 FUNCTION = "eight_args"
@@ -68,6 +69,31 @@ def without(number):
         yield dropped
     finally:
         patch.undo()
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_what_is_done_to_flags_and_modes_is_noticed(isa, monkeypatch):
+    """Around the call of a program."""
+    unnoticed = []
+    for what, before, behind in [*spoiling(isa), ("nothing", "", "")]:
+        lab = abi.Lab(abi_places.Place(isa, "v7.2"))  # what the mutant left behind must not count again
+        program = Call(lab.kernel.image.address("lab_bpf_observe_clobber"))
+
+        def around(plan, own, before=before, behind=behind, program=program):
+            for item in items(plan, own):
+                texts = [Text(source) for source in (before, behind) if source and item == program]
+                yield from (*texts[:1], item, *texts[1:])
+
+        monkeypatch.setattr(trampolines, "items", around)
+        request = bpf_abi.Bpf(fentry=1, observe=True, filter=(FUNCTION,))
+        with lab.kernel.attached(None, request) as made, bpf_abi.BpfHooked(lab, "bpf-fentry", made).watched() as hooked:
+            try:
+                for seed in SEEDS:
+                    hooked.check(seed, FUNCTION)
+                unnoticed.append(what)
+            except (AssertionError, TramplabError):
+                pass
+    assert unnoticed == ["nothing"]
 
 
 def decided(lab, hooked, cookie) -> None:

@@ -43,7 +43,6 @@ def hooked(request):
     """A kernel with the fprobes attached, once for all states."""
     place, hook = request.param
     with fprobe_abi.hooked(abi.lab(place), hook) as h:
-        h.warm_up()
         yield h
 
 

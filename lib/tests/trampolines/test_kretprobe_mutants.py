@@ -6,7 +6,7 @@ import pytest
 from support import abi, abi_places, kretprobe_abi
 from support.decoded import instructions
 from support.kprobe_abi import slot
-from support.mutants import broken, of
+from support.mutants import of
 from support.returned import returned
 from tramplab import TramplabError
 
@@ -156,5 +156,5 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_a_mutant_of_the_core_is_caught(mutant, tmp_path):
-    assert noticed(abi.Lab(mutant.place, broken(tmp_path, mutant)), mutant.hook)
+def test_a_mutant_of_the_core_is_caught(mutant, mutated):
+    assert noticed(mutated(mutant), mutant.hook)

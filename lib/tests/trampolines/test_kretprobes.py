@@ -45,7 +45,6 @@ def hooked(request):
     """A kernel with the kretprobes attached, once for all states."""
     place, hook = request.param
     with kretprobe_abi.hooked(abi.lab(place), hook) as h:
-        h.warm_up()
         yield h
 
 

@@ -4,54 +4,76 @@ Each mutant is a copy of the guest sources with one text replaced, built and cal
 survives means that the check is blind to that kind of mistake.
 """
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from support import abi, mutants, single_mutants
 from support.abi import STATES
-from support.mutants import broken, copied
+from support.abi_places import Place
+from support.mutants import broken, copied, spoiling
 from tramplab import GuestFault, StepLimit
-from tramplab.cache import folder as cache_folder
+from tramplab.build.assemble import assemble
 from tramplab.isa import ISAS
 
 MUTANTS = [*mutants.MUTANTS, *single_mutants.MUTANTS]
 PLACES = sorted({(m.place, m.hook) for m in MUTANTS}, key=str)
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory) -> Path:
-    """A cache for what nobody wants to keep: images that differ in one object from those of the usual one."""
-    folder = tmp_path_factory.mktemp("cache")
-    for compiled in cache_folder().glob("*.o"):
-        shutil.copy(compiled, folder)
-    return folder
-
-
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_a_mutant_is_caught(mutant, tmp_path, monkeypatch, cache):
+def test_a_mutant_is_caught(mutant, mutated):
     """The broken kernel fails the ABI check, or faults or hangs in the attempt."""
-    monkeypatch.setenv("TRAMPLAB_CACHE", str(cache))
-    guest = broken(tmp_path, mutant)
-    lab = abi.Lab(mutant.place, guest)
+    lab = mutated(mutant)
     with pytest.raises((AssertionError, GuestFault, StepLimit)):
         abi.play(lab, mutant.hook, STATES)
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_mutants_are_what_the_toolchain_makes_of_them(isa, tmp_path, monkeypatch):
-    """With objects of the mutants before them, as without: the same bytes."""
+def test_what_is_done_to_flags_and_modes_is_caught(isa, tmp_path, lab):
+    """From the call of a callback on, or only while that runs; where nothing is done nothing is found."""
+    release, rooms = mutants.ROOMS[isa]
+    made = lab(Place(isa, release), mutants.with_room(tmp_path, isa))
+    for hook, (name, _, _) in rooms.items():
+        assert [what for what, *code in spoiling(isa) if survives(made, hook, name, *code)] == []
+        assert survives(made, hook, name, "", "")
+
+
+def survives(lab: abi.Lab, hook: str, trampoline: str, before: str, behind: str) -> bool:
+    """Does the check find nothing, with this code in the trampoline's rooms?"""
+    m, symbol, room = lab.machine, lab.kernel.image.symbol(trampoline), mutants.filled(lab.isa, b"")
+    text = m.read(symbol.address, symbol.size)
+    places = symbol.address + text.index(room), symbol.address + text.rindex(room)
+    for at, source in zip(places, (before, behind), strict=True):
+        m.poke(at, mutants.filled(lab.isa, assemble(lab.isa, source, at) if source else b""))
+    try:
+        abi.play(lab, hook, STATES)
+    except (AssertionError, GuestFault, StepLimit):
+        return False
+    finally:
+        for at in places:
+            m.poke(at, room)
+    return True
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_mutants_are_what_the_toolchain_makes_of_them(isa, tmp_path, monkeypatch, apart, lab):
+    """With objects of the unbroken one and of another mutant before them, as with an empty cache: the same bytes."""
     first, second = [m for m in MUTANTS if m.isa == isa and m.file.endswith(".S")][:2]
-    images = []
-    for name, mutant, cache in (("a", first, "used"), ("b", second, "used"), ("c", second, "empty")):
+    guests = []
+    for name, mutant in (("a", first), ("b", second)):
         (tmp_path / name).mkdir()
-        monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / cache))
-        guest = broken(tmp_path / name, mutant)
-        images.append(abi.Lab(mutant.place, guest).kernel.image.path)
-    one, other, whole = images
+        guests.append(broken(tmp_path / name, mutant))
+    before = own_objects(apart)
+    one, other = (lab(m.place, guest).kernel.image.path for m, guest in zip((first, second), guests, strict=True))
+    assert len(own_objects(apart) - before) <= 2
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "empty"))
+    whole = abi.Lab(second.place, guests[1]).kernel.image.path
     assert other.read_bytes() == whole.read_bytes() != one.read_bytes() and other.name == whole.name
-    assert len(list((tmp_path / "used").glob("*.o"))) == len(list((tmp_path / "empty").glob("*.o"))) + 1
+
+
+def own_objects(cache: Path) -> set[str]:
+    """What was compiled for this cache."""
+    return {p.name for p in cache.glob("*.o") if not p.is_symlink()}
 
 
 @pytest.mark.parametrize(("place", "hook"), PLACES, ids=[f"{place}-{hook}" for place, hook in PLACES])

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from support import abi, abi_places
+from support.mutants import spoiling
 from tramplab import Kernel, Ops, TramplabError
 from tramplab.analyse.unwind import BOTH, judge, watch
 from tramplab.isa import ISAS
@@ -73,14 +74,24 @@ def test_every_line_is_needed(isa, monkeypatch, save):
     assert sorted(survivors) == sorted(HARMLESS.get((isa, save), ()))
 
 
+@pytest.mark.parametrize("isa", ISAS)
+def test_what_is_done_to_flags_and_modes_is_noticed(isa, monkeypatch):
+    """Around the call of the callback."""
+    lab = _lab(isa)
+    parts = saving.code(lab.kernel.image, lab.kernel.features, "ip", ())
+    for what, before, behind in spoiling(isa):
+        mutant = Code(f"{parts.before}\n{before}", f"{behind}\n{parts.after}")
+        monkeypatch.setattr(maker, "code", lambda *_, mutant=mutant: mutant)
+        assert not _survives(isa, "ip"), what
+
+
 def _survives(isa: str, save: str) -> bool:
     """Does nothing go wrong: registers, what callbacks see, frame records, and calls that are sent on elsewhere?"""
     lab = _lab(isa)
     k = lab.kernel
     f = k.function("two_args")
     try:
-        with k.attached(None, abi_places.observing(save=save)) as registered:
-            hooked = abi.Hooked(lab, save, registered)
+        with k.attached(None, abi_places.observing(save=save)) as registered, abi.Hooked(lab, save, registered).watched() as hooked:
             for seed in range(1, 13):
                 hooked.check(seed)
         k.machine.set_meter("record")
@@ -89,10 +100,10 @@ def _survives(isa: str, save: str) -> bool:
                 assert _found(k) == {(BOTH, "")}
         if save in SETS_IP:
             with k.attached(f, Ops(save=save, callback="lab_livepatch", go_to="new_two_args")):
-                assert k.call(f, 1, 2).value == NEW_TWO
+                assert k.call(f, 1, 2, budget=abi.BUDGET).value == NEW_TWO
         if save in SETS_SP:
             with k.attached(f, Ops(save=save, callback="lab_call_instead", go_to="new_two_args")):
-                assert k.call(f, 1, 2).value == NEW_TWO
+                assert k.call(f, 1, 2, budget=abi.BUDGET).value == NEW_TWO
             assert k.machine.read_u64(k.image.address("lab_returns")) == 1
     except (AssertionError, TramplabError):
         return False
@@ -122,7 +133,6 @@ def _found(k: Kernel) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("release", ["v5.17", "v6.12", "v7.2"])
 def test_with_frame_pointers_the_calling_convention_survives(release, save):
     lab = _lab("x86_64", release, frame_pointer=True)
-    with lab.kernel.attached(None, abi_places.observing(save=save)) as registered:
-        hooked = abi.Hooked(lab, save, registered)
+    with lab.kernel.attached(None, abi_places.observing(save=save)) as made, abi.Hooked(lab, save, made).watched() as hooked:
         for seed in range(20):
             hooked.check(seed)

@@ -33,7 +33,6 @@ def text(kernel):
 @pytest.mark.parametrize("place", abi_places.SINGLE, ids=str)
 def test_the_calling_convention_survives(place, hook):
     with abi.lab(place).hooked(hook) as hooked:
-        hooked.warm_up()
         for seed in STATES:
             hooked.check(seed)
 
@@ -48,7 +47,7 @@ def targets(kernel):
     through = {kernel.isa.struct_return: at}
     wanted = [Direct(far=True, observe=bool(n % 2), filter=(f,)) for n, f in enumerate(functions)]
     with kernel.attached(None, *wanted):
-        runs = [kernel.call(f, *pointers.get(f, range(8)), registers=through).symbols for f in functions]
+        runs = [kernel.call(f, *pointers.get(f, range(8)), registers=through, budget=abi.BUDGET).symbols for f in functions]
     stubs = ("lab_direct_far", "lab_direct_far_observe")
     return [(tuple(s in run for s in stubs), "call_direct_funcs" in run) for run in runs]
 
