@@ -1,9 +1,10 @@
 """`tramplab` and `python -m tramplab`: the command line, which Ctrl-C ends quietly even before it is there."""
 
-import io
 import os
 import signal
 import sys
+from collections.abc import Callable
+from typing import Any
 
 
 def main() -> int:
@@ -11,17 +12,17 @@ def main() -> int:
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:  # else whoever started this wants something else
         signal.signal(signal.SIGINT, _leave)  # an import that is interrupted fails in whatever way the module likes
-    from .errors import TramplabError
+    from .streams import run
 
-    try:
-        from .cli import main as run
-    except TramplabError as e:  # its data is not there
-        print(f"tramplab: {e}", file=sys.stderr)
-        return 2
+    return run(lambda: _command_line(usual)())
+
+
+def _command_line(usual: Any) -> Callable[[], int]:
+    """What runs a command. To import it fails where its data is not there."""
+    from .cli import main as command
+
     signal.signal(signal.SIGINT, usual)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # what the terminal has no sign for is a question mark, not a crash
-    return run()
+    return command
 
 
 def _leave(*_: object) -> None:

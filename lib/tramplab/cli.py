@@ -1,16 +1,15 @@
-"""The command line. One line and exit status 2 for whatever a user can put right."""
+"""The command line. One line and exit status 2 for whatever a user can put right, 1 for what cannot be written."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 
 import pandas as pd
 
-from . import checksums, documents, studies
+from . import checksums, documents, streams, studies
 from . import isa as isas
 from .analyse import cores
 from .analyse.measure import measure
@@ -25,7 +24,7 @@ from .lab import hooks
 from .lab.measure import FUNCTIONS, run
 from .native import command as native
 from .parser import Parser
-from .paths import checkout, data_file, write_whole
+from .paths import check_target, checkout, data_file, write_whole
 from .publish.cite import cite, edition, pages, permalinks
 from .publish.claims import claims, ledger, references
 from .publish.figures.cited import CHOICES, cited
@@ -41,22 +40,14 @@ FORMATS = ("text", "csv", "json")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 2 for what the user can put right, 130 when interrupted, or the command's
-    own."""
-    try:
+    """Run one command; returns the exit status: 0, 1 for what could not be written, 2 for what the user can put right, 130 when
+    interrupted, or the command's own."""
+
+    def command() -> int | None:
         args = _parser().parse_args(arguments)
-        status = args.command(args)
-        sys.stdout.flush()
-        return status or 0
-    except TramplabError as e:
-        print(f"tramplab: {e}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:  # the reader of a pipe left; what it wanted has been written
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt as interrupt:
-        print(f"tramplab: {str(interrupt) or 'interrupted.'}", file=sys.stderr)
-        return 130
+        return args.command(args)
+
+    return streams.run(command)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,6 +144,9 @@ def _run(args: argparse.Namespace) -> None:
     if args.format not in FORMATS:
         raise unknown("format", args.format, FORMATS)
     study = studies.get(args.study)
+    target = Path(args.output) if args.output is not None else None
+    if target:
+        check_target(target)
     frame = study.rows()
     if args.format == "csv":
         text = frame.to_csv(index=False, lineterminator="\n")
@@ -160,8 +154,8 @@ def _run(args: argparse.Namespace) -> None:
         text = rows_json(frame, study.NAME, study.TITLE)
     else:
         text = study_text(study, frame)
-    if args.output is not None:
-        _write(Path(args.output), text)
+    if target:
+        write_whole(target, text)
     else:
         sys.stdout.write(text)
 
@@ -268,17 +262,9 @@ def _update_permalinks() -> None:
 
 def _rewrite(path: Path, text: str) -> None:
     changed = not path.is_file() or path.read_bytes() != text.encode()
-    _write(path, text)
-    print(f"{path.name}: {'rewritten' if changed else 'unchanged'}")
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole, in a folder that is made if need be."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
+    check_target(path)
     write_whole(path, text)
+    print(f"{path.name}: {'rewritten' if changed else 'unchanged'}")
 
 
 if __name__ == "__main__":

@@ -15,9 +15,18 @@ _LONG = re.compile(r"(\S{150})\S{200,}(\S{50})")
 class TramplabError(Exception):
     """Something a reader can act on: the message is one clear sentence with what to do, on one line whatever it quotes."""
 
+    #: The exit status of a command that ends with it.
+    status = 2
+
     def __str__(self) -> str:
         text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in super().__str__())
         return _LONG.sub(r"\1...\2", text)
+
+
+class Unwritten(TramplabError):
+    """What was made cannot be written where it was to go."""
+
+    status = 1
 
 
 @dataclass(frozen=True)

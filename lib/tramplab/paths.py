@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import os
+import stat
 import tempfile
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
-from .errors import TramplabError
+from .errors import TramplabError, Unwritten
 
 
 def data_file(name: str) -> Path:
     """The path of a file in data/; raises TramplabError where there is no checkout around the package."""
     base = os.environ.get("TRAMPLAB_DATA")
-    folder = Path(base) if base else Path(__file__).resolve().parents[2] / "data"
+    folder = Path(base).absolute() if base else Path(__file__).resolve().parents[2] / "data"
     if not (folder / name).is_file():
         raise TramplabError(
             f"no data file {folder / name}: work in a checkout of the book, or set TRAMPLAB_DATA to its data/ folder."
@@ -34,17 +39,60 @@ def sources(*parts: str) -> hashlib._Hash:
     return h
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file, text as UTF-8, under a temporary name and rename it: it is never half there. TramplabError where that fails."""
+@contextlib.contextmanager
+def temporary(prefix: str) -> Iterator[Path]:
+    """For a `with`: a folder that goes away; raises TramplabError where none can be made, or the work in it finds no room."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as f:
-                f.write(content.encode() if isinstance(content, str) else content)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with tempfile.TemporaryDirectory(prefix=prefix) as folder:
+            yield Path(folder)
+    except OSError as e:
+        raise TramplabError(f"no work in a temporary folder ({e.strerror}): set TMPDIR to one that can be written.") from None
+
+
+def check_target(path: Path) -> None:
+    """Raises TramplabError for what write_whole() could not write, before the work is done; makes the folder it is to lie in."""
+    target, _ = _target(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=target.parent).close()
     except OSError as e:
         raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file, text as UTF-8, under a temporary name and rename it: it is never half there. A link stays one, and a file that
+    is there keeps its mode and its owner. Raises TramplabError for what is no file, Unwritten where writing fails."""
+    target, there = _target(path)
+    temporary = target.with_name(f".tramplab-{uuid.uuid4().hex}")
+    try:
+        try:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IMODE(there.st_mode) if there else 0o666)
+            with os.fdopen(handle, "wb") as f:
+                f.write(content.encode() if isinstance(content, str) else content)
+                if there:
+                    with contextlib.suppress(PermissionError):  # somebody else's stays theirs only where this may be decided
+                        os.fchown(handle, there.st_uid, there.st_gid)
+                    os.fchmod(handle, stat.S_IMODE(there.st_mode))
+            os.replace(temporary, target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as e:
+        raise Unwritten(f"cannot write {path}: {e.strerror}.") from None
+
+
+def _target(path: Path) -> tuple[Path, os.stat_result | None]:
+    """The file that a path leads to, and what is there; raises TramplabError for what is no file, or may not be written."""
+    try:
+        there = path.stat()
+        if not stat.S_ISREG(there.st_mode):
+            raise TramplabError(
+                f"{path} is no ordinary file: name another one, or leave it away to write to standard output."
+            )
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except FileNotFoundError:  # or a link to where nothing is
+        there = None
+    except OSError as e:
+        raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
+    return Path(os.path.realpath(path)), there

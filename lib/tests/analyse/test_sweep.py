@@ -240,7 +240,8 @@ def test_a_full_disk_on_the_way_costs_nothing(sweep, saved, monkeypatch, tmp_pat
     with monkeypatch.context() as m:
         m.setattr(os, "write", full)
         status, _, err = sweep(SMALL, "--save", file, "--quiet")
-    assert (status, err) == (2, f"tramplab: cannot write {file}: No space left on device.\n")
+    assert (status, err) == (1, f"tramplab: cannot write {file}: No space left on device.\n")
+    assert file.read_bytes().endswith(b"}\n") and file.read_bytes().count(b"\n") == 4
     assert sweep(SMALL, "--save", file)[2].startswith("3 of 12 scenarios are there already\n")
     assert file.read_bytes() == saved.read_bytes()
 

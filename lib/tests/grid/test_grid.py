@@ -14,10 +14,12 @@ from typing import TextIO
 import pytest
 
 from support.grids import SMALL, asked
-from tramplab import Direct, Kernel, TramplabError
+from support.outputs import full
+from tramplab import Direct, Kernel, TramplabError, cli
 from tramplab.analyse.measure import measure
 from tramplab.ftrace.releases import LATEST
-from tramplab.grid import cells, command, rows
+from tramplab.grid import cells, command, kept, rows
+from tramplab.grid.cells import Unit
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.progress import Progress
@@ -221,7 +223,21 @@ def test_a_full_disk_at_the_end_costs_nothing(grid, monkeypatch, tmp_path):
     with monkeypatch.context() as m:
         m.setattr(os, "replace", full)
         status, _, err = grid(*SMALL, "--quiet", "--out", target)
-    assert (status, err) == (2, f"tramplab: cannot write {target}: No space left on device.\n")
+    assert (status, err) == (1, f"tramplab: cannot write {target}: No space left on device.\n")
     assert os.listdir(tmp_path) == ["cache"]
     seen = asked(monkeypatch)
     assert grid(*SMALL, "--out", target)[0] == 0 and seen == [] and target.exists()
+
+
+def test_what_is_kept_is_not_forgotten_before_standard_output_has_taken_it(monkeypatch, tmp_path, capsys):
+    unit = Unit("arm64", "none", LATEST, 0, (1,))
+    made = rows.answer(unit, Kernel("arm64"))
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path))
+    arguments = ["grid", "--isa", "arm64", "--hook", "none", "--args", "0", "--callbacks", "1", "--quiet", "--processes", "1"]
+    kept.Kept(kept.state()).save(unit, *made)
+    with full() as said:
+        assert cli.main(arguments) == 1
+    assert said() == "tramplab: cannot write to standard output: No space left on device.\n"
+    assert kept.Kept(kept.state()).has(unit)
+    assert cli.main(arguments) == 0 and capsys.readouterr().out.count("\n") == 2
+    assert not kept.Kept(kept.state()).has(unit)

@@ -1,7 +1,9 @@
 """What may happen to a file on a disk."""
 
+import os
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 #: What it is called -> the file's bytes, those of another file, and a source of chance -> what is there instead.
 DAMAGES: dict[str, Callable[[bytes, bytes, random.Random], bytes]] = {
@@ -11,6 +13,34 @@ DAMAGES: dict[str, Callable[[bytes, bytes, random.Random], bytes]] = {
     "appended to": lambda data, other, rng: data + rng.randbytes(rng.randint(1, 100)),
     "another file's content": lambda data, other, rng: other,
 }
+#: What it is called -> makes it, in a place where nothing is.
+PLACES: dict[str, Callable[[Path], object]] = {
+    "a folder": lambda path: path.mkdir(),
+    "a folder with a file in it": lambda path: (path.mkdir(), (path / path.name).write_bytes(b"x")),
+    "a link to nothing": lambda path: path.symlink_to("nothing"),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to another file": lambda path: path.symlink_to(__file__),
+    "a link to a folder": lambda path: path.symlink_to("."),
+    "a link to an endless device": lambda path: path.symlink_to("/dev/zero"),
+    "a pipe that nobody writes to": lambda path: os.mkfifo(path),
+}
+UNREADABLE = "unreadable"
+
+
+def damage(path: Path, other: bytes, rng: random.Random) -> str:
+    """Do one of all this to a file, or make it unreadable; returns what it is called. Who has the old file open keeps it."""
+    data, kind = path.read_bytes(), rng.choice([*DAMAGES, *PLACES, UNREADABLE])
+    if kind == UNREADABLE:
+        path.chmod(0)
+        if not os.access(path, os.R_OK):
+            return kind
+        kind = "emptied"  # root reads everything
+    path.unlink()
+    if kind in PLACES:
+        PLACES[kind](path)
+    else:
+        path.write_bytes(DAMAGES[kind](data, other, rng))
+    return kind
 
 
 def _flipped(data: bytes, bit: int) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from pathlib import Path
 from typing import TextIO
 
@@ -13,7 +12,7 @@ from ..errors import TramplabError
 from ..ftrace.releases import LATEST
 from ..isa import ISAS
 from ..lab import hooks
-from ..paths import write_whole
+from ..paths import check_target, write_whole
 from ..progress import Progress
 from . import cells, kept, rows
 from .cells import Unit
@@ -47,9 +46,9 @@ def grid(args: argparse.Namespace) -> None:
         cells.numbers(args.callbacks, "--callbacks", 1, hooks.MAX_CALLBACKS),
     )
     where = workers.chosen(args)
-    target = Path(args.out) if args.out else None
+    target = Path(args.out) if args.out is not None else None
     if target:
-        _check_target(target)
+        check_target(target)
     now = kept.state()
     store = kept.Kept(now)
     found = _all(units, store, where, None if args.quiet else sys.stderr)
@@ -98,15 +97,3 @@ def _all(units: list[Unit], store: kept.Kept, where: int | str, stream: TextIO |
             f"interrupted; {done} of {total} rows are kept, and the same command goes on from there."
         ) from None
     return found
-
-
-def _check_target(path: Path) -> None:
-    """Fail now rather than after all the work, where a file cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=path.parent).close()
-        special = path.exists() and not path.is_file()
-    except OSError as e:
-        raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
-    if special:
-        raise TramplabError(f"{path} is no ordinary file; leave --out away to write to standard output.")

@@ -6,12 +6,14 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from ..errors import TramplabError
 from ..ftrace.releases import LATEST
 from ..given import typed
 from ..lab import hooks
+from ..paths import check_target
 from ..width import WIDTH
 from .agreement import NEEDED
 from .kept import renew
@@ -61,6 +63,8 @@ def native(args: argparse.Namespace) -> None:
         raise TramplabError(f"--shapes times its own trampolines, on {LATEST}: leave --release out.")
     if args.keep and how:
         raise TramplabError(f"--keep times as a build of the book does: leave {' and '.join(f'--{name}' for name in how)} out.")
+    if args.save is not None:
+        check_target(Path(args.save))
     if args.keep:
         result = renew()
     elif args.shapes:

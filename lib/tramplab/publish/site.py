@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from .. import streams
 from ..errors import TramplabError
 from . import editions
 from .cite import edition
@@ -193,24 +194,22 @@ def _same(compared: filecmp.dircmp) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Lay out the book of the first argument in the folder of the second; returns 2 for what the user can put right, 130 when
-    interrupted."""
-    if len(arguments) != 2 or not all(arguments):
-        print("tramplab: name two folders: the built book and the site (make site SITE=...).", file=sys.stderr)
-        return 2
-    built, site = (Path(os.path.expanduser(name)) for name in arguments)
-    try:
-        print(f"== {lay_out(built, site)}")
-        return 0
-    except TramplabError as e:
-        print(f"tramplab: {e}", file=sys.stderr)
-    except OSError as e:
-        where = e.filename2 or e.filename or site
-        print(f"tramplab: {e.strerror} at {where}; {_left(site)}; put that right, then `make site` again.", file=sys.stderr)
-    except KeyboardInterrupt:
-        print(f"tramplab: interrupted; {_left(site)}.", file=sys.stderr)
-        return 130
-    return 2
+    """Lay out the book of the first argument in the folder of the second; returns the exit status, as streams.run() says."""
+
+    def command() -> None:
+        if len(arguments) != 2 or not all(arguments):
+            raise TramplabError("name two folders: the built book and the site (make site SITE=...).")
+        built, site = (Path(os.path.expanduser(name)) for name in arguments)
+        try:
+            done = lay_out(built, site)
+        except OSError as e:
+            where = e.filename2 or e.filename or site
+            raise TramplabError(f"{e.strerror} at {where}; {_left(site)}; put that right, then `make site` again.") from None
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted; {_left(site)}.") from None
+        print(f"== {done}")
+
+    return streams.run(command)
 
 
 def _left(site: Path) -> str:

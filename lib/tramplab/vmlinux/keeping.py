@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import documents
+from .. import documents, streams
 from ..errors import TramplabError
 from ..paths import data_file, write_whole
 from ..schema import checked
@@ -40,8 +39,9 @@ def remake(
 ) -> int:
     """Make a file of data/ anew, and give the exit status of the command that does. Of images that have not been fetched what it
     says stays. made: what is kept of a kernel. text: of all of them, as the file has it. told: of one, for the reader."""
-    path = data_file(LIST).parent.parent / file  # it may be the first time
-    try:
+
+    def command() -> None:
+        path = data_file(LIST).parent.parent / file  # it may be the first time
         kept = {k["name"]: k for k in read(path, schema, wanted)["kernels"]} if path.is_file() else {}
         for package in wanted:
             if there(package):
@@ -50,10 +50,8 @@ def remake(
             else:
                 print(f"{package.name}: not fetched, what is known of it stays as it is", flush=True)
         write_whole(path, text([kept[p.name] for p in wanted if p.name in kept]))
-    except TramplabError as e:
-        print(f"tramplab: {e}", file=sys.stderr)
-        return 2
-    return 0
+
+    return streams.run(command, "interrupted; what was known stays as it is.")
 
 
 def of(package: Package) -> dict[str, Any]:

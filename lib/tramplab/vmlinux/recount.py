@@ -8,8 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from .. import jobs, workers
-from ..errors import TramplabError
+from .. import jobs, streams, workers
 from ..parser import Parser
 from ..paths import data_file, write_whole
 from .debian.fetch import there
@@ -22,8 +21,9 @@ _MADE = "the files that were named are made"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Make the files anew; returns the exit status: 0, 2 for what the user can put right, 130 when interrupted."""
-    try:
+    """Make the files anew; returns the exit status, as streams.run() says."""
+
+    def command() -> None:
         args = _parser().parse_args(arguments)
         where, wanted = workers.chosen(args, _MEGABYTES), chosen(args.names, one=False)
         for package in wanted:
@@ -35,13 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
                 changed = not path.is_file() or path.read_text("utf-8") != new
                 write_whole(path, new)
                 print(f"{path.name}: {'rewritten' if changed else 'unchanged'}", flush=True)
-    except TramplabError as e:
-        print(f"tramplab: {e}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"tramplab: interrupted; {_MADE}.", file=sys.stderr)
-        return 130
-    return 0
+
+    return streams.run(command, f"interrupted; {_MADE}.")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import functools
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from ..emulate.counts import COMPONENTS
 from ..errors import TramplabError
+from ..paths import temporary
 from ..schema import facts
 from . import hooks, measure
 from .debian.fetch import content
@@ -91,8 +91,8 @@ def _core(row: dict[str, Any]) -> int:
 
 def make(package: Package) -> dict[str, Any]:
     """Measure an image that has been fetched; raises TramplabError if it has not."""
-    with tempfile.TemporaryDirectory(prefix="tramplab-kernel-") as folder:
-        path = Path(folder) / Path(package.path).name
+    with temporary("tramplab-kernel-") as folder:
+        path = folder / Path(package.path).name
         path.write_bytes(content(package))
         machine = machine_of(path)
         found = result(machine, FUNCTION, measure.every(machine))

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import streams
+from ..errors import TramplabError
 from .booted import FIRST_BYTES, Booted, boot, compiled
 from .booted.text import Text
 from .image import open_image
@@ -54,13 +56,19 @@ def percentiles(sizes: list[int]) -> list[tuple[float, int]]:
     return [(percent, round(float(np.percentile(sizes, percent)))) for percent in PERCENTS]
 
 
-def main(path: str) -> None:
-    """Print an image's distribution."""
-    opened = open_image(Path(path))
-    sizes = traced(boot(opened), opened.text)
-    print(f"version: {opened.version}\nfunctions: {len(sizes)}\nmean: {np.mean(sizes):.1f}\nsizes:")
-    print("\n".join(f"  - [{percent}, {size}]" for percent, size in percentiles(sizes)))
+def main(arguments: list[str]) -> int:
+    """Print an image's distribution; returns the exit status, as streams.run() says."""
+
+    def command() -> None:
+        if len(arguments) != 1:
+            raise TramplabError("name one kernel image.")
+        opened = open_image(Path(arguments[0]))
+        sizes = traced(boot(opened), opened.text)
+        print(f"version: {opened.version}\nfunctions: {len(sizes)}\nmean: {np.mean(sizes):.1f}\nsizes:")
+        print("\n".join(f"  - [{percent}, {size}]" for percent, size in percentiles(sizes)))
+
+    return streams.run(command)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    sys.exit(main(sys.argv[1:]))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ... import state as states
-from ...errors import TramplabError
-from ...paths import write_whole
+from ...errors import TramplabError, Unwritten
+from ...paths import check_target, write_whole
 from .every import Scenario
 from .fetches import MODELS
 from .schemes import SCHEMES
@@ -28,13 +28,11 @@ class Saved:
 
     def __init__(self, path: Path, threads: int, most: int) -> None:
         """Reads what is there; raises TramplabError for a file that is of something else, or cannot be written."""
+        check_target(path)
         self._path = path
         self._about = {"kind": _KIND, "sources": states.of(_PARTS, _FACTS), "threads": threads, "max_states": most}
         self._found: dict[tuple[str, str, str], dict[str, Any]] = {}
         try:
-            if path.exists() and not path.is_file():
-                raise TramplabError(f"{path} is no ordinary file; leave --save away to write to standard output.")
-            path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab+") as f:
                 f.seek(0)
                 whole = self._read(f.read())
@@ -53,16 +51,22 @@ class Saved:
         return self._found[_key(scenario)]
 
     def add(self, result: dict[str, Any]) -> None:
-        """Append one; it is in the file when this returns."""
+        """Append one; it is in the file when this returns, and nothing of it if it cannot be."""
         self._found[_of(result)] = result
         try:
             out = os.open(self._path, os.O_WRONLY | os.O_APPEND)
             try:
-                os.write(out, _line(result))
+                before, line = os.fstat(out).st_size, _line(result)
+                try:
+                    while line:
+                        line = line[os.write(out, line) :]
+                except BaseException:
+                    os.ftruncate(out, before)
+                    raise
             finally:
                 os.close(out)
         except OSError as e:
-            raise TramplabError(f"cannot write {self._path}: {e.strerror}.") from None
+            raise Unwritten(f"cannot write {self._path}: {e.strerror}.") from None
 
     def sort(self) -> None:
         """Put the file in order, whole or not at all: the same bytes in whatever order they came."""

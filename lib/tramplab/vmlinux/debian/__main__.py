@@ -5,26 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ...errors import TramplabError
+from ... import streams
 from ...parser import Parser
-from .archive import Gone
 from .fetch import content, fetch
 from .list import Package, chosen
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Fetch what is not there; returns the exit status: 0, 3 where the archive has other versions by now (all others are then
-    there), 2 for whatever else the user can put right, 130 when interrupted."""
-    try:
+    there), or as streams.run() says."""
+
+    def command() -> None:
         args = _parser().parse_args(arguments)
         fetch(chosen(args.names, args.one), _say)
-        return 0
-    except TramplabError as e:
-        print(f"tramplab: {e}", file=sys.stderr)
-        return 3 if isinstance(e, Gone) else 2
-    except KeyboardInterrupt:
-        print("tramplab: interrupted; the images that were fetched are kept.", file=sys.stderr)
-        return 130
+
+    return streams.run(command, "interrupted; the images that were fetched are kept.")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -56,6 +56,8 @@ _ABSENT = re.compile(
 class Gone(TramplabError):
     """The archive has other versions of these packages by now."""
 
+    status = 3
+
     def __init__(self, packages: Sequence[Package]) -> None:
         self.packages = tuple(packages)
         names = ", ".join(f"{p.package}:{p.architecture} {p.version}" for p in packages)
