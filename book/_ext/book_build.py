@@ -50,10 +50,11 @@ def inside(end: socket.socket, watching: socket.socket, arguments: list[str], ro
         rows.mkdir()
         from jupyter_book.cli.main import main
 
-        from tramplab import cache
+        from tramplab import cache, paths
         from tramplab.native import kept
 
-        cache.folder()  # where it cannot be written, that is said once and not by every page
+        os.environ["TRAMPLAB_CACHE"] = str(cache.folder())  # where it cannot be written, that is said once and not by every page
+        os.environ["TRAMPLAB_DATA"] = str(paths.data_file("releases.yml").parent)  # as relative ones are none of a page's folder
         os.environ[cache.LINES] = str(rows / LINES)
         print(kept.prepare(rows), flush=True)
         os.environ[kept.CHOICE] = str(rows)

@@ -16,7 +16,6 @@ import hashlib
 import os
 import shutil
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,8 +35,12 @@ _whole: dict[Path, tuple[int, int, int]] = {}  # what this process has verified,
 def folder() -> Path:
     """Where files are kept: $TRAMPLAB_CACHE, or tramplab/ in the user's cache folder; made if it is not there."""
     base = os.environ.get("TRAMPLAB_CACHE")
-    where = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tramplab"
+    try:
+        where = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tramplab"
+    except RuntimeError:
+        raise TramplabError("this user has no home to keep files in: set TRAMPLAB_CACHE to a folder that can be written.") from None
     with _writing(where):
+        where = where.absolute()  # compilers run in folders of their own
         where.mkdir(parents=True, exist_ok=True)
     return where
 
@@ -53,25 +56,16 @@ def publish(make: Callable[[Path], Path], name: str) -> Path:
     folder of its own. Verified once by a process, as long as the file looks the same."""
     path = place(name)
     seen = _seen(path)
-    if seen is None or (seen != _whole.get(path) and read(name) is None):
+    if (seen is None or seen != _whole.get(path)) and read(name) is None:
         _put(make, name)
-    else:
+    elif seen is not None:
         _whole[path] = seen
     return path
 
 
 def read(name: str) -> bytes | None:
     """What is kept under a name; None if nothing is, or if it is damaged, of which a line is said."""
-    path = place(name)
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    content = data[:-_LENGTH]
-    if data[-_LENGTH:] == _trailer(name, content):
-        return content
-    _say(f"tramplab: {path.name} in the cache was damaged and is made again")
-    return None
+    return unsealed(place(name), name)
 
 
 def made(make: Callable[[Path], Path], name: str) -> bytes:
@@ -84,34 +78,89 @@ def keep(name: str, content: str) -> None:
     """Keep a text under a name, whole or not at all; raises TramplabError where that is not possible."""
 
     def write(where: Path) -> Path:
-        with _writing(where.parent):
-            (where / "text").write_text(content, "utf-8")
+        (where / "text").write_text(content, "utf-8")
         return where / "text"
 
     _put(write, name)
 
 
+def sealed(name: str, content: bytes) -> bytes:
+    """A content with its checksum behind it."""
+    return content + _trailer(name, content)
+
+
+def unsealed(path: Path, name: str) -> bytes | None:
+    """What a file holds that was sealed under this name; None if there is none, or if it is damaged, of which a line is said."""
+    try:
+        if not os.path.lexists(path):
+            return None
+        data = path.read_bytes() if path.is_file() else b""
+    except FileNotFoundError:  # by now
+        return None
+    except OSError:
+        data = b""
+    content = data[:-_LENGTH]
+    if data[-_LENGTH:] == _trailer(name, content):
+        return content
+    _damaged(path)
+    return None
+
+
+def remove(path: Path) -> None:
+    """Remove whatever is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def say(line: str) -> None:
+    """Say a line on what is no error, where such lines go."""
+    lines = os.environ.get(LINES)
+    with contextlib.suppress(OSError), open(lines, "a", encoding="utf-8") if lines else contextlib.nullcontext(sys.stderr) as f:
+        if f is not None:
+            print(f"tramplab: {line}", file=f, flush=True)
+
+
+def remove_old(prefix: str, seconds: int, now: float, but: str = "") -> None:
+    """Remove the folders that begin so and were left alone for so long. One of the future was, too: its clock was wrong."""
+    for left in folder().glob(f"{prefix}*"):
+        with contextlib.suppress(OSError):  # another process is done with it
+            if left.name != but and abs(now - left.lstat().st_mtime) > seconds:
+                shutil.rmtree(left, ignore_errors=True)
+
+
 def _put(make: Callable[[Path], Path], name: str) -> bytes:
     """Make a file, put it in its place with its checksum; returns its content."""
     path, here = place(name), folder()
-    for left in here.glob(f"{_BUILDING}*"):  # of a build that was killed
-        with contextlib.suppress(FileNotFoundError):  # another process is done with it
-            if time.time() - left.stat().st_mtime > _OLD:
-                shutil.rmtree(left, ignore_errors=True)
     building = here / f"{_BUILDING}{uuid.uuid4().hex}"  # known before it is there, so that a Ctrl-C finds it
     try:
-        with _writing(here):
-            building.mkdir(mode=0o700)
-        file = make(building)
         with _writing(path.parent):
+            building.mkdir(mode=0o700)
+            remove_old(_BUILDING, _OLD, building.stat().st_mtime)  # of builds that were killed; by the clock of where they lie
+            file = make(building)
             content = file.read_bytes()
             with file.open("ab") as f:
                 f.write(_trailer(name, content))
-            path.parent.mkdir(exist_ok=True)
+            _clear(path)
             os.replace(file, path)
         return content
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+def _clear(path: Path) -> None:
+    """Make way for a file, which replaces another one but no folder, and see that it has a folder to lie in."""
+    if path.is_dir():
+        remove(path)
+    if not path.parent.is_dir() and os.path.lexists(path.parent):
+        _damaged(path.parent)
+        remove(path.parent)
+    path.parent.mkdir(exist_ok=True)
+
+
+def _damaged(path: Path) -> None:
+    say(f"{path.name} in the cache was damaged and is made again")
 
 
 def _trailer(name: str, content: bytes) -> bytes:
@@ -127,17 +176,11 @@ def _seen(path: Path) -> tuple[int, int, int] | None:
     return now.st_mtime_ns, now.st_size, now.st_ino
 
 
-def _say(line: str) -> None:
-    lines = os.environ.get(LINES)
-    with contextlib.suppress(OSError), open(lines, "a", encoding="utf-8") if lines else contextlib.nullcontext(sys.stderr) as f:
-        print(line, file=f, flush=True)
-
-
 @contextlib.contextmanager
 def _writing(where: Path) -> Iterator[None]:
     try:
         yield
     except OSError as e:
         raise TramplabError(
-            f"cannot keep files in {where} ({e.strerror}): set TRAMPLAB_CACHE to a folder that can be written."
+            f"cannot keep files in {where} ({e.strerror or e}): set TRAMPLAB_CACHE to a folder that can be written."
         ) from None

@@ -88,15 +88,12 @@ def _on_cluster(lost: Callable[[], TramplabError], results: Iterator[tuple[Job, 
 def _on_processes(
     work: Callable[[Job], Result], jobs: Sequence[Job], processes: int, remedy: str
 ) -> Iterator[Iterator[tuple[Job, Result]]]:
-    with _from_here():  # which starts a process already, to look after what they share
+    with _from_here(remedy):  # which starts a process already, to look after what they share
         workers = _Workers(processes)
         pool = ProcessPoolExecutor(processes, workers, _begin, (workers.at, workers.over))
     try:
-        with _from_here():
-            try:
-                results = through(pool, partial(_do, work), list(enumerate(jobs)))
-            except OSError as e:
-                raise TramplabError(f"no worker process can be started ({e.strerror}); {remedy}.") from None
+        with _from_here(remedy):
+            results = through(pool, partial(_do, work), list(enumerate(jobs)))
         yield _without_numbers(results, pool, workers, jobs, remedy)
     finally:
         workers.over.value = True
@@ -156,14 +153,16 @@ class _Workers(SpawnContext):
 
 
 @contextlib.contextmanager
-def _from_here() -> Iterator[None]:
+def _from_here(remedy: str) -> Iterator[None]:
     """Start processes that import nothing from the folder they are started in, and never see a Ctrl-C; one that comes in the
-    meantime is for later."""
+    meantime is for later. Raises TramplabError where that is not possible."""
     safe = os.environ.get("PYTHONSAFEPATH")
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
         yield
+    except OSError as e:
+        raise TramplabError(f"no worker process can be started ({e.strerror}); {remedy}.") from None
     finally:
         if safe is None:
             del os.environ["PYTHONSAFEPATH"]

@@ -90,6 +90,18 @@ def test_a_worker_that_cannot_be_started_is_a_sentence(monkeypatch):
     assert str(e.value) == "no worker process can be started (Resource temporarily unavailable); try again."
 
 
+def test_nothing_to_share_memory_in_is_a_sentence(monkeypatch):
+    """As without a temporary folder."""
+
+    def refuse(*_):
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(jobs, "_Workers", refuse)
+    with pytest.raises(TramplabError) as e:
+        done(double, range(9))
+    assert str(e.value) == "no worker process can be started (No usable temporary directory found); try again."
+
+
 @with_processes
 def test_a_worker_that_takes_long_is_killed_when_nobody_waits(monkeypatch, tmp_path):
     """And what it has started, such as a compiler."""

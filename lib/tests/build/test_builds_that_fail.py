@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import resource
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from support.complaints import complaint
 from support.guests import left_in, make
 from tramplab import Kernel
+from tramplab import isa as isas
 from tramplab.build import toolchain
+from tramplab.build.assemble import by_clang
 
 BROKEN = [
     ("functions.c", "\nlong broken(void) { return undeclared; }\n", "undeclared"),
@@ -85,3 +88,39 @@ def test_wheel_without_its_binary(cache, monkeypatch, forgotten, tmp_path):
     without_ziglang(monkeypatch, spec)
     message = complaint(lambda: Kernel("arm64"))
     assert str(tmp_path) in message and "pip install" in message and message.endswith(".")
+
+
+def tool(monkeypatch, path: Path, text: str, mode: int = 0o755) -> None:
+    """A compiler that is a script."""
+    path.write_text(f"#!/bin/sh\n{text}\n", "utf-8")
+    path.chmod(mode)
+    monkeypatch.setattr(toolchain, "zig", lambda: str(path))
+
+
+def test_a_tool_that_is_ended_says_by_what_and_what_may_be_the_cause(monkeypatch, tmp_path):
+    """A linker writes its output through memory, where a full disk is a signal; its own complaint is better, if it has one."""
+    full, short = ", as where a disk is full: set TRAMPLAB_CACHE to a folder that has room", ", as where memory is short: "
+    for number, why in {"BUS": full, "XFSZ": full, "KILL": f"{short}run the same command again", "SEGV": ""}.items():
+        for says, message in (("", f"it was ended by SIG{number}{why}"), ("echo 'ld.lld: error: no.' >&2;", "ld.lld: error: no")):
+            tool(monkeypatch, tmp_path / "zig", f"{says} echo Stack dump: >&2; kill -{number} $$")
+            assert complaint(lambda: toolchain.run_tool("ld.lld", "x")) == f"the guest does not build (ld.lld): {message}."
+    tool(monkeypatch, tmp_path / "zig", "exit 3")
+    assert complaint(lambda: toolchain.run_tool("ld.lld")) == "the guest does not build (ld.lld): no message."
+
+
+def test_a_disk_that_fills_up_under_the_compiler_is_one_sentence(cache):
+    """A limit of the size of files does what such a disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (256, before[1]))
+    try:
+        message = complaint(lambda: by_clang(isas.get("riscv64"), ".space 4000"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "it was ended by SIGXFSZ, as where a disk is full: set TRAMPLAB_CACHE to a folder that has room" in message
+    assert left_in(cache) == []
+
+
+def test_a_compiler_that_does_not_start_is_one_sentence(monkeypatch, tmp_path):
+    tool(monkeypatch, tmp_path / "zig", "exit 0", 0o644)
+    message = complaint(lambda: toolchain.run_tool("clang"))
+    assert message == f"the compiler does not start ({tmp_path / 'zig'}: Permission denied)."

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -117,13 +118,29 @@ def test_sources_changed_meanwhile(grid, monkeypatch, tmp_path):
 
 
 def test_what_nobody_came_back_to_is_removed(cache):
-    unit = Unit("arm64", "ops", LATEST, 1, (1,))
-    for state in ("old", "new"):
+    """Also what a wrong clock has dated in the future; a link to nothing is none of a grid's."""
+    unit, now = Unit("arm64", "ops", LATEST, 1, (1,)), time.time()
+    for state, days in (("old", -8), ("future", 8), ("new", 0)):
         kept.Kept(state).save(unit, ["hook"], rows.Answer((("ops",),)))
-    week = time.time() - 8 * 24 * 3600
-    os.utime(cache / "grid-old", (week, week))
+        os.utime(cache / f"grid-{state}", (now + days * 24 * 3600,) * 2)
+    (cache / "grid-link").symlink_to("nothing")
     kept.Kept("now")
-    assert not (cache / "grid-old").exists() and kept.Kept("new").has(unit)
+    assert sorted(path.name for path in cache.glob("grid-*")) == ["grid-link", "grid-new"] and kept.Kept("new").has(unit)
+
+
+def test_what_cannot_be_removed_stays_and_the_table_is_delivered(tmp_path, monkeypatch):
+    """From a cache that can only be read."""
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path))
+    unit, store = Unit("arm64", "ops", LATEST, 1, (1,)), kept.Kept("now")
+    store.save(unit, ["hook"], rows.Answer((("ops",),)))
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        store.forget([unit])
+    assert store.has(unit)
 
 
 @with_processes

@@ -273,8 +273,10 @@ def test_kept_times_that_are_damaged_are_taken_again(fresh, kind, capsys):
 
 
 def test_a_cache_that_cannot_be_written_keeps_nothing_and_stops_nothing(fresh, monkeypatch, tmp_path):
-    monkeypatch.setattr(kept, "_state", lambda: "there")
-    cache.place("native-hooks-there.json").mkdir()
+    def refuse(*_):
+        raise TramplabError("cannot keep files.")
+
+    monkeypatch.setattr(cache, "keep", refuse)
     assert kept.own(kept.HOOKS).row("direct")["ns_over"] == 1
     assert kept.prepare(tmp_path).startswith("this machine's times: Agreed")
     assert load(tmp_path / "hooks.json").row("direct")["ns_over"] == 1

@@ -2,9 +2,14 @@
 
 import hashlib
 import io
+import os
 import tarfile
+import tempfile
 from pathlib import Path
 
+import pytest
+
+from tramplab.vmlinux.debian import archive
 from tramplab.vmlinux.debian.list import Package
 
 #: Debian's names, and ours.
@@ -87,3 +92,15 @@ class Machine:
         """What is in the cache and among temporary files, besides whole images."""
         paths = [*(self.here / "cache").rglob("*"), *(self.here / "temporary").iterdir()]
         return [str(p) for p in paths if p.name != "kernels" and not p.name.endswith(".sha256.image")]
+
+
+def made_up(folder: Path, patch: pytest.MonkeyPatch) -> Machine:
+    """Such a machine in a folder, in which this process is from now on."""
+    folder.mkdir(exist_ok=True)
+    made = Machine(folder)
+    (folder / "temporary").mkdir()
+    patch.setenv("HERE", str(folder))
+    patch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    patch.setattr(tempfile, "tempdir", str(folder / "temporary"))
+    patch.setattr(archive, "ETC", etc(folder / "etc", sources__list="deb http://mirror.example/debian trixie main\n"))
+    return made

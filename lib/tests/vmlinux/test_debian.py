@@ -1,13 +1,11 @@
 """Fetching Debian's kernel images, from an archive that is made up."""
 
 import dataclasses
-import os
-import tempfile
 
 import pytest
 
 from support.complaints import complaint
-from support.debian import ARCHITECTURES, Machine, etc
+from support.debian import ARCHITECTURES, Machine, etc, made_up
 from tramplab import TramplabError, cache
 from tramplab.vmlinux.debian import archive, fetch
 from tramplab.vmlinux.debian import list as listed
@@ -18,14 +16,8 @@ from tramplab.vmlinux.debian.list import Package
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch) -> Machine:
-    made = Machine(tmp_path)
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setenv("HERE", str(tmp_path))
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    monkeypatch.setattr(archive, "ETC", etc(tmp_path / "etc", sources__list="deb http://mirror.example/debian trixie main\n"))
-    return made
+    return made_up(tmp_path, monkeypatch)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ objects it is linked from, which most images have in common with others.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -16,6 +17,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import threading
 from collections.abc import Iterable
@@ -29,6 +31,10 @@ from .dwarf import asm_offsets
 from .included import Included
 
 GUEST = Path(__file__).resolve().parent.parent / "guest"
+
+_FULL = ", as where a disk is full: set TRAMPLAB_CACHE to a folder that has room"
+#: Signals that say more than that a tool has failed; a linker writes its output through memory.
+_ENDS = {signal.SIGBUS: _FULL, signal.SIGXFSZ: _FULL, signal.SIGKILL: ", as where memory is short: run the same command again"}
 
 _COMMON = (
     "-O2 -g -gdwarf-4 -std=gnu11 -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-pic -fno-common"
@@ -76,7 +82,12 @@ def _started(command: list[str], cwd: Path | None, environment: dict[str, str]) 
 
     def start() -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace")
+        try:
+            return subprocess.Popen(
+                command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace"
+            )
+        except OSError as e:
+            raise TramplabError(f"the compiler does not start ({command[0]}: {e.strerror}).") from None
 
     if threading.current_thread() is not threading.main_thread():
         return start()
@@ -105,10 +116,17 @@ def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | Non
             tool.wait()  # after a Ctrl-C subprocess does not, and what is still writing in a folder keeps it from being removed
             raise
     if tool.returncode:
-        lines = complaint.splitlines() or ["no message"]
-        first = next((line for line in lines if re.search(r"(^|: )(fatal )?error: ", line)), lines[0])
+        lines = complaint.splitlines()
+        first = next((line for line in lines if re.search(r"(^|: )(fatal )?error: ", line)), None)
+        first = first or (_ended(tool.returncode) if tool.returncode < 0 else next(iter(lines), "no message"))
         raise TramplabError(f"the guest does not build ({arguments[0]}): {first.strip().rstrip('.')}.")
     return said
+
+
+def _ended(status: int) -> str:
+    """How a tool ended that had no time to complain."""
+    number = signal.Signals(-status)
+    return f"it was ended by {number.name}{_ENDS.get(number, '')}"
 
 
 def source_files(isa: Isa, guest: Path = GUEST) -> list[Path]:
@@ -171,7 +189,10 @@ def program(isa: Isa, sources: Path, base: int) -> Path:
         run_tool("ld.lld", *link, *objects, "-o", "program.elf", cwd=folder)
         return folder / "program.elf"
 
-    return publish(make, f"{isa.name}-{h.hexdigest()[:24]}.program")
+    path = publish(make, f"{isa.name}-{h.hexdigest()[:24]}.program")
+    with contextlib.suppress(OSError):  # of which whoever starts it complains
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)  # a cache that was copied may have lost it
+    return path
 
 
 @functools.cache

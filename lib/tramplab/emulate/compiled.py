@@ -6,16 +6,21 @@ import ctypes
 import functools
 import hashlib
 import os
+import platform
 import sys
 from pathlib import Path
 
 from ..build.toolchain import run_tool
-from ..cache import publish
+from ..cache import publish, say
 from ..errors import TramplabError
+
+#: Debug info would name the folder, and what is kept may be read by another machine of this kind.
+_FLAGS = ("-O2", "-g0", "-shared", "-fPIC", "-nostdlib", "-fno-sanitize=undefined", "-mcpu=baseline")
 
 
 def library(source: Path) -> ctypes.CDLL | None:
-    """The hooks of a file, and of the headers beside it; None where they cannot be built or $TRAMPLAB_METER is "python"."""
+    """The hooks of a file, and of the headers beside it; None where they cannot be built, of which a line is said, or where
+    $TRAMPLAB_METER is "python"."""
     return None if os.environ.get("TRAMPLAB_METER") == "python" else _library(source)
 
 
@@ -23,17 +28,17 @@ def library(source: Path) -> ctypes.CDLL | None:
 def _library(source: Path) -> ctypes.CDLL | None:
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
     files = [source, *sorted(source.parent.glob("*.h"))]
-    name = f"{source.stem}-{hashlib.sha256(b''.join(f.read_bytes() for f in files)).hexdigest()[:16]}{suffix}"
+    made_of = hashlib.sha256(b"".join(f.read_bytes() for f in files) + repr((_FLAGS, platform.machine())).encode())
+    name = f"{source.stem}-{made_of.hexdigest()[:16]}{suffix}"
 
     def make(folder: Path) -> Path:
         out = folder / name
-        flags = ["-O2", "-g0", "-shared", "-fPIC", "-nostdlib", "-fno-sanitize=undefined"]  # debug info would name the folder
-        run_tool(
-            "cc", *flags, str(source), "-o", str(out), cwd=folder, env={"ZIG_LOCAL_CACHE_DIR": str(folder / "zig")}
-        )
+        own = {f"ZIG_{which}_CACHE_DIR": str(folder / "zig") for which in ("LOCAL", "GLOBAL")}  # it may have no other
+        run_tool("cc", *_FLAGS, str(source), "-o", str(out), cwd=folder, env=own)
         return out
 
     try:
         return ctypes.CDLL(str(publish(make, name)))
-    except (TramplabError, OSError):
+    except (TramplabError, OSError) as e:
+        say(f"{source.stem} is done in Python, which takes longer: {e}")
         return None

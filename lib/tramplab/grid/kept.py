@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import shutil
 import time
 from dataclasses import asdict
 
@@ -33,9 +32,7 @@ class Kept:
 
     def __init__(self, now: str) -> None:
         self._name = f"{_PREFIX}{now}"
-        for other in cache.folder().glob(f"{_PREFIX}*"):  # of sources that nobody has come back to
-            if other.name != self._name and time.time() - other.stat().st_mtime > _OLD:
-                shutil.rmtree(other, ignore_errors=True)
+        cache.remove_old(_PREFIX, _OLD, time.time(), but=self._name)  # of sources that nobody has come back to
 
     def load(self, unit: Unit) -> tuple[list[str], Answer] | None:
         """A unit's columns and rows; None if it is not finished."""
@@ -54,9 +51,9 @@ class Kept:
 
     def forget(self, units: list[Unit]) -> None:
         """Remove these units, and the folder if nothing else is in it."""
-        for unit in units:
-            cache.place(self._file(unit)).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # another grid's units, or nothing was kept
+        with contextlib.suppress(OSError):  # another grid's units, nothing was kept, or nothing can be removed
+            for unit in units:
+                cache.place(self._file(unit)).unlink(missing_ok=True)
             (cache.folder() / self._name).rmdir()
 
     def _file(self, unit: Unit) -> str:

@@ -3,7 +3,7 @@
 In a process they are kept in memory, pickled: what is unpickled shares nothing with what others were given, in a fifth of a
 millisecond for a common frame. `each` does so for a function of arguments. While a book is built they are also kept in a folder
 of that build (FOLDER), so that all its pages, which run in processes of their own, show the same rows, and none makes them again:
-a page that wants what another one is making waits for it.
+a page that wants what another one is making waits for it. They end with a checksum, as files of the cache do.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import TypeVar
 
+from .. import cache
+from ..errors import TramplabError
 from ..paths import write_whole
 
 Rows = TypeVar("Rows")
@@ -76,11 +78,16 @@ def _kept(make: Callable[[], object], name: str) -> bytes:
     if not folder:
         return pickle.dumps(make())
     path = Path(folder) / name
-    with open(path.with_suffix(".lock"), "wb") as lock:  # given back when it is closed, also by a process that dies
+    try:
+        lock = os.open(path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT)
+    except OSError as e:
+        raise TramplabError(f"cannot keep rows in {folder} ({e.strerror}): set {FOLDER} to a folder that can be written.") from None
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            return path.read_bytes()
-        except FileNotFoundError:
+        if (rows := cache.unsealed(path, name)) is None:
             rows = pickle.dumps(make())
-            write_whole(path, rows)
-            return rows
+            cache.remove(path)  # it may be no file
+            write_whole(path, cache.sealed(name, rows))
+        return rows
+    finally:  # the lock is also given back by a process that dies
+        os.close(lock)

@@ -5,17 +5,18 @@ A file there has the cache's checksum behind the image (see cache.py): content()
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn
 
 from ... import cache
 from ...errors import TramplabError
+from ...paths import temporary
 from .archive import Archive, Gone
 from .list import FILE, Package
 
@@ -52,8 +53,8 @@ def fetch(wanted: Iterable[Package], done: Callable[[Package, bool], None] = lam
     if not missing:
         return
     gone: list[Package] = []
-    with tempfile.TemporaryDirectory(prefix="tramplab-debian-") as folder:
-        archive = Archive(Path(folder), missing)
+    with temporary("tramplab-debian-") as folder:
+        archive = Archive(folder, missing)
         archive.update()
         for package in missing:
             try:
@@ -104,7 +105,14 @@ def _made(archive: Archive, package: Package, folder: Path) -> Path:
 
 
 def _whole(package: Package) -> bool:
-    return there(package) and cache.read(_name(package)) is not None
+    """Is the image in the cache? A damaged one goes, so that only one line is said of it."""
+    if not there(package):
+        return False
+    if cache.read(_name(package)) is not None:
+        return True
+    with contextlib.suppress(OSError):
+        cache.remove(cache.place(_name(package)))
+    return False
 
 
 def _absent(package: Package) -> NoReturn:
