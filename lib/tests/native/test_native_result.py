@@ -7,6 +7,7 @@ import pytest
 from support.complaints import complaint
 from support.hosts import host_isa
 from tramplab import native
+from tramplab.errors import Unwritten
 from tramplab.native import command, host
 from tramplab.native.result import Result
 from tramplab.trampolines import shapes
@@ -110,7 +111,7 @@ def test_a_file_that_is_no_result_is_one_sentence(tmp_path, text, said):
 
 
 def test_a_result_that_cannot_be_saved_is_one_sentence(tmp_path):
-    assert "cannot write" in complaint(lambda: Result((ROW,), CLOCK, (), (), {}).save(tmp_path / "nowhere" / "r.json"))
+    assert "cannot write" in complaint(lambda: Result((ROW,), CLOCK, (), (), {}).save(tmp_path / "nowhere" / "r.json"), Unwritten)
 
 
 # --- The command
