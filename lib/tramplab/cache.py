@@ -56,9 +56,11 @@ def publish(make: Callable[[Path], Path], name: str) -> Path:
     folder of its own. Verified once by a process, as long as the file looks the same."""
     path = place(name)
     seen = _seen(path)
-    if (seen is None or seen != _whole.get(path)) and read(name) is None:
+    if seen and seen == _whole.get(path):
+        return path
+    if read(name) is None:
         _put(make, name)
-    elif seen is not None:
+    elif seen:
         _whole[path] = seen
     return path
 

@@ -24,7 +24,7 @@ from .lab import hooks
 from .lab.measure import FUNCTIONS, run
 from .native import command as native
 from .parser import Parser
-from .paths import check_target, checkout, data_file, write_whole
+from .paths import check_target, checkout, data_file, rewrite, write_whole
 from .publish.cite import cite, edition, pages, permalinks
 from .publish.claims import claims, ledger, references
 from .publish.figures.cited import CHOICES, cited
@@ -261,10 +261,8 @@ def _update_permalinks() -> None:
 
 
 def _rewrite(path: Path, text: str) -> None:
-    changed = not path.is_file() or path.read_bytes() != text.encode()
     check_target(path)
-    write_whole(path, text)
-    print(f"{path.name}: {'rewritten' if changed else 'unchanged'}")
+    print(rewrite(path, text))
 
 
 if __name__ == "__main__":

@@ -81,6 +81,13 @@ def write_whole(path: Path, content: str | bytes) -> None:
         raise Unwritten(f"cannot write {path}: {e.strerror}.") from None
 
 
+def rewrite(path: Path, text: str) -> str:
+    """Write a text as write_whole() does; returns a line on whether it is another one than was there."""
+    changed = not path.is_file() or path.read_bytes() != text.encode()
+    write_whole(path, text)
+    return f"{path.name}: {'rewritten' if changed else 'unchanged'}"
+
+
 def _target(path: Path) -> tuple[Path, os.stat_result | None]:
     """The file that a path leads to, and what is there; raises TramplabError for what is no file, or may not be written."""
     try:

@@ -9,14 +9,6 @@ from tramplab.build.toolchain import GUEST
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch) -> Path:
-    """An empty cache of one's own."""
-    folder = tmp_path / "cache"
-    monkeypatch.setenv("TRAMPLAB_CACHE", str(folder))
-    return folder
-
-
-@pytest.fixture
 def sources(tmp_path) -> Path:
     """A copy of the guest's sources that a test may spoil; its path has a space in it."""
     return Path(shutil.copytree(GUEST, tmp_path / "my sources" / "guest"))

@@ -24,7 +24,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("name", "addition", "says"), BROKEN, ids=[b[0] for b in BROKEN])
-def test_compile_error_names_file_and_line(name, addition, says, cache, sources):
+def test_compile_error_names_file_and_line(name, addition, says, empty, sources):
     """A mistake in a guest source is one line with the file, the line and the compiler's own words; the cache stays
     empty."""
     path = sources / name
@@ -36,19 +36,19 @@ def test_compile_error_names_file_and_line(name, addition, says, cache, sources)
     assert first <= int(found.group(3)) <= first + addition.count("\n")
     assert says in message and "does not build" in message
     assert message.endswith(".")
-    assert left_in(cache) == []
+    assert left_in(empty) == []
 
 
-def test_link_error_names_the_symbol(cache, sources):
+def test_link_error_names_the_symbol(empty, sources):
     """A call to a function that nobody defines is one line with its name."""
     extra = "void missing_part(void);\nvoid extra(void) { missing_part(); }\n"
     (sources / "core" / "extra.c").write_text(extra, "utf-8")
     message = complaint(lambda: make("riscv64", sources))
     assert "missing_part" in message and message.endswith(".")
-    assert left_in(cache) == []
+    assert left_in(empty) == []
 
 
-def test_error_line_is_the_compilers_error(cache, sources):
+def test_error_line_is_the_compilers_error(empty, sources):
     """A file whose name has "error" in it does not make a note about it the message."""
     (sources / "include" / "terrors.h").write_text("int fine;\nint wrong = undeclared;\n", "utf-8")
     path = sources / "functions.c"
@@ -73,15 +73,15 @@ def without_ziglang(monkeypatch, instead: ModuleSpec | None) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: instead if name == "ziglang" else real(name, *a))
 
 
-def test_missing_wheel_says_what_to_install(cache, monkeypatch, forgotten):
+def test_missing_wheel_says_what_to_install(empty, monkeypatch, forgotten):
     """Without the compiler wheel there is one line that names it and the command, and nothing is left behind."""
     without_ziglang(monkeypatch, None)
     message = complaint(lambda: Kernel("arm64"))
     assert "pip install ziglang" in message and message.endswith(".")
-    assert left_in(cache) == []
+    assert left_in(empty) == []
 
 
-def test_wheel_without_its_binary(cache, monkeypatch, forgotten, tmp_path):
+def test_wheel_without_its_binary(empty, monkeypatch, forgotten, tmp_path):
     """A wheel that is there but has lost its binary is to be installed again; the message says which folder."""
     spec = ModuleSpec("ziglang", None, is_package=True)
     spec.submodule_search_locations = [str(tmp_path)]
@@ -108,7 +108,7 @@ def test_a_tool_that_is_ended_says_by_what_and_what_may_be_the_cause(monkeypatch
     assert complaint(lambda: toolchain.run_tool("ld.lld")) == "the guest does not build (ld.lld): no message."
 
 
-def test_a_disk_that_fills_up_under_the_compiler_is_one_sentence(cache):
+def test_a_disk_that_fills_up_under_the_compiler_is_one_sentence(empty):
     """A limit of the size of files does what such a disk does."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (256, before[1]))
@@ -117,7 +117,7 @@ def test_a_disk_that_fills_up_under_the_compiler_is_one_sentence(cache):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "it was ended by SIGXFSZ, as where a disk is full: set TRAMPLAB_CACHE to a folder that has room" in message
-    assert left_in(cache) == []
+    assert left_in(empty) == []
 
 
 def test_a_compiler_that_does_not_start_is_one_sentence(monkeypatch, tmp_path):

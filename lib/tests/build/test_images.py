@@ -38,7 +38,7 @@ def test_garbage_image(isa, tmp_path, request):
     """Whatever bytes are overwritten, reading either works or is one line that names the file: never another
     exception."""
     path, whole, rnd = tmp_path / "garbage.elf", elf(isa), random.Random(isa)
-    request.getfixturevalue("cache")  # what is kept of garbage is for nobody else
+    request.getfixturevalue("empty")  # what is kept of garbage is for nobody else
     refused = 0
     for n in range(30):
         data = bytearray(whole)
@@ -132,15 +132,15 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
 def test_types_are_kept(isa, request, monkeypatch):
     """Read once, then the same from what was kept; made again if the reader has changed; nothing kept, no harm."""
     path = make(isa)
-    cache = request.getfixturevalue("cache")  # empty, but for what is read
+    empty = request.getfixturevalue("empty")  # empty, but for what is read
     first = types.types(path)
     with monkeypatch.context() as m:
         m.setattr(dwarf, "types", lambda elf: pytest.fail("read again"))
         assert types.types(path) == first and len(first[0]) > 5 and first[1]["struct_arg"].parameters
     monkeypatch.setattr(types, "_reader", lambda: b"another")
-    assert types.types(path) == first and len(list(cache.glob("types-*"))) == 2
-    (cache.parent / "file").touch()
-    monkeypatch.setenv("TRAMPLAB_CACHE", str(cache.parent / "file" / "cache"))
+    assert types.types(path) == first and len(list(empty.glob("types-*"))) == 2
+    (empty.parent / "file").touch()
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(empty.parent / "file" / "cache"))
     assert types.types(path) == first
 
 

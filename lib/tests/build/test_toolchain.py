@@ -27,20 +27,20 @@ from tramplab.lab import guest as image
 
 
 @every_isa
-def test_same_sources_give_the_same_bytes(isa, cache, sources, monkeypatch):
+def test_same_sources_give_the_same_bytes(isa, empty, sources, monkeypatch):
     """The same sources in another folder, built in another folder, give a file of the same name and content: nothing of
     either path is in it."""
     here = make(isa)
-    assert left_in(cache) == [here.name] and here == place(image_name(isa))
-    monkeypatch.setenv("TRAMPLAB_CACHE", str(cache / "elsewhere" / "and deeper"))
+    assert left_in(empty) == [here.name] and here == place(image_name(isa))
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(empty / "elsewhere" / "and deeper"))
     there = make(isa, sources)
     assert there.parent != here.parent and there.name == here.name
     assert there.read_bytes() == here.read_bytes()
-    for folder in (GUEST, sources, cache):
+    for folder in (GUEST, sources, empty):
         assert str(folder).encode() not in here.read_bytes()
 
 
-def test_a_cached_image_is_not_built_again(cache, monkeypatch):
+def test_a_cached_image_is_not_built_again(empty, monkeypatch):
     """The second build touches no tool; a lost cache entry is built again."""
     path = make("arm64")
     monkeypatch.setattr(toolchain, "run_tool", lambda *a, **k: pytest.fail("a tool was run"))
@@ -109,14 +109,14 @@ def test_every_flag_changes_the_name(monkeypatch):
     assert all(re.fullmatch(r"[0-9a-f]{24}", n) for n in names)
 
 
-def test_releases_share_images_where_they_can(cache):
+def test_releases_share_images_where_they_can(empty):
     """Two releases that differ in nothing that is compiled are one file; two that do are two."""
     assert config("arm64", "v6.12") == config("arm64", "v6.13")
     assert config("arm64", "v6.3") != config("arm64", "v6.4")
     Kernel("arm64", "v6.12"), Kernel("arm64", "v6.13")
-    assert len([n for n in left_in(cache) if n.endswith(".elf")]) == 1
+    assert len([n for n in left_in(empty) if n.endswith(".elf")]) == 1
     Kernel("arm64", "v6.3")
-    assert len([n for n in left_in(cache) if n.endswith(".elf")]) == 2
+    assert len([n for n in left_in(empty) if n.endswith(".elf")]) == 2
 
 
 # --- Two at once, interrupted
@@ -155,10 +155,9 @@ def wait_for(*paths: Path) -> None:
         time.sleep(0.005)
 
 
-def test_what_another_process_cleared_away_meanwhile_is_no_trouble(cache):
+def test_what_another_process_cleared_away_meanwhile_is_no_trouble(empty):
     """A folder that is listed and gone when it is looked at, as a link to nowhere is."""
-    cache.mkdir(parents=True, exist_ok=True)
-    (cache / ".building-gone").symlink_to(cache / "nowhere")
+    (empty / ".building-gone").symlink_to(empty / "nowhere")
     assert make("riscv64").is_file()
 
 
@@ -171,13 +170,13 @@ def test_a_cache_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch):
     assert str(e.value) == f"{where}: set TRAMPLAB_CACHE to a folder that can be written."
 
 
-def test_two_builds_at_once(cache, tmp_path):
+def test_two_builds_at_once(empty, tmp_path):
     """Two processes that are both in the middle of building the same image both succeed and leave one file."""
     ready, go = [tmp_path / "ready0", tmp_path / "ready1"], tmp_path / "go"
     both = [builder("riscv64", r, go) for r in ready]
     try:
         wait_for(*ready)
-        assert [n for n in left_in(cache) if not n.startswith(".building-")] == []
+        assert [n for n in left_in(empty) if not n.startswith(".building-")] == []
         go.touch()
         results = [p.communicate(timeout=120) for p in both]
     finally:
@@ -185,11 +184,11 @@ def test_two_builds_at_once(cache, tmp_path):
             p.kill()
     assert [(p.returncode, err) for p, (_, err) in zip(both, results, strict=True)] == [(0, ""), (0, "")]
     assert len({out for out, _ in results}) == 1
-    assert left_in(cache) == [Path(results[0][0].strip()).name]
-    assert make("riscv64").read_bytes() == (cache / left_in(cache)[0]).read_bytes()
+    assert left_in(empty) == [Path(results[0][0].strip()).name]
+    assert make("riscv64").read_bytes() == (empty / left_in(empty)[0]).read_bytes()
 
 
-def test_killed_build_leaves_no_image(cache, tmp_path):
+def test_killed_build_leaves_no_image(empty, tmp_path):
     """A build killed before its last step leaves nothing under an image's name, and the next build is whole."""
     victim = builder("x86_64", tmp_path / "ready", tmp_path / "never")
     try:
@@ -199,12 +198,12 @@ def test_killed_build_leaves_no_image(cache, tmp_path):
     finally:
         victim.kill()
         victim.communicate()
-    assert [n for n in left_in(cache) if not n.startswith(".building-")] == []
+    assert [n for n in left_in(empty) if not n.startswith(".building-")] == []
     path = make("x86_64")
     assert image.read(path, isas.get("x86_64")).functions.keys() >= {"one_arg", "eight_args"}
 
 
-def test_interrupted_build_leaves_nothing(cache, monkeypatch):
+def test_interrupted_build_leaves_nothing(empty, monkeypatch):
     """Ctrl-C at any step of a build, first tool to last, leaves nothing but whole objects; then a build gives the same image, from
     those and without them."""
     real, calls = toolchain.run_tool, []
@@ -218,18 +217,18 @@ def test_interrupted_build_leaves_nothing(cache, monkeypatch):
     toolchain.version()  # asked for once in a process
     monkeypatch.setattr(toolchain, "run_tool", functools.partial(counted, stop_at=0))
     steps = (make("arm64"), len(calls))[1]
-    expected = hashlib.sha256((cache / left_in(cache)[0]).read_bytes()).digest()
-    (cache / left_in(cache)[0]).unlink()
+    expected = hashlib.sha256((empty / left_in(empty)[0]).read_bytes()).digest()
+    (empty / left_in(empty)[0]).unlink()
     for stop in (1, 2, steps // 2, steps - 1, steps):
         calls.clear()
-        for made in objects_in(cache):
+        for made in objects_in(empty):
             made.unlink()
         monkeypatch.setattr(toolchain, "run_tool", functools.partial(counted, stop_at=stop))
         with pytest.raises(KeyboardInterrupt):
             make("arm64")
-        assert left_in(cache) == [], f"after step {stop} of {steps}"
+        assert left_in(empty) == [], f"after step {stop} of {steps}"
     monkeypatch.setattr(toolchain, "run_tool", real)
-    assert objects_in(cache) and hashlib.sha256(make("arm64").read_bytes()).digest() == expected
+    assert objects_in(empty) and hashlib.sha256(make("arm64").read_bytes()).digest() == expected
 
 
 def test_an_interrupted_tool_is_gone(tmp_path, monkeypatch):
@@ -283,7 +282,7 @@ def compiled(monkeypatch) -> list[str]:
     return seen
 
 
-def test_only_what_has_changed_is_compiled_again(cache, sources, monkeypatch):
+def test_only_what_has_changed_is_compiled_again(empty, sources, monkeypatch):
     """After a change of a source, a header, a flag or the compiler: what it reaches, wherever the sources lie, and nothing else;
     and the image is the one that an empty cache gives."""
     record, cfg = isas.get("riscv64"), config("riscv64")
@@ -301,7 +300,7 @@ def test_only_what_has_changed_is_compiled_again(cache, sources, monkeypatch):
         image_ = make("riscv64", sources)
         assert set(seen) == reached and len(seen) == len(reached), path
     with monkeypatch.context() as m:
-        m.setenv("TRAMPLAB_CACHE", str(cache / "empty"))
+        m.setenv("TRAMPLAB_CACHE", str(empty / "empty"))
         assert make("riscv64", sources).read_bytes() == image_.read_bytes()
     seen.clear()
     build(record, dataclasses.replace(cfg, site_flags=("-fpatchable-function-entry=8,4",)))
@@ -314,11 +313,11 @@ def test_only_what_has_changed_is_compiled_again(cache, sources, monkeypatch):
     assert sorted(seen) == sorted(every)
 
 
-def test_building_leaves_the_environment_alone(cache, monkeypatch):
+def test_building_leaves_the_environment_alone(empty, monkeypatch):
     """Building a guest and the meter changes no environment variable of the process: what it starts later does not
     look for folders that are gone."""
     monkeypatch.delenv("ZIG_LOCAL_CACHE_DIR", raising=False)
     code = "import os; from tramplab import Kernel; e = set(os.environ); Kernel('arm64'); print(set(os.environ) ^ e)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "set()\n", "")
-    assert [n.split("-")[0] for n in left_in(cache)] == ["arm64", "meter", "types"]
+    assert [n.split("-")[0] for n in left_in(empty)] == ["arm64", "meter", "types"]

@@ -9,13 +9,12 @@ from tramplab.analyse.races import search
 from tramplab.emulate import compiled
 
 
-@pytest.fixture
-def empty(tmp_path, monkeypatch):
-    """A cache with nothing in it, and nothing that this process remembers."""
-    monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "cache"))
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch):
+    """What this process remembers, and what the environment asks for."""
     monkeypatch.delenv("TRAMPLAB_METER", raising=False)
     compiled._library.cache_clear()
-    yield cache.folder()
+    yield
     compiled._library.cache_clear()
 
 

@@ -1,7 +1,18 @@
-"""Caches as tests make them: what makes a file, and what is said of a damaged one."""
+"""Caches as tests make them: an empty one, what makes a file, and what is said of a damaged one. A plugin of pytest."""
 
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+
+from tramplab import cache
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch) -> Path:
+    """A cache of one's own, with nothing in it."""
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "cache"))
+    return cache.folder()
 
 
 def write(content: bytes) -> Callable[[Path], Path]:

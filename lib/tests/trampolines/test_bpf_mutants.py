@@ -10,7 +10,7 @@ import contextlib
 import pytest
 
 from support import abi, abi_places, bpf_abi
-from support.mutants import spoiling
+from support.spoiled import spoiling
 from tramplab import TramplabError
 from tramplab.isa import ISAS
 from tramplab.trampolines.bpf import trampolines

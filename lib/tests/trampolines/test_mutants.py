@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from support import abi, mutants, single_mutants
+from support import abi, caller_mutants, single_mutants, spoiled
 from support.abi import STATES
 from support.abi_places import Place
-from support.mutants import broken, copied, spoiling
+from support.mutants import broken, copied
 from tramplab import GuestFault, StepLimit
 from tramplab.build.assemble import assemble
 from tramplab.isa import ISAS
 
-MUTANTS = [*mutants.MUTANTS, *single_mutants.MUTANTS]
+MUTANTS = [*caller_mutants.MUTANTS, *single_mutants.MUTANTS]
 PLACES = sorted({(m.place, m.hook) for m in MUTANTS}, key=str)
 
 
@@ -31,20 +31,20 @@ def test_a_mutant_is_caught(mutant, mutated):
 @pytest.mark.parametrize("isa", ISAS)
 def test_what_is_done_to_flags_and_modes_is_caught(isa, tmp_path, lab):
     """From the call of a callback on, or only while that runs; where nothing is done nothing is found."""
-    release, rooms = mutants.ROOMS[isa]
-    made = lab(Place(isa, release), mutants.with_room(tmp_path, isa))
+    release, rooms = spoiled.ROOMS[isa]
+    made = lab(Place(isa, release), spoiled.with_room(tmp_path, isa))
     for hook, (name, _, _) in rooms.items():
-        assert [what for what, *code in spoiling(isa) if survives(made, hook, name, *code)] == []
+        assert [what for what, *code in spoiled.spoiling(isa) if survives(made, hook, name, *code)] == []
         assert survives(made, hook, name, "", "")
 
 
 def survives(lab: abi.Lab, hook: str, trampoline: str, before: str, behind: str) -> bool:
     """Does the check find nothing, with this code in the trampoline's rooms?"""
-    m, symbol, room = lab.machine, lab.kernel.image.symbol(trampoline), mutants.filled(lab.isa, b"")
+    m, symbol, room = lab.machine, lab.kernel.image.symbol(trampoline), spoiled.filled(lab.isa, b"")
     text = m.read(symbol.address, symbol.size)
     places = symbol.address + text.index(room), symbol.address + text.rindex(room)
     for at, source in zip(places, (before, behind), strict=True):
-        m.poke(at, mutants.filled(lab.isa, assemble(lab.isa, source, at) if source else b""))
+        m.poke(at, spoiled.filled(lab.isa, assemble(lab.isa, source, at) if source else b""))
     try:
         abi.play(lab, hook, STATES)
     except (AssertionError, GuestFault, StepLimit):

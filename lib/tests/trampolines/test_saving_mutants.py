@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from support import abi, abi_places
-from support.mutants import spoiling
+from support.spoiled import spoiling
 from tramplab import Kernel, Ops, TramplabError
 from tramplab.analyse.unwind import BOTH, judge, watch
 from tramplab.isa import ISAS

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import functools
 import re
-import shutil
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from support.abi_places import PLACES, Place
 from support.headers import HEADERS, SOURCES, BadHeader, defined, header_of, headers_in
+from support.mutants import Mutant
 from tramplab import Direct, Kernel, Ops
-from tramplab.build.toolchain import GUEST
 from tramplab.ftrace import releases
 from tramplab.ftrace.releases import parse
 from tramplab.isa import ISAS
@@ -156,16 +154,12 @@ def test_an_incomplete_header_is_an_error(missing):
     ],
     ids=["store dropped", "other register", "larger frame"],
 )
-def test_a_header_that_is_wrong_is_noticed(isa, file, old, new, tmp_path, monkeypatch):
+def test_a_header_that_is_wrong_is_noticed(isa, file, old, new, mutated):
     """A store dropped, another register stored, a larger frame: each differs from the header."""
-    monkeypatch.setenv("TRAMPLAB_CACHE", str(tmp_path / "cache"))
-    guest = Path(shutil.copytree(GUEST, tmp_path / "guest"))
-    source, place = guest / isa / file, Place(isa, "v7.2")
-    text = source.read_text("utf-8")
-    assert text.count(old) == 1
-    source.write_text(text.replace(old, new), "utf-8")
-    k, header = Kernel(place.isa, place.release, guest=guest), header_of("ftrace_caller", place)
-    seen, defines = observe(k, (Ops(),)), defined(place)
+    mutant = Mutant(isa, "v7.2", "ops", f"{isa}/{file}", "header", old, new)
+    k, header = mutated(mutant).kernel, header_of("ftrace_caller", mutant.place)
+    k.machine.set_meter("record")
+    seen, defines = observe(k, (Ops(),)), defined(mutant.place)
     said = header.under(header.saves, defines), header.under(header.frame, defines)
     assert (seen.saved, (seen.size, seen.written)) != said
 

@@ -10,7 +10,7 @@ import sys
 
 from .. import jobs, streams, workers
 from ..parser import Parser
-from ..paths import data_file, write_whole
+from ..paths import data_file, rewrite
 from .debian.fetch import there
 from .debian.list import FILE, chosen
 from .saved import measured
@@ -31,10 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{package.name}: not fetched, its file stays as it is", flush=True)
         with jobs.shared(measured, [p for p in wanted if there(p)], where, workers.remedy(_MADE, where)) as results:
             for package, new in results:
-                path = data_file(FILE).parent / f"{package.name}.json"
-                changed = not path.is_file() or path.read_text("utf-8") != new
-                write_whole(path, new)
-                print(f"{path.name}: {'rewritten' if changed else 'unchanged'}", flush=True)
+                print(rewrite(data_file(FILE).parent / f"{package.name}.json", new), flush=True)
 
     return streams.run(command, f"interrupted; {_MADE}.")
 
