@@ -85,13 +85,13 @@ kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book ha
 	@echo "== fetching the kernel images that are not in the cache yet"
 	@$(PY) -m tramplab.vmlinux.debian $(KERNELS) || [ $$? = 3 ]  # some are not in the archive any more
 	@echo "== counting: data/kernels/*.json"
-	@$(PY) -m tramplab.vmlinux.recount $(filter-out --one,$(KERNELS)) $(if $(SCHEDULER),--scheduler $(SCHEDULER))
+	@$(PY) -m tramplab.vmlinux recount $(filter-out --one,$(KERNELS)) $(if $(SCHEDULER),--scheduler $(SCHEDULER))
 	@echo "== exploring: data/kernel-races.json"
-	@$(PY) -m tramplab.vmlinux.races_saved
+	@$(PY) -m tramplab.vmlinux races
 	@echo "== running who hands on registers: data/kernel-frames.json"
-	@$(PY) -m tramplab.vmlinux.frames_saved
+	@$(PY) -m tramplab.vmlinux frames
 	@echo "== looking for kretprobes and what could replace them: data/kernel-probes.json"
-	@$(PY) -m tramplab.vmlinux.probes_saved
+	@$(PY) -m tramplab.vmlinux probes
 
 # Made with the oldest Python supported: what it resolves to installs on the newer ones too.
 # The three markers are what a freeze cannot know; requirements.in and the packages' metadata have them.

@@ -1,4 +1,4 @@
-"""How fast races are explored, and how SPIN does with models of the same schemes: `make bench`, or `python -m bench.races`.
+"""How fast races are explored, and how SPIN does with models of the same schemes: `make bench`, or `python -m bench races`.
 
 Both decide whether anything bad can happen, with three threads, from nothing: the explorer makes its kernels and plans, executes
 the threads' machine code and searches; SPIN generates a checker for each model, which is compiled and searches with partial-order
@@ -72,7 +72,3 @@ def main() -> None:
     print(f"SPIN, {THREADS} threads: {making:.1f} s for the checkers, {running:.1f} s for their searches")
     print(f"  as a ratio to the explorer: {(making + running) / three:.1f}, of their searches alone {running / three:.1f}")
     print(f"  other verdicts: {', '.join(differ) or 'none'}; peak memory of a child: {peak(resource.RUSAGE_CHILDREN):.0f} MiB")
-
-
-if __name__ == "__main__":
-    main()

@@ -263,7 +263,3 @@ def _update_permalinks() -> None:
 def _rewrite(path: Path, text: str) -> None:
     check_target(path)
     print(rewrite(path, text))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

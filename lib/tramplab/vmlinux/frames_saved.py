@@ -1,4 +1,4 @@
-"""`python -m tramplab.vmlinux.frames_saved`: who hands on which registers on Debian's kernels, kept in data/kernel-frames.json.
+"""`python -m tramplab.vmlinux frames`: who hands on which registers on Debian's kernels, kept in data/kernel-frames.json.
 
 Of the plain kernels that have been fetched; what the file says of others stays.
 """
@@ -6,7 +6,6 @@ Of the plain kernels that have been fetched; what the file says of others stays.
 from __future__ import annotations
 
 import itertools
-import sys
 from typing import Any
 
 from ..analyse.sparsity.classify import UNKNOWN
@@ -81,7 +80,3 @@ def text(kernels: list[dict[str, Any]]) -> str:
 def main() -> int:
     """Make it anew; returns the exit status."""
     return keeping.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{len(kernel['frames'])} providers")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""`python -m tramplab.vmlinux.probes_saved`: what Debian's kernels have of kretprobes and of what could replace them, kept in
+"""`python -m tramplab.vmlinux probes`: what Debian's kernels have of kretprobes and of what could replace them, kept in
 data/kernel-probes.json.
 
 Of the plain kernels that have been fetched; what the file says of others stays.
@@ -7,7 +7,6 @@ Of the plain kernels that have been fetched; what the file says of others stays.
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 from ..paths import data_file
@@ -48,7 +47,3 @@ def text(kernels: list[dict[str, Any]]) -> str:
 def main() -> int:
     """Make it anew; returns the exit status."""
     return keeping.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{sum(map(len, kernel['parts'].values()))} functions")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

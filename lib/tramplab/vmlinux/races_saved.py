@@ -1,11 +1,10 @@
-"""`python -m tramplab.vmlinux.races_saved`: patching schemes on Debian's kernels, kept in data/kernel-races.json.
+"""`python -m tramplab.vmlinux races`: patching schemes on Debian's kernels, kept in data/kernel-races.json.
 
 Of the plain kernels that have been fetched; what the file says of others stays.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +69,3 @@ def _read(path: Path) -> dict[str, Any]:
             said = "a scheme is there twice, or what is safe has steps to what is not"
             raise TramplabError(f"{path.name}: {kernel['name']}: {said}: run `make kernels`.")
     return found
-
-
-if __name__ == "__main__":
-    sys.exit(main())

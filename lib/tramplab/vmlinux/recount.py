@@ -1,4 +1,4 @@
-"""`python -m tramplab.vmlinux.recount [NAME...]`: data/kernels/NAME.json made anew, of the images that have been fetched.
+"""`python -m tramplab.vmlinux recount [NAME...]`: data/kernels/NAME.json made anew, of the images that have been fetched.
 
 An image is one job, for processes of this machine or for a cluster's workers, which need it in their caches, too.
 """
@@ -6,7 +6,6 @@ An image is one job, for processes of this machine or for a cluster's workers, w
 from __future__ import annotations
 
 import argparse
-import sys
 
 from .. import jobs, streams, workers
 from ..parser import Parser
@@ -37,11 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m tramplab.vmlinux.recount", description="Count the fetched Debian kernels into data/kernels/.")
+    parser = Parser(prog="python -m tramplab.vmlinux recount", description="Count the fetched Debian kernels into data/kernels/.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of data/{FILE} (default: all that have been fetched)")
     workers.add(parser, "as many as processors and memory allow")
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

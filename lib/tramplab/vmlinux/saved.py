@@ -1,6 +1,6 @@
 """The published results: data/kernels/NAME.json for each listed image, made from the image, read by studies and tests.
 
-`python -m tramplab.vmlinux.recount` makes them anew.
+`python -m tramplab.vmlinux recount` makes them anew.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """How large the traced functions of a real x86-64 kernel are: the distribution in data/function-sizes.yml.
 
-`python -m tramplab.vmlinux.sizes IMAGE` prints it for an image, as the file has it.
+`python -m tramplab.vmlinux sizes IMAGE` prints it for an image, as the file has it.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +67,3 @@ def main(arguments: list[str]) -> int:
         print("\n".join(f"  - [{percent}, {size}]" for percent, size in percentiles(sizes)))
 
     return streams.run(command)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

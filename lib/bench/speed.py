@@ -1,0 +1,136 @@
+"""Print the lab's speed as ratios, which hold on any machine better than seconds do."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tramplab import native
+from tramplab.analyse import cores, pipeline
+from tramplab.analyse.call import RecordedCall
+from tramplab.analyse.lower import lower
+from tramplab.analyse.program import program
+from tramplab.emulate.machine import COUNT, NONE, RECORD
+from tramplab.errors import TramplabError
+from tramplab.isa import ISAS
+from tramplab.lab.kernel import Kernel
+from tramplab.lab.measure import counts_of
+from tramplab.publish.figures.fitted import fitted_table
+from tramplab.studies.time import native_shapes
+from tramplab.trampolines.plain import Ops
+
+from . import loops
+
+CALLS, PYTHON_CALLS, ROUNDS = 20_000, 500, 10
+
+
+def seconds_per_instruction(isa: str, meters: tuple[str, ...], python_meter: bool, calls: int) -> list[float]:
+    """Per meter, the best of some rounds of one loop of hooked calls, per guest instruction; the meters take turns."""
+    kernel = Kernel(isa, meter=COUNT, python_meter=python_meter)
+    function, loop = kernel.function("three_args"), loops.prepare(kernel)
+    best = [float("inf")] * len(meters)
+    with kernel.attached(function, Ops()):
+        per_call = loops.run(kernel, loop, function.address, 200).tally.instructions / 200
+        for _ in range(ROUNDS):
+            for i, meter in enumerate(meters):
+                kernel.machine.set_meter(meter)
+                loops.run(kernel, loop, function.address, 100)
+                best[i] = min(best[i], timed(lambda: loops.run(kernel, loop, function.address, calls)))
+    return [b / (per_call * calls) for b in best]
+
+
+def timed(action: Callable[[], object]) -> float:
+    """Seconds that a call takes."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def book_build() -> float | None:
+    """Seconds of what `make book` runs, into a folder of its own; None outside a checkout, or where the build fails."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "_config.yml").is_file():
+        return None
+    with tempfile.TemporaryDirectory() as out:
+        build = [sys.executable, "book/_ext/book_build.py", "build", ".", "-W", "-n", "--keep-going", "--path-output", out]
+        start = time.perf_counter()
+        done = subprocess.run(build, check=False, cwd=root, capture_output=True)
+        return time.perf_counter() - start if done.returncode == 0 else None
+
+
+def model_speed(name: str) -> float:
+    """Instructions per second that go through the model of a core, for a call of ten ops."""
+    core = cores.get(name)
+    kernel = Kernel(core.isa, meter=RECORD)
+    function = kernel.function("three_args")
+    with kernel.attached(function, *(Ops() for _ in range(10))):
+        call = RecordedCall.of(kernel.call(function, 1, 2, 3))
+    repetition, rounds = program(call), 50
+    clocks = pipeline.clocks(lower(repetition, core, core.values), call, core.in_order)
+    return rounds * len(repetition.items) / timed(lambda: list(itertools.islice(clocks, rounds)))
+
+
+def cold_study() -> float:
+    """Seconds that the rows of a study take from an empty cache in a process that has made nothing yet, compiling included.
+
+    With what a process keeps, or finds in the cache or in the folder of a build, it would be a copy that is timed.
+    """
+    program = (
+        "import time; from tramplab.studies.variants import single_callback\n"
+        "start = time.perf_counter(); single_callback.rows(); print(time.perf_counter() - start)"
+    )
+    with tempfile.TemporaryDirectory() as empty:
+        without = {**os.environ, "TRAMPLAB_CACHE": empty, "TRAMPLAB_ROWS": ""}
+        return float(_said(["-c", program], without))
+
+
+def _said(arguments: list[str], env: dict[str, str] | None = None) -> str:
+    """What another Python prints. Raises TramplabError with the last line of what it says, where it fails."""
+    done = subprocess.run([sys.executable, *arguments], check=False, env=env, capture_output=True, encoding="utf-8")
+    if done.returncode:
+        last = (done.stderr.splitlines() or [f"a process for it ended with status {done.returncode}."])[-1]
+        raise TramplabError(f"it cannot be measured: {last.removeprefix('tramplab: ')}")
+    return done.stdout
+
+
+def native_figures() -> None:
+    """How long the native run takes, and how well instruction counts and estimates tell its times."""
+    try:
+        print(f"native run of all hooks: {timed(native.time_hooks):.1f} s")
+        result = native.time_shapes()
+    except TramplabError as e:
+        print(f"native run: {e}")
+        return
+    print(f"shapes timed on {result.provenance['cpu']}: rank correlation, and median error after one scale factor")
+    print(fitted_table(native_shapes.table(native_shapes.frame({"here": result})), split="isa"), end="")
+    print(result.cautions())
+
+
+def main() -> None:
+    """Measure and print everything; takes some minutes."""
+    print(f"{'':<10}{'raw M/s':>9}{'counting/raw':>14}{'counting/Python':>17}{'count, ms':>12}")
+    for isa in ISAS:
+        raw, counted = seconds_per_instruction(isa, (NONE, COUNT), False, CALLS)
+        (python,) = seconds_per_instruction(isa, (COUNT,), True, PYTHON_CALLS)
+        counts_of(isa, "ops")
+        warm = statistics.median(timed(functools.partial(counts_of, isa, "ops")) for _ in range(15))
+        print(f"{isa:<10}{1e-6 / raw:>9.0f}{raw / counted:>14.2f}{python / counted:>17.1f}{warm * 1e3:>12.1f}")
+    speeds = ", ".join(f"{name} {model_speed(name) / 1e3:.0f}" for name in ("zen3", "cortex-a72", "sifive-u74"))
+    print(f"models of cores, thousand instructions/s: {speeds}")
+    native_figures()
+    print(f"single_callback study from an empty cache: {cold_study():.2f} s")
+    book = book_build()
+    print(f"book build: {book:.0f} s" if book else "book build: not measured (no checkout, or `make book` fails)")
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    print(f"peak memory of a child (the book's kernels, the compiler): {children / 1024:.0f} MiB")
+    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB", flush=True)
+    print(_said(["-m", "bench", "races"]), end="")  # a process with a peak of its own

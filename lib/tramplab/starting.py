@@ -1,0 +1,26 @@
+"""How a program starts: it is imported where what it fails with is told in a line, and where Ctrl-C ends it quietly."""
+
+import os
+import signal
+from collections.abc import Callable
+
+
+def start(imported: Callable[[], Callable[[], int | None]]) -> int:
+    """Import a program and run it; returns the exit status, as streams.run() says: 2 also where it cannot be imported for want of
+    data. imported: imports it, and gives what runs it."""
+    usual = signal.getsignal(signal.SIGINT)
+    if usual is signal.default_int_handler:  # else whoever started this wants something else
+        signal.signal(signal.SIGINT, _leave)  # an import that is interrupted fails in whatever way the module likes
+    from .streams import run
+
+    def command() -> int | None:
+        program = imported()
+        signal.signal(signal.SIGINT, usual)
+        return program()
+
+    return run(command)
+
+
+def _leave(*_: object) -> None:
+    os.write(2, b"tramplab: interrupted.\n")
+    os._exit(130)

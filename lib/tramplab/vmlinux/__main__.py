@@ -1,0 +1,40 @@
+"""`python -m tramplab.vmlinux`: what is found out of the fetched kernels and kept in data/ made anew, or of any image printed."""
+
+import importlib
+import sys
+from collections.abc import Callable
+
+from ..errors import TramplabError, unknown
+from ..starting import start
+
+#: What can be named, and where it is.
+_PROGRAMS = {
+    "recount": "recount",
+    "races": "races_saved",
+    "frames": "frames_saved",
+    "probes": "probes_saved",
+    "sizes": "sizes",
+}
+#: Those that say themselves what more they want to be told.
+_ASKING = ("recount", "sizes")
+
+
+def main(arguments: list[str]) -> int:
+    """Run what is named first; returns the exit status, as start() says."""
+    return start(lambda: _named(arguments))
+
+
+def _named(arguments: list[str]) -> Callable[[], int]:
+    if not arguments:
+        raise TramplabError(f"say what: {', '.join(_PROGRAMS)}.")
+    name, *others = arguments
+    if name not in _PROGRAMS:
+        raise unknown("program", name, _PROGRAMS)
+    if others and name not in _ASKING:
+        raise TramplabError(f"{name} takes nothing more.")
+    program = importlib.import_module(f".{_PROGRAMS[name]}", __package__)
+    return lambda: program.main(*([others] if name in _ASKING else []))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
