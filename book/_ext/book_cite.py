@@ -31,9 +31,11 @@ def say_where(app):
 
 
 def add_citation(app, pagename, templatename, context, doctree):
-    """A box with both forms; only in the book that has a list of permalinks, and only on pages that are listed."""
+    """A box with both forms; only in the book that has a list of permalinks, and only on pages that are listed. The mail of a page
+    that says something in short is the one beside that: to make it anew would take all of the book's studies."""
     chapter = book_permalinks.chapter(app, pagename) if doctree else None
     if chapter:
         page = PurePosixPath(pagename).name
-        text = short.citation(page) if short.of(page) else cite.place(chapter.id)
+        text = cite.boxed(context["body"], page) if short.of(page) else None
+        text = text or cite.place(chapter.id)
         context["body"] += cite.box(f"{text}\n{cite.bibtex(chapter.id)}", chapter.id, "Cite this page: mail, BibTeX")

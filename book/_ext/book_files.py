@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from tramplab.publish.figures import picture, vega
+from tramplab.publish.figures import picture
 from tramplab.publish.figures.files import FOLDER
 
 
@@ -24,6 +24,6 @@ def write_charts(app, exception):
         from tramplab.publish.figures.chart import panels  # a book without charts is built without what draws them
 
         settings = f"window.tramplabChart = {json.dumps(panels.shared())};\n"
-        (Path(app.outdir) / "_static" / "vega-bundle.js").write_text(vega.bundle() + settings, "utf-8")
+        (Path(app.outdir) / "_static" / "vega-bundle.js").write_text(picture.bundle() + settings, "utf-8")
     for spec in folder.glob(f"*{picture.SPEC}"):
         spec.unlink()

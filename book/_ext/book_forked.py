@@ -21,7 +21,7 @@ from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvision
 
 SEVERAL = 3  # pages that import a module, for which it is imported once
 # what these modules import when they draw, quote, or look for the study that has a figure
-LATER = ("altair", "myst_nb.ext.glue", "tramplab.publish.figures.chart", "tramplab.studies:every")
+LATER = ("tramplab.publish.figures.chart", "myst_nb.ext.glue", "tramplab.studies:every")
 MODULE = "ipykernel_launcher"
 _NAME = "forked"
 _asking: socket.socket | None = None

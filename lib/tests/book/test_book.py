@@ -14,9 +14,10 @@ from support import ROOT
 from support.browser import DESKTOP, PAGES, PHONE, Links, pages_with_chart, reader, serve, visit
 from support.charts import faults
 from support.some_claims import IDS, JUDGED
-from tramplab.publish.cite import permalinks
+from tramplab.publish.cite import cite, permalinks
 from tramplab.publish.claims import claims
 from tramplab.publish.editions import read_edition
+from tramplab.studies import short
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 from book_permalinks import places
@@ -42,6 +43,15 @@ def test_a_chart_that_is_not_drawn_is_reported(browser, site, tmp_path):
     (tmp_path / "site" / "_static" / "vega-bundle.js").write_text("window.tramplabVega = async () => {};", "utf-8")
     seen = visit(browser, (tmp_path / "site").as_uri(), pages_with_chart(site)[0], patience=500, charts=True)
     assert seen.charts and seen.problems() == [f"chart with 0 marks of {expected}" for expected, _ in seen.charts]
+
+
+def test_a_page_is_cited_at_its_end_as_it_is_in_short(site):
+    """What it says in short is found in the page, not made anew."""
+    for page in short.PAGES:
+        text = (site / "book" / f"{page}.html").read_text("utf-8")
+        in_short = cite.boxed(text, page)
+        assert in_short == short.citation(page), page
+        assert cite.boxed(text.partition(f'"Citation of {page}"')[2], page).startswith(f"{in_short}\n@"), page
 
 
 @pytest.mark.parametrize("turn, size", [(0, DESKTOP), (1, PHONE)], ids=["desktop", "phone"])

@@ -150,9 +150,22 @@ def test_charts_are_the_same_bytes_in_every_process():
         )
 
 
+@pytest.mark.usefixtures("empty")
+def test_what_draws_in_a_browser_is_made_once(monkeypatch):
+    scripts = iter(["first", "second"])
+    monkeypatch.setattr(vega, "bundle", lambda: next(scripts))
+    assert [image.bundle(), image.bundle()] == ["first", "first"]
+    monkeypatch.setattr(vega, "version", lambda: "another")
+    image._drawing.cache_clear()
+    try:
+        assert image.bundle() == "second", "another version draws"
+    finally:
+        image._drawing.cache_clear()
+
+
 def test_charts_are_drawn_in_a_browser_without_a_word_on_the_console(browser, tmp_path):
     """The live chart has the same marks and text as the static one, and Vega has nothing to warn of."""
-    (tmp_path / "vega-bundle.js").write_text(vega.bundle(), "utf-8")
+    (tmp_path / "vega-bundle.js").write_text(image.bundle(), "utf-8")
     page = '<!doctype html><script src="vega-bundle.js"></script><div id="chart"></div>'
     (tmp_path / "page.html").write_text(page, "utf-8")
     said = []

@@ -1,6 +1,7 @@
 """What is looked for in an open page: faults that axe-core knows, its weight, and rules of the theme that it misses."""
 
 import contextlib
+import functools
 import gzip
 import sys
 from pathlib import Path
@@ -80,7 +81,12 @@ BUNDLE, INDEX = "_static/vega-bundle.js", "_static/sections.js"
 
 def weigh(site: Path, asked: set[str]) -> dict[str, int]:
     """Gzipped size of every file of the site that was asked for."""
-    return {name: len(gzip.compress((site / name).read_bytes())) for name in asked if (site / name).is_file()}
+    return {name: _zipped(path, path.stat().st_mtime_ns) for name in asked if (path := site / name).is_file()}
+
+
+@functools.cache
+def _zipped(path: Path, _changed: int) -> int:
+    return len(gzip.compress(path.read_bytes()))
 
 
 def too_heavy(sizes: dict[str, int]) -> list[str]:

@@ -151,6 +151,16 @@ def box(text: str, name: str, label: str = "Cite") -> str:
     )
 
 
+def boxed(page: str, name: str) -> str | None:
+    """The text of the first box() of this name in a page of HTML; None where there is none.
+
+    >>> boxed("<p>" + box("a < b\\n", "unwinding") + "</p>", "unwinding")
+    'a < b\\n'
+    """
+    _, found, rest = page.partition(f'aria-label="Citation of {html.escape(name)}">')
+    return html.unescape(rest.partition("</pre>")[0]) if found else None
+
+
 def _field(key: str, value: str) -> str:
     """One BibTeX field, broken at spaces; an address is one word and stays whole."""
     start = f"  {key}={{"

@@ -64,6 +64,17 @@ def draw_all(folder: Path) -> int:
     return len(specs)
 
 
+def bundle() -> str:
+    """What draws charts in a browser, see vega.bundle(); kept, as it takes as long as ten pictures."""
+    name = f"vega-{hashlib.sha256(_drawing()).hexdigest()[:24]}.js"
+    if (kept := cache.read(name)) is not None:
+        return kept.decode()
+    made = vega.bundle()
+    with contextlib.suppress(TramplabError):
+        cache.keep(name, made)
+    return made
+
+
 def _kept(spec: Path) -> bool:
     """Put the picture of a spec in its place if it was kept."""
     drawn = cache.read(_name(spec.read_bytes()))
