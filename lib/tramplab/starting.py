@@ -14,8 +14,10 @@ def start(imported: Callable[[], Callable[[], int | None]]) -> int:
     from .streams import run
 
     def command() -> int | None:
-        program = imported()
-        signal.signal(signal.SIGINT, usual)
+        try:
+            program = imported()
+        finally:
+            signal.signal(signal.SIGINT, usual)
         return program()
 
     return run(command)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -93,6 +94,8 @@ def test_a_program_of_a_program_that_fails_is_named_by_its_last_line(monkeypatch
 
 
 def test_what_is_not_a_program_is_named():
+    """And Ctrl-C is afterwards what it was, for who runs it in a process of his own."""
+    usual = signal.getsignal(signal.SIGINT)
     cases = {
         (bench.main, "spin"): "name `races`, or nothing for everything.",
         (vmlinux.main, ""): "say what: recount, races, frames, probes, sizes.",
@@ -105,3 +108,4 @@ def test_what_is_not_a_program_is_named():
         with standard_output("/dev/null") as said:
             assert main(words.split()) == 2, words
         assert said().startswith(f"tramplab: {sentence}") and said().count("\n") == 1, words
+        assert signal.getsignal(signal.SIGINT) is usual
