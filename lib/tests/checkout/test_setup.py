@@ -15,6 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from support import ROOT, again
+from tramplab import studies
 from tramplab.publish.cite import pages
 
 PACKAGE = ROOT / "lib" / "tramplab"
@@ -179,6 +180,13 @@ def test_no_folder_is_left_out(request):
 def test_what_a_second_run_has_is_there():
     sources = {path.stem: path.read_text("utf-8") for path in (ROOT / "lib" / "tests").rglob("test_*.py")}
     assert sources.keys() >= again.FILES
+
+
+def test_every_study_is_on_a_page():
+    """A second run leaves their rows to the comparison of two books."""
+    pages = "".join(path.read_text("utf-8") for path in (ROOT / "book").glob("*.md"))
+    shown = {name: [f"\n    name: {figure.id}\n" in pages for figure in study.FIGURES] for name, study in studies.every().items()}
+    assert len(shown) > 90 and [name for name, figures in shown.items() if not any(figures)] == []
 
 
 # -- requirements

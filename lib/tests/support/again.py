@@ -1,11 +1,11 @@
 """A second run, from what a first one kept; a plugin of pytest.
 
---again runs what asks the cache for all there is, and with which another process filled it: images, objects, and the rows that they
-lead to. All else has a cache of its own, or none, and cannot end in another way the second time. That two processes make the same
-bytes of one tree is shown by .ci/run, which compares whole books.
+--again runs commands, which ask the cache for what another process filled it with. The rows that images and objects lead to are not
+among it: .ci/run compares a whole book that is made of what was kept, with every study's rows, to the one that was made of nothing,
+byte by byte. All else has a cache of its own, or none, and cannot end in another way the second time.
 """
 
-FILES = frozenset(("test_golden", "test_once", "test_cli"))
+FILES = frozenset(("test_once", "test_cli"))
 
 
 def pytest_addoption(parser):

@@ -17,9 +17,10 @@ def pytest_report_header(config):
     return f"order of the tests: drawn from {config.option.shuffle}" if config.option.shuffle else None
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Files stay whole, as what a file sets up is taken down at its end. Every worker of xdist draws the same."""
+    """Files stay whole, as what a file sets up is taken down at its end; and pytest, whose turn comes then, puts those tests of a
+    file together for which it sets up the same, such as a kernel's image. Every worker of xdist draws the same."""
     if config.option.shuffle:
         draw, files = random.Random(config.option.shuffle), defaultdict(list)
         for item in items:
