@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from support import proof
 from support.guests import ISAS, config, every_isa, image_name, left_in, make, objects_in
 from tramplab import Kernel
 from tramplab import isa as isas
@@ -26,6 +27,7 @@ from tramplab.lab import guest as image
 # --- Content-addressed
 
 
+@proof
 @every_isa
 def test_same_sources_give_the_same_bytes(isa, empty, sources, monkeypatch):
     """The same sources in another folder, built in another folder, give a file of the same name and content: nothing of

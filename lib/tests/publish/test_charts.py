@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support import proof
 from support.charts import (
     EXAMPLES,
     ISAS,
@@ -133,6 +134,7 @@ def test_an_image_file_shows_the_same_in_fewer_bytes(kind, layout):
         assert (a.text, a.get("fill"), a.get("stroke")) == (b.text, b.get("fill"), b.get("stroke"))
 
 
+@proof
 def test_charts_are_the_same_bytes_in_every_process():
     """Also when made in another order: what was drawn before leaves no trace."""
     code = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support import abi, caller_mutants, single_mutants, spoiled
+from support import abi, caller_mutants, proof, single_mutants, spoiled
 from support.abi import STATES
 from support.abi_places import Place
 from support.mutants import broken, copied
@@ -55,6 +55,7 @@ def survives(lab: abi.Lab, hook: str, trampoline: str, before: str, behind: str)
     return True
 
 
+@proof
 @pytest.mark.parametrize("isa", ISAS)
 def test_mutants_are_what_the_toolchain_makes_of_them(isa, tmp_path, monkeypatch, apart, lab):
     """With objects of the unbroken one and of another mutant before them, as with an empty cache: the same bytes."""

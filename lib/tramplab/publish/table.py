@@ -109,14 +109,12 @@ class _Column:
 
     def __init__(self, name: tuple[str, ...], unit: str, cells: list[str], right: bool):
         self.name, self.unit, self.cells, self.right = name, unit, cells, right
-        self.header: list[str] = []
+        self.narrowest = max(map(len, [unit, *cells]))
+        self.break_header(False)
 
     def break_header(self, broken: bool) -> None:
         self.header = [part for level in self.name for part in (re.split(r"[_\s]+", level) if broken else [level])]
-
-    @property
-    def width(self) -> int:
-        return max(map(len, [*self.header, self.unit, *self.cells]), default=0)
+        self.width = max(self.narrowest, *map(len, self.header))
 
     def line(self, text: str) -> str:
         return text.rjust(self.width) if self.right else text.ljust(self.width)

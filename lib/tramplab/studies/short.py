@@ -139,8 +139,8 @@ def in_short(page: str) -> Shown:
     """What a page shows at its top: a list of sentences, each with a link to its figure, and the page's citation."""
     listed = sentences(page)
     if not listed:
-        return Shown(f'<div class="{FIGURE}"></div>', "", citation(page))
-    text = citation(page)
+        return Shown(f'<div class="{FIGURE}"></div>', "", cite.place(page))
+    text = _citation(page, listed)
     lines = ["In short", ""]
     lines += [_item(f"{s.text} ({s.figure})") for s in listed]
     items = [f"<li>{html.escape(s.text)} {_link(s)}</li>" for s in listed]
@@ -151,8 +151,10 @@ def in_short(page: str) -> Shown:
 def citation(page: str, full: bool = False) -> str:
     """The block for a review mail that cites the page: the sentences that fit into it, or all of them."""
     listed = sentences(page)
-    if not listed:
-        return cite.place(page)
+    return _citation(page, listed, full) if listed else cite.place(page)
+
+
+def _citation(page: str, listed: list[Sentence], full: bool = False) -> str:
     return cite.citation(page, " ".join(s.text for s in listed), "", _limits(listed), "make book", full)
 
 

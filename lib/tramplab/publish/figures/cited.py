@@ -38,15 +38,15 @@ def block(
     rerun = f"tramplab run {study.NAME}"
     answer = figure.answer(frame) if figure.answer and (full or not chosen) else ""
     answer = " ".join(part for word in answer.split() for part in textwrap.wrap(word, WIDTH))  # a machine may be called anything
+    if answer and not full:
+        return cite.citation(figure.id, answer, "", limits_of(figure, frame), rerun)
     table = chosen_rows(figure, frame, chosen or {})
     text = (fitted_table if figure.measured else text_table)(table, split="isa")
-    if full:
-        body = f"{cite.wrapped(answer)}\n\n{text}" if answer else text
-        limits = figure.limits if cite.LAB in figure.limits else f"{figure.limits} {cite.LAB}."
-        return cite.citation(figure.id, figure.question, body, limits, rerun, full=True)
-    if answer:
-        return cite.citation(figure.id, answer, "", limits_of(figure, frame), rerun)
-    return cite.citation(figure.id, figure.question, text, limits_of(figure, frame), rerun)
+    if not full:
+        return cite.citation(figure.id, figure.question, text, limits_of(figure, frame), rerun)
+    body = f"{cite.wrapped(answer)}\n\n{text}" if answer else text
+    limits = figure.limits if cite.LAB in figure.limits else f"{figure.limits} {cite.LAB}."
+    return cite.citation(figure.id, figure.question, body, limits, rerun, full=True)
 
 
 def limits_of(figure: Figure, frame: pd.DataFrame) -> str:
