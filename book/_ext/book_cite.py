@@ -6,7 +6,6 @@ import book_permalinks
 from sphinx.util import logging
 
 from tramplab.publish.cite import cite, edition
-from tramplab.studies import short
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +34,5 @@ def add_citation(app, pagename, templatename, context, doctree):
     that says something in short is the one beside that: to make it anew would take all of the book's studies."""
     chapter = book_permalinks.chapter(app, pagename) if doctree else None
     if chapter:
-        page = PurePosixPath(pagename).name
-        text = cite.boxed(context["body"], page) if short.of(page) else None
-        text = text or cite.place(chapter.id)
+        text = cite.boxed(context["body"], PurePosixPath(pagename).name) or cite.place(chapter.id)
         context["body"] += cite.box(f"{text}\n{cite.bibtex(chapter.id)}", chapter.id, "Cite this page: mail, BibTeX")

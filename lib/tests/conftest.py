@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from support import ROOT
 
-pytest_plugins = [f"support.{name}" for name in ("again", "browser", "caches", "order", "seeds", "shuffled", "slowest", "times")]
+pytest_plugins = [f"support.{name}" for name in "again browser caches commands order seeds shuffled slowest times".split()]
 
 # The same examples in every run, so that a red test is red for everybody; `make fuzz` looks for new ones.
 settings.register_profile("tramplab", max_examples=200, deadline=None, derandomize=True)

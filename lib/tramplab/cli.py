@@ -24,7 +24,7 @@ from .lab import hooks
 from .lab.measure import FUNCTIONS, run
 from .native import command as native
 from .parser import Parser
-from .paths import check_target, checkout, data_file, rewrite, write_whole
+from .paths import check_target, checkout, data_file, destination, rewrite
 from .publish.cite import cite, edition, pages, permalinks
 from .publish.claims import claims, ledger, references
 from .publish.figures.cited import CHOICES, cited
@@ -144,9 +144,7 @@ def _run(args: argparse.Namespace) -> None:
     if args.format not in FORMATS:
         raise unknown("format", args.format, FORMATS)
     study = studies.get(args.study)
-    target = Path(args.output) if args.output is not None else None
-    if target:
-        check_target(target)
+    write = destination(args.output)
     frame = study.rows()
     if args.format == "csv":
         text = frame.to_csv(index=False, lineterminator="\n")
@@ -154,10 +152,7 @@ def _run(args: argparse.Namespace) -> None:
         text = rows_json(frame, study.NAME, study.TITLE)
     else:
         text = study_text(study, frame)
-    if target:
-        write_whole(target, text)
-    else:
-        sys.stdout.write(text)
+    write(text)
 
 
 def _trace(args: argparse.Namespace) -> None:

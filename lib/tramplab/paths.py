@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import os
 import stat
+import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from .errors import TramplabError, Unwritten
@@ -79,6 +81,15 @@ def write_whole(path: Path, content: str | bytes) -> None:
             raise
     except OSError as e:
         raise Unwritten(f"cannot write {path}: {e.strerror}.") from None
+
+
+def destination(name: str | None) -> Callable[[str], object]:
+    """What writes a command's text where the user wants it: into the file of this name, of which check_target() is asked now, or to
+    standard output where there is none."""
+    if name is None:
+        return sys.stdout.write
+    check_target(path := Path(name))
+    return functools.partial(write_whole, path)
 
 
 def rewrite(path: Path, text: str) -> str:

@@ -27,15 +27,13 @@ SMALL = "riscv64-pair"
 
 
 @pytest.fixture
-def sweep(capsys):
+def sweep(tramplab):
     """Run `tramplab explore --all` in this process, with one worker unless the test says how many; returns (status, stdout,
     stderr)."""
 
     def run(*arguments):
         workers = [] if "--processes" in arguments else ["--processes", "1"]
-        status = cli.main(["explore", "--all", *map(str, arguments), *workers])
-        out = capsys.readouterr()
-        return status, out.out, out.err
+        return tramplab("explore", "--all", *arguments, *workers)
 
     return run
 
@@ -217,12 +215,11 @@ def test_a_file_of_other_sources_is_refused(sweep, saved, monkeypatch):
         (["--processes", "2", "--scheduler", "x"], ["--processes and --scheduler go with --all"]),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(capsys, monkeypatch, tmp_path, arguments, words):
+def test_bad_input_is_one_line_and_status_2(tramplab, monkeypatch, tmp_path, arguments, words):
     monkeypatch.chdir(tmp_path)
-    status = cli.main(["explore", *arguments])
-    out = capsys.readouterr()
-    assert (status, out.out, os.listdir(tmp_path)) == (2, "", [])
-    assert out.err.startswith("tramplab: ") and out.err.count("\n") == 1 and all(word in out.err for word in words)
+    status, out, err = tramplab("explore", *arguments)
+    assert (status, out, os.listdir(tmp_path)) == (2, "", [])
+    assert err.startswith("tramplab: ") and err.count("\n") == 1 and all(word in err for word in words)
 
 
 def test_a_full_disk_on_the_way_costs_nothing(sweep, saved, monkeypatch, tmp_path):

@@ -24,18 +24,6 @@ from tramplab.lab.kernel import Kernel
 FIELDS = ["instructions", "loads", "stores", "load_bytes", "store_bytes", "branches_taken"]
 
 
-@pytest.fixture
-def tramplab(capsys):
-    """Run a command in this process; returns (status, stdout, stderr)."""
-
-    def run(*arguments):
-        status = cli.main([str(a) for a in arguments])
-        out = capsys.readouterr()
-        return status, out.out, out.err
-
-    return run
-
-
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("hook", ["none", "ops", "direct", "direct-far", "direct+ops"])
 def test_measure_json(tramplab, isa, hook):

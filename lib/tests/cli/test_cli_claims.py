@@ -2,22 +2,6 @@
 
 import json
 
-import pytest
-
-from tramplab import cli
-
-
-@pytest.fixture
-def tramplab(capsys):
-    """Run a command in this process; returns (status, stdout, stderr)."""
-
-    def run(*arguments):
-        status = cli.main([str(a) for a in arguments])
-        out = capsys.readouterr()
-        return status, out.out, out.err
-
-    return run
-
 
 def test_claims(tramplab):
     """All or one, as text that fits a terminal and as JSON; an unknown one is named with its neighbours."""

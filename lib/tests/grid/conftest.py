@@ -1,8 +1,10 @@
 """What the tests of the grid have in common."""
 
+import functools
+
 import pytest
 
-from tramplab import Kernel, cli
+from tramplab import Kernel
 from tramplab.cache import folder
 
 
@@ -20,12 +22,6 @@ def cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def grid(capsys, cache):
+def grid(tramplab, cache):
     """Run `tramplab grid` in this process; returns (status, stdout, stderr)."""
-
-    def run(*arguments):
-        status = cli.main(["grid", *map(str, arguments)])
-        out = capsys.readouterr()
-        return status, out.out, out.err
-
-    return run
+    return functools.partial(tramplab, "grid")

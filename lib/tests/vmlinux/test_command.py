@@ -8,7 +8,6 @@ import re
 
 import pytest
 
-from tramplab import cli
 from tramplab.vmlinux import command, saved
 from tramplab.vmlinux.debian.fetch import content, there
 from tramplab.vmlinux.debian.list import packages
@@ -19,15 +18,9 @@ ONE = {p.isa: p for p in packages() if p.one}
 
 
 @pytest.fixture
-def tramplab(capsys):
+def tramplab(tramplab):
     """Run `tramplab kernel`; returns (status, stdout, stderr)."""
-
-    def run(*arguments):
-        status = cli.main(["kernel", *map(str, arguments)])
-        out = capsys.readouterr()
-        return status, out.out, out.err
-
-    return run
+    return functools.partial(tramplab, "kernel")
 
 
 @functools.cache

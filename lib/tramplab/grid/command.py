@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TextIO
 
 from .. import jobs, workers
@@ -12,7 +11,7 @@ from ..errors import TramplabError
 from ..ftrace.releases import LATEST
 from ..isa import ISAS
 from ..lab import hooks
-from ..paths import check_target, write_whole
+from ..paths import destination
 from ..progress import Progress
 from . import cells, kept, rows
 from .cells import Unit
@@ -46,20 +45,14 @@ def grid(args: argparse.Namespace) -> None:
         cells.numbers(args.callbacks, "--callbacks", 1, hooks.MAX_CALLBACKS),
     )
     where = workers.chosen(args)
-    target = Path(args.out) if args.out is not None else None
-    if target:
-        check_target(target)
+    write = destination(args.out)
     now = kept.state()
     store = kept.Kept(now)
     found = _all(units, store, where, None if args.quiet else sys.stderr)
     if kept.state() != now:
         raise TramplabError("the sources were changed while the grid was running; run it again.")
-    text = as_csv(units, found)
-    if target:
-        write_whole(target, text)
-    else:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+    write(as_csv(units, found))
+    sys.stdout.flush()
     store.forget(units)
     cut = [found[u][1].refused for u in units if found[u][1].refused]
     if cut:

@@ -70,8 +70,7 @@ def bundle() -> str:
     if (kept := cache.read(name)) is not None:
         return kept.decode()
     made = vega.bundle()
-    with contextlib.suppress(TramplabError):
-        cache.keep(name, made)
+    _keep(name, made)
     return made
 
 
@@ -81,6 +80,12 @@ def _kept(spec: Path) -> bool:
     if drawn is not None:
         _put(spec, drawn)
     return drawn is not None
+
+
+def _keep(name: str, made: str) -> None:
+    """Where nothing can be kept, it is made again the next time."""
+    with contextlib.suppress(TramplabError):
+        cache.keep(name, made)
 
 
 def _put(spec: Path, drawn: bytes) -> None:
@@ -110,8 +115,7 @@ def main(specs: list[str]) -> None:
             drawn = picture(json.loads(spec))
         except ValueError as e:  # its first line says only that it failed, and from the third on it is a stack
             sys.exit(f"{path.name}: {' '.join(str(e).splitlines()[:2])}")
-        with contextlib.suppress(TramplabError):  # where nothing can be kept, it is drawn again the next time
-            cache.keep(_name(spec), drawn)
+        _keep(_name(spec), drawn)
         _put(path, drawn.encode())
 
 
