@@ -18,6 +18,9 @@ help:  ## list the targets
 # $(call writable,FOLDER): what writes into the checkout says first where it may not, and in one line.
 writable = @test -w $(1) || { echo "$(abspath $(1)) cannot be written: work in a clone of your own." >&2; exit 2; }
 
+# Hundreds of processes run: each would compile the whole package for itself.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The stamp is written last, so an interrupted installation is done again.
 $(VENV)/installed: requirements.txt lib/pyproject.toml
 	$(call writable,.)

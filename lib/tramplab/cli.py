@@ -6,8 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from . import checksums, documents, streams, studies
 from . import isa as isas
@@ -35,6 +34,9 @@ from .revision import history
 from .studies import short
 from .vmlinux import command as kernel
 from .vmlinux import races as kernel_races
+
+if TYPE_CHECKING:
+    import pandas as pd  # which takes a third of the time in which a command starts
 
 FORMATS = ("text", "csv", "json")
 
@@ -79,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     grid.add(sub)
     native.add(sub)
     kernel.add(sub)
-    races.add(sub, kernel_races.subjects)
+    races.add(sub, kernel_races.subjects_in)
     registers.add(sub)
 
     p = sub.add_parser("claims", help="what was claimed in the threads, judged by running")

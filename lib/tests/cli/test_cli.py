@@ -214,3 +214,8 @@ def test_the_package_imports_what_is_asked_for():
         "assert 'unicorn' in sys.modules and not hasattr(tramplab, 'Kernels')\n"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_command_waits_for_nothing_that_only_rows_and_charts_need():
+    program = "import sys, tramplab.cli\nassert not {'pandas', 'altair'} & set(sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -13,13 +13,13 @@ import pytest
 #: claims, kernels with poisoned registers, a cluster, and small books.
 GROUPS = {file: file for file in ("test_choosing", "test_cluster", "test_redirects", "test_small_books")}
 GROUPS |= dict.fromkeys(("test_claims", "test_cli_claims", "test_figures", "test_ledger"), "verdicts")
-#: The same of the tests of such a file that have the same parameters: a kernel's image is opened for them once, in a second.
-BY_PARAMETERS = ("test_hooks_real", "test_image_races")
+#: The same of the tests of these files that have the same real kernel: its image is opened for them once, in a second.
+KERNELS = ("test_hooks_real", "test_image_frames", "test_image_probes", "test_image_races")
 #: Files with tests of many seconds, the longest first.
 LONG = ("test_claims test_cli_claims test_ledger test_figures test_redirects test_measured test_small_books test_failed_builds"
         " test_stopped_builds test_choosing test_grid_taken_up test_mutants").split()  # fmt: skip
 #: The same of those that look at the built book.
-LONG_AT_THE_BOOK = ["test_pages", "test_book", "test_weight", "test_stepper_page"]
+LONG_AT_THE_BOOK = ["test_pages", "test_book", "test_weight", "test_register_runs", "test_stepper_page"]
 
 
 def place(item: pytest.Item) -> tuple[bool, int]:
@@ -48,7 +48,7 @@ def pytest_xdist_make_scheduler(config, log):
     class Grouped(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = Path(nodeid.partition("::")[0]).stem
-            return f"{file}[{nodeid.partition('[')[2]}" if file in BY_PARAMETERS else GROUPS.get(file, nodeid)
+            return f"image[{nodeid.partition('[')[2]}" if file in KERNELS else GROUPS.get(file, nodeid)
 
         def mark_test_complete(self, node, item_index: int, duration: float = 0) -> None:
             """What is done is not counted again at each test that follows: with 8,000 groups that takes 8 s."""

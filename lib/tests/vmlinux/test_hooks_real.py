@@ -9,12 +9,11 @@ from tramplab.ftrace.layout import bucket
 from tramplab.isa import ISAS
 from tramplab.vmlinux import hooks, measure, own
 from tramplab.vmlinux.booted import x86_64
-from tramplab.vmlinux.debian.fetch import content, there
+from tramplab.vmlinux.debian.fetch import opened, there
 from tramplab.vmlinux.debian.list import packages
 from tramplab.vmlinux.hooks import breakpoints, handlers, inplace, kretprobes, pools
 from tramplab.vmlinux.hooks.handlers import ENTRY, RETURN, Given
 from tramplab.vmlinux.hooks.hook import Absent
-from tramplab.vmlinux.image import open_image
 from tramplab.vmlinux.machine import FUNCTION, RealMachine
 
 EVERY = {p.name: p for p in packages()}
@@ -63,14 +62,11 @@ def test_a_handler_counts_and_keeps_what_it_is_given(isa):
 
 
 @pytest.fixture(params=EVERY, scope="module")  # so that all tests of one kernel follow each other, and it is opened once
-def kernel(request, tmp_path_factory):
+def kernel(request):
     """(package, machine, traced function, registers, the call without a hook) of a fetched image."""
     if not there(EVERY[request.param]):
         pytest.skip(f"{request.param} has not been fetched (make kernels)")
-    path = tmp_path_factory.mktemp("image") / request.param
-    path.write_bytes(content(EVERY[request.param]))
-    machine = RealMachine(open_image(path))
-    path.unlink()
+    machine = RealMachine(opened(EVERY[request.param]))
     function, registers = machine.function(FUNCTION), measure.sentinels(machine)
     return EVERY[request.param], machine, function, registers, machine.call(function, registers)
 

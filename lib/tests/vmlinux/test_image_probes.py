@@ -8,8 +8,7 @@ import pytest
 from tramplab.errors import TramplabError
 from tramplab.isa import ISAS
 from tramplab.vmlinux import keeping, probes, probes_saved
-from tramplab.vmlinux.debian.fetch import image, there
-from tramplab.vmlinux.image import open_image
+from tramplab.vmlinux.debian.fetch import opened, there
 
 KEPT = {k["name"]: k for k in probes_saved.read()["kernels"]}
 
@@ -26,14 +25,14 @@ def test_what_is_kept_is_found_again(name):
     package = next(p for p in probes_saved.wanted() if p.name == name)
     if not there(package):
         pytest.skip(f"the kernel image {name} is not in the cache: `make kernels` fetches it")
-    opened = open_image(image(package))
-    assert {**keeping.of(package), "parts": probes.functions(opened)} == KEPT[name]
-    starts = sorted({s.address for s in opened.image.symbols.values()})
-    pieces = Counter(s.partition(".")[0] for s in opened.image.symbols)
+    kernel = opened(package)
+    assert {**keeping.of(package), "parts": probes.functions(kernel)} == KEPT[name]
+    starts = sorted({s.address for s in kernel.image.symbols.values()})
+    pieces = Counter(s.partition(".")[0] for s in kernel.image.symbols)
     for found in KEPT[name]["parts"].values():
         for function, size in found.items():
-            if pieces[function] == 1 and opened.has(function):
-                address = opened.address(function)
+            if pieces[function] == 1 and kernel.has(function):
+                address = kernel.address(function)
                 assert address + size <= starts[bisect_right(starts, address)], function
     named = [function for found in KEPT[name]["parts"].values() for function in found]
     assert len(named) == len(set(named))

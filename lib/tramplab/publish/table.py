@@ -1,13 +1,16 @@
 """Rows as an aligned plain-text table: what a terminal, a mail and the golden files in data/expected show."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from ..errors import TramplabError
 from ..width import WIDTH
+
+if TYPE_CHECKING:
+    import pandas as pd  # whoever has a frame has imported it; a command that shows none starts without
 
 GAPS = (2, 1)  # spaces between columns: two where they fit
 
@@ -20,6 +23,7 @@ def text_table(frame: pd.DataFrame, width: int = WIDTH, split: str | None = None
     value of the column `split`. What still does not fit is refused: a cut or wrapped table could be misread.
     attrs: units by column, and under "right" the columns of text that hold numbers.
 
+    >>> import pandas as pd
     >>> rows = pd.DataFrame({"isa": ["arm64", "riscv64"], "load_bytes": [88, 104]})
     >>> rows.attrs["units"] = {"load_bytes": "B"}
     >>> print(text_table(rows), end="")
@@ -63,6 +67,7 @@ def pivot(
 
     Nothing is aggregated: two rows for one cell are an error. The unit of `value` is kept for every column.
 
+    >>> import pandas as pd
     >>> rows = pd.DataFrame({"hook": ["ops", "ops"], "component": ["site", "core"], "loads": [0, 7]})
     >>> print(text_table(pivot("loads", index=("hook",))(rows)), end="")
     hook  site  core  total
@@ -70,6 +75,8 @@ def pivot(
     """
 
     def apply(rows: pd.DataFrame) -> pd.DataFrame:
+        import pandas as pd
+
         keys = list(index)
         require_columns(rows, [*keys, across, value])
         require_unique(rows, [*keys, across])
@@ -147,6 +154,8 @@ def _total(columns: list[_Column], gap: int) -> int:
 
 def _columns(frame: pd.DataFrame) -> list[_Column]:
     """All columns ready to print; named index levels first, one header line per level of the column index."""
+    import pandas as pd
+
     levels = [level for level in frame.index.names if level is not None]
     names: list[tuple[str, ...]] = [(str(level),) for level in levels]
     names += [tuple(map(str, name)) if isinstance(name, tuple) else (str(name),) for name in frame.columns]
@@ -167,11 +176,15 @@ def _unit(name: tuple[str, ...], units: dict[str, str]) -> str:
 
 
 def _is_number(values: pd.Series) -> bool:
+    import pandas as pd
+
     return pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
 
 
 def _cell(value: Any) -> str:
     """One cell: '-' for nothing, whole numbers without a point, others with two decimals, text on one line."""
+    import pandas as pd
+
     if pd.isna(value):
         return "-"
     if isinstance(value, bool) or type(value).__name__ == "bool":

@@ -6,8 +6,7 @@ import html
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from ..errors import TramplabError
 from ..publish import said
@@ -18,6 +17,9 @@ from ..publish.figures.files import FIGURE
 from ..publish.figures.show import Shown
 from ..width import INDENTED_WIDTH
 from . import with_figure
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Page -> the figures whose answers it is in short, and which sentences of each: such as can be read without the question.
 PAGES: dict[str, dict[str, tuple[int, ...]]] = {
@@ -117,20 +119,20 @@ def sentences(page: str) -> list[Sentence]:
     """What the figures of a page answer now; a figure that is not there, or has no answer, says nothing."""
     found = []
     for figure_id, which in PAGES[page].items():
-        figure, frame, said_there = _answer(figure_id)
-        if figure:
+        if answer := _answer(figure_id):
+            figure, frame, said_there = answer
             limits = limits_of(figure, frame)
             some = [said_there[n] for n in which if -len(said_there) <= n < len(said_there)]
             found += [Sentence(text, figure_id, figure.question, limits) for text in some if text]
     return found
 
 
-def _answer(figure_id: str) -> tuple[Figure | None, pd.DataFrame, list[str]]:
-    """A figure, its rows and the sentences that it answers now; no figure where there is none, or it has no answer."""
+def _answer(figure_id: str) -> tuple[Figure, pd.DataFrame, list[str]] | None:
+    """A figure, its rows and the sentences that it answers now; None where there is none, or it has no answer."""
     study = with_figure(figure_id)
     figure = find(study, figure_id) if study else None
     if study is None or figure is None or figure.answer is None:
-        return None, pd.DataFrame(), []
+        return None
     frame = figure.rows(study.rows())
     return figure, frame, cite.sentences(figure.answer(frame))
 
@@ -183,8 +185,8 @@ def answered(figure_ids: Iterable[str]) -> dict[str, str]:
     """The first sentence that each of these figures answers now, by its id; raises TramplabError for one without an answer."""
     found = {}
     for figure_id in figure_ids:
-        figure, _, sentences = _answer(figure_id)
-        if figure is None:
+        said_there = _answer(figure_id)
+        if said_there is None:
             raise TramplabError(f"no figure {figure_id} answers its question; give it answer=.")
-        found[figure_id] = sentences[0]
+        found[figure_id] = said_there[2][0]
     return found

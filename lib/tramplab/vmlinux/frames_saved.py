@@ -13,11 +13,10 @@ from ..analyse.sparsity.providers import PROVIDERS
 from ..errors import TramplabError
 from ..paths import data_file
 from . import frames, keeping
-from .debian.fetch import image
+from .debian.fetch import opened
 from .debian.list import Package, packages
 from .hooks.hook import Absent
 from .machine import RealMachine
-from .result import machine_of
 
 FILE, SCHEMA = "kernel-frames.json", "kernel-frames"
 
@@ -45,7 +44,7 @@ def read() -> dict[str, Any]:
 
 def made(package: Package) -> dict[str, Any]:
     """Every provider on a kernel that has been fetched; of those that it has not, why."""
-    machine = machine_of(image(package))
+    machine = RealMachine(opened(package))
     found, absent = [], []
     for provider in PROVIDERS:
         try:

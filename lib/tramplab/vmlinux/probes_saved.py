@@ -11,9 +11,8 @@ from typing import Any
 
 from ..paths import data_file
 from . import keeping
-from .debian.fetch import image
+from .debian.fetch import opened
 from .debian.list import Package, packages
-from .image import open_image
 from .probes import functions
 
 FILE, SCHEMA = "kernel-probes.json", "kernel-probes"
@@ -31,7 +30,7 @@ def read() -> dict[str, Any]:
 
 def made(package: Package) -> dict[str, Any]:
     """The functions of a kernel that has been fetched, by the part that they belong to."""
-    return {**keeping.of(package), "parts": functions(open_image(image(package)))}
+    return {**keeping.of(package), "parts": functions(opened(package))}
 
 
 def text(kernels: list[dict[str, Any]]) -> str:

@@ -11,7 +11,7 @@ from ..analyse.races.subject import Subject
 from ..errors import TramplabError
 from ..ftrace import releases
 from ..ftrace.releases import Features
-from .image import open_image
+from .image import Opened, open_image
 from .machine import FUNCTION, RealMachine
 from .slowpath import features_of, slowpath
 
@@ -30,10 +30,14 @@ def fitting(machine: RealMachine) -> list[Scheme]:
     return [s for s in SCHEMES.values() if s.isa == machine.isa.name and _shape(_lab(s)) == _shape(there)]
 
 
-def subjects(path: Path, name: str | None) -> list[tuple[Scheme, Subject]]:
-    """The schemes that fit the kernel of a file, or the one of this name, each on a machine of its own. Raises TramplabError where
-    none does, or the one does not."""
-    opened = open_image(path)
+def subjects_in(path: Path, name: str | None) -> list[tuple[Scheme, Subject]]:
+    """The same for the kernel of a file; raises TramplabError also where it holds none."""
+    return subjects(open_image(path), name)
+
+
+def subjects(opened: Opened, name: str | None) -> list[tuple[Scheme, Subject]]:
+    """The schemes that fit a kernel, or the one of this name, each on a machine of its own. Raises TramplabError where none does,
+    or the one does not."""
     machine = RealMachine(opened)
     chosen = [s for s in fitting(machine) if name in (None, s.name)]
     if not chosen:

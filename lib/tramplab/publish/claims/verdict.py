@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from ...errors import TramplabError, unknown
 from ..table import require_columns
 from . import claims
 from .claims import DEPENDS, FAILS, HOLDS, KINDS, NOT_TESTABLE, Claim
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Judge = Callable[[], "Verdict"]
 #: claim id -> judge; a module's judges are here once it is imported, which a claim sees to that names it.
@@ -188,6 +190,7 @@ def across(rows: pd.DataFrame, by: dict[str, str], truth: str = "truth") -> tupl
     by: column -> its name in a sentence. Rows that are alike in all of these are one case, in which the claim is true if it is
     in every row. The first column whose value alone decides is what the verdict depends on.
 
+    >>> import pandas as pd
     >>> rows = pd.DataFrame({"isa": ["x86_64", "x86_64", "arm64"], "release": ["v1", "v2", "v2"]})
     >>> across(rows.assign(truth=[True, True, False]), {"isa": "the ISA", "release": "the release"})
     ('depends', 'the ISA')

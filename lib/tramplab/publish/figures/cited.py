@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from ...errors import TramplabError, unknown
 from ...width import WIDTH
@@ -14,6 +13,9 @@ from ..cite import cite
 from ..table import text_table
 from .figure import Figure, Study, find
 from .fitted import fitted_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What rows can be asked for by; a table has them as columns, or releases side by side.
 CHOICES = ("isa", "hook", "release")
@@ -86,7 +88,7 @@ def chosen_rows(figure: Figure, frame: pd.DataFrame, chosen: Mapping[str, str]) 
             if value not in across[what]:
                 raise unknown(f"{what} of {figure.id}", value, across[what])
             table = table[[column for name, column in names.items() if name not in across[what] or name == value]]
-        elif [*map(_plain, pd.unique(frame.get(what, pd.Series())))] != [value]:  # all of it is of that one
+        elif list(dict.fromkeys(map(_plain, frame.get(what, ())))) != [value]:  # all of it is of that one
             kinds = ", ".join(choice for choice in CHOICES if choice in names or across[choice])
             raise TramplabError(f"the table of {figure.id} is not by {what}; its rows can be chosen by: {kinds or 'nothing'}.")
     table.attrs = attrs

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-import pandas as pd
-
 from ...errors import TramplabError
 from ...given import of_name
 from ..cite.cite import LIMITS
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from .chart import Drawing
 
 

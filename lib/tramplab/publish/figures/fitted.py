@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import textwrap
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from ...errors import TramplabError
 from ...width import WIDTH
 from ..table import text_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def digits(value: object) -> str:
@@ -36,6 +38,7 @@ def fitted_table(frame: pd.DataFrame, width: int = WIDTH, split: str | None = No
     column `split`, under that value, as text_table() does it where it must; here always, where there is such a column. A column
     with nothing but dashes is left out of such a part.
 
+    >>> import pandas as pd
     >>> rows = pd.DataFrame({"isa": ["a", "a"], "hook": ["ops", "direct"], "nanoseconds": [1.5, 2], "cycles": [3, 4]})
     >>> print(fitted_table(rows, 20, split="isa"), end="")
     a

@@ -9,8 +9,6 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from ...width import INDENTED_WIDTH
 from ..cite import cite
 from ..table import text_table
@@ -21,6 +19,8 @@ from .fitted import fitted_table
 from .grid import Grid
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from .chart import Drawing
 
 
