@@ -51,6 +51,7 @@ def inside(end: socket.socket, watching: socket.socket, arguments: list[str], ro
         from jupyter_book.cli.main import main
 
         from tramplab import cache, paths
+        from tramplab.emulate.engine import small_pages
         from tramplab.native import kept
 
         os.environ["TRAMPLAB_CACHE"] = str(cache.folder())  # where it cannot be written, that is said once and not by every page
@@ -58,6 +59,7 @@ def inside(end: socket.socket, watching: socket.socket, arguments: list[str], ro
         os.environ[cache.LINES] = str(rows / LINES)
         print(kept.prepare(rows), flush=True)
         os.environ[kept.CHOICE] = str(rows)
+        small_pages()  # for the kernels of the pages; what was timed above has what any process has
         main(arguments)
     except Exception as e:  # Jupyter Book raises one of its own from what Sphinx raised
         cause = e.__cause__ or e

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support import ROOT
+from tramplab.emulate.engine import small_pages
 
 pytest_plugins = [f"support.{name}" for name in "again browser caches commands order seeds shuffled slowest times".split()]
 
@@ -34,6 +35,7 @@ def pytest_configure(config):
     for folder in (ROOT / "lib" / name for name in ("", ".pytest_cache", ".hypothesis", ".mypy_cache")):
         if folder.exists() and not os.access(folder, os.W_OK):
             raise pytest.UsageError(f"{folder} cannot be written: run the tests in a clone of your own.")
+    small_pages()
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):

@@ -6,7 +6,10 @@ version does and says which decision of the lab rests on it.
 
 import ctypes
 import mmap
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import unicorn
@@ -371,3 +374,22 @@ def test_riscv_x0_keeps_a_host_write() -> None:
     assert run(uc, RISCV64, program) == uc_const.UC_ERR_OK
     assert uc.reg_read(rv.UC_RISCV_REG_X0) == SENTINEL
     assert uc.reg_read(RISCV64.value) == 0
+
+
+def test_huge_pages_are_left_to_others():
+    """As the system says of a process, and of one that it starts."""
+    status = Path("/proc/self/status")
+    if not status.exists() or "THP_enabled" not in status.read_text("utf-8"):
+        pytest.skip("this system does not say who gets huge pages")
+    program = """if True:
+        import ctypes, subprocess, sys
+        from tramplab.emulate import engine
+        asked = "print(*(line.split()[1] for line in open('/proc/self/status') if line.startswith('THP_enabled')), flush=True)"
+        ctypes.CDLL(None).prctl(engine._THP_DISABLE, 0, 0, 0, 0)  # what started this has none
+        exec(asked)
+        engine.small_pages()
+        exec(asked)
+        subprocess.run([sys.executable, "-c", asked], check=True)
+    """
+    told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, encoding="utf-8").stdout
+    assert told.split() == ["1", "0", "0"]

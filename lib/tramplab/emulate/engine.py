@@ -6,6 +6,7 @@ Machine.poke(), which also drops the translations of it, and kernel addresses ne
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +38,20 @@ _ACCESSES = {
 }
 #: What can be hooked: every instruction, every access of data.
 CODE, ACCESS = UC_HOOK_CODE, UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE
+
+
+_THP_DISABLE = 41  # of prctl(2)
+
+
+def small_pages() -> None:
+    """Have this process, and those that it starts from now on, get memory by the page.
+
+    Unicorn wants huge pages for the code that it translates to. Of two megabytes that are cleared at once, a kernel that is
+    called a few times fills a few pages: for a process that makes thousands of kernels that is a twentieth of its time. Nothing
+    else changes, and where the system is not Linux nothing at all.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(_THP_DISABLE, 1, 0, 0, 0)
 
 
 class Stopped(Exception):
