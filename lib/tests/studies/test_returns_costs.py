@@ -164,3 +164,13 @@ def test_what_there_is_not_is_said():
     with pytest.raises(TramplabError, match="unknown ISA 'x86'"):
         mechanisms.builds("x86")
     assert {m for isa in ISAS for m in mechanisms.newest(isa)} == set(MECHANISMS)
+
+
+def test_the_answer_lists_mechanisms_that_can_be_told_apart(costs):
+    """Each has its number behind it: no name is cut by a comma, and what is of one ISA ends where another's begins."""
+    ranked = return_costs.answer(costs).partition(": ")[2].partition(". ")[0]
+    parts = ranked.split("; ")
+    assert len(parts) == len(ISAS)
+    for part in parts:
+        each = part.removeprefix("and ").rpartition(" on ")[0].replace(" and ", ", ").split(", ")
+        assert len(each) == len(mechanisms.MECHANISMS) - 1 and all(one.rpartition(" ")[2].isdigit() for one in each), part

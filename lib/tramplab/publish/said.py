@@ -63,7 +63,12 @@ def on_each(values: Mapping[str, object], what: str = "") -> str:
 
     >>> on_each({"x86_64": 37, "arm64": 39, "riscv64": 44}, "instructions")
     '37 instructions on x86-64, 39 on arm64 and 44 on riscv64'
+    >>> on_each({"x86_64": "ops and direct", "arm64": "ops"})  # a list in a list
+    'ops and direct on x86-64; and ops on arm64'
     """
     names = [what, *[""] * (len(values) - 1)]
     pairs = zip(values.items(), names, strict=True)
-    return listed(" ".join(filter(None, (str(value), name, f"on {isa_name(isa)}"))) for (isa, value), name in pairs)
+    told = [" ".join(filter(None, (str(value), name, f"on {isa_name(isa)}"))) for (isa, value), name in pairs]
+    if len(told) > 1 and any(" and " in str(value) for value in values.values()):
+        return "; ".join((*told[:-1], f"and {told[-1]}"))
+    return listed(told)

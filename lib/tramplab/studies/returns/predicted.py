@@ -13,7 +13,7 @@ from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
 from ...publish.table import pivot
 from ..once import once
-from .mechanisms import FEXIT, LATEST, builds
+from .mechanisms import FEXIT, LATEST, builds, spoken
 from .return_costs import FUNCTION, calls
 
 NAME = "return_predicted"
@@ -116,15 +116,6 @@ def _named(rows: pd.DataFrame) -> str:
     return listed(spoken(str(name)) for name, own in rows.groupby("mechanism", sort=False) if LATEST in set(own["release"]))
 
 
-def spoken(name: str) -> str:
-    """A mechanism as sentences call it.
-
-    >>> spoken("fprobe, fgraph"), spoken("kretprobe v6.1")
-    ('fprobe on fgraph', 'kretprobe v6.1')
-    """
-    return name.replace(", ", " on ")
-
-
 def _left(known: pd.DataFrame) -> str:
     """Why callers are mispredicted: what the call leaves on the stack, or takes."""
     part = known[known["release"] == LATEST]
@@ -134,7 +125,7 @@ def _left(known: pd.DataFrame) -> str:
         by = {isa: listed(map(spoken, own["name"])) for isa, own in part[there].groupby("isa", sort=False)}
         if by:
             told.append(f"{what} behind it with {on_each(by)}")
-    return f"The return stack has {'; '.join(told)}." if told else "The return stack is level behind every call."
+    return f"The return stack has {'. It has '.join(told)}." if told else "The return stack is level behind every call."
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:

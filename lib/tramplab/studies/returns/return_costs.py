@@ -18,7 +18,7 @@ from ...publish.figures.figure import Figure
 from ...publish.said import estimated, isa_name, listed, on_each, slug
 from ...vmlinux import saved
 from ..once import once
-from .mechanisms import FPROBE, KRETPROBE, LATEST, Build, builds
+from .mechanisms import FPROBE, KRETPROBE, LATEST, Build, builds, spoken
 
 NAME = "return_costs"
 TITLE = "Seeing a function return, by mechanism and part"
@@ -175,7 +175,8 @@ def answer(frame: pd.DataFrame) -> str:
     """What the mechanisms of the newest kernels add, cheapest first; where an fprobe is cheaper than a kretprobe, and what of the
     latter is the exceptions'; what Debian's kernels say."""
     known = _newest(frame).sort_values(["isa", "instructions"])
-    ranked = {isa: listed(f"{r.name} {r.instructions}" for r in known[known["isa"] == isa].itertuples()) for isa in ISAS}
+    known["said"] = [f"{spoken(str(r.name))} {r.instructions}" for r in known.itertuples()]
+    ranked = {isa: listed(known[known["isa"] == isa]["said"]) for isa in ISAS}
     cheaper = [isa for isa in ISAS if _less(frame, isa, FPROBE, KRETPROBE)]
     where = f"on {listed(map(isa_name, cheaper))} alone" if cheaper else "on no ISA"
     parts = frame[(frame["release"] == LATEST) & (frame["mechanism"] == KRETPROBE)].pivot(
