@@ -1,7 +1,7 @@
 """What a broken lab kernel is: one text of the guest sources in place of another, and where its effect is looked for."""
 
-import functools
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,20 +39,7 @@ def of(isa: str, release: str, hook: str, file: str, *changes: tuple[str, str, s
 
 def copied(folder: Path) -> Path:
     """The guest sources, to change with replace(): a file is a link to where it is as it was."""
-    guest = folder / "guest"
-    folders, files = _sources()
-    for name in folders:
-        (guest / name).mkdir(parents=True)
-    for name in files:
-        os.symlink(GUEST / name, guest / name)
-    return guest
-
-
-@functools.cache
-def _sources() -> tuple[list[str], list[str]]:
-    """The folders and files of the guest, looked up once for hundreds of mutants."""
-    files = sorted(p.relative_to(GUEST) for p in GUEST.rglob("*") if p.is_file() and p.suffix != ".pyc")
-    return list(dict.fromkeys(str(f.parent) for f in files if f.parent.name)), [str(f) for f in files]
+    return shutil.copytree(GUEST, folder / "guest", copy_function=os.symlink)
 
 
 def replace(source: Path, old: str, new: str) -> None:

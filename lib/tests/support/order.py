@@ -47,8 +47,8 @@ def pytest_xdist_make_scheduler(config, log):
 
     class Grouped(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = Path(nodeid.partition("::")[0]).stem
-            return f"image[{nodeid.partition('[')[2]}" if file in KERNELS else GROUPS.get(file, nodeid)
+            file, (_, _, parameters) = Path(nodeid.partition("::")[0]).stem, nodeid.partition("[")
+            return f"image[{parameters}" if parameters and file in KERNELS else GROUPS.get(file, nodeid)
 
         def mark_test_complete(self, node, item_index: int, duration: float = 0) -> None:
             """What is done is not counted again at each test that follows: with 8,000 groups that takes 8 s."""

@@ -7,9 +7,9 @@ import pytest
 from support import handmade
 from tramplab.ftrace.layout import bucket
 from tramplab.isa import ISAS
-from tramplab.vmlinux import hooks, measure, own
+from tramplab.vmlinux import hooks, keeping, measure, own
 from tramplab.vmlinux.booted import x86_64
-from tramplab.vmlinux.debian.fetch import opened, there
+from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
 from tramplab.vmlinux.hooks import breakpoints, handlers, inplace, kretprobes, pools
 from tramplab.vmlinux.hooks.handlers import ENTRY, RETURN, Given
@@ -66,7 +66,7 @@ def kernel(request):
     """(package, machine, traced function, registers, the call without a hook) of a fetched image."""
     if not there(EVERY[request.param]):
         pytest.skip(f"{request.param} has not been fetched (make kernels)")
-    machine = RealMachine(opened(EVERY[request.param]))
+    machine = RealMachine(keeping.opened(EVERY[request.param]))
     function, registers = machine.function(FUNCTION), measure.sentinels(machine)
     return EVERY[request.param], machine, function, registers, machine.call(function, registers)
 

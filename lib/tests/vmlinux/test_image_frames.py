@@ -13,7 +13,7 @@ from tramplab.isa import ISAS
 from tramplab.studies.sparsity import real_frames
 from tramplab.studies.sparsity.register_frames import ABSENT
 from tramplab.vmlinux import frames, frames_saved, keeping
-from tramplab.vmlinux.debian.fetch import opened, there
+from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.machine import RealMachine
 
 #: Providers that images which could not be fetched since have not been run with; those that are there have all.
@@ -43,14 +43,14 @@ def test_what_is_kept_is_found_again(name):
 @pytest.mark.parametrize("name", list(KEPT))
 def test_other_values_change_nothing(name):
     """Other registers, flags and stack content than those that the file was made with."""
-    machine = RealMachine(opened(fetched(name)))
+    machine = RealMachine(keeping.opened(fetched(name)))
     for kept_ in KEPT[name]["frames"]:
         found = frames.frame(machine, kept_["provider"], (14, 9, 3), (6, 15)).found.slots
         assert [(s.name, s.kind, s.rule) for s in found.values()] == [(s["slot"], s["kind"], s["rule"]) for s in kept_["slots"]]
 
 
 def test_all_that_a_hook_was_attached_with_is_gone_behind_it():
-    machine = RealMachine(opened(fetched("debian-7.2-riscv64")))
+    machine = RealMachine(keeping.opened(fetched("debian-7.2-riscv64")))
     function, arguments = machine.function(frames.FUNCTIONS[0]), {"a0": 41}
     before = machine.call(function, arguments)
     for provider in ("return_to_handler", "arch_rethook_trampoline", "breakpoint"):
@@ -61,7 +61,7 @@ def test_all_that_a_hook_was_attached_with_is_gone_behind_it():
 
 def test_a_call_that_hands_nothing_on_is_no_frame(monkeypatch):
     """The site is left idle: nobody is handed anything, and that is said."""
-    machine = RealMachine(opened(fetched("debian-6.12-arm64")))
+    machine = RealMachine(keeping.opened(fetched("debian-6.12-arm64")))
     idle = frames.Way(lambda m, f: None, "ftrace_ops_list_func", 3)
     monkeypatch.setitem(frames._WAYS, "ftrace_caller", lambda m: idle)
     monkeypatch.setattr(frames.frames, "goes_on", lambda *_: 0)

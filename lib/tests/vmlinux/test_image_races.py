@@ -13,8 +13,8 @@ from tramplab.analyse.races.subject import Subject
 from tramplab.errors import TramplabError
 from tramplab.ftrace.steps import Wait, Write
 from tramplab.studies.callops import patching, real_patching
-from tramplab.vmlinux import races, races_saved
-from tramplab.vmlinux.debian.fetch import image, opened, there
+from tramplab.vmlinux import keeping, races, races_saved
+from tramplab.vmlinux.debian.fetch import image, there
 
 FETCHED = [p for p in races_saved.wanted() if there(p)]
 KEPT = {k["name"]: k for k in races_saved.read()["kernels"]}
@@ -24,7 +24,7 @@ def fetched(name):
     package = next((p for p in FETCHED if p.name == name), None)
     if package is None:
         pytest.skip(f"the kernel image {name} is not in the cache: `make kernels` fetches it")
-    return opened(package)
+    return keeping.opened(package)
 
 
 @pytest.fixture(scope="module", params=[p.name for p in races_saved.wanted()])

@@ -6,8 +6,8 @@ Machine.poke(), which also drops the translations of it, and kernel addresses ne
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -38,8 +38,6 @@ _ACCESSES = {
 }
 #: What can be hooked: every instruction, every access of data.
 CODE, ACCESS = UC_HOOK_CODE, UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE
-
-
 _THP_DISABLE = 41  # of prctl(2)
 
 
@@ -50,7 +48,7 @@ def small_pages() -> None:
     called a few times fills a few pages: for a process that makes thousands of kernels that is a twentieth of its time. Nothing
     else changes, and where the system is not Linux nothing at all.
     """
-    with contextlib.suppress(AttributeError, OSError):
+    if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_THP_DISABLE, 1, 0, 0, 0)
 
 

@@ -185,8 +185,8 @@ def answered(figure_ids: Iterable[str]) -> dict[str, str]:
     """The first sentence that each of these figures answers now, by its id; raises TramplabError for one without an answer."""
     found = {}
     for figure_id in figure_ids:
-        said_there = _answer(figure_id)
-        if said_there is None:
+        answer = _answer(figure_id)
+        if answer is None:
             raise TramplabError(f"no figure {figure_id} answers its question; give it answer=.")
-        found[figure_id] = said_there[2][0]
+        found[figure_id] = answer[-1][0]
     return found

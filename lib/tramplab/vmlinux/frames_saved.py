@@ -13,7 +13,6 @@ from ..analyse.sparsity.providers import PROVIDERS
 from ..errors import TramplabError
 from ..paths import data_file
 from . import frames, keeping
-from .debian.fetch import opened
 from .debian.list import Package, packages
 from .hooks.hook import Absent
 from .machine import RealMachine
@@ -44,7 +43,7 @@ def read() -> dict[str, Any]:
 
 def made(package: Package) -> dict[str, Any]:
     """Every provider on a kernel that has been fetched; of those that it has not, why."""
-    machine = RealMachine(opened(package))
+    machine = RealMachine(keeping.opened(package))
     found, absent = [], []
     for provider in PROVIDERS:
         try:

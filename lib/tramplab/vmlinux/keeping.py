@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,9 +12,17 @@ from .. import documents, streams
 from ..errors import TramplabError
 from ..paths import data_file, write_whole
 from ..schema import checked
-from .debian.fetch import there
+from .debian.fetch import image, there
 from .debian.list import FILE as LIST
 from .debian.list import Package
+from .image import Opened, open_image
+
+
+@functools.lru_cache(maxsize=1)
+def opened(package: Package) -> Opened:
+    """A listed image as the machine can take it, opened once for all who ask one after the other, which takes most of a second.
+    Raises TramplabError where it has not been fetched or is damaged."""
+    return open_image(image(package))
 
 
 def read(path: Path, schema: str, wanted: Sequence[Package]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import Any
 
 from ..paths import data_file
 from . import keeping
-from .debian.fetch import opened
 from .debian.list import Package, packages
 from .probes import functions
 
@@ -30,7 +29,7 @@ def read() -> dict[str, Any]:
 
 def made(package: Package) -> dict[str, Any]:
     """The functions of a kernel that has been fetched, by the part that they belong to."""
-    return {**keeping.of(package), "parts": functions(opened(package))}
+    return {**keeping.of(package), "parts": functions(keeping.opened(package))}
 
 
 def text(kernels: list[dict[str, Any]]) -> str:

@@ -14,7 +14,6 @@ from ..analyse.races.fetches import MODELS
 from ..errors import TramplabError
 from ..paths import data_file
 from . import keeping
-from .debian.fetch import opened
 from .debian.list import Package, packages
 from .races import ISAS, subjects
 
@@ -34,7 +33,7 @@ def read() -> dict[str, Any]:
 def made(package: Package) -> dict[str, Any]:
     """Every scheme that fits a kernel that has been fetched, under every model of fetches."""
     results = []
-    for scheme, subject in subjects(opened(package), None):
+    for scheme, subject in subjects(keeping.opened(package), None):
         ran = Executions(subject)
         for fetch in MODELS:
             result = explore(subject, THREADS, fetch, executions=ran)

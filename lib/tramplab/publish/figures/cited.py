@@ -88,7 +88,7 @@ def chosen_rows(figure: Figure, frame: pd.DataFrame, chosen: Mapping[str, str]) 
             if value not in across[what]:
                 raise unknown(f"{what} of {figure.id}", value, across[what])
             table = table[[column for name, column in names.items() if name not in across[what] or name == value]]
-        elif list(dict.fromkeys(map(_plain, frame.get(what, ())))) != [value]:  # all of it is of that one
+        elif [*map(_plain, dict.fromkeys(frame.get(what, ())))] != [value]:  # all of it is of that one
             kinds = ", ".join(choice for choice in CHOICES if choice in names or across[choice])
             raise TramplabError(f"the table of {figure.id} is not by {what}; its rows can be chosen by: {kinds or 'nothing'}.")
     table.attrs = attrs

@@ -17,7 +17,6 @@ from typing import NoReturn
 from ... import cache
 from ...errors import TramplabError
 from ...paths import temporary
-from ..image import Opened, open_image
 from .archive import Archive, Gone
 from .list import FILE, Package
 
@@ -32,13 +31,6 @@ def there(package: Package) -> bool:
 def image(package: Package) -> Path:
     """The image's file in the cache, verified; raises TramplabError if it is not there or damaged."""
     return cache.publish(lambda _: _absent(package), _name(package))
-
-
-@functools.lru_cache(maxsize=1)
-def opened(package: Package) -> Opened:
-    """The image as the machine can take it, opened once for all who ask one after the other, which takes most of a second; raises
-    TramplabError as image() does."""
-    return open_image(image(package))
 
 
 def content(package: Package) -> bytes:
