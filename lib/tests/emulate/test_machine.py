@@ -12,7 +12,7 @@ from tramplab.emulate import image as images
 from tramplab.emulate.engine import PAGE, Engine
 from tramplab.emulate.image import Image, Origin, Segment
 from tramplab.emulate.machine import COUNT, METERS, Machine, Places
-from tramplab.emulate.memory import Area, runs
+from tramplab.emulate.memory import Area, Memory, runs
 from tramplab.ftrace.steps import Free, Sync, Wait
 from tramplab.isa import ISAS
 
@@ -44,6 +44,19 @@ def test_a_large_text_is_mapped_at_once(isa, monkeypatch):
     assert sorted(mapped) == [PAGE, PAGE, PAGE, SIZE]
     for at in (isa.text_base, isa.text_base + SIZE - 16):
         assert machine.call(at, {}).tally.issued == {at: (1, 1)}
+
+
+def test_what_is_zero_is_not_loaded_and_reads_as_zero(monkeypatch):
+    """As memory is before; wherever the zeros begin and end, and whatever is behind the data."""
+    isa = ISAS["arm64"]
+    for pieces in ((b"\1", bytes(3 * PAGE), b"\2"), (bytes(2 * PAGE + 5), b"\3" * PAGE), (b"\4" * PAGE, b"\5", bytes(PAGE)), ()):
+        data, written = b"".join(pieces), []
+        loaded = Segment(isa.text_base + 0x123, data, len(data) + 1, False, True)
+        with monkeypatch.context() as patch:
+            patch.setattr(Engine, "write", lambda e, a, d, w=written, real=Engine.write: w.append(len(d)) or real(e, a, d))
+            memory = Memory(Engine(isa), [loaded], [])
+        assert memory.read(loaded.address, loaded.size) == data + b"\0"
+        assert sum(written) <= len(data.strip(b"\0")) + PAGE and sum(written) < max(1, len(data))
 
 
 @every_isa

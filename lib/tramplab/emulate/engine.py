@@ -71,6 +71,7 @@ class Engine:
         self._ids = {r: self.register_id(r) for r in (*isa.registers, isa.pc)}
         self._batch = _Batch(list(self._ids.values()))
         self._invalid: tuple[str, int] | None = None
+        self._ran = False
         self._uc.hook_add(UC_HOOK_MEM_INVALID, self._on_invalid)
 
     # memory
@@ -99,12 +100,14 @@ class Engine:
             raise self._unmapped(address) from None
 
     def forget(self, address: int, size: int) -> None:
-        """Drop the translations of a stretch of text."""
-        self._uc.ctl_remove_cache(address, address + size)
+        """Drop the translations of a stretch of text; before the first run there are none."""
+        if self._ran:
+            self._uc.ctl_remove_cache(address, address + size)
 
     def forget_all(self) -> None:
         """Drop all translations: also of what has no size, and those made before a hook was added."""
-        self._uc.ctl_flush_tb()
+        if self._ran:
+            self._uc.ctl_flush_tb()
 
     # registers
 
@@ -150,7 +153,7 @@ class Engine:
 
     def start(self, pc: int, until: int) -> None:
         """Run from pc until the pc is `until`, somebody stops it, or it cannot go on, which raises Stopped."""
-        self._invalid = None
+        self._invalid, self._ran = None, True
         try:
             self._uc.emu_start(pc, until)
         except UcError as e:

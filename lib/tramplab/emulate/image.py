@@ -11,6 +11,9 @@ from ..build.dwarf import Prototype, Struct
 from ..errors import unknown
 from ..isa import Isa
 
+#: Zeros are told from what is to be loaded by so many bytes.
+_UNIT = 4096
+
 
 @dataclass(frozen=True)
 class Symbol:
@@ -30,6 +33,17 @@ class Segment:
     size: int
     executable: bool
     writable: bool
+
+    @functools.cached_property
+    def filled(self) -> tuple[tuple[int, int], ...]:
+        """The stretches of `data`, from offset to offset, outside which it is zero as fresh memory is: what there is to load."""
+        found: list[tuple[int, int]] = []
+        for start in range(0, len(self.data), _UNIT):
+            unit = self.data[start : start + _UNIT]
+            if unit.count(0) < len(unit):
+                begin = found.pop()[0] if found and found[-1][1] == start else start
+                found.append((begin, start + len(unit)))
+        return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ class Memory:
         for start, pages, writable, executable in runs(segments):
             engine.map(start, pages * PAGE, writable=writable, executable=executable)
         for s in segments:
-            engine.write(s.address, s.data)
+            for start, end in s.filled:
+                engine.write(s.address + start, s.data[start:end])
         for a in areas:
             engine.map(a.address, a.size, writable=not a.executable, executable=a.executable)
         self.text = [(s.address, s.size) for s in segments if s.executable]
