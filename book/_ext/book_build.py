@@ -48,6 +48,9 @@ def inside(end: socket.socket, watching: socket.socket, arguments: list[str], ro
     os.environ.setdefault("TRAMPLAB_ROWS", str(rows))
     try:
         rows.mkdir()
+        from tramplab.starting import one_thread
+
+        one_thread()
         from jupyter_book.cli.main import main
 
         from tramplab import cache, paths

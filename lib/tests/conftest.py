@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from support import ROOT
 from tramplab.emulate.engine import small_pages
+from tramplab.starting import one_thread
 
 pytest_plugins = [f"support.{name}" for name in "again browser caches commands order seeds shuffled slowest times".split()]
 
@@ -36,6 +37,7 @@ def pytest_configure(config):
         if folder.exists() and not os.access(folder, os.W_OK):
             raise pytest.UsageError(f"{folder} cannot be written: run the tests in a clone of your own.")
     small_pages()
+    one_thread()
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):

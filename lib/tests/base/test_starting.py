@@ -11,6 +11,7 @@ import pytest
 from bench import __main__ as bench
 from bench import races, speed
 from support import ROOT
+from support.children import with_processes
 from support.data import DATA
 from support.outputs import standard_output
 from tramplab.vmlinux import __main__ as vmlinux
@@ -46,6 +47,28 @@ def ended(commands, **env):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8"}
     running = [subprocess.Popen([sys.executable, *command], env=env, **pipes) for command in commands]
     return [(process.returncode, *said) for process in running for said in [process.communicate(timeout=120)]]
+
+
+#: Starts a program that says how many threads there are when numpy has been imported, and what that was told.
+COUNTED = """\
+import os
+from tramplab.starting import start
+def imported():
+    import numpy
+    return lambda: print(len(os.listdir("/proc/self/task")), os.environ["OPENBLAS_NUM_THREADS"])
+start(imported)
+"""
+
+
+@with_processes
+@pytest.mark.parametrize("chosen", ["", "3"])
+def test_a_program_has_no_thread_that_waits_for_matrices(chosen):
+    """Unless somebody wants them."""
+    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    environment |= {"OPENBLAS_NUM_THREADS": chosen} if chosen else {}
+    done = subprocess.run([sys.executable, "-c", COUNTED], env=environment, capture_output=True, encoding="utf-8", check=True)
+    threads, told = done.stdout.split()
+    assert told == (chosen or "1") and 1 <= int(threads) <= int(told)
 
 
 @pytest.mark.parametrize(("file", "text"), [(RELEASES, None), (RELEASES, "{"), (PACKAGES, "{")])
