@@ -79,12 +79,14 @@ def test_what_is_looked_at_has_come_to_rest(browser, bases):
     assert opacity == [0.9]
 
 
-FAULTS = {
-    "image-alt": '<img src="../_static/favicon.svg"/>',
-    "color-contrast": '<p style="color: #999; background: #fff">pale</p>',
-    "summary-name": "<details><summary></summary>text</details>",
-    "label": '<details><summary>more</summary><input type="text"/></details>',
-}
+GREY = '<p style="color: #999">pale on white, and not on black</p>'
+FAULTS = [
+    ("image-alt", '<img src="../_static/favicon.svg"/>'),
+    ("color-contrast", '<p style="color: #999; background: #fff">pale</p>'),
+    ("color-contrast", f'<div style="background: #000">{9 * GREY}</div><div style="background: #fff">{GREY}</div>'),
+    ("summary-name", "<details><summary></summary>text</details>"),
+    ("label", '<details><summary>more</summary><input type="text"/></details>'),
+]
 
 
 def test_faults_are_reported(browser, bases):
@@ -94,6 +96,6 @@ def test_faults_are_reported(browser, bases):
         tab.evaluate("html => document.querySelector('article').insertAdjacentHTML('beforeend', html)", html)
         found.extend(unfolded(tab))
 
-    html, found = "".join(FAULTS.values()), []
+    html, found = "".join(text for _, text in FAULTS), []
     visit(browser, bases["file"], PAGES[0], look=look)
-    assert [text.partition(":")[0] for text in found] == sorted(FAULTS)
+    assert [text.partition(":")[0] for text in found] == sorted(rule for rule, _ in FAULTS)
