@@ -9,7 +9,8 @@ import re
 
 import pytest
 
-from support.browser import DESKTOP, PAGES, PHONE, overflow, pages_with_chart, visit
+from support.browser import DESKTOP, PAGES, PHONE, first_figure, overflow, pages_with_chart, visit
+from support.first_chart import CHART_LIMIT, fast_enough
 from support.looks import BUNDLE, copied, opened, too_heavy, unfolded, weigh
 from tramplab.publish.cite import cite
 
@@ -64,7 +65,9 @@ def test_page(browser, bases, site, page, way):
 
     transport, size, scheme = WAYS[way]
     found: dict = {}
-    seen = visit(browser, bases[transport], page, size, scheme, look=look, charts=True)
+    drawn = page in pages_with_chart(site)
+    address = first_figure(site, page) if drawn else page
+    seen = visit(browser, bases[transport], address, size, scheme, look=look, charts=True)
     assert seen.problems() == [] and found["violations"] == [] and found.get("missed", []) == []
     assert all(pasted == wanted for pasted, wanted in found["copied"])
     assert bool(found["copied"]) == (page in PAGES), "every page can be cited"
@@ -72,9 +75,9 @@ def test_page(browser, bases, site, page, way):
         assert cite.LAB in " ".join(found["copied"][-1][1].split()) and "@incollection" in found["copied"][-1][1]
     assert found["overflow"] <= 0, "in a window of the other size, the page scrolls sideways"
     assert found["screens"] <= MOST_SCREENS.get(page, 12), "a page is split, or what is long is folded"
-    drawn = page in pages_with_chart(site)
     assert bool(seen.charts) == ("text" in found) == (BUNDLE in seen.asked) == drawn, "the bundle is for charts"
     if drawn:
+        assert seen.first_chart <= CHART_LIMIT or fast_enough(browser, bases["http"], site, page)
         # on the page's own ground; what stands in a cell has the colour that suits the cell
         brightness = [sum(map(int, re.findall(r"\d+", fill)[:3])) / 3 for fill in found["text"]]
         assert min(brightness) < 90 if scheme == "light" else max(brightness) > 160

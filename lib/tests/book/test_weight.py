@@ -1,20 +1,20 @@
 """What a page costs its reader: bytes to load, and the time until the first chart is drawn.
 
 The pages get their small size from book/_ext/book_weight.py, which leaves out most of the theme; what it leaves out must
-not be missed. That no page of the book is too heavy, or misses anything, is in test_pages.py.
+not be missed. That no page of the book is too heavy or slow, or misses anything, is in test_pages.py.
 """
 
 import base64
 import random
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 import tinycss2
 
 from support import ROOT
-from support.browser import DESKTOP, PAGES, pages_with_chart, serve, visit
+from support.browser import PAGES, pages_with_chart, serve, visit
+from support.first_chart import CHART_LIMIT, QUIET, SPIN, fast_enough
 from support.looks import BUNDLE, PAGE_LIMIT, WHOLE, missed, too_heavy, weigh
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -22,8 +22,6 @@ sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_icons
 import book_styles
 import book_weight
-
-CHART_LIMIT = 1.5  # seconds from opening a page to its first chart
 
 
 def test_a_heavy_page_and_a_heavy_bundle_are_reported(browser, site, tmp_path):
@@ -43,53 +41,6 @@ def test_a_heavy_page_and_a_heavy_bundle_are_reported(browser, site, tmp_path):
 
 
 # -- the first chart
-
-NOTE_FIRST_CHART = """
-new MutationObserver((_, observer) => {
-  if (document.querySelector(".tl-chart svg")) {
-    window.firstChart = performance.now();   // since the page was asked for
-    observer.disconnect();
-  }
-}).observe(document, { childList: true, subtree: true });
-"""
-
-#: Work for the browser: 20 million steps, each of which waits for the one before; and how long it takes where nothing else
-#: runs, in seconds (a virtual machine on a server's Zen 3).
-SPIN = "let x = 1; for (let i = 0; i < 2e7; i++) x = Math.imul(x, 31) + i | 0; window.spun = x;"
-QUIET = 0.125
-
-
-def slowness(tab) -> float:
-    """How many times as long as there the same work takes here and now; not below 1."""
-    spin = f"() => {{ const start = performance.now(); {SPIN} return performance.now() - start; }}"
-    return max(1, min(tab.evaluate(spin) for _ in range(3)) / 1000 / QUIET)
-
-
-def in_time(browser, address: str) -> bool:
-    """Is a page's first chart there in time after it was opened? On a busy machine: would it be on a quiet one? `address` names
-    the chart's figure, as a citation does."""
-    context = browser.new_context(viewport={"width": DESKTOP[0], "height": DESKTOP[1]})
-    tab = context.new_page()
-    tab.add_init_script(NOTE_FIRST_CHART)
-    tab.goto(address)
-    tab.wait_for_function("window.firstChart", timeout=60_000)
-    time = tab.evaluate("window.firstChart") / 1000
-    there = time <= CHART_LIMIT or time <= CHART_LIMIT * slowness(tab)
-    context.close()
-    return there
-
-
-def fast_enough(browser, base: str, site: Path, page: str, tries: int = 5) -> bool:
-    """Is the first chart there in time at least once? Other work on the machine can only add to a time."""
-    before = (site / f"{page}.html").read_text("utf-8").split('class="tl-chart"', 1)[0]
-    name = before.rsplit("<figure ", 1)[1].split('id="', 1)[1].split('"', 1)[0]
-    return any(in_time(browser, f"{base}/{page}.html#{name}") for _ in range(tries))
-
-
-def test_first_chart_is_drawn_in_time(browser, bases, site):
-    pages = pages_with_chart(site)
-    assert pages and [page for page in pages if not fast_enough(browser, bases["http"], site, page)] == []
-
 
 def test_a_slow_chart_is_reported(browser, site, tmp_path):
     shutil.copytree(site, tmp_path / "site")

@@ -40,6 +40,15 @@ STILL = """{
   }`);
   document.adoptedStyleSheets.push(sheet);
 }"""
+# Notes when the first chart is there, in milliseconds since the page was asked for.
+FIRST_CHART = """
+new MutationObserver((_, observer) => {
+  if (document.querySelector(".tl-chart svg")) {
+    window.firstChart = performance.now();
+    observer.disconnect();
+  }
+}).observe(document, { childList: true, subtree: true });
+"""
 # The first that is there; that one has no window at all, and takes three quarters of the time.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM_FLAGS = [
@@ -142,6 +151,7 @@ class Visit:
     outside: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     charts: list[tuple[int, int]] = field(default_factory=list)  # marks expected, marks drawn
+    first_chart: float | None = None  # seconds from asking for the page
     overflow: int = 0  # pixels by which the page is wider than the window
 
     def problems(self) -> list[str]:
@@ -163,8 +173,8 @@ def visit(
 ) -> Visit:
     """Open a page and report. Requests that leave the site are noted and stopped.
 
-    With `charts` every chart is scrolled to, which is most of the time that such a page takes; `patience` is how many
-    milliseconds one may take. `look` gets the open page at the end. See STILL.
+    page: without .html; may end with a place in it. With `charts` every chart is scrolled to, which is most of the time that such a
+    page takes; `patience` is how many milliseconds one may take. `look` gets the open page at the end. See STILL.
     """
     seen = Visit()
     context = browser.new_context(
@@ -180,6 +190,8 @@ def visit(
             seen.asked.add(unquote(urlsplit(request.url.removeprefix(base + "/")).path))
 
     context.add_init_script(STILL)
+    if charts:
+        context.add_init_script(FIRST_CHART)
     context.on("request", asks)
     context.route(re.compile(f"^(?!{re.escape(base)}/|data:|blob:)"), leaves)
     tab = context.new_page()
@@ -190,7 +202,8 @@ def visit(
         ),
     )
     tab.on("pageerror", lambda error: seen.errors.append(f"script: {error}"))
-    tab.goto(f"{base}/{page}.html", wait_until="load")
+    name, hash_, place = page.partition("#")
+    tab.goto(f"{base}/{name}.html{hash_}{place}", wait_until="load")
     if javascript and charts:
         for chart in tab.query_selector_all(".tl-chart"):
             chart.scroll_into_view_if_needed()
@@ -199,6 +212,8 @@ def visit(
             role = chart.get_attribute("data-role")
             drawn = len(chart.query_selector_all(f'svg [aria-roledescription="{role}"]'))
             seen.charts.append((int(chart.get_attribute("data-marks")), drawn))
+        if seen.charts:
+            seen.first_chart = tab.evaluate("window.firstChart / 1000")
     seen.overflow = overflow(tab)
     if look:
         look(tab)
@@ -256,3 +271,10 @@ class Links(HTMLParser):
 
 def pages_with_chart(site: Path) -> list[str]:
     return [page for page in PAGES if 'class="tl-chart"' in (site / f"{page}.html").read_text("utf-8")]
+
+
+def first_figure(site: Path, page: str) -> str:
+    """The address of a page's first figure with a chart, as a citation has it."""
+    before = (site / f"{page}.html").read_text("utf-8").split('class="tl-chart"', 1)[0]
+    name = before.rsplit("<figure ", 1)[1].split('id="', 1)[1].split('"', 1)[0]
+    return f"{page}#{name}"
