@@ -25,6 +25,7 @@ from unicorn.unicorn_py3.unicorn import uclib
 
 from ..errors import TramplabError, unknown
 from ..isa import Isa
+from .ram import Ram
 
 #: The smallest unit of memory that can be mapped, in bytes.
 PAGE = 4096
@@ -67,6 +68,7 @@ class Engine:
         if model:
             self._uc.ctl_set_cpu_model(model)
         self._uc.ctl_set_tlb_mode(unicorn.UC_TLB_VIRTUAL)
+        self._ram = Ram()
         self._constants = getattr(unicorn, f"{isa.unicorn_prefix}_const")
         self._ids = {r: self.register_id(r) for r in (*isa.registers, isa.pc)}
         self._batch = _Batch(list(self._ids.values()))
@@ -83,20 +85,20 @@ class Engine:
             rights |= unicorn.UC_PROT_WRITE
         if executable:
             rights |= unicorn.UC_PROT_EXEC
-        self._uc.mem_map(address, size, rights)
+        self._uc.mem_map_ptr(address, size, rights, self._ram.add(address, size))
 
     def read(self, address: int, size: int) -> bytes:
         """Raises TramplabError where nothing is mapped, as write() does."""
         try:
-            return bytes(self._uc.mem_read(address, size))
-        except UcError:
+            return self._ram.read(address & _MASK, size)
+        except LookupError:
             raise self._unmapped(address) from None
 
     def write(self, address: int, data: bytes) -> None:
         """Change memory; translations of text that was there stay."""
         try:
-            self._uc.mem_write(address, data)
-        except UcError:
+            self._ram.write(address & _MASK, data)
+        except LookupError:
             raise self._unmapped(address) from None
 
     def forget(self, address: int, size: int) -> None:

@@ -1,0 +1,54 @@
+"""Memory that the emulator and Python share: what the guest stores is read here, and what is written here it loads.
+
+Through the engine a word of text takes ten times as long to write: it makes the memory writable for that, and anew what it
+looks addresses up in.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import mmap
+
+
+class Ram:
+    """Blocks of zeros, at the addresses that the guest has them at."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []  # sorted
+        self._blocks: list[mmap.mmap] = []
+
+    def add(self, address: int, size: int) -> int:
+        """One more block; gives where it lies in this process."""
+        block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        at = bisect.bisect(self._starts, address)
+        self._starts.insert(at, address)
+        self._blocks.insert(at, block)
+        return ctypes.addressof(ctypes.c_char.from_buffer(block))
+
+    def read(self, address: int, size: int) -> bytes:
+        """What is there; raises LookupError where there is nothing."""
+        pieces = self._pieces(address, size)
+        if len(pieces) == 1:
+            block, start, end = pieces[0]
+            return block[start:end]
+        return b"".join(block[start:end] for block, start, end in pieces)
+
+    def write(self, address: int, data: bytes) -> None:
+        """Change it, all or nothing; raises LookupError likewise."""
+        done = 0
+        for block, start, end in self._pieces(address, len(data)):
+            block[start:end] = data[done : done + end - start]
+            done += end - start
+
+    def _pieces(self, address: int, size: int) -> list[tuple[mmap.mmap, int, int]]:
+        """Which blocks hold so many bytes from an address on, and from where to where in each."""
+        at, found = bisect.bisect(self._starts, address) - 1, []
+        while size:
+            if not (0 <= at < len(self._blocks) and 0 <= address - self._starts[at] < len(self._blocks[at])):
+                raise LookupError(address)
+            start = address - self._starts[at]
+            end = min(start + size, len(self._blocks[at]))
+            found.append((self._blocks[at], start, end))
+            address, size, at = address + end - start, size - end + start, at + 1
+        return found
