@@ -23,6 +23,8 @@ import traceback
 import warnings
 from contextlib import suppress
 
+from tramplab.starting import few_collections
+
 FAILED = 1  # exit status
 LONGEST = 1 << 20  # bytes of a request; Linux sends no more than a fifth of it at once
 
@@ -123,7 +125,7 @@ def main(number: str, *modules: str):
             if function:
                 getattr(there, function)()
     gc.collect()
-    gc.freeze()  # or each kernel copies the pages that the collector writes to
+    few_collections()  # or each kernel copies the pages that the collector writes to
     serve(socket.socket(fileno=int(number)))
 
 

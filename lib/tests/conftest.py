@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from support import ROOT
 from tramplab.emulate.engine import small_pages
-from tramplab.starting import one_thread
+from tramplab.starting import few_collections, one_thread
 
 pytest_plugins = [f"support.{name}" for name in "again browser caches commands order seeds shuffled slowest times".split()]
 
@@ -49,9 +49,8 @@ def pytest_configure(config):
 def pytest_collection_finish():
     """Thousands of tests and what they import are here to stay: not looked at again for garbage, a twelfth less time."""
     gc.collect()
-    gc.freeze()
     gc.enable()
-    gc.set_threshold(20_000, 20, 20)
+    few_collections()
 
 
 @pytest.hookimpl(trylast=True)

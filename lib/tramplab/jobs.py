@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 from .errors import TramplabError
 from .given import whole
+from .starting import few_collections
 from .workers import MAX_PROCESSES
 
 Job = TypeVar("Job")
@@ -179,6 +180,7 @@ _mine: dict[str, Any] = {}
 def _begin(at: Any, over: Any) -> None:
     """Shared memory: the jobs that the workers are at, and whether nobody wants more of them."""
     os.setsid()
+    few_collections()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _mine.update(at=at, over=over, place=int(multiprocessing.current_process().name))
 
