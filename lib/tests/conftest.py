@@ -50,7 +50,7 @@ def pytest_collection_finish():
     """Thousands of tests and what they import are here to stay: not looked at again for garbage, a twelfth less time."""
     gc.collect()
     gc.enable()
-    few_collections()
+    few_collections(20_000)
 
 
 @pytest.hookimpl(trylast=True)
