@@ -7,6 +7,7 @@ Machine.poke(), which also drops the translations of it, and kernel addresses ne
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -69,8 +70,7 @@ class Engine:
             self._uc.ctl_set_cpu_model(model)
         self._uc.ctl_set_tlb_mode(unicorn.UC_TLB_VIRTUAL)
         self._ram = Ram()
-        self._constants = getattr(unicorn, f"{isa.unicorn_prefix}_const")
-        self._ids = {r: self.register_id(r) for r in (*isa.registers, isa.pc)}
+        self._ids = _general(isa)
         self._batch = _Batch(list(self._ids.values()))
         self._invalid: tuple[str, int] | None = None
         self._ran = False
@@ -115,7 +115,7 @@ class Engine:
 
     def register_id(self, name: str) -> int:
         """The engine's number of a register (general or special, e.g. GS_BASE)."""
-        return getattr(self._constants, f"UC_{self.isa.unicorn_prefix.upper()}_REG_{name.upper()}")
+        return _register_id(self.isa.unicorn_prefix, name)
 
     def set_register(self, name: str, value: int) -> None:
         """Any register by its name."""
@@ -219,6 +219,17 @@ class Engine:
     def _on_invalid(self, _uc: object, kind: int, address: int, _size: int, _value: int, _data: object) -> bool:
         self._invalid = (_ACCESSES.get(kind, "forbidden access to"), address & _MASK)
         return False
+
+
+@functools.cache
+def _register_id(prefix: str, name: str) -> int:
+    return getattr(getattr(unicorn, f"{prefix}_const"), f"UC_{prefix.upper()}_REG_{name.upper()}")
+
+
+@functools.cache
+def _general(isa: Isa) -> dict[str, int]:
+    """The engine's numbers of the general registers and the program counter."""
+    return {name: _register_id(isa.unicorn_prefix, name) for name in (*isa.registers, isa.pc)}
 
 
 class _Batch:

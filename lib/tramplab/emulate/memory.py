@@ -49,7 +49,10 @@ class Memory:
 
     def is_text(self, address: int) -> bool:
         """Does an address lie in executable memory?"""
-        return any(base <= address < base + size for base, size in self.text)
+        for base, size in self.text:
+            if base <= address < base + size:
+                return True
+        return False
 
     def read(self, address: int, size: int) -> bytes:
         """What is there; raises TramplabError where nothing is mapped."""
@@ -65,7 +68,8 @@ class Memory:
         """Write text: the bytes, and away with every translation of what was there."""
         if not data:
             return
-        bits = int.from_bytes(self.read(address, len(data)), "little") ^ int.from_bytes(data, "little")
+        known = self._decoded or self._pages  # nothing is while a kernel boots, which pokes all its sites
+        bits = int.from_bytes(self.read(address, len(data)), "little") ^ int.from_bytes(data, "little") if known else 0
         self._engine.write(address, data)
         self._engine.forget(address, len(data))
         if bits:  # from the first byte that changes to the last; what is the same byte by byte is decoded already

@@ -97,7 +97,7 @@ class CMeter:
                     counters.clear(r.nr_touched)
                     r.nr_touched = 0
         if max_events > len(self._events):
-            self._events = np.zeros(max_events, EVENT)
+            self._events = np.empty(max_events, EVENT)  # megabytes, of which most calls fill a few pages
         s = self._state
         first = max(find(self._text, start), 0)
         s.here = ctypes.addressof(self._ranges) + first * ctypes.sizeof(_Range)

@@ -30,7 +30,8 @@ class Components:
     """Which part of a kernel an address belongs to. It never changes, so the answers are kept."""
 
     def __init__(self, image: Image, sites: Iterable[Site]) -> None:
-        self._image, self._sites = image, tuple(sites)
+        self._image, self._sites = image, sorted(sites, key=lambda s: s.entry)
+        self._entries = [s.entry for s in self._sites]
         self._known: dict[int, str] = {}
 
     def of(self, pc: int) -> str:
@@ -41,9 +42,8 @@ class Components:
 
     def _at(self, pc: int) -> str:
         component = self._image.component_at(pc) or "trampoline"  # what is in no image was made for an ops
-        if component == "function" and any(s.entry <= pc < s.body for s in self._sites):
-            return "site"
-        return component
+        before = bisect.bisect_right(self._entries, pc)
+        return "site" if component == "function" and before and pc < self._sites[before - 1].body else component
 
 
 @dataclass(frozen=True)
