@@ -182,8 +182,7 @@ class Hooked:
         m, isa, call = self.machine, self.isa, state.call
         f = self.lab.functions[call.name]
         entry = {**state.registers, isa.sp: state.sp}
-        for register, value in entry.items():
-            m.set_register(register, value)
+        m.set_registers(entry)
         kept = cpu_state.kept(m)
         self._begun.clear()
         m.write_u64(self._count, 0)

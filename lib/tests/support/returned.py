@@ -11,8 +11,7 @@ def returned(h: abi.Hooked, trampoline: int, seed: int) -> tuple[dict[str, int],
     """Play a state as far as the return trampoline, then to its end: the registers there, and at the end. Nothing of what the
     caller has on the stack may have changed in between."""
     state, m, isa = h.draw(seed, "three_args"), h.machine, h.isa
-    for register, value in {**state.registers, isa.sp: state.sp}.items():
-        m.set_register(register, value)
+    m.set_registers({**state.registers, isa.sp: state.sp})
     m.poke(trampoline, m.read(trampoline, 4))  # what was translated for one end of a run must not serve another
     first = m.run(h.lab.functions["three_args"].address, trampoline, abi.BUDGET).registers
     rubbish = random.Random(seed).randbytes(abi.BELOW)  # no slot is right by luck

@@ -73,8 +73,7 @@ def test_a_replaced_call_keeps_the_callers_registers(isa, save):
         hooked = abi.Hooked(lab, save, ())
         for seed in range(1, 20):
             state = hooked.draw(seed, "four_args")
-            for register, value in {**state.registers, lab.isa.sp: state.sp}.items():
-                m.set_register(register, value)
+            m.set_registers({**state.registers, lab.isa.sp: state.sp})
             target = lab.kernel.image.address("new_four_args")
             m.poke(target, m.read(target, 4))  # what was translated for one end of a run must not serve another
             seen = m.run(f.address, target).registers

@@ -47,14 +47,14 @@ class Counters:
 
     def clear(self, number: int) -> None:
         """Make what was touched zero again."""
-        at = self.at(number)
+        at = self.touched[:number] if number <= len(self.touched) else self.at(number)  # in any order
         self.executed[at] = self.taken[at] = 0
 
     def issued(self, number: int) -> dict[int, tuple[int, int]]:
         """pc -> (times issued, times left by a taken branch)."""
         at = self.at(number)
-        rows = zip(at.tolist(), self.executed[at].tolist(), self.taken[at].tolist(), strict=True)
-        return {self.base + offset: (n, t) for offset, n, t in rows}
+        pcs = (at.astype(np.uint64) + np.uint64(self.base)).tolist()
+        return dict(zip(pcs, zip(self.executed[at].tolist(), self.taken[at].tolist(), strict=True), strict=True))
 
 
 def find(stretches: list[Counters], address: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import unicorn
@@ -71,7 +71,7 @@ class Engine:
         self._uc.ctl_set_tlb_mode(unicorn.UC_TLB_VIRTUAL)
         self._ram = Ram()
         self._ids = _general(isa)
-        self._batch = _Batch(list(self._ids.values()))
+        self._batch = _Batch(tuple(self._ids.values()))
         self._invalid: tuple[str, int] | None = None
         self._ran = False
         self._uc.hook_add(UC_HOOK_MEM_INVALID, self._on_invalid)
@@ -121,11 +121,12 @@ class Engine:
         """Any register by its name."""
         self._uc.reg_write(self.register_id(name), value & _MASK)
 
-    def set_general(self, name: str, value: int) -> None:
-        """A general register or the program counter; raises TramplabError for another name."""
-        if name not in self._ids:
-            raise unknown(f"{self.isa.name} register", name, self._ids)
-        self._uc.reg_write(self._ids[name], value & _MASK)
+    def set_general(self, values: Mapping[str, int]) -> None:
+        """General registers, or the program counter, by their names, in order; raises TramplabError for another name."""
+        for name in values:
+            if name not in self._ids:
+                raise unknown(f"{self.isa.name} register", name, self._ids)
+        self._batch.write(self._uc, [(self._ids[name], value & _MASK) for name, value in values.items()])
 
     def register(self, name: str) -> int:
         """Any register by its name."""
@@ -233,10 +234,12 @@ def _general(isa: Isa) -> dict[str, int]:
 
 
 class _Batch:
-    """Reads many registers in one call of the engine's library: ten times as fast as one by one."""
+    """Reads and writes many registers in one call of the engine's library: ten times as fast as one by one. It has room for as
+    many as it reads."""
 
-    def __init__(self, ids: list[int]) -> None:
+    def __init__(self, ids: tuple[int, ...]) -> None:
         self._ids = (ctypes.c_int * len(ids))(*ids)
+        self._some = (ctypes.c_int * len(ids))()
         self._values = (ctypes.c_uint64 * len(ids))()
         size = ctypes.sizeof(ctypes.c_uint64)
         self._places = (ctypes.c_void_p * len(ids))(
@@ -249,3 +252,11 @@ class _Batch:
         if status:
             raise TramplabError(f"the emulator refused to read registers (error {status}).")
         return list(self._values)
+
+    def write(self, uc: unicorn.Uc, values: list[tuple[int, int]]) -> None:
+        """(id, value) of each."""
+        for n, (number, value) in enumerate(values):
+            self._some[n], self._values[n] = number, value
+        status = uclib.uc_reg_write_batch(uc._uch, self._some, self._places, len(values))
+        if status:
+            raise TramplabError(f"the emulator refused to write registers (error {status}).")

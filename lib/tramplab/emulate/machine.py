@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -156,6 +156,10 @@ class Machine:
         """Any register by its name."""
         self._engine.set_register(name, value)
 
+    def set_registers(self, values: Mapping[str, int]) -> None:
+        """General registers by their names, all at once; raises TramplabError for another name."""
+        self._engine.set_general(values)
+
     def register(self, name: str) -> int:
         """Any register by its name."""
         return self._engine.register(name)
@@ -229,11 +233,7 @@ class Machine:
             words.insert(0, self.return_to)
             sp -= 8
         self._engine.write(sp, b"".join((w & (1 << 64) - 1).to_bytes(8, "little") for w in words))
-        for name, value in registers.items():
-            self._engine.set_general(name, value)
-        if isa.link is not None:
-            self._engine.set_general(isa.link, self.return_to)
-        self._engine.set_general(isa.sp, sp)
+        self.set_registers({**registers, **({isa.link: self.return_to} if isa.link else {}), isa.sp: sp})
 
     def run(self, start: int, until: int, budget: int = DEFAULT_BUDGET) -> RawRun:
         """Run from start until pc == until, with the registers as they are; see call."""

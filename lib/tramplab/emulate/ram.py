@@ -28,16 +28,19 @@ class Ram:
 
     def read(self, address: int, size: int) -> bytes:
         """What is there; raises LookupError where there is nothing."""
-        pieces = self._pieces(address, size)
-        if len(pieces) == 1:
-            block, start, end = pieces[0]
-            return block[start:end]
-        return b"".join(block[start:end] for block, start, end in pieces)
+        at = bisect.bisect(self._starts, address) - 1
+        if at >= 0 and (end := address - self._starts[at] + size) <= len(self._blocks[at]):
+            return self._blocks[at][end - size : end]
+        return b"".join(block[start:end] for block, start, end in self._pieces(address, size))
 
     def write(self, address: int, data: bytes) -> None:
         """Change it, all or nothing; raises LookupError likewise."""
-        done = 0
-        for block, start, end in self._pieces(address, len(data)):
+        size, done = len(data), 0
+        at = bisect.bisect(self._starts, address) - 1
+        if at >= 0 and (end := address - self._starts[at] + size) <= len(self._blocks[at]):
+            self._blocks[at][end - size : end] = data
+            return
+        for block, start, end in self._pieces(address, size):
             block[start:end] = data[done : done + end - start]
             done += end - start
 

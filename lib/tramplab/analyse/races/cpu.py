@@ -50,9 +50,8 @@ class Cpu:
     def begin(self, registers: dict[str, int], stack: tuple[int, ...]) -> tuple[int, ...]:
         """The registers with which a call begins: these, and in all others what nobody should use."""
         isa = self._machine.isa
-        for n, name in enumerate(isa.registers):
-            if name not in isa.fixed:
-                self._engine.set_register(name, LEFT_OVER + n)
+        left = {name: LEFT_OVER + n for n, name in enumerate(isa.registers) if name not in isa.fixed}
+        self._machine.set_registers(left)
         for name, value in FLAGS[isa.name].items():
             self._engine.set_register(name, value)
         self._machine.enter(registers, stack)

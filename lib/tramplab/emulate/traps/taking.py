@@ -51,7 +51,7 @@ class Traps:
                 return
             pc = self._go_on()
             if pc == until:
-                self._engine.set_general(self._engine.isa.pc, pc)
+                self._engine.set_general({self._engine.isa.pc: pc})
                 return
 
     def _go_on(self) -> int:
