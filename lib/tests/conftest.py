@@ -14,7 +14,7 @@ from support import ROOT
 from tramplab.emulate.engine import small_pages
 from tramplab.starting import few_collections, one_thread
 
-pytest_plugins = [f"support.{name}" for name in "again browser caches commands order seeds shuffled slowest times".split()]
+pytest_plugins = [f"support.{name}" for name in "again browser caches commands order reports seeds shuffled slowest times".split()]
 
 # The same examples in every run, so that a red test is red for everybody; `make fuzz` looks for new ones.
 settings.register_profile("tramplab", max_examples=200, deadline=None, derandomize=True)
