@@ -15,6 +15,7 @@ from tramplab.ftrace.steps import BYTE, Free, Sync, Wait, Write
 from tramplab.studies.direct import between
 from tramplab.studies.direct.between import CHANGES
 from tramplab.studies.direct.setups import setups
+from tramplab.studies.direct.single_order import FAR, NEAR, found
 from tramplab.trampolines.single import WAYS
 
 WHERE = [(isa, way.name) for way in WAYS.values() for isa in way.isas]
@@ -166,14 +167,14 @@ def test_as_many_buckets_as_the_series_gives():
 SETUPS = [s for s in setups() if s.isa != "x86_64"]
 
 
-@pytest.mark.parametrize("near", [False, True], ids=["far", "near"])
+@pytest.mark.parametrize("target", [FAR, NEAR])
 @pytest.mark.parametrize("setup", SETUPS, ids=lambda s: f"{s.isa}-{s.way}")
-def test_a_call_runs_the_old_or_the_new(setup, near):
+def test_a_call_runs_the_old_or_the_new(setup, target):
     """After each step, with every set of the live writes, and halted at every instruction; and never the old again."""
     ran = {"attach": ("nothing", "direct"), "share": ("direct", "direct + ops"), "join": ("ops", "direct + ops")}
     ran |= {"leave": ("direct + ops", "ops"), "unshare": ("direct + ops", "direct"), "detach": ("direct", "nothing")}
     for change in CHANGES:
-        s = between.seen(setup, change, near)
+        s = found()[setup, target, change]
         assert (s.old, s.new) == ran[change] and not s.back and not s.fixed
         assert s.wrong(s.after) == s.wrong(s.sets) == s.wrong(s.halted) == 0
         assert len(s.sets) == 1 << len(s.between) and len(s.halted) >= 2

@@ -88,6 +88,13 @@ def _declared_by(path: Path) -> list[tuple[str, str]]:
     name = f"{path.parent.name}/{path.name}"
     if not path.is_file():
         raise TramplabError(f"the book has no page {name}.")
+    seen = path.stat()
+    return _declared_in(path, name, seen.st_mtime_ns, seen.st_size, seen.st_ino)
+
+
+@functools.lru_cache(maxsize=1000)
+def _declared_in(path: Path, name: str, *seen: int) -> list[tuple[str, str]]:
+    """What a page declares that looks like this; read again when it does not any more."""
     try:
         return list(declared(documents.text(path, name)))
     except (yaml.YAMLError, AttributeError) as e:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import pandas as pd
 
 from ...publish.figures.chart import state_strip
@@ -29,7 +27,7 @@ SHORT = {"direct + ops": "both", "nothing": "-"}
 UNITS = dict.fromkeys(("calls", "sets", "halted", "third", "overwritten"), "calls")
 
 
-@functools.cache
+@once
 def found() -> dict[tuple[Setup, str, str], Seen]:
     """What was seen, by setup, NEAR or FAR, and change; not of x86-64, whose sites are changed under breakpoints."""
     chosen = [s for s in setups() if s.isa != "x86_64"]
