@@ -17,11 +17,18 @@ from contextlib import suppress
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import nbformat
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
 SEVERAL = 3  # pages that import a module, for which it is imported once
-# what these modules import when they draw, quote, or look for the study that has a figure
-LATER = ("tramplab.publish.figures.chart", "myst_nb.ext.glue", "tramplab.studies:every")
+# what these modules import when they draw, quote, or look for the study that has a figure, and read when they cite
+LATER = (
+    "tramplab.publish.figures.chart",
+    "myst_nb.ext.glue",
+    "tramplab.studies:every",
+    "tramplab.publish.claims.claims:read",
+    "tramplab.publish.cite.edition:current",
+)
 MODULE = "ipykernel_launcher"
 _NAME = "forked"
 _asking: socket.socket | None = None
@@ -39,6 +46,7 @@ def start(app, env, docnames):
     pages = [text for name in docnames if "{code-cell}" in (text := Path(env.doc2path(name)).read_text("utf-8"))]
     if not pages:
         return
+    nbformat.validate(nbformat.v4.new_notebook())  # what checks notebooks is compiled then, here for all processes that read pages
     _asking, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, str(Path(__file__).with_name("book_forks.py")), str(end.fileno()), *common(pages)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[end.fileno()])

@@ -118,7 +118,7 @@ def main(number: str, *modules: str):
     """Import, then serve. A module that cannot be imported is for the page that wants it to speak of."""
     if not sys.flags.safe_path:
         del sys.path[0]  # this script's folder, in which kernels do not look
-    for name in ("ipykernel.kernelapp", "ipykernel.ipkernel", *modules):
+    for name in ("ipykernel.kernelapp", "ipykernel.ipkernel", "ipykernel.debugger", *modules):
         module, _, function = name.partition(":")
         with suppress(Exception):
             there = importlib.import_module(module)
