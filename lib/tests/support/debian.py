@@ -21,6 +21,8 @@ APT_GET = """\
 settings=$3 command=$4 asked=$5
 echo "$command $asked" | sed 's/ $//' >> "$HERE/calls"
 cp "$settings" "$HERE/settings" && cp "${settings%/*}/sources/debian.sources" "$HERE/sources"
+[ "$command" != update ] || ! grep -q "^Architectures:.*$(cat "$HERE/broken" 2>/dev/null || echo none)" "$HERE/sources" || {
+	echo "E: Failed to fetch http://mirror.example/Packages.xz  File has unexpected size. Mirror sync in progress?" >&2; exit 100; }
 [ ! -f "$HERE/$command.says" ] || cat "$HERE/$command.says" >&2
 [ ! -f "$HERE/$command.status" ] || exit "$(cat "$HERE/$command.status")"
 [ "$command" = download ] || exit 0
@@ -80,6 +82,10 @@ class Machine:
         """From now on a command of apt-get says this, and ends like that."""
         (self.here / f"{command}.says").write_text(said, "utf-8")
         (self.here / f"{command}.status").write_text(str(status), "utf-8")
+
+    def breaks(self, architecture: str) -> None:
+        """From now on the list of packages for this one cannot be fetched."""
+        (self.here / "broken").write_text(architecture, "utf-8")
 
     def calls(self) -> list[str]:
         """What apt-get was called for since the last time."""

@@ -10,7 +10,7 @@ from tramplab import TramplabError, cache
 from tramplab.vmlinux.debian import archive, fetch
 from tramplab.vmlinux.debian import list as listed
 from tramplab.vmlinux.debian.__main__ import main
-from tramplab.vmlinux.debian.archive import Gone
+from tramplab.vmlinux.debian.archive import Gone, NoLists
 from tramplab.vmlinux.debian.list import Package
 
 
@@ -159,9 +159,21 @@ def test_all_that_apt_says_of_a_version_that_is_gone(machine, three, said):
 )
 def test_an_archive_that_cannot_be_reached(machine, three, command, said, status, quoted):
     machine.says(command, said, status)
-    message = complaint(lambda: fetch.fetch(three))
+    message = complaint(lambda: fetch.fetch(three), NoLists if command == "update" else TramplabError)
     assert message.startswith(f"apt-get {command} failed (") and quoted in message
     assert not any(map(fetch.there, three)) and machine.left() == []
+
+
+def test_a_list_that_cannot_be_had_keeps_no_other_image_away(machine, three, capsys):
+    """As while a mirror is brought up to date; the images of the other architectures are fetched, and the status says that one
+    is missing."""
+    machine.breaks(three[1].architecture)
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert [fetch.there(p) for p in three] == [True, False, True] and machine.left() == []
+    assert [line.partition(":")[0] for line in out.splitlines()] == [three[0].name, three[2].name]
+    assert err.startswith("tramplab: apt-get update failed (Failed to fetch ") and err.count("\n") == 1
+    assert machine.calls().count("update") == 4, "once together, and once for each"
 
 
 @pytest.mark.parametrize("absent", [["apt-get"], ["dpkg-deb"], ["apt-get", "dpkg-deb"]])

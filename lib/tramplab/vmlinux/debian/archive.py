@@ -67,6 +67,10 @@ class Gone(TramplabError):
         )
 
 
+class NoLists(TramplabError):
+    """apt could not fetch the lists of packages."""
+
+
 class Archive:
     """The suites and architectures of some packages; raises TramplabError where the machine has no Debian."""
 
@@ -90,10 +94,10 @@ class Archive:
         self._folder = folder
 
     def update(self) -> None:
-        """Fetch the lists of packages; raises TramplabError with apt's own words."""
+        """Fetch the lists of packages; raises NoLists with apt's own words."""
         done = self._run(self._folder, "update")
         if done.returncode or "Failed to fetch" in done.stderr:  # of which apt before 2.1.8 only warns
-            raise _failed("update", done)
+            raise NoLists(str(_failed("update", done)))
 
     def download(self, package: Package, folder: Path) -> Path:
         """The package's file, in a folder that has no other; raises Gone if the lists do not have this version of it, and

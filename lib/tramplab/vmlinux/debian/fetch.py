@@ -17,7 +17,7 @@ from typing import NoReturn
 from ... import cache
 from ...errors import TramplabError
 from ...paths import temporary
-from .archive import Archive, Gone
+from .archive import Archive, Gone, NoLists
 from .list import FILE, Package
 
 _BLOCK = 1 << 20
@@ -42,7 +42,8 @@ def fetch(wanted: Iterable[Package], done: Callable[[Package, bool], None] = lam
     """Put the images into the cache that are not there; done(package, whether it is new) is called as soon as each is there.
 
     Raises TramplabError at the first that fails, and what came before it is kept. Those of which the archive has another version
-    by now are left out, and named at the end (Gone).
+    by now are left out, and named at the end (Gone). Where one suite's list of an architecture cannot be had, as while a mirror is
+    brought up to date, the images of all others are fetched before that is raised.
     """
     missing = []
     for package in wanted:
@@ -53,9 +54,21 @@ def fetch(wanted: Iterable[Package], done: Callable[[Package, bool], None] = lam
     if not missing:
         return
     gone: list[Package] = []
+    why = _fetch(missing, done, gone)
+    if why:
+        _fetch_by_lists(missing, done, gone, why)
+    if gone:
+        raise Gone(gone)
+
+
+def _fetch(missing: list[Package], done: Callable[[Package, bool], None], gone: list[Package]) -> NoLists | None:
+    """Fetch what is missing; what the archive has no more is noted. Where the lists cannot be had nothing is, and this says why."""
     with temporary("tramplab-debian-") as folder:
         archive = Archive(folder, missing)
-        archive.update()
+        try:
+            archive.update()
+        except NoLists as e:
+            return e
         for package in missing:
             try:
                 cache.publish(functools.partial(_made, archive, package), _name(package))
@@ -63,8 +76,19 @@ def fetch(wanted: Iterable[Package], done: Callable[[Package, bool], None] = lam
                 gone += e.packages
             else:
                 done(package, True)
-    if gone:
-        raise Gone(gone)
+    return None
+
+
+def _fetch_by_lists(missing: list[Package], done: Callable[[Package, bool], None], gone: list[Package], why: NoLists) -> None:
+    """The same of each list by itself; raises at the end why the first is not to be had, if one is not. why: of all together."""
+    lists: dict[tuple[str, str], list[Package]] = {}
+    for package in missing:
+        lists.setdefault((package.suite, package.architecture), []).append(package)
+    if len(lists) == 1:
+        raise why
+    failed = [e for packages in lists.values() if (e := _fetch(packages, done, gone))]
+    if failed:
+        raise failed[0]
 
 
 def unpack(deb: Path, package: Package, to: Path) -> Path:
