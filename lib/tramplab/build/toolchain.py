@@ -131,29 +131,45 @@ def _ended(status: int) -> str:
 
 def source_files(isa: Isa, guest: Path = GUEST) -> list[Path]:
     """All files of the guest that can influence an image of this ISA, in a fixed order."""
-    return [guest / name for name in _source_names(isa, guest)]
+    return [guest / name for name, *_ in _seen(isa, guest)]
 
 
-def _source_names(isa: Isa, guest: Path) -> list[str]:
-    """Where they lie in the guest's folder. Asked for whenever a kernel is booted, so with as little as will do."""
-    folders = ("include", "core", "consumers", isa.name)
-    names = [f"{d}/{n}" for d in folders for n in os.listdir(guest / d) if n.endswith((".c", ".h", ".S", ".inc"))]
-    return sorted([*names, "functions.c", "link.ld"])
+def _seen(isa: Isa, guest: Path) -> tuple[tuple[str, int, int, int], ...]:
+    """Where they lie in the guest's folder, each with when it was written, its size and its number, which are others when it is
+    another one. Asked for whenever a kernel is booted, so with as little as will do."""
+    found = []
+    for folder in ("include", "core", "consumers", isa.name, "."):
+        there = os.open(f"{guest}/{folder}", os.O_RDONLY)
+        try:
+            names = os.listdir(there) if folder != "." else ("functions.c", "link.ld")
+            for name in names:
+                if name.endswith((".c", ".h", ".S", ".inc", ".ld")):
+                    seen = os.stat(name, dir_fd=there)
+                    place = name if folder == "." else f"{folder}/{name}"
+                    found.append((place, seen.st_mtime_ns, seen.st_size, seen.st_ino))
+        finally:
+            os.close(there)
+    return tuple(sorted(found))
 
 
 def fingerprint(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> str:
     """The name of the image these sources, flags and compiler give: 24 hex digits. Raises TramplabError for a folder
     without them."""
     flags = (isa.cflags, isa.triple, _bases(isa), config, _COMMON, _LEAVES, _GUEST_LINKED)
-    h = hashlib.sha256(repr((isa.name, flags, version())).encode())
     try:
-        for name in _source_names(isa, guest):
-            seen = os.stat(f"{guest}/{name}")
-            h.update(name.encode() + b"\0" + _sha256(f"{guest}/{name}", seen.st_mtime_ns, seen.st_size, seen.st_ino))
+        return _name(repr((isa.name, flags, version())), str(guest), _seen(isa, guest))
     except OSError as e:
         raise TramplabError(
             f"no guest can be built of {guest} ({e.filename}: {e.strerror}): a guest's folder is a copy of {GUEST} with changes."
         ) from None
+
+
+@functools.lru_cache(maxsize=1000)
+def _name(how: str, guest: str, files: tuple[tuple[str, int, int, int], ...]) -> str:
+    """Of files that look like this; those are read again that do not any more."""
+    h = hashlib.sha256(how.encode())
+    for name, *seen in files:
+        h.update(name.encode() + b"\0" + _sha256(f"{guest}/{name}", *seen))
     return h.hexdigest()[:24]
 
 
