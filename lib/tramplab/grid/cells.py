@@ -91,7 +91,7 @@ def names(text: str) -> tuple[str, ...]:
 
 def _refusal(hook: hooks.Hook, callbacks: int) -> TramplabError | None:
     try:
-        hooks.requests(hook, callbacks)
+        hooks.taken(hook, callbacks)
     except TramplabError as e:
         return e
     return None

@@ -61,12 +61,17 @@ def hypothetical(name: str) -> bool:
 
 def requests(hook: Hook, callbacks: int) -> list[Request]:
     """What to register for a number of callbacks; raises TramplabError if the hook cannot take that many."""
+    return hook.requests(taken(hook, callbacks))
+
+
+def taken(hook: Hook, callbacks: int) -> int:
+    """A number of callbacks that the hook takes, as it was given; raises TramplabError if it does not."""
     callbacks = whole(callbacks, "callbacks")
     if not 1 <= callbacks <= hook.most:
         raise TramplabError(f"{callbacks} callbacks cannot be attached by {hook.name}; choose 1 to {hook.most}.")
     if callbacks > 1 and not hook.counts:
         raise TramplabError(f"the {hook.name} hook takes one callback, not {callbacks}; only {_countable()} take more.")
-    return hook.requests(callbacks)
+    return callbacks
 
 
 def label(hook: str, callbacks: int) -> str:
