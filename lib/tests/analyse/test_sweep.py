@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.children import children, ended, with_processes
+from support.without_workers import without_workers
 from tramplab import cli, state
 from tramplab.analyse.races import command, every
 from tramplab.analyse.races.barriers import barriers, numbers_of
@@ -28,12 +29,14 @@ SMALL = "riscv64-pair"
 
 @pytest.fixture
 def sweep(tramplab):
-    """Run `tramplab explore --all` in this process, with one worker unless the test says how many; returns (status, stdout,
+    """Run `tramplab explore --all` in this process, without workers unless the test says how many; returns (status, stdout,
     stderr)."""
 
     def run(*arguments):
-        workers = [] if "--processes" in arguments else ["--processes", "1"]
-        return tramplab("explore", "--all", *arguments, *workers)
+        with pytest.MonkeyPatch.context() as patch:
+            if "--processes" not in arguments:
+                without_workers(patch)
+            return tramplab("explore", "--all", *arguments)
 
     return run
 
@@ -65,7 +68,7 @@ def test_a_scenario_is_what_is_explored_alone(name):
 
 def test_the_table(sweep):
     """A line of at most 72 columns for each, in order; as JSON it is the same."""
-    status, out, err = sweep("riscv64-trap", "--processes", 1)
+    status, out, err = sweep("riscv64-trap")
     head, *lines = out.splitlines()
     assert status == 0 and head.split() == ["scheme", "fetch", "without", "verdict"] and max(map(len, out.splitlines())) <= 72
     wanted = scenarios(["riscv64-trap"], 3, MOST)
@@ -99,7 +102,7 @@ def test_a_file_is_sorted_and_gone_on_with(sweep, monkeypatch, tmp_path):
                 raise KeyboardInterrupt
 
         m.setattr(Progress, "add", stop)
-        status, out, err = sweep(SMALL, "--save", file)
+        status, out, err = sweep(SMALL, "--save", file, "--processes", 2)
     last = "tramplab: interrupted; 5 of 12 scenarios are kept, and the same command goes on from there."
     assert (status, out) == (130, "") and err.splitlines()[-1] == last
     assert len(file.read_bytes().splitlines()) == 1 + 5
@@ -148,7 +151,9 @@ def test_a_command_that_is_killed(sweep, tmp_path):
 def once(tmp_path_factory):
     """A file of results, which no test changes."""
     file = tmp_path_factory.mktemp("sweep") / "file"
-    assert cli.main(["explore", SMALL, "--all", "--save", str(file), "--quiet"]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        without_workers(patch)
+        assert cli.main(["explore", SMALL, "--all", "--save", str(file), "--quiet"]) == 0
     return file
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,12 @@ from hypothesis import strategies as st
 from support import ROOT
 from support.caches import lines, write
 from support.damage import DAMAGES
+from support.forgetting import forget
+from support.guests import into, objects, objects_in
+from support.remembering import remember
 from support.seeds import drawn, seeds
 from support.small_books import small_book
+from support.without_workers import without_workers
 from tramplab import cache, cli
 from tramplab import isa as isas
 from tramplab.grid import kept
@@ -27,9 +32,9 @@ from tramplab.native import run
 KINDS = list(DAMAGES)
 
 
-def spoil(folder: Path, turn: int, seed: int) -> dict[str, bytes]:
-    """Damage every file in a folder, each in another way, which is the next one at the next turn; their bytes before."""
-    whole = {path: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+def spoil(files: Iterable[Path], turn: int, seed: int) -> dict[str, bytes]:
+    """Damage files, each in another way, which is the next one at the next turn; their bytes before."""
+    whole = {path: path.read_bytes() for path in sorted(files)}
     contents, rng = list(whole.values()), random.Random(seed)
     for n, (path, data) in enumerate(whole.items()):
         damaged = DAMAGES[KINDS[(n + turn) % len(KINDS)]](data, contents[n - 1], rng)
@@ -60,60 +65,79 @@ def test_what_is_read_is_what_was_kept(content, other, kind, rng):
         assert Path(folder, "lines").read_text("utf-8").splitlines() == lines(a.name)
 
 
-MEASURE = [sys.executable, "-m", "tramplab", "measure", "riscv64", "bpf-fexit", "--json"]
+MEASURE = ["measure", "riscv64", "bpf-fexit", "--json"]
+#: The rooms that read what a measurement needs.
+READERS = ("build", "emulate", "trampolines", "lab")
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory) -> tuple[Path, str]:
-    """A cache with what a measurement needs: an image, its types, snippets and the meter; and its counts."""
+    """A cache with what a measurement needs: an image, its types, snippets and the meter; and its counts. By another process, and
+    objects by whoever has made them."""
     folder = tmp_path_factory.mktemp("measured")
-    environment = {**os.environ, "TRAMPLAB_CACHE": str(folder)}
-    done = subprocess.run(MEASURE, env=environment, capture_output=True, encoding="utf-8", check=True)
+    into(folder, objects(cache.folder(), "riscv64"))
+    command, environment = [sys.executable, "-m", "tramplab", *MEASURE], {**os.environ, "TRAMPLAB_CACHE": str(folder)}
+    done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=True)
     assert {path.name.partition("-")[0] for path in folder.iterdir()} == {"asm", "meter", "riscv64", "types"}
     return folder, done.stdout
 
 
 @drawn
 @pytest.mark.parametrize("turn", range(len(KINDS)))
-def test_counts_do_not_change(measured, turn, tmp_path):
+def test_counts_do_not_change(measured, turn, tmp_path, tramplab, monkeypatch):
     """All files of a cache damaged at once; at each turn a file has another damage, so that each meets them all."""
     (seed,) = seeds(f"cache {turn}", 1)
     folder, counts = measured
     own = Path(shutil.copytree(folder, tmp_path / "cache"))
-    whole = spoil(own, turn, seed)
-    environment = {**os.environ, "TRAMPLAB_CACHE": str(own)}
-    done = subprocess.run(MEASURE, env=environment, capture_output=True, encoding="utf-8")
-    assert (done.returncode, done.stdout, sorted(done.stderr.splitlines())) == (0, counts, lines(*whole))
+    whole = spoil(own.iterdir(), turn, seed)
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(own))
+    remember(monkeypatch)
+    forget(*READERS)
+    status, out, err = tramplab(*MEASURE)
+    forget(*READERS)
+    assert (status, out, sorted(err.splitlines())) == (0, counts, lines(*whole))
     assert held(own) == whole
+
+
+GRID = ["grid", "--isa", "riscv64", "--hook", "none,ops", "--args", "0-1", "--callbacks", "1", "--processes", "1"]
+
+
+@pytest.fixture(scope="module")
+def stopped(measured, tmp_path_factory) -> tuple[Path, str]:
+    """A cache with the units that a grid has kept which was stopped as it was about to be done; and its table."""
+    folder = Path(shutil.copytree(measured[0], tmp_path_factory.mktemp("grid") / "cache"))
+    table = folder.with_name("table")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAMPLAB_CACHE", str(folder))
+        patch.setattr(kept.Kept, "forget", lambda *_: None)
+        assert cli.main([*GRID, "--quiet", "--out", str(table)]) == 0
+    return folder, table.read_text("utf-8")
 
 
 @drawn
 @pytest.mark.parametrize("turn", range(len(KINDS)))
-def test_rows_of_a_grid_do_not_change(measured, turn, tmp_path, monkeypatch, capsys):
+def test_rows_of_a_grid_do_not_change(stopped, turn, tmp_path, tramplab, monkeypatch):
     """Units that were kept by a grid that was stopped."""
     (seed,) = seeds(f"grid {turn}", 1)
-    monkeypatch.setenv("TRAMPLAB_CACHE", str(shutil.copytree(measured[0], tmp_path / "cache")))
-    command = ["grid", "--isa", "riscv64", "--hook", "none,ops", "--args", "0-1", "--callbacks", "1", "--processes", "1"]
-    with monkeypatch.context() as patch:
-        patch.setattr(kept.Kept, "forget", lambda *_: None)
-        assert cli.main(command) == 0
-    table = capsys.readouterr().out
-    units = tmp_path / "cache" / f"grid-{kept.state()}"
-    whole = spoil(units, turn, seed)
-    assert len(whole) == 4 and cli.main(command) == 0
-    out, err = capsys.readouterr()
-    assert out == table and sorted(line for line in err.splitlines() if line.startswith("tramplab:")) == lines(*whole)
+    folder, table = stopped
+    monkeypatch.setenv("TRAMPLAB_CACHE", str(shutil.copytree(folder, tmp_path / "cache")))
+    without_workers(monkeypatch)
+    whole = spoil((tmp_path / "cache" / f"grid-{kept.state()}").iterdir(), turn, seed)
+    status, out, err = tramplab(*GRID)
+    assert (status, out, len(whole)) == (0, table, 4)
+    assert sorted(line for line in err.splitlines() if line.startswith("tramplab:")) == lines(*whole)
 
 
 @drawn
 @pytest.mark.parametrize("isa", isas.ISAS)
-def test_the_native_child_is_made_again(isa, empty, capsys):
-    program = run.child(isas.get(isa))
-    whole = program.read_bytes()
+def test_the_native_child_is_made_again(isa, request, monkeypatch, capsys):
+    usual = run.child(isas.get(isa))
+    program = Path(shutil.copy(usual, request.getfixturevalue("empty")))
+    remember(monkeypatch)
     for turn, seed in enumerate(seeds(f"child {isa}", len(KINDS) - 1)):  # there is no other file to be exchanged for it
-        spoil(empty, turn, seed)
+        spoil([program], turn, seed)
         program.chmod(0o644)  # as where a cache was copied
-        assert run.child(isas.get(isa)) == program and program.read_bytes() == whole and os.access(program, os.X_OK)
+        assert run.child(isas.get(isa)) == program and program.read_bytes() == usual.read_bytes() and os.access(program, os.X_OK)
         assert capsys.readouterr().err.splitlines() == lines(program.name)
 
 
@@ -183,13 +207,15 @@ def test_what_killed_builds_left_is_removed(empty):
 def test_a_book_is_built_from_a_damaged_cache(measured, tmp_path):
     """The line is said by the build, and on no page; a relative folder is not that of a page's."""
     own = Path(shutil.copytree(measured[0], tmp_path / "cache"))
-    whole = spoil(own, 0, 0)
+    few = objects_in(own)[: len(KINDS)]  # to compile all of them takes longer than the book
+    whole = held(own)
+    spoiled = spoil({*own.iterdir()} - {*objects_in(own)} | {*few}, 0, 0)
     body = "```{code-cell}\nfrom tramplab.lab.measure import counts_of\nprint(counts_of('riscv64', 'bpf-fexit')['hook'])\n```\n"
     (tmp_path / "book").mkdir()
     command, environment = small_book(tmp_path / "book", body)
     environment |= {"TRAMPLAB_CACHE": "../cache", "TRAMPLAB_DATA": os.path.relpath(ROOT / "data", tmp_path / "book")}
     done = subprocess.run(command, cwd=tmp_path / "book", env=environment, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(line for line in done.stderr.splitlines() if "damaged" in line) == lines(*whole)
+    assert sorted(line for line in done.stderr.splitlines() if "damaged" in line) == lines(*spoiled)
     page = (tmp_path / "book" / "_build" / "html" / "book" / "index.html").read_text("utf-8")
     assert "bpf-fexit" in page and "damaged" not in page and held(own) == whole

@@ -2,7 +2,6 @@
 
 import random
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from support import guests
 from support.caches import lines
 from support.damage import damage
 from support.debian import made_up
+from support.forgetting import forget
 from support.machines import result
 from support.seeds import drawn, seeds
 from tramplab import cache
@@ -35,15 +35,6 @@ RISCV = isas.get("riscv64")
 UNIT, ANSWER = Unit("arm64", "ops", "v7.2", 1, (1,)), units.Answer((("ops",),))
 #: To link an image takes seconds in a process that has not made it yet: `make test` does so in test_cache.py.
 FUZZ = not settings.default.derandomize
-
-
-def forget() -> None:
-    """What this process remembers, so that it looks at what is kept as another one would."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("tramplab.") and not name.startswith("tramplab.ftrace"):
-            for value in list(vars(module).values()):
-                if hasattr(value, "cache_clear"):
-                    value.cache_clear()
 
 
 #: What asks for files that are kept and take long to make, so that they are those of the usual cache.
@@ -100,6 +91,8 @@ class Kept:
         }
         self.asking = COMPILED | quick
         usual = cache.folder()
+        for ask in COMPILED.values():  # what is there already asks for no object
+            ask()
         asked = {name: self._asked(ask) for name, ask in COMPILED.items()}
         for path in set().union(*asked.values()):
             shutil.copy(usual / path, self.folder)

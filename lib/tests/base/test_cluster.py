@@ -19,6 +19,7 @@ from support import ROOT
 from support.clusters import cluster
 from support.grids import SMALL
 from support.tasks import alone, die, double, fail, own_id, refuse, wait_to_be_killed
+from support.without_workers import without_workers
 from tramplab import TramplabError, cli, jobs
 from tramplab import cluster as dask
 from tramplab.progress import Progress
@@ -44,11 +45,18 @@ def two(made):
     return made
 
 
-@pytest.fixture
-def none(tmp_path):
-    """A cluster that has no worker yet."""
-    with cluster(tmp_path / "dask", 0) as found:
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory):
+    """A cluster without workers."""
+    with cluster(tmp_path_factory.mktemp("idle"), 0) as found:
         yield found
+
+
+@pytest.fixture
+def none(idle):
+    """A cluster that has no worker yet."""
+    yield idle
+    idle.without()
 
 
 def done(where, work, items) -> dict:
@@ -73,7 +81,7 @@ def test_any_executor_will_do():
 
 
 def test_every_job_is_done_once(two):
-    assert done(two.address, double, range(40)) == {n: 2 * n for n in range(40)}
+    assert done(two.address, double, range(20)) == {n: 2 * n for n in range(20)}
     assert done(two.address, double, []) == {}
 
 
@@ -101,11 +109,13 @@ def killing(monkeypatch, worker: subprocess.Popen) -> list[int]:
 
 @pytest.mark.parametrize("command", [["explore", "riscv64-trap", "--all", "--json"], ["grid", *SMALL]], ids=lambda c: c[0])
 def test_the_same_bytes_though_a_worker_is_killed(two, monkeypatch, capsys, tmp_path, command):
-    """On the way, with jobs given to it: what the processes of this machine give, on standard output and in a file."""
+    """On the way, with jobs given to it: what this process gives, and with it others of this machine, on standard output and in a
+    file."""
     out = "--save" if command[0] == "explore" else "--out"
+    without_workers(monkeypatch)
     found = []
-    for where in (["--processes", "2"], ["--scheduler", two.address]):
-        ended = killing(monkeypatch, two.workers[0]) if "--scheduler" in where else None
+    for where in ([], ["--scheduler", two.address]):
+        ended = killing(monkeypatch, two.workers[0]) if where else None
         file = tmp_path / f"file{len(found)}"
         assert cli.main([*command, *where, out, str(file)]) == 0
         found.append((capsys.readouterr().out, file.read_bytes()))
@@ -159,11 +169,12 @@ def test_no_worker_for_a_long_time_is_a_sentence(none, monkeypatch):
     assert "has had no worker for 0.5 s: start some with `dask worker tcp://127.0.0.1:" in said
 
 
-def test_a_scheduler_that_goes_away_is_a_sentence(none, capfd):
-    with pytest.raises(TramplabError) as e, jobs.shared(double, [1, 2], none.address, REMEDY) as results:
-        none.scheduler.send_signal(signal.SIGKILL)
-        list(results)
-    assert str(e.value) == f"the scheduler at {none.address} went away; try again."
+def test_a_scheduler_that_goes_away_is_a_sentence(tmp_path, capfd):
+    with cluster(tmp_path / "dask", 0) as gone:
+        with pytest.raises(TramplabError) as e, jobs.shared(double, [1, 2], gone.address, REMEDY) as results:
+            gone.scheduler.send_signal(signal.SIGKILL)
+            list(results)
+        assert str(e.value) == f"the scheduler at {gone.address} went away; try again."
     assert capfd.readouterr() == ("", "")
 
 

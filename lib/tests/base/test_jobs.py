@@ -1,7 +1,6 @@
 """Jobs on several processes: their order, what goes wrong in a worker, and that no worker stays behind."""
 
 import multiprocessing
-import os
 import signal
 import subprocess
 import sys
@@ -11,33 +10,10 @@ from pathlib import Path
 import pytest
 
 from support.children import children, ended, running, with_processes
-from support.tasks import die, double, fail, refuse
+from support.tasks import begun, die, double, fail, refuse, sleep, start
 from tramplab import TramplabError, jobs
-from tramplab.paths import write_whole
 
 REMEDY = "try again"
-
-
-def begun(n: int) -> float:
-    now = time.monotonic()
-    time.sleep(0.02)
-    return now
-
-
-def own_id(n: int) -> int:
-    return os.getpid()
-
-
-def sleep(n: float) -> int:
-    time.sleep(n)
-    return os.getpid()
-
-
-def start(name: str) -> None:
-    """Writes down the worker and what it has started, and takes long."""
-    started = subprocess.Popen(["sleep", "60"])
-    write_whole(Path(name), f"{os.getpid()} {started.pid}")
-    time.sleep(60)
 
 
 def done(work, items, processes: int = 2) -> dict:
@@ -132,10 +108,10 @@ def test_workers_end_with_the_process_that_made_them(number):
     """Even if that one has no time to say so, and they are at work."""
     program = (
         "import sys, time\n"
-        f"sys.path[:0] = {[str(path) for path in Path(__file__).parents[:2]]!r}\n"
-        "import test_jobs\n"
+        f"sys.path[:0] = [{str(Path(__file__).parents[1])!r}]\n"
+        "from support import tasks\n"
         "from tramplab import jobs\n"
-        "with jobs.shared(test_jobs.sleep, [0.5, 0.6, 60, 61], 2, '') as results:\n"
+        "with jobs.shared(tasks.sleep, [0.5, 0.6, 60, 61], 2, '') as results:\n"
         "    print(*(next(results)[1] for _ in range(2)), flush=True)\n"
         "    time.sleep(60)\n"
     )
@@ -150,7 +126,7 @@ def test_workers_end_with_the_process_that_made_them(number):
 @with_processes
 def test_workers_see_no_ctrl_c():
     """Not even while they start: the signal is blocked in them, and for this process it waits."""
-    with jobs.shared(own_id, [1], 1, REMEDY) as results:
+    with jobs.shared(sleep, [0], 1, REMEDY) as results:
         ((_, worker),) = results
         with open(f"/proc/{worker}/status", encoding="utf-8") as f:
             blocked = next(line for line in f if line.startswith("SigBlk:"))

@@ -24,9 +24,10 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("name", "addition", "says"), BROKEN, ids=[b[0] for b in BROKEN])
-def test_compile_error_names_file_and_line(name, addition, says, empty, sources):
+def test_compile_error_names_file_and_line(name, addition, says, empty, compiled, sources):
     """A mistake in a guest source is one line with the file, the line and the compiler's own words; the cache stays
     empty."""
+    compiled("arm64")
     path = sources / name
     first = path.read_text("utf-8").count("\n") + 1
     path.write_text(path.read_text("utf-8") + addition, "utf-8")
@@ -39,8 +40,9 @@ def test_compile_error_names_file_and_line(name, addition, says, empty, sources)
     assert left_in(empty) == []
 
 
-def test_link_error_names_the_symbol(empty, sources):
+def test_link_error_names_the_symbol(empty, compiled, sources):
     """A call to a function that nobody defines is one line with its name."""
+    compiled("riscv64")
     extra = "void missing_part(void);\nvoid extra(void) { missing_part(); }\n"
     (sources / "core" / "extra.c").write_text(extra, "utf-8")
     message = complaint(lambda: make("riscv64", sources))
@@ -48,8 +50,9 @@ def test_link_error_names_the_symbol(empty, sources):
     assert left_in(empty) == []
 
 
-def test_error_line_is_the_compilers_error(empty, sources):
+def test_error_line_is_the_compilers_error(compiled, sources):
     """A file whose name has "error" in it does not make a note about it the message."""
+    compiled("x86_64")
     (sources / "include" / "terrors.h").write_text("int fine;\nint wrong = undeclared;\n", "utf-8")
     path = sources / "functions.c"
     path.write_text('#include "terrors.h"\n' + path.read_text("utf-8"), "utf-8")

@@ -16,6 +16,7 @@ import pytest
 
 from support import proof
 from support.guests import ISAS, config, every_isa, image_name, left_in, make, objects_in
+from support.remembering import remember
 from tramplab import Kernel
 from tramplab import isa as isas
 from tramplab.build import toolchain
@@ -42,8 +43,9 @@ def test_same_sources_give_the_same_bytes(isa, empty, sources, monkeypatch):
         assert str(folder).encode() not in here.read_bytes()
 
 
-def test_a_cached_image_is_not_built_again(empty, monkeypatch):
+def test_a_cached_image_is_not_built_again(compiled, monkeypatch):
     """The second build touches no tool; a lost cache entry is built again."""
+    compiled("arm64")
     path = make("arm64")
     monkeypatch.setattr(toolchain, "run_tool", lambda *a, **k: pytest.fail("a tool was run"))
     assert make("arm64") == path
@@ -111,8 +113,9 @@ def test_every_flag_changes_the_name(monkeypatch):
     assert all(re.fullmatch(r"[0-9a-f]{24}", n) for n in names)
 
 
-def test_releases_share_images_where_they_can(empty):
+def test_releases_share_images_where_they_can(empty, compiled):
     """Two releases that differ in nothing that is compiled are one file; two that do are two."""
+    compiled("arm64", "v6.12"), compiled("arm64", "v6.3")
     assert config("arm64", "v6.12") == config("arm64", "v6.13")
     assert config("arm64", "v6.3") != config("arm64", "v6.4")
     Kernel("arm64", "v6.12"), Kernel("arm64", "v6.13")
@@ -157,8 +160,9 @@ def wait_for(*paths: Path) -> None:
         time.sleep(0.005)
 
 
-def test_what_another_process_cleared_away_meanwhile_is_no_trouble(empty):
+def test_what_another_process_cleared_away_meanwhile_is_no_trouble(empty, compiled):
     """A folder that is listed and gone when it is looked at, as a link to nowhere is."""
+    compiled("riscv64", few=True)
     (empty / ".building-gone").symlink_to(empty / "nowhere")
     assert make("riscv64").is_file()
 
@@ -172,8 +176,9 @@ def test_a_cache_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch):
     assert str(e.value) == f"{where}: set TRAMPLAB_CACHE to a folder that can be written."
 
 
-def test_two_builds_at_once(empty, tmp_path):
+def test_two_builds_at_once(empty, compiled, tmp_path):
     """Two processes that are both in the middle of building the same image both succeed and leave one file."""
+    compiled("riscv64", few=True)
     ready, go = [tmp_path / "ready0", tmp_path / "ready1"], tmp_path / "go"
     both = [builder("riscv64", r, go) for r in ready]
     try:
@@ -190,8 +195,9 @@ def test_two_builds_at_once(empty, tmp_path):
     assert make("riscv64").read_bytes() == (empty / left_in(empty)[0]).read_bytes()
 
 
-def test_killed_build_leaves_no_image(empty, tmp_path):
+def test_killed_build_leaves_no_image(empty, compiled, tmp_path):
     """A build killed before its last step leaves nothing under an image's name, and the next build is whole."""
+    compiled("x86_64", few=True)
     victim = builder("x86_64", tmp_path / "ready", tmp_path / "never")
     try:
         wait_for(tmp_path / "ready")
@@ -208,15 +214,16 @@ def test_killed_build_leaves_no_image(empty, tmp_path):
 def test_interrupted_build_leaves_nothing(empty, monkeypatch):
     """Ctrl-C at any step of a build, first tool to last, leaves nothing but whole objects; then a build gives the same image, from
     those and without them."""
+    toolchain.version()  # asked for once in a process
     real, calls = toolchain.run_tool, []
+    remember(monkeypatch)
 
-    def counted(*arguments, stop_at, cwd=None):
+    def counted(*arguments, stop_at, tool=toolchain.run_tool, cwd=None):
         calls.append(arguments)
         if len(calls) == stop_at:
             raise KeyboardInterrupt
-        return real(*arguments, cwd=cwd)
+        return tool(*arguments, cwd=cwd)
 
-    toolchain.version()  # asked for once in a process
     monkeypatch.setattr(toolchain, "run_tool", functools.partial(counted, stop_at=0))
     steps = (make("arm64"), len(calls))[1]
     expected = hashlib.sha256((empty / left_in(empty)[0]).read_bytes()).digest()
@@ -271,8 +278,8 @@ def test_a_tool_that_is_interrupted_while_it_starts_is_gone(tmp_path, monkeypatc
     assert started[0].returncode == -signal.SIGKILL and signal.getsignal(signal.SIGINT) is usual
 
 
-def compiled(monkeypatch) -> list[str]:
-    """The names of the sources that are compiled from now on."""
+def asked(monkeypatch) -> list[str]:
+    """The names of the sources that the compiler is asked for from now on."""
     seen, real = [], toolchain.run_tool
 
     def run_tool(*arguments, **options):
@@ -288,7 +295,8 @@ def test_only_what_has_changed_is_compiled_again(empty, sources, monkeypatch):
     """After a change of a source, a header, a flag or the compiler: what it reaches, wherever the sources lie, and nothing else;
     and the image is the one that an empty cache gives."""
     record, cfg = isas.get("riscv64"), config("riscv64")
-    seen = compiled(monkeypatch)
+    remember(monkeypatch)
+    seen = asked(monkeypatch)
     make("riscv64")
     every = [p.name for p in (*GUEST.glob("co*/*.c"), *(GUEST / "riscv64").glob("*.S"), GUEST / "functions.c")]
     assert sorted(seen) == sorted(every)
@@ -315,9 +323,10 @@ def test_only_what_has_changed_is_compiled_again(empty, sources, monkeypatch):
     assert sorted(seen) == sorted(every)
 
 
-def test_building_leaves_the_environment_alone(empty, monkeypatch):
+def test_building_leaves_the_environment_alone(empty, compiled, monkeypatch):
     """Building a guest and the meter changes no environment variable of the process: what it starts later does not
     look for folders that are gone."""
+    compiled("arm64", few=True)
     monkeypatch.delenv("ZIG_LOCAL_CACHE_DIR", raising=False)
     code = "import os; from tramplab import Kernel; e = set(os.environ); Kernel('arm64'); print(set(os.environ) ^ e)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False)

@@ -1,10 +1,10 @@
 """What the tests of the grid have in common."""
 
-import functools
 import os
 
 import pytest
 
+from support.without_workers import without_workers
 from tramplab import Kernel
 from tramplab.cache import folder
 
@@ -24,5 +24,12 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def grid(tramplab, cache):
-    """Run `tramplab grid` in this process; returns (status, stdout, stderr)."""
-    return functools.partial(tramplab, "grid")
+    """Run `tramplab grid` in this process, without workers unless the test says how many; returns (status, stdout, stderr)."""
+
+    def run(*arguments):
+        with pytest.MonkeyPatch.context() as patch:
+            if "--processes" not in arguments:
+                without_workers(patch)
+            return tramplab("grid", *arguments)
+
+    return run

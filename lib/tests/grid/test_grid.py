@@ -189,11 +189,11 @@ def test_lines_elsewhere_and_nothing_when_quiet(grid):
         (["--callbacks", "0-4"], ["--callbacks", "1 to 120", "'0-4'"]),
         (["--callbacks", "121"], ["--callbacks", "1 to 120"]),
         (["--callbacks", "1,,2"], ["--callbacks", "'1,,2'"]),
-        (["--processes", "0"], ["--processes", "1 to 256"]),
-        (["--processes", "many"], ["--processes", "'many'"]),
-        (["--out", "."], ["no ordinary file"]),
-        (["--out", "/dev/null"], ["no ordinary file", "standard output"]),
-        (["--out", "/proc/nowhere/rows.csv"], ["cannot write /proc/nowhere/rows.csv"]),
+        (["--isa", "arm64", "--processes", "0"], ["--processes", "1 to 256"]),
+        (["--isa", "arm64", "--processes", "many"], ["--processes", "'many'"]),
+        (["--isa", "arm64", "--out", "."], ["no ordinary file"]),
+        (["--isa", "arm64", "--out", "/dev/null"], ["no ordinary file", "standard output"]),
+        (["--isa", "arm64", "--out", "/proc/nowhere/rows.csv"], ["cannot write /proc/nowhere/rows.csv"]),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(grid, arguments, words):

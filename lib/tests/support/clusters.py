@@ -49,6 +49,18 @@ class Cluster:
             with Client(self.address, set_as_default=False) as client:
                 client.wait_for_workers(workers, timeout=120)
 
+    def without(self) -> None:
+        """End all workers, and wait until the scheduler knows."""
+        for worker in self.workers:
+            worker.send_signal(signal.SIGKILL)
+            worker.wait()
+        if self.workers:
+            self.workers = []
+            patience = time.monotonic() + 120
+            with Client(self.address, set_as_default=False) as client:
+                while client.scheduler_info(n_workers=1)["workers"] and time.monotonic() < patience:
+                    time.sleep(0.02)
+
     def _start(self, *arguments: str, **settings: str) -> subprocess.Popen:
         with open(self._folder / "said", "a", encoding="utf-8") as said:
             command = [sys.executable, "-m", "dask", *arguments]

@@ -1,10 +1,15 @@
 """Guests as they are built: configurations, names, and caches and sources of one's own."""
 
+import functools
+import shutil
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from tramplab import isa as isas
+from tramplab.build import toolchain
 from tramplab.build.toolchain import GUEST, GuestConfig, build, fingerprint
 from tramplab.cache import read
 from tramplab.ftrace import arch, releases
@@ -41,3 +46,20 @@ def objects_in(folder: Path) -> list[Path]:
 def left_in(folder: Path) -> list[str]:
     """What else is there."""
     return sorted({p.name for p in folder.iterdir()} - {p.name for p in objects_in(folder)}) if folder.exists() else []
+
+
+@functools.cache
+def objects(cache: Path, isa: str, release: str = "v7.2") -> list[Path]:
+    """What an image is linked from, in the order in which it is compiled, of a cache, which has all of it then."""
+    found: list[Path] = []
+    with tempfile.TemporaryDirectory() as own, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAMPLAB_CACHE", str(cache))
+        patch.setattr(toolchain, "publish", lambda make, name, real=toolchain.publish: found.append(real(make, name)) or found[-1])
+        toolchain._build_in(Path(own), isas.get(isa), config(isa, release), GUEST)
+    return found
+
+
+def into(cache: Path, kept: Iterable[Path]) -> None:
+    """Have files of another cache in this one, too."""
+    for path in kept:
+        shutil.copy(path, cache)

@@ -1,6 +1,7 @@
 """Jobs that workers are given in tests of how they are handed out, in a module that takes no time to import."""
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -10,6 +11,25 @@ from tramplab.paths import write_whole
 
 def double(n: int) -> int:
     return 2 * n
+
+
+def begun(n: int) -> float:
+    now = time.monotonic()
+    time.sleep(0.02)
+    return now
+
+
+def sleep(n: float) -> int:
+    """The worker, after so many seconds."""
+    time.sleep(n)
+    return os.getpid()
+
+
+def start(name: str) -> None:
+    """Writes down the worker and what it has started, and takes long."""
+    started = subprocess.Popen(["sleep", "60"])
+    write_whole(Path(name), f"{os.getpid()} {started.pid}")
+    time.sleep(60)
 
 
 def own_id(n: int) -> int:
