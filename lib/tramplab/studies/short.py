@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -181,12 +181,15 @@ def _limits(listed: list[Sentence]) -> str:
     return f"{limits} {said.HYPOTHETICAL}" if any("hypothetical" in one for one in every) else limits
 
 
-def answered(figure_ids: Iterable[str]) -> dict[str, str]:
-    """The first sentence that each of these figures answers now, by its id; raises TramplabError for one without an answer."""
+def answered(figures: Mapping[str, int]) -> dict[str, str]:
+    """One sentence of what each of these figures answers now, by its id: the one of this number, from 0 on.
+
+    Raises TramplabError for a figure without an answer, or without that sentence.
+    """
     found = {}
-    for figure_id in figure_ids:
+    for figure_id, which in figures.items():
         answer = _answer(figure_id)
-        if answer is None:
-            raise TramplabError(f"no figure {figure_id} answers its question; give it answer=.")
-        found[figure_id] = answer[-1][0]
+        if answer is None or which >= len(answer[-1]):
+            raise TramplabError(f"no figure {figure_id} answers its question with {which + 1} sentences; give it answer=.")
+        found[figure_id] = answer[-1][which]
     return found

@@ -128,7 +128,7 @@ def answer(frame: pd.DataFrame) -> str:
     """What must be waited for with a pointer beside the function, and with the others."""
     alike = {scheme: listed(_needed(frame, scheme)) for scheme in CALL_OPS}
     if len(set(alike.values())) == 1:
-        first = f"With a pointer to the ops beside the function a change breaks without {alike[CALL_OPS[0]]} alone, on both ISAs."
+        first = f"With a pointer to the ops beside the function a change breaks only without {alike[CALL_OPS[0]]}, on both ISAs."
     else:
         first = f"With a pointer to the ops beside the function a change breaks without {listed(alike.values())}."
     marks = frame.drop_duplicates("scheme").set_index("scheme")["hypothetical"]

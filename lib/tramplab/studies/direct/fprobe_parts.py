@@ -130,7 +130,7 @@ def _steps_answer(frame: pd.DataFrame) -> str:
     counts = found[found["share"] >= LEAST].groupby("reason", sort=False)["isa"].apply(list)
     everywhere = [name for name in REASONS.values() if len(counts.get(name, [])) == len(ISAS)]
     nowhere = [name for name in REASONS.values() if name not in counts]
-    said = f"Without the four reasons of the proposal, BPF through an fprobe adds fewer instructions: {on_each(whole)} go. "
+    said = f"The proposal's four reasons account for {on_each(whole, 'instructions that BPF through an fprobe adds')}. "
     said += f"Alone, {listed(map(_the, everywhere))} {'is' if len(everywhere) == 1 else 'are'} worth "
     said += f"{100 * LEAST:.0f} % or more on every ISA" if everywhere else "nothing is worth as much on every ISA"
     some = [name for name in REASONS.values() if name in counts and name not in everywhere]
@@ -208,9 +208,9 @@ def _ways_answer(frame: pd.DataFrame) -> str:
     over, rest = {}, left(frame)
     for isa in ISAS:
         best, direct = (total(frame, isa, stage) for stage in (OPTIMISED, DIRECT))
-        over[isa] = f"{best - direct} more than the {direct}"
+        over[isa] = f"{best - direct} more than {direct}"
     copying = rest[rest["part"] == "copying"].set_index("isa")["instructions"]
-    said = f"With all four gone, the fprobe still executes more instructions than a direct call: {on_each(over)}. "
+    said = f"With all four gone, an fprobe adds more instructions than a direct call: {on_each(over)}. "
     return said + f"Copying arguments, cookie and context is {on_each({isa: int(copying[isa]) for isa in ISAS})} of them."
 
 

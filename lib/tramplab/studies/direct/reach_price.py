@@ -132,18 +132,20 @@ def answer(frame: pd.DataFrame) -> str:
     far = {isa: every.loc[(isa, FAR)] - every.loc[(isa, NEAR)] for isa in isas}
     paid = {isa: more for isa, more in far.items() if more["instructions"]}
     none = [isa for isa in isas if isa not in paid]
-    told = [
-        f"{int(more['instructions'])} instructions, {int(more['loads'])} loads, {counted(int(more['stores']))} and "
-        f"{int(more['branches_taken'])} taken branches on {isa}"
-        for isa, more in paid.items()
-    ]
+    told = [f"{int(more['instructions'])} on {isa}" for isa, more in paid.items()]
+    among: dict[str, list[str]] = {}
+    for isa, more in paid.items():
+        parts = f"{int(more['loads'])} loads, {counted(int(more['stores']))} and {int(more['branches_taken'])} taken branches"
+        among.setdefault(parts, []).append(str(isa))
     shared = {isa: int((every.loc[(isa, SHARED)] - every.loc[(isa, OPS)])["instructions"]) for isa in isas}
     wrong = {isa: int(every.loc[(isa, case), "mispredicted"]) for isa in isas for case in CASES
              if every.loc[(isa, case), "mispredicted"]}  # fmt: skip
     missed = said.listed(f"{n} on {isa}" for isa, n in wrong.items())
     return (
-        f"Out of the site's reach a direct call costs {said.listed(told)} more than in it; on {said.listed(none)} nothing is. To a "
-        f"function with an ops it adds {said.listed(f'{n} on {isa}' for isa, n in shared.items())}, through the list function. "
+        f"Out of its site's reach a direct call costs more instructions: {said.listed(told)}. "
+        f"Among them are {said.listed(f'{parts} on {said.listed(on)}' for parts, on in among.items())}. On {said.listed(none)} "
+        "nothing is out of reach. To a function with an ops it adds "
+        f"{said.listed(f'{n} on {isa}' for isa, n in shared.items())}, through the list function. "
         f"Mispredicted returns: none near or far{f'; beside an ops {missed}' if missed else ', and none beside an ops'}."
     )
 

@@ -98,12 +98,12 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def body(frame: pd.DataFrame) -> Body:
     """A line per case, a column per ISA."""
     cells = [
-        f"{r.instructions} instructions{'' if pd.isna(r.ns) else f', {r.ns:g} ns'}; "
-        f"{said.estimated(r.cycles, r.low, r.high)} cycles"
+        f"{r.instructions}; {'-' if pd.isna(r.ns) else f'{r.ns:g}'}; {said.estimated(r.cycles, r.low, r.high)}"
         for r in frame.itertuples()
     ]
     wide = frame.assign(cell=cells).pivot(index="case", columns="isa", values="cell").loc[list(CASES), list(CORES)]
-    wide.columns = [f"{said.isa_name(isa)}, {core(name).title.partition(' (')[0]}" for isa, name in CORES.items()]
+    named = {isa: f"{said.isa_name(isa)}, {core(name).title.partition(' (')[0]}" for isa, name in CORES.items()}
+    wide.columns = [f"{name}\ninsns; ns; cycles" for name in named.values()]
     wide.insert(0, "added by", list(CASES))
     return Grid(wide, "What a hook adds to a call")
 
@@ -113,7 +113,7 @@ def answer(frame: pd.DataFrame) -> str:
     least, most = (frame.loc[getattr(frame["instructions"], which)()] for which in ("idxmin", "idxmax"))
     return (
         f"Between {least['instructions']} instructions ({least['case']} on {said.isa_name(least['isa'])}) and "
-        f"{most['instructions']} ({most['case']} on {said.isa_name(most['isa'])}) in {releases.LATEST}."
+        f"{most['instructions']} ({most['case']} on {said.isa_name(most['isa'])})."
     )
 
 

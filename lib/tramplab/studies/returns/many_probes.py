@@ -173,7 +173,7 @@ def answer(frame: pd.DataFrame) -> str:
     where += [f"{word} number on {isas}" for word, isas in (("any", always), ("no", never)) if isas]
     return (
         f"Each further probe on a function adds, in instructions of {LATEST}: {_by_mechanism(frame, further)}. On one function "
-        f"fprobes add fewer than as many kretprobes with {listed(where)}."
+        f"fprobes add fewer instructions than as many kretprobes with {listed(where)}."
     )
 
 

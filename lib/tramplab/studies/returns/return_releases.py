@@ -164,7 +164,7 @@ def answer(frame: pd.DataFrame) -> str:
     """Since when an ISA has each replacement, since when all have one, and whether the newest release still has kretprobes."""
     return (
         f"An fprobe that sees returns is there {_each(frame, FPROBE)}; BPF's fexit {_each(frame, FEXIT)}. "
-        f"All of them at once have had such an fprobe beside their kretprobes {when(together(frame))}. "
+        f"All ISAs have had an fprobe that sees returns beside their kretprobes {when(together(frame))}. "
         f"{LATEST} still has kretprobes on all of them, {_still(frame)}."
     )
 

@@ -115,13 +115,17 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def body(frame: pd.DataFrame) -> Body:
-    """A line per kernel and provider, with the slots that hold something else than in the lab."""
-    lines = []
+    """A line per kernel and what its providers fill, those that fill alike together, with the slots that hold something else than
+    in the lab."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
     for (kernel, provider), part in _each(frame):
         apart = part[~part["same"]].to_dict("records")
         other = "\n".join(f"{row['slot']}: {holds(row, _KERNEL)} (lab: {holds(row, _LAB)})" for row in apart)
-        alike = f"{_of(part)} ({part['lab_release'].iloc[0]})"
-        lines.append({"kernel": kernel, "provider": provider, "as in the lab's": alike, "otherwise": other})
+        alike.setdefault((kernel, f"{_of(part)} ({part['lab_release'].iloc[0]})", other), []).append(provider)
+    lines = [
+        {"kernel": kernel, "provider": "\n".join(providers), "as in the lab's": of, "otherwise": other}
+        for (kernel, of, other), providers in alike.items()
+    ]
     return Grid(pd.DataFrame(lines), "Slots that Debian's kernels fill as the lab does")
 
 

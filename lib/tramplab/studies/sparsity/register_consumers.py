@@ -142,8 +142,8 @@ def answer(frame: pd.DataFrame) -> str:
     ways = {way: _right(entry[entry["way"] == way]) for way in (ACCESSORS, PARTIAL)}
     trap = _right(new[new["view"] == BREAKPOINT])
     return (
-        f"At a function's entry {ways[ACCESSORS]} conclusions are right through the accessors, and {ways[PARTIAL]} from the "
-        f"pt_regs that ftrace_partial_regs() makes, in {NEW} on the three ISAs; from a breakpoint's {trap}. "
+        f"At a function's entry ({NEW}) {ways[ACCESSORS]} conclusions are right through accessors, {ways[PARTIAL]} from the "
+        f"pt_regs of ftrace_partial_regs() and {trap} from a breakpoint's. "
         f"By the pt_regs that is made for it, a kernel function was in user space on {_as_user(frame)}."
     )
 

@@ -147,7 +147,7 @@ def answer(frame: pd.DataFrame) -> str:
     n = numbers(frame)
     return (
         f"Without a restore that the function needs, {n['clobbers']} of {n['dropped']} results are wrong under a callback that "
-        f"spoils every register C lets it spoil, and {n['counts']} under one that only counts."
+        f"spoils all that C lets it, and {n['counts']} under one that only counts."
     )
 
 

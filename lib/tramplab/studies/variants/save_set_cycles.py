@@ -199,9 +199,8 @@ def _answer(frame: pd.DataFrame) -> str:
     ends = [f"{_percent(r)} % on {_core(r)}" for r in estimates.iloc[[0, -1]].itertuples()]
     timed = [f"{_percent(r)} % on {_core(r)}" for r in every[every["how"] == MEASURED].itertuples()]
     return (
-        "Saving the live arguments instead of all that C may clobber takes off between "
-        f"{' and '.join(ends)} of the cycles that a hook adds (estimates with their bands)"
-        f"{'; ' if timed else ''}{', '.join(timed)}."
+        "Of the cycles that a hook adds, saving the live arguments instead of all that C may clobber takes off "
+        f"{' to '.join(ends)} (estimates with their bands){'; ' if timed else ''}{', '.join(timed)}."
     )
 
 

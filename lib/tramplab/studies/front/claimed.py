@@ -1,0 +1,24 @@
+"""How what was claimed in the threads came out."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...publish.claims import claims
+from ...publish.said import listed
+
+#: Verdict -> what so many claims do; "" is that of a claim which nothing judges.
+WORDS = {
+    claims.HOLDS: "hold",
+    claims.FAILS: "fail",
+    claims.DEPENDS: "hold on some conditions only",
+    claims.NOT_TESTABLE: "cannot be tested here",
+    "": "are not judged yet",
+}
+
+
+def verdicts() -> str:
+    """The claims by the verdicts on file, which the runs must reach, in a sentence. No judge runs for it."""
+    kinds = Counter(claim.expect for claim in claims.read().values())
+    each = [f"{kinds[kind]} {words}" for kind, words in WORDS.items() if kinds[kind]]
+    return f"Of {kinds.total()} claims made in the threads {listed(each)}."
