@@ -5,6 +5,7 @@ The pages themselves are looked at in test_pages.py.
 
 import pytest
 
+from support import looks
 from support.browser import PAGES, PHONE, SCREENS, visit
 from support.looks import unfolded, violations
 
@@ -80,10 +81,13 @@ def test_what_is_looked_at_has_come_to_rest(browser, bases):
 
 
 GREY = '<p style="color: #999">pale on white, and not on black</p>'
+HIDDEN = '<a href="#x" style="color: #222; text-decoration: none">a link</a>'
+LINKED = '<p>there is <a href="#x">a link</a></p>'
 FAULTS = [
     ("image-alt", '<img src="../_static/favicon.svg"/>'),
     ("color-contrast", '<p style="color: #999; background: #fff">pale</p>'),
     ("color-contrast", f'<div style="background: #000">{9 * GREY}</div><div style="background: #fff">{GREY}</div>'),
+    ("link-in-text-block", f"{9 * LINKED}<p>there is {HIDDEN} in this line of text</p>"),
     ("summary-name", "<details><summary></summary>text</details>"),
     ("label", '<details><summary>more</summary><input type="text"/></details>'),
 ]
@@ -99,3 +103,14 @@ def test_faults_are_reported(browser, bases):
     html, found = "".join(text for _, text in FAULTS), []
     visit(browser, bases["file"], PAGES[0], look=look)
     assert [text.partition(":")[0] for text in found] == sorted(rule for rule, _ in FAULTS)
+
+
+def test_a_rule_that_could_not_be_asked_is_reported(browser, bases, monkeypatch):
+    """axe-core counts it among what it could not decide."""
+    monkeypatch.setattr(looks, "CONTRASTED", """() => axe.configure({ rules: [{ id: "link-name", selector: "a:has(b)" }] })""")
+
+    def look(tab):
+        with pytest.raises(Exception, match="link-name could not be asked"):
+            violations(tab)
+
+    visit(browser, bases["file"], PAGES[0], look=look)

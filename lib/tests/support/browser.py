@@ -3,7 +3,6 @@
 The book is built once; TRAMPLAB_HTML names one that is already built. --keep-book=FOLDER builds it there, and leaves it.
 """
 
-import contextlib
 import fcntl
 import functools
 import http.server
@@ -49,6 +48,17 @@ new MutationObserver((_, observer) => {
   }
 }).observe(document, { childList: true, subtree: true });
 """
+# Scroll to each chart until it is drawn, but for no longer than so many milliseconds; its marks, as expected and as drawn.
+DRAWN = """async (patience) => {
+  const found = [], frame = () => new Promise((done) => requestAnimationFrame(done));
+  for (const chart of document.querySelectorAll(".tl-chart")) {
+    chart.scrollIntoView({ block: "center" });
+    for (const start = performance.now(); !chart.querySelector("svg") && performance.now() < start + patience; ) await frame();
+    const drawn = chart.querySelectorAll(`svg [aria-roledescription="${chart.dataset.role}"]`);
+    found.push([+chart.dataset.marks, drawn.length]);
+  }
+  return found;
+}"""
 # The first that is there; that one has no window at all, and takes three quarters of the time.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM_FLAGS = [
@@ -205,13 +215,7 @@ def visit(
     name, hash_, place = page.partition("#")
     tab.goto(f"{base}/{name}.html{hash_}{place}", wait_until="load")
     if javascript and charts:
-        for chart in tab.query_selector_all(".tl-chart"):
-            chart.scroll_into_view_if_needed()
-            with contextlib.suppress(Exception):  # reported below as a chart with 0 marks
-                chart.wait_for_selector("svg", timeout=patience)
-            role = chart.get_attribute("data-role")
-            drawn = len(chart.query_selector_all(f'svg [aria-roledescription="{role}"]'))
-            seen.charts.append((int(chart.get_attribute("data-marks")), drawn))
+        seen.charts = [tuple(marks) for marks in tab.evaluate(DRAWN, patience)]
         if seen.charts:
             seen.first_chart = tab.evaluate("window.firstChart / 1000")
     seen.overflow = overflow(tab)

@@ -26,7 +26,7 @@ REACHABLE = """() => [...document.querySelectorAll("pre, .output")].every(
 
 
 # Most of axe-core's time goes into what each text stands on. Of texts that look alike, in elements that look alike, up to one that
-# has a place of its own, three are asked for; of what is drawn in SVG none, of which it cannot say.
+# has a place of its own, three are asked for, and of links likewise; of what is drawn in SVG none, of which it cannot say.
 CONTRASTED = """() => {
   const kinds = new Map(), known = new Map(), asked = new Map();
   const kind = (element) => {
@@ -49,18 +49,53 @@ CONTRASTED = """() => {
     asked.set(key, (asked.get(key) ?? 0) + 1);
     element.toggleAttribute("data-contrasted", asked.get(key) <= 3);
   }
-  axe.configure({ rules: [{ id: "color-contrast", selector: "[data-contrasted]" }] });
+  for (const link of document.querySelectorAll("a[href]"))  // axe-core takes no selector with :has()
+    link.toggleAttribute("data-linked", link.matches("[data-contrasted], :has([data-contrasted])"));
+  axe.configure({ rules: [
+    { id: "color-contrast", selector: "[data-contrasted]" },
+    { id: "link-in-text-block", selector: "[data-linked]" },  // what tells it from the text around it
+  ] });
 }"""
+
+# Every rule goes through all elements, and half of them are what charts draw. Of those with the same attributes that stand side by
+# side, three are left.
+THINNED = """() => {
+  const said = new Set(["role", "aria-roledescription", "aria-hidden", "tabindex"]);
+  const kind = (element) => [element.localName, ...[...element.attributes].map(({ name, value }) =>
+    `${name}=${said.has(name) ? value : value.trim() && "something"}`).sort(), ...[...element.children].map(kind)].join(" ");
+  const thin = (element) => {
+    const there = new Map();
+    for (const child of [...element.children]) {
+      const key = kind(child);
+      there.set(key, (there.get(key) ?? 0) + 1);
+      if (there.get(key) > 3) child.remove();
+      else thin(child);
+    }
+  };
+  document.querySelectorAll(".tl-chart svg").forEach(thin);
+}"""
+# What is violated; a rule that could not be asked is no rule that is kept.
+LOOKED = """async ([inside, options]) => {
+  const { violations, incomplete } = await axe.run(inside, options);
+  for (const { id, nodes } of incomplete)
+    for (const check of nodes.flatMap(({ any, all, none }) => [...any, ...all, ...none]))
+      if (check.id === "error-occurred") throw new Error(`${id} could not be asked`);
+  return violations;
+}"""
+# What these find is never more than moderate.
+MODERATE = ["heading-order", "page-has-heading-one", "region"]
 
 
 def violations(tab, inside: str = "html") -> list[str]:
-    """What axe-core calls serious or critical in what the page, or a part of it, shows now: rule and element."""
+    """What axe-core calls serious or critical in what the page, or a part of it, shows now: rule and element. Charts are only
+    for looking at afterwards, until they are drawn anew: of their marks some are gone."""
     assert tab.evaluate("document.getAnimations().length") == 0, "something moves: open the page with visit()"
     tab.evaluate(Axe().axe_script)
     tab.evaluate(CONTRASTED)
+    tab.evaluate(THINNED)
     # no rule that is switched on wants style sheets, for which it would ask under wrong addresses
-    options = {"resultTypes": ["violations"], "preload": False}
-    found = tab.evaluate("async ([inside, options]) => (await axe.run(inside, options)).violations", [inside, options])
+    options = {"resultTypes": ["violations"], "preload": False, "rules": {rule: {"enabled": False} for rule in MODERATE}}
+    found = tab.evaluate(LOOKED, [inside, options])
     return sorted(
         f"{violation['id']}: {node['html'][:120]}"
         for violation in found
@@ -80,14 +115,12 @@ def unfolded(tab) -> list[str]:
 # -- citations
 
 
-def copied(tab, every: bool) -> list[tuple[str, str]]:
+def pasted(tab) -> list[tuple[str, str]]:
     """What the buttons of citations put into the clipboard, read back by pasting, which works on file:// too, and what they are
-    to: of one in the middle, or of the first, the middle and the last. Every citation has a button."""
+    to: of the first, the middle and the last."""
     boxes = tab.query_selector_all("details.tl-cite")
-    assert all(box.query_selector("button.copybtn") for box in boxes)
     found = []
-    pressed = {len(boxes) // 2} | ({0, len(boxes) - 1} if every else set())
-    for box in (boxes[n] for n in sorted(pressed if boxes else ())):
+    for box in (boxes[n] for n in sorted({0, len(boxes) // 2, len(boxes) - 1} if boxes else ())):
         box.evaluate("box => { for (let d = box; (d = d.parentElement?.closest('details')); ) d.open = true; }")  # a folded claim
         box.query_selector("summary").click()
         box.query_selector("button.copybtn").click()
@@ -99,6 +132,26 @@ def copied(tab, every: bool) -> list[tuple[str, str]]:
         found.append((field.input_value().rstrip("\n"), wanted.rstrip("\n")))
         field.evaluate("field => field.remove()")
     return found
+
+
+# Each button pressed, and what is selected when the page copies.
+COPIED = """() => {
+  let selected = null;
+  const copies = () => { selected = document.activeElement.value ?? String(getSelection()); };
+  document.addEventListener("copy", copies, true);
+  const found = [...document.querySelectorAll("details.tl-cite")].map((box) => {
+    selected = null;
+    box.querySelector("button.copybtn").click();
+    return [selected, box.querySelector("pre").firstChild.textContent].map((text) => text?.trimEnd());
+  });
+  document.removeEventListener("copy", copies, true);
+  return found;
+}"""
+
+
+def copied(tab) -> list[tuple[str, str]]:
+    """The same of all citations, as far as the clipboard: what is copied, and what it is to be."""
+    return [tuple(texts) for texts in tab.evaluate(COPIED)]
 
 
 # -- weight
