@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from .errors import TramplabError
+from .paths import told_apart
 
 #: The environment variable that names a file for the lines on what was damaged, instead of standard error: in a book's cell
 #: anything on standard error is an error, and a file that was mended is none.
@@ -173,10 +174,9 @@ def _trailer(name: str, content: bytes) -> bytes:
 def _seen(path: Path) -> tuple[int, int, int] | None:
     """What tells a file from another one that took its place; None where there is none."""
     try:
-        now = path.stat()
+        return told_apart(path.stat())
     except OSError:
         return None
-    return now.st_mtime_ns, now.st_size, now.st_ino
 
 
 @contextlib.contextmanager

@@ -114,3 +114,8 @@ def _target(path: Path) -> tuple[Path, os.stat_result | None]:
     except OSError as e:
         raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
     return Path(os.path.realpath(path)), there
+
+
+def told_apart(seen: os.stat_result) -> tuple[int, int, int]:
+    """What tells a file from another one that took its place: when it was written, its size, and its number."""
+    return seen.st_mtime_ns, seen.st_size, seen.st_ino

@@ -27,6 +27,7 @@ from pathlib import Path
 from ..cache import publish
 from ..errors import TramplabError
 from ..isa import Isa
+from ..paths import told_apart
 from .dwarf import asm_offsets
 from .included import Included
 
@@ -135,21 +136,17 @@ def source_files(isa: Isa, guest: Path = GUEST) -> list[Path]:
 
 
 def _seen(isa: Isa, guest: Path) -> tuple[tuple[str, int, int, int], ...]:
-    """Where they lie in the guest's folder, each with when it was written, its size and its number, which are others when it is
-    another one. Asked for whenever a kernel is booted, so with as little as will do."""
-    found = []
-    for folder in ("include", "core", "consumers", isa.name, "."):
+    """Where they lie in the guest's folder, each with what tells it from another one in its place. Asked for whenever a kernel is
+    booted, so with as little as will do."""
+    found = {name: os.stat(f"{guest}/{name}") for name in ("functions.c", "link.ld")}
+    for folder in ("include", "core", "consumers", isa.name):
         there = os.open(f"{guest}/{folder}", os.O_RDONLY)
         try:
-            names = os.listdir(there) if folder != "." else ("functions.c", "link.ld")
-            for name in names:
-                if name.endswith((".c", ".h", ".S", ".inc", ".ld")):
-                    seen = os.stat(name, dir_fd=there)
-                    place = name if folder == "." else f"{folder}/{name}"
-                    found.append((place, seen.st_mtime_ns, seen.st_size, seen.st_ino))
+            names = [name for name in os.listdir(there) if name.endswith((".c", ".h", ".S", ".inc"))]
+            found |= {f"{folder}/{name}": os.stat(name, dir_fd=there) for name in names}
         finally:
             os.close(there)
-    return tuple(sorted(found))
+    return tuple((name, *told_apart(seen)) for name, seen in sorted(found.items()))
 
 
 def fingerprint(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> str:

@@ -41,13 +41,15 @@ class Counters:
 
     def at(self, number: int) -> np.ndarray:
         """The offsets of what was issued, in order; number: how many instructions were touched."""
-        if number > len(self.touched):
-            return self.executed.nonzero()[0]
-        return np.sort(self.touched[:number])
+        return np.sort(self._touched(number))
+
+    def _touched(self, number: int) -> np.ndarray:
+        """The same in any order."""
+        return self.touched[:number] if number <= len(self.touched) else self.executed.nonzero()[0]
 
     def clear(self, number: int) -> None:
         """Make what was touched zero again."""
-        at = self.touched[:number] if number <= len(self.touched) else self.at(number)  # in any order
+        at = self._touched(number)
         self.executed[at] = self.taken[at] = 0
 
     def issued(self, number: int) -> dict[int, tuple[int, int]]:

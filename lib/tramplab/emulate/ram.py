@@ -28,25 +28,25 @@ class Ram:
 
     def read(self, address: int, size: int) -> bytes:
         """What is there; raises LookupError where there is nothing."""
-        at = bisect.bisect(self._starts, address) - 1
-        if at >= 0 and (end := address - self._starts[at] + size) <= len(self._blocks[at]):
-            return self._blocks[at][end - size : end]
-        return b"".join(block[start:end] for block, start, end in self._pieces(address, size))
+        pieces = self._pieces(address, size)
+        if len(pieces) == 1:
+            block, start, end = pieces[0]
+            return block[start:end]
+        return b"".join(block[start:end] for block, start, end in pieces)
 
     def write(self, address: int, data: bytes) -> None:
         """Change it, all or nothing; raises LookupError likewise."""
-        size, done = len(data), 0
-        at = bisect.bisect(self._starts, address) - 1
-        if at >= 0 and (end := address - self._starts[at] + size) <= len(self._blocks[at]):
-            self._blocks[at][end - size : end] = data
-            return
-        for block, start, end in self._pieces(address, size):
+        done = 0
+        for block, start, end in self._pieces(address, len(data)):
             block[start:end] = data[done : done + end - start]
             done += end - start
 
     def _pieces(self, address: int, size: int) -> list[tuple[mmap.mmap, int, int]]:
         """Which blocks hold so many bytes from an address on, and from where to where in each."""
-        at, found = bisect.bisect(self._starts, address) - 1, []
+        at = bisect.bisect(self._starts, address) - 1
+        if at >= 0 and (end := address - self._starts[at] + size) <= len(self._blocks[at]):  # as nearly always
+            return [(self._blocks[at], end - size, end)]
+        found = []
         while size:
             if not (0 <= at < len(self._blocks) and 0 <= address - self._starts[at] < len(self._blocks[at])):
                 raise LookupError(address)

@@ -11,7 +11,7 @@ import yaml
 
 from ... import documents
 from ...errors import TramplabError
-from ...paths import checkout
+from ...paths import checkout, told_apart
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -84,18 +84,17 @@ def addresses(folder: Path) -> list[str]:
     ]
 
 
-def _declared_by(path: Path) -> list[tuple[str, str]]:
+def _declared_by(path: Path) -> tuple[tuple[str, str], ...]:
     name = f"{path.parent.name}/{path.name}"
     if not path.is_file():
         raise TramplabError(f"the book has no page {name}.")
-    seen = path.stat()
-    return _declared_in(path, name, seen.st_mtime_ns, seen.st_size, seen.st_ino)
+    return _declared_in(path, name, told_apart(path.stat()))
 
 
 @functools.lru_cache(maxsize=1000)
-def _declared_in(path: Path, name: str, *seen: int) -> list[tuple[str, str]]:
+def _declared_in(path: Path, name: str, seen: tuple[int, int, int]) -> tuple[tuple[str, str], ...]:
     """What a page declares that looks like this; read again when it does not any more."""
     try:
-        return list(declared(documents.text(path, name)))
+        return tuple(declared(documents.text(path, name)))
     except (yaml.YAMLError, AttributeError) as e:
         raise TramplabError(f"{name}: the options of a cell are no mapping in YAML: {' '.join(str(e).split())}.") from None

@@ -97,7 +97,7 @@ class Archive:
         """Fetch the lists of packages; raises NoLists with apt's own words."""
         done = self._run(self._folder, "update")
         if done.returncode or "Failed to fetch" in done.stderr:  # of which apt before 2.1.8 only warns
-            raise NoLists(str(_failed("update", done)))
+            raise _failed("update", done, NoLists)
 
     def download(self, package: Package, folder: Path) -> Path:
         """The package's file, in a folder that has no other; raises Gone if the lists do not have this version of it, and
@@ -121,10 +121,10 @@ class Archive:
         )
 
 
-def _failed(what: str, done: subprocess.CompletedProcess[str]) -> TramplabError:
+def _failed(what: str, done: subprocess.CompletedProcess[str], kind: type[TramplabError] = TramplabError) -> TramplabError:
     """With apt's first line about an error, or of whatever it says where it names none."""
     lines = [" ".join(line.split()) for line in done.stderr.splitlines() if line.strip()] or ["it does not say why"]
     first = next((line for line in lines if line.startswith("E:")), lines[0]).removeprefix("E:").strip(" .")
-    return TramplabError(
+    return kind(
         f"apt-get {what} failed ({first}); what was fetched before is kept, so run the same command again when this is put right."
     )
