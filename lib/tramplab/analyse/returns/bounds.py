@@ -34,41 +34,53 @@ class Bounds:
     ) -> None:
         self._make, self._request, self._beside = kernel, request, beside
         self._kernel: Kernel | None = None
-        self._tried: dict[tuple[int, int], Nested | None] = {}
+        self._tried: dict[tuple[int, int], Nested | StackEnded] = {}
 
     def run(self, tasks: int, depth: int) -> Nested | None:
         """So many tasks with calls so deep, all on their way at once; None where a task's stack ends first."""
+        run = self._run(tasks, depth)
+        return None if isinstance(run, StackEnded) else run
+
+    def _run(self, tasks: int, depth: int) -> Nested | StackEnded:
         if (tasks, depth) not in self._tried:
             self._kernel = self._kernel or self._make()
             try:
                 self._tried[tasks, depth] = nest(self._kernel, self._request(), tasks, depth, self._beside())
-            except StackEnded:
-                self._kernel = self._tried[tasks, depth] = None
+            except StackEnded as ended:
+                self._kernel, self._tried[tasks, depth] = None, ended
         return self._tried[tasks, depth]
 
     def depth(self, limit: int, tasks: int = 1, guess: int = 1) -> Bound:
         """How deep calls can be, up to a limit, of so many tasks each. guess: where it is looked first."""
         tasks, guess = whole(tasks, "tasks", 1), whole(guess, "guess")
-        return self._bound(limit, lambda n: self.run(tasks, n), guess)
+        return self._bound(limit, lambda n: self._run(tasks, n), guess)
 
     def tasks(self, limit: int, depth: int = 1) -> Bound:
         """How many tasks can be in calls so deep, up to a limit."""
         depth = whole(depth, "depth", 1)
-        return self._bound(limit, lambda n: self.run(n, depth))
+        return self._bound(limit, lambda n: self._run(n, depth))
 
-    def _bound(self, limit: int, tried: Callable[[int], Nested | None], first: int = 1) -> Bound:
-        """The largest number with which all is seen: more is never less of a problem, so it is found by halving."""
+    def _bound(self, limit: int, tried: Callable[[int], Nested | StackEnded], first: int = 1) -> Bound:
+        """The largest number with which all is seen: more is never less of a problem. Steps double up to the first run that is not
+        all seen; how many that one saw is tried next, and one more. As a rule that is the bound, else halving finds it."""
         limit = whole(limit, "limit", 1)
-        good, bad, step = 0, limit + 1, 1
+        good, bad, step, guess = 0, limit + 1, 1, 0
         n = min(max(first, 1), limit)
         beyond: Nested | None = None
         ends = NOTHING
         while bad - good > 1:
             run = tried(n)
-            if run is not None and run.counted.seen == run.calls:
-                good = n
+            if isinstance(run, StackEnded):
+                bad, beyond, ends, guess = n, None, STACK, run.depth
+            elif run.counted.seen < run.calls:
+                bad, beyond, ends, guess = n, run, MISSED, run.counted.seen * n // run.calls
             else:
-                bad, beyond, ends = n, run, STACK if run is None else MISSED
-            n = min(good + step, limit) if ends == NOTHING else (good + bad) // 2
+                good = n
+            if ends == NOTHING:
+                n = min(good + step, limit)
+            elif good <= guess < bad:
+                n = max(guess, good + 1)
+            else:
+                n = (good + bad) // 2
             step *= 2
         return Bound(good, ends, beyond)

@@ -20,7 +20,11 @@ _LAST = 512
 
 
 class StackEnded(GuestFault):
-    """A task's stack has no room for the call that it makes."""
+    """A task's stack has no room for the call that it makes. depth: calls that it has come to."""
+
+    def __init__(self, task: int, depth: int) -> None:
+        super().__init__(f"task {task} has no stack left for a call {depth + 1} deep.")
+        self.depth = depth
 
 
 @dataclass(eq=False)
@@ -158,7 +162,7 @@ class Tasks:
         left = self._machine.register(self._machine.isa.sp) - (task.stack_top - STACK_SIZE)
         if left >= _LAST:
             return fault
-        return StackEnded(f"task {task.number} has no stack left for a call {task.bodies + 1} deep.")
+        return StackEnded(task.number, task.bodies)
 
     def _switch(self, task: Task) -> None:
         """Registers, and who is current, as a context switch leaves them."""
