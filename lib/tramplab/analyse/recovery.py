@@ -10,7 +10,7 @@ first, its trampoline is what they show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..emulate.image import Image
@@ -37,11 +37,11 @@ _OFFSET = 0x3FF
 
 @dataclass(frozen=True)
 class Hooked:
-    """What one mechanism knows. calls: frame and return address of each, newest first. trampoline: the address that stands in
-    their place. shown: that address is given where nothing is known. by_pointer: a frame is known by the caller's frame pointer,
-    though asked for by where its return address lies; below that the pointer is kept."""
+    """What one mechanism knows. calls: frame and return address of each, newest first; gone through when one is first asked for.
+    trampoline: the address that stands in their place. shown: that address is given where nothing is known. by_pointer: a frame is
+    known by the caller's frame pointer, though asked for by where its return address lies; below that the pointer is kept."""
 
-    calls: tuple[tuple[int, int], ...]
+    calls: Iterable[tuple[int, int]]
     trampoline: int
     shown: bool = False
     by_pointer: bool = False
@@ -53,6 +53,7 @@ class Recovery:
 
     def __init__(self, kinds: Sequence[Hooked], graph: bool = False, read: Callable[[int], int] | None = None) -> None:
         self._kinds, self._next, self._read, self.graph = kinds, [0] * len(kinds), read, graph
+        self._calls: dict[int, tuple[tuple[int, int], ...]] = {}
 
     def __call__(self, address: int, frame: int) -> int | None:
         """The address itself, if it is no trampoline's; else the one whose place that took, None if no call is known that was
@@ -65,8 +66,10 @@ class Recovery:
 
     def _of(self, n: int, frame: int) -> int | None:
         kind = self._kinds[n]
-        for at in range(self._next[n], len(kind.calls)):
-            known, back = kind.calls[at]
+        if n not in self._calls:
+            self._calls[n] = tuple(kind.calls)
+        for at in range(self._next[n], len(self._calls[n])):
+            known, back = self._calls[n][at]
             if known == frame and back != kind.trampoline:
                 self._next[n] = at + 1
                 return back
@@ -84,22 +87,29 @@ def trampolines(kernel: Kernel) -> frozenset[int]:
 
 
 def of(kernel: Kernel, asked: Collection[str] = MECHANISMS) -> Recovery | None:
-    """What the first CPU's task knows of its hooked calls at this moment; None in a kernel that hooks no returns. asked: those
-    mechanisms alone, of MECHANISMS."""
+    """What the first CPU's task knows of its hooked calls at this moment, at which it is to be asked; None in a kernel that hooks
+    no returns. asked: those mechanisms alone, of MECHANISMS."""
+    now = asking(kernel, asked)
+    return now() if now else None
+
+
+def asking(kernel: Kernel, asked: Collection[str] = MECHANISMS) -> Callable[[], Recovery] | None:
+    """What gives that, for as many moments as one likes."""
     names = [name for name in there(kernel.image) if name in asked]
     if not names:
         return None
     graph, isa = GRAPH in names, kernel.isa.name
-    kinds = [
-        Hooked(
-            tuple(_CALLS[name](kernel)),
-            kernel.image.address(SYMBOLS[name]),
-            name == GRAPH and isa in SHOWN,
-            graph and name != GRAPH and isa in _APART,
-        )
-        for name in names
-    ]
-    return Recovery(kinds, graph, kernel.machine.read_u64)
+    at = {name: kernel.image.address(SYMBOLS[name]) for name in names}
+    apart = graph and isa in _APART
+
+    def now() -> Recovery:
+        kinds = [
+            Hooked(_CALLS[name](kernel), at[name], shown=name == GRAPH and isa in SHOWN, by_pointer=apart and name != GRAPH)
+            for name in names
+        ]
+        return Recovery(kinds, graph, kernel.machine.read_u64)
+
+    return now
 
 
 def _listed(kernel: Kernel, head: str, struct: str, frame: str) -> Iterator[tuple[int, int]]:

@@ -100,12 +100,20 @@ def watch(
     frame pointers. recovered: what return hooks took the place of is looked up. Raises TramplabError if there is no such call,
     GuestFault, StepLimit.
     """
+    run, seen = watch_both(kernel, caller, function, arguments, (recovered,))
+    return run, seen[recovered]
+
+
+def watch_both(
+    kernel: Kernel, caller: Function | str, function: Function | str, arguments: Sequence[int], recovered: Collection[bool]
+) -> tuple[Run, dict[bool, list[Seen]]]:
+    """The same of one call, as it is seen where return hooks are looked up, where they are not, or in both ways."""
     caller, function = kernel.function(caller), kernel.function(function)
     run = kernel.call(caller, *arguments)
     call = RecordedCall.of(run)
-    seen = list(itertools.islice(_stepped(kernel, caller, tuple(arguments), recovered), len(call.steps)))
-    require_same(caller, [pc for pc, _ in seen], run)
-    pcs, truth = [pc for pc, _ in seen], live(call)
+    stepped = list(itertools.islice(_stepped(kernel, caller, tuple(arguments), recovered), len(call.steps)))
+    pcs, truth = [pc for pc, _ in stepped], live(call)
+    require_same(caller, pcs, run)
     first = next((n for n, pc in enumerate(pcs) if pc == function.address), None)
     if first is None:
         raise TramplabError(f"{caller.name} did not call {function.name}; choose one of the functions it calls.")
@@ -113,16 +121,18 @@ def watch(
     last = next((n for n in range(first, len(pcs)) if pcs[n] == back[0]), len(pcs))
     own = Frame(function.address, function.address + function.size)
     inside = [n for n in range(first, last) if own.low <= pcs[n] < own.high]
+    called = _entries(kernel) - {own.low}
+    sleeping = {n for n in inside if n + 1 < last and pcs[n + 1] in called}
     frames = (own, *map(Frame.returning_to, back if _has_record(kernel) else back[:-1]))
-    stand_ins, entry, out = recovery.trampolines(kernel), _exception_entry(kernel), []
+    stand_ins, entry = recovery.trampolines(kernel), _exception_entry(kernel)
+    out: dict[bool, list[Seen]] = {looked_up: [] for looked_up in recovered}
     for n in range(first, last):
-        chain = seen[n][1]
-        exact = {0, *(at for at, before in enumerate(chain.addresses, 1) if before in entry)}
-        states, over = found(chain, frames, stand_ins, exact), n > inside[-1]
-        if over and states[0] != DOUBLED:
-            states = (RETURNED, *states[1:])
-        asleep = n in inside and n + 1 < last and pcs[n + 1] in _entries(kernel) and pcs[n + 1] != own.low
-        out.append(Seen(pcs[n], states, chain.error, chain.guessed, over, asleep))
+        for looked_up, chain in stepped[n][1].items():
+            exact = {0, *(at for at, before in enumerate(chain.addresses, 1) if before in entry)}
+            states, over = found(chain, frames, stand_ins, exact), n > inside[-1]
+            if over and states[0] != DOUBLED:
+                states = (RETURNED, *states[1:])
+            out[looked_up].append(Seen(pcs[n], states, chain.error, chain.guessed, over, n in sleeping))
     return run, out
 
 
@@ -203,16 +213,22 @@ def _entries(kernel: Kernel) -> set[int]:
     return {kernel.function(name).address for name in kernel.functions}
 
 
-def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...], recovered: bool) -> Iterator[tuple[int, Chain]]:
-    """The call, an instruction at a time: before each its address and the chain."""
+def _stepped(
+    kernel: Kernel, function: Function, arguments: tuple[int, ...], recovered: Collection[bool]
+) -> Iterator[tuple[int, dict[bool, Chain]]]:
+    """The call, an instruction at a time: before each its address and the chain, with return hooks looked up or not."""
     machine, isa, known = kernel.machine, kernel.isa, orc.of(kernel)
+    hooked = recovery.asking(kernel)
     for registers in stepping(machine, function.address, *kernel.passed(arguments, {})):
         pc = registers[isa.pc]
         if pc == machine.return_to:
             return
         read = stack(machine, registers[isa.sp])
-        recover: Recover = (recovered and recovery.of(kernel)) or as_it_is
-        if known:
-            yield pc, known.unwind(registers, read, machine.is_text, recover)
-        else:
-            yield pc, follow(kernel, registers, read, recover)
+        chains = {}
+        for looked_up in recovered:
+            recover: Recover = hooked() if looked_up and hooked else as_it_is
+            if known:
+                chains[looked_up] = known.unwind(registers, read, machine.is_text, recover)
+            else:
+                chains[looked_up] = follow(kernel, registers, read, recover)
+        yield pc, chains

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from ...analyse.recovery import TRAMPOLINES
-from ...analyse.stacks import FP, ORC, Seen, watch, way
+from ...analyse.stacks import FP, ORC, Seen, watch_both, way
 from ...emulate.machine import RECORD
 from ...ftrace import releases
 from ...ftrace.ops import Request
@@ -133,8 +133,8 @@ def _of(isa: str) -> Iterator[dict[str, object]]:
                 kernel = made(build, variant.way)
                 head: dict[str, object] = {"isa": isa, "unwound": way(kernel), "variant": name, "release": build.release}
                 head["hypothetical"] = build.hypothetical or variant.unlike
-                for recovered in (True, False) if variant.hooks_return else (True,):
-                    yield from (head | {"recovered": recovered} | row for row in traced(kernel, variant, recovered))
+                both = (True, False) if variant.hooks_return else (True,)
+                yield from (head | row for row in traced_both(kernel, variant, both))
 
 
 def _kernel(isa: str, pointers: bool, build: Build, single: str) -> Kernel:
@@ -144,14 +144,20 @@ def _kernel(isa: str, pointers: bool, build: Build, single: str) -> Kernel:
 
 def traced(kernel: Kernel, variant: Variant, recovered: bool = True) -> list[dict[str, object]]:
     """One call with the hook on TRACED, and one with it on CALLS, for the moments at which a task can sleep in what that calls."""
-    out: list[dict[str, object]] = []
+    return traced_both(kernel, variant, (recovered,))
+
+
+def traced_both(kernel: Kernel, variant: Variant, recovered: Collection[bool]) -> list[dict[str, object]]:
+    """The same rows for each of `recovered`, of the same two calls: whether hooked returns are looked up."""
+    out: dict[bool, list[dict[str, object]]] = {looked_up: [] for looked_up in recovered}
     for function in (TRACED, CALLS):
         of = kernel.function(function)
         with kernel.attached(of, *variant.requests()):
-            run, seen = watch(kernel, kernel.function(CALLS), of, ARGUMENTS, recovered)
-        moments = [s for s in seen if s.asleep] if function == CALLS else seen
-        out += _stretches(kernel, run, moments, variant.program)
-    return out
+            run, seen = watch_both(kernel, kernel.function(CALLS), of, ARGUMENTS, recovered)
+        for looked_up, moments in seen.items():
+            shown = [s for s in moments if s.asleep] if function == CALLS else moments
+            out[looked_up] += ({"recovered": looked_up, **row} for row in _stretches(kernel, run, shown, variant.program))
+    return [row for rows in out.values() for row in rows]
 
 
 def _stretches(kernel: Kernel, run: Run, seen: list[Seen], program: str) -> Iterator[dict[str, object]]:

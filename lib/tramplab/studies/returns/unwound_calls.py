@@ -12,7 +12,7 @@ from ...analyse.stacks import DOUBLED, MISSING, RETURNED, RIGHT, WRONG
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.said import marked
-from ..direct.stack_calls import ASLEEP, BODY, FRAMES, RETURN, SITE, Variant, traced
+from ..direct.stack_calls import ASLEEP, BODY, FRAMES, RETURN, SITE, Variant, traced_both
 from ..once import once
 from .mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, LATEST, RETHOOK, Build, builds, get, newest
 
@@ -100,12 +100,13 @@ def rows() -> pd.DataFrame:
 def _of(case: Case) -> Iterator[dict[str, object]]:
     kernel = case.kernel()
     known, hooks = asked(kernel, case), any(needs(kernel, build.mechanism) for build in case.parts)
-    for recovered in (True, False) if hooks and len(case.parts) == 1 else (True,):
+    both = (True, False) if hooks and len(case.parts) == 1 else (True,)
+    for row in traced_both(kernel, case.variant(), both):
+        recovered = row["recovered"]
         head = {"isa": case.isa, "name": case.name, "release": case.release, "recovered": recovered}
         head |= {"real": not hooks or recovered == known, "pair": len(case.parts) > 1, "hooks": hooks}
-        for row in traced(kernel, case.variant(), recovered):
-            kept = {key: row[key] for key in ("symbol", *FRAMES, "error", "guessed", "boundaries")}
-            yield {**head, "place": place(row), **kept, "worst": worst(row)}
+        kept = {key: row[key] for key in ("symbol", *FRAMES, "error", "guessed", "boundaries")}
+        yield {**head, "place": place(row), **kept, "worst": worst(row)}
 
 
 def place(row: dict[str, object]) -> str:
