@@ -72,7 +72,7 @@ def test_a_call_clears_what_was_touched_and_no_more(isa, monkeypatch):
     for at in (isa.text_base, isa.text_base + (1 << 20) - 16, isa.text_base):
         assert machine.call(at, {}).tally.issued == {at: (1, 1)}
     with pytest.raises(AssertionError, match="the whole text"):
-        machine._meter._text[0].at(1 << 30)
+        machine._meter._text[0].issued(1 << 30)
 
 
 class _Guarded:

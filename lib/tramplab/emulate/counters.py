@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,17 +14,28 @@ MOST_TOUCHED = 1 << 16
 EVENT = np.dtype([("pc", "<u8"), ("address", "<u8"), ("sp", "<u8"), ("size", "<u4"), ("kind", "<u4")])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tally:
-    """What one run issued: pc -> (times issued, times left by a taken branch)."""
+    """What one run issued. stretches: of each stretch of text its base, and of what was issued there, in any order, the offset, how
+    often, and how often it was left by a taken branch."""
 
-    issued: dict[int, tuple[int, int]]
+    stretches: tuple[tuple[int, np.ndarray, np.ndarray, np.ndarray], ...]
     stopped: bool  # the instruction budget ran out
+
+    @functools.cached_property
+    def issued(self) -> dict[int, tuple[int, int]]:
+        """pc -> (times issued, times left by a taken branch), in order."""
+        found: dict[int, tuple[int, int]] = {}
+        for base, offsets, executed, taken in self.stretches:
+            order = np.argsort(offsets)
+            pcs = (offsets[order].astype(np.uint64) + np.uint64(base)).tolist()
+            found |= zip(pcs, zip(executed[order].tolist(), taken[order].tolist(), strict=True), strict=True)
+        return found
 
     @property
     def instructions(self) -> int:
         """How many were issued in all."""
-        return sum(n for n, _ in self.issued.values())
+        return sum(int(executed.sum()) for _, _, executed, _ in self.stretches)
 
 
 class Counters:
@@ -39,12 +51,8 @@ class Counters:
         self.executed, self.taken = np.zeros(size, np.uint32), np.zeros(size, np.uint32)
         self.touched = np.zeros(min(size, MOST_TOUCHED), np.uint32)
 
-    def at(self, number: int) -> np.ndarray:
-        """The offsets of what was issued, in order; number: how many instructions were touched."""
-        return np.sort(self._touched(number))
-
     def _touched(self, number: int) -> np.ndarray:
-        """The same in any order."""
+        """The offsets of what was issued, in any order; number: how many instructions were touched."""
         return self.touched[:number] if number <= len(self.touched) else self.executed.nonzero()[0]
 
     def clear(self, number: int) -> None:
@@ -52,11 +60,10 @@ class Counters:
         at = self._touched(number)
         self.executed[at] = self.taken[at] = 0
 
-    def issued(self, number: int) -> dict[int, tuple[int, int]]:
-        """pc -> (times issued, times left by a taken branch)."""
-        at = self.at(number)
-        pcs = (at.astype(np.uint64) + np.uint64(self.base)).tolist()
-        return dict(zip(pcs, zip(self.executed[at].tolist(), self.taken[at].tolist(), strict=True), strict=True))
+    def issued(self, number: int) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+        """One of a tally's stretches, which stays as it is."""
+        at = self._touched(number).copy()
+        return self.base, at, self.executed[at], self.taken[at]
 
 
 def find(stretches: list[Counters], address: int) -> int:

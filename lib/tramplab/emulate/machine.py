@@ -246,7 +246,7 @@ class Machine:
             self._engine.forget_all()
             raise trouble.fault(self.situation(), str(e)) from None
         pc = self.register(self.isa.pc)
-        tally = self._meter.end(pc) if self.meter != NONE else Tally({}, False)
+        tally = self._meter.end(pc) if self.meter != NONE else Tally((), False)
         if tally.stopped:
             where = self.situation()
             raise trouble.endless(where, self._watched(until), budget)

@@ -6,7 +6,8 @@ Text is written through poke() alone, which drops the engine's translations of i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..errors import TramplabError
@@ -46,6 +47,7 @@ class Memory:
         self.text += [(a.address, a.size) for a in areas if a.executable]
         self._decoded: dict[int, decode.Instruction] = {}  # of text as it is now; only poke() changes that
         self._pages: dict[int, bytes] = {}  # of text, likewise
+        self._later: weakref.WeakSet[Later] = weakref.WeakSet()  # that are of text as it is now
 
     def is_text(self, address: int) -> bool:
         """Does an address lie in executable memory?"""
@@ -68,8 +70,10 @@ class Memory:
         """Write text: the bytes, and away with every translation of what was there."""
         if not data:
             return
-        known = self._decoded or self._pages  # nothing is while a kernel boots, which pokes all its sites
+        known = self._decoded or self._pages or self._later  # nothing is while a kernel boots, which pokes all its sites
         bits = int.from_bytes(self.read(address, len(data)), "little") ^ int.from_bytes(data, "little") if known else 0
+        if bits:
+            self.settle()
         self._engine.write(address, data)
         self._engine.forget(address, len(data))
         if bits:  # from the first byte that changes to the last; what is the same byte by byte is decoded already
@@ -78,6 +82,19 @@ class Memory:
                 self._decoded.pop(pc, None)
             for page in range(first & -PAGE, last + 1, PAGE):
                 self._pages.pop(page, None)
+
+    def later(self, addresses: Callable[[], Iterable[int]]) -> Callable[[], dict[int, decode.Instruction]]:
+        """What gives what memory holds at these addresses now, decoded, at any time. Nothing is done unless it is asked, or text
+        changes: of most calls nobody asks what was executed."""
+        found = Later(self, addresses)
+        self._later.add(found)
+        return found
+
+    def settle(self) -> None:
+        """Have what is to be told later known from here on, whatever becomes of this memory."""
+        for one in self._later:
+            one.settle()
+        self._later.clear()
 
     def instructions(self, addresses: Iterable[int]) -> dict[int, decode.Instruction]:
         """What memory holds at these addresses now, decoded."""
@@ -104,6 +121,32 @@ class Memory:
         if page not in self._pages:
             self._pages[page] = self.read(page, PAGE)
         return self._pages[page][address - page : address - page + size]
+
+
+class Later:
+    """See Memory.later."""
+
+    def __init__(self, memory: Memory, addresses: Callable[[], Iterable[int]]) -> None:
+        self._how: tuple[Memory, Callable[[], Iterable[int]]] | None = (memory, addresses)
+        self._found: dict[int, decode.Instruction] | TramplabError = {}
+
+    def __call__(self) -> dict[int, decode.Instruction]:
+        """What was there, decoded; raises TramplabError for bytes that are no instruction."""
+        self.settle()
+        if isinstance(self._found, TramplabError):
+            raise self._found
+        return self._found
+
+    def settle(self) -> None:
+        """Find out, if nobody has."""
+        if self._how is None:
+            return
+        memory, addresses = self._how
+        try:
+            self._found = memory.instructions(addresses())
+        except TramplabError as e:  # it is whoever asks that wants to know
+            self._found = e
+        self._how = None
 
 
 def runs(segments: Iterable[Segment]) -> list[tuple[int, int, bool, bool]]:

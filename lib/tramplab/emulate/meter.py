@@ -110,11 +110,8 @@ class CMeter:
         s = self._state
         if not s.stopped and s.next != pc:
             self._text[self._here].taken[s.last] += 1
-        issued: dict[int, tuple[int, int]] = {}
-        for counters, r in zip(self._text, self._ranges, strict=True):
-            if r.nr_touched:
-                issued |= counters.issued(r.nr_touched)
-        return Tally(issued, bool(s.stopped))
+        touched = ((counters, r.nr_touched) for counters, r in zip(self._text, self._ranges, strict=True))
+        return Tally(tuple(counters.issued(number) for counters, number in touched if number), bool(s.stopped))
 
     @property
     def last(self) -> int | None:

@@ -73,10 +73,8 @@ class PyMeter:
         """See CMeter.end."""
         if not self._stopped and self._next != pc:
             self._text[self._here].taken[self._last] += 1
-        issued: dict[int, tuple[int, int]] = {}
-        for number, counters in zip(self._touched, self._text, strict=True):
-            issued |= counters.issued(number)
-        return Tally(issued, self._stopped)
+        touched = zip(self._text, self._touched, strict=True)
+        return Tally(tuple(counters.issued(number) for counters, number in touched if number), self._stopped)
 
     @property
     def last(self) -> int | None:

@@ -9,6 +9,7 @@ import numpy as np
 from ..emulate import counts as _counts
 from ..emulate import trace as _trace
 from ..emulate.counts import Counts, RunCounts
+from ..emulate.decode import Instruction
 from ..emulate.machine import RawRun
 from ..errors import TramplabError
 from ..given import whole
@@ -20,8 +21,7 @@ class Run:
     """One call of a traced function.
 
     value: the first return register. registers: all of them after the return. hits: calls seen per registered ops, in
-    list order (newest first). instructions: what was executed, by address. config: the kernel's release and what was
-    overridden. component_of, name_of: see View.
+    list order (newest first). config: the kernel's release and what was overridden. component_of, name_of: see View.
     """
 
     def __init__(self, function: Function, view: View, raw: RawRun, hits: tuple[int, ...]) -> None:
@@ -30,7 +30,12 @@ class Run:
         self.value = raw.registers[view.isa.returns[0]]
         self.config = view.config
         self.name_of, self.component_of = view.name_of, view.component_of
-        self.instructions = view.instructions
+        self._instructions = view.instructions
+
+    @functools.cached_property
+    def instructions(self) -> dict[int, Instruction]:
+        """What was executed, by address."""
+        return self._instructions()
 
     @functools.cached_property
     def counts(self) -> RunCounts:

@@ -51,14 +51,14 @@ class View:
     """One kernel at the end of one call.
 
     config: the release, with what was overridden. name_of: address -> symbol+offset, None where nothing has a name.
-    component_of: see Components.of. instructions: what was executed, by address.
+    component_of: see Components.of. instructions: gives what was executed, by address.
     """
 
     isa: Isa
     config: str
     name_of: Callable[[int], str | None]
     component_of: Callable[[int], str]
-    instructions: dict[int, Instruction]
+    instructions: Callable[[], dict[int, Instruction]]
 
 
 def names(image: Image, registered: Iterable[Registered]) -> Callable[[int], str | None]:

@@ -192,7 +192,7 @@ class RealMachine:
         raw = self.machine.call(function.address, {isa.fp: self.machine.stack_top - 32, **registers})
         executed = self.machine.instructions(raw.tally.issued)
         made = tuple(self.made)
-        view = View(isa, str(self), lambda at: _name(made, at) or self._symbol(at), self._component(function), executed)
+        view = View(isa, str(self), lambda at: _name(made, at) or self._symbol(at), self._component(function), lambda: executed)
         return Run(function, view, raw, ())
 
     def __str__(self) -> str:

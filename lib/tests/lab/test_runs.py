@@ -1,0 +1,55 @@
+"""What a run says does not depend on what its kernel has become since, nor on when it is asked."""
+
+import gc
+import weakref
+
+import pytest
+
+from support.guests import every_isa
+from tramplab import Kernel, Ops, TramplabError
+
+
+def told(run) -> tuple:
+    """What was executed, and how it is counted."""
+    return {pc: i.text for pc, i in run.instructions.items()}, run.counts.total, run.symbols
+
+
+@every_isa
+def test_what_was_executed_is_what_text_was_then(isa):
+    """The site is patched, and the trampoline of an ops that is gone made anew for another, before anybody asks."""
+    k = Kernel(isa, meter="count")
+    idle, asked = k.call("one_arg", 5), told(k.call("one_arg", 5))
+    with k.attached("one_arg", Ops()):
+        hooked, again = k.call("one_arg", 5), told(k.call("one_arg", 5))
+    with k.attached("one_arg", Ops(), Ops()):
+        k.call("one_arg", 5)
+    assert told(idle) == asked and told(hooked) == again and asked != again
+
+
+@every_isa
+def test_what_was_executed_is_known_when_its_kernel_is_gone(isa):
+    """And a run that is kept does not keep its kernel's memory."""
+    k = Kernel(isa, meter="count")
+    run, asked, memory = k.call("one_arg", 5), told(k.call("one_arg", 5)), weakref.ref(k.machine.memory)
+    del k
+    gc.collect()
+    assert memory() is None and told(run) == asked
+
+
+def test_nothing_is_decoded_for_who_does_not_ask(monkeypatch):
+    """Not at the call, nor when text changes after the run has gone."""
+    k = Kernel("riscv64", meter="count")
+    monkeypatch.setattr(k.machine.memory, "instructions", lambda addresses: pytest.fail("decoded"))
+    assert k.call("one_arg", 5).value == 15
+    with k.attached("one_arg", Ops()):
+        assert k.call("one_arg", 5).value == 15
+
+
+def test_what_cannot_be_decoded_is_said_to_who_asks():
+    """Not to whoever changes text afterwards."""
+    k = Kernel("x86_64", meter="count")
+    asked = k.machine.memory.later(lambda: [0x10])
+    with k.attached("one_arg", Ops()):
+        assert k.call("one_arg", 5).value == 15
+    with pytest.raises(TramplabError, match="nothing is mapped at 0x10"):
+        asked()
