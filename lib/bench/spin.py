@@ -6,13 +6,16 @@ checker goes on behind what must not happen, so that one run tells all that can.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
+
+from tramplab import cache
 
 MODELS = Path(__file__).resolve().parents[1] / "tests" / "support" / "promela"
 #: What makes a checker: SPIN runs the preprocessor of gcc by that name.
@@ -40,19 +43,33 @@ def missing() -> str | None:
     return next((p for p in PROGRAMS if not shutil.which(p)), None)
 
 
+@functools.cache
+def _programs() -> str:
+    """Which ones there are."""
+    asked = (("spin", "-V"), ("gcc", "--version"))
+    return "".join(subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout for command in asked)
+
+
 class Checker:
-    """Of one scheme's model, built into a folder of its own. options: for the C compiler."""
+    """Of one scheme's model, kept from run to run for the same sources, programs and options. folder: where it runs, and leaves the
+    ways to what is bad. options: for the C compiler."""
 
     def __init__(self, scheme: str, folder: Path, options: tuple[str, ...] = ("-O0",)) -> None:
         self._folder, self._scheme = folder, scheme
-        model = MODELS / f"{scheme}.pml"
         # -DNOFAIR -DSAFETY: nothing here is a matter of what happens in the end, or again and again
-        for command in (["spin", "-a", str(model)], ["gcc", *options, "-w", "-DSAFETY", "-DNOFAIR", "-o", "pan", "pan.c"]):
+        self._options = (*options, "-w", "-DSAFETY", "-DNOFAIR")
+        sources = [MODELS / f"{scheme}.pml", *sorted(MODELS.glob("*.inc"))]
+        made_of = hashlib.sha256(b"\0".join([*(f.read_bytes() for f in sources), repr((_programs(), self._options)).encode()]))
+        self._pan = cache.publish(self._made, f"pan-{scheme}-{made_of.hexdigest()[:16]}")
+
+    def _made(self, folder: Path) -> Path:
+        for command in (["spin", "-a", str(MODELS / f"{self._scheme}.pml")], ["gcc", *self._options, "-o", "pan", "pan.c"]):
             done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", check=False)
             if done.returncode:
-                raise RuntimeError(f"{scheme}: {command[0]} failed:\n{done.stdout}{done.stderr}")
+                raise RuntimeError(f"{self._scheme}: {command[0]} failed:\n{done.stdout}{done.stderr}")
+        return folder / "pan"
 
-    @cached_property
+    @functools.cached_property
     def barriers(self) -> tuple[str, ...]:
         """What the model can leave out."""
         said = self._run(1, {"WITHOUT": "?"}).stdout
@@ -74,7 +91,7 @@ class Checker:
 
     def _run(self, threads: int, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
         """-E: a plan that has been carried out is no deadlock."""
-        command = ["./pan", "-E", f"-w{_TABLE[threads]}", f"-m{_DEPTH[threads]}"]
+        command = [str(self._pan), "-E", f"-w{_TABLE[threads]}", f"-m{_DEPTH[threads]}"]
         env = {**os.environ, "THREADS": str(threads), **settings}
         return subprocess.run(
             command, cwd=self._folder, env=env, capture_output=True, encoding="utf-8", timeout=_PATIENCE, check=False

@@ -204,6 +204,7 @@ def test_each_value_of_a_figure_can_be_chosen(name):
     study, figure = FIGURES[name]
     frame = figure.rows(study.rows())
     table = figure.table(frame)
+    figure = dataclasses.replace(figure, table=lambda _: table.copy())  # made once, not for each value
     for what in set(CHOICES) & set(map(str, table.columns)):
         for value in dict.fromkeys(table[what].astype(str).str.removesuffix(said.MARK)):
             text = block(study, figure, frame, chosen={what: value})
