@@ -36,12 +36,17 @@ def whole(value: object, what: str, least: int | None = None, most: int | None =
     Traceback (most recent call last):
     tramplab.errors.TramplabError: cpus is a whole number from 1 to 64, not -1.
     """
-    number = None
-    with contextlib.suppress(TypeError):
-        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]  # which is what is asked
+    number = value if type(value) is int else _index(value)
     if number is None or not _between(number, least, most):
         raise TramplabError(f"{what} is a whole number{_range(least, most)}, not {shown(value if number is None else number)}.")
     return number
+
+
+def _index(value: object) -> int | None:
+    """A number of another type, such as numpy's; None of what is no whole number."""
+    with contextlib.suppress(TypeError):
+        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]  # which is what is asked
+    return None
 
 
 def wholes(value: object, what: str, least: int | None = None, most: int | None = None) -> tuple[int, ...]:
