@@ -42,7 +42,8 @@ def folder() -> Path:
         raise TramplabError("this user has no home to keep files in: set TRAMPLAB_CACHE to a folder that can be written.") from None
     with _writing(where):
         where = where.absolute()  # compilers run in folders of their own
-        where.mkdir(parents=True, exist_ok=True)
+        if not where.is_dir():
+            where.mkdir(parents=True, exist_ok=True)
     return where
 
 

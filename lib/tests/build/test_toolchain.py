@@ -86,6 +86,21 @@ def test_file_names_change_the_name(sources):
     assert len({original, renamed, fingerprint(record, cfg, sources)}) == 3
 
 
+def test_a_change_of_the_packages_own_guest_is_seen_a_moment_later(sources, monkeypatch):
+    """It is looked at ten times a second, others whenever they are asked for."""
+    now = [1000.0]
+    monkeypatch.setattr(toolchain, "GUEST", sources)
+    monkeypatch.setattr(toolchain, "_last", {})
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    record, cfg = isas.get("arm64"), config("arm64")
+    names = [fingerprint(record, cfg, sources)]
+    (sources / "core" / "direct.c").write_text("// changed\n", "utf-8")
+    for seconds in (0.05, 0.06):
+        now[0] += seconds
+        names.append(fingerprint(record, cfg, sources))
+    assert names[0] == names[1] != names[2]
+
+
 def test_every_flag_changes_the_name(monkeypatch):
     """Defines, site flags, frame pointers, the ISA's flags and addresses, the common flags, the linker's and the
     compiler all count."""

@@ -24,6 +24,7 @@ except ImportError:  # no wheel for this host: clang serves all ISAs
     keystone = None
 
 
+@functools.lru_cache(maxsize=1024)
 def assemble(isa: Isa, source: str, address: int = 0) -> bytes:
     """The bytes of some assembly (Intel syntax on x86-64), as lying at address; raises TramplabError naming the trouble."""
     if keystone is not None and isa.keystone is not None:

@@ -20,6 +20,7 @@ import signal
 import stat
 import subprocess
 import threading
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,9 @@ from .included import Included
 
 GUEST = Path(__file__).resolve().parent.parent / "guest"
 
+#: Seconds after which the package's own guest is looked at again. To boot a kernel takes one or two thousandths of one, of which
+#: that would be a quarter; and nobody changes a source and boots the next kernel in less than this.
+_AGAIN = 0.1
 _FULL = ", as where a disk is full: set TRAMPLAB_CACHE to a folder that has room"
 #: Signals that say more than that a tool has failed; a linker writes its output through memory.
 _ENDS = {signal.SIGBUS: _FULL, signal.SIGXFSZ: _FULL, signal.SIGKILL: ", as where memory is short: run the same command again"}
@@ -135,7 +139,21 @@ def source_files(isa: Isa, guest: Path = GUEST) -> list[Path]:
     return [guest / name for name, *_ in _seen(isa, guest)]
 
 
-def _seen(isa: Isa, guest: Path) -> tuple[tuple[str, int, int, int], ...]:
+_Seen = tuple[tuple[str, int, int, int], ...]
+_last: dict[str, tuple[float, _Seen]] = {}  # ISA -> when the package's own guest was looked at, and what was seen
+
+
+def _now(isa: Isa, guest: Path) -> _Seen:
+    """What _seen() says, of the package's own guest at most _AGAIN seconds ago."""
+    if guest != GUEST:
+        return _seen(isa, guest)
+    at = time.monotonic()
+    if isa.name not in _last or at - _last[isa.name][0] > _AGAIN:
+        _last[isa.name] = at, _seen(isa, guest)
+    return _last[isa.name][1]
+
+
+def _seen(isa: Isa, guest: Path) -> _Seen:
     """Where they lie in the guest's folder, each with what tells it from another one in its place. Asked for whenever a kernel is
     booted, so with as little as will do."""
     found = {name: os.stat(f"{guest}/{name}") for name in ("functions.c", "link.ld")}
@@ -154,7 +172,7 @@ def fingerprint(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> str:
     without them."""
     flags = (isa.cflags, isa.triple, _bases(isa), config, _COMMON, _LEAVES, _GUEST_LINKED)
     try:
-        return _name(repr((isa.name, flags, version())), str(guest), _seen(isa, guest))
+        return _name(repr((isa.name, flags, version())), str(guest), _now(isa, guest))
     except OSError as e:
         raise TramplabError(
             f"no guest can be built of {guest} ({e.filename}: {e.strerror}): a guest's folder is a copy of {GUEST} with changes."
