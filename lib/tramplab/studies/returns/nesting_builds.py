@@ -57,6 +57,7 @@ def held_by(made: Kernel, request: Request, tasks: int) -> dict[str, int]:
         return held(made, ops, tasks)
 
 
+@functools.cache
 def keeps(build: Build) -> str:
     """Where a call's state is, by what the probe holds and what a call takes of the stack."""
     made = kernel(build)

@@ -9,6 +9,7 @@ import pandas as pd
 from ...analyse.returns import CODE, NODES, PARTS, RINGS, SHADOW, STRUCTS, Bounds, nest
 from ...ftrace.ops import Request
 from ...isa import ISAS
+from ...lab.kernel import Kernel
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
 from ...publish.said import slug
@@ -42,15 +43,15 @@ def rows() -> pd.DataFrame:
     for isa in ISAS:
         for name, build in shown(isa).items():
             head = {"isa": isa, "mechanism": build.mechanism, "name": name, "keeps": keeps(build)}
-            whole = _whole(build)
-            out += [{**head, **_run(build, tasks), **whole} for tasks in TASK_COUNTS]
+            made, whole = kernel(build), _whole(build)
+            out += [{**head, **_run(made, build, tasks), **whole} for tasks in TASK_COUNTS]
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
 
 
-def _run(build: Build, tasks: int) -> dict[str, object]:
-    made, calls = kernel(build), DEPTH * tasks
+def _run(made: Kernel, build: Build, tasks: int) -> dict[str, object]:
+    calls = DEPTH * tasks
     run = nest(made, sized(build, calls), tasks, DEPTH)
     parts = held_by(made, sized(build, calls), tasks) | {FRAMES: run.stack * calls}
     by = {column: parts[part] for part, column in COLUMNS.items()}
