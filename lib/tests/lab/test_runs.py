@@ -30,6 +30,7 @@ def test_what_was_executed_is_what_text_was_then(isa):
 def test_what_was_executed_is_known_when_its_kernel_is_gone(isa):
     """And a run that is kept does not keep its kernel's memory."""
     k = Kernel(isa, meter="count")
+    k.machine.watch(k.function("one_arg").site.body, lambda k=k: k)  # such as studies have
     run, asked, memory = k.call("one_arg", 5), told(k.call("one_arg", 5)), weakref.ref(k.machine.memory)
     del k
     gc.collect()
@@ -39,7 +40,7 @@ def test_what_was_executed_is_known_when_its_kernel_is_gone(isa):
 def test_nothing_is_decoded_for_who_does_not_ask(monkeypatch):
     """Not at the call, nor when text changes after the run has gone."""
     k = Kernel("riscv64", meter="count")
-    monkeypatch.setattr(k.machine.memory, "instructions", lambda addresses: pytest.fail("decoded"))
+    monkeypatch.setattr(k.machine.memory.code, "all", lambda addresses: pytest.fail("decoded"))
     assert k.call("one_arg", 5).value == 15
     with k.attached("one_arg", Ops()):
         assert k.call("one_arg", 5).value == 15
@@ -48,7 +49,7 @@ def test_nothing_is_decoded_for_who_does_not_ask(monkeypatch):
 def test_what_cannot_be_decoded_is_said_to_who_asks():
     """Not to whoever changes text afterwards."""
     k = Kernel("x86_64", meter="count")
-    asked = k.machine.memory.later(lambda: [0x10])
+    asked = k.machine.memory.code.later(lambda: [0x10])
     with k.attached("one_arg", Ops()):
         assert k.call("one_arg", 5).value == 15
     with pytest.raises(TramplabError, match="nothing is mapped at 0x10"):

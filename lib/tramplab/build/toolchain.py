@@ -143,7 +143,7 @@ _Seen = tuple[tuple[str, int, int, int], ...]
 _last: dict[str, tuple[float, _Seen]] = {}  # ISA -> when the package's own guest was looked at, and what was seen
 
 
-def _now(isa: Isa, guest: Path) -> _Seen:
+def _lately(isa: Isa, guest: Path) -> _Seen:
     """What _seen() says, of the package's own guest at most _AGAIN seconds ago."""
     if guest != GUEST:
         return _seen(isa, guest)
@@ -172,7 +172,7 @@ def fingerprint(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> str:
     without them."""
     flags = (isa.cflags, isa.triple, _bases(isa), config, _COMMON, _LEAVES, _GUEST_LINKED)
     try:
-        return _name(repr((isa.name, flags, version())), str(guest), _now(isa, guest))
+        return _name(repr((isa.name, flags, version())), str(guest), _lately(isa, guest))
     except OSError as e:
         raise TramplabError(
             f"no guest can be built of {guest} ({e.filename}: {e.strerror}): a guest's folder is a copy of {GUEST} with changes."

@@ -91,17 +91,18 @@ class Engine:
 
     def read(self, address: int, size: int) -> bytes:
         """Raises TramplabError where nothing is mapped, as write() does."""
-        try:
-            return self._ram.read(address & _MASK, size)
-        except LookupError:
-            raise self._unmapped(address) from None
+        return _read(self.isa, self._ram, address, size)
+
+    def reader(self) -> Callable[[int, int], bytes]:
+        """What reads memory as read() does, for who does not keep this CPU, nor those who have hooked it."""
+        return functools.partial(_read, self.isa, self._ram)
 
     def write(self, address: int, data: bytes) -> None:
         """Change memory; translations of text that was there stay."""
         try:
             self._ram.write(address & _MASK, data)
         except LookupError:
-            raise self._unmapped(address) from None
+            raise _unmapped(self.isa, address) from None
 
     def forget(self, address: int, size: int) -> None:
         """Drop the translations of a stretch of text; before the first run there are none."""
@@ -228,12 +229,20 @@ class Engine:
 
     # inside
 
-    def _unmapped(self, address: int) -> TramplabError:
-        return TramplabError(f"nothing is mapped at {address:#x} in the {self.isa.name} guest.")
-
     def _on_invalid(self, _uc: object, kind: int, address: int, _size: int, _value: int, _data: object) -> bool:
         self._invalid = (_ACCESSES.get(kind, "forbidden access to"), address & _MASK)
         return False
+
+
+def _read(isa: Isa, ram: Ram, address: int, size: int) -> bytes:
+    try:
+        return ram.read(address & _MASK, size)
+    except LookupError:
+        raise _unmapped(isa, address) from None
+
+
+def _unmapped(isa: Isa, address: int) -> TramplabError:
+    return TramplabError(f"nothing is mapped at {address:#x} in the {isa.name} guest.")
 
 
 @functools.cache

@@ -107,11 +107,11 @@ class Machine:
 
     def instructions(self, addresses: Iterable[int]) -> dict[int, decode.Instruction]:
         """What memory holds at these addresses now, decoded."""
-        return self.memory.instructions(addresses)
+        return self.memory.code.all(addresses)
 
     def instruction_at(self, pc: int) -> decode.Instruction:
         """Decode what memory holds at pc now."""
-        return self.memory.instruction_at(pc)
+        return self.memory.code.at(pc)
 
     # CPUs
 

@@ -6,12 +6,11 @@ Text is written through poke() alone, which drops the engine's translations of i
 from __future__ import annotations
 
 import itertools
-import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..errors import TramplabError
-from . import decode
+from .code import Code
 from .engine import PAGE, Engine
 from .image import Segment
 
@@ -31,7 +30,7 @@ class Area:
 
 
 class Memory:
-    """Segments and areas, mapped. `text` are (address, size) of what can be executed."""
+    """Segments and areas, mapped. text: (address, size) of what can be executed. code: what that is, decoded."""
 
     def __init__(self, engine: Engine, segments: Iterable[Segment], areas: Iterable[Area]) -> None:
         self._engine, self.isa = engine, engine.isa
@@ -45,9 +44,7 @@ class Memory:
             engine.map(a.address, a.size, writable=not a.executable, executable=a.executable)
         self.text = [(s.address, s.size) for s in segments if s.executable]
         self.text += [(a.address, a.size) for a in areas if a.executable]
-        self._decoded: dict[int, decode.Instruction] = {}  # of text as it is now; only poke() changes that
-        self._pages: dict[int, bytes] = {}  # of text, likewise
-        self._later: weakref.WeakSet[Later] = weakref.WeakSet()  # that are of text as it is now
+        self.code = Code(self.isa, self.text, engine.reader())
 
     def is_text(self, address: int) -> bool:
         """Does an address lie in executable memory?"""
@@ -70,83 +67,12 @@ class Memory:
         """Write text: the bytes, and away with every translation of what was there."""
         if not data:
             return
-        known = self._decoded or self._pages or self._later  # nothing is while a kernel boots, which pokes all its sites
-        bits = int.from_bytes(self.read(address, len(data)), "little") ^ int.from_bytes(data, "little") if known else 0
-        if bits:
-            self.settle()
+        bits = int.from_bytes(self.read(address, len(data)), "little") ^ int.from_bytes(data, "little") if self.code.asked else 0
+        if bits:  # from the first byte that changes to the last
+            first, last = address + ((bits & -bits).bit_length() - 1) // 8, address + (bits.bit_length() - 1) // 8
+            self.code.changing(first, last)
         self._engine.write(address, data)
         self._engine.forget(address, len(data))
-        if bits:  # from the first byte that changes to the last; what is the same byte by byte is decoded already
-            first, last = address + ((bits & -bits).bit_length() - 1) // 8, address + (bits.bit_length() - 1) // 8
-            for pc in range(first - self.isa.max_insn + 1, last + 1):
-                self._decoded.pop(pc, None)
-            for page in range(first & -PAGE, last + 1, PAGE):
-                self._pages.pop(page, None)
-
-    def later(self, addresses: Callable[[], Iterable[int]]) -> Callable[[], dict[int, decode.Instruction]]:
-        """What gives what memory holds at these addresses now, decoded, at any time. Nothing is done unless it is asked, or text
-        changes: of most calls nobody asks what was executed."""
-        found = Later(self, addresses)
-        self._later.add(found)
-        return found
-
-    def settle(self) -> None:
-        """Have what is to be told later known from here on, whatever becomes of this memory."""
-        for one in self._later:
-            one.settle()
-        self._later.clear()
-
-    def instructions(self, addresses: Iterable[int]) -> dict[int, decode.Instruction]:
-        """What memory holds at these addresses now, decoded."""
-        known = self._decoded
-        return {pc: known.get(pc) or self.instruction_at(pc) for pc in addresses}
-
-    def instruction_at(self, pc: int) -> decode.Instruction:
-        """Decode what memory holds at pc now."""
-        found = self._decoded.get(pc)
-        if found is None:
-            end = next((b + n for b, n in self.text if b <= pc < b + n), None)
-            size = min(self.isa.max_insn, end - pc if end else self.isa.max_insn)
-            data = self._text(pc, size) if end else self.read(pc, size)
-            found = decode.at(self.isa, pc, data)
-            if end:
-                self._decoded[pc] = found
-        return found
-
-    def _text(self, address: int, size: int) -> bytes:
-        """Bytes of text; pages are read whole, which for many instructions is a few calls of the engine instead of many."""
-        page = address & -PAGE
-        if address + size > page + PAGE:
-            return self.read(address, size)
-        if page not in self._pages:
-            self._pages[page] = self.read(page, PAGE)
-        return self._pages[page][address - page : address - page + size]
-
-
-class Later:
-    """See Memory.later."""
-
-    def __init__(self, memory: Memory, addresses: Callable[[], Iterable[int]]) -> None:
-        self._how: tuple[Memory, Callable[[], Iterable[int]]] | None = (memory, addresses)
-        self._found: dict[int, decode.Instruction] | TramplabError = {}
-
-    def __call__(self) -> dict[int, decode.Instruction]:
-        """What was there, decoded; raises TramplabError for bytes that are no instruction."""
-        self.settle()
-        if isinstance(self._found, TramplabError):
-            raise self._found
-        return self._found
-
-    def settle(self) -> None:
-        """Find out, if nobody has."""
-        if self._how is None:
-            return
-        memory, addresses = self._how
-        try:
-            self._found = memory.instructions(addresses())
-        except TramplabError as e:  # it is whoever asks that wants to know
-            self._found = e
-        self._how = None
 
 
 def runs(segments: Iterable[Segment]) -> list[tuple[int, int, bool, bool]]:

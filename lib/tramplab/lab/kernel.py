@@ -104,7 +104,7 @@ class Kernel:
             self.slowpath = SharingSlowPath(self.image, self.features, self.heap, where, makers)
         self._components = Components(self.image, where.values())
         self.machine.name_of = lambda address: self.names()(address)
-        weakref.finalize(self, self.machine.memory.settle).atexit = False  # for those who only keep what calls have shown
+        weakref.finalize(self, self.machine.memory.code.settle).atexit = False  # for those who only keep what calls have shown
         self.cpus = boot.cpus(self.machine, self.heap)
         for cpu in self.cpus:
             boot.boot(self.machine, cpu)
@@ -224,7 +224,7 @@ class Kernel:
                 raise
         after = self._hits()
         hits = tuple(b - a for a, b in zip(before, after, strict=True))
-        executed = self.machine.memory.later(lambda: raw.tally.issued)  # whatever text has become by then
+        executed = self.machine.memory.code.later(lambda: raw.tally.issued)  # whatever text has become by then
         return Run(f, View(self.isa, str(self), self.names(), self._components.of, executed), raw, hits)
 
     def passed(self, arguments: tuple[int, ...], registers: dict[str, int]) -> tuple[dict[str, int], list[int]]:

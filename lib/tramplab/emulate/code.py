@@ -1,0 +1,108 @@
+"""What code a guest's memory holds: decoded once, and known later as it was at the end of a call."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterable
+
+from ..errors import TramplabError
+from ..isa import Isa
+from . import decode
+from .engine import PAGE
+
+#: Reads memory: address, size -> bytes; raises TramplabError where nothing is mapped.
+Read = Callable[[int, int], bytes]
+
+
+class Code:
+    """The instructions in stretches of text, (address, size) each, which change by changing() alone."""
+
+    def __init__(self, isa: Isa, text: list[tuple[int, int]], read: Read) -> None:
+        self._isa, self._spans, self._read = isa, text, read
+        self._decoded: dict[int, decode.Instruction] = {}  # as text is now
+        self._pages: dict[int, bytes] = {}  # likewise
+        self._later: weakref.WeakSet[Later] = weakref.WeakSet()  # that are of text as it is now
+
+    @property
+    def asked(self) -> bool:
+        """Has anybody asked what text is? Nobody has while a kernel boots, which writes all its sites."""
+        return bool(self._decoded or self._pages or self._later)
+
+    def changing(self, first: int, last: int) -> None:
+        """Bytes from one address to another are about to become others; what is the same byte by byte stays decoded."""
+        self.settle()
+        for pc in range(first - self._isa.max_insn + 1, last + 1):
+            self._decoded.pop(pc, None)
+        for page in range(first & -PAGE, last + 1, PAGE):
+            self._pages.pop(page, None)
+
+    def at(self, pc: int) -> decode.Instruction:
+        """What memory holds at pc now, text or not."""
+        found = self._decoded.get(pc)
+        if found is None:
+            end = next((b + n for b, n in self._spans if b <= pc < b + n), None)
+            size = min(self._isa.max_insn, end - pc if end else self._isa.max_insn)
+            data = self._bytes(pc, size) if end else self._read(pc, size)
+            found = decode.at(self._isa, pc, data)
+            if end:
+                self._decoded[pc] = found
+        return found
+
+    def all(self, addresses: Iterable[int]) -> dict[int, decode.Instruction]:
+        """The same at each of these addresses."""
+        known = self._decoded
+        return {pc: known.get(pc) or self.at(pc) for pc in addresses}
+
+    def later(self, addresses: Callable[[], Iterable[int]]) -> Callable[[], dict[int, decode.Instruction]]:
+        """What gives that at any time, as it is now. Nothing is done unless it is asked, or text changes: of most calls nobody asks
+        what was executed."""
+        found = Later(self, addresses)
+        self._later.add(found)
+        return found
+
+    @property
+    def settle(self) -> Callable[[], None]:
+        """Has what is to be told later known from here on, whatever becomes of this memory, which it does not keep."""
+        return functools.partial(_settle, self._later)
+
+    def _bytes(self, address: int, size: int) -> bytes:
+        """Of text; pages are read whole, which for many instructions is a few reads instead of many."""
+        page = address & -PAGE
+        if address + size > page + PAGE:
+            return self._read(address, size)
+        if page not in self._pages:
+            self._pages[page] = self._read(page, PAGE)
+        return self._pages[page][address - page : address - page + size]
+
+
+class Later:
+    """See Code.later."""
+
+    def __init__(self, code: Code, addresses: Callable[[], Iterable[int]]) -> None:
+        self._how: tuple[Code, Callable[[], Iterable[int]]] | None = (code, addresses)
+        self._found: dict[int, decode.Instruction] | TramplabError = {}
+
+    def __call__(self) -> dict[int, decode.Instruction]:
+        """What was there, decoded; raises TramplabError for bytes that are no instruction."""
+        self.settle()
+        if isinstance(self._found, TramplabError):
+            raise self._found
+        return self._found
+
+    def settle(self) -> None:
+        """Find out, if nobody has."""
+        if self._how is None:
+            return
+        code, addresses = self._how
+        try:
+            self._found = code.all(addresses())
+        except TramplabError as e:  # it is whoever asks that wants to know
+            self._found = e
+        self._how = None
+
+
+def _settle(these: weakref.WeakSet[Later]) -> None:
+    for one in these:
+        one.settle()
+    these.clear()
