@@ -137,7 +137,7 @@ def test_types_are_kept(isa, request, monkeypatch):
     with monkeypatch.context() as m:
         m.setattr(dwarf, "types", lambda elf: pytest.fail("read again"))
         assert types.types(path) == first and len(first[0]) > 5 and first[1]["struct_arg"].parameters
-    monkeypatch.setattr(types, "_reader", lambda: b"another")
+    monkeypatch.setattr(types, "reader", lambda: b"another")
     assert types.types(path) == first and len(list(empty.glob("types-*"))) == 2
     (empty.parent / "file").touch()
     monkeypatch.setenv("TRAMPLAB_CACHE", str(empty.parent / "file" / "cache"))

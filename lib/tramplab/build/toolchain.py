@@ -25,12 +25,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..cache import publish
+from ..cache import made, publish
 from ..errors import TramplabError
 from ..isa import Isa
 from ..paths import told_apart
 from .dwarf import asm_offsets
 from .included import Included
+from .types import reader
 
 GUEST = Path(__file__).resolve().parent.parent / "guest"
 
@@ -241,6 +242,19 @@ def _bases(isa: Isa) -> list[str]:
     return [f"--defsym={name}={value:#x}" for name, value in places.items()]
 
 
+def _offsets(isa: Isa, core: Path) -> bytes:
+    """The assembly's constants, which are what the C compiler has decided, kept for the next image with the same object. It is
+    linked, because relocations hide in debug info too."""
+
+    def make(own: Path) -> Path:
+        run_tool("ld.lld", "--unresolved-symbols=ignore-all", "-e", "0", str(core), "-o", "offsets.elf", cwd=own)
+        (own / "offsets.h").write_text(asm_offsets(own / "offsets.elf"), "utf-8")
+        return own / "offsets.h"
+
+    decides = hashlib.sha256(core.read_bytes() + reader() + version().encode()).hexdigest()
+    return made(make, f"{isa.name}-{decides[:24]}.h")
+
+
 def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
     pointer = "-fno-omit-frame-pointer" if config.frame_pointer else "-fomit-frame-pointer"
     code = [f"--target={isa.triple}", *_COMMON, *isa.cflags, pointer]
@@ -269,9 +283,7 @@ def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:
         for source in sorted((guest / folder_name).glob("*.c")):
             compile_(source, f"{prefix}_{source.stem}.o", flags)
     compile_(guest / "functions.c", "functions.o", config.site_flags)
-    # the assembly's constants are what the C compiler just decided; linked, because relocations hide in debug info too
-    run_tool("ld.lld", "--unresolved-symbols=ignore-all", "-e", "0", "core_ftrace.o", "-o", "offsets.elf", cwd=folder)
-    (folder / "asm-offsets.h").write_text(asm_offsets(folder / "offsets.elf"), "utf-8")
+    (folder / "asm-offsets.h").write_bytes(_offsets(isa, folder / "core_ftrace.o"))
     for source in sorted((guest / isa.name).glob("*.S")):
         compile_(source, f"asm_{source.stem}.o")
     script = ("-T", str(guest / "link.ld"))

@@ -24,7 +24,7 @@ def types(path: Path) -> tuple[dict[str, Struct], dict[str, Prototype]]:
     What they are kept in is named by the file's bytes and by what reads them, so it never goes stale. Raises what the ELF
     reader raises for a damaged image.
     """
-    name = f"types-{hashlib.sha256(path.read_bytes() + _reader()).hexdigest()[:24]}.json"
+    name = f"types-{hashlib.sha256(path.read_bytes() + reader()).hexdigest()[:24]}.json"
     try:
         kept = cache.read(name)
     except TramplabError:  # there is no cache
@@ -52,6 +52,6 @@ def _decoded(kept: list[dict[str, dict]]) -> tuple[dict[str, Struct], dict[str, 
 
 
 @functools.cache
-def _reader() -> bytes:
-    """What decides how debug info is understood and written down."""
+def reader() -> bytes:
+    """What decides how debug info is understood and written down, as bytes to tell it by."""
     return b"".join(Path(f).read_bytes() for f in (dwarf.__file__, __file__)) + elftools.__version__.encode()
