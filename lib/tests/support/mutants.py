@@ -37,21 +37,32 @@ def of(isa: str, release: str, hook: str, file: str, *changes: tuple[str, str, s
     return [Mutant(isa, release, hook, file, *change, **kernel) for change in changes]
 
 
-def copied(folder: Path) -> Path:
-    """The guest sources, to change with replace(): a file is a link to where it is as it was."""
-    return shutil.copytree(GUEST, folder / "guest", copy_function=os.symlink)
+def copied(folder: Path, changing: str = "") -> Path:
+    """The guest sources, to change with replace(): a file is a link to where it is as it was. changing: only what lies in the folder
+    of this one is to be changed, and the other folders are links too."""
+    guest = folder / "guest"
+    if not changing:
+        return shutil.copytree(GUEST, guest, copy_function=os.symlink)
+    guest.mkdir()
+    for there in GUEST.iterdir():
+        if there.name == changing.partition("/")[0] and there.is_dir():
+            shutil.copytree(there, guest / there.name, copy_function=os.symlink)
+        else:
+            os.symlink(there, guest / there.name)
+    return guest
 
 
 def replace(source: Path, old: str, new: str) -> None:
     """Put one text of a copied file in place of another, which is there once."""
     text = source.read_text("utf-8")
     assert text.count(old) == 1, f"{source.name} has {text.count(old)} times {old!r}"
+    assert source.is_symlink() or GUEST not in source.resolve().parents, f"{source.name} is the guest's own: see copied()"
     source.unlink()
     source.write_text(text.replace(old, new), "utf-8")
 
 
 def broken(folder: Path, mutant: Mutant) -> Path:
     """The sources of a mutant."""
-    guest = copied(folder)
+    guest = copied(folder, mutant.file)
     replace(guest / mutant.file, mutant.old, mutant.new)
     return guest
