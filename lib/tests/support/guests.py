@@ -44,8 +44,9 @@ def objects_in(folder: Path) -> list[Path]:
 
 
 def left_in(folder: Path) -> list[str]:
-    """What else is there."""
-    return sorted({p.name for p in folder.iterdir()} - {p.name for p in objects_in(folder)}) if folder.exists() else []
+    """What else is there, but for the assembly's constants, which a build keeps likewise."""
+    kept = {*objects_in(folder), *folder.glob("*-*.h")}
+    return sorted({p.name for p in folder.iterdir()} - {p.name for p in kept}) if folder.exists() else []
 
 
 @functools.cache

@@ -38,8 +38,8 @@ def of(isa: str, release: str, hook: str, file: str, *changes: tuple[str, str, s
 
 
 def copied(folder: Path, changing: str = "") -> Path:
-    """The guest sources, to change with replace(): a file is a link to where it is as it was. changing: only what lies in the folder
-    of this one is to be changed, and the other folders are links too."""
+    """The guest sources, to change with replace(): a file is a link to where it is as it was. changing: only what lies in the
+    folder of this one is to be changed, and the other folders are links too."""
     guest = folder / "guest"
     if not changing:
         return shutil.copytree(GUEST, guest, copy_function=os.symlink)

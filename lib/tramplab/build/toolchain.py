@@ -247,7 +247,8 @@ def _offsets(isa: Isa, core: Path) -> bytes:
     linked, because relocations hide in debug info too."""
 
     def make(own: Path) -> Path:
-        run_tool("ld.lld", "--unresolved-symbols=ignore-all", "-e", "0", str(core), "-o", "offsets.elf", cwd=own)
+        shutil.copy(core, own / core.name)
+        run_tool("ld.lld", "--unresolved-symbols=ignore-all", "-e", "0", core.name, "-o", "offsets.elf", cwd=own)
         (own / "offsets.h").write_text(asm_offsets(own / "offsets.elf"), "utf-8")
         return own / "offsets.h"
 
