@@ -43,10 +43,14 @@ def objects_in(folder: Path) -> list[Path]:
     return list(folder.glob("*-*.o"))
 
 
+def parts_in(folder: Path) -> list[Path]:
+    """The same, and the assembly's constants, which a build keeps likewise."""
+    return [*objects_in(folder), *folder.glob("*-*.h")]
+
+
 def left_in(folder: Path) -> list[str]:
-    """What else is there, but for the assembly's constants, which a build keeps likewise."""
-    kept = {*objects_in(folder), *folder.glob("*-*.h")}
-    return sorted({p.name for p in folder.iterdir()} - {p.name for p in kept}) if folder.exists() else []
+    """What else is there."""
+    return sorted({p.name for p in folder.iterdir()} - {p.name for p in parts_in(folder)}) if folder.exists() else []
 
 
 @functools.cache

@@ -41,11 +41,9 @@ def copied(folder: Path, changing: str = "") -> Path:
     """The guest sources, to change with replace(): a file is a link to where it is as it was. changing: only what lies in the
     folder of this one is to be changed, and the other folders are links too."""
     guest = folder / "guest"
-    if not changing:
-        return shutil.copytree(GUEST, guest, copy_function=os.symlink)
     guest.mkdir()
     for there in GUEST.iterdir():
-        if there.name == changing.partition("/")[0] and there.is_dir():
+        if there.is_dir() and changing.partition("/")[0] in ("", there.name):
             shutil.copytree(there, guest / there.name, copy_function=os.symlink)
         else:
             os.symlink(there, guest / there.name)

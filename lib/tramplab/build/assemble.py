@@ -57,7 +57,6 @@ def hexadecimal(source: str) -> str:
     return _DECIMAL.sub(lambda number: hex(int(number[0])), source)
 
 
-@functools.lru_cache(maxsize=256)
 def by_clang(isa: Isa, source: str, address: int = 0) -> bytes:
     """Assemble with clang and lld; what they made once is kept with the images."""
     flags = [f for f in isa.cflags if f.startswith(("-march", "-mabi"))]

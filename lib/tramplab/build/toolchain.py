@@ -252,8 +252,7 @@ def _offsets(isa: Isa, core: Path) -> bytes:
         (own / "offsets.h").write_text(asm_offsets(own / "offsets.elf"), "utf-8")
         return own / "offsets.h"
 
-    decides = hashlib.sha256(core.read_bytes() + reader() + version().encode()).hexdigest()
-    return made(make, f"{isa.name}-{decides[:24]}.h")
+    return made(make, f"{isa.name}-{_digest((core.read_bytes(), reader(), version()))[:24]}.h")
 
 
 def _build_in(folder: Path, isa: Isa, config: GuestConfig, guest: Path) -> Path:

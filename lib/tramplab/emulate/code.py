@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable, Iterable
 
@@ -22,16 +21,16 @@ class Code:
         self._isa, self._spans, self._read = isa, text, read
         self._decoded: dict[int, decode.Instruction] = {}  # as text is now
         self._pages: dict[int, bytes] = {}  # likewise
-        self._later: weakref.WeakSet[Later] = weakref.WeakSet()  # that are of text as it is now
+        self.pending: weakref.WeakSet[Later] = weakref.WeakSet()  # of text as it is now; see settle()
 
     @property
     def asked(self) -> bool:
         """Has anybody asked what text is? Nobody has while a kernel boots, which writes all its sites."""
-        return bool(self._decoded or self._pages or self._later)
+        return bool(self._decoded or self._pages or self.pending)
 
     def changing(self, first: int, last: int) -> None:
         """Bytes from one address to another are about to become others; what is the same byte by byte stays decoded."""
-        self.settle()
+        settle(self.pending)
         for pc in range(first - self._isa.max_insn + 1, last + 1):
             self._decoded.pop(pc, None)
         for page in range(first & -PAGE, last + 1, PAGE):
@@ -58,13 +57,8 @@ class Code:
         """What gives that at any time, as it is now. Nothing is done unless it is asked, or text changes: of most calls nobody asks
         what was executed."""
         found = Later(self, addresses)
-        self._later.add(found)
+        self.pending.add(found)
         return found
-
-    @property
-    def settle(self) -> Callable[[], None]:
-        """Has what is to be told later known from here on, whatever becomes of this memory, which it does not keep."""
-        return functools.partial(_settle, self._later)
 
     def _bytes(self, address: int, size: int) -> bytes:
         """Of text; pages are read whole, which for many instructions is a few reads instead of many."""
@@ -102,7 +96,8 @@ class Later:
         self._how = None
 
 
-def _settle(these: weakref.WeakSet[Later]) -> None:
+def settle(these: weakref.WeakSet[Later]) -> None:
+    """Have what is pending known from here on, whatever becomes of the memory, which is not needed for it any more."""
     for one in these:
         one.settle()
     these.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,11 @@ class Tally:
 
     stretches: tuple[tuple[int, np.ndarray, np.ndarray, np.ndarray], ...]
     stopped: bool  # the instruction budget ran out
+
+    @classmethod
+    def of(cls, text: Iterable[Counters], touched: Iterable[int], stopped: bool) -> Tally:
+        """What has been counted so far. touched: for each of the counters how many instructions were."""
+        return cls(tuple(counters.issued(n) for counters, n in zip(text, touched, strict=True) if n), stopped)
 
     @functools.cached_property
     def issued(self) -> dict[int, tuple[int, int]]:

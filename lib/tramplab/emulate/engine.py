@@ -73,7 +73,6 @@ class Engine:
         self._ids = _general(isa)
         self._batch = _Batch(tuple(self._ids.values()))
         self._binding: Any = type(self._uc)
-        self._word = ctypes.c_uint64()
         self._invalid: tuple[str, int] | None = None
         self._ran = False
         self._uc.hook_add(UC_HOOK_MEM_INVALID, self._on_invalid)
@@ -123,12 +122,10 @@ class Engine:
     def set_register(self, name: str, value: int) -> None:
         """Any register by its name."""
         number = self.register_id(name)
-        if not _is_word(self._binding, number):
+        if _is_word(self._binding, number):
+            self._batch.write(self._uc, [(number, value & _MASK)])
+        else:
             self._uc.reg_write(number, value & _MASK)
-            return
-        self._word.value = value & _MASK
-        if status := uclib.uc_reg_write(self._uc._uch, number, ctypes.byref(self._word)):
-            raise TramplabError(f"the emulator refused to write {name} (error {status}).")
 
     def set_general(self, values: Mapping[str, int]) -> None:
         """General registers, or the program counter, by their names, in order; raises TramplabError for another name."""
@@ -142,10 +139,10 @@ class Engine:
         number = self.register_id(name)
         if not _is_word(self._binding, number):
             return self._uc.reg_read(number) & _MASK
-        self._word.value = 0  # of a shorter one the rest stays
-        if status := uclib.uc_reg_read(self._uc._uch, number, ctypes.byref(self._word)):
+        word = ctypes.c_uint64()
+        if status := uclib.uc_reg_read(self._uc._uch, number, ctypes.byref(word)):
             raise TramplabError(f"the emulator refused to read {name} (error {status}).")
-        return self._word.value
+        return word.value
 
     def registers(self) -> dict[str, int]:
         """All general registers and the program counter, as they are now."""

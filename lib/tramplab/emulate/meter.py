@@ -110,8 +110,7 @@ class CMeter:
         s = self._state
         if not s.stopped and s.next != pc:
             self._text[self._here].taken[s.last] += 1
-        touched = ((counters, r.nr_touched) for counters, r in zip(self._text, self._ranges, strict=True))
-        return Tally(tuple(counters.issued(number) for counters, number in touched if number), bool(s.stopped))
+        return Tally.of(self._text, (r.nr_touched for r in self._ranges), bool(s.stopped))
 
     @property
     def last(self) -> int | None:

@@ -73,8 +73,7 @@ class PyMeter:
         """See CMeter.end."""
         if not self._stopped and self._next != pc:
             self._text[self._here].taken[self._last] += 1
-        touched = zip(self._text, self._touched, strict=True)
-        return Tally(tuple(counters.issued(number) for counters, number in touched if number), self._stopped)
+        return Tally.of(self._text, self._touched, self._stopped)
 
     @property
     def last(self) -> int | None:

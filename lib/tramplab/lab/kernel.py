@@ -19,6 +19,7 @@ from pathlib import Path
 
 from .. import isa as isas
 from ..build.toolchain import GUEST
+from ..emulate.code import settle
 from ..emulate.machine import DEFAULT_BUDGET, NONE, RECORD, Machine
 from ..errors import TramplabError, shown
 from ..ftrace import arch, releases
@@ -104,7 +105,7 @@ class Kernel:
             self.slowpath = SharingSlowPath(self.image, self.features, self.heap, where, makers)
         self._components = Components(self.image, where.values())
         self.machine.name_of = lambda address: self.names()(address)
-        weakref.finalize(self, self.machine.memory.code.settle).atexit = False  # for those who only keep what calls have shown
+        weakref.finalize(self, settle, self.machine.memory.code.pending).atexit = False  # for who keeps only what calls have shown
         self.cpus = boot.cpus(self.machine, self.heap)
         for cpu in self.cpus:
             boot.boot(self.machine, cpu)
