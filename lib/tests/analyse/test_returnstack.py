@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+import types
 
 import pytest
 from hypothesis import given
@@ -137,6 +138,22 @@ def test_the_stack_is_a_circle(entries, checked, drawn):
     happened = [Event(n, link, behind, went) for n, (link, behind, went) in enumerate(drawn)]
     missed = [(e.step, predicted) for e, predicted in play(Stack(entries, checked), happened)]
     assert missed == reference(entries, checked, happened)
+
+
+@given(st.integers(1, 6), st.booleans(), _EVENTS)
+def test_a_call_made_over_and_over_is_one_long_play(entries, checked, drawn):
+    """Whatever each time leaves for the next."""
+    rounds, home = 25, 3
+    happened = [Event(n, link, behind, went) for n, (link, behind, went) in enumerate(drawn)]
+    before = [Event(-1, PUSH, address, 0) for address in range(-entries, 0)]
+    each = [Event(-1, PUSH, home, 0), *happened]
+    long = [*before, *(e._replace(step=(n, e.step)) for n in range(rounds) for e in each)]
+    missed = [step for step, _ in reference(entries, checked, long)]
+    expected = [frozenset(step for of, step in missed if of == n) for n in range(rounds)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(returnstack, "events", lambda call: happened)
+        found = steady(types.SimpleNamespace(returns_to=home), entries, checked)
+        assert list(itertools.islice(found, rounds)) == expected
 
 
 @given(st.integers(1, 12), st.integers(1, 12))

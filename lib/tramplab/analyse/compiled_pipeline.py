@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,43 +30,61 @@ class _Model(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in _ARRAYS),
         *((name, ctypes.c_int64) for name in _NUMBERS),
         ("kinds", ctypes.c_uint32 * _KINDS),
-        *((name, ctypes.c_int64) for name in "n_kinds n_drained full fetched left cycle room".split()),
+        *((name, ctypes.c_int64) for name in "n_kinds n_drained full fetched left cycle room last".split()),
     ]
 
 
-#: Items, by their identity, and as the stream has them: most stay the same where a parameter is changed.
-_streams: dict[int, tuple[Lowered, bytes]] = {}
+class _Cycles:
+    """What each cycle has: the most memory that a model needs, and all zero before and after it has run."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self._arrays = {
+            "used": np.zeros(room, np.int32),
+            "taken": np.zeros(room * _PORTS, np.uint32),
+            "later": np.zeros(room * _KINDS, np.int32),
+        }
+        self.addresses = {name: values.ctypes.data for name, values in self._arrays.items()}
+
+
+#: Those that nobody uses now.
+_idle: list[_Cycles] = []
+#: Items, by their identity, and what the stream has of them: most stay the same where a parameter is changed.
+_pieces: dict[int, bytes] = {}
+_kept: list[Lowered] = []
 _MOST = 1 << 14
 #: The last programs' items, and the streams of those: all stay the same where it is one of the pipeline's own parameters.
-_whole: dict[int, tuple[tuple[Lowered, ...], bytes]] = {}
+_whole: dict[int, tuple[tuple[Lowered, ...], np.ndarray]] = {}
 _PROGRAMS = 64
 
 
-def _streamed(items: tuple[Lowered, ...]) -> bytes:
+def _streamed(items: tuple[Lowered, ...]) -> np.ndarray:
     known = _whole.get(id(items))
     if known is None:
         if len(_whole) >= _PROGRAMS:
             _whole.clear()
-        known = _whole[id(items)] = items, b"".join(map(_stream, items))
+        if len(_kept) >= _MOST:
+            _pieces.clear()
+            _kept.clear()
+        pieces = [_pieces.get(id(item)) or _piece(item) for item in items]
+        known = _whole[id(items)] = items, np.frombuffer(b"".join(pieces), np.int32)
     return known[1]
 
 
-def _stream(item: Lowered) -> bytes:
-    known = _streams.get(id(item))
-    if known is None:
-        loads: list[int] = []
-        for stores, forward, latency in item.loads:
-            loads += (len(stores), *stores, forward, latency)
-        made = (
-            *(item.slots, item.bubble, item.keeps, item.ports, item.latency, item.load_cycles, item.stores, item.store_cycles),
-            *(item.barrier, int(item.atomic), int(item.can_be_late)),
-            *(len(item.address), *item.address, len(item.reads), *item.reads),
-            *(len(item.writes), *item.writes, len(item.bumps), *item.bumps, len(item.loads), *loads),
-        )
-        if len(_streams) >= _MOST:
-            _streams.clear()
-        known = _streams[id(item)] = item, array("i", made).tobytes()
-    return known[1]
+def _piece(item: Lowered) -> bytes:
+    (
+        _, slots, bubble, keeps, address, reads, writes, bumps, ports, latency, loads, load_cycles, stores, store_cycles, barrier,
+        atomic, can_be_late,
+    ) = item  # fmt: skip
+    made = [
+        *(slots, bubble, keeps, ports, latency, load_cycles, stores, store_cycles, barrier, atomic, can_be_late),
+        *(len(address), *address, len(reads), *reads, len(writes), *writes, len(bumps), *bumps, len(loads)),
+    ]
+    for written_by, forward, after in loads:
+        made += (len(written_by), *written_by, forward, after)
+    _kept.append(item)
+    found = _pieces[id(item)] = array("i", made).tobytes()
+    return found
 
 
 def cycles(program: LoweredProgram, missed: Sequence[frozenset[int]], in_order: bool) -> float | None:
@@ -79,34 +98,40 @@ def cycles(program: LoweredProgram, missed: Sequence[frozenset[int]], in_order: 
     flags = [[item.step in one for item in program.items] for one in sets]
     count, registers, repetitions = len(program.items), len(program.numbers), len(missed)
     wide = (2 + 2 * registers if in_order else 6 + registers) + program.stores
-    buffer, per_cycle = v.get("store_buffer", 0), v.get("stores_per_cycle", 0)
+    buffer, per_cycle, window = v.get("store_buffer", 0), v.get("stores_per_cycle", 0), v.get("window", 1)
     before = max(buffer, per_cycle)
-    room = _CYCLES
+    items, which = _streamed(program.items), np.array([sets.index(one) if one else -1 for one in missed], np.int32)
+    flagged = np.array(flags, np.uint8)
+    sizes = {
+        **dict.fromkeys(("ready", "late"), registers + 1),
+        "done": window,
+        "drained": before + repetitions * program.stores + 1,
+        **dict.fromkeys(("before", "written"), program.stores + 1),
+        "history": repetitions * wide,
+    }
+    try:
+        cycles = _idle.pop()
+    except IndexError:
+        cycles = _Cycles(_CYCLES)
     while True:
-        arrays: dict[str, np.ndarray] = {
-            "items": np.frombuffer(_streamed(program.items), np.int32),
-            "missed": np.array(flags, np.uint8),
-            "set": np.array([sets.index(one) if one else -1 for one in missed], np.int32),
-            **{name: np.zeros(registers + 1, np.int64) for name in ("ready", "late")},
-            "done": np.zeros(v.get("window", 1), np.int64),
-            "drained": np.zeros(before + repetitions * program.stores + 1, np.int64),
-            **{name: np.zeros(program.stores + 1, np.int64) for name in ("before", "written")},
-            "history": np.zeros(repetitions * wide, np.int64),
-            "used": np.zeros(room, np.int32),
-            "taken": np.zeros(room * _PORTS, np.uint32),
-            "later": np.zeros(room * _KINDS, np.int32),
-        }
+        numbers = np.zeros(sum(sizes.values()), np.int64)
+        starts = itertools.accumulate(sizes.values(), initial=0)
+        at = numbers.ctypes.data
         model = _Model(
-            **{name: values.ctypes.data for name, values in arrays.items()},
+            **{name: at + 8 * start for name, start in zip(sizes, starts, strict=False)},
+            **cycles.addresses,
+            items=items.ctypes.data,
+            missed=flagged.ctypes.data,
+            set=which.ctypes.data,
             n_items=count,
             n_registers=registers,
             n_stores=program.stores,
             repetitions=repetitions,
-            n_cycles=room,
+            n_cycles=cycles.room,
             in_order=in_order,
             fetch=v["width"] if in_order else v["fetch"],
             width=v["width"],
-            window=v.get("window", 1),
+            window=window,
             buffer=buffer,
             per_cycle=per_cycle,
             loads_wait=v.get("loads_wait", 0),
@@ -119,8 +144,8 @@ def cycles(program: LoweredProgram, missed: Sequence[frozenset[int]], in_order: 
             n_drained=before,
         )
         full = lib.tramplab_pipeline(ctypes.byref(model))
-        if not full:
-            return model.took / model.over
-        if full != 1:
-            return None
-        room *= 4
+        if full == 1:
+            cycles = _Cycles(4 * cycles.room)
+            continue
+        _idle.append(cycles)
+        return None if full else model.took / model.over

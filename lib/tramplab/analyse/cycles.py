@@ -115,7 +115,7 @@ def _cycles(call: RecordedCall, core: Core, parameter: str | None = None, value:
             return _cycles(call, core)
     if parameter in pipeline.PARAMETERS:
         return pipeline.cycles(replace(unchanged, values=values), call, core.in_order)
-    if parameter not in unchanged.parameters:
+    if parameter not in unchanged.asking:
         return _cycles(call, core)
     return pipeline.cycles(changed(unchanged, program(call), core, parameter, value), call, core.in_order)
 

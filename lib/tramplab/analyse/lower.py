@@ -79,9 +79,13 @@ class LoweredProgram:
     asked: tuple[frozenset[str], ...]
 
     @functools.cached_property
-    def parameters(self) -> frozenset[str]:
-        """All that were filled in."""
-        return frozenset().union(*self.asked)
+    def asking(self) -> dict[str, list[int]]:
+        """Every parameter that was filled in -> the items, by number, in which it was."""
+        found: dict[str, list[int]] = {}
+        for n, names in enumerate(self.asked):
+            for name in names:
+                found.setdefault(name, []).append(n)
+        return found
 
 
 def lower(program: Program, core: Core, values: dict[str, int]) -> LoweredProgram:
@@ -95,10 +99,19 @@ def lower(program: Program, core: Core, values: dict[str, int]) -> LoweredProgra
 def changed(lowered: LoweredProgram, program: Program, core: Core, parameter: str, value: int) -> LoweredProgram:
     """The same with another value of one parameter, as lower() makes it; what does not ask for it stays as it is."""
     lowering = _Lowering(program, core, {**lowered.values, parameter: value}, lowered.numbers)
-    kept = enumerate(zip(lowered.items, lowered.asked, strict=True))
-    made = [lowering.item(n) if parameter in asked else (item, asked) for n, (item, asked) in kept]
-    items, asked = zip(*made, strict=True)
-    return replace(lowered, items=items, values=lowering.values, asked=asked)
+    items, asked = list(lowered.items), list(lowered.asked)
+    for n in lowered.asking.get(parameter, ()):
+        items[n], asked[n] = lowering.item(n, items[n])
+    return replace(lowered, items=tuple(items), values=lowering.values, asked=tuple(asked))
+
+
+class _Registers(NamedTuple):
+    """What Lowered has of them."""
+
+    address: tuple[int, ...]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    bumps: tuple[int, ...]
 
 
 class _Lowering:
@@ -108,14 +121,15 @@ class _Lowering:
         bits = {port: 1 << n for n, port in enumerate(core.ports)}
         self.ports = {use: sum(bits[p] for p in ports) for use, ports in core.uses.items()}
 
-    def item(self, n: int) -> tuple[Lowered, frozenset[str]]:
-        """The nth item, and the names of the parameters that were filled in."""
+    def item(self, n: int, known: Lowered | None = None) -> tuple[Lowered, frozenset[str]]:
+        """The nth item, and the names of the parameters that were filled in. known: the same with other parameters, of which no
+        register depends."""
         self.looked_up = set()
         item, previous = self.program.items[n], self.program.items[n - 1].operation if n else Operation()
         fused = self._has("fused_compare") and item.operation.conditional and previous.compares
-        return self._item(item, fused, self.program.call.isa.sp), frozenset(self.looked_up)
+        return self._item(item, fused, self._registers(item.operation) if known is None else known), frozenset(self.looked_up)
 
-    def _item(self, item: Item, fused: bool, sp: str) -> Lowered:
+    def _item(self, item: Item, fused: bool, registers: _Registers | Lowered) -> Lowered:
         o, v = item.operation, self._value
         free = fused or (o.unit == op.MOVE and self._has("moves_free"))
         far = o.call or o.returns or o.indirect
@@ -125,10 +139,10 @@ class _Lowering:
             slots=0 if fused else self._slots(item),
             bubble=v("call_bubble" if far else "taken_bubble") if item.taken else -1,
             keeps=v(_KEEPS[o.unit]) if o.unit in _KEEPS else 0,
-            address=self._numbers((*o.address, sp) if o.stack else o.address),
-            reads=self._numbers(o.reads),
-            writes=self._numbers(o.writes),
-            bumps=self._numbers(o.bumps),
+            address=registers.address,
+            reads=registers.reads,
+            writes=registers.writes,
+            bumps=registers.bumps,
             ports=0 if free or o.unit not in _USES else self.ports[_USES[o.unit]],
             latency=0 if free else self._latency(o.unit),
             loads=tuple(self._load(source, atomic) for source in item.loads),
@@ -179,5 +193,9 @@ class _Lowering:
         self.looked_up.add(name)
         return self.values[name]
 
+    def _registers(self, o: Operation) -> _Registers:
+        address = (*o.address, self.program.call.isa.sp) if o.stack else o.address
+        return _Registers(*map(self._numbers, (address, o.reads, o.writes, o.bumps)))
+
     def _numbers(self, registers: tuple[str, ...]) -> tuple[int, ...]:
-        return tuple(self.numbers.setdefault(r, len(self.numbers)) for r in registers)
+        return tuple([self.numbers.setdefault(r, len(self.numbers)) for r in registers])

@@ -25,6 +25,7 @@ struct model {
 	uint32_t kinds[MOST_KINDS];
 	int64_t n_kinds, n_drained, full;
 	int64_t fetched, left, cycle, room;	/* of the front end */
+	int64_t last;				/* cycle of which anything was written down */
 };
 
 static int place(const uint32_t *wanted, int which, int8_t *holder, uint32_t *tried)
@@ -59,6 +60,8 @@ NO_CALLS static int fits(struct model *m, int64_t cycle, uint32_t ports)
 			return 0;
 	}
 	m->used[cycle] = n + 1;
+	if (cycle > m->last)
+		m->last = cycle;
 	return 1;
 }
 
@@ -356,13 +359,12 @@ static int alike(const int64_t *history, int64_t width, int64_t clocks, int64_t 
 	return 1;
 }
 
-/* 0, or 1: more cycles than there is room for; 2: more kinds of ports. */
-int64_t tramplab_pipeline(struct model *m)
+static int64_t run(struct model *m)
 {
 	int64_t width = (m->in_order ? 2 + 2 * m->n_registers : 6 + m->n_registers) + m->n_stores, clocks = 0, half = m->repetitions / 2;
 	int64_t state[4] = { 0, 0, 0, 0 };
 
-	m->full = m->n_kinds = m->fetched = m->cycle = 0;
+	m->full = m->n_kinds = m->fetched = m->cycle = m->last = 0;
 	m->left = m->fetch;
 	m->room = m->width;
 	for (int64_t n = 0; n < m->repetitions; n++) {
@@ -389,4 +391,17 @@ int64_t tramplab_pipeline(struct model *m)
 			m->took = passed;
 	}
 	return 0;
+}
+
+/* 0, or 1: more cycles than there is room for; 2: more kinds of ports. Leaves what cycles have as it found it, all zero. */
+NO_CALLS int64_t tramplab_pipeline(struct model *m)
+{
+	int64_t full = run(m);
+
+	for (int64_t cycle = 0; cycle <= m->last; cycle++)
+		m->used[cycle] = 0;
+	for (int64_t kind = 0; kind < m->n_kinds; kind++)
+		for (int64_t cycle = 0; cycle <= m->last; cycle++)
+			m->later[kind * m->n_cycles + cycle] = 0;
+	return full;
 }

@@ -8,7 +8,7 @@ timed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +19,10 @@ from ..isa import Isa
 from .call import RecordedCall
 from .operations import ALU, BRANCH, CONSTANT, FLAGS, Operation, arm64, riscv64, x86_64
 
-_TABLES = {"x86_64": x86_64.operation, "arm64": arm64.operation, "riscv64": riscv64.operation}
+_TABLES = {
+    name: functools.lru_cache(1 << 14)(module.operation)
+    for name, module in (("x86_64", x86_64), ("arm64", arm64), ("riscv64", riscv64))
+}
 
 #: The loop's counter, as a register that no ISA has.
 _COUNT = "loop count"
@@ -38,8 +41,7 @@ class Source(NamedTuple):
     exact: bool
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """One instruction of a repetition.
 
     loads: a source per load. stores: how many. taken: does it end up elsewhere than at the next instruction? step: its
@@ -52,7 +54,7 @@ class Item:
     stores: int
     taken: bool
     step: int | None
-    unsynced: bool = False
+    unsynced: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +89,15 @@ def program(call: RecordedCall) -> Program:
         True,
     ]
     sources = _sources(steps)
-    items, stores = [], 0
+    unsynced = _unsynced(operations, isa.sp)
+    items, stores, first = [], 0, len(before) + 1
     for n, operation in enumerate(operations):
         accesses = steps[n].accesses if n < len(steps) else ()
-        loads = tuple(next(sources) for _, _, is_store in accesses if not is_store)
-        written = sum(is_store for *_, is_store in accesses)
-        step = n - len(before) - 1
-        items.append(Item(operation, loads, written, taken[n], step if 0 <= step < len(call.steps) else None))
+        loads = tuple([next(sources) for _, _, is_store in accesses if not is_store]) if accesses else ()
+        written = len(accesses) - len(loads)
+        items.append(Item(operation, loads, written, taken[n], n - first if first <= n < len(steps) else None, next(unsynced)))
         stores += written
-    return Program(call, tuple(_synced(items, isa)), stores)
+    return Program(call, tuple(items), stores)
 
 
 def operation_of(isa: Isa, i: Instruction) -> Operation:
@@ -110,31 +112,29 @@ def operation_of(isa: Isa, i: Instruction) -> Operation:
 
 
 def _sources(steps: list[Issued]) -> Iterator[Source]:
-    """The source of every load of a repetition, in order, found in the second of two."""
-    writers: dict[int, int] = {}  # byte -> its last store, counted over both
-    extents: list[tuple[int, int]] = []  # address and size of each store
-    per_repetition = sum(is_store for s in steps for *_, is_store in s.accesses)
-    found: list[Source] = []
-    for _ in range(2):
-        found.clear()
-        for address, size, is_store in (access for s in steps for access in s.accesses):
-            span = range(address, address + size)
-            if is_store:
-                writers.update(dict.fromkeys(span, len(extents)))
-                extents.append((address, size))
-            else:
-                of = {writers.get(byte) for byte in span}
-                known = sorted(n for n in of if n is not None)
-                numbers = tuple(n - per_repetition if n >= per_repetition else -1 - n for n in known)
-                found.append(Source(numbers, len(of) == 1, [extents[n] for n in known] == [(address, size)]))
-    return iter(found)
+    """The source of every load of a repetition, in order, found in the second of two: of the first its stores matter."""
+    accesses = [access for s in steps for access in s.accesses]
+    extents = [(address, size) for address, size, is_store in accesses if is_store]
+    writers: dict[int, int] = {}  # byte -> its last store; those of the first repetition are -1 and less
+    for n, (address, size) in enumerate(extents):
+        writers.update(dict.fromkeys(range(address, address + size), -1 - n))
+    stores = 0
+    for address, size, is_store in accesses:
+        span = range(address, address + size)
+        if is_store:
+            writers.update(dict.fromkeys(span, stores))
+            stores += 1
+        else:
+            of = set(map(writers.get, span))
+            numbers = sorted([n for n in of if n is not None], key=lambda n: (n >= 0, abs(n)))
+            exact = len(numbers) == 1 and extents[max(numbers[0], ~numbers[0])] == (address, size)
+            yield Source(tuple(numbers), len(of) == 1, exact)
 
 
-def _synced(items: list[Item], isa: Isa) -> Iterator[Item]:
-    """The items, with those marked that name the stack pointer after it was moved by an access."""
+def _unsynced(operations: Iterable[Operation], sp: str) -> Iterator[bool]:
+    """Of each, whether it names the stack pointer after that was moved by an access."""
     moved = False
-    for item in items:
-        o = item.operation
-        names = not o.stack and isa.sp in (*o.reads, *o.address, *o.writes, *o.bumps)
-        yield Item(item.operation, item.loads, item.stores, item.taken, item.step, names and moved)
+    for o in operations:
+        names = not o.stack and (sp in o.reads or sp in o.address or sp in o.writes or sp in o.bumps)
+        yield names and moved
         moved = o.stack or (moved and not names)

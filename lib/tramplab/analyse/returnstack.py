@@ -102,8 +102,13 @@ class Stack:
         self._valid = max(self._valid - 1, 0)
         return address
 
+    def state(self) -> tuple[int, int, tuple[int | None, ...]]:
+        """All that decides what it says from now on."""
+        return self._top, self._valid, tuple(self._entries)
 
-def events(call: RecordedCall) -> list[Event]:
+
+@functools.lru_cache(maxsize=256)
+def events(call: RecordedCall) -> tuple[Event, ...]:
     """The steps of a call that push or pop, in order."""
     rule = _RULES[call.isa.name]
     links = {pc: rule(i.mnemonic, i.operands, pc + i.size) for pc, i in call.instructions.items()}
@@ -113,7 +118,7 @@ def events(call: RecordedCall) -> list[Event]:
         call.recording.pc[steps].tolist(),
         np.append(call.recording.pc[1:], np.uint64(call.returns_to))[steps].tolist(),
     )
-    return [Event(n, *used[pc], to) for n, pc, to in zip(steps.tolist(), at, went, strict=True)]
+    return tuple([Event(n, *used[pc], to) for n, pc, to in zip(steps.tolist(), at, went, strict=True)])
 
 
 def play(stack: Stack, happened: Iterable[Event]) -> list[tuple[Event, int | None]]:
@@ -160,9 +165,13 @@ def steady(call: RecordedCall, entries: int, checked: bool) -> Iterator[frozense
     stack, happened = Stack(entries, checked), events(call)
     for address in _chain(entries):
         stack.push(address)
-    while True:
+    before = None
+    while (now := stack.state()) != before:
         stack.push(call.returns_to)
-        yield frozenset(e.step for e, _ in play(stack, happened))
+        missed = frozenset(e.step for e, _ in play(stack, happened))
+        before = now
+        yield missed
+    yield from itertools.repeat(missed)  # each repetition leaves the stack as it found it
 
 
 def settled(run: Run | RecordedCall, entries: int = ENTRIES, checked: bool = True) -> int:
