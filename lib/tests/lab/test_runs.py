@@ -54,3 +54,34 @@ def test_what_cannot_be_decoded_is_said_to_who_asks():
         assert k.call("one_arg", 5).value == 15
     with pytest.raises(TramplabError, match="nothing is mapped at 0x10"):
         asked()
+
+
+@every_isa
+def test_whether_an_instruction_was_executed_is_told_without_decoding(isa, monkeypatch):
+    k = Kernel(isa, meter="count")
+    with k.attached("one_arg", Ops()):
+        run = k.call("one_arg", 5)
+    ran = run.instructions
+    code = [pc for lo, hi, _ in k.image.code for pc in range(lo, hi)]
+    assert {pc for pc in {*code, *ran} if run.executed(pc)} == set(ran) and len(ran) < len(code)
+    monkeypatch.setattr(k.machine.memory.code, "all", lambda addresses: pytest.fail("decoded"))
+    assert k.call("one_arg", 5).executed(k.function("one_arg").address)
+
+
+@every_isa
+def test_so_many_steps_at_once_are_as_many_steps(isa):
+    """Into the trampoline, where the first run of them was not."""
+    k = Kernel(isa, meter="count")
+    k.attach("one_arg", Ops())
+    f, zeros = k.function("one_arg"), dict.fromkeys((r for r in k.isa.registers if r not in k.isa.fixed), 0)
+    start, stack = k.passed((5,), zeros)
+
+    def after(*counts):
+        k.machine.enter(start, stack)
+        for n, count in enumerate(counts):
+            assert k.machine.step(k.machine.return_to, None if n else f.address, count)
+        return k.machine.registers()
+
+    places = [after(*[1] * n) for n in range(1, 20)]
+    assert [after(n) for n in range(1, 20)] == places
+    assert after(7, 12) == places[-1] and len({registers[k.isa.pc] for registers in places}) > 15

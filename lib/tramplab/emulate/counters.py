@@ -38,6 +38,10 @@ class Tally:
             found |= zip(pcs, zip(executed[order].tolist(), taken[order].tolist(), strict=True), strict=True)
         return found
 
+    def has(self, address: int) -> bool:
+        """Was the instruction at an address among what was issued?"""
+        return any(bool((offsets == address - base).any()) for base, offsets, *_ in self.stretches)
+
     @property
     def instructions(self) -> int:
         """How many were issued in all."""

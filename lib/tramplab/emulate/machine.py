@@ -254,13 +254,14 @@ class Machine:
             raise trouble.halted(self.situation())
         return RawRun(self.registers(), tally, self.events())
 
-    def step(self, until: int, pc: int | None = None) -> bool:
-        """Go on by one instruction, from pc or from where the CPU is; False if it cannot. Needs a meter, whose budget ends it.
+    def step(self, until: int, pc: int | None = None, count: int = 1) -> bool:
+        """Go on by one instruction, or by so many, from pc or from where the CPU is; False if it cannot. Needs a meter: its budget
+        ends it.
 
         The engine's own count is of no use: it does not end code that was translated, and chained to itself, before.
         """
         pc = self.register(self.isa.pc) if pc is None else pc
-        self._meter.begin(pc, 1, MAX_EVENTS if self.meter == RECORD else 0, clear=False)
+        self._meter.begin(pc, count, MAX_EVENTS if self.meter == RECORD else 0, clear=False)
         try:
             self._traps.start(pc, until)
         except Stopped:

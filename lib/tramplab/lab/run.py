@@ -49,7 +49,11 @@ class Run:
     @property
     def symbols(self) -> set[str]:
         """Of everything that was executed."""
-        return set(map(self.symbol_of, self.instructions))
+        return set(map(self.symbol_of, self._raw.tally.issued))
+
+    def executed(self, address: int) -> bool:
+        """Was the instruction at an address executed? Asks neither what it is nor what it is in."""
+        return self._raw.tally.has(address)
 
     @functools.cached_property
     def recording(self) -> _trace.Recording:

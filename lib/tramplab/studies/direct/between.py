@@ -4,9 +4,9 @@ where one goes that was on its way already."""
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...emulate.machine import RawRun
 from ...errors import TramplabError
 from ...ftrace.layout import Heap, OpsMemory
 from ...ftrace.steps import BYTE, POINTER, Free, Step, Write
@@ -29,6 +29,8 @@ CHANGES = {
     "detach": ("d", "-d"),
 }
 FAULT = "fault"
+#: What a call can run -> the functions one of which it then comes to.
+RUN = {"direct": ("lab_direct_near", "lab_direct_far"), "ops": ("lab_callback",)}
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,10 @@ def seen(setup: Setup, change: str, near: bool) -> Seen:
         if isinstance(step, Write) and step.granule != BYTE:
             between.append((_part(kernel, step), after[-1]))
     new = after[-1]
-    sets, fixed = ordered(*_before(setup, change, near), {old, new})
     kernel, steps = _before(setup, change, near)
-    halted, overwritten = (_on_its_way(kernel, steps, overwrite) for overwrite in (False, True))
+    places = _halts(kernel)
+    halted, overwritten = (_on_its_way(kernel, steps, places, overwrite) for overwrite in (False, True))
+    sets, fixed = ordered(kernel, steps, {old, new})  # what those did to memory is undone
     return Seen(old, new, tuple(between), tuple(after), sets, fixed, tuple(halted), tuple(overwritten))
 
 
@@ -98,14 +101,15 @@ def _request(letter: str, near: bool) -> Direct | Ops:
 def _ran(kernel: Kernel) -> str:
     """What a call runs now besides the function; "fault" if it does not come to its end."""
     try:
-        return _told(kernel.call(FUNCTION, *ARGUMENTS, budget=BUDGET).symbols)
+        return _told(kernel, kernel.call(FUNCTION, *ARGUMENTS, budget=BUDGET).executed)
     except TramplabError:
         return FAULT
 
 
-def _told(symbols: set[str]) -> str:
-    stub = any(s in ("lab_direct_near", "lab_direct_far") for s in symbols)
-    return " + ".join(["direct"] * stub + ["ops"] * ("lab_callback" in symbols)) or "nothing"
+def _told(kernel: Kernel, executed: Callable[[int], bool]) -> str:
+    """By where these functions begin."""
+    ran = [what for what, names in RUN.items() if any(executed(kernel.image.address(name)) for name in names)]
+    return " + ".join(ran) or "nothing"
 
 
 def _part(kernel: Kernel, write: Write) -> str:
@@ -160,26 +164,30 @@ def _passed(good: set[int], count: int) -> set[int]:
 # -- a call that has begun
 
 
-def _on_its_way(kernel: Kernel, steps: list[Step], overwrite: bool) -> list[str]:
-    """What a call runs that is halted at an instruction of the site or of ftrace's trampoline, before it calls or leaves, while
-    the whole plan is carried out but for its frees; for each of these instructions. overwrite: and what is freed is overwritten.
+def _halts(kernel: Kernel) -> int:
+    """How many instructions a call begins with that are the site's or ftrace's trampoline's, before it calls or leaves."""
+    return sum(1 for _ in itertools.takewhile(lambda pc: _ahead(kernel, pc), _walked(kernel)))
+
+
+def _on_its_way(kernel: Kernel, steps: list[Step], places: int, overwrite: bool) -> list[str]:
+    """What a call runs that is halted at one of its first instructions, of which there are so many places, while the whole plan is
+    carried out but for its frees; for each of them. overwrite: and what is freed is overwritten.
     """
     changes = [(s.address, s.data) for s in steps if isinstance(s, Write)]
     changes += [(at, RUBBISH * size) for at, size in _freed(kernel, steps)] if overwrite else []
     was = [(at, kernel.machine.read(at, len(data))) for at, data in changes]
     function, out = kernel.function(FUNCTION), []
     start, stack = kernel.passed(ARGUMENTS, {})
-    places = list(itertools.takewhile(lambda pc: _ahead(kernel, pc), _walked(kernel)))
-    for halted in range(len(places)):
+    for halted in range(places):
         kernel.machine.enter(start, stack)
         pc = function.address
-        for _ in range(halted):
-            kernel.machine.step(kernel.machine.return_to, pc)
+        if halted:
+            kernel.machine.step(kernel.machine.return_to, pc, halted)
             pc = kernel.machine.register(kernel.isa.pc)
         for at, data in changes:
             _store(kernel, at, data)
         try:
-            out.append(_told(_symbols(kernel, kernel.machine.run(pc, kernel.machine.return_to, BUDGET))))
+            out.append(_told(kernel, kernel.machine.run(pc, kernel.machine.return_to, BUDGET).tally.has))
         except TramplabError:
             boot.boot(kernel.machine, kernel.cpus[0])  # it may have ended with a guard held
             out.append(FAULT)
@@ -210,9 +218,3 @@ def _ahead(kernel: Kernel, pc: int) -> bool:
     name = kernel.names()(pc) or ""
     site = kernel.function(FUNCTION).site
     return site.entry <= pc < site.body or name.startswith(("ftrace_caller", "ftrace_find_rec_direct"))
-
-
-def _symbols(kernel: Kernel, raw: RawRun) -> set[str]:
-    """Of what was executed, by address."""
-    name_of = kernel.names()
-    return {(name_of(pc) or "").split("+")[0] for pc in raw.tally.issued}
