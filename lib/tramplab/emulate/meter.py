@@ -73,6 +73,7 @@ class CMeter:
                 for s in self._text
             )
         )
+        self._at = [ctypes.addressof(self._ranges) + n * ctypes.sizeof(_Range) for n in range(len(spans))]
         self._events = np.zeros(0, EVENT)
         self._state = _Meter(
             ranges=ctypes.addressof(self._ranges),
@@ -98,12 +99,12 @@ class CMeter:
                     r.nr_touched = 0
         if max_events > len(self._events):
             self._events = np.empty(max_events, EVENT)  # megabytes, of which most calls fill a few pages
+            self._state.events = self._events.ctypes.data
         s = self._state
-        first = max(find(self._text, start), 0)
-        s.here = ctypes.addressof(self._ranges) + first * ctypes.sizeof(_Range)
+        s.here = self._at[max(find(self._text, start), 0)]
         s.next, s.last, s.budget, s.stopped = start, 0, budget, 0
         self._budget = budget
-        s.events, s.nr_events, s.max_events, s.lost_events = self._events.ctypes.data, 0, max_events, 0
+        s.nr_events, s.max_events, s.lost_events = 0, max_events, 0
 
     def end(self, pc: int) -> Tally:
         """Close the run that left the CPU at pc: the last branch is only visible from there."""
@@ -122,7 +123,7 @@ class CMeter:
     @property
     def _here(self) -> int:
         """The index of the stretch that the last instruction was in."""
-        return (self._state.here - ctypes.addressof(self._ranges)) // ctypes.sizeof(_Range)
+        return self._at.index(self._state.here)
 
     def events(self) -> np.ndarray:
         """What was recorded, in order; raises TramplabError if there was no room for all of it."""

@@ -94,8 +94,9 @@ class Cpu:
             self._on = ()
             lost = self._engine.register(isa.pc)
             return Executed(None, local.registers, local.memory, (), (), lost if lost != pc else None)
-        loads = tuple((int(e["address"]), int(e["size"])) for e in events if e["kind"] == LOAD)
-        words = [w for e in events if e["kind"] == STORE for w in _words(int(e["address"]), int(e["size"]))]
+        accesses = [(address, size, kind) for _, address, _, size, kind in events.tolist()]
+        loads = tuple([(address, size) for address, size, kind in accesses if kind == LOAD])
+        words = [w for address, size, kind in accesses if kind == STORE for w in _words(address, size)]
         return self._taken(local, self._engine.register(isa.pc), loads, tuple(words))
 
     def word(self, address: int) -> int:
@@ -122,12 +123,11 @@ class Cpu:
         """Off the machine again. Below the stack pointer nothing is kept: an interrupt would have used it."""
         registers = self.registers()
         self._on = registers
-        held = dict(self._held)
-        for address in stores:
-            held[address] = self._machine.read_u64(address)
-        self._held = held
+        stored = {address: self._machine.read_u64(address) for address in stores}
+        self._held = held = {**self._held, **stored}
         low, high = self._stack.address, registers[self._sp] & -_WORD
-        kept = {a: v for a, v in held.items() if not low <= a < high and v.to_bytes(_WORD, "little") != self._initial(a)}
+        same = {a for a, value in stored.items() if value.to_bytes(_WORD, "little") == self._initial(a)}
+        kept = {a: value for a, value in held.items() if a not in same and not low <= a < high}
         return Executed(pc, registers, tuple(sorted(kept.items())), reads, stores)
 
     def _put(self, local: Local) -> None:

@@ -31,17 +31,17 @@ static void forward(struct lab *l, int n, uint64_t instructions)
 		if (l->stall_bits && !(draw(c) >> (64 - l->stall_bits)))
 			ticks += 1 + draw(c) % (2 * l->stall_ticks);
 	}
-	l->clocks[n] = ticks << 24 | drawn >> 46 << 6 | n;
+	l->clocks[n] = ticks << 24 | drawn >> 46 << NUMBER_BITS | n;
 }
 
+/* Without a branch that nobody could predict. */
 static int earliest(struct lab *l)
 {
-	int first = 0;
+	uint64_t first = l->clocks[0];
 
 	for (uint64_t n = 1; n < l->nr_cpus; n++)
-		if (l->clocks[n] < l->clocks[first])
-			first = n;
-	return first;
+		first = l->clocks[n] < first ? l->clocks[n] : first;
+	return first == PARKED ? 0 : first & ((1 << NUMBER_BITS) - 1);
 }
 
 #endif

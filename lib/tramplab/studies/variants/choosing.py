@@ -30,7 +30,7 @@ FILTERS = {"one": (FUNCTION,), "many": (FUNCTION, "one_arg", "five_args"), "all"
 STEPS, MOST, SEED = 200, 4, 2021
 UNITS: dict[str, str] = {}
 NOTHING, OWN, DIRECT = "nothing", "own ", "the direct call's stub"
-_COMMON, _GENERATED, _STUBS = ("ftrace_caller", "ftrace_regs_caller"), "ftrace_trampoline[", "lab_direct_"
+_COMMON, _GENERATED, _STUBS = ("ftrace_caller", "ftrace_regs_caller"), "ftrace_trampoline[", ("lab_direct_near", "lab_direct_far")
 _ORDER = ("none", "one", "more")
 #: The two variables of the claim, and those that could be a third: column -> what it is in a sentence.
 TWO = ("callbacks", "regs")
@@ -106,10 +106,14 @@ def _yes(true: Iterator[bool]) -> str:
 
 def _ran(kernel: Kernel) -> dict[str, str]:
     """The trampoline that a call goes through and what that calls, by what was executed."""
-    symbols = kernel.call(FUNCTION, 1, 2, 3).symbols
-    found = [s for s in symbols if s in _COMMON or s.startswith(_GENERATED)]
-    stub = DIRECT if any(s.startswith(_STUBS) for s in symbols) else NOTHING
-    calls = [what for s, what in _CALLED.items() if s in symbols and found]
+    run = kernel.call(FUNCTION, 1, 2, 3)
+    known = kernel.image.symbols
+    begins = {name: known[name].address for name in (*_COMMON, *_STUBS, *_CALLED) if name in known}
+    begins |= {f"{g.name}[{o.index}]": g.address for o in kernel.slowpath.everyone for g in o.generated}
+    ran = {s for s, address in begins.items() if run.executed(address)}
+    found = [s for s in ran if s in _COMMON or s.startswith(_GENERATED)]
+    stub = NOTHING if ran.isdisjoint(_STUBS) else DIRECT
+    calls = [what for s, what in _CALLED.items() if s in ran and found]
     return {
         "trampoline": " and ".join(OWN + _copied(kernel, s) if s.startswith(_GENERATED) else s for s in sorted(found)) or stub,
         "calls": next(iter(calls), "-"),
