@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from pathlib import Path
@@ -52,7 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
     return streams.run(command)
 
 
+@functools.cache
 def _parser() -> argparse.ArgumentParser:
+    """Made once: a page has many commands run."""
     parser = Parser(
         prog="tramplab",
         description="Emulated experiments on Linux function tracing: exact counts, estimated cycles, native times.",
