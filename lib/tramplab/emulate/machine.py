@@ -71,6 +71,7 @@ class Machine:
         self._traps = Traps(self._engine, places.vector)
         self._make_meter(python_meter)
         self._hooks: list[Callable[[], None]] = []
+        self._looking: dict[int, list[Callable[[], None]]] = {}
         self.meter = NONE
         self.set_meter(meter)
 
@@ -170,19 +171,25 @@ class Machine:
 
     def watch(self, address: int, call: Callable[[], None]) -> None:
         """From now on have call() called whenever the instruction at an address is to be executed, before it is."""
-        self._engine.hook_at(address, call)
-        self._engine.forget_all()  # translations made before a hook was added do not call it
+        if address not in self._looking:
+            calls = self._looking[address] = []
+
+            def arrived() -> None:
+                for one in tuple(calls):
+                    one()
+
+            self._engine.hook_at(address, arrived)
+            self._engine.forget_all()  # translations made before a hook was added do not call it
+        self._looking[address].append(call)
 
     @contextmanager
     def watching(self, address: int, call: Callable[[], None]) -> Iterator[None]:
-        """The same for the length of a `with`."""
-        end = self._engine.hook_at(address, call)
-        self._engine.forget_all()
+        """The same for the length of a `with`. The hook stays for the next: where one comes or goes all is translated anew."""
+        self.watch(address, call)
         try:
             yield
         finally:
-            end()
-            self._engine.forget_all()
+            self._looking[address].remove(call)
 
     @property
     def engine(self) -> Engine:
