@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 #: Under xdist the tests of a group go to one worker, so that what they share and takes long is made once: the verdicts on all
-#: claims, kernels with poisoned registers, a cluster, and small books. Builds that fail or are stopped mostly wait: one at a time,
-#: for the other worker to have work meanwhile.
-GROUPS = {file: file for file in ("test_choosing", "test_cluster", "test_redirects")}
+#: claims, kernels with poisoned registers, a cluster, and small books.
+GROUPS = {file: file for file in ("test_choosing", "test_cluster", "test_redirects", "test_small_books")}
 GROUPS |= dict.fromkeys(("test_claims", "test_cli_claims", "test_figures", "test_ledger"), "verdicts")
-GROUPS |= dict.fromkeys(("test_small_books", "test_failed_builds", "test_stopped_builds"), "small books")
 #: The same of the tests of these files that have the same real kernel: its image is opened for them once, in a second.
 KERNELS = ("test_hooks_real", "test_image_frames", "test_image_probes", "test_image_races")
 #: Files with tests of many seconds, the longest first.
