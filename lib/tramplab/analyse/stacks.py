@@ -126,10 +126,15 @@ def watch_both(
     frames = (own, *map(Frame.returning_to, back if _has_record(kernel) else back[:-1]))
     stand_ins, entry = recovery.trampolines(kernel), _exception_entry(kernel)
     out: dict[bool, list[Seen]] = {looked_up: [] for looked_up in recovered}
+    known: dict[object, tuple[str, ...]] = {}  # from one instruction to the next it is mostly the same
     for n in range(first, last):
         for looked_up, chain in stepped[n][1].items():
-            exact = {0, *(at for at, before in enumerate(chain.addresses, 1) if before in entry)}
-            states, over = found(chain, frames, stand_ins, exact), n > inside[-1]
+            pc = chain.addresses[0]
+            alike = pc in entry, tuple([frame.low <= pc < frame.high for frame in frames]), chain.addresses[1:]
+            if alike not in known:
+                exact = {0, *(at for at, before in enumerate(chain.addresses, 1) if before in entry)}
+                known[alike] = found(chain, frames, stand_ins, exact)
+            states, over = known[alike], n > inside[-1]
             if over and states[0] != DOUBLED:
                 states = (RETURNED, *states[1:])
             out[looked_up].append(Seen(pcs[n], states, chain.error, chain.guessed, over, n in sleeping))
