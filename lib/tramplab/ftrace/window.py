@@ -7,8 +7,8 @@ from . import arch
 from .arch.protocol import FeatureTable, Symbols
 from .site import Site
 
-#: Bytes of all addresses.
-SPACE = 1 << 64
+#: Bytes of all addresses, and to either side those in which an end is looked for first: no branch of these ISAs goes further.
+SPACE, NEAR = 1 << 64, 1 << 33
 
 
 def step(isa: Isa, features: FeatureTable) -> int:
@@ -27,11 +27,15 @@ def window(isa: Isa, site: Site, features: FeatureTable, symbols: Symbols) -> tu
     ends = []
     for outside in (0, SPACE // wide - 1):
         near, far = inside, outside
+        back = 1 if far < near else -1
+        first = inside - back * (NEAR // wide)
+        if (first - far) * back > 0 and not own.reaches(site, first * wide, features, symbols):
+            far = first + back
         while near != far:
             middle = (near + far + (far > near)) // 2
             if own.reaches(site, middle * wide, features, symbols):
                 near = middle
             else:
-                far = middle + (1 if far < near else -1)
+                far = middle + back
         ends.append(near * wide)
     return ends[0], ends[1]
