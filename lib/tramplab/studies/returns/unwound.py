@@ -138,7 +138,7 @@ def answer(frame: pd.DataFrame) -> str:
     """Sleepers and handlers, as kernels unwind; what is lost if nobody asks; two at once."""
     said = (
         "As the newest kernels unwind, the trace of a task asleep in the function loses or misnames a frame "
-        f"{_tell(frame, SLEEPING)}. A trace in the handler at the return does {_tell(frame, EXIT)}. "
+        f"{_tell(frame, SLEEPING)}. A trace in the handler at the return loses or misnames a frame {_tell(frame, EXIT)}. "
     )
     silent = frame[~frame["recovered"] & (frame["place"] == SLEEPING)]
     bad = silent[silent["wrong"] == silent["boundaries"]]
