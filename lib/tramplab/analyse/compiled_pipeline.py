@@ -35,7 +35,7 @@ class _Model(ctypes.Structure):
 
 
 class _Cycles:
-    """What each cycle has: the most memory that a model needs, and all zero before and after it has run."""
+    """What each cycle has, the most memory that a model needs: nothing, before it has run and after."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -50,8 +50,7 @@ class _Cycles:
 #: Those that nobody uses now.
 _idle: list[_Cycles] = []
 #: Items, by their identity, and what the stream has of them: most stay the same where a parameter is changed.
-_pieces: dict[int, bytes] = {}
-_kept: list[Lowered] = []
+_pieces: dict[int, tuple[Lowered, bytes]] = {}
 _MOST = 1 << 14
 #: The last programs' items, and the streams of those: all stay the same where it is one of the pipeline's own parameters.
 _whole: dict[int, tuple[tuple[Lowered, ...], np.ndarray]] = {}
@@ -63,15 +62,14 @@ def _streamed(items: tuple[Lowered, ...]) -> np.ndarray:
     if known is None:
         if len(_whole) >= _PROGRAMS:
             _whole.clear()
-        if len(_kept) >= _MOST:
+        if len(_pieces) >= _MOST:
             _pieces.clear()
-            _kept.clear()
-        pieces = [_pieces.get(id(item)) or _piece(item) for item in items]
-        known = _whole[id(items)] = items, np.frombuffer(b"".join(pieces), np.int32)
+        stream = b"".join([(_pieces.get(id(item)) or _piece(item))[1] for item in items])
+        known = _whole[id(items)] = items, np.frombuffer(stream, np.int32)
     return known[1]
 
 
-def _piece(item: Lowered) -> bytes:
+def _piece(item: Lowered) -> tuple[Lowered, bytes]:
     (
         _, slots, bubble, keeps, address, reads, writes, bumps, ports, latency, loads, load_cycles, stores, store_cycles, barrier,
         atomic, can_be_late,
@@ -82,8 +80,7 @@ def _piece(item: Lowered) -> bytes:
     ]
     for written_by, forward, after in loads:
         made += (len(written_by), *written_by, forward, after)
-    _kept.append(item)
-    found = _pieces[id(item)] = array("i", made).tobytes()
+    found = _pieces[id(item)] = item, array("i", made).tobytes()
     return found
 
 
@@ -95,13 +92,12 @@ def cycles(program: LoweredProgram, missed: Sequence[frozenset[int]], in_order: 
         return None
     v, use = program.values, program.accesses
     sets = list(dict.fromkeys(one for one in missed if one))
-    flags = [[item.step in one for item in program.items] for one in sets]
+    flags = np.array([[item.step in one for item in program.items] for one in sets], np.uint8)
     count, registers, repetitions = len(program.items), len(program.numbers), len(missed)
     wide = (2 + 2 * registers if in_order else 6 + registers) + program.stores
     buffer, per_cycle, window = v.get("store_buffer", 0), v.get("stores_per_cycle", 0), v.get("window", 1)
     before = max(buffer, per_cycle)
     items, which = _streamed(program.items), np.array([sets.index(one) if one else -1 for one in missed], np.int32)
-    flagged = np.array(flags, np.uint8)
     sizes = {
         **dict.fromkeys(("ready", "late"), registers + 1),
         "done": window,
@@ -121,7 +117,7 @@ def cycles(program: LoweredProgram, missed: Sequence[frozenset[int]], in_order: 
             **{name: at + 8 * start for name, start in zip(sizes, starts, strict=False)},
             **cycles.addresses,
             items=items.ctypes.data,
-            missed=flagged.ctypes.data,
+            missed=flags.ctypes.data,
             set=which.ctypes.data,
             n_items=count,
             n_registers=registers,

@@ -393,7 +393,7 @@ static int64_t run(struct model *m)
 	return 0;
 }
 
-/* 0, or 1: more cycles than there is room for; 2: more kinds of ports. Leaves what cycles have as it found it, all zero. */
+/* 0, or 1: more cycles than there is room for; 2: more kinds of ports. Leaves cycles as it found them: with nothing. */
 NO_CALLS int64_t tramplab_pipeline(struct model *m)
 {
 	int64_t full = run(m);

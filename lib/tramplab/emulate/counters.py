@@ -40,7 +40,7 @@ class Tally:
 
     def has(self, address: int) -> bool:
         """Was the instruction at an address among what was issued?"""
-        return any(bool((offsets == address - base).any()) for base, offsets, *_ in self.stretches)
+        return any((offsets == address - base).any() for base, offsets, *_ in self.stretches)
 
     @property
     def instructions(self) -> int:

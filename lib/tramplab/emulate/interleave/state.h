@@ -7,7 +7,7 @@
 enum kind { UNKNOWN, LOCAL, ACCESS, SHARED, LOAD_LINKED, STORE_CONDITIONAL, CLEAR, COMPARE_SWAP };
 enum trouble { NONE, STRAY, FOREIGN, UNSEEN, TWICE, NO_NODE, ENDLESS };
 #define PARKED UINT64_MAX
-#define NUMBER_BITS 6 /* a clock ends with its CPU's number */
+#define NUMBER_BITS 6 /* a clock ends with its CPU's number: MOST_CPUS of scheduler.py are two to this power */
 #define FREE (-1)
 #define SHARED_BY_ALL (-1)
 #define ZERO_FLAG (1 << 6)

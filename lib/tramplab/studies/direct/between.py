@@ -30,7 +30,7 @@ CHANGES = {
 }
 FAULT = "fault"
 #: What a call can run -> the functions one of which it then comes to.
-RUN = {"direct": ("lab_direct_near", "lab_direct_far"), "ops": ("lab_callback",)}
+RUN = {"direct": tuple(Direct(far=far).target for far in (False, True)), "ops": (Ops().callback,)}
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,8 @@ def _passed(good: set[int], count: int) -> set[int]:
 
 def _halts(kernel: Kernel) -> int:
     """How many instructions a call begins with that are the site's or ftrace's trampoline's, before it calls or leaves."""
-    return sum(1 for _ in itertools.takewhile(lambda pc: _ahead(kernel, pc), _walked(kernel)))
+    steps = kernel.call(FUNCTION, *ARGUMENTS).steps
+    return sum(1 for _ in itertools.takewhile(lambda step: _ahead(kernel, step.pc), steps))
 
 
 def _on_its_way(kernel: Kernel, steps: list[Step], places: int, overwrite: bool) -> list[str]:
@@ -206,11 +207,6 @@ def _freed(kernel: Kernel, steps: list[Step]) -> list[tuple[int, int]]:
 
 def _store(kernel: Kernel, address: int, data: bytes) -> None:
     (kernel.machine.poke if kernel.machine.is_text(address) else kernel.machine.write)(address, data)
-
-
-def _walked(kernel: Kernel) -> list[int]:
-    """The instructions of a call, in order."""
-    return [s.pc for s in kernel.call(FUNCTION, *ARGUMENTS).steps]
 
 
 def _ahead(kernel: Kernel, pc: int) -> bool:

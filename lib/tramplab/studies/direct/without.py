@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 
 import pandas as pd
 
-from ...emulate.counters import INSTRUCTION
 from ...errors import GuestFault
 from ...ftrace import releases
 from ...lab.kernel import Kernel
@@ -64,12 +63,11 @@ def _outcome(kernel: Kernel, hook: str, taken_away: Callable[[Kernel], AbstractC
     with kernel.attached(function, *requests()):
         try:
             with taken_away(kernel):
-                value = kernel.call(function, *ARGUMENTS).value
+                run = kernel.call(function, *ARGUMENTS)
         except GuestFault as fault:
             return {"outcome": FAULT, **_where(kernel, str(fault)), "right": False}
-    events = kernel.machine.events()
-    ran = (events["pc"][events["kind"] == INSTRUCTION] == kernel.image.address(called)).any()
-    return {"outcome": CALLED if ran else LEFT_OUT, "at": "", "place": "", "right": value == wanted}
+    outcome = CALLED if run.executed(kernel.image.address(called)) else LEFT_OUT
+    return {"outcome": outcome, "at": "", "place": "", "right": run.value == wanted}
 
 
 def _where(kernel: Kernel, message: str) -> dict[str, object]:

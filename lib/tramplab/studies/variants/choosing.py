@@ -30,7 +30,8 @@ FILTERS = {"one": (FUNCTION,), "many": (FUNCTION, "one_arg", "five_args"), "all"
 STEPS, MOST, SEED = 200, 4, 2021
 UNITS: dict[str, str] = {}
 NOTHING, OWN, DIRECT = "nothing", "own ", "the direct call's stub"
-_COMMON, _GENERATED, _STUBS = ("ftrace_caller", "ftrace_regs_caller"), "ftrace_trampoline[", ("lab_direct_near", "lab_direct_far")
+_COMMON, _GENERATED = ("ftrace_caller", "ftrace_regs_caller"), "ftrace_trampoline["
+_STUBS = tuple(Direct(far=far).target for far in (False, True))
 _ORDER = ("none", "one", "more")
 #: The two variables of the claim, and those that could be a third: column -> what it is in a sentence.
 TWO = ("callbacks", "regs")
