@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -265,6 +266,34 @@ def test_every_target_is_in_make_help():
     help_text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True).stdout
     documented = re.findall(r"^make (\w+)\s+\S", help_text, re.M)
     assert set(targets) - set(documented) == {"browser", "qemu", "spin"}  # steps of `make test`
+
+
+@pytest.mark.parametrize(("system", "wanted"), [("exit 0", "system"), ("exit 1", "path"), (None, "path"), ("named", "mine")])
+def test_which_python_is_installed_with(tmp_path, system, wanted):
+    """The system's, unless it is too old, has no venv or is not there; else that of the path; and always the one that is named."""
+    for name, script in (("system", system), ("python3", "exit 0")):
+        if script:
+            (tmp_path / name).write_text(f"#!/bin/sh\n{'exit 0' if script == 'named' else script}\n", "utf-8")
+            (tmp_path / name).chmod(0o755)
+    named = ["PYTHON=mine"] if system == "named" else []
+    command = ["make", "-s", "--eval", "said: ; @echo $(PYTHON)", "said", f"SYSTEM={tmp_path / 'system'}", *named]
+    environment = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "0", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment.pop("PYTHON", None)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=True)
+    assert done.stdout.strip() == {"system": str(tmp_path / "system"), "path": "python3", "mine": "mine"}[wanted]
+
+
+def test_a_python_without_a_venv_is_passed_over(tmp_path):
+    """Debian's has none until python3-venv is installed; another of the path may."""
+    (tmp_path / "ensurepip.py").write_text("raise ImportError\n", "utf-8")
+    command = ["make", "-s", "--eval", "said: ; @echo $(PYTHON)", "said", f"SYSTEM={sys.executable}"]
+    environment = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "0", "PYTHONPATH": str(tmp_path)}
+    environment.pop("PYTHON", None)
+    said = [
+        subprocess.run(command, cwd=ROOT, env=e, capture_output=True, encoding="utf-8", check=True).stdout.strip()
+        for e in (environment, {**environment, "PYTHONPATH": ""})
+    ]
+    assert said == ["python3", sys.executable]
 
 
 # -- a checkout that cannot be written, as somebody else's
