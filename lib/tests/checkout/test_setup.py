@@ -268,32 +268,31 @@ def test_every_target_is_in_make_help():
     assert set(targets) - set(documented) == {"browser", "qemu", "spin"}  # steps of `make test`
 
 
-@pytest.mark.parametrize(("system", "wanted"), [("exit 0", "system"), ("exit 1", "path"), (None, "path"), ("named", "mine")])
-def test_which_python_is_installed_with(tmp_path, system, wanted):
-    """The system's, unless it is too old, has no venv or is not there; else that of the path; and always the one that is named."""
+def installed_with(folder, system, *named) -> str:
+    """The Python that make takes where the system's is this script, or is not there, and the path's first is a good one."""
     for name, script in (("system", system), ("python3", "exit 0")):
         if script:
-            (tmp_path / name).write_text(f"#!/bin/sh\n{'exit 0' if script == 'named' else script}\n", "utf-8")
-            (tmp_path / name).chmod(0o755)
-    named = ["PYTHON=mine"] if system == "named" else []
-    command = ["make", "-s", "--eval", "said: ; @echo $(PYTHON)", "said", f"SYSTEM={tmp_path / 'system'}", *named]
-    environment = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "0", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+            (folder / name).write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+            (folder / name).chmod(0o755)
+    command = ["make", "-s", "--eval", "said: ; @echo $(PYTHON)", "said", f"SYSTEM={folder / 'system'}", *named]
+    environment = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "0", "PATH": f"{folder}:{os.environ['PATH']}"}
     environment.pop("PYTHON", None)
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=True)
-    assert done.stdout.strip() == {"system": str(tmp_path / "system"), "path": "python3", "mine": "mine"}[wanted]
+    return done.stdout.strip().removeprefix(f"{folder}/")
 
 
-def test_a_python_without_a_venv_is_passed_over(tmp_path):
+@pytest.mark.parametrize(("system", "wanted"), [("exit 0", "system"), ("exit 1", "python3"), (None, "python3")])
+def test_which_python_is_installed_with(tmp_path, system, wanted):
+    """The system's, unless it does not do or is not there; else that of the path; and always the one that is named."""
+    assert installed_with(tmp_path, system) == wanted
+    assert installed_with(tmp_path, system, "PYTHON=mine") == "mine"
+
+
+@pytest.mark.parametrize(("hidden", "wanted"), [("ensurepip", "python3"), ("another", "system")])
+def test_a_python_without_a_venv_is_passed_over(tmp_path, hidden, wanted):
     """Debian's has none until python3-venv is installed; another of the path may."""
-    (tmp_path / "ensurepip.py").write_text("raise ImportError\n", "utf-8")
-    command = ["make", "-s", "--eval", "said: ; @echo $(PYTHON)", "said", f"SYSTEM={sys.executable}"]
-    environment = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "0", "PYTHONPATH": str(tmp_path)}
-    environment.pop("PYTHON", None)
-    said = [
-        subprocess.run(command, cwd=ROOT, env=e, capture_output=True, encoding="utf-8", check=True).stdout.strip()
-        for e in (environment, {**environment, "PYTHONPATH": ""})
-    ]
-    assert said == ["python3", sys.executable]
+    (tmp_path / f"{hidden}.py").write_text("raise ImportError\n", "utf-8")
+    assert installed_with(tmp_path, f'PYTHONPATH={tmp_path} exec {sys.executable} "$@"') == wanted
 
 
 # -- a checkout that cannot be written, as somebody else's
