@@ -1,13 +1,14 @@
 """What is read from an image: damaged ones, and the layouts of structs."""
 
 import random
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
 from support.complaints import complaint
-from support.guests import ISAS, config, elf, every_isa, make
+from support.guests import ISAS, config, elf, every_isa
 from tramplab import Kernel
 from tramplab import isa as isas
 from tramplab.build import dwarf, toolchain, types
@@ -130,18 +131,31 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
 
 @every_isa
 def test_types_are_kept(isa, request, monkeypatch):
-    """Read once, then the same from what was kept; made again if the reader has changed; nothing kept, no harm."""
-    path = make(isa)
+    """Read once, then the same from what was kept, also of an image with other code; made again if the debug info or the reader
+    has changed; nothing kept, no harm."""
+    image = ELFFile(BytesIO(elf(isa)))
+    other_code, other_debug_info = (ELFFile(BytesIO(with_a_byte_of(isa, name))) for name in (".text.core", ".debug_info"))
     empty = request.getfixturevalue("empty")  # empty, but for what is read
-    first = types.types(path)
+    first = types.types(image)
     with monkeypatch.context() as m:
         m.setattr(dwarf, "types", lambda elf: pytest.fail("read again"))
-        assert types.types(path) == first and len(first[0]) > 5 and first[1]["struct_arg"].parameters
+        for same in (image, other_code):
+            assert types.types(same) == first and len(first[0]) > 5 and first[1]["struct_arg"].parameters
+        with pytest.raises(pytest.fail.Exception, match="read again"):
+            types.types(other_debug_info)
     monkeypatch.setattr(types, "reader", lambda: b"another")
-    assert types.types(path) == first and len(list(empty.glob("types-*"))) == 2
+    assert types.types(image) == first and len(list(empty.glob("types-*"))) == 2
     (empty.parent / "file").touch()
     monkeypatch.setenv("TRAMPLAB_CACHE", str(empty.parent / "file" / "cache"))
-    assert types.types(path) == first
+    assert types.types(image) == first
+
+
+def with_a_byte_of(isa: str, name: str) -> bytes:
+    """The image with the last byte of a section changed."""
+    whole = bytearray(elf(isa))
+    section = ELFFile(BytesIO(bytes(whole))).get_section_by_name(name)
+    whole[section["sh_offset"] + section["sh_size"] - 1] ^= 1
+    return bytes(whole)
 
 
 def test_array_members(tmp_path):

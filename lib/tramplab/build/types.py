@@ -18,23 +18,29 @@ from . import dwarf
 from .dwarf import Field, Prototype, Struct, Value
 
 
-def types(path: Path) -> tuple[dict[str, Struct], dict[str, Prototype]]:
-    """The structs and the functions' prototypes in an ELF file, by name.
+def types(elf: ELFFile) -> tuple[dict[str, Struct], dict[str, Prototype]]:
+    """The structs and the functions' prototypes in an open ELF file that is linked, by name.
 
-    What they are kept in is named by the file's bytes and by what reads them, so it never goes stale. Raises what the ELF
-    reader raises for a damaged image.
+    What they are kept in is named by the debug info's bytes and by what reads them, so it never goes stale, and images that differ
+    in their code alone share it. Raises what the ELF reader raises for a damaged image.
     """
-    name = f"types-{hashlib.sha256(path.read_bytes() + reader()).hexdigest()[:24]}.json"
+    name = f"types-{hashlib.sha256(_debug_info(elf) + reader()).hexdigest()[:24]}.json"
     try:
         kept = cache.read(name)
     except TramplabError:  # there is no cache
         kept = None
-    return _read(path, name) if kept is None else _decoded(json.loads(kept))
+    return _read(elf, name) if kept is None else _decoded(json.loads(kept))
 
 
-def _read(path: Path, name: str) -> tuple[dict[str, Struct], dict[str, Prototype]]:
-    with path.open("rb") as f:
-        found = dwarf.types(ELFFile(f))
+def _debug_info(elf: ELFFile) -> bytes:
+    """All that DWARF is read from: what kind of file it is, and its debug sections, each with its name and length."""
+    kind = repr((elf.elfclass, elf.little_endian, elf["e_machine"], elf["e_type"])).encode()
+    sections = ((s.name.encode(), s.data()) for s in elf.iter_sections() if "debug_" in s.name)
+    return kind + b"".join(b"%s %d %s" % (name, len(data), data) for name, data in sections)
+
+
+def _read(elf: ELFFile, name: str) -> tuple[dict[str, Struct], dict[str, Prototype]]:
+    found = dwarf.types(elf)
     with contextlib.suppress(TramplabError):  # where nothing can be written, the image is read again each time
         cache.keep(name, json.dumps([{name: asdict(one) for name, one in part.items()} for part in found]))
     return found

@@ -53,4 +53,4 @@ def _parse(elf: ELFFile, path: Path, isa: Isa, components: Mapping[str, str], pa
     if not segments or not code:
         raise ValueError("no code in it")
     origin = Origin(SYMBOLS, TYPES, patch_sites)
-    return Image(isa, path, origin, tuple(segments), found, *types(path), tuple(sorted(code)), sites)
+    return Image(isa, path, origin, tuple(segments), found, *types(elf), tuple(sorted(code)), sites)
