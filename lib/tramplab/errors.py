@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 #: A word of which nobody wants to read more than the beginning and the end.
@@ -68,16 +68,25 @@ def shown(value: object) -> str:
     return _REPR.repr(value) if value is None or isinstance(value, (str, int, float)) else f"a {type(value).__name__}"
 
 
-def unknown(kind: str, name: object, known: Iterable[object], listed: Iterable[object] | None = None) -> TramplabError:
+def unknown(
+    kind: str,
+    name: object,
+    known: Iterable[object],
+    listed: Iterable[object] | None = None,
+    elsewhere: Mapping[str, str] | None = None,
+) -> TramplabError:
     """An error for a name that does not exist, with the near matches among `known` and the full list.
 
-    listed: what to list where all that is known would be too long.
+    listed: what to list where all that is known would be too long. elsewhere: names that others use, each with what of it there is
+    here, in words.
 
     >>> print(unknown("hook", "opps", ["none", "ops"]))
     unknown hook 'opps'; did you mean ops? Known: none, ops.
+    >>> print(unknown("hook", "tracer", ["none", "ops"], elsewhere={"tracer": "ops, which a tracer registers"}))
+    unknown hook 'tracer'; did you mean ops, which a tracer registers? Known: none, ops.
     """
     names = [str(k) for k in known]
-    near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "."
+    meant = (elsewhere or {}).get(str(name)) or " or ".join(difflib.get_close_matches(str(name), names, n=3, cutoff=0.5))
+    hint = f"; did you mean {meant}?" if meant else "."
     said = names if listed is None else [str(k) for k in listed]
     return TramplabError(f"unknown {kind} {shown(str(name))}{hint} Known: {', '.join(said)}.")

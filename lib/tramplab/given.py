@@ -129,10 +129,10 @@ def folder(value: object, what: str) -> Path:
     return Path(value)
 
 
-def of_name(kind: str, name: object, known: Mapping[str, Of]) -> Of:
-    """What has a name; raises TramplabError with the near matches, also for what is no name at all."""
+def of_name(kind: str, name: object, known: Mapping[str, Of], elsewhere: Mapping[str, str] | None = None) -> Of:
+    """What has a name; raises TramplabError with the near matches, also for what is no name at all. elsewhere: as for unknown()."""
     if not isinstance(name, str) or name not in known:
-        raise unknown(kind, name, known)
+        raise unknown(kind, name, known, elsewhere=elsewhere)
     return known[name]
 
 

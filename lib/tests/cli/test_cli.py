@@ -111,6 +111,8 @@ def test_run_output_is_whole_or_absent(tramplab, tmp_path, monkeypatch):
     [
         (["measure", "riscv", "ops"], ["unknown ISA 'riscv'", "riscv64"]),
         (["measure", "arm64", "opps"], ["unknown hook 'opps'", "did you mean ops"]),
+        (["measure", "arm64", "fexit"], ["unknown hook 'fexit'; did you mean bpf-fexit?"]),
+        (["measure", "arm64", "fprobe-fgraph"], ["did you mean fprobe-exit, which is built on the function graph tracer"]),
         (["measure", "arm64", "ops", "--release", "6.4"], ["unknown release '6.4'", "v6.4"]),
         (["measure", "arm64", "ops", "--args", "9"], ["9 arguments", "0 to 8"]),
         (["measure", "arm64", "ops", "--args", "two"], ["--args", "'two'"]),

@@ -86,6 +86,8 @@ def test_some_hooks_only(tramplab, image):
     assert [row["hook"] for row in found["hooks"]] == ["ops", "direct-far"]
     status, out, err = tramplab(image, "--hook", "opps")
     assert (status, out) == (2, "") and "unknown hook 'opps'; did you mean ops" in err
+    status, out, err = tramplab(image, "--hook", "rethook")
+    assert (status, out) == (2, "") and "did you mean kretprobe or fprobe-exit" in err
 
 
 @one

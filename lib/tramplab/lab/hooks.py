@@ -11,17 +11,26 @@ from ..given import of_name, whole
 from ..trampolines import KINDS
 from ..trampolines.kind import MAX_CALLBACKS, Hook
 
-__all__ = ["HOOKS", "MAX_CALLBACKS", "PLAIN", "Hook", "get", "history", "hypothetical", "label", "requests", "require"]
+__all__ = ["CALLED", "HOOKS", "MAX_CALLBACKS", "PLAIN", "Hook", "get", "history", "hypothetical", "label", "requests", "require"]
 
 #: By name, in the order of their kinds.
 HOOKS: dict[str, Hook] = {h.name: h for kind in KINDS for h in kind.hooks}
 #: Of these, what is a trampoline's: without probes, which are built on an ops.
 PLAIN: dict[str, Hook] = {name: h for name, h in HOOKS.items() if not h.probe}
+#: What threads call a hook, or what one is built on, and which hooks that are here.
+CALLED: dict[str, str] = {
+    "fentry": "bpf-fentry",
+    "fexit": "bpf-fexit",
+    "fmod_ret": "bpf-fmodret",
+    "rethook": "kretprobe or fprobe-exit, which are built on a return hook in some releases",
+    "fprobe-rethook": "fprobe-exit, which was built on a return hook in older releases",
+    "fprobe-fgraph": "fprobe-exit, which is built on the function graph tracer in the newest releases",
+}
 
 
 def get(name: str) -> Hook:
     """A hook by name; raises TramplabError with near matches."""
-    return of_name("hook", name, HOOKS)
+    return of_name("hook", name, HOOKS, CALLED)
 
 
 def require(hook: Hook, features: releases.Features) -> None:

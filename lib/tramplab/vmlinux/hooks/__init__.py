@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...given import of_name
+from ...lab.hooks import CALLED
 from . import bpf, breakpoints, callbacks, directs, fprobes, graph, kprobes
 from .hook import Absent, Expected, Hook, Observed
 
@@ -14,4 +15,4 @@ HOOKS: dict[str, Hook] = {h.name: h for kind in (callbacks, directs, bpf, graph,
 
 def get(name: str) -> Hook:
     """A hook by name; raises TramplabError with near matches."""
-    return of_name("hook", name, HOOKS)
+    return of_name("hook", name, HOOKS, CALLED)
