@@ -27,6 +27,7 @@ from .parser import Parser
 from .paths import check_target, checkout, data_file, destination, rewrite
 from .publish.cite import cite, edition, pages, permalinks
 from .publish.claims import claims, ledger, references
+from .publish.estimates import beneath
 from .publish.figures.cited import CHOICES, cited
 from .publish.figures.figure import Study, find
 from .publish.figures.show import rows_json
@@ -35,6 +36,7 @@ from .revision import history
 from .studies import short
 from .vmlinux import command as kernel
 from .vmlinux import races as kernel_races
+from .width import WIDTH
 
 if TYPE_CHECKING:
     import pandas as pd  # which takes a third of the time in which a command starts
@@ -229,8 +231,10 @@ def _cite(args: argparse.Namespace) -> None:
 
 
 def study_text(study: Study, frame: pd.DataFrame) -> str:
-    """A study's title and its golden table, in at most 72 columns."""
-    return f"{study.TITLE}\n\n{text_table(study.golden(frame), split='isa')}"
+    """A study's title and its golden table, with what its cycles are, in at most 72 columns."""
+    golden = study.golden(frame)
+    table = text_table(golden, split="isa")
+    return f"{study.TITLE}\n\n{table}{beneath(table, golden, frame, WIDTH)}"
 
 
 def expected_file(name: str) -> Path:

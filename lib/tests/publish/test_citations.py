@@ -8,7 +8,7 @@ import pytest
 
 from support.some_claims import IDS
 from tramplab import studies
-from tramplab.cli import main
+from tramplab.cli import main, study_text
 from tramplab.publish import said
 from tramplab.publish.cite import cite, edition, permalinks
 from tramplab.publish.figures.cited import CHOICES, block, chosen_rows, cited
@@ -115,6 +115,18 @@ def test_estimates_and_times_are_not_called_counts(name):
         assert ("not time" in text) != ("estimates with their band" in text)
     if said.HYPOTHETICAL in figure.limits:
         assert said.HYPOTHETICAL in text
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_where_cycles_are_shown_is_said_that_they_are_estimates_and_by_which_model(name):
+    """On the page and in its text form, where a figure stands without its citation, and by `tramplab run`."""
+    study, figure = FIGURES[name]
+    rows = study.rows()
+    frame, shown = figure.rows(rows), show(study, name, rows)
+    for text, of in ((shown.text, frame), (shown.html.partition('class="tl-cite"')[0], frame), (study_text(study, rows), rows)):
+        if re.search(r"\bcycles\b", text):
+            cores = set(map(str, of["core"].dropna())) if "core" in of else {""}  # else the sentences name them, or the machines
+            assert "estimate" in text and (any(core in text for core in cores) or "models of cores" in text)
 
 
 # -- rows of one's choice

@@ -10,6 +10,7 @@ from ...errors import TramplabError, unknown
 from ...width import WIDTH
 from .. import said
 from ..cite import cite
+from ..estimates import models
 from ..table import text_table
 from .figure import Figure, Study, find
 from .fitted import fitted_table
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 #: What rows can be asked for by; a table has them as columns, or releases side by side.
 CHOICES = ("isa", "hook", "release")
-MODELS = 3  # that are named one by one
 
 
 def cited(study: Study, figure_id: str, full: bool = False, chosen: Mapping[str, str] | None = None) -> str:
@@ -56,13 +56,11 @@ def limits_of(figure: Figure, frame: pd.DataFrame) -> str:
     if figure.in_short:
         return figure.in_short
     long = figure.limits.lower()
-    cores = list(dict.fromkeys(map(str, frame["core"].dropna()))) if "core" in frame.columns else []
-    models = f"models of {', '.join(cores)}" if 0 < len(cores) <= MODELS else "by models of cores"
     if "native" in long:
         limits = f"{cite.LAB}; native times in user mode, estimates with their band."
     elif "estimate" in long or {"low", "high"} <= set(frame.columns):
         beside = ", beside published times" if "published" in frame.columns else ""
-        limits = f"{cite.LAB}{beside}; cycles are estimates with their band, {models}."
+        limits = f"{cite.LAB}{beside}; cycles are estimates with their band, {models(frame)}."
     else:
         limits = cite.LIMITS
     if said.HYPOTHETICAL in figure.limits:

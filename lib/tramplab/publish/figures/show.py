@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...width import INDENTED_WIDTH
 from ..cite import cite
+from ..estimates import beneath
 from ..table import text_table
 from .cited import block
 from .figure import Figure, Study, find
@@ -56,7 +57,11 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     """
     figure = find(study, figure_id)
     frame = figure.rows(study.rows() if rows is None else rows)
-    table = (fitted_table if figure.measured else text_table)(figure.table(frame), INDENTED_WIDTH, split="isa")
+    shown = figure.table(frame)
+    table = (fitted_table if figure.measured else text_table)(shown, INDENTED_WIDTH, split="isa")
+    # in what was measured cycles were timed, and estimates have columns of their own
+    below = "" if figure.measured else beneath(table, shown, frame, INDENTED_WIDTH)
+    table += below
     body = figure.body(frame) if figure.body else None
     answer = figure.answer(frame) if figure.answer else ""
     drawing = figure.chart(frame) if figure.chart else None
@@ -78,6 +83,8 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
         unfolded = " open" if not drawing and not body and table.count("\n") <= LONGEST else ""
         pre = f'<pre tabindex="0" aria-label="{html.escape(figure.question)}">{html.escape(table)}</pre>'
         parts.append(f"<details{unfolded}><summary>Table</summary>{pre}</details>")
+    elif below:
+        parts.append(f'<p class="tl-links">{html.escape(" ".join(below.split()))}</p>')
     if behind:
         parts.append(behind.html)
     parts += [

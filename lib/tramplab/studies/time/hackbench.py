@@ -174,7 +174,7 @@ def answer(frame: pd.DataFrame) -> str:
         f"The replay has {alike} number of mispredicted returns for both ({ip['missed']} and {every['missed']} a redirected call); "
         f"the published misses rose {same}. {sum(fits)} of {len(fits)} counts of instructions lie within the error of what the "
         f"counters give per call. With all registers a call takes {_within(less['cycles'], less['cycles_error'])} cycles more by "
-        f"the counters, {bands['all less ip', CORES[0]]} by the model of {CORES[0]}."
+        f"the counters, {bands['all less ip', CORES[0]]} as estimated by the model of {CORES[0]}."
     )
 
 
