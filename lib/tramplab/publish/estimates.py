@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-CYCLES = "cycles"
-_BAND = re.compile(r"\d \(-?\d[\d.]* to ")
 MODELS = 3  # that are named one by one
+_CYCLES, _ESTIMATE = "cycles", "estimate"  # what columns are called
+_BAND = re.compile(r"\d \(-?\d[\d.]* to ")
 
 
 def models(frame: pd.DataFrame) -> str:
-    """By the models of which cores the cycles of rows were estimated, in words.
+    """By what the cycles of rows were estimated, in words.
 
     >>> import pandas as pd
     >>> models(pd.DataFrame({"core": ["zen3", "zen3", "skylake"]})), models(pd.DataFrame({"isa": ["arm64"]}))
-    ('models of zen3, skylake', 'by models of cores')
+    ('models of zen3, skylake', 'models of cores')
     """
     cores = _cores(frame)
-    return f"models of {', '.join(cores)}" if 0 < len(cores) <= MODELS else "by models of cores"
+    return f"models of {', '.join(cores) if 0 < len(cores) <= MODELS else 'cores'}"
 
 
 def beneath(text: str, table: pd.DataFrame, frame: pd.DataFrame, width: int) -> str:
@@ -34,15 +34,16 @@ def beneath(text: str, table: pd.DataFrame, frame: pd.DataFrame, width: int) -> 
     >>> print(beneath("isa ... cycles", rows[["isa", "cycles"]], rows, 40), end="")
     <BLANKLINE>
     The lab's cycles are estimates with
-    their band, models of zen3.
+    their band, by models of zen3.
     >>> print(beneath("isa ... loads", rows[["isa"]], rows, 40), end="")
     """
     cores, titles = _cores(frame), " ".join(map(str, table.columns))
-    named = all(core in text for core in cores)
-    if not cores or not (CYCLES in titles or _BAND.search(text)) or "estimate" in titles or (named and "estimate" in text):
+    banded, named = bool(_BAND.search(text)), all(core in text for core in cores)
+    estimated = bool(cores) and (_CYCLES in titles or banded)
+    if not estimated or _ESTIMATE in titles or (named and _ESTIMATE in text):
         return ""
-    band = " with their band" if _BAND.search(text) or {"low", "high"} <= set(frame.columns) else ""
-    said = f"The lab's cycles are estimates{band}, {'by the models of these cores' if named else models(frame)}."
+    band = " with their band" if banded or {"low", "high"} <= set(frame.columns) else ""
+    said = f"The lab's cycles are estimates{band}, by {'the models of these cores' if named else models(frame)}."
     return "\n" + textwrap.fill(said, width, break_on_hyphens=False) + "\n"
 
 

@@ -60,7 +60,7 @@ def limits_of(figure: Figure, frame: pd.DataFrame) -> str:
         limits = f"{cite.LAB}; native times in user mode, estimates with their band."
     elif "estimate" in long or {"low", "high"} <= set(frame.columns):
         beside = ", beside published times" if "published" in frame.columns else ""
-        limits = f"{cite.LAB}{beside}; cycles are estimates with their band, {models(frame)}."
+        limits = f"{cite.LAB}{beside}; cycles are estimates with their band, by {models(frame)}."
     else:
         limits = cite.LIMITS
     if said.HYPOTHETICAL in figure.limits:
