@@ -148,7 +148,7 @@ def _cell(
             if stale and not moved:
                 answers = _moved(place, found, seen, number, {field: free[field] for field in stale})
                 moved = [(answer, wanted) for answer in answers]
-    same = _same_start if c.name == "callchain" else tuple.__eq__
+    same = functools.partial(_same_start, place.taken) if c.name == "callchain" else tuple.__eq__
     # of a callchain that may as well start elsewhere, where that depends on garbage, another start is shown
     alike = (same, tuple.__eq__) if moved else (same,)
     said, should_be = next((pair for one in alike for pair in (*pairs, *moved) if not one(*pair)), pairs[0])
@@ -165,10 +165,14 @@ def _whether_full(place: Place, frame: Frame, c: Consumer, seen: Seen) -> Cell:
     return Cell(place.view, c, RIGHT if given_out == full else WRONG, (int(given_out),), (int(full),), found.fields)
 
 
-def _same_start(said: Answer, should: Answer) -> bool:
+def _same_start(taken: int, said: Answer, should: Answer) -> bool:
     """A callchain that starts in the kernel, at the true place as far as it says where: what it does not take from the structure is
-    0, and where it starts at itself, the stack pointer tells from which frame on it counts."""
-    return STARTS[said[0] or 0] != "nowhere" and all(one in (0, other) for one, other in zip(said[1:], should[1:], strict=True))
+    0. Where it starts at itself, the stack pointer tells from which frame on it counts, and so does any place in the frame with the
+    structure, so many bytes: v6.18's return_to_handler told its own, which made no difference (8bc11700e0d2)."""
+    start, known = STARTS[said[0] or 0], list(zip(said[1:], should[1:], strict=True))
+    if start == "here":
+        return all(not one or (other is not None and 0 <= other - one <= taken) for one, other in known)
+    return start != "nowhere" and all(one in (0, other) for one, other in known)
 
 
 def _said(kernel: Kernel, kind: str, reading: Reading, at: int) -> Answer:
@@ -193,6 +197,7 @@ class Place:
     def __init__(self, kernel: Kernel, view: View) -> None:
         self.kernel, self.view = kernel, view
         self._size = kernel.image.struct(PT_REGS).size
+        self.taken = self._size + WORD  # what a trampoline takes of the stack for it, with the word that a return took
         self.full, self._room = (kernel.memory(*[0] * (self._size // WORD)) for _ in range(2))
         self._full_sets: dict[tuple[tuple[str, int], ...], bytes] = {}  # truth -> its full set, which is put back again and again
 

@@ -53,6 +53,8 @@ CHOICES = {
     ("fprobe_guard", False): ("CONFIG_FPROBE_UNGUARDED",),
     ("kretprobe", "rethook"): ("CONFIG_KRETPROBE_ON_RETHOOK",),
     ("return_pool", "objpool"): ("CONFIG_KRETPROBE_OBJPOOL",),
+    ("fgraph_sp", "frame"): ("CONFIG_FGRAPH_SLOT",),
+    ("fgraph_sp", "caller"): ("CONFIG_FGRAPH_SLOT", "CONFIG_FGRAPH_SP"),
     ("return_save", "args"): ("CONFIG_RETURN_SAVE_ARGS",),
     ("return_save", "value"): ("CONFIG_RETURN_SAVE_VALUE",),
 }
