@@ -11,6 +11,7 @@ from tramplab import Bpf, Fgraph, Fprobe, Kernel, Kprobe, Kretprobe, Ops, Trampl
 from tramplab.analyse.returns.features import FEATURES, HARMS, NO, OUTCOMES, PART, REFUSED, YES, Cell, Stage, most_together, run
 from tramplab.build.toolchain import GUEST
 from tramplab.isa import ISAS
+from tramplab.studies.returns import nesting_told
 from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, Build, builds, get
 
 BUILDS = [build for isa in ISAS for build in builds(isa)]
@@ -37,15 +38,10 @@ EXPECTED: dict[str, dict[str, str]] = {
     "kprobe in handler": {KRETPROBE: NO},  # its handler runs as a kprobe's
     "left early": dict.fromkeys(ALL, PART),
     "left, both hooked": dict.fromkeys(HOOKS, HARMS),  # the lost call's address is on top; BPF's frame is gone with the stack
-    "misses told": {FGRAPH: NO},
+    "misses told": {FGRAPH: NO, FPROBE: PART},  # what there is no room for, the frame or the data, follows from the size of both
 }
-#: What an ISA has otherwise: riscv64's single dynamic ops is called from a list, whose guard comes before an fprobe's; there and on
-#: arm64 it is a frame for which there is no room, not its data.
-OTHERWISE = {
-    ("riscv64", RETHOOK, "entry calls function"): PART,
-    ("arm64", FPROBE, "misses told"): NO,
-    ("riscv64", FPROBE, "misses told"): NO,
-}
+#: What an ISA has otherwise: riscv64's single dynamic ops is called from a list, whose guard comes before an fprobe's.
+OTHERWISE = {("riscv64", RETHOOK, "entry calls function"): PART}
 
 
 @functools.cache
@@ -84,6 +80,23 @@ def test_bytes_and_calls_are_those_of_the_structs(build):
     assert found["left early"].number == calls
     ended = {"x86_64": "astray"}.get(build.isa, "panic") if build.mechanism in words else "warns, astray"
     assert found["left, both hooked"].said == ("" if build.mechanism == FEXIT else ended)
+
+
+@every_isa
+def test_whose_counter_has_a_miss_follows_from_the_words_of_both(isa):
+    """A frame, and for an fprobe's data a word of the tracer's, a header and the data, begin below 16 words and a frame from the
+    end of 512; what begins is counted in words alone."""
+    frame = 4 if isa == "x86_64" else 5
+    last = 512 - 16 - frame
+    own = []
+    for words in range(16):
+        each, top = frame + 2 + words, 0
+        while top + each < last:
+            top += each
+        own.append(top + frame < last)  # there was room for the frame, and not for the data
+    assert cells(get(isa, FPROBE))["misses told"] == Cell(PART, f"{sum(own)} of 16 sizes", sum(own))
+    told = nesting_told.rows()
+    assert list(told["told"][told["isa"] == isa]) == ["the probe" if one else "the task" for one in own]
 
 
 @every_build

@@ -6,7 +6,7 @@ import pytest
 from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.publish.figures.show import show
-from tramplab.studies.returns import nesting, nesting_memory
+from tramplab.studies.returns import nesting, nesting_memory, nesting_told
 from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, builds, get
 from tramplab.studies.returns.nesting_builds import CPUS, FRAME, LIST, POOLS, RING, STACK, TASKS, keeps, shown, sized
 
@@ -60,6 +60,17 @@ def test_a_pool_bounds_all_and_a_shadow_stack_each(calls):
     }
 
 
+def test_whose_counter_has_a_miss_is_said_of_the_rows():
+    """One ISA otherwise, and an fprobe that always knows."""
+    rows = nesting_told.rows()
+    assert nesting_told.answer(rows.assign(told=nesting_told.OWN)) == "An fprobe's own counter has every call that it misses."
+    other = rows.assign(told=rows["told"].mask(rows["isa"] == "riscv64", nesting_told.TASK))
+    assert nesting_told.answer(other).endswith("its own with 12 of 16 sizes on x86-64, 10 on arm64, 0 on riscv64.")
+    n = nesting_told.numbers(other)
+    assert (n["sizes"], n["riscv64-own"], n["riscv64-task"]) == (16, 0, 0) and n["x86_64-task"] == 8
+    assert nesting_told.numbers(rows.assign(told=nesting_told.OWN))["arm64-task"] == "none"
+
+
 def test_a_program_that_calls_the_function_misses_that_call():
     assert (nesting.guarded()[["seen", "missed"]] == 1).all(axis=None)
 
@@ -69,7 +80,8 @@ def test_answers_follow_from_the_rows(calls):
     n = nesting.numbers(calls)
     graph = "122 and 81 deep on x86-64, 98 and 70 on arm64 and riscv64"
     assert "room for 10 calls for a kretprobe and 8 for an fprobe on return hooks, whether they are one task's" in said
-    assert f"calls can be {graph}, with {TASKS} tasks as with one" in said and "On arm64 and riscv64 an fprobe's own" in said
+    assert f"calls can be {graph}, with {TASKS} tasks as with one" in said
+    assert said.endswith("its own with 12 of 16 sizes on x86-64, 10 on arm64 and riscv64.")
     assert f"after {n['x86_64-bpf-fexit-deepest']} calls on x86-64" in said
 
     def told(where, **changed) -> str:
@@ -80,25 +92,25 @@ def test_answers_follow_from_the_rows(calls):
     assert "which is not the same for one task and for many" in told(pools, widest=3)
     assert f"but not with {TASKS} tasks as with one" in told(stacks, deepest_all=5)
     assert "can be 60 and 60 deep, with" in told(stacks, deepest=60, deepest_all=60)
-    assert "has every call that it misses" in told(stacks, told=nesting.OWN)
-    assert "On x86-64, arm64 and riscv64 an fprobe's" in told(stacks, told=nesting.TASK)
     assert "and yet misses some after" in told(calls["mechanism"] == FEXIT, ends="missed")
 
 
 def test_the_verdict_follows_from_the_rows(calls):
     assert nesting.run_out(calls).kind == HOLDS
-    assert nesting.run_out(calls).because.count("10 calls, whichever tasks") == 1
+    assert nesting.run_out(calls).because.count("10 calls and an fprobe on return hooks nodes for 8 calls, whichever tasks") == 1
 
     def told(where, **changed):
         other = calls.assign(**{name: calls[name].where(~where, value) for name, value in changed.items()})
         verdict = nesting.run_out(other)
         return verdict.kind, verdict.on
 
-    stacks, pools = calls["keeps"] == STACK, calls["mechanism"] == KRETPROBE
+    stacks, pools = calls["keeps"] == STACK, calls["keeps"].isin(POOLS)
     assert told(pools | stacks, seen=calls["calls"]) == (FAILS, "")  # nothing runs out
     assert told(pools, seen=calls["calls"]) == (DEPENDS, "the mechanism")
     assert told(stacks, seen=calls["calls"].clip(upper=100)) == (DEPENDS, "the mechanism")  # as if it were a pool
     assert told(pools, seen=calls["tasks"] * calls["depth"].clip(upper=10)) == (DEPENDS, "the mechanism")  # as if it were a stack
+    hooks = calls["mechanism"] == RETHOOK
+    assert told(hooks, seen=calls["calls"]) == (DEPENDS, "the mechanism")  # a kretprobe's instances run out all the same
     assert told(pools & (calls["isa"] == "arm64"), seen=calls["calls"])[1] == "the mechanism and the ISA"
     assert told(calls["isa"] == "riscv64", right=False) == (DEPENDS, "the ISA")
     assert told(calls["mechanism"] == FEXIT, seen=0) == (HOLDS, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -126,9 +127,21 @@ def _asked(frame: pd.DataFrame) -> str:
     return ", and ".join(f"{where[some]}to {_does(names)}" for some, names in groups.items())
 
 
-def _counts(known: pd.DataFrame) -> dict[str, int]:
-    """ISA -> features in which an fprobe does what a kretprobe does, or more."""
-    return {str(isa): int((part["fprobe"] >= part["kretprobe"]).sum()) for isa, part in known.groupby("isa", sort=False)}
+@dataclass(frozen=True)
+class Had:
+    """Of an ISA: whole: features that a kretprobe has in full; same: of these, those that an fprobe has in full as well."""
+
+    whole: int
+    same: int
+
+
+def _counts(known: pd.DataFrame) -> dict[str, Had]:
+    """By ISA."""
+    out = {}
+    for isa, part in known.groupby("isa", sort=False):
+        whole = part["kretprobe"] == RANK[YES]
+        out[str(isa)] = Had(int(whole.sum()), int((whole & (part["fprobe"] == RANK[YES])).sum()))
+    return out
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -138,8 +151,14 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def _as_much(frame: pd.DataFrame) -> str:
-    counts = on_each(_counts(compared(frame)))
-    return f"Of {len(FEATURES)} features an fprobe has {counts} as a kretprobe of the same kernel has them, or better."
+    """Of the features that a kretprobe has in full, how many an fprobe has in full."""
+    counts = _counts(compared(frame))
+    if len(set(counts.values())) == 1:
+        had = next(iter(counts.values()))
+        some = f"a kretprobe has {had.whole} in full, and an fprobe of the same kernel {had.same} of these"
+        return f"Of {len(FEATURES)} features {some}."
+    each = on_each({isa: f"{had.same} of {had.whole}" for isa, had in counts.items()})
+    return f"Of {len(FEATURES)} features an fprobe has in full {each} of those that a kretprobe of the same kernel has in full."
 
 
 def _less(frame: pd.DataFrame) -> str:
@@ -174,7 +193,8 @@ def _alone(frame: pd.DataFrame) -> str:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: "x86_64-kretprobe-a-page-of-data" (the number that decided), "-said" and "-outcome" behind it;
-    "features"; "tried" (arguments); "x86_64-as-much" (features that an fprobe has as a kretprobe has them); "x86_64-together"
+    "features"; "tried" (arguments); "x86_64-whole" (features that a kretprobe has in full), "x86_64-as-much" (of these, those
+    that an fprobe has in full); "x86_64-together"
     (fprobes on one function with as much data as one may have)."""
     out: dict[str, object] = {"features": len(FEATURES), "tried": TRIED}
     for r in frame.itertuples():
@@ -182,7 +202,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         out |= {f"{key}-said": r.said, f"{key}-outcome": r.outcome}
         if not pd.isna(r.number):
             out[key] = int(r.number)
-    out |= {f"{isa}-as-much": n for isa, n in _counts(compared(frame)).items()}
+    for isa, had in _counts(compared(frame)).items():
+        out |= {f"{isa}-whole": had.whole, f"{isa}-as-much": had.same}
     return out | {f"{r.isa}-together": int(r.most) for r in together().itertuples()}
 
 
@@ -198,7 +219,7 @@ def same_feature(frame: pd.DataFrame | None = None) -> Verdict:
     kind, on = across(cases, {"feature": "the feature", **BY_ISA})
     counts = _counts(known)
     because = " ".join(filter(None, (_as_much(frame), _less(frame), _more(frame))))
-    return Verdict(kind, because, {isa_name(isa): n for isa, n in counts.items()}, on)
+    return Verdict(kind, because, {isa_name(isa): f"{had.same} of {had.whole}" for isa, had in counts.items()}, on)
 
 
 FIGURES = (
@@ -214,6 +235,7 @@ FIGURES = (
         limits="Emulated calls whose handlers write down what they see, no timing; one probe, on one CPU, with the pool that "
         "kernels make there. Refused: the code does it, and BPF's verifier lets no program ask for it. Not run: interrupts, and "
         "tasks that migrate. In the table counted, lost: calls that were not seen, with and without a counter of the probe's; "
-        "times: that a call can be left until later ones are not seen.",
+        "sizes: of a call's data, with which the probe's own counter has all that it misses; times: that a call can be left until "
+        "later ones are not seen.",
     ),
 )

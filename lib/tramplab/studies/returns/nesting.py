@@ -15,8 +15,10 @@ from ...publish.table import pivot
 from ...trampolines.bpf import Bpf
 from ...trampolines.reentry import HOOKED
 from ..once import once
+from . import nesting_told
 from .mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, get
 from .nesting_builds import CPUS, FRAME, POOLS, TASKS, bounds, by_isa, keeps, kernel, shown
+from .nesting_told import NOBODY, OWN, TASK
 
 NAME = "nesting"
 TITLE = "Calls on their way at once, and who misses some"
@@ -27,7 +29,6 @@ SHALLOW = 4
 DEEPEST, MOST_TASKS = 512, 16
 #: Mechanism with a pool -> how a sentence names it.
 POOLED = {KRETPROBE: "a kretprobe", RETHOOK: "an fprobe on return hooks"}
-OWN, TASK, NOBODY = "the probe", "the task", "nobody"
 SHORT = {OWN: "probe", TASK: "task", NOBODY: "-"}
 UNITS = {"percent": "of calls"}
 
@@ -128,9 +129,9 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """What bounds a pool, a shadow stack and a frame, and where an fprobe's own counter does not know of a miss."""
+    """What bounds a pool, a shadow stack and a frame, and when an fprobe's own counter knows of a miss."""
     known = whole(frame)
-    return " ".join((_pools(known), _stacks(known), _frames(known), _uncounted(known)))
+    return " ".join((_pools(known), _stacks(known), _frames(known), nesting_told.answer(nesting_told.rows())))
 
 
 def _pools(known: pd.DataFrame) -> str:
@@ -161,15 +162,6 @@ def _frames(known: pd.DataFrame) -> str:
     if (frames["ends"] == STACK).all():
         return f"fexit has a frame on the stack for each call and misses none, until after {ends} the stack itself ends."
     return f"fexit has a frame on the stack for each call, and yet misses some after {ends}."
-
-
-def _uncounted(known: pd.DataFrame) -> str:
-    """Where the first call that an fprobe misses is not in its own counter."""
-    probes = known[known["mechanism"] == FPROBE]
-    hidden = [isa_name(isa) for isa in probes[probes["told"] == TASK]["isa"]]
-    if not hidden:
-        return "An fprobe's own counter has every call that it misses."
-    return f"On {listed(hidden)} an fprobe's own counter does not know of calls for which the task has no frame."
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
@@ -204,10 +196,10 @@ def truth(part: pd.DataFrame) -> bool:
 
 @judges("k3")
 def run_out(frame: pd.DataFrame | None = None) -> Verdict:
-    """True of a kretprobe if its pool bounds the calls of all tasks together, of the graph tracer's shadow stack if it bounds those
-    of each task."""
+    """True of a kretprobe, and of an fprobe on return hooks, if its pool bounds the calls of all tasks together; of the graph
+    tracer's shadow stack if it bounds those of each task."""
     frame = rows() if frame is None else frame
-    judged = frame[frame["mechanism"].isin((KRETPROBE, FGRAPH, FPROBE))]
+    judged = frame[frame["mechanism"] != FEXIT]
     parts = judged.groupby(["isa", "name"], sort=False)
     cases = pd.DataFrame([{"isa": isa, "name": name, "truth": truth(part)} for (isa, name), part in parts])
     kind, on = across(cases, {"name": "the mechanism", **BY_ISA})
@@ -216,10 +208,11 @@ def run_out(frame: pd.DataFrame | None = None) -> Verdict:
     at = judged[(judged["tasks"] == TASKS) & (judged["depth"] == SHALLOW)].groupby("mechanism")["seen"]
     seen = {m: "/".join(map(str, sorted(set(n)))) for m, n in at}
     because = (
-        f"With what kernels make on {CPUS} CPUs, a kretprobe has instances for {rooms[KRETPROBE]}, whichever tasks they are of: of "
-        f"{SHALLOW * TASKS} on their way, {SHALLOW} of each of {TASKS} tasks, it sees {seen[KRETPROBE]} return, the graph tracer "
-        f"{seen[FGRAPH]}. A task's shadow stack has room for {rooms[FGRAPH]} under the graph tracer and {rooms[FPROBE]} under an "
-        "fprobe; deeper ones are missed, however few the tasks."
+        f"With what kernels make on {CPUS} CPUs, a kretprobe has instances for {rooms[KRETPROBE]} and an fprobe on return hooks "
+        f"nodes for {rooms[RETHOOK]}, whichever tasks they are of: of {SHALLOW * TASKS} on their way, {SHALLOW} of each of {TASKS} "
+        f"tasks, the kretprobe sees {seen[KRETPROBE]} return, the graph tracer {seen[FGRAPH]}. A task's shadow stack has room for "
+        f"{rooms[FGRAPH]} under the graph tracer and {rooms[FPROBE]} under an fprobe; deeper ones are missed, however few the "
+        "tasks."
     )
     values: dict[str, int | float | str] = {f"{isa_name(r.isa)}, {r.name}": int(r.deepest) for r in known.itertuples()}
     return Verdict(kind, because, values, on)
@@ -238,6 +231,7 @@ FIGURES = (
         limits=f"Emulated calls, no timing; one probe, with the pool that kernels make on {CPUS} CPUs; a shadow stack of 4096 "
         "bytes, a stack of 16 KiB. Every task has its calls on their way at once, then all return. Rows: tasks; columns: depth; "
         "percent rounded down; a dash where the stack ends first, or the ISA never had it. In the table 1 task, "
-        f"{TASKS} tasks: deepest calls of each that are all seen; tasks: with a call each; told: whose counter has the next.",
+        f"{TASKS} tasks: deepest calls of each that are all seen; tasks: with a call each; told: whose counter has the next, where "
+        "calls have no data.",
     ),
 )

@@ -20,6 +20,9 @@ BELOW = "one_arg"
 #: Calls in each other that are more than a pool or a shadow stack is for; frames of BPF's trampoline are on the stack, which has
 #: room for fewer.
 DEEP, DEEP_FRAMES = 130, 64
+#: Words of data of a call, with each of which that is tried: of what there is no room for on a shadow stack, the frame or the
+#: data, the sizes of both decide.
+SIZES = range(16)
 
 
 def script_ends(tree: tuple[int, ...], at: int) -> list[int]:
@@ -120,14 +123,18 @@ def kprobe_in_handler(stage: Stage) -> Cell:
 
 
 def misses_told(stage: Stage) -> Cell:
-    """With more calls on their way than there is room for: does the probe's own counter have those that were missed?"""
+    """With more calls on their way than there is room for: does the probe's own counter have those that were missed, however much
+    data its calls have?"""
     depth = DEEP_FRAMES if isinstance(stage.request, Bpf) else DEEP
-    run = nest(stage.kernel, stage.request, 1, depth)
-    missed = run.calls - run.counted.seen
-    if not run.right:
+    runs = [nest(stage.kernel, request, 1, depth) for request in stage.sized(SIZES)]
+    if not all(run.right for run in runs):
         return Cell(HARMS)
-    if not missed:
+    missed = [run.calls - run.counted.seen for run in runs]
+    if not any(missed):
         return Cell(YES, "none missed", 0)
-    task = run.counted.overrun
-    return of(run.counted.missed == missed, "" if run.counted.missed == missed else "the task's" if task else "nobody's", missed)
-
+    told = sum(run.counted.missed == calls for run, calls in zip(runs, missed, strict=True))
+    if told == len(runs):
+        return Cell(YES, number=told)
+    if told:
+        return Cell(PART, f"{told} of {len(runs)} sizes", told)
+    return Cell(NO, "the task's" if any(run.counted.overrun for run in runs) else "nobody's", told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -85,6 +85,15 @@ class Stage:
     def keeps_data(self) -> bool:
         """Is there room for data of a call, be it asked for with the probe or at each call?"""
         return not isinstance(self.request, Bpf)
+
+    def sized(self, words: Iterable[int]) -> Iterator[Request]:
+        """The probe as it was asked for, with so many words of data for a call, one after the other; only itself, where it can have
+        none."""
+        if not isinstance(self.request, _DATA):
+            yield self.request
+            return
+        for n in words:
+            yield dataclasses.replace(self.request, data=WORD * n)
 
     def address(self, function: str) -> int:
         """Of a traced function."""

@@ -1,0 +1,56 @@
+"""Whose counter has the calls that an fprobe on the graph tracer misses, by how much data its calls have."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...analyse.returns import nest
+from ...isa import ISAS
+from ...trampolines.fprobe import Fprobe
+from ..once import once
+from .mechanisms import FPROBE, get
+from .nesting_builds import by_isa, kernel
+
+OWN, TASK, NOBODY = "the probe", "the task", "nobody"
+#: Bytes of data of a call, up to the most that an fprobe may have; and calls in each other, more than a shadow stack is for.
+SIZES, DEEP = range(0, 128, 8), 130
+
+
+@once
+def rows() -> pd.DataFrame:
+    """One row per ISA and size of the data, in the newest release. Columns: isa, data (bytes of a call), told (who counts the calls
+    that are not seen)."""
+    out = []
+    for isa in ISAS:
+        made = kernel(get(isa, FPROBE))
+        for data in SIZES:
+            found = nest(made, Fprobe(entry=False, exit=True, data=data), 1, DEEP).counted
+            told = OWN if found.missed else TASK if found.overrun else NOBODY
+            out.append({"isa": isa, "data": data, "told": told})
+    return pd.DataFrame(out)
+
+
+def own(frame: pd.DataFrame) -> dict[str, int]:
+    """ISA -> sizes with which the probe's own counter has the calls."""
+    return {str(isa): int((part["told"] == OWN).sum()) for isa, part in frame.groupby("isa", sort=False)}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """With how many sizes an fprobe's own counter has the calls that it misses."""
+    sizes, told = frame["data"].nunique(), own(frame)
+    if set(told.values()) == {sizes}:
+        return "An fprobe's own counter has every call that it misses."
+    return (
+        "Whether an fprobe's own counter has the calls that it misses, or the task's alone, follows from how much data its calls "
+        f"have: its own with {by_isa(told, f'of {sizes} sizes')}."
+    )
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: "sizes"; "x86_64-own" (with how many the probe's own counter has the calls); "x86_64-task" (the least
+    bytes of data with which it is the task's, and "none" where there are none)."""
+    out: dict[str, object] = {"sizes": frame["data"].nunique()}
+    for isa, n in own(frame).items():
+        hidden = frame["data"][(frame["isa"] == isa) & (frame["told"] == TASK)]
+        out |= {f"{isa}-own": n, f"{isa}-task": int(hidden.min()) if len(hidden) else "none"}
+    return out
