@@ -27,9 +27,15 @@ from .return_costs import CORES, added, with_and_without
 NAME = "return_saves"
 TITLE = "What a kretprobe's return trampoline saves, and who is served"
 LATEST = releases.LATEST
-REGS, ARGS, VALUE = "all", "arguments", "value"
-#: What is saved -> the feature's value: all general registers, as kernels do; what an ftrace_regs has; what a value is returned in.
-SAVES = {REGS: "regs", ARGS: "args", VALUE: "value"}
+REGS, WITHOUT, ARGS, VALUE = "all", "all, no trap", "arguments", "value"
+#: What is saved -> the features' values: all general registers, as kernels do; the same by a trampoline where kernels have an
+#: exception do it, as the smaller sets are saved; what an ftrace_regs has; what a value is returned in.
+SAVES: dict[str, dict[str, Any]] = {
+    REGS: {},
+    WITHOUT: {"kretprobe_brk": False},
+    ARGS: {"return_save": "args"},
+    VALUE: {"return_save": "value"},
+}
 #: Who asks something of a return, as the chart calls them, in the order in which it shows them. The others emulate instructions, or
 #: ask for what is not asked of a return.
 CONSUMERS = {
@@ -48,7 +54,8 @@ UNITS = {"instructions": "insns"}
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, save set and consumer, in the newest release; arm64's kernels have an exception save them all.
+    """One row per ISA, save set and consumer, in the newest release. arm64's kernels have an exception save them all, so that all
+    by a trampoline is there as well.
 
     Columns: isa, saves (a name of SAVES), hypothetical, consumer (a name of CONSUMERS), outcome, fields (that it read); and of the
     whole call, in each of its rows: instructions, stores (that the kretprobe adds), core, cycles, low, high (an estimate with its
@@ -56,9 +63,9 @@ def rows() -> pd.DataFrame:
     """
     out = []
     for isa in ISAS:
-        for saves, value in SAVES.items():
-            kernel = _kernel(isa, value)
-            whole = {"isa": isa, "saves": saves, "hypothetical": value != "regs", **_cost(kernel)}
+        for saves in sets(isa):
+            kernel = _kernel(isa, saves)
+            whole = {"isa": isa, "saves": saves, "hypothetical": saves != REGS, **_cost(kernel)}
             cells = {cell.consumer.name: cell for cell in _matrix(kernel).cells}
             for consumer in CONSUMERS:
                 cell = cells[consumer]
@@ -68,10 +75,15 @@ def rows() -> pd.DataFrame:
     return frame
 
 
+def sets(isa: str) -> list[str]:
+    """The save sets that an ISA has, in order."""
+    trap = _kernel(isa, REGS).features["kretprobe_brk"]
+    return [saves for saves in SAVES if trap or saves != WITHOUT]
+
+
 @functools.cache
-def _kernel(isa: str, value: str) -> Kernel:
-    changed: dict[str, Any] = {} if value == "regs" else {"return_save": value}
-    return Kernel(isa, LATEST, **changed)
+def _kernel(isa: str, saves: str) -> Kernel:
+    return Kernel(isa, LATEST, **SAVES[saves])
 
 
 def _matrix(kernel: Kernel) -> Matrix:
@@ -119,21 +131,29 @@ def _of(frame: pd.DataFrame, isa: str, saves: str) -> pd.DataFrame:
     return frame[(frame["isa"] == isa) & (frame["saves"] == saves)].set_index("consumer")
 
 
+def _full(frame: pd.DataFrame, isa: str) -> str:
+    """What a smaller set is held against: all registers, saved in the same way."""
+    return WITHOUT if len(_of(frame, isa, WITHOUT)) else REGS
+
+
 def lost(frame: pd.DataFrame, isa: str, saves: str) -> list[str]:
     """Consumers that a set does not serve and all registers do."""
-    full, less = (_of(frame, isa, s)["outcome"] for s in (REGS, saves))
+    full, less = (_of(frame, isa, s)["outcome"] for s in (_full(frame, isa), saves))
     return [c for c in CONSUMERS if full[c] == RIGHT and less[c] != RIGHT]
 
 
 def answer(frame: pd.DataFrame) -> str:
     """What the smallest set leaves out of the cost, who is served all the same, and who is not."""
     known = whole(frame).set_index(["isa", "saves"])
-    counts = {isa: (known["instructions"][isa, REGS], known["instructions"][isa, VALUE]) for isa in ISAS}
+    counts = {isa: (known["instructions"][isa, _full(frame, isa)], known["instructions"][isa, VALUE]) for isa in ISAS}
     away = {isa: f"{every - less} of {every}" for isa, (every, less) in counts.items()}
     tracing = [c for c in CONSUMERS if all(_of(frame, isa, VALUE)["outcome"][c] == RIGHT for isa in ISAS)]
     gone = {isa: listed(CONSUMERS[c] for c in lost(frame, isa, VALUE)) or "nothing" for isa in ISAS}
+    trap = {isa: known["instructions"][isa, REGS] - known["instructions"][isa, _full(frame, isa)] for isa in ISAS}
+    apart = [f"{isa_name(isa)}'s exception, which is not counted there, takes {n} more" for isa, n in trap.items() if n]
     return (
-        f"Saving what a value is returned in instead of all registers takes {on_each(away)} instructions off a kretprobe. "
+        f"Saving what a value is returned in instead of all registers takes {on_each(away)} instructions off a kretprobe"
+        f"{''.join(f'; {one}' for one in apart)}. "
         f"{listed(CONSUMERS[c] for c in tracing).capitalize()} are told rightly on every ISA all the same; what is lost is "
         f"{on_each(gone)}."
     )
@@ -146,7 +166,7 @@ def need_not_save(frame: pd.DataFrame | None = None) -> Verdict:
     known = rows() if frame is None else frame
     cases = []
     for isa in known["isa"].unique():
-        full, less = (_of(known, isa, s)["outcome"] for s in (REGS, VALUE))
+        full, less = (_of(known, isa, s)["outcome"] for s in (_full(known, isa), VALUE))
         cases += [{"isa": isa, "consumer": c, "truth": less[c] == full[c]} for c in CONSUMERS if full[c] == RIGHT]
     kind, on = across(pd.DataFrame(cases), {"consumer": "who reads it", **BY_ISA})
     told = whole(known).set_index(["isa", "saves"])
@@ -155,13 +175,16 @@ def need_not_save(frame: pd.DataFrame | None = None) -> Verdict:
     values: dict[str, int | float | str] = {
         f"{isa_name(isa)}, {saves}": f"{r['right']} of {r['asked']} for {r['instructions']}"
         for isa in isas
-        for saves in (VALUE, REGS)
+        for saves in (VALUE, _full(known, isa))
         for r in (told.loc[(isa, saves)],)
     }
-    compared = {isa: f"{values[f'{isa_name(isa)}, {VALUE}']} instead of {values[f'{isa_name(isa)}, {REGS}']}" for isa in isas}
+    compared = {
+        isa: " instead of ".join(str(values[f"{isa_name(isa)}, {saves}"]) for saves in (VALUE, _full(known, isa))) for isa in isas
+    }
     because = (
         f"A return trampoline that saves the value, hypothetical on every ISA, tells rightly {on_each(compared)} instructions of a "
-        f"kretprobe. Of those that are told rightly where all registers are saved, it does not serve {on_each(gone)}."
+        f"kretprobe whose trampoline saves all. Of those that are told rightly where all registers are saved, it does not serve "
+        f"{on_each(gone)}."
     )
     return Verdict(kind, because, values, on)
 
@@ -190,7 +213,8 @@ FIGURES = (
         answer=answer,
         alt="A panel per ISA with a row per save set and a column per consumer: right, wrong, garbage or not asked. The table has "
         "what a kretprobe adds with each.",
-        limits="A kretprobe in the newest release, its trampoline rebuilt to save less; consumers of the chapter on register "
+        limits="A kretprobe in the newest release, its trampoline rebuilt to save less; no trap: all registers by a trampoline "
+        "where the kernel has an exception save them, against which less is held there; consumers of the chapter on register "
         f"structures, beside a full set of true registers. Estimates of three cores. {HYPOTHETICAL}",
     ),
 )
