@@ -10,7 +10,7 @@ from tramplab.analyse.returns.migration import BEFORE, FPROBE, MULTI, SHIMS
 from tramplab.analyse.sparsity.matrix import RIGHT
 from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
-from tramplab.studies.returns import kprobe_left, migrated, return_costs, shims
+from tramplab.studies.returns import kprobe_left, migrated, migrated_users, return_costs, shims
 from tramplab.studies.returns.migrated import EVENT, LOST, NEVER, PROGRAM, SAME, SHIMMED, STAP, TYPED
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
@@ -61,17 +61,32 @@ def test_sentences_and_numbers_follow_the_rows(fields):
 
 
 def test_the_verdict_on_users_follows_the_rows(fields):
-    v = migrated.users_break(fields)
-    assert (v.kind, v.on) == (DEPENDS, "what is read and the ISA") and "3 of 8 on arm64" in v.because
-    assert migrated.users_break(fields.assign(outcome=SAME)).kind == FAILS
-    gone = migrated.users_break(fields.assign(outcome=LOST))
+    v, before = migrated_users.users_break(fields), migrated.older()
+    assert (v.kind, v.on) == (DEPENDS, "what is read, the ISA and the release") and "3 of 8 on arm64" in v.because
+    assert "In v6.16 they were 4 on x86-64 and 4 on arm64" in v.because
+    assert migrated_users.users_break(fields.assign(outcome=SAME), before.assign(outcome=SAME)).kind == FAILS
+    gone = migrated_users.users_break(fields.assign(outcome=LOST), before.assign(outcome=LOST))
     assert gone.kind == HOLDS and "Nothing breaks" in v.because and "Nothing breaks" not in gone.because
-    alike = fields.assign(outcome=[LOST if f == "kept" else SAME for f in fields["field"]])
-    assert str(migrated.users_break(alike)) == "depends on what is read"
+    alike, then = (f.assign(outcome=[LOST if field == "kept" else SAME for field in f["field"]]) for f in (fields, before))
+    assert str(migrated_users.users_break(alike, then)) == "depends on what is read"
+
+
+def test_older_releases_lost_what_was_mended_since():
+    """v6.18: the mode, by which callchains start (20a0bc10272f, fd2f74f8f3d3); v7.0: x86-64's stack pointer (8bc11700e0d2)."""
+    keys = ["isa", "use", "read"]
+    both = migrated.older().merge(migrated.rows(), on=keys, suffixes=("", "_now"))
+    other = both[(both["outcome"] != both["outcome_now"]) & (both["use"] == migrated.PROGRAM)]
+    assert set(zip(other["release"], other["isa"], other["read"], strict=True)) == {
+        ("v6.16", "x86_64", "PT_REGS_SP"),
+        ("v6.16", "x86_64", "stackid"),
+        ("v6.16", "arm64", "stackid"),
+        ("v6.18", "x86_64", "PT_REGS_SP"),
+    }
+    assert "does not save it, and did on x86-64 in v6.16 and v6.18; a shim" in migrated.answer(migrated.rows())
 
 
 def test_debians_trampolines_leave_out_what_the_labs_do():
-    seen = migrated.on_debian()
+    seen = migrated_users.on_debian()
     assert seen.agrees and "7.2-arm64" in seen.said and set(migrated.stack_pointers()["isa"]) == set(ISAS)
 
 
@@ -147,10 +162,14 @@ def test_a_function_of_no_part_is_refused():
 
 def test_the_verdict_on_what_is_left_follows_the_rows(left):
     v = kprobe_left.simple_without(left)
-    assert (v.kind, v.on) == (DEPENDS, "the ISA") and "375 bytes on x86-64, 0 on arm64" in v.because
+    assert (v.kind, v.on) == (DEPENDS, "what goes with it and the ISA") and "375 bytes on x86-64, 0 on arm64" in v.because
+    assert "nothing is left beside a breakpoint's wrapper" in v.because
     without = left[left["part"] != kprobe_left.FTRACE]
     assert kprobe_left.simple_without(without).kind == HOLDS
-    assert kprobe_left.simple_without(left.assign(part=kprobe_left.FTRACE)).kind == FAILS
+    everywhere = kprobe_left.simple_without(left.assign(part=kprobe_left.FTRACE))
+    assert (everywhere.kind, everywhere.on) == (DEPENDS, "what goes with it")
+    more = kprobe_left.simple_without(left.assign(part=left["part"].where(left["part"] == kprobe_left.KRETPROBE, "another")))
+    assert more.kind == FAILS and "nothing is left" not in more.because
     n = kprobe_left.numbers(left)
     assert n["x86_64-all"] == n["x86_64-gone"] + n["x86_64-ftrace"] + n["x86_64-instruction"] + n["x86_64-probe"]
     assert f"{n['arm64-gone']} of {n['arm64-all']} on arm64" in kprobe_left.answer(left)

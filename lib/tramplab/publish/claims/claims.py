@@ -42,11 +42,11 @@ class Thread:
 class Claim:
     """Something that was said, in our words.
 
-    chapter: the page that discusses it. chapter_title: its heading. mail: in which it was said; asked: the one with the
-    question; answered: one that says otherwise; None where none is known. judged_by: the experiment. judge: the module whose
-    function judges, "" while none does. kernels: the module that tells what real kernels show of it, "" where none can. expect:
-    the verdict that the run must reach, "" while nothing judges the claim. on: what that verdict depends on, or why the claim
-    cannot be tested here.
+    chapter: the page that discusses it. chapter_title: its heading. mail: in which it was said; also: in which the rest of it was;
+    asked: the one with the question; answered: one that says otherwise; None where none is known. judged_by: the experiment.
+    judge: the module whose function judges, "" while none does. kernels: the module that tells what real kernels show of it, ""
+    where none can. expect: the verdict that the run must reach, "" while nothing judges the claim. on: what that verdict depends
+    on, or why the claim cannot be tested here.
     """
 
     id: str
@@ -62,6 +62,7 @@ class Claim:
     kernels: str = ""
     expect: str = ""
     on: str = ""
+    also: Mail | None = None
 
     @property
     def source(self) -> str:
@@ -74,15 +75,24 @@ class Claim:
         'fprobe and pt_regs, Aug 2023, said by Bob'
         >>> Claim("p1", "p", "P", (thread,), "It is.", "Look.", Mail("1@x", "Bob", "3 Aug 2023"), Mail("2@x", "Ann", "")).source
         'fprobe and pt_regs, Aug 2023, said by Bob, asked by Ann'
+        >>> mails = (("first", "Ann"), ("next", "Bob"))
+        >>> one, other = (Thread(t, "2023", ("Ann", "Bob"), (Mail(f"{t}@x", by, ""),)) for t, by in mails)
+        >>> Claim("p1", "p", "P", (one, other), "It is.", "Look.", one.mails[0], also=other.mails[0]).source
+        'first, 2023, said by Ann; next, 2023, said by Bob'
         """
-        mails = ((self.mail, "said"), (self.asked, "asked"), (self.answered, "answered"))
-        by = ", ".join(f"{did} by {mail.author}" for mail, did in mails if mail)
-        return "; ".join(f"{t.title}, {t.date}, {by or 'with ' + said.listed(t.people)}" for t in self.threads)
+        mails = ((self.mail, "said"), (self.also, "said"), (self.asked, "asked"), (self.answered, "answered"))
+        several = len(self.threads) > 1
+
+        def by(thread: Thread) -> str:
+            known = [f"{did} by {mail.author}" for mail, did in mails if mail and (not several or mail in thread.mails)]
+            return ", ".join(known) or f"with {said.listed(thread.people)}"
+
+        return "; ".join(f"{t.title}, {t.date}, {by(t)}" for t in self.threads)
 
     @property
     def messages(self) -> tuple[str, ...]:
         """The message-ids that are known: the claim's own first, or the first of each of its threads."""
-        own = tuple(mail.id for mail in (self.mail, self.asked, self.answered) if mail)
+        own = tuple(mail.id for mail in (self.mail, self.also, self.asked, self.answered) if mail)
         return own or tuple(t.mails[0].id for t in self.threads if t.mails)
 
 
@@ -134,7 +144,7 @@ def _claim(entry: dict[str, Any], threads: dict[str, Thread], chapters: dict[str
             raise TramplabError(f"{FILE}: {name}: expect: {verdict} needs {key}:, and no other verdict has it.")
     said_in = tuple(threads[letter] for letter in letters)
     mails = {mail.id: mail for thread in said_in for mail in thread.mails}
-    for key in ("message", "asked", "answered"):
+    for key in ("message", "also", "asked", "answered"):
         if key in entry and entry[key] not in mails:
             raise TramplabError(f"{FILE}: {name}: {key}: {unknown('mail of its thread', entry[key], mails)}")
     return Claim(
@@ -151,6 +161,7 @@ def _claim(entry: dict[str, Any], threads: dict[str, Thread], chapters: dict[str
         entry.get("kernels", ""),
         expect,
         _one_line(entry.get("depends_on") or entry.get("why") or "").rstrip("."),
+        mails.get(entry.get("also", "")),
     )
 
 

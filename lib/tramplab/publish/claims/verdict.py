@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...errors import TramplabError, unknown
+from ..said import listed
 from ..table import require_columns
 from . import claims
 from .claims import DEPENDS, FAILS, HOLDS, KINDS, NOT_TESTABLE, Claim
@@ -208,4 +209,4 @@ def across(rows: pd.DataFrame, by: dict[str, str], truth: str = "truth") -> tupl
     if cases[truth].nunique() == 1:
         return (HOLDS if cases[truth].all() else FAILS), ""
     alone = [name for column, name in by.items() if (cases.groupby(column)[truth].nunique() == 1).all()]
-    return DEPENDS, alone[0] if alone else " and ".join(by.values())
+    return DEPENDS, alone[0] if alone else listed(by.values())

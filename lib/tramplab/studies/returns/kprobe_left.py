@@ -214,23 +214,33 @@ def answer(frame: pd.DataFrame) -> str:
     )
 
 
+#: What may go: kretprobes alone, or kprobes on ftrace as well, for which the claim's author saw fprobes, too.
+ALONE, BOTH = "kretprobes alone", "kprobes on ftrace, too"
+
+
 @judges("k4")
 def simple_without(frame: pd.DataFrame | None = None) -> Verdict:
-    """True on an ISA if all that is left there is reached by a breakpoint: the exception, the probe, and doing the instruction."""
+    """True on an ISA, of what goes there, if all that is left is reached by a breakpoint: the exception, the probe, and doing the
+    instruction."""
     known = rows() if frame is None else frame
     isas = list(dict.fromkeys(known["isa"]))
-    more = {isa: _bytes(known, isa, *(p for p in PARTS if p not in (KRETPROBE, *WRAPPER))) for isa in isas}
-    kind, on = across(pd.DataFrame([{"isa": isa, "truth": not n} for isa, n in more.items()]), BY_ISA)
+    rest = {ALONE: [p for p in dict.fromkeys(known["part"]) if p not in (KRETPROBE, *WRAPPER)]}
+    rest[BOTH] = [p for p in rest[ALONE] if p != FTRACE]
+    more = {(goes, isa): _bytes(known, isa, *parts) for goes, parts in rest.items() for isa in isas}
+    cases = pd.DataFrame([{"goes": goes, "isa": isa, "truth": not n} for (goes, isa), n in more.items()])
+    kind, on = across(cases, {"goes": "what goes with it", **BY_ISA})
     share = {isa: gone(known, isa) for isa in isas}
     told = {isa: f"{100 * part / whole:.0f} %" for isa, (part, whole) in share.items()}
     values: dict[str, int | float | str] = {}
     for isa in isas:
-        values |= {f"{isa_name(isa)}, goes": told[isa], f"{isa_name(isa)}, through ftrace": f"{more[isa]} B"}
+        values |= {f"{isa_name(isa)}, goes": told[isa], f"{isa_name(isa)}, through ftrace": f"{more[ALONE, isa]} B"}
+    apart = on_each({isa: more[ALONE, isa] for isa in isas}, "bytes")
+    left = on_each({isa: more[BOTH, isa] for isa in isas}, "bytes") if any(more[BOTH, isa] for isa in isas) else "nothing"
     because = (
-        f"In the lab's guest, which alone was counted here, {on_each(told)} of the bytes that are kprobes' own go with "
-        f"kretprobes. Of what is left, {on_each(more, 'bytes')} are not reached by a breakpoint: the entry through ftrace. A "
-        "breakpoint's wrapper still does the instruction in whose place it stands, and knows kprobes that are hit inside a "
-        "handler. The lab has no optimised kprobes."
+        f"In the lab's guest, which alone was counted here, {on_each(told)} of the bytes that are kprobes' own go with kretprobes. "
+        f"Of what is left, {apart} are not reached by a breakpoint: the entry through ftrace. If that goes as well, which Masami "
+        f"Hiramatsu saw fprobes replace, too, {left} is left beside a breakpoint's wrapper, which still does the instruction in "
+        "whose place it stands, and knows kprobes that are hit inside a handler. The lab has no optimised kprobes."
     )
     return Verdict(kind, because, values, on)
 

@@ -13,7 +13,6 @@ from ...errors import unknown
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel
-from ...publish.claims.verdict import BY_ISA, Seen, Verdict, across, in_kernels, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
@@ -24,6 +23,9 @@ from ..once import once
 NAME = "return_migrated"
 TITLE = "What a kretprobe's users read, under the replacement"
 LATEST = releases.LATEST
+#: Releases since fprobes are on the graph tracer in which it was otherwise somewhere: what return_to_handler stores, and what
+#: ftrace_partial_regs() fills in.
+OLDER = ("v6.16", "v6.18")
 #: Read as before; not, but a shim's handler is told it as before; gone; wrong before already; what the ISA has not.
 SAME, SHIMMED, LOST, NEVER, NOT_ASKED = "same", "with a shim", "lost", "was wrong", "not there"
 LETTERS = {SAME: "s", LOST: "L", SHIMMED: "h", NEVER: "w", NOT_ASKED: "-"}
@@ -119,31 +121,40 @@ def rows() -> pd.DataFrame:
     return pd.DataFrame([row for isa in ISAS for use in USES for row in of_use(isa, use)])
 
 
-def of_use(isa: str, use: str) -> list[dict[str, object]]:
-    """The rows of one; raises TramplabError for an unknown use."""
+@once
+def older() -> pd.DataFrame:
+    """The same of what BPF's programs and scripts read, in OLDER; with a column release."""
+    return pd.DataFrame(
+        [{"release": r, **row} for r in OLDER for isa in ISAS for use in (PROGRAM, STAP) for row in of_use(isa, use, r)]
+    )
+
+
+def of_use(isa: str, use: str, release: str = LATEST) -> list[dict[str, object]]:
+    """The rows of one in a release; raises TramplabError for an unknown use."""
     if use not in USES:
         raise unknown("use of a kretprobe", use, USES)
     out: list[dict[str, object]] = []
     for read, field in USES[use].fields.items():
-        before, after = (tells(isa, teller).right[field] for teller in (BEFORE, USES[use].of(read)))
-        shims = [s for s in SHIMS if use != TYPED and tells(isa, s).right[field]]
+        before, after = (tells(isa, teller, release).right[field] for teller in (BEFORE, USES[use].of(read)))
+        shims = [s for s in SHIMS if use != TYPED and tells(isa, s, release).right[field]]
         row = {"isa": isa, "use": use, "read": read, "field": field, "before": before, "after": after, "least": (*shims, "")[0]}
         afterwards = (USES[use].of(read), *(SHIMS if use != TYPED else ()))
-        some = any(set(REGISTERS[field](kernel(isa).isa)) & tells(isa, t).registers for t in afterwards if field in REGISTERS)
+        told_by = [tells(isa, teller, release).registers for teller in afterwards if field in REGISTERS]
+        some = any(set(REGISTERS[field](kernel(isa, release).isa)) & registers for registers in told_by)
         out.append({**row, "some": some, "outcome": outcome(before, after, bool(shims))})
     return out
 
 
 @functools.cache
-def kernel(isa: str) -> Kernel:
-    """The one in which all is run."""
-    return Kernel(isa, LATEST)
+def kernel(isa: str, release: str = LATEST) -> Kernel:
+    """The one in which all of a release is run."""
+    return Kernel(isa, release)
 
 
 @functools.cache
-def tells(isa: str, teller: str) -> Told:
+def tells(isa: str, teller: str, release: str = LATEST) -> Told:
     """What one of migration.TELLERS tells there."""
-    return told(kernel(isa), teller)
+    return told(kernel(isa, release), teller)
 
 
 def outcome(before: bool | None, after: bool | None, shimmed: bool) -> str:
@@ -206,33 +217,17 @@ def answer(frame: pd.DataFrame) -> str:
     return (
         f"Of the fields that a kretprobe's BPF program reads rightly, {share(PROGRAM)} are the same for a link of kprobe_multi, "
         f"and for fexit {share(TYPED)}. The stack pointer at a return reads otherwise on {listed(sp) or 'no ISA'}, where "
-        f"return_to_handler does not save it; a shim can tell it. None of the {' and '.join(gone) or 'lost fields'} can be had "
-        "at a return from an fprobe, with a shim or without, on any ISA."
+        f"return_to_handler does not save it{_earlier(frame)}; a shim can tell it. None of the "
+        f"{' and '.join(gone) or 'lost fields'} can be had at a return from an fprobe, with a shim or without, on any ISA."
     )
 
 
-@judges("k5")
-def users_break(frame: pd.DataFrame | None = None) -> Verdict:
-    """True of a field on an ISA if programs of BPF or systemtap read it rightly under a kretprobe, and not the same under the
-    replacement; what a shim brings back is broken without it."""
-    known = rows() if frame is None else frame
-    some = known[known["use"].isin((PROGRAM, STAP)) & known["outcome"].isin((SAME, SHIMMED, LOST))]
-    kind, on = across(some.assign(truth=some["outcome"] != SAME), {"field": "what is read", **BY_ISA})
-    isas = list(dict.fromkeys(some["isa"]))
-    values: dict[str, int | float | str] = {}
-    said = []
-    for use, called in ((PROGRAM, "a BPF program"), (STAP, "a systemtap script")):
-        by = {isa: some[(some["use"] == use) & (some["isa"] == isa)]["outcome"].value_counts() for isa in isas}
-        broken = {isa: f"{int(n.sum() - n.get(SAME, 0))} of {int(n.sum())}" for isa, n in by.items()}
-        gone = {isa: int(n.get(LOST, 0)) for isa, n in by.items()}
-        values |= {f"{use}, {isa_name(isa)}": f"{broken[isa]}, {gone[isa]} with a shim" for isa in isas}
-        said.append(f"{called} {on_each(broken)} (with a shim {listed(str(n) for n in gone.values())})")
-    value = " Nothing breaks for who reads the value alone." if (some[some["field"] == "value"]["outcome"] == SAME).all() else ""
-    because = (
-        f"Of the fields that are read rightly under a kretprobe, these are not the same afterwards: for {said[0]}, and for "
-        f"{said[1]}.{value}"
-    )
-    return Verdict(kind, because, values, on)
+def _earlier(frame: pd.DataFrame) -> str:
+    """Where else the stack pointer read otherwise in an older release."""
+    now, then = (part[(part["use"] == PROGRAM) & (part["read"] == "PT_REGS_SP")] for part in (frame, older()))
+    same = set(now["isa"][now["outcome"] == SAME])
+    was = then[then["isa"].isin(same) & (then["outcome"] != SAME)].groupby("isa", sort=False)["release"].agg(list)
+    return "".join(f", and did on {isa_name(str(isa))} in {listed(found)}" for isa, found in was.items())
 
 
 def stack_pointers() -> pd.DataFrame:
@@ -247,16 +242,6 @@ def stack_pointers() -> pd.DataFrame:
             if frame["provider"] == _GRAPH and "sp" in slots:
                 out.append({"kernel": name, "isa": isa, "told": slots["sp"] == TRUE})
     return pd.DataFrame(out)
-
-
-@in_kernels("k5")
-def on_debian() -> Seen:
-    """Do Debian's trampolines leave out the stack pointer where the lab's do?"""
-    frame, known = rows(), stack_pointers()
-    same = frame[(frame["use"] == PROGRAM) & (frame["field"] == "sp")].set_index("isa")["outcome"] == SAME
-    out, there = (listed(known["kernel"][known["told"] == told]) or "none" for told in (False, True))
-    said = f"return_to_handler of Debian's {out} does not hand on the stack pointer, that of {there} does."
-    return Seen(said, bool((known["told"] == known["isa"].map(same)).all()))
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
@@ -286,8 +271,8 @@ FIGURES = (
         answer=answer,
         alt="A panel per use of a kretprobe and what replaces it, with a row per field and a column per ISA: the same, the same "
         "with a shim, lost, or wrong under a kretprobe already.",
-        limits=f"Emulated in {LATEST}: a field is right if it is told as it was at the function's return, in calls with other "
-        "registers and another stack. kept registers: those that functions keep; other: arguments and scratch. No kernel has a "
-        "shim.",
+        limits=f"Emulated in {LATEST}, and for k5 in {listed(OLDER)}: a field is right if it is told as it was at the function's "
+        "return, in calls with other registers and another stack. kept registers: those that functions keep; other: arguments and "
+        "scratch. No kernel has a shim.",
     ),
 )

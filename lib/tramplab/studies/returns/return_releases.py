@@ -225,11 +225,11 @@ def not_at_once(frame: pd.DataFrame | None = None) -> Verdict:
     parts = judged.groupby("isa", sort=False)["truth"]
     cannot = {str(isa): f"{part.sum()} of {len(part)}" for isa, part in parts}
     gone = removable(known)
-    first = f"{gone} is the first in which it could on all of them; {LATEST}, {later(known)} releases later, has it still"
+    first = f"{gone} is the first in which it was nowhere; {LATEST}, {later(known)} releases later, has kretprobes still"
     because = (
-        f"Users can move in a release with an fprobe beside the kretprobe, which can go in the next. From {SAID} to {LATEST} it "
-        f"could not, for want of that fprobe, in {on_each(cannot, 'releases')}. "
-        f"{first if gone != NONE else 'There is none in which it could on all of them'}."
+        f"The least that it takes is an fprobe beside the kretprobe in the release before the one without it; whether users could "
+        f"move then is not judged. From {SAID} to {LATEST} that fprobe was wanting in {on_each(cannot, 'releases')}. "
+        f"{first if gone != NONE else 'There is none in which it was nowhere'}."
     )
     values: dict[str, int | float | str] = {isa_name(isa): n for isa, n in cannot.items()}
     return Verdict(kind, because, {**values, "first without": gone}, on)
