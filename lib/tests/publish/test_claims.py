@@ -32,7 +32,7 @@ def test_a_claim_can_be_understood_by_itself(claim_id):
         assert text.endswith(".") and len(text) > 15 and text.count(". ") <= 2
     assert claim.threads and all(thread.people for thread in claim.threads)
     there = {mail.id: mail for thread in claim.threads for mail in thread.mails}
-    for mail in (claim.mail, claim.asked, claim.answered):
+    for mail in (claim.mail, claim.also, claim.asked, claim.answered):
         assert mail is None or there[mail.id] is mail
 
 
@@ -50,6 +50,7 @@ def test_who_said_what():
     by = {c.id: c.mail and c.mail.author for c in claims.read().values()}
     assert [by[f"v{n}"].split()[0] for n in range(1, 9)] == "Alexei Alexei Andy Andy Andy Steven Steven Andy".split()
     assert {by[f"s{n}"] for n in range(1, 9)} == {"Steven Rostedt"}
+    assert {c.id: c.also.author for c in claims.read().values() if c.also} == {"k7": "Peter Zijlstra"}
     assert {c.id: c.asked.author for c in claims.read().values() if c.asked} == {"s5": "Jiri Olsa", "s6": "Jiri Olsa"}
     answered = {c.id: c.answered.author for c in claims.read().values() if c.answered}
     assert answered == {"v7": "Alexei Starovoitov", "d6": "Masami Hiramatsu", "d10": "Mark Rutland"}
@@ -101,6 +102,8 @@ def test_a_small_file_is_read():
         ("people: [Ann, Bob]", "people: Ann", "people must be a list"),
         ("message: 2@x", "message: 3@x", "x2: message: unknown mail of its thread '3@x'; did you mean"),
         ("message: 2@x", "asked: 2@x", "x2 has no message."),
+        ("message: 2@x", "also: 2@x", "x2 has no message."),
+        ("message: 2@x", "message: 2@x, also: 3@x", "x2: also: unknown mail of its thread '3@x'; did you mean"),
         ("judged_by: Look.}", "judged_by: Look., judge: tramplab.errors}", "x1 has no message."),
         ("author: Ann, date: 2 May 2021", "author: Ann, date: May 2021", "a day is written like 22 Oct 2019, not 'May 2021'."),
         ("id: 1@x", "id: <1@x>", "a message-id stands without < and >"),

@@ -21,11 +21,9 @@ from tramplab.ftrace.layout import bucket
 from tramplab.ftrace.steps import Sync, Wait
 from tramplab.isa import ISAS
 
-PLACES = tuple(
-    abi_places.Place(isa, release, ())
-    for isa in ISAS
-    for release in (("v6.14", "v6.16", "v7.2") if isa == "riscv64" else ("v6.16", "v7.2"))
-)
+#: Each with another trampoline: riscv64's site, and what x86-64's return_to_handler stores.
+RELEASES = {"x86_64": ("v6.16", "v6.18", "v7.2"), "arm64": ("v6.16", "v7.2"), "riscv64": ("v6.14", "v6.16", "v7.2")}
+PLACES = tuple(abi_places.Place(isa, release, ()) for isa in ISAS for release in RELEASES[isa])
 CASES = [(place, hook) for place in PLACES for hook in fprobe_abi.HOOKS]
 
 
