@@ -27,7 +27,7 @@ from .return_costs import CORES, added, with_and_without
 NAME = "return_saves"
 TITLE = "What a kretprobe's return trampoline saves, and who is served"
 LATEST = releases.LATEST
-REGS, WITHOUT, ARGS, VALUE = "all", "all, no trap", "arguments", "value"
+REGS, WITHOUT, ARGS, VALUE = "all", "no trap", "arguments", "value"
 #: What is saved -> the features' values: all general registers, as kernels do; the same by a trampoline where kernels have an
 #: exception do it, as the smaller sets are saved; what an ftrace_regs has; what a value is returned in.
 SAVES: dict[str, dict[str, Any]] = {
