@@ -8,7 +8,7 @@ from tramplab.publish import published
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.studies.returns import many_probes, mechanisms, return_costs, return_published, return_saves
 from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, LATEST, MECHANISMS, RETHOOK
-from tramplab.studies.returns.return_saves import ARGS, REGS, VALUE
+from tramplab.studies.returns.return_saves import ARGS, REGS, VALUE, WITHOUT
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 
@@ -127,10 +127,16 @@ def test_published_ratios_are_of_time_and_of_the_same_table(rounds):
         rates = [published.get(r.ids + bench) for bench in (r.other, "kretprobe")]
         assert given.published == pytest.approx(rates[1].value / rates[0].value, abs=0.01)
         assert rates[0].message == rates[1].message == given.message
+        entries = [published.get(r.ids + bench) for bench in (r.entry, "kprobe")]
+        left = [1 / whole.value - 1 / entry.value for whole, entry in zip(rates, entries, strict=True)]
+        assert given.returns == pytest.approx(left[0] / left[1], abs=0.01)
+        assert {one.message for one in entries} == {given.message}
 
 
 def test_what_the_instructions_contradict_is_said(rounds):
-    assert "say the contrary of 4" in return_published.answer(rounds)
+    said = return_published.answer(rounds)
+    assert "say the contrary of 4" in said and "in 6 of 6 rounds that 3 mails published" in said
+    assert "alone, 0.32 to 0.99 times." in said
     alike = rounds.assign(instructions=0.5)
     assert "say the contrary of 0" in return_published.answer(alike)
     assert len(return_published.contradicted(rounds.assign(published=2.0, instructions=0.5))) == len(rounds)
@@ -146,12 +152,24 @@ def test_a_smaller_set_costs_less_and_serves_no_more(isa, saves):
     assert set(tracing["outcome"]) == {return_saves.RIGHT}
 
 
+def test_a_smaller_set_is_held_against_all_saved_in_the_same_way(saves):
+    """arm64's kernels have an exception save them; what that takes is not what saving less takes off."""
+    known = return_saves.whole(saves).set_index(["isa", "saves"])["instructions"]
+    assert [isa for isa in ISAS if (isa, WITHOUT) in known.index] == ["arm64"]
+    trap, off = known["arm64", REGS] - known["arm64", WITHOUT], known["arm64", WITHOUT] - known["arm64", VALUE]
+    assert trap > 4 * off > 0
+    said, verdict = return_saves.answer(saves), return_saves.need_not_save(saves)
+    assert f"{off} of {known['arm64', WITHOUT]} on arm64" in said and f"counted there, takes {trap} more." in said
+    assert f"instead of 8 of 8 for {known['arm64', WITHOUT]} on arm64" in verdict.because
+    assert "exception" not in return_saves.answer(saves[saves["saves"] != WITHOUT].assign(instructions=7))
+
+
 def test_the_verdict_on_k1_follows_the_rows(saves):
     assert return_saves.need_not_save(saves).kind == DEPENDS
     served = saves.assign(outcome=return_saves.RIGHT)
     assert return_saves.need_not_save(served).kind == HOLDS
     lost = saves.copy()
-    lost.loc[lost["saves"] == REGS, "outcome"] = return_saves.RIGHT
+    lost.loc[lost["saves"].isin((REGS, WITHOUT)), "outcome"] = return_saves.RIGHT
     lost.loc[lost["saves"] == VALUE, "outcome"] = return_saves.WRONG
     assert return_saves.need_not_save(lost).kind == FAILS
 
