@@ -25,7 +25,9 @@ READERS = {
     "direct/kprobe_ways": lambda: [kprobe_ways.copies(), *map(kprobe_ways.ratios, kprobe_ways.MEASURED_ON)],
     "direct/single_attach": single_attach.saved_waits,
     "front/answers": lambda: [published.get(name) for both in answers.PUBLISHED.values() for name in both if name],
-    "returns/return_published": lambda: [published.get(r.ids + bench) for r in ROUNDS for bench in ("kretprobe", "kprobe", r.other, r.entry)],
+    "returns/return_published": lambda: [
+        published.get(r.ids + bench) for r in ROUNDS for bench in ("kretprobe", "kprobe", r.other, r.entry)
+    ],
     "time/hackbench": lambda: [
         hackbench.Rise.of(counter, *line) for counter in ("branch-misses", "insns", "cycles") for line in hackbench.LINES.values()
     ],

@@ -158,13 +158,14 @@ def answer(frame: pd.DataFrame) -> str:
     pools, stacks, frames = (most[most["keeps"].isin(kinds)] for kinds in (POOLS, (STACK,), (FRAME,)))
     seen = "and every one is seen" if (most["seen"] == most["calls"]).all() else "though not every one is seen"
     spread = {str(isa): _range(part["call"]) for isa, part in stacks.groupby("isa", sort=False)}
-    even = {str(isa): _range(part["even"]) for isa, part in known[known["even"] > 0].groupby("isa", sort=False)}
+    lists, rings = (_range(known["even"][known["keeps"] == kind]) for kind in POOLS)
     return (
         f"For {DEPTH} calls each of {TASKS} tasks, pools of that size hold {_range(pools['bytes'])} bytes, {seen}; the tasks' "
         f"shadow stacks {_range(stacks['bytes'])}, however few calls there are; fexit's code and frames "
         f"{_range(frames['bytes'])}, the frames only while the calls are on their way. A call takes {_range(pools['call'])} bytes "
-        f"of a pool, {by_isa(spread)} of a shadow stack, and under fexit {_range(frames['call'])} of the stack. A pool holds as "
-        f"much as one shadow stack when it is for {by_isa(even, 'calls')}."
+        f"of a pool, {by_isa(spread)} of a shadow stack, and under fexit {_range(frames['call'])} of the stack. A list holds as "
+        f"much as one shadow stack when it is for {lists} calls, rings when they are for {rings}, as each CPU's fill whole pages "
+        "since v6.12."
     )
 
 
@@ -206,9 +207,9 @@ FIGURES = (
         alt="A panel per ISA: bytes against the number of tasks, a line per mechanism. The lines of the graph tracer and of "
         f"fprobes on it rise by 4096 bytes for each task; those of pools made for {DEPTH} calls per task, and of fexit's frames, "
         "by a few hundred.",
-        limits=f"Bytes in the lab, in steps of 16, on {CPUS} CPUs, without the hashes and tables that a probe is found by; kernels "
-        "round code up to pages, allocate in steps of their own, and have a shadow stack for every task, also those that call "
-        "nothing. call: a call on its way; default: what kernels make, without shadow stacks; 1 task, "
-        f"{TASKS} tasks: for {DEPTH} calls of each; even at: calls for which a pool holds as much as a shadow stack.",
+        limits=f"Bytes in the lab, in steps of 16, on {CPUS} CPUs, rings of v6.12 and later in whole pages; without the hashes and "
+        "tables that a probe is found by; kernels round code up to pages, allocate in steps of their own, and have a shadow stack "
+        "for every task, also those that call nothing. call: a call on its way; default: what kernels make, without shadow stacks; "
+        f"1 task, {TASKS} tasks: for {DEPTH} calls of each; even at: calls for which a pool holds as much as a shadow stack.",
     ),
 )
