@@ -9,13 +9,13 @@ from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.studies.returns import return_left
 from tramplab.studies.returns import return_releases as study
 from tramplab.studies.returns.mechanisms import breaks
-from tramplab.studies.returns.return_releases import FEXIT, FPROBE, KRETPROBE, LATEST, NONE, SAID
+from tramplab.studies.returns.return_releases import ENTRY, FEXIT, FPROBE, KRETPROBE, LATEST, NONE, SAID
 from tramplab.vmlinux import probes_saved
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 #: What is executed of a call -> the state that only kernels have which execute it.
 SIGNS = {
-    "kretprobe entry": {"kprobe_ftrace_handler": "ftrace", "lab_trap_entry": "breakpoint"},
+    ENTRY: {"kprobe_ftrace_handler": "ftrace", "lab_trap_entry": "breakpoint"},
     KRETPROBE: {"recycle_rp_inst": "own list", "rethook_trampoline_handler": "return hook"},
     "kretprobe return": {"kretprobe_trap": "exception"},
     FPROBE: {"fprobe_handler": "return hook", "fprobe_fgraph_entry": "graph tracer"},
@@ -49,9 +49,13 @@ def test_there_is_a_row_for_every_release_and_lane(isa, rows):
 @every_isa
 @pytest.mark.parametrize("release", releases.shown())
 def test_a_kretprobe_does_what_the_line_says(isa, release, rows):
-    said, ran = states(rows, isa, release), executed(Kernel(isa, release), Kretprobe(breakpoint=breaks(isa, release)))
+    kernel = Kernel(isa, release)
+    said, ran = states(rows, isa, release), executed(kernel, Kretprobe(breakpoint=breaks(isa, release)))
     assert "lab_kretprobe_exit" in ran
-    for what in ("kretprobe entry", KRETPROBE, "kretprobe return"):
+    site = kernel.function("one_arg").site
+    behind = site.entry == site.ip and not kernel.features["kprobes_on_ftrace"]  # where a kernel takes a kprobe and no kretprobe
+    assert (said[ENTRY] == NONE) == behind == ((isa, release) == ("riscv64", "v6.12"))
+    for what in (*[ENTRY][behind:], KRETPROBE, "kretprobe return"):
         for sign, state in SIGNS[what].items():
             assert (sign in ran) == (said[what] == state), (what, sign)
     assert (said["kretprobe pool"] == "objpool") == ("objpool_push" in ran)
@@ -93,6 +97,8 @@ def test_the_answer_follows_the_rows(rows):
     said = study.answer(rows)
     assert "on arm64 since v6.14, on riscv64 from v6.2 to v6.9 and since v6.14;" in said and "kretprobes since v6.14." in said
     assert "on return hooks on x86-64 and riscv64 and with a list of their own on arm64" in said
+    assert said.endswith("took no kretprobe on riscv64 from v6.10 to v6.15.")
+    assert "took no kretprobe" not in study.answer(rows.assign(state=rows["state"].mask(rows["what"] == ENTRY, "breakpoint")))
     never = rows.assign(state=rows["state"].where((rows["isa"] != "arm64") | (rows["what"] != FPROBE), NONE))
     assert "on arm64 never," in study.answer(never) and "beside their kretprobes never." in study.answer(never)
 

@@ -38,10 +38,21 @@ class Lane:
     state: Callable[[Features], str]
 
 
+ENTRY = "kretprobe entry"
+
+
+def _entry(f: Features) -> str:
+    """How a kretprobe comes in where ftrace can trace the function: through ftrace; by a breakpoint at the first instruction; or not,
+    where that is ftrace's own record, at which check_ftrace_location() says -EINVAL without kprobes on ftrace."""
+    if f["kprobes_on_ftrace"]:
+        return "ftrace"
+    return NONE if str(f["site"]).startswith("detour") else "breakpoint"
+
+
 #: How a kretprobe comes in, where it keeps calls, what it takes instances from, how it comes back; then who else sees returns. A
 #: program of BPF's gets to a kernel function's entry, and so to its return, by a direct call.
 LANES = (
-    Lane("kretprobe entry", "kprobes_on_ftrace", lambda f: "ftrace" if f["kprobes_on_ftrace"] else "breakpoint"),
+    Lane(ENTRY, "kprobes_on_ftrace", _entry),
     Lane(KRETPROBE, "kretprobe", lambda f: {"own": "own list", "rethook": "return hook"}[f["kretprobe"]]),
     Lane("kretprobe pool", "return_pool", lambda f: f["return_pool"]),
     Lane("kretprobe return", "kretprobe_brk", lambda f: "exception" if f["kretprobe_brk"] else "trampoline"),
@@ -165,8 +176,20 @@ def answer(frame: pd.DataFrame) -> str:
     return (
         f"An fprobe that sees returns is there {_each(frame, FPROBE)}; BPF's fexit {_each(frame, FEXIT)}. "
         f"All ISAs have had an fprobe that sees returns beside their kretprobes {when(together(frame))}. "
-        f"{LATEST} still has kretprobes on all of them, {_still(frame)}."
+        f"{LATEST} still has kretprobes on all of them, {_still(frame)}.{_refused(frame)}"
     )
+
+
+def refused(frame: pd.DataFrame, isa: str) -> list[str]:
+    """The releases in which functions of an ISA that ftrace can trace take no kretprobe."""
+    there = has(frame, isa, ENTRY)
+    return [release for release in frame["release"].unique() if release not in there]
+
+
+def _refused(frame: pd.DataFrame) -> str:
+    found = {isa: refused(frame, isa) for isa in frame["isa"].unique()}
+    said = ", ".join(f"on {isa_name(isa)} {when(which)}" for isa, which in found.items() if which)
+    return f" Functions that ftrace can trace took no kretprobe {said}." if said else ""
 
 
 def together(frame: pd.DataFrame) -> list[str]:
@@ -176,12 +199,12 @@ def together(frame: pd.DataFrame) -> list[str]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-fprobe", "-fexit", "-both" (in which releases); "together" (an fprobe on all of them),
+    """What the prose quotes: "x86_64-fprobe", "-fexit", "-both", "-refused" (in which releases); "together" (an fprobe on all of them),
     "removable", "later" (see these)."""
     out: dict[str, object] = {}
     for isa in frame["isa"].unique():
         out |= {f"{isa}-fprobe": when(has(frame, isa, FPROBE)), f"{isa}-fexit": when(has(frame, isa, FEXIT))}
-        out |= {f"{isa}-both": when(has(frame, isa, FPROBE, FEXIT))}
+        out |= {f"{isa}-both": when(has(frame, isa, FPROBE, FEXIT)), f"{isa}-refused": when(refused(frame, isa))}
     return out | {"together": when(together(frame)), "removable": removable(frame), "later": later(frame)}
 
 
@@ -246,7 +269,7 @@ FIGURES = (
         "and how it returns; what sees returns for an fprobe, and whether there is fexit. Fprobes are on the graph tracer "
         "everywhere at the right; x86-64 has had them for longest. The table has each state with its releases.",
         limits="Facts of data/releases.yml with their sources, no run. sure: how well it is known since when; a dash: the ISA "
-        "never had anything else. fexit: direct calls, by which it gets to kernel functions.",
+        "never had anything else. kretprobe entry: at functions that ftrace can trace. fexit: direct calls, by which it gets to kernel functions.",
         in_short=IN_SHORT,
     ),
 )
