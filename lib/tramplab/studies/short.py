@@ -84,7 +84,7 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
     "kretprobe-unwinding": {"fig-return-predicted": (0, 1), "fig-return-unwound": (0, 1, 2)},
     "kretprobe-migration": {"fig-return-migrated": (0, 1, 2), "fig-return-shims": (0,), "fig-kprobe-left": (0,)},
     "kretprobe-steps": {"fig-return-steps": (0, 1, 2)},
-    "kretprobe-releases": {"fig-return-releases": (0, 1, 2, 3), "fig-return-left": (0, 1)},
+    "kretprobe-releases": {"fig-return-releases": (0, 1, 2, 3), "fig-return-left": (0,)},
     "real-kernels": {
         "fig-real-kernels": (0, 1),
         "fig-kernel-functions": (1,),

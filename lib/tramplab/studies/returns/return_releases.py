@@ -42,8 +42,8 @@ ENTRY = "kretprobe entry"
 
 
 def _entry(f: Features) -> str:
-    """How a kretprobe comes in where ftrace can trace the function: through ftrace; by a breakpoint at the first instruction; or not,
-    where that is ftrace's own record, at which check_ftrace_location() says -EINVAL without kprobes on ftrace."""
+    """How a kretprobe comes in where ftrace can trace the function: through ftrace; by a breakpoint at the first instruction; or
+    not, where that is ftrace's own record, at which check_ftrace_location() says -EINVAL without kprobes on ftrace."""
     if f["kprobes_on_ftrace"]:
         return "ftrace"
     return NONE if str(f["site"]).startswith("detour") else "breakpoint"
@@ -199,8 +199,8 @@ def together(frame: pd.DataFrame) -> list[str]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-fprobe", "-fexit", "-both", "-refused" (in which releases); "together" (an fprobe on all of them),
-    "removable", "later" (see these)."""
+    """What the prose quotes: "x86_64-fprobe", "-fexit", "-both", "-refused" (in which releases); "together" (an fprobe on all of
+    them), "removable", "later" (see these)."""
     out: dict[str, object] = {}
     for isa in frame["isa"].unique():
         out |= {f"{isa}-fprobe": when(has(frame, isa, FPROBE)), f"{isa}-fexit": when(has(frame, isa, FEXIT))}
@@ -269,7 +269,8 @@ FIGURES = (
         "and how it returns; what sees returns for an fprobe, and whether there is fexit. Fprobes are on the graph tracer "
         "everywhere at the right; x86-64 has had them for longest. The table has each state with its releases.",
         limits="Facts of data/releases.yml with their sources, no run. sure: how well it is known since when; a dash: the ISA "
-        "never had anything else. kretprobe entry: at functions that ftrace can trace. fexit: direct calls, by which it gets to kernel functions.",
+        "never had anything else. kretprobe entry: at functions that ftrace can trace. fexit: direct calls, by which it gets "
+        "to kernel functions.",
         in_short=IN_SHORT,
     ),
 )
