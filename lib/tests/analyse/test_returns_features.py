@@ -280,3 +280,38 @@ def test_what_is_refused_is_said():
 def test_outcomes_are_ranked_and_explained():
     assert {cell.outcome for build in BUILDS for cell in cells(build).values()} == set(OUTCOMES)
     assert {name for name, feature in FEATURES.items() if name == feature.name and feature.does} == set(EXPECTED) == set(FEATURES)
+
+
+# --- What is refused
+
+
+@pytest.mark.parametrize(
+    ("release", "overrides", "request_", "said"),
+    [
+        ("v7.2", {}, Fprobe(), "sees entries alone: give it exit=True"),
+        ("v7.2", {}, Bpf(fentry=1), "sees entries alone"),
+        ("v7.2", {}, Kretprobe(several=2), "leave several=, filter= and notrace= out"),
+        ("v7.2", {}, Fprobe(exit=True, filter=("one_arg",)), "leave several=, filter= and notrace= out"),
+        ("v7.2", {}, Ops(), "Ops sees no function return; these do"),
+        ("v5.17", {}, Fprobe(exit=True), "has no fprobes"),
+        ("v6.12", {}, Fgraph(), "does not build the function graph tracer"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused_and_is_no_verdict(release, overrides, request_, said):
+    for name in FEATURES:
+        with pytest.raises(TramplabError, match=said):
+            run(Kernel("x86_64", release, meter="count", **overrides), request_, name)
+
+
+def test_a_probe_without_its_own_entry_handler_is_tried_like_one_with():
+    k = kernel("x86_64", "v7.2")
+    assert run(k, Fprobe(exit=True), "misses told") == run(k, Fprobe(entry=False, exit=True), "misses told")
+
+
+@pytest.mark.parametrize("request_", [Fprobe(exit=True), Kretprobe()], ids=lambda r: type(r).__name__)
+def test_hooks_with_a_stack_for_each_task_have_no_pool_to_ask_for(request_):
+    """Hypothetical, and tried like the others: every feature comes to something, and the data that there is room for is found."""
+    k = Kernel("x86_64", "v6.12", meter="count", rethook="shadow")
+    stage = Stage(k, request_)
+    found = {name: feature.run(stage) for name, feature in FEATURES.items()}
+    assert found["entry data"].outcome == YES and found["a page of data"].number > 0

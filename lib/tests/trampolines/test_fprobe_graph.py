@@ -20,6 +20,8 @@ from tramplab import Fgraph, Fprobe, GuestFault, Kernel, Ops, StepLimit, Trampla
 from tramplab.ftrace.layout import bucket
 from tramplab.ftrace.steps import Sync, Wait
 from tramplab.isa import ISAS
+from tramplab.lab import hooks
+from tramplab.lab.measure import counts_of
 
 #: Each with another trampoline: riscv64's site, and what x86-64's return_to_handler stores.
 RELEASES = {"x86_64": ("v6.16", "v6.18", "v7.2"), "arm64": ("v6.16", "v7.2"), "riscv64": ("v6.14", "v6.16", "v7.2")}
@@ -310,3 +312,14 @@ def test_a_release_whose_tracer_is_not_built_says_since_when_it_is():
     k = Kernel("x86_64", "v6.12", meter="count")
     with pytest.raises(TramplabError, match=r"the function graph tracer of x86_64 v6\.12; it has x86_64's since v6\.14"):
         k.attach(k.function("one_arg"), Fgraph())
+
+
+def test_more_exits_than_a_tracer_has_words_for_are_refused_as_a_hook():
+    """One more is registered, as kernels do, and then none of them is called."""
+    assert hooks.get("fprobe-exit").most == 32 and hooks.get("fprobe").most > 32
+    k = Kernel("arm64", "v7.2", meter="count")
+    for probes, called in ((32, 32), (33, 0)):
+        with k.attached(k.function("one_arg"), *[Fprobe(entry=False, exit=True) for _ in range(probes)]):
+            assert sum(k.call("one_arg", 1).hits) == called
+    with pytest.raises(TramplabError, match="choose 1 to 32"):
+        counts_of("x86_64", "fprobe-exit", callbacks=33)

@@ -18,7 +18,10 @@ class Heap:
     """Hands out stretches of guest memory, smallest free one first, so that the same requests give the same places."""
 
     def __init__(
-        self, base: int, size: int, full: str = "the guest's heap is full: too many ops or functions at once."
+        self,
+        base: int,
+        size: int,
+        full: str = "the guest's heap is full: ask for fewer ops, functions, tasks or calls, or for a smaller pool or data.",
     ) -> None:
         self._free, self._full = [(base, size)], full
         self._taken: dict[int, int] = {}

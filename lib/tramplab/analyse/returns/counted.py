@@ -78,13 +78,15 @@ _COUNTERS: Mapping[type[Request], Callable[[Kernel, Registered], tuple[int, int]
 
 
 def require_counter(request: Request) -> None:
-    """Raise TramplabError for a request that sees no return, or that counts entries with the returns."""
+    """Raise TramplabError for a request that sees no return, that counts entries with the returns, or that is several."""
     if type(request) not in _COUNTERS:
         known = ", ".join(kind.__name__ for kind in _COUNTERS)
         raise TramplabError(f"{type(request).__name__} sees no function return; what is counted here: {known}.")
     sees = getattr(request, "exit", True) and getattr(request, "fexit", 1) == 1
     if not sees or getattr(request, "entry", False) or getattr(request, "fentry", 0) or getattr(request, "fmod_ret", 0):
         raise TramplabError("returns alone are counted: give the probe one handler there and none at the entry.")
+    if getattr(request, "several", 1) != 1 or getattr(request, "observe", False):
+        raise TramplabError("one probe is counted, by a handler that counts: leave several= and observe= out, or use beside=.")
 
 
 def counted(kernel: Kernel, ops: Registered, tasks: Iterable[int]) -> Counted:

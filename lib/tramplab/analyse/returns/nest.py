@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...errors import TramplabError
 from ...ftrace.ops import Request
 from ...given import whole
 from ...lab.kernel import Kernel
@@ -40,7 +41,8 @@ def nest(kernel: Kernel, request: Request, tasks: int, depth: int, beside: tuple
     return, first one first.
 
     beside: further probes on the function, attached before. Raises TramplabError for a depth or tasks below 1, a request that sees
-    no return, or what there is no memory for; and StackEnded where a task's stack ends first, after which the kernel is of no use.
+    no return, one by a breakpoint where calls are stopped, or what there is no memory for; and StackEnded where a task's stack ends
+    first, after which the kernel is of no use.
 
     >>> from tramplab import Kretprobe
     >>> nest(Kernel("x86_64", meter="count"), Kretprobe(maxactive=3), tasks=2, depth=2).counted
@@ -48,7 +50,10 @@ def nest(kernel: Kernel, request: Request, tasks: int, depth: int, beside: tuple
     """
     tasks, depth = whole(tasks, "tasks", 1), whole(depth, "depth", 1, kernel.machine.places.heap.size // WORD)
     require_counter(request)
+    if request.filter or request.notrace:
+        raise TramplabError(f"{FUNCTION} is what is called: leave filter= and notrace= out.")
     function = kernel.function(FUNCTION)
+    body = kernel.machine.read(function.site.body, WORD)
     group = Tasks(kernel, function, tasks)
     script = kernel.memory(*[1] * (depth - 1), 0)
     try:
@@ -59,6 +64,9 @@ def nest(kernel: Kernel, request: Request, tasks: int, depth: int, beside: tuple
             idle = first.stops[0] - first.stops[-1]
             group.finish(first)
             with kernel.attached(function, *beside, request) as registered:
+                if kernel.machine.read(function.site.body, WORD) != body:
+                    where = f"on {kernel.features} the breakpoint stands where calls are stopped"
+                    raise TramplabError(f"{where}: ask for a probe through ftrace, or for another release.")
                 ops, addresses = registered[-1], [task.task for task in group.all]
                 before = counted(kernel, ops, addresses)
                 for task in group.all:

@@ -6,6 +6,7 @@
  * is to see it return its address, with the number of its data's words, and those words.
  * Differs: that number has the lowest bits of the word and not the highest, which are not the same in a process; the growing table
  * is as it is when it does not grow; nobody makes an fprobe whose handlers stand back for kprobes, and meeting one ends the call.
+ * What is left over of the reserved words is zeroed whole; kernels count bytes where they have words, and zero less.
  * Whether RCU watches is asked in all releases, as 7.2 does.
  */
 #include "fprobe_graph.h"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ...ftrace.maker import Maker
 from ...ftrace.ops import Request
 from ..ground import Ground
-from ..kind import Hook, Kind
+from ..kind import MAX_CALLBACKS, Hook, Kind
 from .fgraph import Fgraph
 from .graph import GraphFprobes, Shared
 from .maker import Fprobes
@@ -17,8 +17,13 @@ from .request import Fprobe
 __all__ = ["KIND", "Fgraph", "Fprobe", "Shared"]
 
 
-def _hook(name: str, title: str, one: Callable[[], Request]) -> Hook:
-    return Hook(name, title, "rethook", True, lambda k: [one() for _ in range(k)], offered="fprobe", probe=True)
+#: Fprobes with an exit handler on one function: a tracer keeps so many words of a call, and each of them takes one. One more, and
+#: none is called.
+MOST_EXITS = 32
+
+
+def _hook(name: str, title: str, one: Callable[[], Request], most: int = MAX_CALLBACKS) -> Hook:
+    return Hook(name, title, "rethook", True, lambda k: [one() for _ in range(k)], offered="fprobe", probe=True, most=most)
 
 
 def _maker(ground: Ground) -> Maker:
@@ -29,8 +34,10 @@ KIND = Kind(
     _maker,
     (
         _hook("fprobe", "an fprobe: the function's entry", Fprobe),
-        _hook("fprobe-exit", "an fprobe: the function's return", lambda: Fprobe(entry=False, exit=True)),
-        _hook("fprobe-declined", "an fprobe whose entry handler wants no return", lambda: Fprobe(exit=True, declines=True)),
+        _hook("fprobe-exit", "an fprobe: the function's return", lambda: Fprobe(entry=False, exit=True), MOST_EXITS),
+        _hook(
+            "fprobe-declined", "an fprobe whose entry handler wants no return", lambda: Fprobe(exit=True, declines=True), MOST_EXITS
+        ),
         Hook("fgraph", "the function graph tracer: entry and return", "fgraph", False, lambda _: [Fgraph()], probe=True),
     ),
 )

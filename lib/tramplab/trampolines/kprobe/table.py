@@ -23,7 +23,7 @@ class Table:
         """Raise TramplabError if there is a kprobe at an address."""
         if address in self._at:
             where = self._image.where(address) or f"{address:#x}"
-            raise TramplabError(f"{where} has a kprobe; the lab does not build the one that stands for several: detach it first.")
+            raise TramplabError(f"{where} has a kprobe: detach it first, or ask for more on one function by several=.")
 
     def first(self, address: int) -> int:
         """What is first in the chain that an address belongs to: the next of a kprobe that comes."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....errors import GuestFault, StepLimit, TramplabError
+from ....ftrace.arch.common import rethook_pool
 from ....ftrace.layout import fields
 from ....ftrace.ops import Registered, Request
 from ....lab import boot
@@ -28,6 +29,12 @@ _WATCHES: dict[type[Request], dict[str, Any]] = {
     Bpf: {"fentry": 1, "fexit": 1, "watch": True},
 }
 _DATA = (Kretprobe, Fprobe)
+#: Request -> what leaves it the handler at the return alone.
+_ALONE: dict[type[Request], dict[str, Any]] = {
+    Kretprobe: {"entry": False, "declines": False},
+    Fprobe: {"entry": False, "declines": False},
+    Bpf: {"fentry": 0, "fexit": 1},
+}
 _POOL: dict[type[Request], str] = {Kretprobe: "maxactive", Fprobe: "nodes"}
 #: What fprobes are on where they have no pool.
 _NO_POOL = "fgraph"
@@ -74,9 +81,13 @@ class Stage:
     """
 
     def __init__(self, kernel: Kernel, request: Request) -> None:
+        known = ", ".join(kind.__name__ for kind in _WATCHES)
         if type(request) not in _WATCHES:
-            known = ", ".join(kind.__name__ for kind in _WATCHES)
             raise TramplabError(f"{type(request).__name__} sees no function return; these do: {known}.")
+        if not (getattr(request, "exit", True) and getattr(request, "fexit", 1)):
+            raise TramplabError("this probe sees entries alone: give it exit=True, or fexit=1.")
+        if getattr(request, "several", 1) != 1 or request.filter or request.notrace:
+            raise TramplabError("one probe is tried, on functions of the lab's: leave several=, filter= and notrace= out.")
         self.kernel, self.request = kernel, request
         self._plain: dict[tuple[str, tuple[int, ...]], int] = {}
         self.notes: dict[object, Any] = {}  # of runs that several features are made of
@@ -87,13 +98,12 @@ class Stage:
         return not isinstance(self.request, Bpf)
 
     def sized(self, words: Iterable[int]) -> Iterator[Request]:
-        """The probe as it was asked for, with so many words of data for a call, one after the other; only itself, where it can have
-        none."""
-        if not isinstance(self.request, _DATA):
-            yield self.request
-            return
-        for n in words:
-            yield dataclasses.replace(self.request, data=WORD * n)
+        """The probe without a handler at the entry, with so many words of data for a call, one after the other; where it can have
+        none, once."""
+        alone: dict[str, Any] = dict(_ALONE.get(type(self.request), {}))
+        for n in words if isinstance(self.request, _DATA) else (0,):
+            data: dict[str, Any] = {"data": WORD * n} if isinstance(self.request, _DATA) else {}
+            yield dataclasses.replace(self.request, **alone, **data)
 
     def address(self, function: str) -> int:
         """Of a traced function."""
@@ -162,7 +172,10 @@ class Stage:
     @property
     def _pool(self) -> str:
         """What the request calls the size of its pool; "" where there is none."""
+        on_hooks = isinstance(self.request, Fprobe) or self.kernel.features["kretprobe"] == "rethook"
         if isinstance(self.request, Fprobe) and self.kernel.features["rethook"] == _NO_POOL:
+            return ""
+        if on_hooks and rethook_pool(self.kernel.features) == "shadow":  # a stack for each task
             return ""
         return _POOL.get(type(self.request), "")
 

@@ -74,7 +74,10 @@ def holds(stage: Stage, words: int) -> bool:
 
 
 def most_data(stage: Stage) -> Cell:
-    """How many bytes? Found by trying; as many as a kretprobe's, fewer, none."""
+    """How many bytes? Found by trying; as many as a kretprobe's, fewer, none. Raises TramplabError for a probe that is refused
+    without any."""
+    with stage.attached("two_args", calls=1):
+        pass
     good, bad = 0, 1
     while holds(stage, bad):
         good, bad = bad, 2 * bad
