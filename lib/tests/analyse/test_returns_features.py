@@ -164,6 +164,8 @@ def test_a_call_that_goes_astray_is_noticed(build):
         graph = build.mechanism in (FGRAPH, FPROBE)
         assert seen.warnings == (build.mechanism in (KRETPROBE, RETHOOK))
         assert seen.panicked == (graph and build.isa != "x86_64")
+        if build.mechanism != FEXIT:  # a kretprobe's handler is not called; the graph tracer's is, for the call that is lost
+            assert len(seen.exits) == (graph and build.isa == "x86_64")
         assert stage.call("left_early", 2, 5).value == 31
 
 
@@ -286,21 +288,22 @@ def test_outcomes_are_ranked_and_explained():
 
 
 @pytest.mark.parametrize(
-    ("release", "overrides", "request_", "said"),
+    ("release", "request_", "said"),
     [
-        ("v7.2", {}, Fprobe(), "sees entries alone: give it exit=True"),
-        ("v7.2", {}, Bpf(fentry=1), "sees entries alone"),
-        ("v7.2", {}, Kretprobe(several=2), "leave several=, filter= and notrace= out"),
-        ("v7.2", {}, Fprobe(exit=True, filter=("one_arg",)), "leave several=, filter= and notrace= out"),
-        ("v7.2", {}, Ops(), "Ops sees no function return; these do"),
-        ("v5.17", {}, Fprobe(exit=True), "has no fprobes"),
-        ("v6.12", {}, Fgraph(), "does not build the function graph tracer"),
+        ("v7.2", Fprobe(), "sees entries alone: give it exit=True"),
+        ("v7.2", Bpf(fentry=1), "sees entries alone"),
+        ("v7.2", Kretprobe(several=2), "leave several=, filter= and notrace= out"),
+        ("v7.2", Fprobe(exit=True, filter=("one_arg",)), "leave several=, filter= and notrace= out"),
+        ("v7.2", Ops(), "Ops sees no function return; these do"),
+        ("v5.17", Fprobe(exit=True), "has no fprobes"),
+        ("v6.12", Fgraph(), "does not build the function graph tracer"),
     ],
 )
-def test_what_cannot_be_tried_is_refused_and_is_no_verdict(release, overrides, request_, said):
+def test_what_cannot_be_tried_is_refused_and_is_no_verdict(release, request_, said):
+    k = kernel("x86_64", release)
     for name in FEATURES:
         with pytest.raises(TramplabError, match=said):
-            run(Kernel("x86_64", release, meter="count", **overrides), request_, name)
+            run(k, request_, name)
 
 
 def test_a_probe_without_its_own_entry_handler_is_tried_like_one_with():

@@ -7,6 +7,7 @@ see entries, and, on riscv64, whether a site knows its ops.
 
 import functools
 import random
+import shutil
 from contextlib import suppress
 
 import pytest
@@ -17,6 +18,8 @@ from support.decoded import instructions
 from support.returned import returned
 from support.seeds import drawn, seeds
 from tramplab import Fgraph, Fprobe, GuestFault, Kernel, Ops, StepLimit, TramplabError
+from tramplab.analyse.returns import Tasks
+from tramplab.build.toolchain import GUEST
 from tramplab.ftrace.layout import bucket
 from tramplab.ftrace.steps import Sync, Wait
 from tramplab.isa import ISAS
@@ -323,3 +326,37 @@ def test_more_exits_than_a_tracer_has_words_for_are_refused_as_a_hook():
             assert sum(k.call("one_arg", 1).hits) == called
     with pytest.raises(TramplabError, match="choose 1 to 32"):
         counts_of("x86_64", "fprobe-exit", callbacks=33)
+
+
+def gone(k: Kernel) -> tuple[int, int]:
+    """Returns that two fprobes see of a call on its way, of which one is unregistered meanwhile: that one, and the other."""
+    f, exits = k.function("call_tree"), Fprobe(entry=False, exit=True)
+    script, group = k.memory(0), Tasks(k, f, 1)
+    with group.ready(), k.attached(f, exits) as (stays,):
+        with k.attached(f, Fprobe(entry=False, exit=True)) as (goes,):
+            group.begin(group.all[0], script)
+        assert group.finish(group.all[0]) == script + 8
+        return tuple(k.machine.read_u64(k.slowpath.memory.hits(one.index)) for one in (goes, stays))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_an_fprobe_that_is_gone_before_the_return_is_not_called(isa):
+    assert gone(Kernel(isa, "v7.2", meter="count")) == (0, 1)
+
+
+def test_a_guest_that_does_not_ask_whether_it_is_gone_is_found(tmp_path):
+    shutil.copytree(GUEST, tmp_path / "guest")
+    file = tmp_path / "guest" / "core" / "fprobe_graph.c"
+    text = file.read_text("utf-8")
+    assert text.count("if (is_fprobe_still_exist(fp) && ") == 1
+    file.write_text(text.replace("if (is_fprobe_still_exist(fp) && ", "if ((is_fprobe_still_exist(fp) || 1) && "), "utf-8")
+    assert gone(Kernel("x86_64", "v7.2", meter="count", guest=tmp_path / "guest")) != (0, 1)
+
+
+@pytest.mark.parametrize(("release", "missed_", "called"), [("v6.16", 1, 0), ("v7.2", 0, 1)])
+def test_without_room_those_that_see_entries_alone_are_missed_where_they_share_the_tracer(release, missed_, called):
+    k = Kernel("x86_64", release, meter="count")
+    f, exits = k.function("one_arg"), [Fprobe(entry=False, exit=True) for _ in range(33)]
+    with k.attached(f, *exits, Fprobe()) as ops:
+        assert sum(k.call(f, 1).hits) == called
+        assert [missed(k, one) for one in ops] == [1] * 33 + [missed_]
