@@ -75,7 +75,8 @@ def test_older_releases_lost_what_was_mended_since():
     """v6.18: the mode, by which callchains start (20a0bc10272f, fd2f74f8f3d3); v7.0: x86-64's stack pointer (8bc11700e0d2)."""
     keys = ["isa", "use", "read"]
     both = migrated.older().merge(migrated.rows(), on=keys, suffixes=("", "_now"))
-    other = both[(both["outcome"] != both["outcome_now"]) & (both["use"] == migrated.PROGRAM)]
+    other = both[(both["outcome"] == SAME) != (both["outcome_now"] == SAME)]
+    other = other[other["use"] == migrated.PROGRAM]
     assert set(zip(other["release"], other["isa"], other["read"], strict=True)) == {
         ("v6.16", "x86_64", "PT_REGS_SP"),
         ("v6.16", "x86_64", "stackid"),

@@ -123,22 +123,23 @@ def rows() -> pd.DataFrame:
 
 @once
 def older() -> pd.DataFrame:
-    """The same of what BPF's programs and scripts read, in OLDER; with a column release."""
+    """The same of what BPF's programs and scripts read, in OLDER, without asking shims; with a column release."""
     return pd.DataFrame(
         [{"release": r, **row} for r in OLDER for isa in ISAS for use in (PROGRAM, STAP) for row in of_use(isa, use, r)]
     )
 
 
 def of_use(isa: str, use: str, release: str = LATEST) -> list[dict[str, object]]:
-    """The rows of one in a release; raises TramplabError for an unknown use."""
+    """The rows of one in a release, of an older one without shims; raises TramplabError for an unknown use."""
     if use not in USES:
         raise unknown("use of a kretprobe", use, USES)
     out: list[dict[str, object]] = []
     for read, field in USES[use].fields.items():
         before, after = (tells(isa, teller, release).right[field] for teller in (BEFORE, USES[use].of(read)))
-        shims = [s for s in SHIMS if use != TYPED and tells(isa, s, release).right[field]]
+        asked = SHIMS if use != TYPED and release == LATEST else ()
+        shims = [s for s in asked if tells(isa, s, release).right[field]]
         row = {"isa": isa, "use": use, "read": read, "field": field, "before": before, "after": after, "least": (*shims, "")[0]}
-        afterwards = (USES[use].of(read), *(SHIMS if use != TYPED else ()))
+        afterwards = (USES[use].of(read), *asked)
         told_by = [tells(isa, teller, release).registers for teller in afterwards if field in REGISTERS]
         some = any(set(REGISTERS[field](kernel(isa, release).isa)) & registers for registers in told_by)
         out.append({**row, "some": some, "outcome": outcome(before, after, bool(shims))})

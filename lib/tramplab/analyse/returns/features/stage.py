@@ -105,6 +105,11 @@ class Stage:
             data: dict[str, Any] = {"data": WORD * n} if isinstance(self.request, _DATA) else {}
             yield dataclasses.replace(self.request, **alone, **data)
 
+    @property
+    def pooled(self) -> bool:
+        """Does each call take something from a pool that was made for so many?"""
+        return bool(self._pool)
+
     def address(self, function: str) -> int:
         """Of a traced function."""
         return self.kernel.function(function).address
