@@ -3,13 +3,12 @@ bytes and numbers of calls by the sizes of structs; a guest in which a feature i
 
 import functools
 import random
-import shutil
 
 import pytest
 
+from support.mutants import Mutant, broken
 from tramplab import Bpf, Fgraph, Fprobe, Kernel, Kprobe, Kretprobe, Ops, TramplabError
 from tramplab.analyse.returns.features import FEATURES, HARMS, NO, OUTCOMES, PART, REFUSED, YES, Cell, Stage, most_together, run
-from tramplab.build.toolchain import GUEST
 from tramplab.isa import ISAS
 from tramplab.studies.returns import nesting_told
 from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, Build, builds, get
@@ -237,14 +236,10 @@ BROKEN = {
 def test_a_broken_guest_is_found(what, tmp_path):
     mechanism, file, there, instead, (feature, before, after) = BROKEN[what]
     build = get("x86_64", mechanism)
-    folder = tmp_path / "guest"
-    shutil.copytree(GUEST, folder)
-    text = (folder / file).read_text("utf-8")
-    assert text.count(there) == 1
-    (folder / file).write_text(text.replace(there, instead), "utf-8")
+    guest = broken(tmp_path, Mutant("x86_64", build.release, "", file, what, there, instead))
     assert cells(build)[feature].outcome == before
-    broken = run(Kernel("x86_64", build.release, meter="count", guest=folder), build.request(), feature)
-    assert broken.outcome == after, broken
+    found = run(Kernel("x86_64", build.release, meter="count", guest=guest), build.request(), feature)
+    assert found.outcome == after, found
 
 
 # --- What is refused
@@ -279,14 +274,6 @@ def test_what_is_refused_is_said():
         assert [list(k.heap._free) for k in (graph, rings)] == free and not graph.slowpath.counted and not rings.slowpath.counted
 
 
-def test_outcomes_are_ranked_and_explained():
-    assert {cell.outcome for build in BUILDS for cell in cells(build).values()} == set(OUTCOMES)
-    assert {name for name, feature in FEATURES.items() if name == feature.name and feature.does} == set(EXPECTED) == set(FEATURES)
-
-
-# --- What is refused
-
-
 @pytest.mark.parametrize(
     ("release", "request_", "said"),
     [
@@ -318,3 +305,8 @@ def test_hooks_with_a_stack_for_each_task_have_no_pool_to_ask_for(request_):
     stage = Stage(k, request_)
     found = {name: feature.run(stage) for name, feature in FEATURES.items()}
     assert found["entry data"].outcome == YES and found["a page of data"].number > 0
+
+
+def test_outcomes_are_ranked_and_explained():
+    assert {cell.outcome for build in BUILDS for cell in cells(build).values()} == set(OUTCOMES)
+    assert {name for name, feature in FEATURES.items() if name == feature.name and feature.does} == set(EXPECTED) == set(FEATURES)

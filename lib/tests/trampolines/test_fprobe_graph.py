@@ -7,7 +7,6 @@ see entries, and, on riscv64, whether a site knows its ops.
 
 import functools
 import random
-import shutil
 from contextlib import suppress
 
 import pytest
@@ -15,11 +14,11 @@ from hypothesis import settings
 
 from support import abi, abi_places, fprobe_abi
 from support.decoded import instructions
+from support.mutants import Mutant, broken
 from support.returned import returned
 from support.seeds import drawn, seeds
 from tramplab import Fgraph, Fprobe, GuestFault, Kernel, Ops, StepLimit, TramplabError
 from tramplab.analyse.returns import Tasks
-from tramplab.build.toolchain import GUEST
 from tramplab.ftrace.layout import bucket
 from tramplab.ftrace.steps import Sync, Wait
 from tramplab.isa import ISAS
@@ -345,12 +344,9 @@ def test_an_fprobe_that_is_gone_before_the_return_is_not_called(isa):
 
 
 def test_a_guest_that_does_not_ask_whether_it_is_gone_is_found(tmp_path):
-    shutil.copytree(GUEST, tmp_path / "guest")
-    file = tmp_path / "guest" / "core" / "fprobe_graph.c"
-    text = file.read_text("utf-8")
-    assert text.count("if (is_fprobe_still_exist(fp) && ") == 1
-    file.write_text(text.replace("if (is_fprobe_still_exist(fp) && ", "if ((is_fprobe_still_exist(fp) || 1) && "), "utf-8")
-    assert gone(Kernel("x86_64", "v7.2", meter="count", guest=tmp_path / "guest")) != (0, 1)
+    there, instead = "if (is_fprobe_still_exist(fp) && ", "if ((is_fprobe_still_exist(fp) || 1) && "
+    guest = broken(tmp_path, Mutant("x86_64", "v7.2", "", "core/fprobe_graph.c", "asks nobody", there, instead))
+    assert gone(Kernel("x86_64", "v7.2", meter="count", guest=guest)) != (0, 1)
 
 
 @pytest.mark.parametrize(("release", "missed_", "called"), [("v6.16", 1, 0), ("v7.2", 0, 1)])

@@ -17,7 +17,8 @@ from ...trampolines.kprobe import Kretprobe
 #: What memory is for: the probe's own structs, what a call takes, where that waits, a task's shadow stack, code made for the probe.
 STRUCTS, NODES, RINGS, SHADOW, CODE = "structs", "nodes", "rings", "shadow stacks", "code"
 PARTS = (STRUCTS, NODES, RINGS, SHADOW, CODE)
-_POOLED = (pools.NODES, pools.RING)
+#: What the end of a struct's name says it is for; the others are the probe's own.
+_BY_END = {pools.NODES: NODES, pools.RING: RINGS}
 #: What refers to a BPF trampoline while it calls the function, by its name in what was registered.
 _IMAGE = "bpf_tramp_image"
 
@@ -123,12 +124,9 @@ def references(kernel: Kernel, registered: Iterable[Registered]) -> int:
     return sum(int.from_bytes(kernel.machine.read(kernel.cpus[0].pcpu + counter, 4), "little") for counter in counters)
 
 
-def _to_pages(kernel: Kernel, ops: Registered) -> int:
+def _to_pages(nodes: list[int], rings: list[int], cpus: int) -> int:
     """Bytes by which rings and their nodes are less than the whole pages that hold them: a CPU's ring and the nodes that begin in
-    it are one block. A probe's pools follow each other, nodes first; behind a pool's rings comes the table of them."""
-    by_end = {end: [kernel.heap.taken(at) for at, name in ops.structs.items() if name.endswith(f" {end}")] for end in _POOLED}
-    nodes, rings = by_end[pools.NODES], by_end[pools.RING]
-    cpus = len(kernel.cpus)
+    it are one block. A probe's pools follow each other; behind the rings of one comes the table of them."""
     number = len(rings) // (cpus + 1)
     blocks = []
     for n in range(number):
@@ -140,13 +138,13 @@ def _to_pages(kernel: Kernel, ops: Registered) -> int:
 def held(kernel: Kernel, ops: Registered, tasks: int) -> dict[str, int]:
     """Bytes by part (PARTS) that a probe holds while nobody calls. tasks: how many there are, each of which has a shadow stack
     where the probe needs one. Without what finds the probe: hashes and tables. Rings have what their pages leave."""
-    found = dict.fromkeys(PARTS, 0)
-    by_end = {pools.NODES: NODES, pools.RING: RINGS}
+    sizes: dict[str, list[int]] = {part: [] for part in PARTS}
     for at, name in ops.structs.items():
-        found[by_end.get(name.rpartition(" ")[2], STRUCTS)] += kernel.heap.taken(at)
-    shared = [other for other in kernel.slowpath.everyone if ops.shares is not None and type(other.request) is type(ops.shares)]
+        sizes[_BY_END.get(name.rpartition(" ")[2], STRUCTS)].append(kernel.heap.taken(at))
     if kernel.features["objpool_pages"]:
-        found[RINGS] += _to_pages(kernel, ops)
+        sizes[RINGS].append(_to_pages(sizes[NODES], sizes[RINGS], len(kernel.cpus)))
+    found = {part: sum(taken) for part, taken in sizes.items()}
+    shared = [other for other in kernel.slowpath.everyone if ops.shares is not None and type(other.request) is type(ops.shares)]
     found[CODE] = sum(made.size for one in (ops, *shared) for made in one.generated)
     if _shadowed(ops):
         found[SHADOW] = tasks * kernel.image.struct("task_struct").fields["shadow_stack"].size

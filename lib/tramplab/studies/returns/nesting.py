@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.returns import STACK, Bound, Bounds, counted
+from ...analyse.returns import STACK, Bounds, counted
 from ...isa import ISAS
 from ...lab.places import STACK_SIZE
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
@@ -67,13 +67,8 @@ def _run(found: Bounds, tasks: int, depth: int) -> dict[str, object]:
 def _whole(found: Bounds) -> dict[str, object]:
     one, wide = found.depth(DEEPEST), found.tasks(MOST_TASKS)
     every = found.depth(DEEPEST, TASKS, guess=one.most)
-    return {"deepest": one.most, "ends": one.ends, "deepest_all": every.most, "widest": wide.most, "told": _told(one)}
-
-
-def _told(bound: Bound) -> str:
-    if bound.beyond is None:
-        return NOBODY
-    return OWN if bound.beyond.counted.missed else TASK
+    told = nesting_told.teller(one.beyond.counted) if one.beyond else NOBODY
+    return {"deepest": one.most, "ends": one.ends, "deepest_all": every.most, "widest": wide.most, "told": told}
 
 
 @once
@@ -166,13 +161,13 @@ def _frames(known: pd.DataFrame) -> str:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: "x86_64-graph-tracer-deepest" (calls of one task that are all seen), "-all" (of each of "tasks"
-    tasks), "-tasks" (with a call each), "-told"; "x86_64-graph-tracer-frame" (bytes of the task's stack for each call, at which
+    tasks), "-tasks" (with a call each); "x86_64-graph-tracer-frame" (bytes of the task's stack for each call, at which
     that ends first); "x86_64-guard-seen", "-missed"; "cpus", "tasks", "stack"."""
     out: dict[str, object] = {"cpus": CPUS, "tasks": TASKS, "stack": STACK_SIZE}
     for r in whole(frame).itertuples():
         key = f"{r.isa}-{slug(r.name)}"
         out |= {f"{key}-deepest": int(r.deepest), f"{key}-all": int(r.deepest_all), f"{key}-tasks": int(r.widest)}
-        out |= {f"{key}-told": r.told, f"{key}-frame": STACK_SIZE // max(int(r.deepest), 1)}
+        out[f"{key}-frame"] = STACK_SIZE // max(int(r.deepest), 1)
     for r in guarded().itertuples():
         out |= {f"{r.isa}-guard-seen": int(r.seen), f"{r.isa}-guard-missed": int(r.missed)}
     return out

@@ -205,8 +205,8 @@ FIGURES = (
         table=table,
         answer=answer,
         alt="A panel per ISA: bytes against the number of tasks, a line per mechanism. The lines of the graph tracer and of "
-        f"fprobes on it rise by 4096 bytes for each task; those of pools made for {DEPTH} calls per task, and of fexit's frames, "
-        "by a few hundred.",
+        f"fprobes on it rise by 4096 bytes for each task; those of lists made for {DEPTH} calls per task, and of fexit's frames, "
+        "by a few hundred; those of rings in whole pages stay level.",
         limits=f"Bytes in the lab, in steps of 16, on {CPUS} CPUs, rings of v6.12 and later in whole pages; without the hashes and "
         "tables that a probe is found by; kernels round code up to pages, allocate in steps of their own, and have a shadow stack "
         "for every task, also those that call nothing. call: a call on its way; default: what kernels make, without shadow stacks; "

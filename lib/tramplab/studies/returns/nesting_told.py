@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.returns import nest
+from ...analyse.returns import Counted
+from ...analyse.returns.features import SIZES, WORD, Stage, without_room
 from ...isa import ISAS
-from ...trampolines.fprobe import Fprobe
 from ..once import once
 from .mechanisms import FPROBE, get
 from .nesting_builds import by_isa, kernel
 
 OWN, TASK, NOBODY = "the probe", "the task", "nobody"
-#: Bytes of data of a call, up to the most that an fprobe may have; and calls in each other, more than a shadow stack is for.
-SIZES, DEEP = range(0, 128, 8), 130
+
+
+def teller(found: Counted) -> str:
+    """Who counts the calls that were not seen."""
+    return OWN if found.missed else TASK if found.overrun else NOBODY
 
 
 @once
@@ -22,11 +25,9 @@ def rows() -> pd.DataFrame:
     that are not seen)."""
     out = []
     for isa in ISAS:
-        made = kernel(get(isa, FPROBE))
-        for data in SIZES:
-            found = nest(made, Fprobe(entry=False, exit=True, data=data), 1, DEEP).counted
-            told = OWN if found.missed else TASK if found.overrun else NOBODY
-            out.append({"isa": isa, "data": data, "told": told})
+        build = get(isa, FPROBE)
+        runs = without_room(Stage(kernel(build), build.request()))
+        out += [{"isa": isa, "data": WORD * n, "told": teller(run.counted)} for n, run in zip(SIZES, runs, strict=True)]
     return pd.DataFrame(out)
 
 

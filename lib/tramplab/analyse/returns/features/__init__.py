@@ -1,7 +1,8 @@
 """What a probe on function returns can tell and do: features, each a run of calls whose handlers write down what they see."""
 
+from .calls import SIZES, without_room
 from .cell import HARMS, NO, OUTCOMES, PART, RANK, REFUSED, YES, Cell
-from .stage import Seen, Stage
+from .stage import WORD, Seen, Stage
 from .table import FEATURES, Feature, get, run
 from .told import TRIED, most_together
 
@@ -13,7 +14,9 @@ __all__ = [
     "PART",
     "RANK",
     "REFUSED",
+    "SIZES",
     "TRIED",
+    "WORD",
     "YES",
     "Cell",
     "Feature",
@@ -22,4 +25,5 @@ __all__ = [
     "get",
     "most_together",
     "run",
+    "without_room",
 ]

@@ -6,7 +6,7 @@ from ....ftrace.ops import Registered
 from ....lab.kernel import Kernel
 from ....trampolines.bpf import Bpf
 from ....trampolines.kprobe import Kprobe
-from ..nest import nest
+from ..nest import Nested, nest
 from .cell import HARMS, NO, PART, YES, Cell, of
 from .stage import WORD, Stage
 from .told import TREE, nested, pairs
@@ -122,12 +122,17 @@ def kprobe_in_handler(stage: Stage) -> Cell:
     return of(hits == 1, "" if hits else "missed, counted" if missed else "missed")
 
 
+def without_room(stage: Stage) -> list[Nested]:
+    """More calls on their way than there is room for, with each of SIZES where that may matter: a pool has calls, whatever their
+    size."""
+    depth = DEEP_FRAMES if isinstance(stage.request, Bpf) else DEEP
+    return [nest(stage.kernel, request, 1, depth) for request in stage.sized(SIZES[:1] if stage.pooled else SIZES)]
+
+
 def misses_told(stage: Stage) -> Cell:
     """With more calls on their way than there is room for: does the probe's own counter have those that were missed, however much
     data its calls have?"""
-    depth = DEEP_FRAMES if isinstance(stage.request, Bpf) else DEEP
-    sizes = SIZES[:1] if stage.pooled else SIZES  # a pool has calls, whatever their size
-    runs = [nest(stage.kernel, request, 1, depth) for request in stage.sized(sizes)]
+    runs = without_room(stage)
     if not all(run.right for run in runs):
         return Cell(HARMS)
     missed = [run.calls - run.counted.seen for run in runs]

@@ -36,8 +36,8 @@ _ALONE: dict[type[Request], dict[str, Any]] = {
     Bpf: {"fentry": 0, "fexit": 1},
 }
 _POOL: dict[type[Request], str] = {Kretprobe: "maxactive", Fprobe: "nodes"}
-#: What fprobes are on where they have no pool.
-_NO_POOL = "fgraph"
+#: What a probe's returns are on where it has no pool: each task has a stack.
+_NO_POOL = ("fgraph", "shadow")
 WORD = 8
 
 
@@ -81,8 +81,8 @@ class Stage:
     """
 
     def __init__(self, kernel: Kernel, request: Request) -> None:
-        known = ", ".join(kind.__name__ for kind in _WATCHES)
         if type(request) not in _WATCHES:
+            known = ", ".join(kind.__name__ for kind in _WATCHES)
             raise TramplabError(f"{type(request).__name__} sees no function return; these do: {known}.")
         if not (getattr(request, "exit", True) and getattr(request, "fexit", 1)):
             raise TramplabError("this probe sees entries alone: give it exit=True, or fexit=1.")
@@ -100,10 +100,12 @@ class Stage:
     def sized(self, words: Iterable[int]) -> Iterator[Request]:
         """The probe without a handler at the entry, with so many words of data for a call, one after the other; where it can have
         none, once."""
-        alone: dict[str, Any] = dict(_ALONE.get(type(self.request), {}))
-        for n in words if isinstance(self.request, _DATA) else (0,):
-            data: dict[str, Any] = {"data": WORD * n} if isinstance(self.request, _DATA) else {}
-            yield dataclasses.replace(self.request, **alone, **data)
+        alone = dataclasses.replace(self.request, **_ALONE.get(type(self.request), {}))
+        if not isinstance(alone, _DATA):
+            yield alone
+            return
+        for n in words:
+            yield dataclasses.replace(alone, data=WORD * n)
 
     @property
     def pooled(self) -> bool:
@@ -177,12 +179,11 @@ class Stage:
     @property
     def _pool(self) -> str:
         """What the request calls the size of its pool; "" where there is none."""
-        on_hooks = isinstance(self.request, Fprobe) or self.kernel.features["kretprobe"] == "rethook"
-        if isinstance(self.request, Fprobe) and self.kernel.features["rethook"] == _NO_POOL:
-            return ""
-        if on_hooks and rethook_pool(self.kernel.features) == "shadow":  # a stack for each task
-            return ""
-        return _POOL.get(type(self.request), "")
+        features = self.kernel.features
+        hooks = features["rethook"] if isinstance(self.request, Fprobe) else ""
+        if isinstance(self.request, Kretprobe) and features["kretprobe"] == "rethook":
+            hooks = rethook_pool(features)
+        return "" if hooks in _NO_POOL else _POOL.get(type(self.request), "")
 
     def _rows(self) -> tuple[Row, ...]:
         machine, image = self.kernel.machine, self.kernel.image
