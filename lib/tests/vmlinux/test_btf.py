@@ -104,6 +104,8 @@ def test_every_kind_of_type():
     named = [("small", small), ("large", large), ("real", real), ("through", through), ("call", call), ("either", either)]
     members = [(name, of, 64 * n) for n, (name, of) in enumerate(named)]
     t.struct("all", 56, [*members, ("three", t.array(through, 3), 384), ("more", t.array(number, 0), 448)])
+    constants = {name: btf(t).enumerator(name) for name in ("A", "B", "C", "small", "D")}
+    assert constants == {"A": (1 << 32) - 1, "B": 7, "C": 1 | 1 << 32, "small": None, "D": None}
     assert btf(t).struct("all").fields == {
         "small": Field(0, 4),
         "large": Field(8, 8),

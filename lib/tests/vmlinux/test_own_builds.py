@@ -23,6 +23,7 @@ struct ftrace_ops {
     struct { const char *name; union { int a; char b[6]; }; };
     int grid[2][3];
 };
+enum { FTRACE_OPS_FL_RCU = 1 << 14, FTRACE_FL_ENABLED = 1 << 31, LOWEST = -5 };
 struct last { int n; struct ftrace_ops *next; const char more[]; };
 int (*const pointer)(int, ...) = 0;
 const char linux_banner[] = "Linux version 6.12.7-small (who@where) (clang) #1 SMP\\n";
@@ -33,7 +34,7 @@ __attribute__((noinline)) int bpf_fentry_test1(int a) { return hidden(a); }
 struct pair both(struct pair by_value, const struct pair *by_pointer) { by_value.a += by_pointer->b; return by_value; }
 void nothing(char c, ...) { other.n = c; }
 int declared(int a);
-int calls(void) { return declared(3); }
+int calls(void) { return declared(ops.flags & FTRACE_OPS_FL_RCU ? 3 : LOWEST); }
 int declared(int a) { return a; }
 """
 _SCRIPT = """
@@ -85,6 +86,12 @@ def test_prototypes_from_dwarf(built, place):
     assert prototype("nothing") == Prototype("nothing", (Value(1),), Value(0))
     assert prototype("declared") == Prototype("declared", (Value(4),), Value(4))
     assert prototype("hidden") and prototype("absent") is None
+
+
+def test_enumerators_from_dwarf(built, place):
+    enumerator = opened(place, built).types.enumerator
+    assert enumerator("FTRACE_OPS_FL_RCU") == 1 << 14 and enumerator("FTRACE_FL_ENABLED") == 1 << 31
+    assert enumerator("LOWEST") == (1 << 32) - 5 and enumerator("FTRACE_OPS_FL_RCU_TOO") is None
 
 
 def test_the_pointers_of_an_own_build_are_in_place(built, place):

@@ -57,22 +57,26 @@ def types(elf: ELFFile) -> tuple[dict[str, Struct], dict[str, Prototype]]:
     structs: dict[str, Struct] = {}
     prototypes: dict[str, Prototype] = {}
     for unit in elf.get_dwarf_info().iter_CUs() if elf.has_dwarf_info() else ():
-        described, functions = of_unit(unit)
+        described, functions, _ = of_unit(unit)
         structs |= {name: struct(die) for name, die in described.items() if name not in structs}
         prototypes |= {name: prototype(die) for name, die in functions.items() if "DW_AT_low_pc" in die.attributes}
     return structs, prototypes
 
 
-def of_unit(unit: CompileUnit) -> tuple[dict[str, DIE], dict[str, DIE]]:
-    """The entries of one compilation unit that are named, complete structs, and those that are functions which it does not only
-    declare, by name."""
+def of_unit(unit: CompileUnit) -> tuple[dict[str, DIE], dict[str, DIE], dict[str, DIE]]:
+    """The entries of one compilation unit, by name: of complete structs, of functions that it does not only declare, and of
+    enumerators."""
     structs: dict[str, DIE] = {}
     functions: dict[str, DIE] = {}
+    enumerators: dict[str, DIE] = {}
     last = -1
     for die in unit.get_top_DIE().iter_children():
         if die.offset <= last:
             raise ValueError("an entry is behind itself")
         last = die.offset
+        if die.tag == "DW_TAG_enumeration_type":
+            for one in die.iter_children():
+                enumerators.setdefault(one.attributes["DW_AT_name"].value.decode(), one)
         if "DW_AT_name" not in die.attributes:
             continue
         name = die.attributes["DW_AT_name"].value.decode()
@@ -80,7 +84,7 @@ def of_unit(unit: CompileUnit) -> tuple[dict[str, DIE], dict[str, DIE]]:
             structs.setdefault(name, die)
         elif die.tag == "DW_TAG_subprogram" and "DW_AT_declaration" not in die.attributes:
             functions.setdefault(name, die)
-    return structs, functions
+    return structs, functions, enumerators
 
 
 def asm_offsets(path: Path) -> str:
@@ -116,6 +120,12 @@ def prototype(die: DIE) -> Prototype:
     """The prototype of the function that an entry describes."""
     taken = tuple(_value(c) for c in die.iter_children() if c.tag == "DW_TAG_formal_parameter")
     return Prototype(die.attributes["DW_AT_name"].value.decode(), taken, _value(die))
+
+
+def enumerator(die: DIE) -> int:
+    """The value of the enumerator that an entry describes, without a sign."""
+    value = die.attributes["DW_AT_const_value"].value
+    return value % (1 << (32 if value >= -1 << 31 else 64)) if value < 0 else value
 
 
 def _offset(member: DIE) -> int:

@@ -72,6 +72,15 @@ def known() -> tuple[str, ...]:
     return every(data())
 
 
+def nearest(release: str) -> str:
+    """A mainline tag's own release where it is known, else the newest known one before it, else the first.
+
+    >>> nearest("v6.16"), nearest("v9.0"), nearest("v5.4")
+    ('v6.16', 'v7.2', 'v5.17')
+    """
+    return max((r for r in known() if parse(r) <= parse(release)), key=parse, default=known()[0])
+
+
 def _intervals(rows: list[dict[str, Any]]) -> tuple[Interval, ...]:
     """As they are written."""
     return tuple(Interval(r["value"], r.get("since"), r.get("until"), r["source"], r["sure"]) for r in rows)

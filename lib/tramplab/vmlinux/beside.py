@@ -41,14 +41,17 @@ class Pair:
 
 def pairs(result: dict[str, Any]) -> Iterator[Pair]:
     """Every comparison that can be made for a kernel's result (see result.result), in the order of its hooks; hooks that the lab or
-    the real kernel has not are left out."""
+    the real kernel has not are left out. The lab's kernel is of the same release, or of the nearest that it knows. Raises
+    TramplabError where the lab cannot build a kernel with this one's features."""
     kernel = result["kernel"]
+    overridden = overrides(kernel)
+    releases.features(isas.get(kernel["isa"]), releases.nearest(kernel["release"]), dict(overridden))
     for row in result["hooks"]:
         hook = hooks.HOOKS.get(row["hook"])
         if row["status"] != "measured" or hook is None or hook.lab is None:
             continue
         try:
-            own = lab(kernel["isa"], kernel["release"], hook.name, *overrides(kernel))
+            own = lab(kernel["isa"], kernel["release"], hook.name, *overridden)
         except TramplabError:
             continue
         for component in COMPARED:
@@ -58,19 +61,30 @@ def pairs(result: dict[str, Any]) -> Iterator[Pair]:
                 yield Pair(row["hook"], component, real, own[component])
 
 
+def release(kernel: dict[str, Any]) -> str:
+    """The lab's release beside a kernel, for the reader: where it does not know the kernel's own, which one it takes instead.
+
+    >>> release({"release": "v6.12"}), release({"release": "v8.0"})
+    ('v6.12', 'v7.2 (the lab does not know v8.0, and this is the nearest that it does)')
+    """
+    own, nearest = kernel["release"], releases.nearest(kernel["release"])
+    return own if own == nearest else f"{nearest} (the lab does not know {own}, and this is the nearest that it does)"
+
+
 def overrides(kernel: dict[str, Any]) -> tuple[tuple[str, object], ...]:
-    """Features that the lab must be told, because this build has not what its release usually has."""
-    usual, config = releases.features(isas.get(kernel["isa"]), kernel["release"], {}), kernel["config"]
+    """Features to build the lab's kernel with, where this build does not have what its release usually has."""
+    usual, config = releases.features(isas.get(kernel["isa"]), releases.nearest(kernel["release"]), {}), kernel["config"]
     said = {"call_ops": config["DYNAMIC_FTRACE_WITH_CALL_OPS"], "direct": config["DYNAMIC_FTRACE_WITH_DIRECT_CALLS"]}
-    return tuple((name, there) for name, there in said.items() if bool(usual[name]) != there)
+    return tuple(said.items()) if any(bool(usual[name]) != there for name, there in said.items()) else ()
 
 
 @functools.cache
 def _run(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> Run:
-    """The lab's call of a function with one argument; raises TramplabError for a hook that this release has not there."""
+    """The lab's call of a function with one argument, in the nearest release that it knows; raises TramplabError for a hook that
+    this release has not there."""
     wanted = hooks.get(hook).lab
     requests = wanted() if wanted else []
-    kernel = Kernel(isa, release, **dict(overridden))
+    kernel = Kernel(isa, releases.nearest(release), **dict(overridden))
     function = kernel.function(FUNCTION)
     with kernel.attached(function, *requests):
         return kernel.call(function, 1)

@@ -73,6 +73,11 @@ class Btf:
             parameters.pop()
         return Prototype(name, tuple(map(self._value, parameters)), self._value(result))
 
+    def enumerator(self, name: str) -> int | None:
+        """The value of an enumeration's constant, without a sign; None where there is none of that name."""
+        at = self._strings.find(b"\0" + name.encode("latin-1", "replace") + b"\0") + 1
+        return self._enumerators.get(at) if at else None
+
     # inside
 
     @functools.cached_property
@@ -105,6 +110,17 @@ class Btf:
             kind = info >> 24 & 0x7F
             if name and kind in (STRUCT, FUNC):
                 out.setdefault((kind, self._name(name)), number)
+        return out
+
+    @functools.cached_property
+    def _enumerators(self) -> dict[int, int]:
+        """Where an enumerator's name lies -> its value, the first of each name."""
+        out: dict[int, int] = {}
+        for at in self._at[1:]:
+            kind = self._info(at) >> 24 & 0x7F
+            if kind in (ENUM, ENUM64):
+                for name, low, *high in self._each(at, "<II" if kind == ENUM else "<III"):
+                    out.setdefault(name, low | sum(high) << 32)
         return out
 
     def _type(self, number: int) -> tuple[int, int, int]:

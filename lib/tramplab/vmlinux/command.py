@@ -71,7 +71,8 @@ def _one(args: argparse.Namespace) -> None:
     elif args.csv:
         sys.stdout.write(show.as_csv(found))
     elif args.lab:
-        sys.stdout.write(f"{machine}, and the lab's {found['kernel']['release']} beside it: instructions\n\n")
+        head = f"{machine}, and the lab's {beside.release(found['kernel'])} beside it: instructions"
+        sys.stdout.write(textwrap.fill(head, WIDTH, break_on_hyphens=False) + "\n\n")
         sys.stdout.write(show.lab_text(beside.pairs(found)))
     else:
         sys.stdout.write(show.text(found) + _estimate_text(estimates))

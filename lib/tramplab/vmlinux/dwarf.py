@@ -63,6 +63,7 @@ class FromDwarf:
         self._unread = [info.get_CU_at(at) for at in reversed(wanted)]
         self._structs: dict[str, DIE] = {}
         self._functions: dict[str, DIE] = {}
+        self._enumerators: dict[str, DIE] = {}
         self._known: dict[str, Struct] = {}
 
     def struct(self, name: str) -> Struct:
@@ -83,13 +84,18 @@ class FromDwarf:
         die = self._find(self._functions, name)
         return None if die is None else self._whole(lambda: dwarf.prototype(die))
 
+    def enumerator(self, name: str) -> int | None:
+        """The value of an enumeration's constant, without a sign; None where there is none of that name."""
+        die = self._find(self._enumerators, name)
+        return None if die is None else self._whole(lambda: dwarf.enumerator(die))
+
     def _find(self, entries: dict[str, DIE], name: str) -> DIE | None:
         """What one of the units says of a name; further units are read until one knows it."""
         while name not in entries and self._unread:
             unit = self._unread.pop()
-            structs, functions = self._whole(functools.partial(dwarf.of_unit, unit))
-            self._structs.update({**structs, **self._structs})
-            self._functions.update({**functions, **self._functions})
+            found = self._whole(functools.partial(dwarf.of_unit, unit))
+            for known, more in zip((self._structs, self._functions, self._enumerators), found, strict=True):
+                known.update({**more, **known})
         return entries.get(name)
 
     def _whole(self, read: Callable[[], _T]) -> _T:

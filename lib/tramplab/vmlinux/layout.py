@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..ftrace.layout import bits_of, bucket, pack
-from ..ftrace.ops import FL_ENABLED
+from ..ftrace.ops import FL_ENABLED, FL_RECURSION
 from ..ftrace.steps import Write, block, pointer
 from .machine import RealMachine
 
-FL_INITIALIZED = 1 << 9
+#: FTRACE_OPS_FL_* that only a kernel's own memory needs.
+FL_INITIALIZED, FL_ALLOC_TRAMP, FL_SUBOP = 1 << 6, 1 << 11, 1 << 18
 
 
 def fields(machine: RealMachine, struct: str, values: Mapping[str, int]) -> bytes:
@@ -45,9 +46,16 @@ def hash_plan(machine: RealMachine, entries: Mapping[int, int], take: Callable[[
     return made, [*writes, block(made, fields(machine, "ftrace_hash", members), "its struct ftrace_hash")]
 
 
-def members_of(func: int, flags: int, hashes: int, private: int) -> dict[str, int]:
+def flags_of(machine: RealMachine, flags: int) -> int:
+    """The flags of a struct ftrace_ops as this kernel keeps them, from those of today, and the other way round: up to v5.10 the bit
+    of FTRACE_OPS_FL_RECURSION means the opposite (FTRACE_OPS_FL_RECURSION_SAFE)."""
+    return flags if machine.opened.types.enumerator("FTRACE_OPS_FL_RECURSION_SAFE") is None else flags ^ FL_RECURSION
+
+
+def members_of(machine: RealMachine, func: int, flags: int, hashes: int, private: int) -> dict[str, int]:
     """What a struct ftrace_ops of ours says of itself, by the names of its members."""
-    return {"func": func, "saved_func": func, "private": private, "func_hash": hashes, "flags": flags | FL_INITIALIZED}
+    kept = flags_of(machine, flags | FL_INITIALIZED)
+    return {"func": func, "saved_func": func, "private": private, "func_hash": hashes, "flags": kept}
 
 
 def ops(machine: RealMachine, func: int, flags: int, ips: list[int], private: int, **more: int) -> int:
@@ -55,7 +63,7 @@ def ops(machine: RealMachine, func: int, flags: int, ips: list[int], private: in
     that nobody asked for."""
     wanted = hash_of(machine, dict.fromkeys(ips, 0))
     hashes = machine.block(fields(machine, "ftrace_ops_hash", {"filter_hash": wanted}))
-    members = members_of(func, flags | FL_ENABLED, hashes, private)
+    members = members_of(machine, func, flags | FL_ENABLED, hashes, private)
     return machine.block(fields(machine, "ftrace_ops", {**members, **more}))
 
 

@@ -11,15 +11,17 @@ from ..emulate.image import Symbol
 from ..emulate.machine import RECORD, Machine, Places
 from ..emulate.memory import Area
 from ..errors import TramplabError
-from ..ftrace import arch, releases
+from ..ftrace import arch
 from ..ftrace.layout import Heap
 from ..ftrace.ops import Generated
+from ..ftrace.releases import Features
 from ..ftrace.site import Site
 from ..ftrace.steps import Step, Write
 from ..lab.run import Run
 from ..lab.view import Function, View
 from . import named, state
 from .booted import FIRST_BYTES, NONE, Booted, boot, compiled
+from .features import features
 from .image import TRAMPOLINES, Opened
 from .near import absent
 
@@ -55,8 +57,7 @@ class RealMachine:
         self.machine = Machine(self.booted.image, places, RECORD)
         self.heap = Heap(heap.address, heap.size, "there is no room left for what is registered: attach fewer ops.")
         self.cpu = state.boot(opened, self.machine, self.heap)
-        jumps = releases.features(self.isa, opened.release, {})["direct_jmp"]
-        self.features = {"site": self.booted.shape, "direct_jmp": jumps, "direct_beside": False, "bti": False}
+        self.features: Features = features(opened, self.booted.shape)
         self._variables: dict[str, int] = {}
         self.list_end = self.machine.read_u64(self.data("ftrace_ops_list"))
         self.made: list[Generated] = []
@@ -73,7 +74,7 @@ class RealMachine:
     @property
     def call_ops(self) -> bool:
         """Is there a pointer to the callsite's ops beside each function?"""
-        return self.booted.shape.startswith("literal")
+        return bool(self.features["call_ops"])
 
     def address(self, symbol: str) -> int:
         """Where a function lies; raises TramplabError with near matches."""

@@ -13,7 +13,7 @@ from ..ftrace import releases
 from ..ftrace.releases import Features
 from .image import Opened, open_image
 from .machine import FUNCTION, RealMachine
-from .slowpath import features_of, slowpath
+from .slowpath import slowpath
 
 #: Of x86-64 the way through its breakpoints is not set up here.
 ISAS = ("arm64", "riscv64")
@@ -26,8 +26,7 @@ def fitting(machine: RealMachine) -> list[Scheme]:
     if machine.isa.name not in ISAS:
         file = machine.opened.payload.path
         raise TramplabError(f"{file} is of {machine.isa.name}; only schemes of {' and '.join(ISAS)} are explored on an image.")
-    there = features_of(machine)
-    return [s for s in SCHEMES.values() if s.isa == machine.isa.name and _shape(_lab(s)) == _shape(there)]
+    return [s for s in SCHEMES.values() if s.isa == machine.isa.name and _shape(_lab(s)) == _shape(machine.features)]
 
 
 def subjects_in(path: Path, name: str | None) -> list[tuple[Scheme, Subject]]:

@@ -6,10 +6,8 @@ from dataclasses import replace
 
 from ..emulate.image import Image, Symbol
 from ..errors import TramplabError
-from ..ftrace import releases
 from ..ftrace.layout import OpsMemory
 from ..ftrace.ops import Registered, Request
-from ..ftrace.releases import Features
 from ..ftrace.slowpath import SlowPath
 from ..ftrace.steps import Free, Step, Write, block
 from ..lab.view import Function
@@ -75,7 +73,7 @@ class KernelOps(OpsMemory):
         hashes = self._taken(ops, self.image.struct("ftrace_ops_hash").size)
         data = layout.fields(self._machine, "ftrace_ops_hash", {"filter_hash": found})
         out.append(block(hashes, data, "its struct ftrace_ops_hash"))
-        members = layout.members_of(ops.func, ops.flags, hashes, self._taken(ops, own.BLOCK)) | {_NEXT: next_ops}
+        members = layout.members_of(self._machine, ops.func, ops.flags, hashes, self._taken(ops, own.BLOCK)) | {_NEXT: next_ops}
         out.append(block(ops.address, layout.fields(self._machine, "ftrace_ops", members), "the ops itself"))
         return out
 
@@ -85,25 +83,11 @@ class KernelOps(OpsMemory):
         return at
 
 
-def features_of(machine: RealMachine) -> Features:
-    """What a kernel of this release has, and this build; raises TramplabError if its sites are not as the release's."""
-    isa, release = machine.isa, machine.opened.release
-    usual = releases.features(isa, release, {})
-    build: dict[str, object] = {} if bool(usual["call_ops"]) == machine.call_ops else {"call_ops": machine.call_ops}
-    found = releases.features(isa, release, build)
-    if found["site"] != machine.booted.shape:
-        raise TramplabError(
-            f"{machine.opened.version} has patch sites of the shape {machine.booted.shape}, and a kernel of {release} "
-            f"{found['site']}: which steps change them is not known."
-        )
-    return found
-
-
 def slowpath(machine: RealMachine, function: Function) -> SlowPath:
     """Of a real kernel, for one function. Raises TramplabError for an image whose variables cannot be found."""
-    image, features = _seen(machine), features_of(machine)
+    image = _seen(machine)
     sites = {function.name: function.site}
-    return SlowPath(image, features, machine.heap, sites, [_Common(image)], KernelOps(machine, image))
+    return SlowPath(image, machine.features, machine.heap, sites, [_Common(image)], KernelOps(machine, image))
 
 
 def _seen(machine: RealMachine) -> Image:

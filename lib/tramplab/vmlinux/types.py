@@ -22,3 +22,6 @@ class Types(Protocol):
 
     def prototype(self, name: str) -> Prototype | None:
         """A function's parameters and result; None where nothing is said of it."""
+
+    def enumerator(self, name: str) -> int | None:
+        """The value of an enumeration's constant, without a sign; None where there is none of that name."""

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ def read(data: Any) -> tuple[Package, ...]:
         if times > 1:
             raise TramplabError(f"{FILE}: {times} images have the {what} {value}; each image is there once.")
     for p in found:
-        if (_MACHINES.get(p.architecture, p.architecture), p.version.split(".")[:2]) != (p.isa, p.release[1:].split(".")):
+        if _MACHINES.get(p.architecture, p.architecture) != p.isa or not re.match(rf"{re.escape(p.release[1:])}(?!\d)", p.version):
             raise TramplabError(f"{FILE}: {p.name}: {p.architecture} {p.version} is no {p.release} for {p.isa}.")
     marked = Counter(p.isa for p in found if p.one)
     for isa in dict.fromkeys(p.isa for p in found):

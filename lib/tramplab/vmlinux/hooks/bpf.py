@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...ftrace import releases
 from ...lab.view import Function
 from ...trampolines.arguments import words
 from ...trampolines.bpf import Bpf, trampolines
@@ -26,7 +25,10 @@ def _program(machine: RealMachine) -> tuple[BpfProgram, int]:
 
 
 def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
-    require(machine, *_GUARDS, "call_direct_funcs")
+    require(machine, "call_direct_funcs")
+    if machine.opened.has("__bpf_prog_enter") and not machine.opened.has(_GUARDS[0]):
+        raise Absent(f"BPF's trampolines of {machine.opened.version} call other guards, without {_GUARDS[0]}(): not laid out here")
+    require(machine, *_GUARDS)
     prototype = machine.opened.prototype(function.name)
     if prototype is None:
         raise Absent(f"the image's types say nothing of {function.name}(), so BPF cannot attach to it")
@@ -35,7 +37,6 @@ def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
     image = machine.block(bytes(machine.opened.struct("bpf_tramp_image").size))
     inplace.put(machine, "percpu_ref", inplace.member(machine, "bpf_tramp_image", image, "pcref"), {"percpu_count_ptr": counter})
     run_ctx = machine.opened.struct("bpf_tramp_run_ctx")
-    features = releases.features(machine.isa, machine.opened.release, {})
     plan = TrampolinePlan(
         words=words(machine.isa, prototype),
         fentry=() if fexit else (program,),
@@ -46,7 +47,7 @@ def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
         body=function.site.body,
         run_ctx=run_ctx.size,
         cookie_at=run_ctx.fields["bpf_cookie"].offset,
-        jumped=fexit and bool(features["direct_jmp"]),
+        jumped=fexit and bool(machine.features["direct_jmp"]),
         landing_pad=False,
     )
     arch = trampolines.MODULES[machine.isa.name]

@@ -15,7 +15,6 @@ from .hook import Absent, Expected, Hook, Observed, require
 
 #: An address that no traced function has: what ops on other functions want.
 _ELSEWHERE = 0x1000
-_FL_ALLOC_TRAMP = 1 << 11
 
 
 def callback(machine: RealMachine) -> int:
@@ -64,7 +63,7 @@ def _copy(machine: RealMachine, ops: int, flags: int) -> int:
     steps = copied.create(machine.booted.image, machine.near, made, leave)
     machine.apply(steps)
     machine.made += made.generated
-    known = inplace.get(machine, "ftrace_ops", ops, "flags") | _FL_ALLOC_TRAMP
+    known = inplace.get(machine, "ftrace_ops", ops, "flags") | layout.FL_ALLOC_TRAMP
     kept = {"trampoline": made.trampoline, "trampoline_size": made.trampoline_size, "flags": known}
     inplace.put(machine, "ftrace_ops", ops, kept)
     return made.trampoline

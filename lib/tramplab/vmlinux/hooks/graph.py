@@ -14,10 +14,9 @@ from ..machine import RealMachine
 from . import inplace
 from .callbacks import serve
 from .handlers import ENTRY, RETURN, Given, handler
-from .hook import Expected, Hook, Observed, require
+from .hook import Absent, Expected, Hook, Observed, require
 from .inplace import put, variable
 
-FL_SUBOP = 1 << 18
 #: Bytes of a task's shadow stack, since v6.11 (SHADOW_STACK_SIZE), before that its entries (FTRACE_RETFUNC_DEPTH), and places for
 #: tracers (FGRAPH_ARRAY_SIZE), all in kernel/trace/fgraph.c and include/linux/ftrace.h.
 _STACK, _DEPTH, _PLACES = 4096, 50, 16
@@ -36,9 +35,17 @@ def several(machine: RealMachine) -> bool:
     return machine.opened.types.has("fgraph_ops", "ops")
 
 
+def _require(machine: RealMachine) -> None:
+    """Raise Absent where the graph tracer is not an ftrace_ops."""
+    require(machine, "register_ftrace_graph")
+    if not machine.opened.has("ftrace_graph_func"):
+        version = machine.opened.version
+        raise Absent(f"the graph tracer of {version} is a jump in ftrace_caller, without ftrace_graph_func(): not laid out here")
+
+
 def register(machine: RealMachine, function: Function, tracer: int) -> None:
     """Register a struct fgraph_ops at an address, the only one there is, for a function; its site then calls the tracer."""
-    require(machine, "register_ftrace_graph", "ftrace_graph_func")
+    _require(machine)
     ops = variable(machine, "graph_ops")
     none = machine.empty_hash()
     flags = inplace.start(machine, ops, [function.site.ip], none)
@@ -66,7 +73,7 @@ def _subordinate(machine: RealMachine, function: Function, ops: int, tracer: int
     """The tracer's own ops: on the list of graph_ops, and never called itself."""
     own = inplace.member(machine, "fgraph_ops", tracer, "ops")
     inplace.start(machine, own, [function.site.ip], none)
-    flags = inplace.get(machine, "ftrace_ops", own, "flags") | FL_ENABLED | FL_SUBOP
+    flags = inplace.get(machine, "ftrace_ops", own, "flags") | FL_ENABLED | layout.FL_SUBOP
     put(machine, "ftrace_ops", own, {"flags": flags, "managed": ops})
     head, entry = (inplace.member(machine, "ftrace_ops", at, name) for at, name in ((ops, "subop_list"), (own, "list")))
     inplace.only_entry(machine, head, entry)
@@ -127,7 +134,7 @@ def handlers(machine: RealMachine, wanted: int) -> tuple[dict[str, int], dict[st
 
 
 def _attach(machine: RealMachine, function: Function, wanted: int) -> Expected:
-    require(machine, "register_ftrace_graph", "ftrace_graph_func")
+    _require(machine)
     code, blocks = handlers(machine, wanted)
     register(machine, function, machine.block(layout.fields(machine, "fgraph_ops", code)))
     ip = function.site.ip

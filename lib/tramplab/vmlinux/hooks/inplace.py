@@ -59,7 +59,7 @@ def start(machine: RealMachine, ops: int, ips: list[int], notrace: int = 0) -> i
     kept = get(machine, "ftrace_ops_hash", hashes, "notrace_hash")
     filtered = layout.hash_of(machine, dict.fromkeys(ips, 0))
     put(machine, "ftrace_ops_hash", hashes, {"filter_hash": filtered, "notrace_hash": kept or notrace})
-    return flags
+    return layout.flags_of(machine, flags)
 
 
 def empty_list(machine: RealMachine, struct: str, at: int, name: str) -> None:

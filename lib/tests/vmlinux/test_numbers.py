@@ -1,0 +1,184 @@
+"""Kernels by what they have, not by their number: newer than any release known, older, and a vendor's own."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from support.kernels import BASES
+from tramplab import cli
+from tramplab.emulate.image import Image, Origin, Segment, Symbol
+from tramplab.ftrace import releases
+from tramplab.ftrace.ops import FL_RECURSION
+from tramplab.isa import ISAS
+from tramplab.isa.riscv64 import C_NOP, NOP4
+from tramplab.vmlinux import beside, keeping, layout, measure, races
+from tramplab.vmlinux.booted import compiled, riscv64
+from tramplab.vmlinux.booted.text import Text
+from tramplab.vmlinux.debian.fetch import image, there
+from tramplab.vmlinux.debian.list import packages
+from tramplab.vmlinux.features import features
+from tramplab.vmlinux.image import Opened, open_image
+from tramplab.vmlinux.machine import RealMachine
+from tramplab.vmlinux.payload import unpack
+from tramplab.vmlinux.result import result
+
+EVERY = {p.name: p for p in packages()}
+ONE = [p.name for p in packages() if p.one]
+#: Banners -> the mainline release that they are of.
+BANNERS = {
+    "7.3-rc7": "v7.3",
+    "7.3.0-rc7": "v7.3",
+    "7.4.0-rc2-next-20261120": "v7.4",
+    "8.0.0-rc1": "v8.0",
+    "10.11.12-dirty": "v10.11",
+    "5.4.0-216-generic": "v5.4",
+    "5.10.0-32-amd64": "v5.10",
+    "5.14.0-503.el9.x86_64": "v5.14",
+    "5.15.0-1063-azure": "v5.15",
+    "6.6.0-android15-8-g1234567890ab-ab12345678": "v6.6",
+    "6.8.0-51-generic": "v6.8",
+    "6.12.107+deb13-amd64": "v6.12",
+    "4.19.0": "v4.19",
+}
+
+
+def opened(name: str) -> Opened:
+    if not there(EVERY[name]):
+        pytest.skip(f"{name} has not been fetched (make kernels KERNELS=--one)")
+    return keeping.opened(EVERY[name])
+
+
+def rows(machine: RealMachine) -> list[dict]:
+    """All hooks, without the words in which a kernel says its version."""
+    told = json.dumps([measure.row(m) for m in measure.every(machine)])
+    return json.loads(told.replace(machine.opened.version, "VERSION"))
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_a_kernel_is_counted_by_what_it_has_whatever_its_number(name):
+    kernel = opened(name)
+    wanted = rows(RealMachine(kernel))
+    assert sum(row["status"] == "measured" for row in wanted) > 10
+    assert rows(RealMachine(dataclasses.replace(kernel, version="5.4.0-216-generic"))) == wanted
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_features_are_those_of_the_release_that_a_kernel_is_of(name):
+    """What is found in an image is what data/releases.yml says of its release, and stays when the banner says another number."""
+    kernel, isa = opened(name), ISAS[EVERY[name].isa]
+    known = releases.features(isa, EVERY[name].release, {})
+    for banner in ("", *BANNERS):
+        found = features(dataclasses.replace(kernel, version=banner or kernel.version), str(known["site"]))
+        assert {feature: found[feature] for feature in found.values} == {feature: known[feature] for feature in found.values}
+
+
+@pytest.mark.parametrize("banner", BANNERS)
+def test_a_banner_says_the_mainline_release(banner):
+    kernel = dataclasses.replace(_nothing(), version=banner)
+    assert kernel.release == BANNERS[banner]
+    assert releases.nearest(kernel.release) in releases.known()
+
+
+def _nothing() -> Opened:
+    return Opened(None, None, None, (0, 0), "", (), {}, {})
+
+
+@pytest.mark.parametrize("name", [n for n in ONE if EVERY[n].isa != "riscv64"])
+def test_an_image_with_a_banner_of_the_future_runs_from_its_file(name, place, capsys):
+    """Every hook, the lab's newest release beside it with a line that says so, and no number in a sentence of refusal."""
+    kernel = opened(name)
+    data = unpack(image(EVERY[name])).data
+    old = b"Linux version " + kernel.version.encode()
+    assert old in data
+    place.write_bytes(data.replace(old, b"Linux version 8.0.0-rc1".ljust(len(old), b"x")))
+    later = open_image(place)
+    assert later.version.startswith("8.0.0-rc1x") and later.release == "v8.0"
+    assert rows(RealMachine(later)) == rows(RealMachine(kernel))
+    assert cli.main(["kernel", str(place), "--hook", "ops,ops:2", "--lab"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"the lab's {releases.LATEST} (the lab does not know v8.0, and this is the nearest that it does) beside it" in said
+    assert cli.main(["kernel", "diff", str(place), str(place), "--hook", "ops"]) == 0
+    assert "No hook differs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [n for n in ONE if EVERY[n].isa in races.ISAS])
+def test_what_is_explored_of_an_image_does_not_follow_its_number(name):
+    kernel = opened(name)
+    later = dataclasses.replace(kernel, version="8.0.0-rc1")
+    assert [s.name for s, _ in races.subjects(later, None)] == [s.name for s, _ in races.subjects(kernel, None)]
+
+
+def test_the_lab_beside_a_kernel_that_it_cannot_build_says_why():
+    """A kernel of arm64 with direct calls and without a pointer to the ops beside each function."""
+    config = {"DYNAMIC_FTRACE_WITH_CALL_OPS": False, "DYNAMIC_FTRACE_WITH_DIRECT_CALLS": True}
+    found = {"kernel": {"isa": "arm64", "release": "v8.0", "config": config}, "hooks": []}
+    with pytest.raises(beside.TramplabError, match=r"contradict each other on arm64"):
+        list(beside.pairs(found))
+
+
+# Kernels up to v5.10: a bit with the opposite meaning
+
+
+class Names:
+    """Types that name only these constants."""
+
+    def __init__(self, **known: int) -> None:
+        self._known = known
+
+    def enumerator(self, name: str) -> int | None:
+        return self._known.get(name)
+
+
+def test_an_old_kernel_has_the_opposite_of_the_recursion_flag():
+    """v5.10 guards every ops that does not say RECURSION_SAFE; later kernels those that say RECURSION. It is the same bit."""
+
+    class Machine:
+        def __init__(self, **known: int) -> None:
+            self.opened = dataclasses.replace(_nothing(), types=Names(**known))
+
+    old, new = Machine(FTRACE_OPS_FL_RECURSION_SAFE=FL_RECURSION), Machine(FTRACE_OPS_FL_RECURSION=FL_RECURSION)
+    assert layout.flags_of(old, 0) == FL_RECURSION and layout.flags_of(old, FL_RECURSION | 2) == 2
+    assert [layout.flags_of(new, flags) for flags in (0, FL_RECURSION | 2)] == [0, FL_RECURSION | 2]
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_flags_are_the_image_s_own(name):
+    """The numbers that are laid out are those that the kernel's types give these names."""
+    types = opened(name).types
+    own = {
+        "ENABLED": layout.FL_ENABLED,
+        "INITIALIZED": layout.FL_INITIALIZED,
+        "RECURSION": FL_RECURSION,
+        "ALLOC_TRAMP": layout.FL_ALLOC_TRAMP,
+        "SUBOP": layout.FL_SUBOP,
+    }
+    assert {flag: types.enumerator(f"FTRACE_OPS_FL_{flag}") for flag in own} == own
+
+
+# riscv64 up to v6.2: a site of sixteen bytes
+
+ADDI = b"\x13\x05\x15\x00"  # addi a0, a0, 1
+
+
+def test_a_site_of_sixteen_bytes_is_idle_behind_its_last_nop():
+    base, count, size, code = BASES["riscv64"], 4, 64, C_NOP * 8 + ADDI * 8
+    data = bytes(size) + code.ljust(size, b"\0") * (count + 1)
+    names = [*(f"f{n}" for n in range(count)), "ftrace_caller"]
+    symbols = {name: Symbol(name, base + n * size, size) for n, name in enumerate(names)}
+    segments = (Segment(base - size, data, len(data), True, False),)
+    made = Image(ISAS["riscv64"], Path("Image"), Origin("", "", ""), segments, symbols, {}, {}, (), ())
+    kernel, text = dataclasses.replace(_nothing(), image=made, text=(base, base + count * size + 8)), Text(segments)
+    shape, said = riscv64.boot(kernel, text, True)
+    assert shape == "detour16" and said[0] == "4 patch sites: eight compressed NOPs became four NOPs"
+    assert text.read(base, 20) == NOP4 * 4 + code[16:20]
+    assert compiled("riscv64", text.read(base, 16), base, shape) == base
+    text.write(base, ADDI)
+    assert compiled("riscv64", text.read(base, 16), base, shape) is None
+
+
+def test_a_result_says_its_release_as_the_kernel_does():
+    kernel = RealMachine(dataclasses.replace(opened(ONE[0]), version="8.0.0-rc1"))
+    found = result(kernel, "bpf_fentry_test1", [])
+    assert found["kernel"]["release"] == "v8.0" and found["kernel"]["version"] == "8.0.0-rc1"
