@@ -12,6 +12,7 @@ from typing import Any
 
 from ..emulate.counts import COMPONENTS
 from ..errors import TramplabError
+from ..ftrace import releases
 from ..paths import temporary
 from ..schema import facts
 from . import hooks, measure
@@ -37,6 +38,20 @@ def every() -> tuple[dict[str, Any], ...]:
 def plain() -> list[dict[str, Any]]:
     """Those of plain kernels, not of a flavour."""
     return [found for found in every() if not found["package"]["flavour"]]
+
+
+def comparable() -> list[dict[str, Any]]:
+    """Those of plain kernels whose release the lab knows."""
+    return [found for found in plain() if found["kernel"]["release"] in releases.known()]
+
+
+def newest() -> dict[str, dict[str, Any]]:
+    """ISA -> its plain kernel of the newest release of which every ISA has one."""
+    by_isa: dict[str, dict[str, dict[str, Any]]] = {}
+    for found in plain():
+        by_isa.setdefault(found["kernel"]["isa"], {})[found["kernel"]["release"]] = found
+    release = max(set.intersection(*map(set, by_isa.values())), key=releases.parse)
+    return {isa: of[release] for isa, of in by_isa.items()}
 
 
 def read(package: Package) -> dict[str, Any]:

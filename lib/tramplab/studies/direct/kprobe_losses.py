@@ -188,7 +188,7 @@ def beside_real(frame: pd.DataFrame) -> pd.DataFrame:
     """Entry, handlers and return of a breakpoint kprobe without a program: in Debian's plain kernels and in the lab. Columns: isa,
     release, traps, kernel, lab, off (percent)."""
     out = []
-    for found in saved.plain():
+    for found in saved.comparable():
         kernel = found["kernel"]
         row = next(r for r in found["hooks"] if r["hook"] == "kprobe-brk")
         if row["status"] != "measured":

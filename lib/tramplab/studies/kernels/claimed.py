@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...isa import ISAS
 from ...publish.claims.verdict import Seen, in_kernels
 from ...publish.said import isa_name, listed, on_each
 from ...vmlinux import saved
@@ -11,12 +10,6 @@ from ...vmlinux.result import added
 LIST, FENTRY = "ftrace_ops_list_func", "bpf-fentry"
 #: Instructions of a trampoline that the claim v1 calls ten, and two that we allow.
 _TEN = 12
-
-
-def _newest() -> dict[str, dict]:
-    """The newest plain kernel of each ISA."""
-    found = {r["kernel"]["isa"]: r for r in saved.plain()}
-    return {isa: found[isa] for isa in ISAS if isa in found}
 
 
 def _added(result: dict, hook: str) -> int:
@@ -32,13 +25,13 @@ def _runs(result: dict, hook: str, function: str) -> bool:
 
 
 def _head() -> str:
-    return f"Debian's {next(iter(_newest().values()))['kernel']['release'].removeprefix('v')} kernels:"
+    return f"Debian's {next(iter(saved.newest().values()))['kernel']['release'].removeprefix('v')} kernels:"
 
 
 @in_kernels("v1")
 def fentry_as_merged() -> Seen:
     """What fentry adds, which the claim's ten instructions are held against."""
-    cost = {isa: _added(result, FENTRY) for isa, result in _newest().items()}
+    cost = {isa: _added(result, FENTRY) for isa, result in saved.newest().items()}
     return Seen(f"{_head()} fentry as merged adds {on_each(cost, 'instructions')}.", min(cost.values()) > _TEN)
 
 
@@ -65,15 +58,15 @@ def ops_elsewhere() -> Seen:
 @in_kernels("s5")
 def one_and_two() -> Seen:
     """With one ops nothing of the list runs, with two it does."""
-    cost = {isa: f"{_added(r, 'ops')} and {_added(r, 'ops:2')}" for isa, r in _newest().items()}
-    agrees = all(_runs(r, "ops:2", LIST) and not _runs(r, "ops", LIST) for r in _newest().values())
+    cost = {isa: f"{_added(r, 'ops')} and {_added(r, 'ops:2')}" for isa, r in saved.newest().items()}
+    agrees = all(_runs(r, "ops:2", LIST) and not _runs(r, "ops", LIST) for r in saved.newest().values())
     return Seen(f"{_head()} one ops and two add {on_each(cost, 'instructions')}; {LIST}() runs with two only.", agrees)
 
 
 @in_kernels("s6")
 def both_run() -> Seen:
     """A direct call that shares its function: the check of the run has seen that both were called."""
-    found = _newest()
+    found = saved.newest()
     status = {isa: next(row["status"] for row in r["hooks"] if row["hook"] == "direct+ops") for isa, r in found.items()}
     without = [isa for isa in found if status[isa] != "measured"]
     if without:

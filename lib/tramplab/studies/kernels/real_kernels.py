@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
+from ...ftrace.facts import parse
 from ...publish.cite.cite import BESIDE
 from ...publish.figures.chart import scatter
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name
+from ...publish.said import isa_name, listed
 from ...vmlinux import saved
 from ...vmlinux.beside import Pair, pairs
 from ..once import once
@@ -32,7 +33,7 @@ def rows() -> pd.DataFrame:
     what is aimed at), equal (the same loads and stores).
     """
     out = []
-    for found in saved.plain():
+    for found in saved.comparable():
         kernel = found["kernel"]
         head = {"isa": kernel["isa"], "release": kernel["release"], "version": kernel["version"]}
         made = [p for p in pairs(found) if p.component in _PARTS and p.real[0] and p.lab[0]]
@@ -84,8 +85,10 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many comparisons of each part there are, how many are near, and how many kernels."""
+    """What the prose quotes: how many comparisons of each part there are and are near, and how many kernels of which releases."""
+    releases = dict.fromkeys(f["kernel"]["release"] for f in sorted(saved.plain(), key=lambda f: parse(f["kernel"]["release"])))
     out: dict[str, object] = {"aim-instructions": INSTRUCTIONS, "aim-percent": round(100 * PART), "kernels": len(saved.every())}
+    out["releases"] = listed(releases)
     for name, part in (("trampolines", TRAMPOLINE), ("c", CORE)):
         here = frame[frame["part"] == part]
         out |= {f"{name}-all": len(here), f"{name}-near": int(here["near"].sum())}

@@ -12,9 +12,9 @@ from ...width import WIDTH
 
 def patched() -> str:
     """What was patched in the newest plain kernel of each ISA, a line for each thing."""
-    newest = {r["kernel"]["isa"]: r["kernel"] for r in saved.plain()}
     lines: list[str] = []
-    for isa, kernel in newest.items():
+    for isa, found in saved.newest().items():
+        kernel = found["kernel"]
         lines.append(f"{isa_name(isa)} {kernel['version']}")
         for what in kernel["booted"]:
             lines += textwrap.wrap(what, WIDTH, initial_indent="  ", subsequent_indent="    ")

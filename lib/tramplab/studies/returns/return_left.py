@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...ftrace.releases import features
+from ...ftrace.releases import features, nearest
 from ...isa import ISAS
 from ...publish.claims.verdict import Seen, in_kernels
 from ...publish.figures.chart import stacked_bars
@@ -107,7 +107,7 @@ def still_there() -> Seen:
     with_kretprobe = [p for p, parts in known if "register_kretprobe" in parts[KRETPROBE]]
     with_fprobe = [p for p, parts in known if "register_fprobe" in parts[FPROBE]]
     there = {isa: return_releases.has(line, isa, return_releases.FPROBE) for isa in {p.isa for p, _ in known}}
-    agrees = len(with_kretprobe) == len(known) and all(p.release in there[p.isa] for p in with_fprobe)
+    agrees = len(with_kretprobe) == len(known) and all(nearest(p.release) in there[p.isa] for p in with_fprobe)
     named = listed(f"{isa_name(p.isa)} {p.release}" for p in with_fprobe)
     said = f"Of {len(known)} Debian kernels looked at {len(with_kretprobe)} have kretprobes; those with fprobes: {named or 'none'}."
     return Seen(said, agrees)
@@ -118,7 +118,7 @@ def what_stays() -> Seen:
     """Agrees if what stays of kprobes and is no breakpoint, the entry through ftrace, is there on the ISAs where the lab's is."""
     packages, kernels = {p.name: p for p in probes_saved.wanted()}, probes_saved.read()["kernels"]
     known = [(packages[kernel["name"]], "kprobe_ftrace_handler" in kernel["parts"][KPROBE]) for kernel in kernels]
-    agrees = all(there == bool(features(ISAS[p.isa], p.release, {})["kprobes_on_ftrace"]) for p, there in known)
+    agrees = all(there == bool(features(ISAS[p.isa], nearest(p.release), {})["kprobes_on_ftrace"]) for p, there in known)
     named = listed(f"{isa_name(p.isa)} {p.release}" for p, there in known if there)
     _, new = ends(rows())
     share = on_each({str(isa): f"{n} %" for isa, n in new["percent"].items()})

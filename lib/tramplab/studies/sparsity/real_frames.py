@@ -34,7 +34,7 @@ def rows() -> pd.DataFrame:
     """One row per kernel, provider that it has, and slot of its structure or of the lab's.
 
     Columns: kernel (Debian's, "6.12-arm64"), version, isa, release, provider, consumer (who is handed the structure there),
-    lab_release (the kernel's, or of those shown that have the provider the nearest), struct, slot, kernel_kind, kernel_rule,
+    lab_release (the kernel's, or the nearest known that has the provider), struct, slot, kernel_kind, kernel_rule,
     lab_kind, lab_rule (kinds: analyse/sparsity/classify.py, and "no slot"), same.
     """
     out = [row for kernel in frames_saved.read()["kernels"] for row in _kernel(kernel)]
@@ -43,9 +43,9 @@ def rows() -> pd.DataFrame:
 
 def _kernel(kernel: dict[str, Any]) -> Iterator[dict[str, object]]:
     package = next(p for p in frames_saved.wanted() if p.name == kernel["name"])
-    told = beside.overrides(saved.read(package)["kernel"])
+    told, release = beside.overrides(saved.read(package)["kernel"]), releases.nearest(package.release)
     for found in kernel["frames"]:
-        lab = _lab(package.isa, package.release, found["provider"], told)
+        lab = _lab(package.isa, release, found["provider"], told)
         head = {
             "kernel": package.name.removeprefix("debian-"),
             "version": package.version,

@@ -1,5 +1,4 @@
-"""riscv64: a site's four compressed NOPs become two full ones, eight of them (up to v6.2) four, or, with CALL_OPS, an AUIPC for good
-and a NOP. Alternatives stay as linked."""
+"""riscv64: compressed NOPs of a site become full ones, or with CALL_OPS an AUIPC and a NOP. Alternatives stay as linked."""
 
 from __future__ import annotations
 
