@@ -1,5 +1,6 @@
 """The list of Debian's kernel images: what it holds, what is chosen of it, and mistakes in it."""
 
+import re
 from collections import Counter
 
 import pytest
@@ -8,7 +9,6 @@ import yaml
 from support import ROOT
 from support.complaints import complaint
 from support.debian import ARCHITECTURES
-from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.vmlinux.debian import list as listed
 from tramplab.vmlinux.debian.list import packages
@@ -21,7 +21,7 @@ def test_the_list_has_all_isas_and_flavours():
     assert {p.isa for p in packages()} == set(ISAS)
     assert {p.flavour for p in packages()} >= {"", "cloud", "rt", "16k"}
     assert {(p.isa, p.release) for p in packages()} >= {(isa, "v7.2") for isa in ISAS}
-    assert {p.release for p in packages()} <= set(releases.known())
+    assert {p.release for p in packages()} >= {"v7.3"}, "one that the lab does not know"
 
 
 @pytest.mark.parametrize("p", packages(), ids=lambda p: p.name)
@@ -30,8 +30,8 @@ def test_what_an_entry_says_agrees(p):
     kind = {"": p.architecture, "16k": f"{p.architecture}-16k"}.get(p.flavour, f"{p.flavour}-{p.architecture}")
     assert p.name == f"debian-{p.release[1:]}-{kind}"
     of = p.package.removeprefix("linux-image-").removeprefix("linux-binary-")
-    assert of.endswith(f"-{kind}") and of.startswith(f"{p.release[1:]}.")
-    assert p.version.startswith(f"{p.release[1:]}.")
+    assert re.fullmatch(rf"{re.escape(p.release[1:])}(\..*)?-{kind}", of)
+    assert re.match(rf"{re.escape(p.release[1:])}[.~]", p.version)
     assert p.path in (f"boot/vmlinuz-{of}", f"boot/vmlinux-{of}", f"usr/lib/modules/{of}/vmlinuz")
     assert p.isa == ARCHITECTURES[p.architecture] and "unsigned" not in p.package
 

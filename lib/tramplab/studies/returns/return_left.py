@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...ftrace.releases import features, nearest
+from ...ftrace.releases import features, nearest, parse
 from ...isa import ISAS
 from ...publish.claims.verdict import Seen, in_kernels
 from ...publish.figures.chart import stacked_bars
@@ -68,9 +68,12 @@ golden = table
 
 
 def ends(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The shares of the oldest and of the newest kernel of each ISA, by ISA, kernels being listed oldest first."""
-    by = shares(frame).groupby("isa", sort=False)
-    return by.first(), by.last()
+    """By ISA, the shares of its oldest kernel, kernels being listed oldest first; and of that of the newest release that every ISA
+    has."""
+    found = shares(frame)
+    by = found.groupby("isa", sort=False)
+    newest = max(set.intersection(*by["release"].agg(set)), key=parse)
+    return by.first(), found[found["release"] == newest].set_index("isa")
 
 
 def answer(frame: pd.DataFrame) -> str:
