@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import struct
 import types
+import weakref
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from support import handmade
 from tramplab import Kernel
 from tramplab.analyse import returnstack
+from tramplab.analyse.call import RecordedCall
 from tramplab.analyse.links import NOTHING, POP, POP_PUSH, PUSH, arm64, riscv64, x86_64
 from tramplab.analyse.measure import measure
 from tramplab.analyse.returnstack import Event, Stack, play, replay, steady
@@ -270,3 +273,13 @@ def test_in_every_measurement():
     assert m == {"own": 3, "outer": CALLERS, "callers": CALLERS, "entries": returnstack.ENTRIES}
     small = measure("riscv64", "none", core="sifive-u74")["return_mispredicts"]
     assert small == {"own": 0, "outer": 3, "callers": CALLERS, "entries": 6}
+
+
+def test_what_is_worked_out_of_a_call_does_not_keep_it():
+    """A real kernel's call holds the image, which is hundreds of megabytes."""
+    made = Kernel("riscv64", meter="record").call("one_arg", 1)
+    assert replay(made).own == 0
+    held = weakref.ref(RecordedCall.of(made))
+    del made
+    gc.collect()
+    assert held() is None

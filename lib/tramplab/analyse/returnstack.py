@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -40,6 +41,10 @@ _RULES = {
 ENTRIES, CALLERS = 16, 8
 #: And of both at most: no core has as many.
 MOST = 1 << 12
+
+
+#: A call holds its kernel, so nothing but the call's owner may keep it.
+_EVENTS: weakref.WeakKeyDictionary[RecordedCall, tuple[Event, ...]] = weakref.WeakKeyDictionary()
 
 
 def pushes(isa: Isa, instruction: Instruction) -> bool:
@@ -107,9 +112,14 @@ class Stack:
         return self._top, self._valid, tuple(self._entries)
 
 
-@functools.lru_cache(maxsize=256)
 def events(call: RecordedCall) -> tuple[Event, ...]:
-    """The steps of a call that push or pop, in order."""
+    """The steps of a call that push or pop, in order; found once, and kept as long as the call."""
+    if call not in _EVENTS:
+        _EVENTS[call] = _events(call)
+    return _EVENTS[call]
+
+
+def _events(call: RecordedCall) -> tuple[Event, ...]:
     rule = _RULES[call.isa.name]
     links = {pc: rule(i.mnemonic, i.operands, pc + i.size) for pc, i in call.instructions.items()}
     used = {pc: (link, pc + call.instructions[pc].size) for pc, link in links.items() if link != NOTHING}
