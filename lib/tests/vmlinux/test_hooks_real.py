@@ -7,7 +7,7 @@ import pytest
 from support import handmade
 from tramplab.ftrace.layout import bucket
 from tramplab.isa import ISAS
-from tramplab.vmlinux import hooks, keeping, measure, own
+from tramplab.vmlinux import arguments, hooks, keeping, measure, own
 from tramplab.vmlinux.booted import x86_64
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
@@ -69,7 +69,7 @@ def kernel(request):
     if not there(EVERY[request.param]):
         pytest.skip(f"{request.param} has not been fetched (make kernels)")
     machine = RealMachine(keeping.opened(EVERY[request.param]))
-    function, registers = machine.function(FUNCTION), measure.sentinels(machine)
+    function, registers = machine.function(FUNCTION), arguments.registers(machine.isa)
     return EVERY[request.param], machine, function, registers, machine.call(function, registers)
 
 
@@ -271,6 +271,24 @@ def test_a_kretprobe_with_an_empty_pool_misses_the_call(kernel):
         said = measure.complaint(machine, function, must, registers, machine.call(function, registers), idle)
         assert said == "the kretprobe's handler ran 0 times, not 1", name
         assert inplace.get(machine, "kretprobe", probe, "nmissed") == 1, name
+
+
+def test_a_hook_costs_the_same_if_the_function_returns_early(kernel):
+    """All but the function itself, and what it takes of the stack where no hook takes more."""
+    package, machine, _, registers, _ = kernel
+    kinds = [machine] if package.isa != "x86_64" else [machine, RealMachine(machine.opened, "linked")]
+    for one in kinds:
+        rows = []
+        for whole in (True, False):
+            traced = one.function(FUNCTION, whole)
+            idle = one.call(traced, registers)
+            rows.append({h.name: measure.row(measure.one(one, traced, h, registers, idle)) for h in hooks.HOOKS.values()})
+        for name, usual in rows[0].items():
+            early = rows[1][name]
+            if usual["status"] == measure.MEASURED:
+                assert early["components"].pop("function")["instructions"] in (1, 2), name
+                assert usual["components"].pop("function") and early.pop("stack_bytes") <= usual.pop("stack_bytes"), name
+            assert early == usual, (one.mitigations, name)
 
 
 @pytest.mark.parametrize("kernel", ["debian-6.1-arm64"], indirect=True)

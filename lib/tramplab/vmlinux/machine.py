@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 
-from ..analyse import returnstack
 from ..emulate.engine import PAGE
 from ..emulate.image import Symbol
 from ..emulate.machine import RECORD, Machine, Places
@@ -17,16 +17,20 @@ from ..ftrace.ops import Generated
 from ..ftrace.releases import Features
 from ..ftrace.site import Site
 from ..ftrace.steps import Step, Write
+from ..isa.x86_64 import JMP
 from ..lab.run import Run
-from ..lab.view import Function, View
-from . import named, state
-from .booted import FIRST_BYTES, NONE, Booted, boot, compiled
+from ..lab.view import View
+from . import arguments, named, state
+from .booted import FIRST_BYTES, LINKED, NONE, Booted, boot, compiled
+from .early import Traced, returning
 from .features import features
 from .image import TRAMPOLINES, Opened
-from .near import absent
+from .traceable import forbidden, untraced
 
 #: A function of the kernel's own that its tests of BPF trampolines trace: int bpf_fentry_test1(int a), which returns a + 1.
 FUNCTION = "bpf_fentry_test1"
+#: Functions whose bodies are run: they take numbers and call nothing. The second returns the sum of an int and a u64.
+WHOLE = (FUNCTION, "bpf_fentry_test2")
 _GAP = 16 << 20  # bytes from the image's end to the module area, in multiples of which it begins
 _MODULES, _HEAP, _STACK, _OWN, _FAR = 64 * PAGE, 1024 * PAGE, 8 * PAGE, 16 * PAGE, 16 * PAGE
 #: From the module area: of data, of the stack, and of code that a call of 128 MiB does not reach. The stack's upper half is where a
@@ -52,7 +56,7 @@ class RealMachine:
         }
         heap = Area(modules + _HEAP_AT, _HEAP)
         stacks = (Area(modules + _STACK_AT, _STACK),)
-        beside = (self._areas["own"], self._areas["far"])
+        beside = (self._areas["own"], self._areas["far"], *arguments.areas(self.isa))
         places = Places(modules + _MODULES - 16, self._areas["modules"], heap, stacks, more=beside)
         self.machine = Machine(self.booted.image, places, RECORD)
         self.heap = Heap(heap.address, heap.size, "there is no room left for what is registered: attach fewer ops.")
@@ -62,6 +66,7 @@ class RealMachine:
         self.list_end = self.machine.read_u64(self.data("ftrace_ops_list"))
         self.made: list[Generated] = []
         self.near = self._near()
+        self.entered = 0
         self.at_body: list[dict[str, int]] = []
         self._watched: set[int] = set()
         self._taken: list[int] = []
@@ -86,19 +91,22 @@ class RealMachine:
             self._variables[name] = named.variable(self.opened, name)
         return self._variables[name]
 
-    def function(self, name: str) -> Function:
-        """A traced leaf function. Raises TramplabError for one that is unknown, not traced, or calls others."""
+    def function(self, name: str, whole: bool | None = None) -> Traced:
+        """A traced function. whole: is its body run, or does it return at once (see early)? None: only that of a function of WHOLE.
+        Raises TramplabError for one that is unknown or not traced."""
         symbol = self.opened.image.symbols.get(name)
-        if symbol is None or not self.opened.text[0] <= symbol.address < self.opened.text[1]:
-            first, last = self.opened.text
-            functions = (s.name for s in self.opened.image.symbols.values() if first <= s.address < last)
-            raise absent(self.opened.payload.path, "function", name, functions)
-        entry = symbol.address
-        idle = self._site(name, entry)
-        if idle is None:
-            raise TramplabError(f"{name} is not traced in {self.opened.version}, it has no patch site: name another by --function.")
-        self._require_leaf(symbol, idle)
-        return Function(name, idle, entry, symbol.size)
+        site = self._site(symbol) if symbol else None
+        if symbol is None or site is None:
+            raise untraced(self.opened, name, lambda s: self._site(s) is not None)
+        second = site.body + self.machine.instruction_at(site.body).size
+        return Traced(name, site, symbol.address, symbol.size, name in WHOLE if whole is None else whole, second)
+
+    @property
+    def leave(self) -> Callable[[int], bytes] | None:
+        """A return at an address, where it is not the ISA's own: x86-64's with mitigations is a jump to its thunk."""
+        if self.mitigations != LINKED or not self.opened.has("__x86_return_thunk"):
+            return None
+        return functools.partial(_jump, self.address("__x86_return_thunk"))
 
     # memory
 
@@ -182,16 +190,19 @@ class RealMachine:
 
     # calls
 
-    def call(self, function: Function, registers: dict[str, int]) -> Run:
-        """Call a function as its callers do, with these registers, and watch. at_body then has the registers with which its body
-        was reached, each time. Raises GuestFault, StepLimit."""
+    def call(self, function: Traced, registers: dict[str, int]) -> Run:
+        """Call a function as its callers do, with these registers, and watch. entered then says how often it was, and at_body has
+        the registers with which its body was reached, each time. Raises GuestFault, StepLimit."""
         isa = self.isa
-        if function.site.body not in self._watched:
-            self._watched.add(function.site.body)
+        if function.address not in self._watched:
+            self._watched.add(function.address)
+            self.machine.watch(function.address, self._enter)
             self.machine.watch(function.site.body, lambda: self.at_body.append(self.machine.registers()))
+        self.entered = 0
         self.at_body.clear()
-        raw = self.machine.call(function.address, {isa.fp: self.machine.stack_top - 32, **registers})
-        executed = self.machine.instructions(raw.tally.issued)
+        with nullcontext() if function.whole else returning(self.machine, function, self.at_body, self.leave):
+            raw = self.machine.call(function.address, {isa.fp: self.machine.stack_top - 32, **registers})
+            executed = self.machine.instructions(raw.tally.issued)
         made = tuple(self.made)
         view = View(isa, str(self), lambda at: _name(made, at) or self._symbol(at), self._component(function), lambda: executed)
         return Run(function, view, raw, ())
@@ -208,28 +219,25 @@ class RealMachine:
     def _near(self) -> Heap:
         return Heap(self._areas["modules"].address, _MODULES // 2, "there is no room left for trampolines: attach fewer ops.")
 
+    def _enter(self) -> None:
+        self.entered += 1
+
     def _symbol(self, address: int) -> str | None:
         return self.opened.image.where(address)
 
     def _store(self, address: int, data: bytes) -> None:
         (self.machine.poke if self.machine.is_text(address) else self.machine.write)(address, data)
 
-    def _site(self, name: str, entry: int) -> Site | None:
-        """The patch site of a function, which must be idle; None if it has none."""
+    def _site(self, symbol: Symbol) -> Site | None:
+        """The patch site of a function, which must be idle; None if it has none that may be traced."""
+        (first, last), entry = self.opened.text, symbol.address
+        if not first <= entry < last or forbidden(self.opened, entry):
+            return None
         at = compiled(self.isa.name, self.machine.read(entry, FIRST_BYTES), entry, self.booted.shape)
-        return None if at is None else arch.of(self.isa).site(name, entry, at, self.features)
+        return None if at is None else arch.of(self.isa).site(symbol.name, entry, at, self.features)
 
-    def _require_leaf(self, symbol: Symbol, site: Site) -> None:
-        at = site.body
-        while at < symbol.address + symbol.size:
-            i = self.machine.instruction_at(at)
-            if returnstack.pushes(self.isa, i):
-                where = f"+{at - symbol.address:#x}"
-                raise TramplabError(f"{symbol.name} is no leaf: it calls at {where}; choose one that calls nothing by --function.")
-            at += i.size
-
-    def _component(self, function: Function) -> Callable[[int], str]:
-        site, end = function.site, function.address + function.size
+    def _component(self, function: Traced) -> Callable[[int], str]:
+        site, end = function.site, function.end
         made = tuple(self.made)
         own_area, areas = self._areas["own"], (self._areas["modules"], self._areas["far"])
 
@@ -253,3 +261,7 @@ def _name(made: Iterable[Generated], address: int) -> str | None:
         if g.address <= address < g.address + g.size:
             return f"{g.name}+{address - g.address:#x}" if address > g.address else g.name
     return None
+
+
+def _jump(target: int, address: int) -> bytes:
+    return JMP.encode(address, target)

@@ -10,14 +10,12 @@ from ..analyse import returnstack
 from ..emulate.counts import COMPONENTS
 from ..errors import TramplabError
 from ..lab.run import Run
-from ..lab.view import Function
-from . import hooks
-from .hooks.hook import FIRST, Absent, Expected, Hook
+from . import arguments, hooks
+from .early import Traced
+from .hooks.hook import Absent, Expected, Hook
 from .machine import FUNCTION, RealMachine
 
 MEASURED, ABSENT, FAILED = "measured", "absent", "failed"
-#: From argument to argument, and register to register, beginning with FIRST.
-STEP = 0x0101_0101_0000_0100
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +33,12 @@ def every(machine: RealMachine, function: str = FUNCTION, names: Iterable[str] =
     whose function does not even run without a hook."""
     wanted = [hooks.get(name) for name in names] or list(hooks.HOOKS.values())
     traced = machine.function(function)
-    registers = sentinels(machine)
+    registers = arguments.registers(machine.isa)
     idle = machine.call(traced, registers)
     return [one(machine, traced, hook, registers, idle) for hook in wanted]
 
 
-def one(machine: RealMachine, function: Function, hook: Hook, registers: dict[str, int], idle: Run) -> Measured:
+def one(machine: RealMachine, function: Traced, hook: Hook, registers: dict[str, int], idle: Run) -> Measured:
     """Attach, call, check, take off again. idle: the same call without a hook."""
     try:
         expected = hook.attach(machine, function)
@@ -52,25 +50,19 @@ def one(machine: RealMachine, function: Function, hook: Hook, registers: dict[st
     except Absent as e:
         return Measured(hook, ABSENT, str(e))
     except TramplabError as e:
-        return Measured(hook, FAILED, str(e).rstrip("."))
+        return Measured(hook, FAILED, _itself(machine, function) or str(e).rstrip("."))
     finally:
         machine.reset()
 
 
-def sentinels(machine: RealMachine) -> dict[str, int]:
-    """A value of its own for every register that a caller may set."""
-    isa = machine.isa
-    free = [r for r in isa.registers if r not in (*isa.fixed, isa.sp, isa.fp, isa.link)]
-    ordered = [*isa.args, *(r for r in free if r not in isa.args)]
-    return {name: FIRST + n * STEP & (1 << 64) - 1 for n, name in enumerate(ordered)}
-
-
 def complaint(
-    machine: RealMachine, function: Function, expected: Expected, registers: dict[str, int], run: Run, idle: Run
+    machine: RealMachine, function: Traced, expected: Expected, registers: dict[str, int], run: Run, idle: Run
 ) -> str:
     """What is wrong with a call, "" if nothing: arguments at the body, what own code was given and how often, the value, registers
     that a function keeps, the stack."""
     isa = machine.isa
+    if said := _itself(machine, function):
+        return said
     if len(machine.at_body) != 1:
         return f"the body of {function.name} ran {len(machine.at_body)} times"
     there = machine.at_body[0]
@@ -91,6 +83,11 @@ def complaint(
         if run.registers[name] != idle.registers[name]:
             return f"{name} is {run.registers[name]:#x} afterwards, and {idle.registers[name]:#x} without the hook"
     return ""
+
+
+def _itself(machine: RealMachine, function: Traced) -> str:
+    """The sentence on a function that a hook calls itself, "" if it does not."""
+    return f"the hook's own code calls {function.name}()" if machine.entered > 1 else ""
 
 
 def row(m: Measured) -> dict[str, Any]:

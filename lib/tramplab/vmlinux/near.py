@@ -9,6 +9,25 @@ from pathlib import Path
 from ..errors import TramplabError
 
 _MARGIN = 4  # characters more or less
+_MOST = 3
+
+
+def near(name: str, known: Iterable[str]) -> list[str]:
+    """Names that may have been meant: of the same words in another order, those that are longer by words, those spelled like it.
+
+    >>> near("tcp_connect_v4", ["tcp_connect", "tcp_v4_connect"]), near("sys_read", ["fb_sys_read", "__x64_sys_read", "sens_read"])
+    (['tcp_v4_connect', 'tcp_connect'], ['__x64_sys_read', 'fb_sys_read', 'sens_read'])
+    """
+    names = list(known)
+    words = _words(name)
+    like = [k for k in names if k[:1] == name[:1] and abs(len(k) - len(name)) <= _MARGIN]
+    longer = (k for k in names if k.endswith(f"_{name}") or k.startswith(f"{name}_"))
+    found = [
+        *(k for k in like if _words(k) == words),
+        *sorted(longer, key=lambda k: (not k.startswith("__"), len(k), k)),
+        *difflib.get_close_matches(name, like, n=_MOST, cutoff=0.8),
+    ]
+    return list(dict.fromkeys(found))[:_MOST]
 
 
 def absent(path: Path, what: str, name: str, known: Iterable[str]) -> TramplabError:
@@ -17,7 +36,10 @@ def absent(path: Path, what: str, name: str, known: Iterable[str]) -> TramplabEr
     >>> print(absent(Path("vmlinuz"), "symbol", "ftrace_calle", ["_text", "ftrace_caller"]))
     vmlinuz has no symbol 'ftrace_calle' (did you mean ftrace_caller?): give another name, or a kernel that has it.
     """
-    like = [k for k in known if k[:1] == name[:1] and abs(len(k) - len(name)) <= _MARGIN]
-    near = difflib.get_close_matches(name, like, n=3, cutoff=0.8)
-    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+    meant = near(name, known)
+    hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
     return TramplabError(f"{path} has no {what} {name!r}{hint}: give another name, or a kernel that has it.")
+
+
+def _words(name: str) -> list[str]:
+    return sorted(name.split("_"))

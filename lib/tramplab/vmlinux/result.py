@@ -19,8 +19,11 @@ def machine_of(path: Path, mitigations: str = NONE) -> RealMachine:
 
 
 def result(machine: RealMachine, function: str, measured: Iterable[Measured]) -> dict[str, Any]:
-    """What was measured on one kernel: what is known of it, the traced function, and a row for each hook (measure.row)."""
-    return {"kernel": facts.of(machine), "function": function, "hooks": [measure.row(m) for m in measured]}
+    """What was measured on one kernel: what is known of it, the traced function, what is run of its body where that is not all
+    ("body"), and a row for each hook (measure.row)."""
+    said = machine.function(function).said
+    body = {"body": said} if said else {}
+    return {"kernel": facts.of(machine), "function": function, **body, "hooks": [measure.row(m) for m in measured]}
 
 
 def added(row: dict[str, Any], idle: dict[str, Any] | None = None) -> dict[str, int]:

@@ -9,9 +9,10 @@ from ...trampolines.bpf.code import lay_out
 from ...trampolines.bpf.plan import BpfProgram, Guards, TrampolinePlan
 from ...trampolines.bpf.shape import items
 from .. import layout, own
+from ..arguments import registers
 from ..machine import RealMachine
 from . import directs, inplace
-from .hook import FIRST, Absent, Expected, Hook, Observed, require
+from .hook import Absent, Expected, Hook, Observed, require
 
 _GUARDS = ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit")
 
@@ -57,7 +58,8 @@ def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
     layout.link(machine, [ops])
     directs.alone(machine, function, ops, target)
     kept = tuple(place for place in plan.words if isinstance(place, str))
-    return Expected((Observed(block, 1, FIRST, None, "the program"),), kept)
+    first = registers(machine.isa)[kept[0]] if plan.words and plan.words[0] in kept else None
+    return Expected((Observed(block, 1, first, None, "the program"),), kept)
 
 
 HOOKS = (

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-
 from ...ftrace.ops import FL_DYNAMIC, FL_RCU, FL_RECURSION, FL_SAVE_REGS, Registered
-from ...isa.x86_64 import JMP
 from ...lab.view import Function
 from ...trampolines.plain import Ops, copied, each
 from .. import layout, own
@@ -57,20 +54,13 @@ def serve(machine: RealMachine, function: Function, wanting: list[int], flags: i
 def _copy(machine: RealMachine, ops: int, flags: int) -> int:
     """The trampoline that an ops of x86-64 has for itself."""
     made = Registered(None, inplace.get(machine, "ftrace_ops", ops, "func"), flags, (), address=ops)
-    leave = None
-    if machine.mitigations == "linked" and machine.opened.has("__x86_return_thunk"):
-        leave = functools.partial(_jump, machine.address("__x86_return_thunk"))
-    steps = copied.create(machine.booted.image, machine.near, made, leave)
+    steps = copied.create(machine.booted.image, machine.near, made, machine.leave)
     machine.apply(steps)
     machine.made += made.generated
     known = inplace.get(machine, "ftrace_ops", ops, "flags") | layout.FL_ALLOC_TRAMP
     kept = {"trampoline": made.trampoline, "trampoline_size": made.trampoline_size, "flags": known}
     inplace.put(machine, "ftrace_ops", ops, kept)
     return made.trampoline
-
-
-def _jump(target: int, address: int) -> bytes:
-    return JMP.encode(address, target)
 
 
 def _ops(count: int, flags: int = 0, elsewhere: int = 0) -> Hook:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from ...errors import TramplabError
 from ...ftrace.ops import Request
 from ...lab.view import Function
+from ..arguments import FIRST
 from ..machine import RealMachine
 
-#: The traced function's first argument, in every call: what direct calls and programs are given.
-FIRST = 0x1111_1111_0000_0041
+__all__ = ["FIRST", "Absent", "Expected", "Hook", "Observed", "require"]
 
 
 class Absent(TramplabError):
