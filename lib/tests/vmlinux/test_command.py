@@ -11,7 +11,7 @@ import pytest
 from tramplab.vmlinux import command, saved
 from tramplab.vmlinux.debian.fetch import content, there
 from tramplab.vmlinux.debian.list import packages
-from tramplab.vmlinux.result import machine_of
+from tramplab.vmlinux.result import added, machine_of
 from tramplab.width import WIDTH
 
 ONE = {p.isa: p for p in packages() if p.one}
@@ -37,8 +37,9 @@ def image(request, monkeypatch, tmp_path_factory):
     if not there(ONE[isa]):
         pytest.skip(f"{ONE[isa].name} has not been fetched (make kernels KERNELS=--one)")
     kept = machine(isa, tmp_path_factory.getbasetemp())
-    monkeypatch.setattr(command, "machine_of", lambda path, mitigations="none": kept)
-    return kept.opened.payload.path
+    path = kept.opened.payload.path
+    monkeypatch.setattr(command, "machine_of", lambda asked, *more: kept if asked == path else machine_of(asked, *more))
+    return path
 
 
 every = pytest.mark.parametrize("image", ONE, indirect=True)
@@ -49,8 +50,11 @@ one = pytest.mark.parametrize("image", ["riscv64"], indirect=True)
     ("arguments", "said"),
     [
         ((), "the following arguments are required: IMAGE"),
-        (("a", "b"), "give one kernel image, or `diff` and two"),
-        (("diff", "a"), "give one kernel image, or `diff` and two"),
+        (("diff", "a"), "diff compares two kernel images: tramplab kernel diff A B"),
+        (("diff", "a", "b", "c"), "diff compares two kernel images"),
+        (("a", "b", "--trace", "ops"), "--trace, --lab and --core are for one kernel image: give one, or leave them away"),
+        (("a", "b", "--lab"), "--trace, --lab and --core are for one kernel image"),
+        (("a", "b", "--core", "zen3"), "--trace, --lab and --core are for one kernel image"),
         (("a", "--json", "--csv"), "--json, --csv, --trace and --lab are four ways to show a result: choose one"),
         (("diff", "a", "b", "--lab"), "--trace, --lab and --csv are for one kernel image, not for diff"),
         (("nowhere",), "there is no file nowhere"),
@@ -137,6 +141,46 @@ def test_another_function(tramplab, image):
     )
     for hook in usual:
         assert usual[hook]["components"]["core"] == other[hook]["components"]["core"]
+
+
+@every
+def test_what_is_run_of_a_function_is_said_everywhere(tramplab, image, tmp_path):
+    named = (image, "--function", "vfs_read", "--hook", "none,ops,bpf-fexit")
+    said = "vfs_read() returns 0x5eed0001 at the first instruction of its body"
+    out = tramplab(*named)[1]
+    assert f"body: {said}" in out.replace("\n  ", " ") and max(map(len, out.splitlines())) <= WIDTH
+    assert json.loads(tramplab(*named, "--json")[1])["body"].startswith(said)
+    assert {line["body"] for line in csv.DictReader(io.StringIO(tramplab(*named, "--csv")[1]))} == {"returns at once"}
+    assert said in tramplab(image, "--function", "vfs_read", "--trace", "ops")[1].replace("\n", " ")
+    assert f"body: {said}" in tramplab("diff", image, *named)[1].replace("\n  ", " ")
+    assert json.loads(tramplab("diff", image, *named, "--json")[1])["body"].startswith(said)
+    usual = (image, "--hook", "none")
+    assert "body:" not in tramplab(*usual)[1] and "body" not in json.loads(tramplab(*usual, "--json")[1])
+    assert {line["body"] for line in csv.DictReader(io.StringIO(tramplab(*usual, "--csv")[1]))} == {"runs"}
+
+
+@one
+def test_several_images_beside_each_other(tramplab, image):
+    status, out, err = tramplab(image, image, image, "--hook", "ops,ops-regs")
+    assert (status, err) == (0, "") and max(map(len, out.splitlines())) <= WIDTH
+    alone = json.loads(tramplab(image, "--json", "--hook", "ops,ops-regs")[1])
+    (row,) = [n.split() for n in out.splitlines() if n.startswith("ops ")]
+    assert row == ["ops", *[str(added(alone["hooks"][0])["instructions"])] * 3]
+    assert "ops-regs in 1, 2, 3: not there" in out and f"3: {image}" in out.replace("\n  ", " ")
+    found = json.loads(tramplab(image, image, "--json", "--hook", "ops,ops-regs")[1])
+    assert found == [{"image": str(image), **alone}] * 2
+    lines = list(csv.DictReader(io.StringIO(tramplab(image, image, "--csv", "--hook", "ops")[1])))
+    assert [n["image"] for n in lines] == [str(image)] * 10 and lines[:5] == lines[5:]
+
+
+@one
+@pytest.mark.parametrize("how", [(), ("--json",), ("--csv",)])
+def test_an_image_that_cannot_be_opened_costs_the_others_nothing(tramplab, image, how):
+    status, out, err = tramplab("nowhere", image, "/", "--hook", "ops", *how)
+    assert status == 2 and [n.split(":")[1] for n in err.splitlines()] == [" there is no file nowhere", " / is a directory"]
+    assert out and "nowhere" not in out and out.count("ops") >= 1
+    status, out, err = tramplab("nowhere", "nowhere", *how)
+    assert (status, out, err.count("\n")) == (2, "", 1)
 
 
 @pytest.mark.parametrize("image", ["x86_64"], indirect=True)

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from tramplab import TramplabError
-from tramplab.vmlinux import beside, differ, saved, show
+from tramplab.vmlinux import beside, differ, result, saved, show
 from tramplab.width import WIDTH
 
 EVERY = {r["package"]["name"]: r for r in saved.every()}
@@ -38,7 +38,7 @@ def test_what_failed_is_said_loudly():
 
 @every
 def test_csv_has_a_line_for_each_component(found):
-    lines = list(csv.DictReader(io.StringIO(show.as_csv(found))))
+    lines = list(csv.DictReader(io.StringIO(show.as_csv([("a", found)]))))
     for row in found["hooks"]:
         mine = [n for n in lines if n["hook"] == row["hook"]]
         if row["status"] == "measured":
@@ -47,6 +47,24 @@ def test_csv_has_a_line_for_each_component(found):
             }
         else:
             assert [(n["component"], n["reason"]) for n in mine] == [("", row["reason"])]
+
+
+def test_results_of_many_kernels_beside_each_other_fit_in_blocks():
+    results = [(f"{'a folder/' * 12}{name}", {**found, "hooks": saved.rows(found)}) for name, found in EVERY.items()]
+    text = show.several_text(results)
+    assert max(map(len, text.splitlines())) <= WIDTH and len(results) == 17
+    rows = [n.split()[1:] for n in text.splitlines() if n.startswith("ops:2 ")]
+    assert [len(row) for row in rows] == [6, 6, 5]
+    hooks = [next(r for r in found["hooks"] if r["hook"] == "ops:2") for found in EVERY.values()]
+    assert [int(n) for row in rows for n in row] == [result.added(row)["instructions"] for row in hooks]
+
+
+def test_what_failed_beside_others_is_said_loudly():
+    found = copy.deepcopy(NEW)
+    found["hooks"][1] = {"hook": "ops", "status": "failed", "reason": "it did not return"}
+    text = show.several_text([("a", NEW), ("b", found)])
+    assert "ops in 2: NOT MEASURED, it did not return" in text
+    assert next(n.split()[2] for n in text.splitlines() if n.startswith("ops ")) == "FAILED"
 
 
 def test_an_image_differs_in_nothing_from_itself():

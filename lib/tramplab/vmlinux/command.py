@@ -1,8 +1,9 @@
-"""`tramplab kernel`: a real kernel image in the lab, two of them compared, the lab beside one."""
+"""`tramplab kernel`: real kernel images in the lab, two of them compared, the lab beside one."""
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 import textwrap
@@ -19,19 +20,19 @@ from .machine import FUNCTION, RealMachine
 from .measure import Measured
 from .result import machine_of, result
 
-_ONE, _TWO = 1, 3
+_DIFF = 3  # the word, and two images
 
 
 def add(sub: argparse._SubParsersAction) -> None:
     """Add the command to the command line's subparsers."""
     p = sub.add_parser(
         "kernel",
-        help="a real kernel image, or two compared: kernel IMAGE, kernel diff A B",
-        description="Open a kernel image, bring its text to its booted state, and call one of its functions with each hook on it.",
+        help="real kernel images, or two compared: kernel IMAGE..., kernel diff A B",
+        description="Open kernel images, bring their text to its booted state, and call a function with each hook on it.",
     )
-    p.add_argument("image", nargs="+", metavar="IMAGE", help="a vmlinuz, Image or vmlinux; or: diff A B")
+    p.add_argument("image", nargs="+", metavar="IMAGE", help="a vmlinuz, Image or vmlinux, or several; or: diff A B")
     p.add_argument("--hook", metavar="H,I", help=f"only these, of {', '.join(hooks.HOOKS)}")
-    p.add_argument("--function", default=FUNCTION, metavar="NAME", help=f"the traced function, a leaf (default {FUNCTION})")
+    p.add_argument("--function", default=FUNCTION, metavar="NAME", help=f"the traced function (default {FUNCTION})")
     p.add_argument("--mitigations", default=NONE, metavar="M", help=f"x86-64: {' or '.join(MITIGATIONS)} (default {NONE})")
     p.add_argument("--core", metavar="NAME", help="also estimate cycles on a model of a core, e.g. zen3 or cortex-a72")
     p.add_argument("--lab", action="store_true", help="the lab's kernel of the same release beside it")
@@ -41,21 +42,25 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.set_defaults(command=kernel)
 
 
-def kernel(args: argparse.Namespace) -> None:
-    """Run it; raises TramplabError for what cannot be."""
+def kernel(args: argparse.Namespace) -> int:
+    """Run it; returns the exit status, which says whether one of several images could not be measured. Raises TramplabError for
+    what cannot be."""
     if sum(map(bool, (args.json, args.csv, args.trace, args.lab))) > 1:
         raise TramplabError("--json, --csv, --trace and --lab are four ways to show a result: choose one.")
     if args.trace and args.hook:
         raise TramplabError("--trace shows the hook that it names: leave --hook away.")
-    two = args.image[0] == "diff" and len(args.image) == _TWO
+    two = args.image[0] == "diff"
+    if two and len(args.image) != _DIFF:
+        raise TramplabError("diff compares two kernel images: tramplab kernel diff A B.")
     if args.core and (args.csv or args.trace or args.lab or (two and args.json)):
         raise TramplabError("estimates are in the table, and in JSON of one kernel image: leave --core away, or how it is shown.")
     if two:
         _diff(args)
-    elif len(args.image) == _ONE:
-        _one(args)
+    elif len(args.image) > 1:
+        return _several(args)
     else:
-        raise TramplabError("give one kernel image, or `diff` and two: tramplab kernel IMAGE, tramplab kernel diff A B.")
+        _one(args)
+    return 0
 
 
 def _one(args: argparse.Namespace) -> None:
@@ -69,7 +74,7 @@ def _one(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps(found, indent=1))
     elif args.csv:
-        sys.stdout.write(show.as_csv(found))
+        sys.stdout.write(show.as_csv([(args.image[0], found)]))
     elif args.lab:
         head = f"{machine}, and the lab's {beside.release(found['kernel'])} beside it: instructions"
         sys.stdout.write(textwrap.fill(head, WIDTH, break_on_hyphens=False) + "\n\n")
@@ -78,11 +83,33 @@ def _one(args: argparse.Namespace) -> None:
         sys.stdout.write(show.text(found) + _estimate_text(estimates))
 
 
+def _several(args: argparse.Namespace) -> int:
+    """Measure one image after the other; one that cannot be costs the others nothing."""
+    if args.trace or args.lab or args.core:
+        raise TramplabError("--trace, --lab and --core are for one kernel image: give one, or leave them away.")
+    found, failed = [], {}
+    for path in args.image:
+        try:
+            found.append((path, _measured(machine_of(Path(path), args.mitigations), args)[0]))
+        except TramplabError as e:
+            failed[str(e)] = e.status  # once, what is wrong with every one
+        gc.collect()  # an image and its machine refer to each other, and are hundreds of megabytes
+    for said in failed:
+        print(f"tramplab: {said}", file=sys.stderr)
+    if found and args.json:
+        print(json.dumps([{"image": path, **result} for path, result in found], indent=1))
+    elif found:
+        sys.stdout.write(show.as_csv(found) if args.csv else show.several_text(found))
+    return max(failed.values(), default=0)
+
+
 def _trace(machine: RealMachine, args: argparse.Namespace) -> None:
     (found,) = measure.every(machine, args.function, [args.trace])
     if found.run is None:
         raise TramplabError(f"{args.trace} was not measured on {machine.opened.version}: {found.reason}.")
     print(f"{args.trace} on {machine}: {args.function} returned {found.run.value:#x}")
+    for line in textwrap.wrap(machine.function(args.function).said, WIDTH):
+        print(line)
     print(found.run.disassembly())
 
 
@@ -133,7 +160,8 @@ def _diff(args: argparse.Namespace) -> None:
     changes = [c for c in differ.changes(before, after) if c.differs]
     if args.json:
         rows = [{name: getattr(c, name) for name in ("hook", "before", "after", "said", "symbols")} for c in changes]
-        print(json.dumps({"before": before["kernel"], "after": after["kernel"], "changes": rows}, indent=1))
+        body = {"body": before["body"]} if "body" in before else {}
+        print(json.dumps({"before": before["kernel"], "after": after["kernel"], **body, "changes": rows}, indent=1))
         return
     sys.stdout.write(show.diff_text(before, after, changes))
     for which, of in zip(("before", "after"), estimates, strict=True):

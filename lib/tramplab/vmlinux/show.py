@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..width import WIDTH
@@ -13,9 +14,13 @@ from .beside import Pair
 from .differ import FIELDS, Change
 from .result import added
 
+#: Each image's path, and its result.
+Labelled = Sequence[tuple[str, dict[str, Any]]]
 #: Columns of a result's table, and how wide each is; the name of a hook in front of them.
 _COLUMNS = {"insns": 6, "site": 5, "tramp": 6, "core": 6, "loads": 7, "stores": 7, "frame": 6, "stack": 6, "miss": 5}
 _NAME = 18
+#: Of a table of several images: columns side by side, and how wide each is.
+_SIDE, _WIDE = 6, 9
 
 
 def text(result: dict[str, Any]) -> str:
@@ -29,11 +34,10 @@ def text(result: dict[str, Any]) -> str:
             cells = zip(_cells(row), _COLUMNS.values(), strict=True)
             lines.append(f"{row['hook']:<{_NAME}}" + "".join(f"{cell:>{size}}" for cell, size in cells))
     for row in result["hooks"]:
-        if row["status"] == "absent":
-            lines += _wrapped(f"{row['hook']}: not there, {row['reason']}")
-        elif row["status"] == "failed":
-            lines += _wrapped(f"{row['hook']}: NOT MEASURED, {row['reason']}")
+        if row["status"] != "measured":
+            lines += _wrapped(f"{row['hook']}: {_without(row)}")
     lines += ["", "Outside the function and the callbacks. frame: bytes of the", "trampolines' frame; miss: mispredicted returns."]
+    lines += _body(result)
     for what in ("found", "booted", "faked"):
         lines += _wrapped(f"{what}: " + "; ".join(kernel[what]))
     for note, names in notes(result).items():
@@ -50,19 +54,46 @@ def notes(result: dict[str, Any]) -> dict[str, list[str]]:
     return found
 
 
-def as_csv(result: dict[str, Any]) -> str:
-    """A line for each hook and component."""
+def several_text(results: Labelled) -> str:
+    """Results of several kernels for the same function and hooks: a column for each with the instructions that its table has, and
+    why there are none."""
+    numbered = list(enumerate(results, 1))
+    lines = _wrapped(f"Calls of {results[0][1]['function']}(): instructions outside the function and the callbacks")
+    for n, (path, found) in numbered:
+        kernel = found["kernel"]
+        lines += _wrapped(f"{n}: {path}, {kernel['version']} on {kernel['isa']}, mitigations: {_mitigations(kernel)}")
+    for first in range(0, len(numbered), _SIDE):
+        block = numbered[first : first + _SIDE]
+        lines += ["", f"{'':<{_NAME}}" + "".join(f"{n:>{_WIDE}}" for n, _ in block)]
+        for rows in zip(*(found["hooks"] for _, (_, found) in block), strict=True):
+            lines.append(f"{rows[0]['hook']:<{_NAME}}" + "".join(f"{_short(row):>{_WIDE}}" for row in rows))
+    lines.append("")
+    for rows in zip(*(found["hooks"] for _, found in results), strict=True):
+        missing = sorted((_without(row), n) for n, row in enumerate(rows, 1) if row["status"] != "measured")
+        for said, of in itertools.groupby(missing, key=lambda m: m[0]):
+            lines += _wrapped(f"{rows[0]['hook']} in {', '.join(str(n) for _, n in of)}: {said}")
+    lines += _body(results[0][1])
+    lines += _wrapped("The table of one image has site, trampoline and core, loads and stores, and what is not real.")
+    return "\n".join(lines) + "\n"
+
+
+def as_csv(results: Labelled) -> str:
+    """A line for each image, hook and component."""
     out = io.StringIO()
-    names = next((list(r["components"]["site"]) for r in result["hooks"] if r["status"] == "measured"), [])
+    rows = [(path, found, row) for path, found in results for row in found["hooks"]]
+    names = next((list(row["components"]["site"]) for *_, row in rows if row["status"] == "measured"), [])
     table = csv.writer(out, lineterminator="\n")
-    table.writerow(["version", "isa", "hook", "status", "component", *names, "frame_bytes", "stack_bytes", "reason"])
-    for row in result["hooks"]:
-        head = [result["kernel"]["version"], result["kernel"]["isa"], row["hook"], row["status"]]
+    head = ["image", "version", "isa", "function", "body", "hook", "status", "component"]
+    table.writerow([*head, *names, "frame_bytes", "stack_bytes", "reason"])
+    for path, found, row in rows:
+        kernel = found["kernel"]
+        body = "returns at once" if "body" in found else "runs"
+        about = [path, kernel["version"], kernel["isa"], found["function"], body, row["hook"], row["status"]]
         if row["status"] != "measured":
-            table.writerow([*head, "", *("" for _ in names), "", "", row["reason"]])
+            table.writerow([*about, "", *("" for _ in names), "", "", row["reason"]])
             continue
         for component, counts in row["components"].items():
-            table.writerow([*head, component, *(counts[n] for n in names), row["frame_bytes"], row["stack_bytes"], ""])
+            table.writerow([*about, component, *(counts[n] for n in names), row["frame_bytes"], row["stack_bytes"], ""])
     return out.getvalue()
 
 
@@ -81,7 +112,8 @@ def diff_text(a: dict[str, Any], b: dict[str, Any], changes: Iterable[Change]) -
     changed = [c for c in changes if c.differs]
     head = f"{a['kernel']['version']} -> {b['kernel']['version']} on {a['kernel']['isa']}, calls of {a['function']}()"
     if not changed:
-        return "\n".join([*_wrapped(head), "No hook differs: not in what is executed, nor in which functions."]) + "\n"
+        same = "No hook differs: not in what is executed, nor in which functions."
+        return "\n".join([*_wrapped(head), same, *_body(a)]) + "\n"
     lines = [*_wrapped(head), "", f"{'':<{_NAME}}" + "".join(f"{n.split()[0]:>9}" for n in list(FIELDS.values())[:6])]
     for c in changed:
         if c.before is None or c.after is None:
@@ -93,6 +125,7 @@ def diff_text(a: dict[str, Any], b: dict[str, Any], changes: Iterable[Change]) -
         if c.before["mispredicts"] != c.after["mispredicts"]:
             lines.append(f"    mispredicted returns: {c.before['mispredicts']} -> {c.after['mispredicts']}")
         lines += [f"    {name:<40}{x:>6} -> {y}" for name, x, y in c.symbols]
+    lines += _body(a)
     return "\n".join(lines) + "\n"
 
 
@@ -102,6 +135,20 @@ def _cells(row: dict[str, Any]) -> Iterator[int]:
     for component in ("site", "trampoline", "core"):
         yield parts[component]["instructions"]
     yield from (counts["loads"], counts["stores"], row["frame_bytes"], row["stack_bytes"], row["return_mispredicts"]["own"])
+
+
+def _short(row: dict[str, Any]) -> str:
+    return str(added(row)["instructions"]) if row["status"] == "measured" else {"absent": "-"}.get(row["status"], "FAILED")
+
+
+def _without(row: dict[str, Any]) -> str:
+    """Why there is no number."""
+    return f"{'not there' if row['status'] == 'absent' else 'NOT MEASURED'}, {row['reason']}"
+
+
+def _body(result: dict[str, Any]) -> list[str]:
+    """What is run of the function's body, if not all of it."""
+    return _wrapped(f"body: {result['body']}") if "body" in result else []
 
 
 def _mitigations(kernel: dict[str, Any]) -> str:
