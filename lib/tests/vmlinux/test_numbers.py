@@ -9,18 +9,20 @@ import pytest
 from support.kernels import BASES
 from tramplab import cli
 from tramplab.emulate.image import Image, Origin, Segment, Symbol
+from tramplab.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.ftrace.ops import FL_RECURSION
 from tramplab.isa import ISAS
 from tramplab.isa.riscv64 import C_NOP, NOP4
 from tramplab.vmlinux import beside, keeping, layout, measure, races
+from tramplab.vmlinux import result as vmlinux_result
 from tramplab.vmlinux.booted import compiled, riscv64
 from tramplab.vmlinux.booted.text import Text
 from tramplab.vmlinux.debian.fetch import image, there
 from tramplab.vmlinux.debian.list import packages
 from tramplab.vmlinux.features import features
 from tramplab.vmlinux.image import Opened, open_image
-from tramplab.vmlinux.machine import RealMachine
+from tramplab.vmlinux.machine import FUNCTION, RealMachine
 from tramplab.vmlinux.payload import unpack
 from tramplab.vmlinux.result import result
 
@@ -114,7 +116,7 @@ def test_the_lab_beside_a_kernel_that_it_cannot_build_says_why():
     """A kernel of arm64 with direct calls and without a pointer to the ops beside each function."""
     config = {"DYNAMIC_FTRACE_WITH_CALL_OPS": False, "DYNAMIC_FTRACE_WITH_DIRECT_CALLS": True}
     found = {"kernel": {"isa": "arm64", "release": "v8.0", "config": config}, "hooks": []}
-    with pytest.raises(beside.TramplabError, match=r"contradict each other on arm64"):
+    with pytest.raises(TramplabError, match=r"contradict each other on arm64"):
         list(beside.pairs(found))
 
 
@@ -182,3 +184,16 @@ def test_a_result_says_its_release_as_the_kernel_does():
     kernel = RealMachine(dataclasses.replace(opened(ONE[0]), version="8.0.0-rc1"))
     found = result(kernel, "bpf_fentry_test1", [])
     assert found["kernel"]["release"] == "v8.0" and found["kernel"]["version"] == "8.0.0-rc1"
+
+
+@pytest.mark.parametrize("name", ONE[:1])
+def test_a_kernel_without_bpf_s_test_function_is_measured_on_another(name, monkeypatch, capsys):
+    kernel = opened(name)
+    others = {n: s for n, s in kernel.image.symbols.items() if n != FUNCTION}
+    without = dataclasses.replace(kernel, image=dataclasses.replace(kernel.image, symbols=others))
+    monkeypatch.setattr(vmlinux_result, "open_image", lambda path: without)
+    assert cli.main(["kernel", "vmlinuz", "--hook", "ops,bpf-fexit"]) == 0
+    said = capsys.readouterr().out
+    assert "calls of vfs_read()" in said and "vfs_read() returns" in said and "not there" not in said
+    with pytest.raises(TramplabError, match=rf"has no {FUNCTION}\(\), which is called here: give a kernel with CONFIG_BPF"):
+        races.stage(RealMachine(without))

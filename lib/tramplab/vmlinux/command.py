@@ -16,7 +16,7 @@ from ..errors import TramplabError
 from ..width import WIDTH
 from . import beside, differ, hooks, measure, show
 from .booted import MITIGATIONS, NONE
-from .machine import FUNCTION, RealMachine
+from .machine import USUAL, RealMachine
 from .measure import Measured
 from .result import machine_of, result
 
@@ -32,7 +32,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     )
     p.add_argument("image", nargs="+", metavar="IMAGE", help="a vmlinuz, Image or vmlinux, or several; or: diff A B")
     p.add_argument("--hook", metavar="H,I", help=f"only these, of {', '.join(hooks.HOOKS)}")
-    p.add_argument("--function", default=FUNCTION, metavar="NAME", help=f"the traced function (default {FUNCTION})")
+    p.add_argument("--function", metavar="NAME", help=f"the traced function (default: the first there is of {', '.join(USUAL)})")
     p.add_argument("--mitigations", default=NONE, metavar="M", help=f"x86-64: {' or '.join(MITIGATIONS)} (default {NONE})")
     p.add_argument("--core", metavar="NAME", help="also estimate cycles on a model of a core, e.g. zen3 or cortex-a72")
     p.add_argument("--lab", action="store_true", help="the lab's kernel of the same release beside it")
@@ -104,17 +104,20 @@ def _several(args: argparse.Namespace) -> int:
 
 
 def _trace(machine: RealMachine, args: argparse.Namespace) -> None:
-    (found,) = measure.every(machine, args.function, [args.trace])
+    function = args.function or machine.usual
+    (found,) = measure.every(machine, function, [args.trace])
     if found.run is None:
         raise TramplabError(f"{args.trace} was not measured on {machine.opened.version}: {found.reason}.")
-    print(f"{args.trace} on {machine}: {args.function} returned {found.run.value:#x}")
-    for line in textwrap.wrap(machine.function(args.function).said, WIDTH):
+    print(f"{args.trace} on {machine}: {function} returned {found.run.value:#x}")
+    for line in textwrap.wrap(machine.function(function).said, WIDTH):
         print(line)
     print(found.run.disassembly())
 
 
 def _measured(machine: RealMachine, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The result for the hooks asked for, and, with a core, the estimates."""
+    """The result for the hooks asked for, and, with a core, the estimates. The first of several images decides which function is
+    traced in all of them."""
+    args.function = args.function or machine.usual
     core = cores.get(args.core, machine.isa.name) if args.core else None
     measured = measure.every(machine, args.function, args.hook.split(",") if args.hook else [])
     return result(machine, args.function, measured), _estimates(machine, args.function, measured, core) if core else {}

@@ -29,6 +29,8 @@ from .traceable import forbidden, untraced
 
 #: A function of the kernel's own that its tests of BPF trampolines trace: int bpf_fentry_test1(int a), which returns a + 1.
 FUNCTION = "bpf_fentry_test1"
+#: The first of these that an image has is traced where nobody names one: a kernel without BPF or network has no such test.
+USUAL = (FUNCTION, "vfs_read", "schedule")
 #: Functions whose bodies are run: they take numbers and call nothing. The second returns the sum of an int and a u64.
 WHOLE = (FUNCTION, "bpf_fentry_test2")
 _GAP = 16 << 20  # bytes from the image's end to the module area, in multiples of which it begins
@@ -75,6 +77,11 @@ class RealMachine:
         self.machine.name_of = self.name_of
 
     # what the image has
+
+    @property
+    def usual(self) -> str:
+        """The function that is traced where nobody names one."""
+        return next((name for name in USUAL if self.opened.has(name)), FUNCTION)
 
     @property
     def call_ops(self) -> bool:

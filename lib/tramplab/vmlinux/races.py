@@ -48,7 +48,12 @@ def subjects(opened: Opened, name: str | None) -> list[tuple[Scheme, Subject]]:
 
 
 def stage(machine: RealMachine) -> Stage:
-    """A real kernel to play on."""
+    """A real kernel to play on. Raises TramplabError where it does not have the function that is called."""
+    if not machine.opened.has(FUNCTION):
+        raise TramplabError(
+            f"{machine.opened.payload.path} has no {FUNCTION}(), which is called here: give a kernel with CONFIG_BPF_SYSCALL=y and "
+            f"CONFIG_NET=y."
+        )
     function = machine.function(FUNCTION)
     registers = {machine.isa.args[0]: _ARGUMENT}
     value = machine.call(function, registers).value
