@@ -1,0 +1,126 @@
+"""Mutants of the function graph tracer, for test_graph_states.py: hook is the check that notices."""
+
+from support.mutants import of
+
+MUTANTS = [
+    *of(
+        "x86_64",
+        "v7.2",
+        "depth_of_calls",
+        "core/fgraph.c",
+        ("the depth not counted", "trace.depth = ++current->curr_ret_depth;", "trace.depth = 0;"),
+        ("the depth of a call that is not followed kept", "out:\n\tcurrent->curr_ret_depth--;", "out:"),
+        ("the depth of a call that returned kept", "\tbarrier();\n\tcurrent->curr_ret_depth--;", "\tbarrier();"),
+        ("the depth not told at the return", "\ttrace.depth = t->curr_ret_depth;\n", ""),
+        ("calls without room not told", "\ttrace.overrun = READ_ONCE(t->trace_overrun);\n", ""),
+    ),
+    *of(
+        "arm64",
+        "v7.2",
+        "tracer_pauses",
+        "core/fgraph.c",
+        ("a task that pauses followed", "if (unlikely(READ_ONCE(current->tracing_graph_pause)))", "if (0)"),
+    ),
+    *of(
+        "riscv64",
+        "v7.2",
+        "task_without_a_shadow_stack",
+        "core/fgraph.c",
+        ("no shadow stack asked for", "if (unlikely(!READ_ONCE(t->ret_stack)))", "if (0)"),
+    ),
+    *of(
+        "x86_64",
+        "v7.2",
+        "shadow_stack_is_gone",
+        "core/fgraph.c",
+        ("no frame on top", "if (unlikely(!frame))\n\t\tpanic();", "if (unlikely(!frame))\n\t\treturn 0;"),
+        ("a word that leads anywhere", "if (unlikely(offset <= 0 || offset > top))", "if (0)"),
+    ),
+    *of(
+        "x86_64",
+        "v7.2",
+        "guard_is_held_at_the_return",
+        "core/fgraph.c",
+        ("the guard not asked at the return", "\tif (unlikely(!held))\n\t\t__builtin_trap();", "\tif (0)\n\t\t__builtin_trap();"),
+    ),
+    *of(
+        "arm64",
+        "v7.2",
+        "tracer_that_has_gone",
+        "core/fgraph.c",
+        (
+            "the stub called at the entry",
+            "if (unlikely(gops == &fgraph_stub))\n\t\t\tcontinue;\n\t\ttop",
+            "if (0)\n\t\t\tcontinue;\n\t\ttop",
+        ),
+        (
+            "the stub called at the return",
+            "if (unlikely(gops == &fgraph_stub))\n\t\t\tcontinue;\n\t\tgops",
+            "if (0)\n\t\t\tcontinue;\n\t\tgops",
+        ),
+    ),
+    *of(
+        "arm64",
+        "v7.2",
+        "filter_of_the_tracer",
+        "core/fgraph.c",
+        ("the filter not asked", "if (ftrace_ops_test(&gops->ops, func, 0) && gops", "if (gops"),
+    ),
+    *of(
+        "x86_64",
+        "v7.2",
+        "frame_says_where_the_return_address_was",
+        "core/fgraph.c",
+        ("where the return address was not kept", "\tframe->retp = retp;\n", ""),
+    ),
+    *of(
+        "x86_64",
+        "v7.2",
+        "more_data_than_a_tracer_may_keep",
+        "core/fgraph.c",
+        ("any number of words", "if (unlikely((unsigned int)size > FGRAPH_MAX_DATA_SIZE))", "if (0)"),
+    ),
+    *of(
+        "riscv64",
+        "v7.2",
+        "data_of_calls_on_their_way",
+        "core/fgraph.c",
+        ("the way down not taken", "\t\ttop = begins;\n", "\t\t;\n"),
+        ("another tracer's data", "if (FGRAPH_DATA_INDEX(word) == idx)", "if (1)"),
+    ),
+    *of(
+        "arm64",
+        "v7.2",
+        "interrupt_looks",
+        "core/fgraph.c",
+        (
+            "early word not written",
+            "\tt->ret_stack[at] = FGRAPH_FRAME_WORDS;\n\tframe->ret = ret;\n\tbarrier();\n",
+            "\tframe->ret = ret;\n\tbarrier();\n",
+        ),
+        ("early way back not written", "\tframe->ret = ret;\n\tbarrier();\n", "\tbarrier();\n"),
+        (
+            "early word of data not written",
+            "\t*(volatile unsigned long *)&t->ret_stack[next - 1] = word;\n\t*(volatile int",
+            "\t*(volatile int",
+        ),
+    ),
+    *of(
+        "x86_64",
+        "v7.2",
+        "interrupt_traces",
+        "core/fgraph.c",
+        (
+            "early word left as it may be",
+            "\tt->ret_stack[at] = FGRAPH_FRAME_WORDS;\n\tframe->ret = ret;\n\tframe->func",
+            "\tframe->ret = ret;\n\tframe->func",
+        ),
+        ("early way back left as it may be", "\tframe->ret = ret;\n\tframe->func", "\tframe->func"),
+        ("early word of data left as it may be", "\t*(volatile unsigned long *)&t->ret_stack[next - 1] = word;\t/* an", "\t/* an"),
+        (
+            "the frame given back before the handlers",
+            "\tbitmap = FGRAPH_BITMAP(",
+            "\tcurrent->curr_ret_stack = begins;\n\tbitmap = FGRAPH_BITMAP(",
+        ),
+    ),
+]
