@@ -46,12 +46,12 @@ def fails(check: Callable[[Kernel], None], k: Kernel) -> bool:
     return False
 
 
-def ends(call: Callable[[], object]) -> bool:
-    """Does a call come to its end by a fault?"""
+def ends(call: Callable[[], object], there: str = "") -> bool:
+    """Does a call end in a fault, and in this function?"""
     try:
         call()
-    except GuestFault:
-        return True
+    except GuestFault as e:
+        return there in str(e)
     return False
 
 
