@@ -4,7 +4,6 @@ The places are those between which something differs: the trampoline at the entr
 """
 
 import functools
-import re
 from contextlib import suppress
 
 import pytest
@@ -13,7 +12,8 @@ from hypothesis import strategies as st
 
 from support import abi, abi_places, fprobe_abi
 from support.decoded import instructions
-from support.returned import returned
+from support.kprobe_abi import slot
+from support.returned import CPU_STATE, reloads_what_nobody_misses, returned, state_told
 from support.seeds import drawn, seeds
 from tramplab import Fprobe, GuestFault, Kernel, Ops, StepLimit, TramplabError
 from tramplab.isa import ISAS
@@ -122,31 +122,19 @@ def test_the_shadow_stack_overflows_cleanly():
 
 # --- The return trampoline
 
-#: Register -> the member of struct pt_regs, where it is called otherwise or is one of an array.
-SLOTS = {
-    "x86_64": {r: r[1:] if r[1].isalpha() else r for r in ISAS["x86_64"].registers} | {"rip": "ip"},
-    "riscv64": {r: r for r in ISAS["riscv64"].registers},
-}
 #: What it does not store: the function's own way back; riscv64's stack pointer, up to v6.12 at least.
 UNTOLD = {"x86_64": set(), "arm64": set(), "riscv64": {"sp"}}
-
-
-def told(k: Kernel, register: str) -> int:
-    """What the handler at the return was given as a register."""
-    base, fields = k.image.address("lab_returned_regs"), k.image.struct("pt_regs").fields
-    if k.isa.name == "arm64":
-        at = fields["sp"].offset if register == "sp" else fields["regs"].offset + 8 * int(register[1:])
-        return k.machine.read_u64(base + at)
-    return k.machine.read_u64(base + fields[SLOTS[k.isa.name][register]].offset)
 
 
 def complain(lab: abi.Lab, h: fprobe_abi.FprobeHooked, seed: int) -> list[str]:
     """What is wrong with what the handler was given, and with what the caller finds."""
     first, last = returned(h, h._trampoline, seed)
-    isa = lab.isa
-    wrong = [f"told {r}" for r in isa.registers if r not in UNTOLD[isa.name] and told(lab.kernel, r) != first[r]]
-    kept = {*isa.callee_saved, *isa.returns, isa.sp, *isa.args}  # all but what leads back is brought back
-    return wrong + [f"left {r}" for r in isa.registers if r in kept and last[r] != first[r]]
+    isa, regs = lab.isa, lab.kernel.image.address("lab_returned_regs")
+    told = {r: lab.machine.read_u64(regs + 8 * slot(lab.kernel, r)) for r in isa.registers if r not in UNTOLD[isa.name]}
+    told |= state_told(h, regs)
+    wrong = [f"told {r}" for r, value in told.items() if value != first[r]]
+    kept = {*isa.callee_saved, *isa.returns, isa.sp, *isa.args, *(told.keys() & {CPU_STATE})}  # all but what leads back
+    return wrong + [f"left {r}" for r in [*isa.registers, CPU_STATE] if r in kept and last[r] != first[r]]
 
 
 #: One of each kind of return trampoline.
@@ -161,24 +149,15 @@ def test_the_handler_is_given_every_register_as_the_function_left_it(isa):
             assert complain(lab, h, seed) == []
 
 
-STATE = "the state that arm64 puts together is for who looks at pt_regs.pstate; no caller expects flags back"
 #: Instructions that no check notices, and why; beside reloads of what C keeps for its caller, or of what no caller expects back.
 HARMLESS = {
     "x86_64": {},
     "arm64": {
         "add x29, sp, #0xe8": "only who unwinds the stack from inside a handler reads it",
-        **dict.fromkeys(("mrs x0, nzcv", "mrs x1, daif", "mrs x1, currentel", "mrs x1, spsel", "orr x0, x0, x1"), STATE),
-        **dict.fromkeys(("stp xzr, x0, [sp, #0x100]", "ldr x0, [sp, #0x108]", "and x0, x0, #0xf0000000", "msr nzcv, x0"), STATE),
+        "and x0, x0, #0xf0000000": "the flags are all that MSR takes up",
     },
     "riscv64": {},
 }
-
-
-def reloads_what_nobody_misses(isa, text: str) -> bool:
-    """Is it a load of registers alone that calls keep anyway, or that no caller expects back?"""
-    name, _, operands = text.partition(" ")
-    loaded = {r for r in re.findall(r"[a-z]+[0-9]*", operands.partition("[")[0].partition("(")[0]) if r in isa.registers}
-    return name in ("ldp", "c.ldsp") and loaded <= {*isa.callee_saved, *isa.scratch, *isa.fixed}
 
 
 @pytest.mark.parametrize("isa", RETURNS)
