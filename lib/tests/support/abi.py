@@ -183,7 +183,7 @@ class Hooked:
         f = self.lab.functions[call.name]
         entry = {**state.registers, isa.sp: state.sp}
         m.set_registers(entry)
-        kept = cpu_state.kept(m)
+        kept, flags = cpu_state.kept(m), cpu_state.flags(m)
         self._begun.clear()
         m.write_u64(self._count, 0)
         above = m.read(state.sp, m.stack_top - state.sp)
@@ -195,6 +195,8 @@ class Hooked:
             seen = m.run(f.address, f.site.body, BUDGET).registers
             self._same(entry, seen, self._passed(call.name), "at the body")
             self._same(kept, cpu_state.kept(m), tuple(kept), "at the body")
+            if self._keeps_flags(call.name):
+                self._same(flags, cpu_state.flags(m), tuple(flags), "at the body")
             m.poke(f.address, self._text[call.name])
             start = f.site.body
         seen = m.run(start, m.return_to, BUDGET).registers
@@ -234,6 +236,11 @@ class Hooked:
         if own == "own-regs" or (own is None and any(self._saves_regs(o) for o in self.ops)):
             names |= _TEMPORARIES_KEPT.get(isa.name, set()) | ({"t1"} if own else set())
         return tuple(r for r in isa.registers if r in names)
+
+    def _keeps_flags(self, function: str) -> bool:
+        """Are condition flags at the body what they were? x86-64's ftrace_regs_caller saves them, and a direct call does not."""
+        through = self._through_regs_caller(self._wanting(function)) and self._own_set(function) is None
+        return self.isa.name == "x86_64" and through and not self.direct
 
     def _taken(self, functions: tuple[str, ...]) -> set[str]:
         """The registers that carry arguments of any of these functions."""

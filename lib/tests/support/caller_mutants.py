@@ -60,6 +60,11 @@ MUTANTS = [
             "\tpopfq\nLABEL(ftrace_regs_caller_end)",
             "LABEL(ftrace_regs_caller_end)",
         ),
+        (
+            "flags passed over",
+            "\tpopfq\nLABEL(ftrace_regs_caller_end)",
+            "\tleaq\t8(%rsp), %rsp\nLABEL(ftrace_regs_caller_end)",
+        ),
         ("cs not written", "\tmovq\t$0x10, R(cs)\n", "\tmovq\t$0, R(cs)\n"),
     ),
     *of(

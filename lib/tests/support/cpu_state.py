@@ -48,3 +48,9 @@ def draw(machine: Machine, rng: random.Random) -> None:
 def kept(machine: Machine) -> dict[str, int]:
     """What a callee leaves as it finds it, now."""
     return {part.register: machine.register(part.register) & part.kept for part in PARTS[machine.isa.name]}
+
+
+def flags(machine: Machine) -> dict[str, int]:
+    """The condition flags, now, which x86-64's and arm64's state has."""
+    parts = [part for part in PARTS[machine.isa.name] if part.register in ("eflags", "pstate")]
+    return {part.register: machine.register(part.register) & part.drawn & ~part.kept for part in parts}
