@@ -218,7 +218,7 @@ def entry_on_a_full_stack(k: Kernel) -> None:
 
 
 def probe_that_goes_meanwhile(k: Kernel) -> None:
-    """One that is unregistered while a call is on its way does not see it return, nor by whoever is in its bucket of the table."""
+    """One that is unregistered while a call is on its way does not see it return, be there another one in its bucket or not."""
     f, group, table = k.function(CALLED), Tasks(k, k.function(CALLED), 1), k.image.address("fprobe_table")
     with group.ready(), k.attached(f, *exits(1)) as stays:
         with k.attached(f, *exits(1)) as goes:

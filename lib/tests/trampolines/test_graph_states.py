@@ -110,7 +110,7 @@ def filter_of_the_tracer(k: Kernel) -> None:
 
 
 def frame_says_where_the_return_address_was(k: Kernel) -> None:
-    """For who unwinds: where the way to the return trampoline is now; on arm64 the caller's frame pointer, which is compared."""
+    """An unwinder finds there where the way to the return trampoline is now, on arm64 the caller's frame pointer."""
     found = []
     frame = Struct(k, "ftrace_ret_stack", 0)
 
