@@ -147,4 +147,21 @@ MUTANTS = [
             "if (0)\n\t\treturn 0;",
         ),
     ),
+    *of(
+        "arm64",
+        "v7.2",
+        "instances_of_other_cpus",
+        "include/pool.h",
+        ("not around", "\t\t\tif (wrapped)\n\t\t\t\tbreak;\n", "\t\t\tbreak;\n"),
+        ("CPUs that there cannot be", "left = bits[at] & ~0UL << from % 64;", "left = ~0UL << from % 64;"),
+        overrides=(("cpus", 3),),
+    ),
+    *of(
+        "x86_64",
+        "v6.12",
+        "instances_of_other_cpus",
+        "include/pool.h",
+        ("not around", "\t\t\tcpu = 0;\n", "\t\t\tbreak;\n"),
+        overrides=(("cpus", 3),),
+    ),
 ]

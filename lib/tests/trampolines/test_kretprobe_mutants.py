@@ -128,11 +128,7 @@ MUTANTS = [
         ("the kretprobe not named", "			this_pcpu->current_kprobe = &rp->kp;\n			ri", "			ri"),
         ("handlers of the first alone", "		if (ri == oldest)\n			break;", "		break;"),
         ("the list left", "	current->kretprobe_instances = oldest->next;\n", ""),
-        (
-            "busy for good",
-            "	this_pcpu->current_kprobe = 0;\n	preempt_enable_notrace();\n}",
-            "	preempt_enable_notrace();\n}",
-        ),
+        ("busy for good", "	this_pcpu->current_kprobe = 0;\n	preempt_enable_notrace();\n}", "	preempt_enable_notrace();\n}"),
         ("not told from others", "trap_ip(regs) != (unsigned long)__kretprobe_trampoline", "1"),
     ),
     *of(
@@ -159,11 +155,7 @@ MUTANTS = [
         "v7.2",
         "kretprobe-several",
         "core/kprobe.c",
-        (
-            "one of several",
-            "		SET_INSTANCE(0);\n	}\n	return 0;",
-            "		SET_INSTANCE(0);\n		break;\n	}\n	return 0;",
-        ),
+        ("one of several", "		SET_INSTANCE(0);\n	}\n	return 0;", "		SET_INSTANCE(0);\n		break;\n	}\n	return 0;"),
         ("the oldest left out", "kp; kp = READ_ONCE(kp->list)) {", "kp->list; kp = READ_ONCE(kp->list)) {"),
         ("those that are there left out", "likely(!(kp->flags & (", "likely((kp->flags & ("),
         ("the one that stands for them named", "kp->pre_handler(kp, regs)", "kp->pre_handler(p, regs)"),

@@ -22,6 +22,8 @@ FPROBES = (
 )
 #: kretprobes: on instances of their own, from a list and from a ring, and on return hooks.
 KRETPROBES = (place("x86_64", "v5.17"), place("arm64", "v7.2"), place("x86_64", "v7.2"), place("riscv64", "v7.2"))
+#: The same on several CPUs, with a ring for each: found by a mask, and counted.
+SEVERAL_CPUS = (place("arm64", "v7.2", cpus=3), place("x86_64", "v7.2", cpus=3), place("x86_64", "v6.12", cpus=3))
 #: kprobe_status: a handler runs.
 HIT_ACTIVE = 1
 
@@ -193,15 +195,34 @@ def rcu_does_not_watch(k: Kernel) -> None:
         assert p.call() == [seen] * 2 and p.missed() == [1 - seen] * 2
 
 
+def instances_of_other_cpus(k: Kernel) -> None:
+    """Where its CPU has no instance a call takes that of another, from the next CPU on and around, and gives it to its own CPU;
+    where kernels have a mask of CPUs, those that are not in it are passed over."""
+    f, mask = k.function("call_tree"), "cpu_possible_mask"
+    script = k.memory(1, 1, 0)
+    with k.attached(f, Kretprobe(breakpoint=k.isa.name != "x86_64", maxactive=3)) as registered:
+        probe = Probes(k, registered).struct(0)
+        for number in (1, 0, 2, 2, 1):
+            assert k.call(f, script, cpu=number).hits == (3,) and probe["nmissed"] == 0
+        if mask in k.image.symbols:
+            kept = k.machine.read_u64(k.image.address(mask))
+            k.machine.write_u64(k.image.address(mask), 0b101)
+            assert k.call(f, script).hits == (0,) and probe["nmissed"] == 3
+            k.machine.write_u64(k.image.address(mask), kept)
+        assert k.call(f, script).hits == (3,)
+    k.heap.give(script)
+
+
 _ALL = (frame_that_differs, calls_below, owner_has_gone, told_at_the_return)
 _OF_FPROBES = (guard_at_the_return, node_says_who_called, rcu_does_not_watch)
-_OF_KRETPROBES = (probe_without_a_handler, busy_until_all_is_given_back, breakpoint_of_nobody)
+_OF_KRETPROBES = (probe_without_a_handler, busy_until_all_is_given_back, breakpoint_of_nobody, instances_of_other_cpus)
 CHECKS = {check.__name__: check for check in (*_ALL, *_OF_FPROBES, *_OF_KRETPROBES)}
 CASES = [
     *((where, check.__name__) for where in FPROBES for check in (*_ALL, *_OF_FPROBES)),
     *((where, check.__name__) for where in KRETPROBES for check in (*_ALL, probe_without_a_handler)),
     *((where, "busy_until_all_is_given_back") for where in KRETPROBES[:2]),
     (KRETPROBES[1], "breakpoint_of_nobody"),
+    *((where, "instances_of_other_cpus") for where in SEVERAL_CPUS),
 ]
 
 
