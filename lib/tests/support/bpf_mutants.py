@@ -61,4 +61,23 @@ MUTANTS = [
         ("no miss counted", "\t\tprog->misses += 1;\n", ""),
         ("left in another context", "[level] -= 1;", "[level & 0] -= 1;"),
     ),
+    *of(
+        "x86_64",
+        "v7.2",
+        "programs_of_a_kprobe",
+        "core/bpf_kprobe.c",
+        ("run inside another", "if (likely(++this_pcpu->bpf_prog_active == 1)) {", "if (++this_pcpu->bpf_prog_active) {"),
+        ("no miss counted", "\t\ttk->prog_array->prog->misses += 1;\n", "\t\t;\n"),
+        ("run though not profiled", "return flags & TP_FLAG_PROFILE ?", "return flags | TP_FLAG_PROFILE ?"),
+        ("hits not counted", "\tthis_pcpu->kprobe_nhit += 1;\n", ""),
+        ("traced events passed over", "\tif (flags & TP_FLAG_TRACE)\n\t\t__builtin_trap();\n", ""),
+        ("recorded events passed over", "\tif (READ_ONCE(tk->perf_events))\n\t\t__builtin_trap();\n", ""),
+    ),
+    *of(
+        "arm64",
+        "v7.2",
+        "programs_of_a_kprobe",
+        "core/bpf_kprobe.c",
+        ("where to go on not asked", "if (trap_ip(regs) != before)", "if (0 && before)"),
+    ),
 ]

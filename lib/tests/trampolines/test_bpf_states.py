@@ -6,13 +6,15 @@ import pytest
 
 from support import bpf_mutants
 from support.members import Struct, cpu, task
-from support.probed import Probes, booted, fails, place, probing
-from tramplab import Bpf, Kernel
+from support.probed import Probes, booted, ends, fails, new_task, place, probing
+from tramplab import Bpf, Kernel, Kprobe
 
 #: Guards that are functions and that are inline, readers that are counted and that are not, one counter and one for each context.
 PLACES = (place("x86_64", "v6.12"), place("x86_64", "v7.2"), place("arm64", "v7.2"), place("riscv64", "v6.12"))
 #: The lowest bits of an image's counter say that it is being freed.
 ENDS = 1
+#: trace_kprobe.flags: what is recorded, and what programs and perf events are for.
+TRACED, PROFILED = 1, 2
 #: Preempt counts of this context: none, softirq, hardirq, NMI.
 CONTEXTS = (0, 1 << 8, 1 << 16, 1 << 20)
 
@@ -93,6 +95,36 @@ def program_in_each_context(k: Kernel) -> None:
                 k.machine.write(active, bytes(4))
 
 
+def programs_of_a_kprobe(k: Kernel) -> None:
+    """They are not run while another runs on the CPU, which is a miss, nor where the event is not profiled or has none; hits are
+    counted all the same. A program may send the CPU elsewhere. No event that is traced or recorded is built: a call that meets
+    one ends."""
+    with probing(k, Kprobe(breakpoint=k.isa.name != "x86_64", bpf=True)) as p:
+        event = Struct(k, "trace_kprobe", next(iter(p.registered[0].structs)))
+        prog = Struct(k, "bpf_prog", Struct(k, "bpf_prog_array_item", event["prog_array"])["prog"])
+        hits, missed = cpu(k)["kprobe_nhit"], prog["misses"]
+        assert ran(p) == 1 and prog["misses"] == missed
+        with cpu(k).having(bpf_prog_active=1):
+            assert ran(p) == 0 and prog["misses"] == missed + 1
+        for without in ({"flags": event["flags"] & ~PROFILED}, {"prog_array": 0}):
+            with event.having(**without):
+                assert ran(p) == 0
+        assert cpu(k)["kprobe_nhit"] == hits + 4
+        where = {"x86_64": "ip", "arm64": "pc", "riscv64": "epc"}[k.isa.name]
+
+        def send() -> None:
+            Struct(k, "pt_regs", k.machine.register(k.isa.args[0]))[where] = k.image.address("new_two_args")
+
+        with k.machine.watching(k.image.address("lab_bpf_count"), send):
+            assert k.call(p.f, 5, 7).value == 5 * 29 + 7 * 31 + (1 << 40)
+        assert ran(p) == 1
+        for with_ in ({"flags": event["flags"] | TRACED}, {"prog_array": 0, "perf_events": 1}):
+            with event.having(**with_):
+                assert ends(lambda: k.call(p.f, 5, 7))
+            new_task(k)
+        assert ran(p) == 1
+
+
 CHECKS = {
     check.__name__: check
     for check in (
@@ -101,6 +133,7 @@ CHECKS = {
         task_whose_cpus_have_changed,
         reader_while_it_runs,
         program_in_each_context,
+        programs_of_a_kprobe,
     )
 }
 
