@@ -112,7 +112,7 @@ def _hook_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("hook", metavar="HOOK", help=", ".join(hooks.HOOKS))
     p.add_argument("--release", default=LATEST, metavar="R", help=f"kernel release (default {LATEST})")
     p.add_argument(
-        "--args", default="1", metavar="N", help="integer arguments of the traced function, 0 to 8 (default 1)"
+        "--args", default="1", metavar="N", help="integer arguments of the traced function, 0 to 12 (default 1)"
     )
     p.add_argument("--callbacks", default="1", metavar="K", help="ops to attach (default 1)")
 
@@ -141,7 +141,7 @@ def _list(args: argparse.Namespace) -> None:
             if h.offered and releases.history(isa, h.offered) != when:
                 when = f"{releases.history(isa, h.offered)}, in the lab {when}"
             print(f"  {'':<15}  {isa}: {'the lab makes it ' * h.hypothetical}{when}")
-    print("Functions: " + " ".join(FUNCTIONS[:5]) + "\n           " + " ".join(FUNCTIONS[5:]))
+    print("Functions: " + "\n           ".join(" ".join(FUNCTIONS[n : n + 5]) for n in range(0, len(FUNCTIONS), 5)))
     print("Studies:")
     for name, module in studies.every().items():
         print(f"  {name:<20}{module.TITLE}")

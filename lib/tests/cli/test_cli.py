@@ -114,7 +114,7 @@ def test_run_output_is_whole_or_absent(tramplab, tmp_path, monkeypatch):
         (["measure", "arm64", "fexit"], ["unknown hook 'fexit'; did you mean bpf-fexit?"]),
         (["measure", "arm64", "fprobe-fgraph"], ["did you mean fprobe-exit, which is built on the function graph tracer"]),
         (["measure", "arm64", "ops", "--release", "6.4"], ["unknown release '6.4'", "v6.4"]),
-        (["measure", "arm64", "ops", "--args", "9"], ["9 arguments", "0 to 8"]),
+        (["measure", "arm64", "ops", "--args", "13"], ["13 arguments", "0 to 12"]),
         (["measure", "arm64", "ops", "--args", "two"], ["--args", "'two'"]),
         (["measure", "arm64", "ops", "--callbacks", "0"], ["0 callbacks", "1 to"]),
         (["measure", "arm64", "direct", "--callbacks", "2"], ["one callback", "direct+ops"]),

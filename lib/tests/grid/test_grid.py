@@ -182,7 +182,7 @@ def test_lines_elsewhere_and_nothing_when_quiet(grid):
         (["--release", "v9.9"], ["unknown release 'v9.9'"]),
         (["--isa", "arm64", "--hook", "ops,ops-regs"], ["arm64 v7.2 has no ops-regs hook", "v5.5 to v6.1"]),
         (["--hook", "direct", "--callbacks", "2"], ["direct hook takes one callback, not 2"]),
-        (["--args", "9"], ["--args", "0 to 8", "'9'"]),
+        (["--args", "13"], ["--args", "0 to 12", "'13'"]),
         (["--args", "-1"], ["--args"]),
         (["--args", "one"], ["--args", "'one'"]),
         (["--args", "2-1"], ["--args", "'2-1'"]),

@@ -111,7 +111,7 @@ ASKED = [
     ("functions", lambda k, n: corpus.sizes(n), (0, LESS, HUGE, None), 4),
     ("seeds", lambda k, n: frames.watched(k, LIGHT, (n,), (0,)), (LESS, HUGE, None), 1),
     ("poisons", lambda k, n: frames.watched(k, LIGHT, (0,), (n,)), (LESS, HUGE, None), 1),
-    ("args", lambda k, n: units("arm64", "ops", args=(n,)), (LESS, 9, HUGE, None), 8),
+    ("args", lambda k, n: units("arm64", "ops", args=(n,)), (LESS, 13, HUGE, None), 12),
     ("callbacks", lambda k, n: units("arm64", "ops", callbacks=(n,)), (LESS, 0, HUGE, None), 8),
     ("megabytes", lambda k, n: at_once(n), (LESS, 0, None), 8),
     # right ones would take too long

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from support import cpu_state
-from support.abi_calls import FUNCTIONS, MAKERS, MASK, WORDS, Call
+from support.abi_calls import FUNCTIONS, MAKERS, MASK, Call, places
 from support.abi_places import HOOKS, OWN_SETS, Place
 from support.decoded import instructions
 from tramplab import Direct, Kernel, Ops, TramplabError
@@ -156,14 +156,15 @@ class Hooked:
         call = MAKERS[name or rng.choice(FUNCTIONS)](word, self.lab)
         registers = {r: word() for r in self._random}
         isa = self.isa
-        names, args = list(isa.args), list(call.args)
         if call.result_at is not None:
             registers[isa.struct_return] = call.result_at
-            if isa.struct_return in names:
-                names.remove(isa.struct_return)
-        registers.update(zip(names, args, strict=False))
         # the stack: rubbish everywhere but above the caller's frame record, then arguments and return address
-        words = args[len(names) :]
+        words: list[int] = []
+        for place, value in zip(places(isa, call.name), call.args, strict=True):
+            if isinstance(place, int):
+                words.append(value)
+            else:
+                registers[place] = value
         sp = self.machine.stack_top - 64 - 16 * (bits(6)) - 8 * len(words) & ~15
         if isa.link is None:
             words.insert(0, self.machine.return_to)
@@ -246,8 +247,8 @@ class Hooked:
         """The registers that carry arguments of any of these functions."""
         isa, out = self.isa, set()
         for name in functions:
-            args = [r for r in isa.args if name != "big_struct_return" or r != isa.struct_return]
-            out |= {*args[: WORDS[name]]} | ({isa.struct_return} if name == "big_struct_return" else set())
+            out |= {p for p in places(isa, name) if isinstance(p, str)}
+            out |= {isa.struct_return} if name == "big_struct_return" else set()
         return out
 
     def _wanting(self, function: str) -> list:

@@ -47,6 +47,11 @@ class Facts:
         return tuple(int(n) for n in self.release[1:].split("."))
 
     @property
+    def stacked(self) -> bool:
+        """BPF trampolines take eight arguments, which only x86-64 passes on the stack in part."""
+        return self.isa != "x86_64" or self.version >= (6, 6)
+
+    @property
     def regs(self) -> bool:
         """ftrace_regs_caller exists."""
         return self.isa == "x86_64" or self.version <= {"arm64": (6, 1), "riscv64": (6, 9)}[self.isa]
@@ -186,6 +191,7 @@ class Model:
         reasons = {
             "no direct calls": t.direct and not self.facts.direct,
             "made for one function": t.direct == MADE and len(t.functions) != 1,
+            "makes no BPF trampoline for eight_args": t.direct == MADE and "eight_args" in t.functions and not self.facts.stacked,
             "no ftrace_regs_caller": not t.direct and t.flags & FL_SAVE_REGS and not self.facts.regs,
             "hands over an ftrace_regs": t.own_set and not self.facts.args,
             "lets only an ops with save='regs' change the ip": ipmodify and t.save == "args" and not self.facts.args,

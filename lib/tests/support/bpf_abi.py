@@ -10,13 +10,17 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from support import abi, abi_calls
+from support import abi, abi_calls, abi_places
 from tramplab import Ops
-from tramplab.trampolines import arguments
+from tramplab.ftrace.releases import parse
+from tramplab.isa import get
 from tramplab.trampolines.bpf import Bpf
 
-#: Functions that return a struct cannot have programs.
+#: Functions that return a struct cannot have programs, and since when an ISA's trampolines take structs, words on the stack, and
+#: structs there.
 FUNCTIONS = tuple(f for f in abi_calls.FUNCTIONS if "return" not in f)
+STRUCTS = ("struct_arg", "struct_after_five", "struct_after_seven", "uneven_ninth")
+SINCE = {"x86_64": ("v6.1", "v6.6", "v6.6"), "arm64": ("v6.5", "v6.16", "v6.17"), "riscv64": ("v6.8", "v6.11", "v6.11")}
 #: hook -> the numbers of fentry, fmod_ret and fexit programs, and whether an ops is on each function besides.
 HOOKS: dict[str, tuple[tuple[int, int, int], bool]] = {
     "bpf-fentry": ((1, 0, 0), False),
@@ -28,12 +32,24 @@ HOOKS: dict[str, tuple[tuple[int, int, int], bool]] = {
 }
 
 
+def taken(place: abi_places.Place) -> tuple[str, ...]:
+    """The functions that can have programs in a release, by hand."""
+    structs, stack, both = (parse(place.release) >= parse(since) for since in SINCE[place.isa])
+
+    def takes(name: str) -> bool:
+        stacked = any(isinstance(p, int) for p in abi_calls.places(get(place.isa), name))
+        return (structs or name not in STRUCTS) and (stack or not stacked) and (both or not stacked or name not in STRUCTS)
+
+    return tuple(filter(takes, FUNCTIONS))
+
+
 @contextmanager
 def hooked(lab: abi.Lab, hook: str) -> Iterator[BpfHooked]:
     """Attach a hook's programs to every function, and an ops to all of them where the hook has one."""
     (fentry, fmod_ret, fexit), shared = HOOKS[hook]
-    requests = [Bpf(fentry=fentry, fexit=fexit, fmod_ret=fmod_ret, observe=True, filter=(f,)) for f in FUNCTIONS]
-    others = [Ops(filter=FUNCTIONS)] if shared else []
+    functions = taken(lab.place)
+    requests = [Bpf(fentry=fentry, fexit=fexit, fmod_ret=fmod_ret, observe=True, filter=(f,)) for f in functions]
+    others = [Ops(filter=functions)] if shared else []
     with lab.kernel.attached(None, *requests, *others) as registered, BpfHooked(lab, hook, registered).watched() as h:
         yield h
 
@@ -44,6 +60,7 @@ class BpfHooked(abi.Hooked):
     def __init__(self, lab: abi.Lab, hook: str, registered: tuple) -> None:
         super().__init__(lab, hook, registered)
         self.kinds, image = HOOKS[hook][0], self.kernel.image
+        self._with_programs = taken(lab.place)
         self._observed, self._count = image.address("lab_bpf_seen"), image.address("lab_bpf_seen_count")
         self._words = image.struct("lab_bpf_seen").size // 8
 
@@ -53,22 +70,22 @@ class BpfHooked(abi.Hooked):
 
     def _passed(self, function: str) -> tuple[str, ...]:
         """The argument registers of this very function; where its trampoline goes on to it also what belongs to the caller."""
-        if function not in FUNCTIONS:
+        if function not in self._with_programs:
             return super()._passed(function)
-        taken = (p for p in arguments.words(self.isa, self.kernel.image.prototypes[function]) if isinstance(p, str))
+        carry = [p for p in abi_calls.places(self.isa, function) if isinstance(p, str)]
         if self.kinds[1] or self.kinds[2]:
-            return tuple(taken)
-        return (*taken, *self.isa.callee_saved, self.isa.sp, *((self.isa.link,) if self.isa.link else ()))
+            return tuple(carry)
+        return (*carry, *self.isa.callee_saved, self.isa.sp, *((self.isa.link,) if self.isa.link else ()))
 
     def _expected(self, state: abi.State) -> list[dict[str, object]]:
         call = state.call
         inner = [(n, a, abi_calls.weigh(*a)) for n, a in (*call.nested, *([call.jumps] if call.jumps else ()))]
         rows = [row for n, a, value in inner for row in self._around(n, a, value, [])]
-        return self._around(call.name, call.args, call.values[0] if call.values else 0, rows)
+        return self._around(call.name, tuple(call.shown(self.isa)), call.values[0] if call.values else 0, rows)
 
     def _around(self, name: str, args: tuple[int, ...], value: int, inside: list) -> list[dict[str, object]]:
         """What the programs of one call see, before and after what happens inside."""
-        if name not in FUNCTIONS:
+        if name not in self._with_programs:
             return inside
         fentry, fmod_ret, _ = self.kinds
         seen = [{"cookie": i, "args": list(args)} for i in range(1, sum(self.kinds) + 1)]

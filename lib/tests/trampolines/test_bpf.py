@@ -1,5 +1,6 @@
 """BPF trampolines: how they are attached, what guards their programs, what goes wrong and says so."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -107,6 +108,45 @@ def test_the_trampoline_saves_what_the_function_takes(isa):
         sizes.append((c.instructions, c.loads, c.stores))
     steps = {tuple(b - a for a, b in zip(x, y, strict=True)) for x, y in itertools.pairwise(sizes)}
     assert steps == {(2, 1, 1)}
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_each_argument_on_the_stack_is_loaded_and_stored_and_for_the_function_once_more(isa):
+    """No register comes back for it before the function; where the trampoline calls the function, another copy is made."""
+    k = Kernel(isa)
+    names = "eight_args nine_args ten_args eleven_args twelve_args".split()
+    for request, step in ((Bpf(fentry=1), (2, 1, 1)), (Bpf(fexit=1), (4, 2, 2))):
+        sizes = []
+        for args, name in enumerate(names, 8):
+            with k.attached(k.function(name), dataclasses.replace(request)):
+                c = k.call(name, *range(args)).counts.by_component["trampoline"]
+            sizes.append((c.instructions, c.loads, c.stores))
+        assert {tuple(b - a for a, b in zip(x, y, strict=True)) for x, y in itertools.pairwise(sizes)} == {step}
+
+
+@pytest.mark.parametrize("isa, function, cleared", [("x86_64", "int_seventh", 1), ("arm64", "uneven_ninth", 4)])
+def test_what_is_no_argument_of_a_word_on_the_stack_is_cleared(isa, function, cleared):
+    """x86-64 clears half of the only word there by a store; arm64 each that is not full by two shifts."""
+    k, words = Kernel(isa), {"int_seventh": 7, "uneven_ninth": 11}
+    plain = {7: "seven_args", 11: "eleven_args"}[words[function]]
+    counts = []
+    for name in (plain, function):
+        with k.attached(k.function(name), Bpf(fentry=1)):
+            counts.append(k.call(name, *range(words[function])).counts.by_component["trampoline"])
+    assert counts[1].instructions - counts[0].instructions == cleared
+    assert counts[1].stores - counts[0].stores == (isa == "x86_64")
+
+
+@pytest.mark.parametrize("release", ["v6.12", "v7.2"])
+@pytest.mark.parametrize("name", ["seven_args", "eight_args", "nine_args", "ten_args", "struct_after_five"])
+def test_x86_calls_a_function_with_words_on_the_stack_with_the_stack_aligned(release, name):
+    """Whether the site calls the trampoline or jumps to it; a function without such words finds it as it happens to be."""
+    k = Kernel("x86_64", release)
+    f, seen = k.function(name), []
+    k.machine.watch(f.site.body, lambda: seen.append(k.machine.register("rsp") % 16))
+    with k.attached(f, Bpf(fexit=1)):
+        k.call(f, *range(10))
+    assert seen == [8]
 
 
 def test_on_riscv_the_site_reaches_it_only_through_ftrace_caller_since_the_auipc_is_fixed():

@@ -85,7 +85,7 @@ def test_live_registers_are_those_whose_poison_shows(kernel, name):
         for n in range(4):
             kernel.machine.write_u64(memory + 8 * n, 5 + 2 * n)
         given = {isa.fp: kernel.machine.stack_top - 32, **start, **changed}
-        raw = kernel.machine.call(kernel.function(name).address, given, [21, 22])
+        raw = kernel.machine.call(kernel.function(name).address, given, list(range(21, 27)))
         pair = isa.returns if name == "struct_return" else isa.returns[: name != "big_struct_return"]
         return (*(raw.registers[r] for r in pair), *(kernel.machine.read_u64(memory + 8 * n) for n in range(4)))
 

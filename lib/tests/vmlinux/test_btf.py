@@ -74,6 +74,8 @@ def test_prototypes():
     t = types()
     number = 2
     pair, void = t.struct("pair", 16, [("a", number, 0), ("b", number, 64)]), 0
+    either = t.struct("either", 8, [("a", number, 0), ("b", number, 0)], UNION)
+    t.function("released", void, [t.add(TYPEDEF, "either_t", either)])
     t.function("nothing", void, [])
     t.function("all", t.add(TYPEDEF, "pair_t", pair), [t.add(CONST, "", pair), t.add(PTR, "", pair), t.int("__int128", 16)])
     t.function("printed", number, [number, 0])
@@ -81,6 +83,7 @@ def test_prototypes():
     assert read.prototype("bpf_fentry_test1") == Prototype("bpf_fentry_test1", (Value(4),), Value(4))
     assert read.prototype("nothing") == Prototype("nothing", (), Value(0))
     assert read.prototype("all") == Prototype("all", (Value(16, True), Value(8), Value(16)), Value(16, True))
+    assert read.prototype("released") == Prototype("released", (Value(8, True, True),), Value(0))
     assert read.prototype("printed") == Prototype("printed", (Value(4),), Value(4))  # and an ellipsis
     assert read.prototype("pair") is None and read.prototype("bpf_fentry_test2") is None
 

@@ -32,6 +32,7 @@ struct last other = { .next = &ops };
 static inline int hidden(int a) { return a + 1; }
 __attribute__((noinline)) int bpf_fentry_test1(int a) { return hidden(a); }
 struct pair both(struct pair by_value, const struct pair *by_pointer) { by_value.a += by_pointer->b; return by_value; }
+void released(union either { int *a; long b; } u) { other.n = *u.a; }
 void nothing(char c, ...) { other.n = c; }
 int declared(int a);
 int calls(void) { return declared(ops.flags & FTRACE_OPS_FL_RCU ? 3 : LOWEST); }
@@ -84,6 +85,7 @@ def test_prototypes_from_dwarf(built, place):
     assert prototype("bpf_fentry_test1") == Prototype("bpf_fentry_test1", (Value(4),), Value(4))
     assert prototype("both") == Prototype("both", (Value(16, True), Value(8)), Value(16, True))
     assert prototype("nothing") == Prototype("nothing", (Value(1),), Value(0))
+    assert prototype("released") == Prototype("released", (Value(8, True, True),), Value(0))
     assert prototype("declared") == Prototype("declared", (Value(4),), Value(4))
     assert prototype("hidden") and prototype("absent") is None
 

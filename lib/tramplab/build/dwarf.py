@@ -34,10 +34,12 @@ class Struct:
 
 @dataclass(frozen=True)
 class Value:
-    """What a function takes or returns: its size in bytes (0: nothing), and whether it is a struct, by value."""
+    """What a function takes or returns: its size in bytes (0: nothing), whether it is a struct or a union, by value, and whether it
+    is a union."""
 
     size: int
     struct: bool = False
+    union: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ def _value(die: DIE) -> Value:
     if "DW_AT_type" not in die.attributes:
         return Value(0)
     of = _bare(die.get_DIE_from_attribute("DW_AT_type"))
-    return Value(_size(of)[0], of.tag in _STRUCTS)
+    return Value(_size(of)[0], of.tag in _STRUCTS, of.tag == "DW_TAG_union_type")
 
 
 def _size(die: DIE) -> tuple[int, int]:

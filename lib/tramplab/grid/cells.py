@@ -11,9 +11,10 @@ from ..errors import TramplabError
 from ..ftrace import releases
 from ..isa import ISAS
 from ..lab import hooks
-from ..lab.measure import FUNCTIONS
+from ..lab.measure import FUNCTIONS, STUDIED
 
-ARGS = tuple(range(len(FUNCTIONS)))
+#: Numbers of arguments of a grid that is not asked for others, and the largest there is.
+ARGS, MOST_ARGS = tuple(range(len(STUDIED))), len(FUNCTIONS) - 1
 CALLBACKS = tuple(range(1, 65))
 
 
@@ -45,7 +46,7 @@ def units(
     """
     chosen = {isas.get(name).name for name in given.names(isa_names, "isa_names")}
     named = None if hook_names is None else {hooks.get(name).name for name in given.names(hook_names, "hook_names")}
-    args = given.wholes(args, "args", ARGS[0], ARGS[-1])
+    args = given.wholes(args, "args", 0, MOST_ARGS)
     callbacks = given.wholes(callbacks, "callbacks", 1, hooks.MAX_CALLBACKS)
     out: list[Unit] = []
     for isa in (i for i in ISAS if i in chosen):

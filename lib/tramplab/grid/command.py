@@ -27,7 +27,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("--isa", metavar="A,B", help=f"of {', '.join(ISAS)} (default: all)")
     p.add_argument("--hook", metavar="H,I", help=f"of {', '.join(hooks.HOOKS)} (default: all that the release has)")
     p.add_argument("--release", default=LATEST, metavar="R", help=f"kernel release (default {LATEST})")
-    p.add_argument("--args", default="0-8", metavar="N-M", help="arguments of the traced function (default 0-8)")
+    p.add_argument("--args", default="0-8", metavar="N-M", help="arguments of the traced function, 0 to 12 (default 0-8)")
     p.add_argument("--callbacks", default="1-64", metavar="N-M", help="callbacks on the function (default 1-64)")
     workers.add(p)
     p.add_argument("--out", metavar="FILE", help="write to FILE, whole or not at all, instead of standard output")
@@ -41,7 +41,7 @@ def grid(args: argparse.Namespace) -> None:
         cells.names(args.isa) if args.isa is not None else tuple(ISAS),
         cells.names(args.hook) if args.hook is not None else None,
         args.release,
-        cells.numbers(args.args, "--args", 0, cells.ARGS[-1]),
+        cells.numbers(args.args, "--args", 0, cells.MOST_ARGS),
         cells.numbers(args.callbacks, "--callbacks", 1, hooks.MAX_CALLBACKS),
     )
     where = workers.chosen(args)

@@ -13,12 +13,17 @@
 #define W6 17
 #define W7 19
 #define W8 23
+#define W9 29
+#define W10 31
+#define W11 37
+#define W12 41
 
 /* Called by other traced functions below; inlined there, nothing nested would be traced. */
 #define NOINLINE __attribute__((noinline))
 
 struct lab_pair { long first, second; };
 struct lab_triple { long first, second, third; };
+struct lab_uneven { unsigned int first, second, third; };
 
 long lab_sink = 1;
 
@@ -137,4 +142,50 @@ NOINLINE long goes_on(long a, long b)
 	long early = lab_remember(lab_jump_buffer);
 
 	return early ? early * W4 + a : passed_over(a, b) * W5 + b;
+}
+
+/* More arguments than any ISA has registers for. */
+long nine_args(long a, long b, long c, long d, long e, long f, long g, long h, long i)
+{
+	return a * W1 + b * W2 + c * W3 + d * W4 + e * W5 + f * W6 + g * W7 + h * W8 + i * W9;
+}
+
+long ten_args(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j)
+{
+	return a * W1 + b * W2 + c * W3 + d * W4 + e * W5 + f * W6 + g * W7 + h * W8 + i * W9 + j * W10;
+}
+
+long eleven_args(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j, long k)
+{
+	return a * W1 + b * W2 + c * W3 + d * W4 + e * W5 + f * W6 + g * W7 + h * W8 + i * W9 + j * W10 + k * W11;
+}
+
+long twelve_args(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j, long k, long l)
+{
+	return a * W1 + b * W2 + c * W3 + d * W4 + e * W5 + f * W6 + g * W7 + h * W8 + i * W9 + j * W10 + k * W11 + l * W12;
+}
+
+/* On x86-64 the struct is on the stack, and the scalar after it in the register that is left. */
+long struct_after_five(long a, long b, long c, long d, long e, struct lab_pair p, long f)
+{
+	return a * W1 + b * W2 + c * W3 + d * W4 + e * W5 + p.first * W6 + p.second * W7 + f * W8;
+}
+
+/* On riscv64 half of the struct is in the register that is left; on arm64 that stays empty, and the scalar is on the stack, too. */
+long struct_after_seven(long a, long b, long c, long d, long e, long f, long g, struct lab_pair p, long h)
+{
+	return a * W1 + b * W2 + c * W3 + d * W4 + e * W5 + f * W6 + g * W7 + p.first * W8 + p.second * W9 + h * W10;
+}
+
+/* Arguments that do not fill their words, which are on the stack of x86-64 in one, and on that of every ISA in the other. */
+long int_seventh(long a, long b, long c, long d, long e, long f, unsigned int g)
+{
+	return a * W1 + b * W2 + c * W3 + d * W4 + e * W5 + f * W6 + (long)g * W7;
+}
+
+long uneven_ninth(long a, long b, long c, long d, long e, long f, long g, long h, struct lab_uneven u, unsigned short i)
+{
+	long words = a * W1 + b * W2 + c * W3 + d * W4 + e * W5 + f * W6 + g * W7 + h * W8;
+
+	return words + (long)u.first * W9 + (long)u.second * W10 + (long)u.third * W11 + i * W12;
 }

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .. import isa as isas
+from ..build.dwarf import Prototype
 from ..build.toolchain import GUEST
 from ..emulate.code import settle
 from ..emulate.machine import DEFAULT_BUDGET, NONE, RECORD, Machine
@@ -33,6 +34,7 @@ from ..given import WORDS, folder, of_name, switch, whole
 from ..isa import Isa
 from ..trampolines import KINDS, ground
 from ..trampolines import single as singles
+from ..trampolines.arguments import passing
 from ..trampolines.fitting import FittingSlowPath
 from ..trampolines.single import SingleSlowPath
 from . import boot
@@ -209,7 +211,8 @@ class Kernel:
         budget: int = DEFAULT_BUDGET,
         cpu: int = 0,
     ) -> Run:
-        """Call a traced function with integer arguments, as compiled code would, and watch.
+        """Call a traced function with integer arguments, as compiled code would, and watch. A struct by value is its words, one
+        argument each.
 
         registers: further registers to set at entry. budget: instructions before StepLimit is raised. cpu: the number of the
         one that runs it. Negative numbers are passed as in C. Raises GuestFault, StepLimit; the kernel stays usable.
@@ -217,7 +220,7 @@ class Kernel:
         f = self.function(function)
         before = self._hits()
         with self.machine.on(whole(cpu, "cpu")):
-            start, stack = self.passed(arguments, registers or {})
+            start, stack = self.passed(arguments, registers or {}, f.name)
             try:
                 raw = self.machine.call(f.address, start, stack, budget)
             except TramplabError:
@@ -228,14 +231,19 @@ class Kernel:
         executed = self.machine.memory.code.later(lambda: raw.tally.issued)  # whatever text has become by then
         return Run(f, View(self.isa, str(self), self.names(), self._components.of, executed), raw, hits)
 
-    def passed(self, arguments: tuple[int, ...], registers: dict[str, int]) -> tuple[dict[str, int], list[int]]:
-        """How a caller passes integer arguments: registers with their values, these among them, and words on the stack."""
+    def passed(
+        self, arguments: tuple[int, ...], registers: dict[str, int], function: str = ""
+    ) -> tuple[dict[str, int], list[int]]:
+        """How a caller passes words of arguments: registers with their values, these among them, and words on the stack. function:
+        the name of the one that is called, whose structs decide where words are; without, all are integers."""
         isa, words = self.isa, [whole(a, f"argument {n}", *WORDS) for n, a in enumerate(arguments, 1)]
         if not isinstance(registers, Mapping):
             raise TramplabError(f"registers= is names with numbers, such as {{{isa.fp!r}: 0}}, not {shown(registers)}.")
         chosen = {name: whole(value, f"register {name}", *WORDS) for name, value in registers.items()}
-        start = {isa.fp: self.machine.stack_top - 32, **chosen, **dict(zip(isa.args, words, strict=False))}
-        return start, words[len(isa.args) :]
+        places = passing(isa, self.image.prototypes.get(function, Prototype(function, ())), len(words))
+        found = dict(zip(places, words, strict=True))
+        start = {isa.fp: self.machine.stack_top - 32, **chosen, **{p: w for p, w in found.items() if isinstance(p, str)}}
+        return start, [w for _, w in sorted((p, w) for p, w in found.items() if isinstance(p, int))]
 
     def names(self) -> Callable[[int], str | None]:
         """address -> symbol+offset, the trampolines that exist now included; None where nothing has a name."""

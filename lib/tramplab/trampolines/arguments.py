@@ -7,8 +7,10 @@ through a pointer that the caller passes: in front of the arguments, or in a reg
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..build.dwarf import Prototype, Value
 from ..errors import TramplabError
@@ -57,6 +59,33 @@ def words(isa: Isa, prototype: Prototype) -> tuple[Place, ...]:
     """The places of all argument words of a function, in order."""
     taken = isa.struct_return if prototype.result.size > LARGEST else None
     return tuple(itertools.chain.from_iterable(places(isa, prototype.parameters, taken)))
+
+
+def sizes(prototype: Prototype) -> tuple[int, ...]:
+    """The bytes of each argument word that are the argument's, in the order of words().
+
+    >>> sizes(Prototype("f", (Value(8), Value(12, True), Value(4))))
+    (8, 8, 4, 4)
+    """
+    return tuple(min(WORD, p.size - at) for p in prototype.parameters for at in range(0, p.size, WORD))
+
+
+@functools.cache
+def passing(isa: Isa, prototype: Prototype, count: int) -> tuple[Place, ...]:
+    """Where a caller puts the first `count` words of a call: those of words(), in front of them the address of a result that an
+    argument register carries. Words beyond the prototype's are integers after the last parameter.
+
+    >>> from tramplab.isa import ISAS
+    >>> f = Prototype("f", (Value(8),) * 5 + (Value(16, True), Value(8)))
+    >>> passing(ISAS["x86_64"], f, 9)
+    ('rdi', 'rsi', 'rdx', 'rcx', 'r8', 0, 1, 'r9', 2)
+    >>> passing(ISAS["x86_64"], Prototype("f", (Value(8),), Value(24, True)), 2)
+    ('rdi', 'rsi')
+    """
+    through = prototype.result.size > LARGEST and isa.struct_return in isa.args
+    more = (Value(WORD),) * max(0, count - len(words(isa, prototype)) - through)
+    known = words(isa, replace(prototype, parameters=(*prototype.parameters, *more)))
+    return ((isa.struct_return,) * through + known)[:count]
 
 
 def live_registers(isa: Isa, prototype: Prototype) -> tuple[str, ...]:

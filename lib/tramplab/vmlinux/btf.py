@@ -172,7 +172,8 @@ class Btf:
 
     def _value(self, number: int) -> Value:
         bare = self._bare(number)
-        return Value(self._sized(bare)[0], bool(bare) and self._type(bare)[1] in (STRUCT, UNION))
+        kind = self._type(bare)[1] if bare else None
+        return Value(self._sized(bare)[0], kind in (STRUCT, UNION), kind == UNION)
 
     def _members(self, number: int) -> Iterator[tuple[str, Field]]:
         """(name, field) of each member, offset counted from the outermost struct; of bit fields the byte they begin in."""

@@ -24,9 +24,12 @@ long lab_bpf_modify(unsigned long *ctx)
 /* Writes down all it may see; the tests compare it with what was put in. */
 #define LAB_NR_BPF_SEEN 64
 
+/* Twelve arguments of two words, and what the function returned. */
+#define LAB_NR_BPF_WORDS 25
+
 struct lab_bpf_seen {
 	unsigned long cookie, count;
-	unsigned long words[13];
+	unsigned long words[LAB_NR_BPF_WORDS];
 };
 
 struct lab_bpf_seen lab_bpf_seen[LAB_NR_BPF_SEEN];
@@ -38,7 +41,7 @@ long lab_bpf_observe(unsigned long *ctx)
 
 	seen->cookie = current->bpf_ctx ? current->bpf_ctx->bpf_cookie : 0;
 	seen->count = ctx[-1];
-	for (unsigned int i = 0; i <= seen->count && i < 13; i++)
+	for (unsigned int i = 0; i <= seen->count && i < LAB_NR_BPF_WORDS; i++)
 		seen->words[i] = ctx[i];
 	return lab_bpf_verdicts[seen->cookie % LAB_NR_VERDICTS];
 }

@@ -90,3 +90,23 @@ long new_struct_arg(struct lab_pair p, long c)
 {
 	return p.first * 29 + p.second * 31 + c * 37 + NEW;
 }
+
+long new_nine_args(long a, long b, long c, long d, long e, long f, long g, long h, long i)
+{
+	return a * 29 + b * 31 + c * 37 + d * 41 + e * 43 + f * 47 + g * 53 + h * 59 + i * 61 + NEW;
+}
+
+long new_ten_args(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j)
+{
+	return a * 29 + b * 31 + c * 37 + d * 41 + e * 43 + f * 47 + g * 53 + h * 59 + i * 61 + j * 67 + NEW;
+}
+
+long new_eleven_args(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j, long k)
+{
+	return a * 29 + b * 31 + c * 37 + d * 41 + e * 43 + f * 47 + g * 53 + h * 59 + i * 61 + j * 67 + k * 71 + NEW;
+}
+
+long new_twelve_args(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j, long k, long l)
+{
+	return a * 29 + b * 31 + c * 37 + d * 41 + e * 43 + f * 47 + g * 53 + h * 59 + i * 61 + j * 67 + k * 71 + l * 73 + NEW;
+}

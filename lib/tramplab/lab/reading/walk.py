@@ -35,7 +35,7 @@ def walk(kernel: Kernel, function: Function | str, *arguments: int) -> dict:
     free = [r for r in isa.registers if r not in {*isa.fixed, isa.sp, isa.fp, isa.link, *isa.args[: len(arguments)]}]
     marks = {r: _MARK + n for n, r in enumerate(free)}
     try:
-        start, moments = _walk.walk(kernel.machine, function.address, *kernel.passed(arguments, marks))
+        start, moments = _walk.walk(kernel.machine, function.address, *kernel.passed(arguments, marks, function.name))
     except TramplabError:
         boot(kernel.machine, kernel.cpus[0])  # the call may have ended with a guard held or preemption off
         raise

@@ -109,7 +109,7 @@ def adapters() -> pd.DataFrame:
     out = []
     for isa in ISAS:
         build = BUILDS[isa][(False, False)]
-        most = min(len(ISAS[isa].args), len(FUNCTIONS) - 1)
+        most = len(ISAS[isa].args)
         for way, part in ((FRAME, "bpf_trampoline"), (COPY, "bpf_fprobe_entry")):
             overrides = dict(build.overrides) | ({"rethook": "freelist"} if way == COPY else {})
             kernel = Kernel(isa, build.release, meter=RECORD, **overrides)

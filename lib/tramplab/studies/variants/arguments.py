@@ -12,7 +12,7 @@ from ...isa import ISAS
 from ...lab import hooks
 from ...lab.hooks import hypothetical
 from ...lab.kernel import Kernel
-from ...lab.measure import FUNCTIONS
+from ...lab.measure import STUDIED
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL, isa_name, marked
@@ -40,7 +40,7 @@ def rows() -> pd.DataFrame:
         for name in SHOWN:
             if not kernel.features[hooks.get(name).needs]:
                 continue
-            for args, called in enumerate(FUNCTIONS):
+            for args, called in enumerate(STUDIED):
                 function, values = kernel.function(called), tuple(range(1, args + 1))
                 base = kernel.call(function, *values).counts.total
                 with kernel.attached(function, *hooks.requests(hooks.get(name), 1)):
@@ -61,7 +61,7 @@ def table(value: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
         wide = wide.reindex(pd.MultiIndex.from_frame(frame[keys].drop_duplicates())).reset_index()
         wide.columns = [str(name) for name in wide.columns]
         unit = UNITS.get(value)
-        wide.attrs["units"] = {str(n): unit for n in range(len(FUNCTIONS))} if unit else {}
+        wide.attrs["units"] = {str(n): unit for n in range(len(STUDIED))} if unit else {}
         return wide
 
     return apply
@@ -71,7 +71,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: per ISA the instructions added, then the bytes moved."""
     wide = [table(value)(frame).assign(of=of) for of, value in (("insns", "instructions"), ("bytes", "bytes_moved"))]
     both = pd.concat([part[part["isa"] == isa] for isa in ISAS for part in wide], ignore_index=True)
-    return both[["isa", "of", "hook", *map(str, range(len(FUNCTIONS)))]]
+    return both[["isa", "of", "hook", *map(str, range(len(STUDIED)))]]
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:

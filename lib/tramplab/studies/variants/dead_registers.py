@@ -12,7 +12,7 @@ from ...emulate.machine import COUNT
 from ...errors import GuestFault, StepLimit
 from ...isa import ISAS, Isa
 from ...lab.kernel import Kernel
-from ...lab.measure import FUNCTIONS
+from ...lab.measure import STUDIED
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.figure import Figure
 from ..once import once
@@ -64,7 +64,7 @@ def rows() -> pd.DataFrame:
 
 def _subjects(isa: Isa, where: int) -> Iterator[Prepared]:
     """Functions of no to eight integers, and one that returns a struct through memory: its address is passed, too."""
-    for n, name in enumerate(FUNCTIONS):
+    for n, name in enumerate(STUDIED):
         yield Prepared(name, tuple(range(11, 11 + n)), {}, isa.args[:n])
     if isa.struct_return in isa.args:
         yield Prepared(STRUCT, (where, 11, 12), {}, isa.args[:3])

@@ -13,7 +13,7 @@ from ...emulate.machine import RECORD
 from ...errors import GuestFault, StepLimit
 from ...isa import ISAS, Isa
 from ...lab.kernel import Kernel
-from ...lab.measure import FUNCTIONS
+from ...lab.measure import STUDIED
 from ...lab.run import Run
 from ...lab.view import Function
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
@@ -40,7 +40,7 @@ def rows() -> pd.DataFrame:
     for isa in ISAS.values():
         for what, callback in CALLBACKS.items():
             kernel = Kernel(isa.name, meter=RECORD)
-            for name in FUNCTIONS:
+            for name in STUDIED:
                 out += [
                     {"isa": isa.name, "callback": what, **row} for row in _drop(kernel, kernel.function(name), callback)
                 ]
@@ -51,7 +51,7 @@ def rows() -> pd.DataFrame:
 
 def _drop(kernel: Kernel, function: Function, callback: str) -> list[dict[str, object]]:
     """Every restore of the function's trampoline taken out in turn."""
-    isa, count = kernel.isa, FUNCTIONS.index(function.name)
+    isa, count = kernel.isa, STUDIED.index(function.name)
     arguments = tuple(range(11, 11 + count))
     right, out = kernel.call(function, *arguments).value, []
     with kernel.attached(function, Ops(callback=callback)):

@@ -14,7 +14,7 @@ from ...ftrace import releases
 from ...ftrace.ops import Request
 from ...isa import ISAS, get
 from ...lab.kernel import Kernel
-from ...lab.measure import FUNCTIONS
+from ...lab.measure import STUDIED
 from ...lab.run import Run
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
@@ -62,7 +62,7 @@ def runs() -> dict[tuple[str, int, str], Run]:
     for isa in ISAS:
         kernel = Kernel(isa, meter=RECORD)
         had = [v for v in VARIANTS if v not in NEEDS or kernel.features[NEEDS[v]]]
-        for args, name in enumerate(FUNCTIONS):
+        for args, name in enumerate(STUDIED):
             function, arguments = kernel.function(name), range(1, args + 1)
             out[isa, args, "none"] = kernel.call(function, *arguments)
             for variant in had if args == 2 else KNOWING:
@@ -171,7 +171,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 def far_step(isa: str) -> int:
     """Instructions that a direct call executes more for a target that lies as far away as the ISA's layout allows."""
     kernel = Kernel(isa, meter=COUNT)
-    function, counts = kernel.function(FUNCTIONS[2]), []
+    function, counts = kernel.function(STUDIED[2]), []
     for far in (False, True):
         with kernel.attached(function, Direct(far=far)):
             counts.append(kernel.call(function, 1, 2).counts.total.instructions)

@@ -1,14 +1,14 @@
-"""Calls of every traced function that can be told from calls of what live patching puts in its place."""
+"""Calls of traced functions that can be told from calls of what live patching puts in their place."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ...lab.kernel import Kernel
-from ...lab.measure import FUNCTIONS
+from ...lab.measure import STUDIED
 
 #: Function -> how many integers it takes; pointers come on top, see passed().
-CALLS = {name: n for n, name in enumerate(FUNCTIONS)} | {
+CALLS = {name: n for n, name in enumerate(STUDIED)} | {
     "pointer_args": 0,
     "calls_others": 3,
     "tail_call": 2,

@@ -1,5 +1,6 @@
 """arm64: two frame records, the caller's and the traced function's, and under them, upwards from sp: stack arguments for the
-function, the programs' context, the number of arguments, the arguments, the result, x19 and x20.
+function, which are copied once more from the caller's, the programs' context, the number of arguments, the arguments, the
+result, x19 and x20.
 
 Calls go through x10, because programs and kernel text need not lie in a BL's reach. The function is entered by RET x10 with
 x30 made by hand, and not by BLR: that pops the return address which the patch site's BL pushed, and pushes nothing.
@@ -75,13 +76,17 @@ def enter(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     if plan.guards:
         yield Text(f"mov x10, #{len(plan.words)}\nstr x10, [sp, #{f.count}]")
     for i, place in enumerate(plan.words):
-        at = f"[sp, #{f.context + 8 * i}]"
-        if isinstance(place, int):
-            yield Text(f"ldr x10, [x29, #{2 * _RECORD + 8 * place}]\nstr x10, {at}")
-        else:
-            yield Text(f"str {place}, {at}")
+        slot = f.context + 8 * i
+        yield _copied(place, slot, plan.sizes[i]) if isinstance(place, int) else Text(f"str {place}, [sp, #{slot}]")
     if plan.guards:
         yield Text(f"str x19, [sp, #{f.kept}]\nstr x20, [sp, #{f.kept + 8}]")
+
+
+def _copied(place: int, slot: int, size: int) -> Item:
+    """A word that the caller passed on the stack into a slot above sp; of the word only the bytes that are the argument's."""
+    shift = 64 - 8 * size
+    cleared = f"lsl x10, x10, #{shift}\nlsr x10, x10, #{shift}\n" if shift else ""
+    return Text(f"ldr x10, [x29, #{2 * _RECORD + 8 * place}]\n{cleared}str x10, [sp, #{slot}]")
 
 
 def _arguments(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
@@ -143,9 +148,8 @@ def unless_zero(f: Frame, label: str) -> Iterator[Item]:
 def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """The function with its arguments, then room for a jump past the fexit programs."""
     yield from _arguments(plan, f)
-    for i, place in enumerate(plan.words):
-        if isinstance(place, int):
-            yield Text(f"ldr x10, [sp, #{f.context + 8 * i}]\nstr x10, [sp, #{8 * place}]")
+    for _, place in plan.stacked:
+        yield _copied(place, 8 * place, 8)
     yield Text(f"ldr x10, [sp, #{f.size + 8}]\nadr x30, #8\nret x10")
     yield keep_result(f)
     yield Text("nop")

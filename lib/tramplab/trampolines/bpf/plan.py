@@ -39,14 +39,16 @@ class BpfProgram:
 class TrampolinePlan:
     """What a trampoline is made for.
 
-    words: the place of each argument word. fentry, fmod_ret, fexit: programs, in order. guards: None for programs that are
-    called bare, with nothing but the array of arguments. image: address of its struct bpf_tramp_image. body: the function's
-    first byte past the site. run_ctx: size of the programs' context in bytes; cookie_at: offset of the cookie in it.
+    words: the place of each argument word; sizes: how many of its bytes are the argument's. fentry, fmod_ret, fexit: programs, in
+    order. guards: None for programs that are called bare, with nothing but the array of arguments. image: address of its struct
+    bpf_tramp_image. body: the function's first byte past the site. run_ctx: size of the programs' context in bytes; cookie_at:
+    offset of the cookie in it.
     jumped: entered by a jump, not by a call. landing_pad: starts with the ISA's landing pad. through_way_back: calls where the
     way back of the site's call leads, not the body; only ISAs whose trampolines are made anew for that ask (see Sharing).
     """
 
     words: tuple[Place, ...]
+    sizes: tuple[int, ...]
     fentry: tuple[BpfProgram, ...]
     fmod_ret: tuple[BpfProgram, ...]
     fexit: tuple[BpfProgram, ...]
@@ -65,9 +67,9 @@ class TrampolinePlan:
         return bool(self.fmod_ret or self.fexit)
 
     @property
-    def stacked(self) -> int:
-        """How many argument words the caller passes on the stack."""
-        return sum(isinstance(p, int) for p in self.words)
+    def stacked(self) -> tuple[tuple[int, int], ...]:
+        """The argument words that the caller passes on the stack: the number of each among all, and its index there."""
+        return tuple((i, place) for i, place in enumerate(self.words) if isinstance(place, int))
 
     @property
     def result(self) -> int:
@@ -77,4 +79,4 @@ class TrampolinePlan:
     @property
     def passed_on(self) -> int:
         """Bytes of the frame for the words that it passes to the function on the stack, where it calls it."""
-        return 8 * self.stacked if self.calls_function else 0
+        return 8 * len(self.stacked) if self.calls_function else 0

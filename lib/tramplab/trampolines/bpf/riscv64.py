@@ -1,5 +1,6 @@
 """riscv64: a 16-byte frame of the traced function with ra and s0, then the trampoline's own with t0 and s0, the result, the
-arguments, their number, s1, the programs' context and the stack arguments for the function; s0 points above it.
+arguments, their number, s1, the programs' context and the stack arguments for the function, which are copied from the array;
+s0 points above it.
 """
 
 from __future__ import annotations
@@ -131,9 +132,8 @@ def unless_zero(f: Frame, label: str) -> Iterator[Item]:
 def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """The function with its arguments, then room for a jump past the fexit programs."""
     yield from _arguments(plan, f)
-    for i, place in enumerate(plan.words):
-        if isinstance(place, int):
-            yield Text(f"ld t1, {8 * i - f.context}(s0)\nsd t1, {8 * place}(sp)")
+    for i, place in plan.stacked:
+        yield Text(f"ld t1, {8 * i - f.context}(s0)\nsd t1, {8 * place}(sp)")
     yield Call(plan.body)
     yield keep_result(f)
     yield Text("nop\nnop")

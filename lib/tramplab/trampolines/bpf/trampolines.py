@@ -10,7 +10,7 @@ from ...ftrace.ops import Agreed, Generated, Registered, Request
 from ...ftrace.releases import history
 from ...ftrace.site import Site
 from ...ftrace.steps import Free, Step, block, text
-from ..arguments import words
+from ..arguments import sizes, words
 from ..direct import check_direct, registered
 from ..ground import Ground
 from . import arm64, riscv64, x86_64
@@ -19,7 +19,7 @@ from .plan import BpfProgram, Guards, Sharing, TrampolinePlan
 from .protocol import BpfArch
 from .request import Bpf
 from .shape import items
-from .signature import require
+from .signature import require_taken
 
 MODULES: dict[str, BpfArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
 #: The kernel makes no trampoline larger than a page.
@@ -40,7 +40,7 @@ class BpfTrampolines:
 
     def check(self, request: Request, functions: tuple[str, ...]) -> None:
         """Raise TramplabError unless the release has direct calls, the lab knows what guards the programs in it, and a trampoline
-        can be made for this one function."""
+        can be made for this one function in the release."""
         check_direct(self._ground, request)
         features = self._ground.features
         if isinstance(request, Bpf) and request.guarded and not features["bpf"]:
@@ -48,7 +48,7 @@ class BpfTrampolines:
             raise TramplabError(f"the lab does not know what guards BPF programs in {features}, only {when}.")
         if len(functions) != 1:
             raise TramplabError(f"a BPF trampoline is made for one function; {len(functions)} were named.")
-        require(self._image.prototypes[functions[0]])
+        require_taken(self._image.prototypes[functions[0]], features)
 
     def make(self, request: Request, functions: tuple[str, ...]) -> Registered:
         """A direct call whose target is to be made; its owner shares."""
@@ -166,8 +166,10 @@ class BpfTrampolines:
         guards = Guards(
             *map(address, ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit"))
         )
+        prototype = self._image.prototypes[site.function]
         return TrampolinePlan(
-            words=words(self._image.isa, self._image.prototypes[site.function]),
+            words=words(self._image.isa, prototype),
+            sizes=sizes(prototype),
             fentry=fentry,
             fmod_ret=fmod_ret,
             fexit=fexit,

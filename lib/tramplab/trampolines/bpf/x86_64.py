@@ -1,5 +1,5 @@
 """x86-64: one frame under rbp; below the saved rbp lie the result, the arguments, their number, rbx, the programs' context
-and the stack arguments for the function.
+and the stack arguments for the function, which are copied once more from the caller's.
 
 No frame record stands for the traced function: rbp leads from this frame to the caller's.
 """
@@ -56,7 +56,10 @@ def frame(plan: TrampolinePlan) -> Frame:
     """The layout for a plan."""
     context = 8 * len(plan.words) + plan.result
     run_ctx = context + (16 + plan.run_ctx if plan.guards else 0)
-    return Frame(context, context + 8, context + 16, run_ctx, run_ctx + plan.passed_on)
+    size = run_ctx + plan.passed_on
+    # where it passes words on, and only there, it calls the function with rsp a multiple of 16
+    unaligned = plan.passed_on and (size + _above(plan)) % 16
+    return Frame(context, context + 8, context + 16, run_ctx, size + (8 if unaligned else 0))
 
 
 def enter(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
@@ -67,16 +70,26 @@ def enter(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     if plan.guards:
         yield Text(f"mov [rbp - {f.rbx}], rbx\nmov eax, {len(plan.words)}\nmov [rbp - {f.count}], rax")
     for i, place in enumerate(plan.words):
-        slot = f"[rbp - {f.context - 8 * i}]"
-        if isinstance(place, int):
-            yield Text(f"mov rax, [rbp + {_caller_word(plan, place)}]\nmov {slot}, rax")
-        else:
-            yield Text(f"mov {slot}, {place}")
+        slot = f.context - 8 * i
+        yield _copied(plan, place, slot) if isinstance(place, int) else Text(f"mov [rbp - {slot}], {place}")
+    yield from _narrowed(plan, *(f.context - 8 * i for i, _ in plan.stacked))
 
 
-def _caller_word(plan: TrampolinePlan, index: int) -> int:
-    """Offset from rbp of a word that the caller passed: above rbp, the way into the function if called, and the caller's."""
-    return (16 if plan.jumped else 24) + 8 * index
+def _above(plan: TrampolinePlan) -> int:
+    """Bytes from rbp to the words that the caller passed: the saved rbp, the way into the function if called, and the caller's."""
+    return 16 if plan.jumped else 24
+
+
+def _copied(plan: TrampolinePlan, place: int, slot: int) -> Item:
+    """A word that the caller passed on the stack into a slot below rbp."""
+    return Text(f"mov rax, [rbp + {_above(plan) + 8 * place}]\nmov [rbp - {slot}], rax")
+
+
+def _narrowed(plan: TrampolinePlan, *slots: int) -> Iterator[Item]:
+    """Clear the upper half of the only word on the stack if the argument has four bytes or less: of one word, a compiler may write
+    only these. slots: where the words on the stack were copied to."""
+    if len(plan.stacked) == 1 and plan.sizes[plan.stacked[0][0]] <= 4:
+        yield Text(f"mov dword ptr [rbp - {slots[0] - 4}], 0")
 
 
 def _arguments(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
@@ -135,9 +148,9 @@ def unless_zero(f: Frame, label: str) -> Iterator[Item]:
 def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """The function with its arguments, or what the way back leads to, then room for a jump past the fexit programs."""
     yield from _arguments(plan, f)
-    for i, place in enumerate(plan.words):
-        if isinstance(place, int):
-            yield Text(f"mov rax, [rbp - {f.context - 8 * i}]\nmov [rsp + {8 * place}], rax")
+    for _, place in plan.stacked:
+        yield _copied(plan, place, f.size - 8 * place)
+    yield from _narrowed(plan, *(f.size - 8 * place for _, place in plan.stacked))
     if plan.through_way_back:
         yield Text("mov rax, [rbp + 8]\ncall rax")
     else:

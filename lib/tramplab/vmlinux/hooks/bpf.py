@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...lab.view import Function
-from ...trampolines.arguments import words
+from ...trampolines.arguments import sizes, words
 from ...trampolines.bpf import Bpf, trampolines
 from ...trampolines.bpf.code import lay_out
 from ...trampolines.bpf.plan import BpfProgram, Guards, TrampolinePlan
@@ -40,6 +40,7 @@ def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
     run_ctx = machine.opened.struct("bpf_tramp_run_ctx")
     plan = TrampolinePlan(
         words=words(machine.isa, prototype),
+        sizes=sizes(prototype),
         fentry=() if fexit else (program,),
         fmod_ret=(),
         fexit=(program,) if fexit else (),
