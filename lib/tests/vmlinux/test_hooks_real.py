@@ -1,17 +1,19 @@
 """Graph tracers, fprobes and kprobes on real kernels: the kernel's own functions run, and our handlers get the right things."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
 from support import handmade
 from tramplab.ftrace.layout import bucket
 from tramplab.isa import ISAS
+from tramplab.trampolines.arguments import words
 from tramplab.vmlinux import arguments, hooks, keeping, measure, own
 from tramplab.vmlinux.booted import x86_64
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
-from tramplab.vmlinux.hooks import breakpoints, handlers, inplace, kretprobes, pools
+from tramplab.vmlinux.hooks import bpf, breakpoints, handlers, inplace, kretprobes, pools
 from tramplab.vmlinux.hooks.handlers import ENTRY, RETURN, Given
 from tramplab.vmlinux.hooks.hook import Absent
 from tramplab.vmlinux.machine import FUNCTION, RealMachine
@@ -220,6 +222,56 @@ def pool(machine, probe):
     owned = "rph" if machine.isa.name == "arm64" else "rh"
     owner = inplace.get(machine, "kretprobe", probe, owned)
     return inplace.member(machine, {"rph": "kretprobe_holder", "rh": "rethook"}[owned], owner, "pool")
+
+
+PLAIN = pytest.mark.parametrize("kernel", [n for n in EVERY if not {"cloud", "rt", "16k"} & set(n.split("-"))], indirect=True)
+#: A function of the kernel's own with nine arguments that does nothing, and where no trampoline of BPF's is made for it.
+MANY = "__probestub_smbus_reply"
+WITHOUT = {"arm64 v6.12": "whose argument 9 is passed on the stack (-ENOTSUPP); releases since v6.16 do (commit 9014cf56f13d)"}
+
+
+@PLAIN
+def test_arguments_on_the_stack_reach_the_function_and_programs(kernel):
+    """With every hook, and BPF's programs are given them, where a release makes such trampolines."""
+    package, machine, *_ = kernel
+    if not machine.opened.has(MANY):
+        pytest.skip(f"{package.name} has no {MANY}()")
+    found = {m.hook.name: m for m in measure.every(machine, MANY)}
+    refused = WITHOUT.get(f"{package.isa} {package.release}")
+    for name, m in found.items():
+        if refused and name.startswith("bpf-f"):
+            assert m.status == "absent" and m.reason.endswith(refused)
+        else:
+            assert m.status != "failed" or "cannot be executed elsewhere" in m.reason, f"{name}: {m.reason}"
+    assert refused or found["bpf-fexit"].status == found["bpf-fentry"].status == "measured"
+
+
+@pytest.mark.parametrize(
+    ("isa", "release", "symbol", "taken"),
+    [
+        ("x86_64", "v6.5", "save_args", "stack"),
+        ("x86_64", "v6.5", "save_regs", "registers"),
+        ("arm64", "v6.12", "save_args", "registers"),
+    ],
+)
+def test_a_stable_kernel_is_asked_whether_it_copies_words_on_the_stack(isa, release, symbol, taken):
+    """As 6.5.y does; by the name of what saves them, which only x86-64's JIT has changed."""
+    machine = SimpleNamespace(isa=ISAS[isa], opened=SimpleNamespace(release=release, has=symbol.__eq__))
+    assert bpf._features(machine)["bpf_args"] == taken
+
+
+@PLAIN
+@pytest.mark.parametrize("name", ["bpf-fentry", "bpf-fexit"])
+def test_a_word_of_the_stack_from_a_wrong_place_is_found_out(kernel, monkeypatch, name):
+    """In the array of a program; before that at the body of a function whose trampoline copies words for it."""
+    package, machine, *_ = kernel
+    if not machine.opened.has(MANY) or f"{package.isa} {package.release}" in WITHOUT:
+        pytest.skip(f"{package.name} has no {MANY}(), or makes no trampoline for it")
+    monkeypatch.setattr(bpf, "words", lambda *asked: tuple(p + 1 if isinstance(p, int) else p for p in words(*asked)))
+    (found,) = measure.every(machine, MANY, [name])
+    assert found.status == "failed"
+    said = "word 1 on the stack was 0x2222222200000043" if name == "bpf-fexit" else "a program was given"
+    assert found.reason.startswith(said)
 
 
 def test_a_kretprobe_sees_the_value_and_the_way_back(kernel):

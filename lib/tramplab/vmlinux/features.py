@@ -12,11 +12,12 @@ _LOWEST_FLAG = ("FTRACE_FL_MODIFIED", "FTRACE_FL_CALL_OPS_EN", "FTRACE_FL_DIRECT
 
 def features(opened: Opened, shape: str) -> Features:
     """The features that the slow path and BPF's trampolines ask for, by their names in data/releases.yml. shape: of the patch
-    sites. `direct_jmp` shows in a constant that came with it (BPF_MOD_NOP, in the series of 25e4e3565d45). Where the types do not
-    name the flags of a site, the counter has the bits that it has in the nearest release known."""
+    sites. `direct_jmp` shows in a constant that came with it (BPF_MOD_NOP, in the series of 25e4e3565d45). What the image does not
+    tell is as in the nearest release known: the bits of a record's counter where no type names its flags, and for which functions
+    BPF makes trampolines, but where its code for arguments on the stack is there."""
     types = opened.types
     lowest = next(filter(None, map(types.enumerator, _LOWEST_FLAG)), 0)
-    usual = releases.features(opened.isa, releases.nearest(opened.release), {})["counter_bits"]
+    usual = releases.features(opened.isa, releases.nearest(opened.release), {})
     values = {
         "site": shape,
         "call_ops": shape.startswith("literal"),
@@ -25,6 +26,19 @@ def features(opened: Opened, shape: str) -> Features:
         "direct_shares": types.has("ftrace_ops", "ops_func"),
         "direct_jmp": opened.isa.name == "x86_64" and types.enumerator("BPF_MOD_NOP") is not None,
         "regs": opened.has("ftrace_regs_caller"),
-        "counter_bits": lowest.bit_length() - 1 if lowest else usual,
+        "counter_bits": lowest.bit_length() - 1 if lowest else usual["counter_bits"],
+        "bpf_struct_args": usual["bpf_struct_args"],
+        "bpf_union_args": usual["bpf_union_args"],
+        "bpf_args": _stack_arguments(opened) or usual["bpf_args"],
     }
     return Features(opened.isa.name, opened.release, values, {})
+
+
+def _stack_arguments(opened: Opened) -> str:
+    """What BPF's trampolines take, where the code that copies arguments on the stack shows it, in stable trees, too: save_args() of
+    x86-64's JIT (473e3150e30a), struct arg_aux of arm64's (9014cf56f13d). Empty where nothing shows it."""
+    if opened.isa.name == "x86_64" and opened.has("save_args"):
+        return "stack"
+    if opened.isa.name == "arm64" and opened.types.has("arg_aux") and releases.parse(opened.release) < (6, 16):
+        return "stack-scalars"
+    return ""

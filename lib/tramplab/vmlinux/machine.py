@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 
 from ..emulate.engine import PAGE
 from ..emulate.image import Symbol
@@ -20,7 +20,7 @@ from ..ftrace.steps import Step, Write
 from ..isa.x86_64 import JMP
 from ..lab.run import Run
 from ..lab.view import View
-from . import arguments, named, state
+from . import arguments, named, passed, state
 from .booted import FIRST_BYTES, LINKED, NONE, Booted, boot, compiled
 from .early import Traced, returning
 from .features import features
@@ -70,6 +70,8 @@ class RealMachine:
         self.near = self._near()
         self.entered = 0
         self.at_body: list[dict[str, int]] = []
+        self.stacked_at_body: list[list[int]] = []
+        self._watches = ExitStack()
         self._watched: set[int] = set()
         self._taken: list[int] = []
         self._room: dict[str, int] = {}
@@ -177,6 +179,11 @@ class RealMachine:
         self.made.clear()
         self._room.clear()
         self.near = self._near()
+        self._watches.close()
+
+    def watch(self, address: int, call: Callable[[], None]) -> None:
+        """Have call() called before the instruction at an address is executed, until reset()."""
+        self._watches.enter_context(self.machine.watching(address, call))
 
     # sites
 
@@ -198,17 +205,19 @@ class RealMachine:
     # calls
 
     def call(self, function: Traced, registers: dict[str, int]) -> Run:
-        """Call a function as its callers do, with these registers, and watch. entered then says how often it was, and at_body has
-        the registers with which its body was reached, each time. Raises GuestFault, StepLimit."""
-        isa = self.isa
+        """Call a function as its callers do, with these registers and passed.stacked(), and watch. entered then says how often it
+        was; at_body has the registers with which its body was reached, each time, and stacked_at_body those words. Raises
+        GuestFault, StepLimit."""
+        isa, stack = self.isa, passed.stacked(self.opened, function.name)
         if function.address not in self._watched:
             self._watched.add(function.address)
             self.machine.watch(function.address, self._enter)
-            self.machine.watch(function.site.body, lambda: self.at_body.append(self.machine.registers()))
+            self.machine.watch(function.site.body, lambda: self._arrived(len(stack)))
         self.entered = 0
         self.at_body.clear()
+        self.stacked_at_body.clear()
         with nullcontext() if function.whole else returning(self.machine, function, self.at_body, self.leave):
-            raw = self.machine.call(function.address, {isa.fp: self.machine.stack_top - 32, **registers})
+            raw = self.machine.call(function.address, {isa.fp: self.machine.stack_top - 32, **registers}, stack)
             executed = self.machine.instructions(raw.tally.issued)
         made = tuple(self.made)
         view = View(isa, str(self), lambda at: _name(made, at) or self._symbol(at), self._component(function), lambda: executed)
@@ -222,6 +231,12 @@ class RealMachine:
         return _name(self.made, address) or self._symbol(address)
 
     # inside
+
+    def _arrived(self, stacked: int) -> None:
+        """At a function's body: keep registers, and the words that its caller put on the stack."""
+        self.at_body.append(self.machine.registers())
+        first = self.at_body[-1][self.isa.sp] + self.isa.call_pushes
+        self.stacked_at_body.append([self.machine.read_u64(first + 8 * n) for n in range(stacked)])
 
     def _near(self) -> Heap:
         return Heap(self._areas["modules"].address, _MODULES // 2, "there is no room left for trampolines: attach fewer ops.")

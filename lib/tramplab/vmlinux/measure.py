@@ -10,7 +10,8 @@ from ..analyse import returnstack
 from ..emulate.counts import COMPONENTS
 from ..errors import TramplabError
 from ..lab.run import Run
-from . import arguments, hooks
+from ..trampolines.arguments import sizes
+from . import arguments, hooks, passed
 from .early import Traced
 from .hooks.hook import Absent, Expected, Hook
 from .machine import FUNCTION, RealMachine
@@ -58,18 +59,15 @@ def one(machine: RealMachine, function: Traced, hook: Hook, registers: dict[str,
 def complaint(
     machine: RealMachine, function: Traced, expected: Expected, registers: dict[str, int], run: Run, idle: Run
 ) -> str:
-    """What is wrong with a call, "" if nothing: arguments at the body, what own code was given and how often, the value, registers
-    that a function keeps, the stack."""
+    """What is wrong with a call, "" if nothing: arguments at the body and in a program's array, what own code was given and how
+    often, the value, registers that a function keeps, the stack."""
     isa = machine.isa
     if said := _itself(machine, function):
         return said
     if len(machine.at_body) != 1:
         return f"the body of {function.name} ran {len(machine.at_body)} times"
-    there = machine.at_body[0]
-    every_argument = (*isa.args, *(r for r in (isa.struct_return,) if r not in isa.args))
-    for name in every_argument if expected.arguments is None else expected.arguments:
-        if there[name] != registers[name]:
-            return f"{name} was {registers[name]:#x} and is {there[name]:#x} at the body of {function.name}"
+    if wrong := _arguments(machine, function, expected, registers):
+        return wrong
     for seen in expected.observed:
         hits, first, second = (machine.machine.read_u64(seen.block + 8 * n) for n in range(3))
         if hits != seen.hits:
@@ -77,11 +75,32 @@ def complaint(
         for what, value, wanted in (("first", first, seen.first), ("second", second, idle.value if seen.value else seen.second)):
             if wanted is not None and value != wanted:
                 return f"{seen.what} was given {value:#x} {what}, not {wanted:#x}"
-    if run.value != idle.value:
+    prototype = passed.prototype(machine.opened, function.name)
+    if run.value != idle.value and (prototype is None or prototype.result.size):
         return f"{function.name} returned {run.value:#x} and returns {idle.value:#x} without the hook"
     for name in (*isa.callee_saved, isa.sp):
         if run.registers[name] != idle.registers[name]:
             return f"{name} is {run.registers[name]:#x} afterwards, and {idle.registers[name]:#x} without the hook"
+    return ""
+
+
+def _arguments(machine: RealMachine, function: Traced, expected: Expected, registers: dict[str, int]) -> str:
+    """What is wrong with the arguments, in registers and on the stack, at the body and in the arrays of programs."""
+    isa, there, at = machine.isa, machine.at_body[0], f"at the body of {function.name}"
+    every_argument = (*isa.args, *(r for r in (isa.struct_return,) if r not in isa.args))
+    for name in every_argument if expected.arguments is None else expected.arguments:
+        if there[name] != registers[name]:
+            return f"{name} was {registers[name]:#x} and is {there[name]:#x} {at}"
+    stacked = passed.stacked(machine.opened, function.name)
+    for n, (wanted, word) in enumerate(zip(stacked, machine.stacked_at_body[0], strict=True), 1):
+        if word != wanted:
+            return f"word {n} on the stack was {wanted:#x} and is {word:#x} {at}"
+    prototype, places = passed.prototype(machine.opened, function.name), passed.places(machine.opened, function.name)
+    words = [stacked[place] if isinstance(place, int) else registers[place] for place in places]
+    for array in expected.arrays:
+        for n, (word, wanted, size) in enumerate(zip(array, words, sizes(prototype) if prototype else (), strict=True), 1):
+            if (word ^ wanted) & (1 << 8 * size) - 1:
+                return f"a program was given {word:#x} as word {n} of the arguments, not {wanted:#x}"
     return ""
 
 

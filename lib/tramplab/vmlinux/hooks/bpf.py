@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from ...errors import TramplabError
 from ...lab.view import Function
 from ...trampolines.arguments import sizes, words
 from ...trampolines.bpf import Bpf, trampolines
 from ...trampolines.bpf.code import lay_out
 from ...trampolines.bpf.plan import BpfProgram, Guards, TrampolinePlan
 from ...trampolines.bpf.shape import items
+from ...trampolines.bpf.signature import require_taken
 from .. import layout, own
 from ..arguments import registers
 from ..machine import RealMachine
@@ -33,6 +35,10 @@ def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
     prototype = machine.opened.prototype(function.name)
     if prototype is None:
         raise Absent(f"the image's types say nothing of {function.name}(), so BPF cannot attach to it")
+    try:
+        require_taken(prototype, machine.features)
+    except TramplabError as e:
+        raise Absent(str(e).rstrip(".")) from None
     program, block = _program(machine)
     counter = machine.cpu.pointer(machine.block(bytes(16)))
     image = machine.block(bytes(machine.opened.struct("bpf_tramp_image").size))
@@ -60,7 +66,14 @@ def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
     directs.alone(machine, function, ops, target)
     kept = tuple(place for place in plan.words if isinstance(place, str))
     first = registers(machine.isa)[kept[0]] if plan.words and plan.words[0] in kept else None
-    return Expected((Observed(block, 1, first, None, "the program"),), kept)
+    expected = Expected((Observed(block, 1, first, None, "the program"),), kept)
+
+    def entered() -> None:
+        at = machine.machine.register(machine.isa.args[0])
+        expected.arrays.append([machine.machine.read_u64(at + 8 * n) for n in range(len(plan.words))])
+
+    machine.watch(program.code, entered)
+    return expected
 
 
 HOOKS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...errors import TramplabError
 from ...ftrace.ops import Request
@@ -34,10 +34,12 @@ class Observed:
 @dataclass(frozen=True)
 class Expected:
     """What a call must show. observed: by own code. arguments: registers that must reach the body as they were, None for all that
-    can carry arguments: code that is made for one function keeps only those that this one takes."""
+    can carry arguments: code that is made for one function keeps only those that this one takes. arrays: the words of arguments, as
+    BPF programs were given them."""
 
     observed: tuple[Observed, ...] = ()
     arguments: tuple[str, ...] | None = None
+    arrays: list[list[int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,33 @@
+"""What a call of a real kernel's function passes, as far as the image's types tell: places of words, and what is on the stack."""
+
+from __future__ import annotations
+
+from ..build.dwarf import Prototype
+from ..errors import TramplabError
+from ..trampolines.arguments import Place, require_size, words
+from .image import Opened
+
+#: The first word on the stack of every call, and from one to the next.
+FIRST, STEP = 0x2222_2222_0000_0043, 0x0101_0101_0000_0100
+
+
+def prototype(opened: Opened, function: str) -> Prototype | None:
+    """A function's prototype; None if the types do not tell it, or if it is not known where an argument is."""
+    try:
+        found = opened.prototype(function)
+        for n, parameter in enumerate(found.parameters if found else (), 1):
+            require_size(parameter, f"argument {n}")
+    except TramplabError:
+        return None
+    return found
+
+
+def places(opened: Opened, function: str) -> tuple[Place, ...]:
+    """Where a caller puts the words of a function's arguments; none where its prototype is not known."""
+    known = prototype(opened, function)
+    return words(opened.isa, known) if known else ()
+
+
+def stacked(opened: Opened, function: str) -> list[int]:
+    """A value of its own for every word that a caller puts on the stack."""
+    return [FIRST + n * STEP for n in range(sum(isinstance(place, int) for place in places(opened, function)))]
