@@ -1,7 +1,6 @@
 """Graph tracers, fprobes and kprobes on real kernels: the kernel's own functions run, and our handlers get the right things."""
 
 import dataclasses
-from types import SimpleNamespace
 
 import pytest
 
@@ -244,20 +243,6 @@ def test_arguments_on_the_stack_reach_the_function_and_programs(kernel):
         else:
             assert m.status != "failed" or "cannot be executed elsewhere" in m.reason, f"{name}: {m.reason}"
     assert refused or found["bpf-fexit"].status == found["bpf-fentry"].status == "measured"
-
-
-@pytest.mark.parametrize(
-    ("isa", "release", "symbol", "taken"),
-    [
-        ("x86_64", "v6.5", "save_args", "stack"),
-        ("x86_64", "v6.5", "save_regs", "registers"),
-        ("arm64", "v6.12", "save_args", "registers"),
-    ],
-)
-def test_a_stable_kernel_is_asked_whether_it_copies_words_on_the_stack(isa, release, symbol, taken):
-    """As 6.5.y does; by the name of what saves them, which only x86-64's JIT has changed."""
-    machine = SimpleNamespace(isa=ISAS[isa], opened=SimpleNamespace(release=release, has=symbol.__eq__))
-    assert bpf._features(machine)["bpf_args"] == taken
 
 
 @PLAIN

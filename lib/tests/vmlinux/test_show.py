@@ -52,9 +52,9 @@ def test_csv_has_a_line_for_each_component(found):
 def test_results_of_many_kernels_beside_each_other_fit_in_blocks():
     results = [(f"{'a folder/' * 12}{name}", {**found, "hooks": saved.rows(found)}) for name, found in EVERY.items()]
     text = show.several_text(results)
-    assert max(map(len, text.splitlines())) <= WIDTH and len(results) == 17
+    assert max(map(len, text.splitlines())) <= WIDTH and len(results) == len(EVERY)
     rows = [n.split()[1:] for n in text.splitlines() if n.startswith("ops:2 ")]
-    assert [len(row) for row in rows] == [6, 6, 5]
+    assert {len(row) for row in rows[:-1]} == {6} and sum(map(len, rows)) == len(EVERY) > 12
     hooks = [next(r for r in found["hooks"] if r["hook"] == "ops:2") for found in EVERY.values()]
     assert [int(n) for row in rows for n in row] == [result.added(row)["instructions"] for row in hooks]
 

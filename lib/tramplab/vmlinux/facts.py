@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..ftrace import releases
 from . import state
 from .image import Opened
 from .machine import RealMachine
@@ -41,7 +42,7 @@ def of(machine: RealMachine) -> dict[str, Any]:
         "sha256": opened.payload.sha256,
         "symbols_from": opened.image.origin.symbols,
         "types_from": opened.image.origin.types,
-        "found": list(opened.facts),
+        "found": [*opened.facts, *_unknown(opened)],
         "places": places(opened),
         "config": {name: there(machine) for name, there in _CONFIG.items()},
         "site": machine.booted.shape,
@@ -49,6 +50,14 @@ def of(machine: RealMachine) -> dict[str, Any]:
         "mitigations": machine.mitigations,
         "faked": list(state.FAKED),
     }
+
+
+def _unknown(opened: Opened) -> list[str]:
+    """What is taken from another release than the kernel's, where that is not known."""
+    nearest = releases.nearest(opened.release)
+    if nearest == opened.release:
+        return []
+    return [f"{opened.release} is not known: for which functions BPF makes trampolines is as in {nearest}, all else is the image's"]
 
 
 def places(opened: Opened) -> dict[str, list[str]]:
