@@ -146,6 +146,15 @@ def test_files_of_others_are_not_replaced(build, tmp_path, theirs):
     assert list(contents(tmp_path / "site")) == [theirs]
 
 
+@pytest.mark.parametrize("target", ["nowhere", "e"], ids=["dangling", "looped"])
+def test_a_link_that_leads_nowhere_in_place_of_the_editions_is_not_replaced_either(build, tmp_path, target):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "e").symlink_to(target)
+    with pytest.raises(TramplabError, match="site holds e, which is no part of a published book"):
+        site.lay_out(build(ONE, {"book/a.html": page("one")}), tmp_path / "site")
+    assert os.listdir(tmp_path / "site") == ["e"]
+
+
 class Killed(BaseException):
     """The end of a process, which cleans nothing up."""
 
@@ -209,6 +218,25 @@ def test_what_an_earlier_version_left_is_cleared(build, tmp_path):
     left.mkdir(parents=True)
     site.lay_out(build(ONE, {"book/a.html": page("one")}), tmp_path / "site")
     assert not list((tmp_path / "site").glob(".unfinished*"))
+
+
+@pytest.mark.parametrize("name", [site.DRAFT, site.WHOLE, ".unfinished-a1b2"])
+@pytest.mark.parametrize("leads", ["nowhere", "to itself", "to a folder", "to a file", "it is a file"])
+def test_a_link_or_a_file_of_such_a_name_is_cleared_and_nothing_else(build, tmp_path, name, leads):
+    """This makes neither. Where a link leads to is somebody's."""
+    built, out, theirs = build(ONE, {"book/a.html": page("one")}), tmp_path / "site", tmp_path / "theirs"
+    site.lay_out(built, tmp_path / "right")
+    out.mkdir()
+    (theirs / "e").mkdir(parents=True)
+    (theirs / "file").write_text("theirs", "utf-8")
+    targets = {"nowhere": tmp_path / "x", "to itself": Path(name), "to a folder": theirs, "to a file": theirs / "file"}
+    if leads in targets:
+        (out / name).symlink_to(targets[leads])
+    else:
+        (out / name).write_text("x", "utf-8")
+    site.lay_out(built, out)
+    assert contents(out) == contents(tmp_path / "right") and not list(out.glob(site.OURS))
+    assert contents(theirs) == {"file": hashlib.sha256(b"theirs").hexdigest()} and (theirs / "e").is_dir()
 
 
 def test_one_process_at_a_time_lays_out_a_folder(build, tmp_path):
@@ -330,12 +358,23 @@ def test_it_runs_as_a_module(build, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "site" / "e" / ONE.name / "book" / "a.html").is_file()
 
 
-@pytest.mark.parametrize("folder", ["a b", "it's", 'q"`$HOME$$x', "-x", "../x/", "~/x", "b\\;ls", "#x", ""])
-def test_make_passes_the_folder_on_as_it_was_typed(folder):
-    command = ["make", "-s", "-o", ".venv/installed", "-o", "_build/html/index.html", "site", "PY=printf '<%s>'", f"SITE={folder}"]
+TYPED = ["a b", "it's", 'q"`$HOME$$x', "-x", "../x/", "~/x", "b\\;ls", "#x", ""]
+#: What make itself would do something with.
+TYPED += ["$(shell touch {ran})", "${shell touch {ran}}", "$(error x)", "$(info x)", "$(PY)", "$@", "$(", "$$(shell touch {ran})"]
+
+
+@pytest.mark.parametrize("given, folder", [*(("as argument", f) for f in TYPED), *(("by environment", f) for f in TYPED if f)])
+def test_make_passes_the_folder_on_as_it_was_typed(given, folder, tmp_path):
+    folder = folder.replace("{ran}", str(tmp_path / "ran"))
+    command = ["make", "-s", "-o", ".venv/installed", "-o", "_build/html/index.html", "site", "PY=printf '<%s>'"]
     environment = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "0"}
+    if given == "by environment":
+        environment["SITE"] = folder
+    else:
+        command.append(f"SITE={folder}")
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8")
     assert done.stdout == f"<-m><tramplab.publish.site><_build/html><{folder}>", done.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 # -- the whole book, laid out

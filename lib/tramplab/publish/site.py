@@ -93,13 +93,21 @@ def _alone(site: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise TramplabError(f"another process is laying out {site}: wait for its end.") from None
-        if (site / WHOLE).exists():
+        if _is_folder(site / WHOLE):
             _finish(site)
         for left in site.glob(OURS):
-            shutil.rmtree(left)
+            if _is_folder(left):
+                shutil.rmtree(left)
+            else:
+                left.unlink()
         yield
     finally:
         os.close(handle)
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether it is one itself: this makes no links, and follows none, wherever they lead."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def _refuse_strangers(built: Path, site: Path, order: list[str]) -> None:
@@ -107,7 +115,7 @@ def _refuse_strangers(built: Path, site: Path, order: list[str]) -> None:
     ours = {name for old in order for name in os.listdir(site / "e" / old)}
     strangers = sorted(set(os.listdir(built)) & set(os.listdir(site)) - ours)
     frozen = site / "e"
-    if set(os.listdir(frozen)) - {*order, editions.ORDER, editions.LIST} if frozen.is_dir() else frozen.exists():
+    if set(os.listdir(frozen)) - {*order, editions.ORDER, editions.LIST} if frozen.is_dir() else os.path.lexists(frozen):
         strangers.append("e")
     if strangers:
         raise TramplabError(f"{site} holds {strangers[0]}, which is no part of a published book: name another folder.")
@@ -214,7 +222,7 @@ def main(arguments: list[str]) -> int:
 
 def _left(site: Path) -> str:
     """What a run that was stopped has left."""
-    return f"{site} has some of what is new, and the next run finishes it" if (site / WHOLE).exists() else f"{site} is as it was"
+    return f"{site} has some of what is new, and the next run finishes it" if _is_folder(site / WHOLE) else f"{site} is as it was"
 
 
 if __name__ == "__main__":
