@@ -186,8 +186,39 @@ def test_a_bad_address_or_citation_file_is_one_sentence(tmp_path, monkeypatch, a
         err = capsys.readouterr().err
         assert err.startswith("tramplab: CITATION.cff") and said in err and err.count("\n") == 1
     (folder / "CITATION.cff").write_bytes(good)
-    monkeypatch.setenv("TRAMPLAB_URL", "http://[x")
+    (folder / "CITATION.cff").write_bytes(good.replace(b"\nurl:", b"\nurl: 'https://x/\"><b>' #"))
     edition.current.cache_clear()
     assert cli.main(["cite", "glossary"]) == 2
-    said = "http://[x is no address (Invalid IPv6 URL); see url in CITATION.cff, which TRAMPLAB_URL may replace"
-    assert capsys.readouterr().err == f"tramplab: {said}.\n"
+    assert "is no address that a page can link to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        *("https://example.org", "http://localhost:8000/book", "https://[::1]:8000/x", "https://x.org/~me/@a/b+c%20d"),
+        *("file:///srv/book", "https://example.org/x/"),
+    ],
+)
+def test_an_address_that_links_may_begin_with(base, monkeypatch, anew):
+    monkeypatch.setenv("TRAMPLAB_URL", base)
+    assert edition.current().base_url == base.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        *("http://[x", "http://[::::]/", "http://x:99999", "https://", "https:///x", "file://", "file://host/x", "file:x"),
+        *("/srv/x", "x", "javascript:alert(1)", "JavaScript:alert(1)//https://x", "data:text/html,x", "ftp://x.org"),
+        *("//x.org", "mailto:a@x.org", 'https://x.org/"onclick="x', "https://x.org/'", "https://x.org/<b>", "https://x.org/`"),
+        *("https://x.org/a b", "https://x.org/{a}", "https://x.org/\nb", "https://x.org\\@y.org", "https://me:secret@x.org"),
+        *("https://x.org/?a=b", "https://x.org/#a", "https://x.ö", " https://x.org", "https://x.org\n", "\n"),
+    ],
+)
+def test_what_links_must_not_begin_with_is_one_sentence(base, monkeypatch, anew, capsys):
+    """Every Cite box is a link that begins with it."""
+    monkeypatch.setenv("TRAMPLAB_URL", base)
+    assert cli.main(["cite", "glossary"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    assert said.err.startswith("tramplab: ") and "is no address that a page can link to: write it like https://" in said.err
+    assert said.err.endswith("see url in CITATION.cff, which TRAMPLAB_URL may replace.\n")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import os
+import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ... import documents
-from ...errors import TramplabError
+from ...errors import TramplabError, shown
 from ...paths import checkout
 from ...revision import revision
 from ...schema import checked
@@ -18,6 +20,9 @@ FILE = "CITATION.cff"
 SHORT_DIGITS = 7  # in an address, where every character counts: a mail has 72 columns
 DIRTY = "-dirty"  # behind a commit
 UNKNOWN = "unknown"  # in place of one, and of a folder under /e/
+_MARKS = "-._~%+=,@:/"  # what a path may have besides letters and digits: nothing that ends a link in HTML, BibTeX or a mail
+_PATH = rf"(?:/[A-Za-z0-9{re.escape(_MARKS)}]*)"
+_ADDRESS = re.compile(rf"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?{_PATH}?|file://{_PATH}")
 
 
 @dataclass(frozen=True)
@@ -75,10 +80,11 @@ def current() -> Edition:
     except ValueError:
         raise TramplabError(f"{FILE}: date-released: there is no day {released}.") from None
     base = (os.environ.get("TRAMPLAB_URL") or cff["url"]).rstrip("/")
-    try:
-        urlsplit(base)
-    except ValueError as e:
-        raise TramplabError(f"{base} is no address ({e}); see url in {FILE}, which TRAMPLAB_URL may replace.") from None
+    if not _is_address(base):
+        raise TramplabError(
+            f"{shown(base)} is no address that a page can link to: write it like https://example.org/book, or file:///srv/book, in "
+            f"letters, digits and {_MARKS}; see url in {FILE}, which TRAMPLAB_URL may replace."
+        )
     authors = tuple(author.get("name") or f"{author['given-names']} {author['family-names']}" for author in cff["authors"])
     now = revision(root)
     tagged = f"v{version}" in now.tags and not now.dirty
@@ -87,6 +93,13 @@ def current() -> Edition:
         short, commit = f"{short}+", f"{commit}{DIRTY}"
     name = version if tagged else short or UNKNOWN
     return Edition(cff["title"], authors, version, released[:4], commit, name, base)
+
+
+def _is_address(text: str) -> bool:
+    """Whether links may begin with it."""
+    with contextlib.suppress(ValueError):  # of brackets that hold no IPv6 address, and of a port that is none
+        return _ADDRESS.fullmatch(text) is not None and (urlsplit(text).port or 0) >= 0
+    return False
 
 
 def why_unknown() -> str:
