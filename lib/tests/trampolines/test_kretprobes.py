@@ -124,6 +124,23 @@ def test_attaching_and_detaching_leave_nothing(isa, release):
         assert now() == before
 
 
+def test_another_probe_at_an_address_is_refused_with_what_can_be_done():
+    """Of kprobes and kretprobes; only the second kind can be several by one request, and what the sentence says works."""
+    k = Kernel("x86_64", "v7.2", meter="count")
+    f, first = k.function("two_args"), "two_args+0x4 has a kprobe, and the lab puts one at an address: detach() that one first"
+    for there in (Kprobe(), Kretprobe()):
+        with k.attached(f, there):
+            for more, said in (
+                (Kprobe(), f"{first}."),
+                (Kretprobe(), f"{first}; several kretprobes on one function are one request, such as Kretprobe(several=2)."),
+            ):
+                with pytest.raises(TramplabError) as e:
+                    k.attach(f, more)
+                assert str(e.value) == said
+    with k.attached(f, Kretprobe(several=2)):
+        assert k.call(f, 1, 2).hits == (2,)
+
+
 @every_isa
 def test_a_hit_inside_a_handler_is_missed_by_each_of_several(isa):
     """It is the one that stands for them that is hit."""

@@ -13,6 +13,8 @@ from ..ground import Ground
 from .request import Kprobe
 
 STRUCT = "kretprobe"
+#: For the sentence about a function that has a kprobe already.
+TOGETHER = "; several kretprobes on one function are one request, such as Kretprobe(several=2)"
 #: What runs at the entry, and for a return hook at the return.
 _PRE, _RETURN = "pre_handler_kretprobe", "kretprobe_rethook_handler"
 #: KRETPROBE_MAX_DATA_SIZE (include/linux/kprobes.h): register_kretprobe() says -E2BIG above it, since v5.16

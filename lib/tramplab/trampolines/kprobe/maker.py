@@ -54,8 +54,9 @@ class Kprobes:
             )
         if isinstance(request, Kretprobe):
             kretprobe.check(self._ground, request)
+        instead = kretprobe.TOGETHER if isinstance(request, Kretprobe) else ""
         for f in functions:
-            self._table.require_free(self._address(request, f))
+            self._table.require_free(self._address(request, f), instead)
 
     def make(self, request: Kprobe, functions: tuple[str, ...]) -> Registered:
         """The kernel's ops for kprobes, which is in its own data; with a post-handler the one that may change the ip. Of one by a

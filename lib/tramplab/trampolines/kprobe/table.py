@@ -19,11 +19,11 @@ class Table:
         self._chains: dict[int, list[int]] = {}  # bucket -> structs
         self._at: dict[int, int] = {}  # probed address -> struct
 
-    def require_free(self, address: int) -> None:
-        """Raise TramplabError if there is a kprobe at an address."""
+    def require_free(self, address: int, instead: str = "") -> None:
+        """Raise TramplabError if there is a kprobe at an address. instead: what its sentence says besides."""
         if address in self._at:
             where = self._image.where(address) or f"{address:#x}"
-            raise TramplabError(f"{where} has a kprobe: detach it first, or ask for more on one function by several=.")
+            raise TramplabError(f"{where} has a kprobe, and the lab puts one at an address: detach() that one first{instead}.")
 
     def first(self, address: int) -> int:
         """What is first in the chain that an address belongs to: the next of a kprobe that comes."""
