@@ -57,7 +57,8 @@ class Cluster:
         elif time.monotonic() - self._empty > PATIENCE:
             raise TramplabError(
                 f"the scheduler at {self._address} has had no worker for {PATIENCE} s: start some with "
-                f"`dask worker {self._address}`; {self._remedy}."
+                f"`dask worker --host 127.0.0.1 {self._address}`, on another machine by its own address, which only the cluster is "
+                f"to reach; {self._remedy}."
             )
 
     def lost(self) -> TramplabError:

@@ -166,7 +166,7 @@ def test_no_worker_for_a_long_time_is_a_sentence(none, monkeypatch):
     monkeypatch.setattr(dask, "PATIENCE", 0.5)
     monkeypatch.setattr(jobs, "LOOKS", 0.1)
     said = complaint(none.address)
-    assert "has had no worker for 0.5 s: start some with `dask worker tcp://127.0.0.1:" in said
+    assert "has had no worker for 0.5 s: start some with `dask worker --host 127.0.0.1 tcp://127.0.0.1:" in said
 
 
 def test_a_scheduler_that_goes_away_is_a_sentence(tmp_path, capfd):

@@ -335,6 +335,16 @@ def test_files_that_are_named_exist(name):
     assert len(named) > 4 and absent == []
 
 
+def test_examples_of_a_cluster_listen_on_the_loopback_interface():
+    """Whoever reaches the port of a scheduler or a worker can run code."""
+    for text in (ROOT / "README.md", PACKAGE / "workers.py", PACKAGE / "cluster.py"):
+        source = text.read_text("utf-8")
+        commands = re.findall(r"(?:\$ \S*|`)(dask (?:scheduler|worker) [^`\n]*)", source)
+        assert all("--host 127.0.0.1" in command or "--protocol tls" in command for command in commands), commands
+        assert all(address.startswith("127.0.0.1:") for address in re.findall(r"tcp://(\d\S*)", source))
+        assert commands or text.name == "workers.py"
+
+
 def test_the_examples_to_imitate_exist():
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     for example, file in (("arm64-call-ops", "data/releases.yml"), ("s5", "data/claims.yml")):
