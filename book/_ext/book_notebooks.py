@@ -12,8 +12,11 @@ from tramplab.publish.cite import edition, permalinks
 
 SHOWN = ("text/plain", "image/")  # HTML outputs refer to files beside the page, which a downloaded notebook has not
 COLLAPSED = {"hide-input": "source_hidden", "hide-output": "outputs_hidden"}  # tag -> what JupyterLab calls it
+TARGET = re.compile(r"^\[([^\]\n^]+)\]: (\S+)$\n?", re.M)  # of no footnote
 LABEL = re.compile(r"^\([\w-]+\)=\n", re.M)
 ROLE = re.compile(r"\{([\w:]+)\}`([^`<]+?)(?:\s*<([^`>]+)>)?`")
+#: The lock is what the book was built with: another compiler makes another guest, whose counts are others.
+INSTALL = "python3 -m venv .venv && .venv/bin/pip install -c requirements.txt -e 'lib[notebook]'"
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -36,11 +39,12 @@ def write_notebooks(app, exception):
         return
     for docname in sorted(app.env.found_docs):
         if executed(app, docname).is_file():
-            notebook = published(nbformat.read(executed(app, docname), as_version=4), introduction(app, docname))
             numbers = glued(executed(app, docname))
-            for cell in notebook.cells:
-                if cell.cell_type == "markdown":
-                    cell.source = readable(cell.source, numbers)
+            notebook = published(nbformat.read(executed(app, docname), as_version=4), introduction(app, docname), numbers)
+            texts = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+            targets = dict(TARGET.findall("\n\n".join(cell.source for cell in texts)))
+            for cell in texts:
+                cell.source = readable(cell.source, numbers, targets)
             nbformat.validate(notebook)
             nbformat.write(notebook, Path(app.outdir) / f"{docname}.ipynb")
 
@@ -57,33 +61,36 @@ def plain(shown: str) -> str:
     return str(ast.literal_eval(shown)) if shown[:1] in ("'", '"') else shown
 
 
-def readable(text: str, numbers: dict[str, str]) -> str:
-    """A page's text as any Markdown viewer shows it: numbers in place of their roles, no labels, references as their words."""
+def readable(text: str, numbers: dict[str, str], targets: dict[str, str]) -> str:
+    """A page's text as any Markdown viewer shows it: numbers in place of their roles, no labels, references as their words, and the
+    targets of links, which a page has at its end, in the cell where the links are."""
 
     def words(role: re.Match) -> str:
         kind, said, _ = role.groups()
         return numbers.get(said, role[0]) if kind == "glue:text" else said
 
-    return ROLE.sub(words, LABEL.sub("", text)).replace("){.external}", ")")
+    text = ROLE.sub(words, LABEL.sub("", TARGET.sub("", text))).replace("){.external}", ")").rstrip()
+    used = "".join(f"\n[{name}]: {target}" for name, target in targets.items() if f"[{name}]" in text)
+    return f"{text}\n{used}" if used else text
 
 
 def introduction(app, docname: str) -> str:
-    """What a reader who has only the file must know."""
-    link, text, state = book_permalinks.chapter(app, docname), "", ""
+    """What a reader who has only the file must know. Its one block of code is the command that makes what the notebook needs."""
+    link, text, command = book_permalinks.chapter(app, docname), "", INSTALL
     if link is not None:
-        book = edition.current().title.partition(":")[0]
-        page = f" The page: <{permalinks.link(link.id)}>" if edition.current().published else ""
-        text = f"{book}, {edition.current()}.{page}\n\n"
-        state = " at that commit" if edition.current().commit else ""
+        now = edition.current()
+        page = f" The page: <{permalinks.link(link.id)}>" if now.published else ""
+        text = f"{now.title.partition(':')[0]}, {now}.{page}\n\n"
+        command = f"git checkout {now.commit} && {INSTALL}" if now.clean else INSTALL
     return text + (
-        f"To run it, install the package from a checkout of the book{state}: `make lab` does, and opens the "
-        "same pages; or `pip install -e lib`. Outputs are kept as text; run a cell to see its chart. The numbers in the text "
-        "are those of the build and do not change with a cell."
+        f"To run it, type this in a clone of the book, with Python 3.11 or newer:\n\n```sh\n{command}\n```\n\n"
+        "Then `.venv/bin/jupyter lab` opens it; an editor takes the kernel in `.venv`. Outputs are kept as text; run a cell to see "
+        "its chart. The numbers in the text are those of the build; the cells that make them print them by name."
     )
 
 
-def published(notebook: nbformat.NotebookNode, introduction: str) -> nbformat.NotebookNode:
-    """The notebook without what differs from run to run or from machine to machine."""
+def published(notebook: nbformat.NotebookNode, introduction: str, numbers: dict[str, str]) -> nbformat.NotebookNode:
+    """The notebook without what differs from run to run or from machine to machine, with the roles of the numbers in its text."""
     cells = [nbformat.v4.new_markdown_cell(introduction), *notebook.cells]
     for number, cell in enumerate(cells):
         tags = cell.metadata.get("tags", [])
@@ -96,4 +103,5 @@ def published(notebook: nbformat.NotebookNode, introduction: str) -> nbformat.No
             if "data" in output:
                 output.data = {kind: data for kind, data in output.data.items() if kind.startswith(SHOWN)}
                 output.metadata = {}
-    return nbformat.v4.new_notebook(cells=cells, metadata=METADATA)
+    roles = [f"{{glue:text}}`{name}`" for name in sorted(numbers)]
+    return nbformat.v4.new_notebook(cells=cells, metadata={**METADATA, "tramplab": {"roles": roles}})

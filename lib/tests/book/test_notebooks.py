@@ -1,20 +1,28 @@
 """The notebook of each page: valid, the same in every build, and it runs where only the package is installed."""
 
+import ast
 import json
+import os
 import re
+import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
-from support import ROOT
+from support import ROOT, environments, only_ci
 from support.browser import PAGES
+from tramplab import cache
+from tramplab.publish.cite.edition import Edition
 from tramplab.publish.editions import read_edition
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_notebooks
 
+#: Pages with quoted numbers and figures, each of another part.
+RUN = ("book/kretprobe", "book/method", "book/trampoline-variants")
 WITH_CELLS = [page for page in PAGES if "{code-cell}" in (ROOT / f"{page}.md").read_text("utf-8")]
 
 
@@ -47,20 +55,74 @@ def test_notebook_is_valid_executed_and_names_no_machine(site, page):
     assert str(read_edition(site)) in notebook.cells[0].source
 
 
-def test_a_notebook_runs_from_an_empty_folder_and_shows_the_same(site, tmp_path, monkeypatch):
-    monkeypatch.delenv("TRAMPLAB_GEN", raising=False)
-    monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # a warning of the debugger on stderr
-    path = site / f"{WITH_CELLS[0]}.ipynb"
-    notebook = nbformat.read(path, as_version=4)
-    before = outputs(notebook)
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs = []
-    NotebookClient(
-        notebook, timeout=300, shutdown_kernel="immediate", resources={"metadata": {"path": str(tmp_path)}}
-    ).execute()
-    assert outputs(notebook) == before and any(before)
-    assert list(tmp_path.iterdir()) == []
+def command(notebook) -> str:
+    """What the first cell says to type."""
+    (found,) = re.findall(r"^```sh\n(.*)\n```$", notebook.cells[0].source, re.M)
+    return found
+
+
+def ran(python, site, page, folder, **settings):
+    """Execute a page's notebook in an empty folder, as JupyterLab does. It shows the same again, and prints in addition the numbers
+    that its text quotes."""
+    path = site / f"{page}.ipynb"
+    before = nbformat.read(path, as_version=4)
+    after = nbformat.read(environments.execute(python, path, folder, JPY_SESSION_NAME=str(path), **settings), as_version=4)
+    assert list(folder.iterdir()) == []
+    text = "\n".join(cell.source for cell in before.cells if cell.cell_type == "markdown")
+    quoted, printed = set(re.findall("`(.*?)`", " ".join(before.metadata.tramplab.roles))), set()
+    for then, now in zip(outputs(before), outputs(after), strict=True):
+        said = dict(re.findall(r"^([\w.-]+) +(\S.*)$\n?", now.removesuffix(then), re.M))
+        assert f"{now.removesuffix(then)}{then}" == now
+        assert all(value.strip() in text for value in said.values())
+        printed |= said.keys()
+    assert printed == quoted and quoted
+    assert any("fig-" in cell.source for cell in before.cells if cell.cell_type == "code")
+
+
+@pytest.fixture(scope="module")
+def required(tmp_path_factory):
+    """The Python of an environment with only what the package requires for notebooks."""
+    return environments.linked(tmp_path_factory.mktemp("required") / "env", "notebook")
+
+
+def test_what_pages_import_is_required(required):
+    """Of all pages: no page needs what builds the book."""
+    lines = set()
+    for page in WITH_CELLS:
+        for cell in re.findall(r"^```\{code-cell\}.*\n([\s\S]*?)^```$", (ROOT / f"{page}.md").read_text("utf-8"), re.M):
+            code = re.sub(r"\A(---\n[\s\S]*?^---\n|(:.*\n)+)", "", cell, flags=re.M)
+            lines |= {ast.unparse(node) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Import | ast.ImportFrom)}
+    assert len(lines) > 50
+    absent = "import importlib.util as u; assert not [m for m in ('myst_nb', 'jupyter_book', 'pytest') if u.find_spec(m)]"
+    quoting = "from tramplab.publish.quoted import quote; quote({'a': 1})"
+    done = subprocess.run([required, "-c", "\n".join([absent, *sorted(lines), quoting])], capture_output=True, encoding="utf-8")
+    assert (done.returncode, done.stdout) == (0, "a  1\n"), done.stderr
+
+
+def test_a_notebook_runs_where_only_the_package_is_installed(required, site, tmp_path):
+    """Rows and images that other tests have made are not made again."""
+    made = {"TRAMPLAB_CACHE": str(cache.folder()), "TRAMPLAB_ROWS": os.environ["TRAMPLAB_ROWS"]}
+    ran(required, site, RUN[0], tmp_path / "empty", **made)
+
+
+@only_ci
+def test_notebooks_run_where_their_first_cell_was_followed(site, tmp_path):
+    """The whole of what a reader does who has nothing but the files and a clone."""
+    notebook = nbformat.read(site / f"{RUN[0]}.ipynb", as_version=4)
+    python = environments.installed(tmp_path / "clone", command(notebook))
+    for page in RUN:
+        ran(python, site, page, tmp_path / Path(page).name, TRAMPLAB_CACHE=str(cache.folder()))
+
+
+@pytest.mark.parametrize("commit, checkout", [("1" * 12, f"git checkout {'1' * 12} && "), ("1" * 12 + "-dirty", ""), ("", "")])
+def test_the_first_cell_names_the_commit_and_one_command(monkeypatch, commit, checkout):
+    """What no commit has cannot be checked out."""
+    now = Edition("Tramplab: t", ("A",), "0.1", "2026", commit, "x", "https://x.example")
+    monkeypatch.setattr(book_notebooks.edition, "current", lambda: now)
+    monkeypatch.setattr(book_notebooks.book_permalinks, "chapter", lambda app, docname: SimpleNamespace(id="a"))
+    cell = SimpleNamespace(source=book_notebooks.introduction(None, "book/a"))
+    assert command(SimpleNamespace(cells=[cell])) == f"{checkout}{book_notebooks.INSTALL}"
+    assert cell.source.startswith(f"Tramplab, edition 0.1, commit {commit or 'unknown'}.\n")
 
 
 @pytest.mark.parametrize("page", WITH_CELLS)
@@ -70,6 +132,10 @@ def test_the_text_of_a_notebook_has_its_numbers_and_no_roles(site, page):
     text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     assert not re.search(r"\{[\w:]+\}`|^\([\w-]+\)=$|\{\.external\}", text, re.M)
     text, twin = (" ".join(form.split()) for form in (text, (site / f"{page}.txt").read_text("utf-8")))
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            here = set(re.findall(r"^\[([^\]]+)\]: http", cell.source, re.M))
+            assert set(re.findall(r"\]\[([^\]\n]+)\]", cell.source)) <= here
     for part in (ROOT / f"{page}.md").read_text("utf-8").split("\n\n"):
         between = re.split(r"\{glue:text\}`[\w.-]+`", " ".join(part.split()))
         if len(between) > 1 and not re.search(r"[*_`\[{]", "".join(between)):
@@ -84,4 +150,14 @@ def test_a_page_is_made_readable(tmp_path):
     assert numbers == {"n": "1.5 %", "m-x": "7"} and book_notebooks.glued(tmp_path / "b.ipynb") == {}
     text = "(top)=\n# Top\n\nIt is {glue:text}`n`, see {doc}`method` and {ref}`below <m>`, "
     text += "[v1](c.html#v1){.external}: {glue:text}`m-x`."
-    assert book_notebooks.readable(text, numbers) == "# Top\n\nIt is 1.5 %, see method and below, [v1](c.html#v1): 7."
+    assert book_notebooks.readable(text, numbers, {}) == "# Top\n\nIt is 1.5 %, see method and below, [v1](c.html#v1): 7."
+
+
+def test_a_link_has_its_target_in_its_own_cell():
+    """Each cell is a document of its own; a page has the targets at its end."""
+    last = "The end, [`v3`][three].\n\n[one]: https://x.org/1\n[three]: https://x.org/3\n"
+    targets = dict(book_notebooks.TARGET.findall(last))
+    assert targets == {"one": "https://x.org/1", "three": "https://x.org/3"}
+    assert book_notebooks.readable("It is [`v1`][one].", {}, targets) == "It is [`v1`][one].\n\n[one]: https://x.org/1"
+    assert book_notebooks.readable(last, {}, targets) == "The end, [`v3`][three].\n\n[three]: https://x.org/3"
+    assert book_notebooks.readable("[v2](two.html)", {}, targets) == "[v2](two.html)"

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 from pathlib import Path
 
 #: The environment variable that names the source of the page whose cells run. The book sets it: what is quoted goes through the
 #: kernel's messages and the page's notebook, and studies have twenty numbers for one that a page says.
 PAGE = "TRAMPLAB_PAGE"
+#: The same of a file that is open in JupyterLab, whose server sets it: a page, or its notebook, which lists the roles of its text.
+OPEN = "JPY_SESSION_NAME"
+_ROLE = re.compile(r"\{glue[:\w]*\}[` ]([\w.-]+)")
 
 
 def quote(numbers: dict[str, object], prefix: str = "") -> None:
     """Make numbers quotable on this page: {glue:text}`prefix-name`, or {glue:text}`name` without a prefix.
 
-    For the book's cells only; needs myst_nb. While the book is built, those that the page does not name are left out.
+    While the book is built, those that the page names are. Elsewhere nothing fills them in, and they are printed by name: those
+    that the open file names, or all where none is open. Only the build needs myst_nb.
     """
-    from myst_nb import glue
-
+    named = {f"{prefix}-{name}" if prefix else name: number for name, number in numbers.items()}
     page = os.environ.get(PAGE)
-    text = Path(page).read_text("utf-8") if page else None
-    for number_name, number in numbers.items():
-        name = f"{prefix}-{number_name}" if prefix else number_name
-        if text is None or name in text:
+    text = Path(page).read_text("utf-8") if page else _open()
+    if text is not None:
+        asked = set(_ROLE.findall(text))
+        named = {name: number for name, number in named.items() if name in asked}
+    if page:
+        from myst_nb import glue
+
+        for name, number in named.items():
             glue(name, number, display=False)
+        return
+    width = max(map(len, named), default=0)
+    for name, number in named.items():
+        print(f"{name:{width}}  {number}")
+
+
+def _open() -> str | None:
+    """The text of the file that is open in JupyterLab; None elsewhere."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        return Path(os.environ[OPEN]).read_text("utf-8")
+    return None
