@@ -134,13 +134,14 @@ def _list(args: argparse.Namespace) -> None:
     good, bad = cores.tried()
     print("\n           ".join(["Cores:     " + " ".join(good), *map(str, bad.values())]))
     print("Hooks:")
+    width = max(map(len, hooks.HOOKS)) + 1
     for h in hooks.HOOKS.values():
-        print(f"  {h.name:<15}{'hypothetical, no kernel has it: ' * h.hypothetical}{h.title}")
+        print(f"  {h.name:<{width}}{'hypothetical, no kernel has it: ' * h.hypothetical}{h.title}")
         for isa in isas.ISAS:
-            when = releases.history(isa, h.needs)
+            when = releases.history(isa, h.needs, h.unlike)
             if h.offered and releases.history(isa, h.offered) != when:
                 when = f"{releases.history(isa, h.offered)}, in the lab {when}"
-            print(f"  {'':<15}  {isa}: {'the lab makes it ' * h.hypothetical}{when}")
+            print(f"  {'':<{width}}  {isa}: {'the lab makes it ' * h.hypothetical}{when}")
     print("Functions: " + "\n           ".join(" ".join(FUNCTIONS[n : n + 5]) for n in range(0, len(FUNCTIONS), 5)))
     print("Studies:")
     for name, module in studies.every().items():

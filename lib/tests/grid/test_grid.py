@@ -54,7 +54,7 @@ def test_the_whole_grid():
     """Every hook that the release has; several callbacks where the hook takes them; in the order of the lists."""
     units = cells.units()
     assert {(u.isa, u.hook) for u in units} == {
-        (isa, h.name) for isa in ISAS for h in hooks.HOOKS.values() if Kernel(isa).features[h.needs]
+        (isa, h.name) for isa in ISAS for h in hooks.HOOKS.values() if h.there(Kernel(isa).features)
     }
     most = {h.name: min(64, h.most) if h.counts else 1 for h in hooks.HOOKS.values()}
     assert all(u.callbacks == tuple(range(1, most[u.hook] + 1)) for u in units)
@@ -94,7 +94,7 @@ def test_another_release(grid):
     status, out, _ = grid("--isa", "arm64", "--args", "1", "--callbacks", "1", "--release", "v6.1")
     found = {r["hook"]: r for r in csv.DictReader(io.StringIO(out))}
     assert status == 0 and set(found) == {
-        h.name for h in hooks.HOOKS.values() if Kernel("arm64", "v6.1").features[h.needs]
+        h.name for h in hooks.HOOKS.values() if h.there(Kernel("arm64", "v6.1").features)
     }
     expected = rows.flat(measure("arm64", "ops-regs", "v6.1"))
     assert found["ops-regs"] == {name: str(value) for name, value in expected.items()}

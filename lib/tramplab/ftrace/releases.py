@@ -231,8 +231,8 @@ def table() -> list[dict[str, str]]:
     return out
 
 
-def history(isa: str, feature: str) -> str:
-    """When an ISA had a feature, for an error message.
+def history(isa: str, feature: str, unlike: object = None) -> str:
+    """When an ISA had a feature, with another value than that one, for an error message.
 
     >>> history("arm64", "regs")
     'v5.5 to v6.1'
@@ -240,11 +240,13 @@ def history(isa: str, feature: str) -> str:
     'since v6.8'
     >>> history("arm64", "per_ops_trampoline")
     'never'
+    >>> history("riscv64", "rethook", "fgraph")
+    'v6.2 to v6.9'
     """
     merged: list[Interval] = []
     for i in intervals(isa, feature):
         last = merged[-1] if merged else None
-        if not i.value:
+        if not i.value or i.value == unlike:
             continue
         if last and i.since and last.until and _follows(last.until, i.since):
             merged[-1] = Interval(True, last.since, i.until, i.source, i.sure)

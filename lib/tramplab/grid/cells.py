@@ -52,7 +52,7 @@ def units(
     for isa in (i for i in ISAS if i in chosen):
         features = releases.features(ISAS[isa], release, {})
         for hook in hooks.HOOKS.values():
-            if features[hook.needs] and (named is None or hook.name in named):
+            if hook.there(features) and (named is None or hook.name in named):
                 taken = tuple(k for k in sorted(set(callbacks)) if _refusal(hook, k) is None)
                 out += [Unit(isa, hook.name, release, n, taken) for n in sorted(set(args)) if taken]
     for name in named or ():

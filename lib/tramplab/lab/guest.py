@@ -32,6 +32,7 @@ COMPONENT_OF_SECTION = {
     ".text.graph_handlers": "callback",
     ".text.watching": "callback",
     ".text.jump": "function",
+    ".text.links": "core",
 }
 #: The compiler's list of them.
 PATCH_SITES = "__patchable_function_entries"

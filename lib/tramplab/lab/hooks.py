@@ -24,6 +24,9 @@ CALLED: dict[str, str] = {
     "fmod_ret": "bpf-fmodret",
     "rethook": "kretprobe or fprobe-exit, which are built on a return hook in some releases",
     "fprobe-rethook": "fprobe-exit, which was built on a return hook in older releases",
+    "kprobe.multi": "kprobe-multi",
+    "kretprobe.multi": "kretprobe-multi",
+    "kprobe_multi": "kprobe-multi or kretprobe-multi, by where the program runs",
     "fprobe-fgraph": "fprobe-exit, which is built on the function graph tracer in the newest releases",
 }
 
@@ -35,10 +38,11 @@ def get(name: str) -> Hook:
 
 def require(hook: Hook, features: releases.Features) -> None:
     """Raise TramplabError, saying since or until when, if this release (as overridden) does not have the hook."""
-    if features[hook.offered] and not features[hook.needs]:
+    if hook.there(features):
+        return
+    if features[hook.offered]:
         raise TramplabError(f"the lab does not build the {hook.name} hook of {features}; {history(hook, features.isa)}.")
-    if not features[hook.needs]:
-        raise TramplabError(f"{features} has no {hook.name} hook; {history(hook, features.isa)}.")
+    raise TramplabError(f"{features} has no {hook.name} hook; {history(hook, features.isa)}.")
 
 
 def history(hook: Hook, isa: str) -> str:
@@ -51,7 +55,7 @@ def history(hook: Hook, isa: str) -> str:
     >>> history(get("bpf-fentry"), "x86_64")
     'x86_64 has it since v5.5, and the lab knows what it is made of since v5.19'
     """
-    when = releases.history(isa, hook.needs)
+    when = releases.history(isa, hook.needs, hook.unlike)
     if hook.hypothetical:
         return f"no kernel has it, and the lab makes it on {isa} {when}"
     offered = releases.history(isa, hook.offered) if hook.offered else when

@@ -27,7 +27,7 @@ CALLBACKS = (1, 2, 10)
 def default_hooks(isa: Isa, release: str = LATEST) -> tuple[str, ...]:
     """Every hook but probes that a release has on an ISA, with 1, 2 and 10 callbacks where it takes several."""
     features = releases.features(isa, release, {})
-    had = [h for h in hooks.HOOKS.values() if features[h.needs] and h.name != BASELINE and not h.probe]
+    had = [h for h in hooks.HOOKS.values() if h.there(features) and h.name != BASELINE and not h.probe]
     return tuple(f"{h.name}:{k}" if k > 1 else h.name for h in had for k in (CALLBACKS if h.counts else (1,)))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..ftrace.maker import Maker
 from ..ftrace.ops import Request
+from ..ftrace.releases import Features
 from .ground import Ground
 
 MAX_CALLBACKS = 120
@@ -20,7 +21,7 @@ class Hook:
     most: how many. requests: number of callbacks -> what to register, in order. hypothetical: no kernel has it, and `needs` is
     what the lab builds it on. offered: the feature with which kernels have it, where that can be older than what the lab builds.
     probe: it is built on an ops, or beside them, so what it executes is mostly its own. traps: CPUs take breakpoints for it, which
-    only an emulated one does here.
+    only an emulated one does here. unlike: a value of `needs` with which the lab does not build it.
     """
 
     name: str
@@ -33,6 +34,11 @@ class Hook:
     offered: str = ""
     probe: bool = False
     traps: bool = False
+    unlike: str = ""
+
+    def there(self, features: Features) -> bool:
+        """Does the lab build it with these features?"""
+        return bool(features[self.needs]) and features[self.needs] != self.unlike
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,19 @@ unsigned long lab_bpf_kprobe_observe(void *ctx)
 	return 0;
 }
 
+/* The same of a link of kprobe_multi: addr is where the function begins, kprobe the link, running not zero at the return. */
+unsigned long lab_bpf_multi_observe(void *ctx)
+{
+	struct bpf_kprobe_multi_run_ctx *run = (struct bpf_kprobe_multi_run_ctx *)current->bpf_ctx;
+	struct lab_kprobe_seen *seen = lab_kprobe_see(ctx);
+
+	seen->addr = run->entry_ip;
+	seen->kprobe = (unsigned long)run->link;
+	seen->running = run->is_return;
+	lab_spoil();
+	return 0;
+}
+
 /* Handlers that call a traced function while they run: the one that is probed, in most cases. */
 long two_args(long a, long b);
 extern long lab_reentered;

@@ -1,11 +1,12 @@
 /*
- * BPF programs on a kprobe, as perf events bring them there: kprobe_dispatcher() is the kprobe's handler, and the programs of the
- * event are an array that is walked. Stand for the kernel's functions of the same names, v5.17 to v7.2. No event is recorded:
- * nobody has opened one for this CPU, and the program's zero says that it has seen to it. Differs: the hits of all kprobes are
- * counted in one word of each CPU; programs have no filter on the task, and no list of those that were missed.
+ * BPF programs on a kprobe, as perf events bring them there: kprobe_dispatcher() is the kprobe's handler, kretprobe_dispatcher() a
+ * kretprobe's at the return, and the programs of the event are an array that is walked. Stand for the kernel's functions of the same
+ * names, v5.17 to v7.2. No event is recorded: nobody has opened one for this CPU, and the program's zero says that it has seen to it.
+ * Differs: the hits of all kprobes are counted in one word of each CPU; programs have no filter on the task, and no list of those
+ * that were missed.
  */
 #include "bpf.h"
-#include "kprobe.h"
+#include "kretprobe.h"
 #include "sections.h"
 
 #pragma clang section text = ".kprobe"
@@ -79,4 +80,31 @@ int kprobe_dispatcher(struct kprobe *p, struct pt_regs *regs)
 	if (flags & TP_FLAG_TRACE)
 		__builtin_trap();
 	return flags & TP_FLAG_PROFILE ? kprobe_perf_func(tk, regs) : 0;
+}
+
+#pragma clang section text = ".links"	/* behind what was there before */
+
+static __attribute__((noinline)) void kretprobe_perf_func(struct trace_kprobe *tk, struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	if (READ_ONCE(tk->prog_array) && !trace_call_bpf(tk, regs))
+		return;
+	if (READ_ONCE(tk->perf_events))
+		__builtin_trap();
+}
+
+int kretprobe_dispatcher(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	struct kretprobe *rp = get_kretprobe(ri);
+	struct trace_kprobe *tk = (struct trace_kprobe *)rp;	/* whose first member it is */
+	unsigned int flags;
+
+	if (unlikely(!rp))
+		return 0;
+	flags = READ_ONCE(tk->flags);
+	this_pcpu->kprobe_nhit += 1;
+	if (flags & TP_FLAG_TRACE)
+		__builtin_trap();
+	if (flags & TP_FLAG_PROFILE)
+		kretprobe_perf_func(tk, ri, regs);
+	return 0;
 }

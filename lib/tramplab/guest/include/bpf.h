@@ -19,6 +19,14 @@ struct bpf_tramp_run_ctx {
 	struct bpf_tramp_run_ctx *saved_run_ctx;
 };
 
+/* The same of a link of kprobe_multi, of which a program is told where its function begins, and whether it returns now. */
+struct bpf_kprobe_multi_run_ctx {
+	_Bool is_return;
+	void *data;
+	void *link;
+	unsigned long entry_ip;
+};
+
 /*
  * pcref: offset of this CPU's share of the reference count; one of the lowest bits set would mean that it is being freed. users:
  * their number then.

@@ -54,22 +54,6 @@ void kprobes_inc_nmissed_count(struct kprobe *p);
 _Bool kprobe_trap(struct pt_regs *regs);
 _Bool kprobe_step_trap(struct pt_regs *regs);
 
-/* A kprobe of a trace event, and the BPF programs on that event: the last one's prog is 0. */
-struct bpf_prog_array_item {
-	struct bpf_prog *prog;
-	unsigned long (*func)(void *ctx);
-	unsigned long bpf_cookie;
-};
-
-struct trace_kprobe {
-	struct kprobe kp;
-	unsigned int flags;
-	void *perf_events;
-	struct bpf_prog_array_item *prog_array;
-};
-#define TP_FLAG_TRACE 1
-#define TP_FLAG_PROFILE 2
-
 /*
  * While the copy runs interrupts are off, in the state that the exception brings back.
  */

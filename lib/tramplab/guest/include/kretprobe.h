@@ -78,6 +78,22 @@ static inline unsigned long get_kretprobe_retaddr(struct kretprobe_instance *ri)
 #endif
 }
 
+/* A probe of a trace event, of which a kprobe is the first member, and the BPF programs on that event: the last one's prog is 0. */
+struct bpf_prog_array_item {
+	struct bpf_prog *prog;
+	unsigned long (*func)(void *ctx);
+	unsigned long bpf_cookie;
+};
+
+struct trace_kprobe {
+	struct kretprobe rp;
+	unsigned int flags;
+	void *perf_events;
+	struct bpf_prog_array_item *prog_array;
+};
+#define TP_FLAG_TRACE 1
+#define TP_FLAG_PROFILE 2
+
 /* A kretprobe's BRK (arm64): from its return trampoline, or nobody's. */
 _Bool kretprobe_trap(struct pt_regs *regs);
 

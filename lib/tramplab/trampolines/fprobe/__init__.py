@@ -22,8 +22,24 @@ __all__ = ["KIND", "Fgraph", "Fprobe", "Shared"]
 MOST_EXITS = 32
 
 
+_BARE, _LINK = "an fprobe with a bare handler", "BPF's kprobe_multi link, an fprobe with a BPF program"
+
+
 def _hook(name: str, title: str, one: Callable[[], Request], most: int = MAX_CALLBACKS) -> Hook:
     return Hook(name, title, "rethook", True, lambda k: [one() for _ in range(k)], offered="fprobe", probe=True, most=most)
+
+
+#: Of BPF programs that no kernel runs: that of a proposal, which was made for fprobes on return hooks.
+_PROPOSED = Hook(
+    "fprobe-bpf",
+    "an fprobe with a BPF program, as was proposed for arm64; kernels have kprobe-multi",
+    "rethook",
+    True,
+    lambda k: [Fprobe(bpf=True) for _ in range(k)],
+    hypothetical=True,
+    probe=True,
+    unlike="fgraph",
+)
 
 
 def _maker(ground: Ground) -> Maker:
@@ -33,11 +49,14 @@ def _maker(ground: Ground) -> Maker:
 KIND = Kind(
     _maker,
     (
-        _hook("fprobe", "an fprobe: the function's entry", Fprobe),
-        _hook("fprobe-exit", "an fprobe: the function's return", lambda: Fprobe(entry=False, exit=True), MOST_EXITS),
+        _hook("fprobe", f"{_BARE}: the function's entry", Fprobe),
+        _hook("fprobe-exit", f"{_BARE}: the function's return", lambda: Fprobe(entry=False, exit=True), MOST_EXITS),
         _hook(
             "fprobe-declined", "an fprobe whose entry handler wants no return", lambda: Fprobe(exit=True, declines=True), MOST_EXITS
         ),
+        _PROPOSED,
+        _hook("kprobe-multi", f"{_LINK}: the function's entry", lambda: Fprobe(multi=True)),
+        _hook("kretprobe-multi", f"{_LINK}: the function's return", lambda: Fprobe(entry=False, exit=True, multi=True), MOST_EXITS),
         Hook("fgraph", "the function graph tracer: entry and return", "fgraph", False, lambda _: [Fgraph()], probe=True),
     ),
 )

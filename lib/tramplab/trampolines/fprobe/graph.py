@@ -13,7 +13,7 @@ from ...ftrace.steps import Free, Step, block, word
 from ..arguments import WORD
 from ..ground import Ground
 from ..plain import copied
-from . import shims
+from . import multi, shims
 from .fgraph import Fgraph
 from .handlers import handlers, links, program
 from .request import Fprobe
@@ -125,34 +125,43 @@ class GraphFprobes:
     def _probe(self, ops: Registered, request: Fprobe) -> list[Step]:
         image, heap = self._image, self._ground.heap
         listed, each = image.struct("fprobe_hlist"), image.struct("fprobe_hlist_node")
-        probe, shim = heap.take(image.struct("fprobe").size), 0
+        taken: dict[int, str] = {}
+
+        def take(size: int, what: str) -> int:
+            taken[at := heap.take(size)] = f"fprobe[{ops.index}]" + (f"'s {what}" if what else "")
+            return at
+
+        probe = take(image.struct(multi.STRUCT if request.multi else "fprobe").size, "")
         try:
-            shim = heap.take(image.struct(shims.STRUCT).size) if request.shim else 0
-            hlist = heap.take(listed.size + each.size * len(ops.functions))
+            shim = take(image.struct(shims.STRUCT).size, "shim") if request.shim else 0
+            hlist = take(listed.size + each.size * len(ops.functions), "places in the tables")
             ips = [self._ground.sites[f].ip for f in ops.functions]
             nodes = tuple((hlist + listed.fields["nodes"].offset + each.size * n, ip) for n, ip in enumerate(ips))
+            called = multi.handlers(self._ground, request) if request.multi else handlers(request)
+            private = private_of(image, ops.index)
+            values = {name: image.address(handler) for name, handler in called.items()}
+            values |= {"hlist_array": hlist, "private": private, "entry_data_size": -(-request.data // WORD) * WORD}
+            whole, runs = fields(image, "fprobe", values), list[Step]()
+            if request.multi:
+                whole, runs = multi.around(self._ground, take, request, whole)
             self._tables.reserve(len(nodes))
         except TramplabError:
-            for at in filter(None, (probe, shim)):
+            for at in taken:
                 heap.give(at)
             raise
-        private = private_of(image, ops.index)
-        values = {name: image.address(handler) for name, handler in handlers(request).items()}
-        values |= {"hlist_array": hlist, "private": private, "entry_data_size": -(-request.data // WORD) * WORD}
         rows = b"".join(fields(image, "fprobe_hlist_node", {"addr": ip, "fp": probe}) for ip in ips)
         head = fields(image, "fprobe_hlist", {"fp": probe, "size": len(ips)})
-        ops.address, self._listed[ops.index] = probe, Listed(probe, hlist, nodes)
-        ops.structs = {probe: f"fprobe[{ops.index}]", hlist: f"fprobe[{ops.index}]'s places in the tables"}
-        ops.structs |= {shim: f"fprobe[{ops.index}]'s shim"} if shim else {}
+        ops.address, self._listed[ops.index], ops.structs = probe, Listed(probe, hlist, nodes), taken
         places = image.struct("lab_private").fields
         go_to = private + places["go_to"].offset
-        runs: list[Step] = [word(go_to, image.address(program(request.link)), "the link's program")] if request.link else []
+        if request.link:
+            runs.append(word(go_to, image.address(program(request.link)), "the link's program"))
         if shim:
-            runs = [*shims.shim(self._ground, request, ops.functions[0], private, shim), word(go_to, shim, "the shim")]
+            runs += [*shims.shim(self._ground, request, ops.functions[0], private, shim), word(go_to, shim, "the shim")]
         return [
             word(private + places["hits"].offset, 0, "the fprobe has seen no call"),
             *runs,
-            block(probe, fields(image, "fprobe", values), "the fprobe"),
+            block(probe, whole, "the fprobe"),
             block(hlist, head + rows, "the fprobe's places in the tables"),
         ]
 

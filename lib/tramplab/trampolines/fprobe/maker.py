@@ -10,7 +10,7 @@ from ...ftrace.steps import Free, Step, block
 from .. import pools
 from ..ground import Ground
 from ..plain import copied
-from . import programs
+from . import multi, programs
 from .fgraph import Fgraph
 from .handlers import handlers
 from .request import Fprobe
@@ -44,6 +44,11 @@ class Fprobes:
             raise TramplabError(f"{features} has no ftrace_regs_caller; {features.isa} has it {history(features.isa, 'regs')}.")
         if request.nodes is not None and features["rethook"] == "shadow":
             raise TramplabError("rethook='shadow' has a stack for each task and no pool: leave nodes= out.")
+        if request.multi and not features["regs"]:
+            raise TramplabError(
+                f"a link of kprobe_multi gives its program a pt_regs, and {features}'s fprobes have none; {features.isa} fills one "
+                f"{history(features.isa, 'regs')}."
+            )
         if request.bpf:
             programs.check(self._image, functions)
         if request.data and features["rethook"] == "objpool":
@@ -67,8 +72,9 @@ class Fprobes:
         counters: list[int] = []
 
         try:
-            probe = take(self._image.struct("fprobe").size, "")
-            values = {name: self._image.address(handler) for name, handler in handlers(request).items()}
+            probe = take(self._image.struct(multi.STRUCT if request.multi else "fprobe").size, "")
+            called = multi.handlers(self._ground, request) if request.multi else handlers(request)
+            values = {name: self._image.address(handler) for name, handler in called.items()}
             steps: list[Step] = []
             if request.bpf:
                 values["bpf"], counters, size, steps = programs.programs(self._ground, take, request, ops.functions[0])
@@ -81,7 +87,11 @@ class Fprobes:
                 kind = pools.FPROBE_NODE, "fprobe_exit_handler"
                 values["rethook"], made = pools.rethook(self._ground, take, *kind, probe, nodes, room)
                 steps += made
-            steps.append(block(probe, fields(self._image, "fprobe", values), "the fprobe"))
+            whole = fields(self._image, "fprobe", values)
+            if request.multi:
+                whole, made = multi.around(self._ground, take, request, whole)
+                steps += made
+            steps.append(block(probe, whole, "the fprobe"))
             ops.address = probe
             if self._ground.features["per_ops_trampoline"]:
                 steps += copied.create(self._image, self._ground.modules, ops)

@@ -25,7 +25,8 @@ class Fprobe(Request):
     program as a link of kprobe_multi's does, and how they make what it reads (guest/consumers/ways.c), such as "cpu_plain". shim:
     handlers that call those which a Kretprobe with the same entry, declines and observe has, and how much of the pt_regs they fill
     that those take (guest/consumers/shims.c): "value", "where" or "all". data: bytes of its own that each call has, for the handler
-    at the entry to leave something for the other. watch: handlers of guest/consumers/returns.c, which do what they are told.
+    at the entry to leave something for the other. watch: handlers of guest/consumers/returns.c, which do what they are told. multi:
+    it is BPF's link of kprobe_multi, whose handlers run a program with a pt_regs.
     """
 
     entry: bool = True
@@ -41,6 +42,7 @@ class Fprobe(Request):
     shim: str = ""
     data: int = 0
     watch: bool = False
+    multi: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,3 +76,6 @@ class Fprobe(Request):
             raise TramplabError("BPF programs at both ends have data of their own: leave data= out.")
         if self.watch and (self.bpf or self.observe or self.declines or self.link or self.shim):
             raise TramplabError("watch= brings its own handlers: leave bpf=, observe=, declines=, link= and shim= out.")
+        if self.multi and (self.bpf or self.declines or self.link or self.shim or self.watch or self.data):
+            others = "bpf=, declines=, link=, shim=, watch= and data="
+            raise TramplabError(f"a link of kprobe_multi has handlers of its own: leave {others} out.")

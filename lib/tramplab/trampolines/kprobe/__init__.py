@@ -3,6 +3,9 @@ which are kprobes that hook the return."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ...ftrace.ops import Request
 from ..kind import Hook, Kind
 from .kretprobe import Kretprobe
 from .maker import MODULES, Kprobes
@@ -10,35 +13,23 @@ from .request import Kprobe
 
 __all__ = ["KIND", "MODULES", "Kprobe", "Kretprobe"]
 
-KIND = Kind(
-    Kprobes,
-    (
-        Hook("kprobe", "a kprobe on the patch site, through ftrace", "kprobes_on_ftrace", False, lambda _: [Kprobe()], probe=True),
-        Hook(
-            "kprobe-brk",
-            "a kprobe by a breakpoint, at the first instruction that may have one",
-            "ops",
-            False,
-            lambda _: [Kprobe(breakpoint=True)],
-            probe=True,
-            traps=True,
-        ),
-        Hook(
-            "kretprobe",
-            "a kretprobe through ftrace: the function's return",
-            "kprobes_on_ftrace",
-            False,
-            lambda _: [Kretprobe()],
-            probe=True,
-        ),
-        Hook(
-            "kretprobe-brk",
-            "a kretprobe by a breakpoint: the function's return",
-            "ops",
-            False,
-            lambda _: [Kretprobe(breakpoint=True)],
-            probe=True,
-            traps=True,
-        ),
-    ),
-)
+_FTRACE, _BREAKPOINT = "a {} on the patch site, through ftrace", "a {} by a breakpoint, at the first instruction that may have one"
+_BARE, _PROGRAM = "with a bare handler", "with a BPF program"
+
+
+def _each(of: type[Kprobe], breakpoint: bool, bpf: bool) -> Callable[[int], list[Request]]:
+    """What registers one of them."""
+    return lambda _: [of(breakpoint=breakpoint, bpf=bpf)]
+
+
+def _kinds(name: str, of: type[Kprobe], where: str = "") -> tuple[Hook, ...]:
+    """One kind of probe through ftrace and by a breakpoint, each with a bare handler and with a BPF program."""
+    out = []
+    for way, title, needs, breakpoint in (("", _FTRACE, "kprobes_on_ftrace", False), ("-brk", _BREAKPOINT, "ops", True)):
+        for runs, handler, bpf in (("", _BARE, False), ("-bpf", _PROGRAM, True)):
+            said, made = f"{title.format(name)}, {handler}{where}", _each(of, breakpoint, bpf)
+            out.append(Hook(f"{name}{way}{runs}", said, needs, False, made, probe=True, traps=breakpoint))
+    return tuple(out)
+
+
+KIND = Kind(Kprobes, (*_kinds("kprobe", Kprobe), *_kinds("kretprobe", Kretprobe, ": the function's return")))

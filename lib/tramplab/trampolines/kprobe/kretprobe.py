@@ -17,6 +17,8 @@ STRUCT = "kretprobe"
 TOGETHER = "; several kretprobes on one function are one request, such as Kretprobe(several=2)"
 #: What runs at the entry, and for a return hook at the return.
 _PRE, _RETURN = "pre_handler_kretprobe", "kretprobe_rethook_handler"
+#: The handler at the return that runs the programs of a trace event.
+_DISPATCHER = "kretprobe_dispatcher"
 #: KRETPROBE_MAX_DATA_SIZE (include/linux/kprobes.h): register_kretprobe() says -E2BIG above it, since v5.16
 #: (<163836995040.432120.10322772773821182925.stgit@devnote2>).
 MOST_DATA = 4096
@@ -32,7 +34,8 @@ class Kretprobe(Kprobe):
     many calls of a function can be followed at a time, unless given as many as kernels take: ten, or two for each CPU. data: bytes
     of its own that each call has, for the handler at the entry to leave something for the other, up to MOST_DATA. observe: handlers
     that write down what they see instead of counting. watch: handlers of guest/consumers/returns.c, which do what they are told.
-    several: so many kretprobes on each function, behind a kprobe that stands for all of them.
+    several: so many kretprobes on each function, behind a kprobe that stands for all of them. bpf: its handler runs a BPF program,
+    as perf events bring it there; observe: that program writes down what it sees.
     """
 
     entry: bool = False
@@ -44,8 +47,10 @@ class Kretprobe(Kprobe):
 
     def __post_init__(self) -> None:
         Request.__post_init__(self)
-        if self.bpf or self.post or self.go_to or self.handler != Kprobe.handler:
-            raise TramplabError("a kretprobe has handlers of its own: leave handler=, go_to=, post= and bpf= out.")
+        if self.post or self.go_to or self.handler != Kprobe.handler:
+            raise TramplabError("a kretprobe has handlers of its own: leave handler=, go_to= and post= out.")
+        if self.bpf and (self.entry or self.watch or self.data):
+            raise TramplabError("bpf=True runs a program at the return alone: leave entry=, declines=, watch= and data= out.")
         if self.declines and not self.entry:
             raise TramplabError("declines= is for a kretprobe with a handler at the entry: give it entry=True.")
         if self.declines and self.observe:
@@ -76,7 +81,7 @@ def check(ground: Ground, request: Kretprobe) -> None:
 def handlers(request: Kretprobe) -> dict[str, str]:
     """Members of struct kretprobe, and the guest functions that they lead to; of its kprobe, too."""
     seen = "observe_" if request.observe else "watch_" if request.watch else ""
-    found = {"pre_handler": _PRE, "handler": f"lab_kretprobe_{seen}exit"}
+    found = {"pre_handler": _PRE, "handler": _DISPATCHER if request.bpf else f"lab_kretprobe_{seen}exit"}
     if request.entry:
         found["entry_handler"] = "lab_kretprobe_decline" if request.declines else f"lab_kretprobe_{seen}entry"
     return found

@@ -88,7 +88,7 @@ class Kprobes:
 
         counters: list[int] = []
         request = ops.request
-        outer = kretprobe.STRUCT if isinstance(request, Kretprobe) else "trace_kprobe" if request.bpf else KPROBE
+        event: dict[str, int] = {}
         several = request.several if isinstance(request, Kretprobe) else 1
         steps: list[Step] = []
         armed: list[Write] = []
@@ -96,9 +96,8 @@ class Kprobes:
         probes: dict[int, int] = {}
         listed: list[Step] = []
         try:
-            more: dict[str, int] = {}
             if request.bpf:
-                more, counters, steps = programs.programs(self._ground, heap, request)
+                event, counters, steps = programs.programs(self._ground, heap, request)
             for f in ops.functions:
                 at = self._address(request, f)
                 flags = 0 if request.breakpoint else _FTRACE
@@ -107,17 +106,19 @@ class Kprobes:
                     values |= self._stepped(f, at, slot, made, steps, armed, back)
                 older = 0
                 for _ in range(several):
-                    probe = heap(self._image.struct(outer).size)
+                    probe = heap(self._image.struct(_outer(request)).size)
+                    more = {programs.STRUCT: event} if request.bpf else {}
                     if isinstance(request, Kretprobe):
-                        more, own = kretprobe.members(self._ground, heap, request, probe)
+                        members, own = kretprobe.members(self._ground, heap, request, probe)
+                        more = {kretprobe.STRUCT: members, **more}
                         steps += own
                     structs[probe] = f"kprobe[{ops.index}]"
-                    steps.append(block(probe, self._struct(at, {**values, "list": older}, outer, more), "the kprobe"))
+                    steps.append(block(probe, self._struct(at, {**values, "list": older}, more), "the kprobe"))
                     older = probe
                 if several > 1:
                     probe = heap(self._image.struct(KPROBE).size, "aggregate")
                     values |= {"pre_handler": self._image.address(_AGGREGATE), "list": older}
-                    steps.append(block(probe, self._struct(at, values, KPROBE, {}), "the kprobe that stands for them"))
+                    steps.append(block(probe, self._struct(at, values, {}), "the kprobe that stands for them"))
                 listed.append(self._table.add(at, probe))
                 probes[at] = probe
             if not request.breakpoint and self._ground.features["per_ops_trampoline"]:
@@ -171,10 +172,12 @@ class Kprobes:
         found = {"pre_handler": self._image.address(before)}
         return found | ({"post_handler": self._image.address("lab_kprobe_post")} if request.post else {})
 
-    def _struct(self, at: int, values: dict[str, int], outer: str, more: dict[str, int]) -> bytes:
-        """One kprobe as the first member of another struct, or that struct itself."""
-        own = fields(self._image, KPROBE, {**values, "next": self._table.first(at)})
-        return own + fields(self._image, outer, more)[len(own) :]
+    def _struct(self, at: int, values: dict[str, int], outer: dict[str, dict[str, int]]) -> bytes:
+        """One kprobe, the first member of each of these structs, the smaller first, by what else they have."""
+        data = fields(self._image, KPROBE, {**values, "next": self._table.first(at)})
+        for name, members in outer.items():
+            data += fields(self._image, name, members)[len(data) :]
+        return data
 
     def _stepped(
         self,
@@ -208,3 +211,10 @@ class Kprobes:
                 return step.data
         (segment,) = (s for s in image.segments if s.address <= at < s.address + s.size)
         return segment.data[at - segment.address :][: image.isa.max_insn]
+
+
+def _outer(request: Kprobe) -> str:
+    """The largest struct that begins with the kprobe."""
+    if request.bpf:
+        return programs.STRUCT
+    return kretprobe.STRUCT if isinstance(request, Kretprobe) else KPROBE

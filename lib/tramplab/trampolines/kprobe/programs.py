@@ -1,4 +1,4 @@
-"""A BPF program on a kprobe: the program, and the array of the trace event that it is in."""
+"""A BPF program on a kprobe or kretprobe: the program, and the array of the trace event that it is in."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ Take = Callable[[int], int]
 #: TP_FLAG_PROFILE of kernel/trace/trace_probe.h and of guest/include/kprobe.h: perf has opened the event.
 _PROFILE = 2
 _ITEM = "bpf_prog_array_item"
+#: Of a trace event's probe, and whose first member that is.
+STRUCT = "trace_kprobe"
 
 
 def programs(ground: Ground, take: Take, request: Kprobe) -> tuple[dict[str, int], list[int], list[Step]]:
