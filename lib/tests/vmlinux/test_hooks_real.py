@@ -12,9 +12,9 @@ from tramplab.vmlinux import arguments, hooks, keeping, measure, own
 from tramplab.vmlinux.booted import x86_64
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
-from tramplab.vmlinux.hooks import bpf, breakpoints, handlers, inplace, kretprobes, pools
+from tramplab.vmlinux.hooks import bpf, breakpoints, handlers, inplace, kretprobes, pools, programs
 from tramplab.vmlinux.hooks.handlers import ENTRY, RETURN, Given
-from tramplab.vmlinux.hooks.hook import Absent
+from tramplab.vmlinux.hooks.hook import FIRST, Absent
 from tramplab.vmlinux.machine import FUNCTION, RealMachine
 
 EVERY = {p.name: p for p in packages()}
@@ -34,6 +34,11 @@ BREAKPOINT = {
 OWN = {"arch_prepare_kretprobe", "kretprobe_brk_handler", "__kretprobe_trampoline_handler", "recycle_rp_inst"}
 OTHER = {"x86_64": "sp", "arm64": "pc", "riscv64": "sp"}
 KRETPROBES = ("kretprobe", "kretprobe-brk")
+#: The hooks with a BPF program of a kprobe's kind, those of them at the return, and what runs the program.
+ENTRIES, EXITS = ("kprobe-bpf", "kprobe-brk-bpf", "kprobe-multi"), ("kretprobe-bpf", "kretprobe-brk-bpf", "kretprobe-multi")
+PERF = {"kprobe_dispatcher", "kprobe_perf_func", "trace_call_bpf"}
+PERF_EXIT = {"kretprobe_dispatcher", "kretprobe_perf_func", "trace_call_bpf"}
+PROGRAM = {programs.NAME}
 
 # --- Handlers, without a kernel
 
@@ -87,23 +92,34 @@ def expected(package):
     fprobe = ({"fprobe_ftrace_entry"}, through_graph) if late else ({"fprobe_handler"}, through_ops)
     has = late or (x86 and not first)
     hooked = rethook | {"kretprobe_rethook_handler"} if package.isa != "arm64" else OWN | {"__kretprobe_trampoline"}
-    by_breakpoint = BREAKPOINT[package.isa] | hooked | {"get_kprobe", "pre_handler_kretprobe"}
+    taken = BREAKPOINT[package.isa] | {"get_kprobe"}
+    by_breakpoint = taken | hooked | {"pre_handler_kretprobe"}
+    kretprobe = kprobe | rethook | {"pre_handler_kretprobe", "kretprobe_rethook_handler"}
+    link, exits = fprobe[0] | {"kprobe_multi_link_handler"}, fprobe[1] | {"kprobe_multi_link_exit_handler"}
+    breaks = package.isa != "arm64" or not first
     return {
         "graph": (graph | back, {ENTRY, RETURN}),
         "graph-entry": (graph, {ENTRY}),
         "fprobe": (fprobe[0], {ENTRY}) if has else None,
         "fprobe-exit": (fprobe[1], {RETURN}) if has else None,
         "kprobe": (kprobe, {ENTRY}) if x86 else None,
-        "kretprobe": (kprobe | rethook | {"pre_handler_kretprobe", "kretprobe_rethook_handler"}, {RETURN}) if x86 else None,
-        "kretprobe-brk": None if package.isa == "arm64" and first else (by_breakpoint, {RETURN}),
+        "kprobe-bpf": (kprobe | PERF, PROGRAM) if x86 else None,
+        "kretprobe": (kretprobe, {RETURN}) if x86 else None,
+        "kretprobe-bpf": (kretprobe | PERF_EXIT, PROGRAM) if x86 else None,
+        "kprobe-brk": (taken, {ENTRY}) if breaks else None,
+        "kprobe-brk-bpf": (taken | PERF, PROGRAM) if breaks else None,
+        "kretprobe-brk": (by_breakpoint, {RETURN}) if breaks else None,
+        "kretprobe-brk-bpf": (by_breakpoint | PERF_EXIT, PROGRAM) if breaks else None,
+        "kprobe-multi": (link, PROGRAM) if has else None,
+        "kretprobe-multi": (exits, PROGRAM) if has else None,
     }
 
 
 def reason(name):
     """What is said of a kernel that has no such hook."""
-    if "fprobe" in name:
+    if "fprobe" in name or "multi" in name:
         return "no fprobes (CONFIG_FPROBE=n)"
-    return "the handler of a BRK in a list that boot fills" if name.endswith("-brk") else "a kprobe is a breakpoint exception"
+    return "the handler of a BRK in a list that boot fills" if "-brk" in name else "a kprobe is a breakpoint exception"
 
 
 #: Where riscv64's entry to an exception puts registers until it has a stack, in the task's thread_info.
@@ -135,9 +151,9 @@ def test_the_kernels_own_functions_run(kernel):
         assert found.status == measure.MEASURED, (name, found.reason)
         functions, called = wanted
         assert functions <= found.run.symbols, (name, functions - found.run.symbols)
-        assert {s for s in found.run.symbols if s in (ENTRY, RETURN)} == called, name
+        assert {s for s in found.run.symbols if s in (ENTRY, RETURN, programs.NAME)} == called, name
         assert not found.run.symbols & TROUBLE, (name, found.run.symbols & TROUBLE)
-        assert bool(found.run.symbols & RETURNS) == (RETURN in called), name
+        assert bool(found.run.symbols & RETURNS) == (RETURN in called or name in EXITS), name
         again = measure.one(machine, function, hooks.get(name), registers, idle)
         assert again.run.counts.by_symbol == found.run.counts.by_symbol, name
 
@@ -216,6 +232,65 @@ def attached(kernel):
         machine.reset()
 
 
+def at_probe(machine, function, name):
+    """Where a hook's probe is, and how far behind that a CPU is when its program runs."""
+    if "multi" in name:
+        return function.site.body, 0
+    after_int3 = 1 if machine.isa.name == "x86_64" else 0
+    return breakpoints.probed(machine, function) if "-brk" in name else function.site.ip, after_int3
+
+
+def test_a_program_sees_the_ip_and_the_argument_or_the_value(kernel):
+    """And a program in whose CPU another one runs is missed."""
+    package, machine, function, registers, idle = kernel
+    active = machine.opened.image.symbols.get("bpf_prog_active")  # an image may not name its data
+    for name in (n for n in (*ENTRIES, *EXITS) if expected(package)[n]):
+        (seen,) = hooks.get(name).attach(machine, function).observed
+        machine.call(function, registers)
+        found = [machine.machine.read_u64(seen.block + n) for n in (own.HITS, own.FIRST, own.SECOND)]
+        place, behind = at_probe(machine, function, name)
+        assert found == ([1, machine.machine.return_to, idle.value] if name in EXITS else [1, place + behind, FIRST]), name
+        if active:
+            machine.write(active.address + machine.cpu.percpu & (1 << 64) - 1, (1).to_bytes(4, "little"))
+            assert machine.call(function, registers).value == idle.value, name
+            assert machine.machine.read_u64(seen.block + own.HITS) == 1, name
+        machine.reset()
+
+
+def test_a_program_that_sees_something_else_is_found_out(kernel, monkeypatch):
+    package, machine, function, registers, idle = kernel
+    for table, names, which in (
+        (programs._ARGUMENT, ENTRIES, "second"),
+        (programs._IP, ENTRIES, "first"),
+        (programs.VALUE, EXITS, "second"),
+        (programs._IP, EXITS, "first"),
+    ):
+        with monkeypatch.context() as m:
+            m.setitem(table, machine.isa.name, "sp" if which == "first" else OTHER[machine.isa.name])
+            for name in (n for n in names if expected(package)[n]):
+                must = hooks.get(name).attach(machine, function)
+                said = measure.complaint(machine, function, must, registers, machine.call(function, registers), idle)
+                machine.reset()
+                assert said.startswith("the program was given 0x") and f" {which}, not 0x" in said, name
+
+
+def test_a_program_of_a_link_can_ask_where_the_function_begins(kernel):
+    """bpf_get_func_ip() reads it in the run's context, which the task leads to meanwhile and no longer."""
+    package, machine, function, registers, _ = kernel
+    context = machine.cpu.task + machine.opened.struct("task_struct").fields["bpf_ctx"].offset
+    for name in (n for n in ("kprobe-multi", "kretprobe-multi") if expected(package)[n]):
+        hooks.get(name).attach(machine, function)
+        (program,) = (g.address for g in machine.made if g.name == programs.NAME)
+        told = []
+        read = lambda told=told: told.append(  # noqa: E731
+            inplace.get(machine, "bpf_kprobe_multi_run_ctx", machine.machine.read_u64(context), "entry_ip")
+        )
+        with machine.machine.watching(program, read):
+            machine.call(function, registers)
+        machine.reset()
+        assert told == [function.address] and not machine.machine.read_u64(context), name
+
+
 def pool(machine, probe):
     """The head of the pool that a kretprobe's calls take something of."""
     owned = "rph" if machine.isa.name == "arm64" else "rh"
@@ -270,7 +345,7 @@ def test_a_kretprobe_sees_the_value_and_the_way_back(kernel):
 
 def test_a_kretprobe_that_sees_something_else_is_found_out(kernel, monkeypatch):
     _, machine, function, registers, idle = kernel
-    monkeypatch.setitem(kretprobes._VALUE, machine.isa.name, OTHER[machine.isa.name])
+    monkeypatch.setitem(programs.VALUE, machine.isa.name, OTHER[machine.isa.name])
     for name, must, _ in attached(kernel):
         said = measure.complaint(machine, function, must, registers, machine.call(function, registers), idle)
         assert said.startswith("the kretprobe's handler was given 0x") and f"second, not {idle.value:#x}" in said, name

@@ -13,6 +13,10 @@ __all__ = ["HOOKS", "Absent", "Expected", "Hook", "Observed", "get"]
 HOOKS: dict[str, Hook] = {h.name: h for kind in (callbacks, directs, bpf, graph, fprobes, kprobes, breakpoints) for h in kind.HOOKS}
 
 
+#: Hooks of the lab's that no kernel has, and what kernels have instead.
+_INSTEAD = {"fprobe-bpf": "kprobe-multi, by which kernels run a BPF program on an fprobe"}
+
+
 def get(name: str) -> Hook:
     """A hook by name; raises TramplabError with near matches."""
-    return of_name("hook", name, HOOKS, CALLED)
+    return of_name("hook", name, HOOKS, CALLED | _INSTEAD)

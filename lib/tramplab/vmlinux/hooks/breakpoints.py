@@ -10,7 +10,7 @@ from ...ftrace.layout import bucket
 from ...lab.view import Function
 from ...trampolines.kprobe import MODULES, Kprobe, Kretprobe
 from ..machine import RealMachine
-from . import inplace, kretprobes, pools
+from . import inplace, kretprobes, pools, programs
 from .handlers import ENTRY, Given, handler
 from .hook import Absent, Expected, Hook, Observed, require
 from .inplace import member, put, variable
@@ -116,19 +116,49 @@ def _kretprobe(machine: RealMachine, function: Function) -> Expected:
     return expected
 
 
+def _kprobe_event(machine: RealMachine, function: Function) -> Expected:
+    require(machine, programs.DISPATCHERS[False])
+    ip = probed(machine, function) + (1 if machine.isa.name == "x86_64" else 0)  # behind an INT3, at a BRK or EBREAK
+    prog, seen = programs.program(machine, False, ip)
+    arm(machine, function, programs.event(machine, prog), machine.address(programs.DISPATCHERS[False]))
+    return Expected((seen,))
+
+
+def _kretprobe_event(machine: RealMachine, function: Function) -> Expected:
+    _vector(machine)
+    probe, expected = kretprobes.event(machine)
+    arm(machine, function, probe, machine.address(kretprobes.PRE))
+    return expected
+
+
+_RETURN = f"{NOTES}; {pools.NOTES}; {_BEHIND}"
 HOOKS = (
     Hook(
         "kprobe-brk",
-        "a kprobe by a breakpoint, at the first instruction that may have one",
+        "a kprobe by a breakpoint, at the first instruction that may have one, with a bare handler",
         _kprobe,
         lambda: [Kprobe(breakpoint=True)],
         notes=NOTES,
     ),
     Hook(
+        "kprobe-brk-bpf",
+        "a kprobe by a breakpoint, with a BPF program",
+        _kprobe_event,
+        lambda: [Kprobe(breakpoint=True, bpf=True)],
+        notes=f"{NOTES}; {programs.NOTES}",
+    ),
+    Hook(
         "kretprobe-brk",
-        "a kretprobe by a breakpoint: the function's return",
+        "a kretprobe by a breakpoint, with a bare handler: the function's return",
         _kretprobe,
         lambda: [Kretprobe(breakpoint=True)],
-        notes=f"{NOTES}; {pools.NOTES}; {_BEHIND}",
+        notes=_RETURN,
+    ),
+    Hook(
+        "kretprobe-brk-bpf",
+        "a kretprobe by a breakpoint, with a BPF program: the function's return",
+        _kretprobe_event,
+        lambda: [Kretprobe(breakpoint=True, bpf=True)],
+        notes=f"{_RETURN}; {programs.NOTES}",
     ),
 )

@@ -13,7 +13,7 @@ from ...lab.view import Function
 from ...trampolines.fprobe import Fprobe
 from .. import layout
 from ..machine import RealMachine
-from . import graph, inplace, rethooks
+from . import graph, inplace, programs, rethooks
 from .callbacks import serve
 from .handlers import ENTRY, RETURN, Given, handler
 from .hook import Absent, Expected, Hook, Observed, require
@@ -22,6 +22,8 @@ from .inplace import member, put, variable
 #: Bits of the tables of fprobes: by the fprobe's address, and by the function's where that is a plain table, up to v6.18
 #: (FPROBE_TABLE_BITS and FPROBE_IP_HASH_BITS, kernel/trace/fprobe.c).
 _TABLE_BITS, _IP_BITS = 6, 8
+#: What a link of kprobe_multi has as its fprobe's handlers.
+_LINKED = {"entry_handler": "kprobe_multi_link_handler", "exit_handler": "kprobe_multi_link_exit_handler"}
 #: Of a table that grows: buckets as it is made (HASH_DEFAULT_SIZE), the fewest (HASH_MIN_SIZE), and the most elements
 #: (lib/rhashtable.c).
 _BUCKETS, _FEWEST, _MOST = 64, 4, 1 << 31
@@ -38,23 +40,47 @@ def _handlers(machine: RealMachine, function: Function, wanted: str) -> tuple[di
 
 
 def _attach(machine: RealMachine, function: Function, wanted: str) -> Expected:
-    if not machine.opened.has("register_fprobe"):
-        raise Absent(f"{machine.opened.version} has no fprobes (CONFIG_FPROBE=n)")
+    _require(machine)
     code, expected = _handlers(machine, function, wanted)
-    if machine.opened.types.has("fprobe", "ops"):
-        _with_ops(machine, function, code)
-    else:
-        _in_tables(machine, function, code)
-        alone = wanted == "entry_handler" and machine.opened.has("fprobe_ftrace_ops")
-        (_by_ops if alone else _by_graph)(machine, function)
+    _register(machine, function, machine.block(bytes(machine.opened.struct("fprobe").size)), code)
     return expected
 
 
-def _with_ops(machine: RealMachine, function: Function, code: dict[str, int]) -> None:
+def _link(machine: RealMachine, function: Function, wanted: str) -> Expected:
+    """A link of kprobe_multi as bpf_kprobe_multi_link_attach() makes it for one function of the kernel's own, without a cookie."""
+    _require(machine)
+    handler = _LINKED[wanted]
+    require(machine, handler)
+    returned = wanted == "exit_handler"
+    prog, seen = programs.program(machine, returned, machine.machine.return_to if returned else function.site.body)
+    addrs = machine.words(function.address)
+    link = machine.block(layout.fields(machine, "bpf_kprobe_multi_link", {"addrs": addrs, "cnt": 1}))
+    put(machine, "bpf_link", member(machine, "bpf_kprobe_multi_link", link, "link"), {"prog": prog})
+    fprobe = member(machine, "bpf_kprobe_multi_link", link, "fp")
+    _register(machine, function, fprobe, {wanted: machine.address(handler)})
+    return Expected((seen,))
+
+
+def _require(machine: RealMachine) -> None:
+    if not machine.opened.has("register_fprobe"):
+        raise Absent(f"{machine.opened.version} has no fprobes (CONFIG_FPROBE=n)")
+
+
+def _register(machine: RealMachine, function: Function, probe: int, code: dict[str, int]) -> None:
+    """What register_fprobe() leaves behind of a struct fprobe that is zero, with this handler."""
+    put(machine, "fprobe", probe, code)
+    if machine.opened.types.has("fprobe", "ops"):
+        _with_ops(machine, function, probe, code)
+    else:
+        _in_tables(machine, function, probe)
+        alone = "entry_handler" in code and machine.opened.has("fprobe_ftrace_ops")
+        (_by_ops if alone else _by_graph)(machine, function)
+
+
+def _with_ops(machine: RealMachine, function: Function, probe: int, code: dict[str, int]) -> None:
     """An ops, and a return hook for as many calls as one CPU can have under way."""
     require(machine, "fprobe_handler", "fprobe_exit_handler")
     ops = layout.ops(machine, machine.address("fprobe_handler"), FL_SAVE_REGS | FL_DYNAMIC, [function.site.ip], 0)
-    probe = machine.block(layout.fields(machine, "fprobe", code))
     at = member(machine, "fprobe", probe, "ops")
     machine.write(at, machine.machine.read(ops, machine.opened.struct("ftrace_ops").size))
     if "exit_handler" in code:
@@ -64,10 +90,9 @@ def _with_ops(machine: RealMachine, function: Function, code: dict[str, int]) ->
     serve(machine, function, [at], FL_SAVE_REGS | FL_DYNAMIC)
 
 
-def _in_tables(machine: RealMachine, function: Function, code: dict[str, int]) -> None:
+def _in_tables(machine: RealMachine, function: Function, probe: int) -> None:
     """An fprobe of one function, in the table of fprobes and in that of functions."""
     one, each = machine.opened.struct("fprobe_hlist"), machine.opened.struct("fprobe_hlist_node")
-    probe = machine.block(layout.fields(machine, "fprobe", code))
     listed = machine.block(layout.fields(machine, "fprobe_hlist", {"fp": probe, "size": 1}) + bytes(each.size))
     node = listed + one.fields["array"].offset
     put(machine, "fprobe", probe, {"hlist_array": listed})
@@ -113,19 +138,35 @@ def _by_graph(machine: RealMachine, function: Function) -> None:
     graph.register(machine, function, variable(machine, "fprobe_graph_ops"))
 
 
+_ENTRY = f"where a graph tracer serves it (v6.14 to v6.18): {graph.NOTES}"
+_EXIT = f"where a graph tracer serves it (from v6.14 on): {graph.NOTES}; before that: {rethooks.NOTES}"
 HOOKS = (
     Hook(
         "fprobe",
-        "an fprobe: the function's entry",
+        "an fprobe with a bare handler: the function's entry",
         lambda m, f: _attach(m, f, "entry_handler"),
         lambda: [Fprobe()],
-        notes=f"where a graph tracer serves it (v6.14 to v6.18): {graph.NOTES}",
+        notes=_ENTRY,
     ),
     Hook(
         "fprobe-exit",
-        "an fprobe: the function's return",
+        "an fprobe with a bare handler: the function's return",
         lambda m, f: _attach(m, f, "exit_handler"),
         lambda: [Fprobe(entry=False, exit=True)],
-        notes=f"where a graph tracer serves it (from v6.14 on): {graph.NOTES}; before that: {rethooks.NOTES}",
+        notes=_EXIT,
+    ),
+    Hook(
+        "kprobe-multi",
+        "BPF's kprobe_multi link, an fprobe with a BPF program: the function's entry",
+        lambda m, f: _link(m, f, "entry_handler"),
+        lambda: [Fprobe(multi=True)],
+        notes=_ENTRY,
+    ),
+    Hook(
+        "kretprobe-multi",
+        "BPF's kprobe_multi link, an fprobe with a BPF program: the function's return",
+        lambda m, f: _link(m, f, "exit_handler"),
+        lambda: [Fprobe(entry=False, exit=True, multi=True)],
+        notes=_EXIT,
     ),
 )

@@ -7,10 +7,10 @@ from ...lab.view import Function
 from ...trampolines.kprobe import Kprobe, Kretprobe
 from .. import layout
 from ..machine import RealMachine
-from . import inplace, kretprobes, pools
+from . import inplace, kretprobes, pools, programs
 from .callbacks import serve
 from .handlers import ENTRY, Given, handler
-from .hook import Absent, Expected, Hook, Observed
+from .hook import Absent, Expected, Hook, Observed, require
 from .inplace import put, variable
 
 #: KPROBE_FLAG_FTRACE and KPROBE_FLAG_ON_FUNC_ENTRY (include/linux/kprobes.h), KPROBE_HASH_BITS (kernel/kprobes.c).
@@ -60,7 +60,30 @@ def _kretprobe(machine: RealMachine, function: Function) -> Expected:
     return expected
 
 
+def _kprobe_event(machine: RealMachine, function: Function) -> Expected:
+    _require(machine)
+    require(machine, programs.DISPATCHERS[False])
+    prog, seen = programs.program(machine, False, function.site.ip + 1)  # as an INT3 would leave it
+    _arm(machine, function, programs.event(machine, prog), machine.address(programs.DISPATCHERS[False]))
+    return Expected((seen,))
+
+
+def _kretprobe_event(machine: RealMachine, function: Function) -> Expected:
+    _require(machine)
+    probe, expected = kretprobes.event(machine)
+    _arm(machine, function, probe, machine.address(kretprobes.PRE))
+    return expected
+
+
 HOOKS = (
-    Hook("kprobe", "a kprobe on the patch site", _kprobe, lambda: [Kprobe()]),
-    Hook("kretprobe", "a kretprobe: the function's return", _kretprobe, lambda: [Kretprobe()], pools.NOTES),
+    Hook("kprobe", "a kprobe on the patch site, with a bare handler", _kprobe, lambda: [Kprobe()]),
+    Hook("kprobe-bpf", "a kprobe on the patch site, with a BPF program", _kprobe_event, lambda: [Kprobe(bpf=True)], programs.NOTES),
+    Hook("kretprobe", "a kretprobe with a bare handler: the function's return", _kretprobe, lambda: [Kretprobe()], pools.NOTES),
+    Hook(
+        "kretprobe-bpf",
+        "a kretprobe with a BPF program: the function's return",
+        _kretprobe_event,
+        lambda: [Kretprobe(bpf=True)],
+        f"{pools.NOTES}; {programs.NOTES}",
+    ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .. import layout
 from ..machine import RealMachine
-from . import inplace, pools, rethooks
+from . import inplace, pools, programs, rethooks
 from .handlers import RETURN, Given, handler
 from .hook import Absent, Expected, Observed, require
 from .inplace import put
@@ -18,22 +18,39 @@ PRE = "pre_handler_kretprobe"
 _INSTANCE, _HOLDER = "kretprobe_instance", "kretprobe_holder"
 #: How many calls are followed at a time on one CPU if nobody says (kernel/kprobes.c).
 _CALLS = 10
-#: Where a struct pt_regs has what a function returns.
-_VALUE = {"x86_64": "ax", "arm64": "regs", "riscv64": "a0"}
 
 
 def make(machine: RealMachine) -> tuple[int, Expected]:
     """A struct kretprobe whose kprobe is not yet on any function: its address, and what a call must show: its handler is given the
     way back, in what the call has taken, and the function's value, in the registers. Raises Absent."""
     require(machine, PRE)
-    hooked = machine.opened.has("kretprobe_rethook_handler")
-    back = machine.opened.struct("rethook_node" if hooked else _INSTANCE).fields["ret_addr"].offset
-    value = machine.opened.struct("pt_regs").fields[_VALUE[machine.isa.name]].offset
+    back = machine.opened.struct("rethook_node" if _hooked(machine) else _INSTANCE).fields["ret_addr"].offset
+    value = machine.opened.struct("pt_regs").fields[programs.VALUE[machine.isa.name]].offset
     left, block = handler(machine, RETURN, Given(0, (back,)), Given(1, (value,)), 0)
-    probe = machine.block(layout.fields(machine, "kretprobe", {"handler": left, "maxactive": _CALLS}))
-    (_hook if hooked else _hold)(machine, probe)
+    probe = machine.block(bytes(machine.opened.struct("kretprobe").size))
+    _fill(machine, probe, left)
     seen = Observed(block, 1, machine.machine.return_to, None, "the kretprobe's handler", value=True)
     return probe, Expected((seen,))
+
+
+def event(machine: RealMachine) -> tuple[int, Expected]:
+    """The same of a perf event with a BPF program: the program is given the way back and the function's value, in the registers."""
+    left = programs.DISPATCHERS[True]
+    require(machine, PRE, left)
+    prog, seen = programs.program(machine, True, machine.machine.return_to)
+    probe = programs.event(machine, prog)
+    _fill(machine, probe, machine.address(left))
+    return probe, Expected((seen,))
+
+
+def _hooked(machine: RealMachine) -> bool:
+    return machine.opened.has("kretprobe_rethook_handler")
+
+
+def _fill(machine: RealMachine, probe: int, left: int) -> None:
+    """A struct kretprobe that is zero: its handler at the return, and what calls take of it."""
+    put(machine, "kretprobe", probe, {"handler": left, "maxactive": _CALLS})
+    (_hook if _hooked(machine) else _hold)(machine, probe)
 
 
 def _hook(machine: RealMachine, probe: int) -> None:
