@@ -102,3 +102,4 @@ def test_both_walks_are_of_todays_arm64():
     n = two_ways.numbers(two_ways.rows())
     assert n["direct-all"] == len(direct["steps"]) and n["fprobe-all"] == len(fprobe["steps"])
     assert "save" in direct["milestones"] and "fprobe_ftrace_entry" in {name for name, _ in fprobe["symbols"]}
+    assert all("lab_bpf_count" in {name for name, _ in one["symbols"]} for one in (direct, fprobe))

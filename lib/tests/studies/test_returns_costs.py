@@ -7,7 +7,17 @@ from tramplab.isa import ISAS
 from tramplab.publish import published
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.studies.returns import many_probes, mechanisms, return_costs, return_published, return_saves
-from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, LATEST, MECHANISMS, RETHOOK
+from tramplab.studies.returns.mechanisms import (
+    FEXIT,
+    FGRAPH,
+    FPROBE,
+    KRETPROBE,
+    KRETPROBE_BPF,
+    LATEST,
+    MECHANISMS,
+    MULTI,
+    RETHOOK,
+)
 from tramplab.studies.returns.return_saves import ARGS, REGS, VALUE, WITHOUT
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
@@ -36,7 +46,7 @@ def saves():
 def test_parts_are_the_whole_call(costs):
     """Together they are what is executed more, but for the handlers."""
     for isa in ISAS:
-        for build in mechanisms.builds(isa):
+        for build in return_costs.compared(isa):
             hooked, idle = return_costs.calls(build)
             others = {name: c for name, c in hooked.counts.by_symbol.items() if name != "one_arg"}
             handlers = sum(c.instructions for name, c in others.items() if not return_costs.part(name))
@@ -49,14 +59,26 @@ def test_parts_are_the_whole_call(costs):
 def test_each_part_is_there_exactly_where_it_belongs(costs):
     """By mechanism; exceptions where a kprobe is one."""
     for isa in ISAS:
-        for build in mechanisms.builds(isa):
+        for build in return_costs.compared(isa):
             here = costs[(costs["isa"] == isa) & (costs["name"] == build.name)]
             by = here.set_index("part")["instructions"]
             kind, breaks = build.mechanism, mechanisms.breaks(isa, build.release)
-            assert (by["exception"] > 0) == (kind == KRETPROBE and breaks) == (here["traps"].iloc[0] > 0)
-            assert (by["graph tracer"] > 0) == (kind in (FGRAPH, FPROBE))
-            assert (by["return hook"] > 0) == (kind in (KRETPROBE, RETHOOK))
+            assert (by["exception"] > 0) == (kind in (KRETPROBE, KRETPROBE_BPF) and breaks) == (here["traps"].iloc[0] > 0)
+            assert (by["graph tracer"] > 0) == (kind in (FGRAPH, FPROBE, MULTI))
+            assert (by["return hook"] > 0) == (kind in (KRETPROBE, KRETPROBE_BPF, RETHOOK))
             assert (by[return_costs.PROBE] > 0) == (kind != FGRAPH)
+
+
+def test_fexit_stands_beside_programs_and_a_bare_handler_beside_bare_ones(costs):
+    """In the newest kernel each program is on the same probe as a bare handler, which costs less; its name says which it is."""
+    for isa in ISAS:
+        known = return_costs.totals(costs[(costs["isa"] == isa) & (costs["release"] == LATEST)]).set_index("mechanism")
+        assert list(known.index[-3:]) == list(return_costs.PROGRAMS) == [name for name in known.index if name.startswith("BPF ")]
+        for program, bare in ((KRETPROBE_BPF, KRETPROBE), (MULTI, FPROBE)):
+            assert known.loc[program, "instructions"] > known.loc[bare, "instructions"] + 40
+            assert known.loc[program, "traps"] == known.loc[bare, "traps"]
+        for build in mechanisms.programs(isa):
+            assert "lab_bpf_count" in return_costs.calls(build)[0].symbols
 
 
 def test_a_name_that_belongs_nowhere_is_an_error():
@@ -72,8 +94,9 @@ def test_the_answer_follows_the_rows(costs):
     cheap.loc[cheap["mechanism"] == FPROBE, "instructions"] = 1
     assert "fewer than a kretprobe on x86-64, arm64 and riscv64 alone" in return_costs.answer(cheap)
     dear = costs.copy()
-    dear.loc[dear["mechanism"] == FPROBE, "instructions"] = 1000
-    assert "fewer than a kretprobe on no ISA" in return_costs.answer(dear)
+    dear.loc[dear["mechanism"].isin((FPROBE, MULTI)), "instructions"] = 1000
+    said = return_costs.answer(dear)
+    assert "fewer than a kretprobe on no ISA, and a program of kprobe_multi fewer than one on a kretprobe on no ISA;" in said
     turned = costs.copy()
     turned.loc[(turned["isa"] == "x86_64") & (turned["mechanism"] == KRETPROBE), "debian"] = 9999
     assert "ranks those that were counted there otherwise on x86-64" in return_costs.answer(turned)
@@ -101,7 +124,7 @@ def test_one_probe_of_many_is_one(isa, many, costs):
 
 @every_isa
 def test_a_probe_elsewhere_costs_memory_and_hardly_an_instruction(isa, many):
-    for mechanism in many_probes.CALLED:
+    for mechanism in (KRETPROBE, FPROBE, FEXIT):
         here = many[(many["isa"] == isa) & (many["mechanism"] == mechanism) & (many["probes"] == 1)]
         assert list(here["functions"]) == list(many_probes.FUNCTIONS)
         counts = list(here["instructions"])  # a few more where a bucket has another function, too
@@ -181,14 +204,15 @@ def test_what_there_is_not_is_said():
         mechanisms.get("arm64", RETHOOK)
     with pytest.raises(TramplabError, match="unknown ISA 'x86'"):
         mechanisms.builds("x86")
-    assert {m for isa in ISAS for m in mechanisms.newest(isa)} == set(MECHANISMS)
+    assert {m for isa in ISAS for m in mechanisms.newest(isa)} == set(MECHANISMS) - {KRETPROBE_BPF, MULTI}
+    assert {build.mechanism for isa in ISAS for build in mechanisms.programs(isa)} == {KRETPROBE_BPF, MULTI}
 
 
 def test_the_answer_lists_mechanisms_that_can_be_told_apart(costs):
     """Each has its number behind it: no name is cut by a comma, and what is of one ISA ends where another's begins."""
-    ranked = return_costs.answer(costs).partition(": ")[2].partition(". ")[0]
-    parts = ranked.split("; ")
-    assert len(parts) == len(ISAS)
-    for part in parts:
-        each = part.removeprefix("and ").rpartition(" on ")[0].replace(" and ", ", ").split(", ")
-        assert len(each) == len(mechanisms.MECHANISMS) - 1 and all(one.rpartition(" ")[2].isdigit() for one in each), part
+    for ranked in return_costs.answer(costs).split(". ")[:2]:
+        parts = ranked.partition(": ")[2].split("; ")
+        assert len(parts) == len(ISAS)
+        for part in parts:
+            each = part.removeprefix("and ").rpartition(" on ")[0].replace(" and ", ", ").split(", ")
+            assert len(each) == 3 and all(one.rpartition(" ")[2].isdigit() for one in each), part

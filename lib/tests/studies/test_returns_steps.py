@@ -2,9 +2,10 @@
 
 import pytest
 
+from tramplab.analyse.returnstack import replay
 from tramplab.lab.reading.rest import rest
 from tramplab.lab.reading.walk import walk
-from tramplab.studies.returns import predicted, return_costs, return_steps
+from tramplab.studies.returns import return_costs, return_steps
 from tramplab.studies.returns.mechanisms import get
 from tramplab.studies.returns.return_steps import FUNCTION, ISA, LEAVE, NOTES, TIDY, TRAMPOLINE, WALKS
 
@@ -58,11 +59,10 @@ def test_a_rest_of_a_rest_is_the_rest(whole):
 @pytest.mark.parametrize("name", WALKS)
 def test_what_is_said_of_the_last_return_is_what_a_return_stack_finds(name):
     """Mispredicted with those above, alone, or not at all."""
-    rows = predicted.rows()
-    found = rows[(rows["isa"] == ISA) & (rows["name"] == get(ISA, WALKS[name]).name)].iloc[0]
+    found = replay(return_costs.calls(get(ISA, WALKS[name]))[0])
     said = NOTES[name][LEAVE, "ret"]
-    assert ("mispredicted" in said) == (found["own"] > 1) and ("so are those above" in said) == (found["outer"] > 0)
-    assert (": predicted" in said) == (found["own"] == found["outer"] == 0)
+    assert ("mispredicted" in said) == (found.own > 1) and ("so are those above" in said) == (found.outer > 0)
+    assert (": predicted" in said) == (found.own == found.outer == 0)
 
 
 def test_parts_are_those_of_the_whole_call():

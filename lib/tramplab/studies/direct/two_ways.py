@@ -1,4 +1,5 @@
-"""A call with a program that is called directly, and one with an fprobe, on arm64 today: instruction by instruction."""
+"""A call with a BPF program that is called directly, and one with a program on an fprobe, on arm64 today: instruction by
+instruction."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ NOTES: Notes = {
         ("save", "mul x10"): "Whose function is it? Its address, hashed, in the table of all functions that fprobes watch.",
         ("save", "ldr x0, [x24, #0x18]"): "The fprobe; there may be more of the same function.",
         ("save", "blr x8"): "The handler: it is passed ip, the caller's address and the registers that were stored.",
-        ("callback", 0): "The handler. A program would still have to be entered, and its arguments copied.",
+        ("save", "kprobe_multi_link_handler"): "That of a link of kprobe_multi, which runs one program for many functions.",
+        ("callback", 0): "The program. It is passed a pt_regs, into which the registers were copied.",
         ("callback", "sxtw x8"): "The guard goes as it came.",
         ("restore", 0): "All of them back.",
         ("restore", "cbnz x17"): "A callback might have asked for a direct call on the way out; none did.",
@@ -58,7 +60,7 @@ NOTES: Notes = {
 @once
 def walks() -> list[dict]:
     """One call of each way; see lab.reading.walk. They are told apart by what they are called, not by their ISA."""
-    ways: dict[str, Request] = {DIRECT: Bpf(fentry=1), FPROBE: Fprobe()}
+    ways: dict[str, Request] = {DIRECT: Bpf(fentry=1), FPROBE: Fprobe(multi=True)}
     out = []
     for name, request in ways.items():
         kernel = Kernel(ISA, releases.LATEST)
@@ -87,12 +89,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, int]:
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """How much of each lies before the program or handler, and behind it."""
+    """How much of each lies before the program, and behind it."""
     n = numbers(frame)
     return (
         f"The trampoline that is called directly executes {n['direct-save']} instructions up to the program, guards among them, "
-        f"and {n['direct-callback'] + n['direct-restore']} from there until the function goes on; through an fprobe it is "
-        f"{n['fprobe-save']} up to the handler, which has run no program yet, and {n['fprobe-callback'] + n['fprobe-restore']}."
+        f"and {n['direct-callback'] + n['direct-restore']} from there until the function goes on; through an fprobe with a link of "
+        f"kprobe_multi it is {n['fprobe-save']} and {n['fprobe-callback'] + n['fprobe-restore']}."
     )
 
 
@@ -102,7 +104,7 @@ FIGURES = (
         f"What runs in a direct call, and what in an fprobe? (arm64, {releases.LATEST})",
         body=body,
         answer=answer,
-        limits="Emulated counts, no timing. One call of a two-argument function, with one fentry program or one fprobe whose "
-        "handler counts; stretches begin at the milestone named and end at the next.",
+        limits="Emulated counts, no timing. One call of a two-argument function, with one BPF program that counts, as fentry or "
+        "on an fprobe by a link of kprobe_multi; stretches begin at the milestone named and end at the next.",
     ),
 )

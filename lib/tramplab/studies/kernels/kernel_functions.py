@@ -23,12 +23,19 @@ _LOOKED_INTO = (*_PLAIN, *real_kernels.PROBES)
 _MADE = ("bpf_trampoline", "ftrace_trampoline", "kprobe_insn_slot")
 #: Of return hooks: with the registers that a kprobe is given the lab has functions of their own.
 _PROBED = {f"{name}_probed": name for name in ("rethook_hook", "arch_rethook_prepare")}
+#: Of links of kprobe_multi: the lab has them for each way to make a pt_regs, of which a release has one.
+_LINKS = {
+    f"{name}_{state}": name
+    for name in ("kprobe_multi_link_handler", "kprobe_multi_link_exit_handler")
+    for state in ("plain", "kernel", "hardware")
+}
 #: Names of what a breakpoint or a kretprobe runs -> under which it is compared, on each ISA: the kernel's for the lab's functions,
 #: the entry's for labels behind it and for what saves its registers, and the caller's for what is part of that on one side.
 #: __lock_text_end lies where riscv64's post_kprobe_handler() begins.
 _UNDER = {
     "x86_64": {
         **_PROBED,
+        **_LINKS,
         **dict.fromkeys(("lab_trap_entry", "lab_error_entry", "error_entry", "error_return"), "asm_exc_int3"),
         **dict.fromkeys(("restore_regs_and_return_to_kernel", "early_xen_iret_patch"), "asm_exc_int3"),
         "native_irq_return_iret": "asm_exc_int3",
@@ -38,6 +45,7 @@ _UNDER = {
         "kprobe_trap": "kprobe_int3_handler",
     },
     "arm64": {
+        **_LINKS,
         **dict.fromkeys(("lab_trap_entry", "vectors", "ret_to_kernel"), "el1h_64_sync"),
         "lab_trap": "el1h_64_sync_handler",
         "kprobe_trap": "kprobe_brk_handler",
@@ -48,6 +56,7 @@ _UNDER = {
     },
     "riscv64": {
         **_PROBED,
+        **_LINKS,
         **dict.fromkeys(("lab_trap_entry", "ret_from_exception"), "handle_exception"),
         "lab_trap": "do_trap_break",
         "kprobe_trap": "kprobe_breakpoint_handler",

@@ -20,7 +20,10 @@ INSTRUCTIONS, PART = 2, 0.15
 TRAMPOLINE, CORE = "trampoline", "C code"
 #: Two ops and ten, from which follows what each further one adds.
 TWO, TEN, EACH = "ops:2", "ops:10", "each more ops"
-PROBES = ("fprobe", "fprobe-exit", "kprobe", "kprobe-brk", "kretprobe", "kretprobe-brk")
+PROBES = (
+    *("fprobe", "fprobe-exit", "kprobe-multi", "kretprobe-multi", "kprobe", "kprobe-bpf", "kprobe-brk", "kprobe-brk-bpf"),
+    *("kretprobe", "kretprobe-bpf", "kretprobe-brk", "kretprobe-brk-bpf"),
+)
 _SHOWN = ("ops", "ops-regs", "ops-assist", TWO, TEN, EACH, "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit", *PROBES)
 UNITS = {"kernel": "insns", "lab": "insns", "off": "%"}
 

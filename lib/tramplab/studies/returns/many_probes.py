@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pandas as pd
 
@@ -19,27 +19,37 @@ from ...trampolines.bpf import Bpf
 from ...trampolines.fprobe import Fprobe
 from ...trampolines.kprobe import Kretprobe
 from ..once import once
-from .mechanisms import FEXIT, FPROBE, KRETPROBE, LATEST, breaks
+from .mechanisms import FEXIT, FPROBE, KRETPROBE, KRETPROBE_BPF, LATEST, MULTI, breaks
 from .return_costs import ARGUMENTS, FUNCTION, added
 
 NAME = "many_probes"
 TITLE = "Many probes on returns: on one function, on many"
 #: Probes on one function; functions with a probe each.
 PROBES, FUNCTIONS = (1, 2, 3, 4, 6, 8), (1, 2, 4, 8, 12)
-#: A mechanism -> what asks for so many on one function. The function graph tracer alone has one user here.
+#: A mechanism -> what asks for so many on one function, with bare handlers and then with BPF programs. The function graph tracer
+#: alone has one user here.
 _ON_ONE: dict[str, Callable[[str, int], list[Request]]] = {
     KRETPROBE: lambda isa, k: [Kretprobe(breakpoint=breaks(isa, LATEST), several=k)],
     FPROBE: lambda isa, k: [Fprobe(entry=False, exit=True) for _ in range(k)],
+    KRETPROBE_BPF: lambda isa, k: [Kretprobe(breakpoint=breaks(isa, LATEST), several=k, bpf=True)],
+    MULTI: lambda isa, k: [Fprobe(entry=False, exit=True, multi=True) for _ in range(k)],
     FEXIT: lambda isa, k: [Bpf(fexit=k)],
 }
-#: The same -> what asks for one on each of some functions.
+#: The same -> what asks for one on each of some functions; the memory of programs is not compared.
 _ON_EACH: dict[str, Callable[[str, tuple[str, ...]], list[Request]]] = {
     KRETPROBE: lambda isa, names: [Kretprobe(breakpoint=breaks(isa, LATEST), filter=names)],
     FPROBE: lambda isa, names: [Fprobe(entry=False, exit=True, filter=names)],
     FEXIT: lambda isa, names: [Bpf(fexit=1, filter=(name,)) for name in names],
 }
+BARE, PROGRAM = (KRETPROBE, FPROBE), (KRETPROBE_BPF, MULTI, FEXIT)
 #: As sentences call them.
-CALLED = {KRETPROBE: "a kretprobe", FPROBE: "an fprobe", FEXIT: "fexit"}
+CALLED = {
+    KRETPROBE: "a kretprobe",
+    FPROBE: "an fprobe",
+    KRETPROBE_BPF: "a kretprobe",
+    MULTI: "an fprobe",
+    FEXIT: "fexit",
+}
 UNITS = {"instructions": "insns", "bytes": "B"}
 
 
@@ -55,7 +65,7 @@ def rows() -> pd.DataFrame:
         kernel = Kernel(isa, LATEST, meter=COUNT)
         for mechanism in _ON_ONE:
             out += [_on_one(kernel, mechanism, k) for k in PROBES]
-            out += [_on_each(kernel, mechanism, n) for n in FUNCTIONS if n > 1]
+            out += [_on_each(kernel, mechanism, n) for n in FUNCTIONS if n > 1 and mechanism in _ON_EACH]
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
@@ -104,7 +114,7 @@ def by_probes(frame: pd.DataFrame) -> pd.DataFrame:
 
 def by_functions(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of one probe on each function."""
-    return frame[frame["probes"] == 1]
+    return frame[(frame["probes"] == 1) & frame["mechanism"].isin(_ON_EACH)]
 
 
 def _wide(frame: pd.DataFrame, over: str, value: str) -> pd.DataFrame:
@@ -160,9 +170,9 @@ def cheaper_from(frame: pd.DataFrame, isa: str) -> int:
     return found
 
 
-def _by_mechanism(frame: pd.DataFrame, told: Callable[[pd.DataFrame, str, str], int]) -> str:
-    """A number for each mechanism and ISA, in a sentence."""
-    return "; ".join(f"{name} {on_each({isa: told(frame, isa, m) for isa in ISAS})}" for m, name in CALLED.items())
+def _by_mechanism(frame: pd.DataFrame, told: Callable[[pd.DataFrame, str, str], int], of: Iterable[str]) -> str:
+    """A number for each of these mechanisms and each ISA, in a sentence."""
+    return "; ".join(f"{CALLED[m]} {on_each({isa: told(frame, isa, m) for isa in ISAS})}" for m in of)
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -172,14 +182,15 @@ def answer(frame: pd.DataFrame) -> str:
     where = [f"{n} and more on {isa}" for isa, n in begins.items() if n > 1]
     where += [f"{word} number on {isas}" for word, isas in (("any", always), ("no", never)) if isas]
     return (
-        f"Each further probe on a function adds, in instructions of {LATEST}: {_by_mechanism(frame, further)}. On one function "
-        f"fprobes add fewer instructions than as many kretprobes with {listed(where)}."
+        f"Each further probe on a function adds, in instructions of {LATEST} with a bare handler: "
+        f"{_by_mechanism(frame, further, BARE)}. With a BPF program: {_by_mechanism(frame, further, PROGRAM)}. On one function "
+        f"fprobes with bare handlers add fewer instructions than as many kretprobes with {listed(where)}."
     )
 
 
 def memory_answer(frame: pd.DataFrame) -> str:
     """What a further function takes."""
-    return f"Each further function with a probe holds, in bytes: {_by_mechanism(frame, each)}."
+    return f"Each further function with a probe holds, in bytes: {_by_mechanism(frame, each, _ON_EACH)}."
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
@@ -190,7 +201,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         out[f"{isa}-from"] = cheaper_from(frame, isa) or "no number"
         for m in _ON_ONE:
             key = f"{isa}-{slug(m)}"
-            out |= {f"{key}-step": further(frame, isa, m), f"{key}-each": each(frame, isa, m)}
+            out |= {f"{key}-step": further(frame, isa, m)} | ({f"{key}-each": each(frame, isa, m)} if m in _ON_EACH else {})
             out |= {f"{key}-{k}-added": _value(frame, isa, m, "instructions", k) for k in PROBES}
     return out
 
@@ -204,7 +215,8 @@ FIGURES = (
         table=probes_table,
         answer=answer,
         alt="A panel per ISA with a line per mechanism: instructions that a call has more, against how many probes see it return.",
-        limits="Emulated counts of one call in the newest release, without the handlers; all probes are of a kind.",
+        limits="Emulated counts of one call in the newest release, without the handlers: BPF programs where that is said and with "
+        "fexit, else bare ones; all probes are of a kind.",
     ),
     Figure(
         "fig-return-functions",

@@ -18,6 +18,8 @@ from ...trampolines.fprobe import Fgraph, Fprobe
 from ...trampolines.kprobe import Kretprobe
 
 KRETPROBE, RETHOOK, FGRAPH, FPROBE, FEXIT = "kretprobe", "fprobe, rethook", "fgraph", "fprobe, fgraph", "BPF fexit"
+#: The same with BPF programs that perf, or a link of kprobe_multi, brings there; fexit's is one by itself.
+KRETPROBE_BPF, MULTI = "BPF kretprobe", "BPF kprobe_multi"
 LATEST = releases.LATEST
 
 
@@ -62,9 +64,11 @@ def breaks(isa: str, release: str) -> bool:
 #: What asks for each.
 MECHANISMS: dict[str, Callable[[Build, bool], Request]] = {
     KRETPROBE: lambda build, entry: Kretprobe(breakpoint=breaks(build.isa, build.release), entry=entry),
+    KRETPROBE_BPF: lambda build, entry: Kretprobe(breakpoint=breaks(build.isa, build.release), entry=entry, bpf=True),
     RETHOOK: lambda build, entry: Fprobe(entry=entry, exit=True),
     FGRAPH: lambda build, entry: Fgraph(),
     FPROBE: lambda build, entry: Fprobe(entry=entry, exit=True),
+    MULTI: lambda build, entry: Fprobe(entry=entry, exit=True, multi=True),
     FEXIT: lambda build, entry: Bpf(fentry=int(entry), fexit=1),
 }
 #: ISA -> the releases in which its kretprobe is shown: one with instances of its own or a trampoline that is no exception, and the
@@ -75,7 +79,8 @@ _RETHOOKS = {"x86_64": "v6.12", "riscv64": "v6.9"}
 
 @functools.cache
 def builds(isa: str) -> tuple[Build, ...]:
-    """All of an ISA, kernels' own alone, in order; raises TramplabError for an unknown ISA."""
+    """All of an ISA, kernels' own alone, in order, with bare handlers but for fexit's program; raises TramplabError for an unknown
+    ISA."""
     if isa not in ISAS:
         raise unknown("ISA", isa, ISAS)
     found = [
@@ -90,6 +95,18 @@ def builds(isa: str) -> tuple[Build, ...]:
     return tuple(found)
 
 
+@functools.cache
+def programs(isa: str) -> tuple[Build, ...]:
+    """What runs a BPF program at the return beside fexit, in order: on the same kernels' kretprobes and fprobes."""
+    out = []
+    for build in builds(isa):
+        if build.mechanism == KRETPROBE:
+            out.append(Build(isa, KRETPROBE_BPF, build.release, f"{build.debian}-bpf"))
+        elif build.mechanism in (RETHOOK, FPROBE):
+            out.append(Build(isa, MULTI, build.release, "kretprobe-multi"))
+    return tuple(out)
+
+
 def newest(isa: str) -> dict[str, Build]:
     """Mechanism -> the newest of its kernels, in order."""
     return {build.mechanism: build for build in builds(isa)}
@@ -99,7 +116,7 @@ def get(isa: str, mechanism: str) -> Build:
     """The newest kernel of an ISA with a mechanism; raises TramplabError for an unknown one, and for one that the ISA never had."""
     if mechanism not in MECHANISMS:
         raise unknown("mechanism that sees returns", mechanism, MECHANISMS)
-    found = newest(isa)
+    found = newest(isa) | {build.mechanism: build for build in programs(isa)}
     if mechanism not in found:
         raise TramplabError(f"{isa} never had {mechanism}; it has {', '.join(found)}.")
     return found[mechanism]

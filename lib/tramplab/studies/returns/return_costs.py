@@ -18,7 +18,7 @@ from ...publish.figures.figure import Figure
 from ...publish.said import estimated, isa_name, listed, on_each, slug
 from ...vmlinux import saved
 from ..once import once
-from .mechanisms import FPROBE, KRETPROBE, LATEST, Build, builds, spoken
+from .mechanisms import FEXIT, FPROBE, KRETPROBE, KRETPROBE_BPF, LATEST, MULTI, Build, builds, programs, spoken
 
 NAME = "return_costs"
 TITLE = "Seeing a function return, by mechanism and part"
@@ -36,6 +36,7 @@ PARTS = {
     PROBE: (
         *("get_kprobe", "kprobe_", "post_kprobe_", "setup_", "arch_simulate_", "pre_handler_", "kretprobe_", "fprobe_"),
         *("aggr_pre_handler", "__bpf_", "__rcu_", "migrate_", "rcu_is_watching", "ftrace_ops_list_func"),
+        *("trace_call_bpf", "get_entry_ip", "arch_ftrace_get_symaddr"),
     ),
 }
 ORDER = (TRAMPOLINE, *PARTS)
@@ -47,6 +48,8 @@ _C_BEHIND = ("_callback", "_handler")
 _LOOKUP, _WALK = "hash_contains_ip", "ftrace_ops_list_func"
 _SLOT, _HANDLERS = "kprobe_insn_slot", ("lab_kretprobe_", "lab_fprobe_", "lab_graph_", "lab_bpf_count")
 UNITS = {"instructions": "insns"}
+#: The mechanisms whose handler is a BPF program; every other one's is bare.
+PROGRAMS = (KRETPROBE_BPF, MULTI, FEXIT)
 
 
 def part(name: str, walked: bool = False) -> str:
@@ -81,7 +84,7 @@ def rows() -> pd.DataFrame:
     """
     out = []
     for isa in ISAS:
-        for build in builds(isa):
+        for build in compared(isa):
             hooked, idle = calls(build)
             head = {"isa": isa, "mechanism": build.mechanism, "release": build.release, "name": build.name}
             whole = _whole(build, hooked, idle)
@@ -89,6 +92,13 @@ def rows() -> pd.DataFrame:
     frame = pd.DataFrame(out).astype({"debian": "Int64"})
     frame.attrs["units"] = UNITS
     return frame
+
+
+def compared(isa: str) -> list[Build]:
+    """What sees returns with a bare handler, and then in the newest kernel what runs a BPF program there, fexit the last."""
+    bare = [build for build in builds(isa) if build.mechanism != FEXIT]
+    program = [build for build in (*programs(isa), *builds(isa)) if build.mechanism in PROGRAMS and build.release == LATEST]
+    return [*bare, *program]
 
 
 def calls(build: Build) -> tuple[Run, Run]:
@@ -172,21 +182,27 @@ def _newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """What the mechanisms of the newest kernels add, cheapest first; where an fprobe is cheaper than a kretprobe, and what of the
-    latter is the exceptions'; what Debian's kernels say."""
+    """What the mechanisms of the newest kernels add, with a bare handler and with a BPF program, cheapest first; where an fprobe is
+    cheaper than a kretprobe, and what of the latter is the exceptions'; what Debian's kernels say."""
     known = _newest(frame).sort_values(["isa", "instructions"])
     known["said"] = [f"{spoken(str(r.name))} {r.instructions}" for r in known.itertuples()]
-    ranked = {isa: listed(known[known["isa"] == isa]["said"]) for isa in ISAS}
-    cheaper = [isa for isa in ISAS if _less(frame, isa, FPROBE, KRETPROBE)]
-    where = f"on {listed(map(isa_name, cheaper))} alone" if cheaper else "on no ISA"
+    told = known["mechanism"].isin(PROGRAMS)
+    bare, program = ({isa: listed(part[part["isa"] == isa]["said"]) for isa in ISAS} for part in (known[~told], known[told]))
     parts = frame[(frame["release"] == LATEST) & (frame["mechanism"] == KRETPROBE)].pivot(
         index="isa", columns="part", values="instructions"
     )
     taken = {isa: f"{parts.loc[isa, 'exception']} of {parts.loc[isa].sum()}" for isa in ISAS}
     return (
-        f"To see a function return adds, in instructions of {LATEST}: {on_each(ranked)}. An fprobe on the graph tracer adds fewer "
-        f"than a kretprobe {where}; of a kretprobe's, exceptions are {on_each(taken)}. {_contradicted(frame)}"
+        f"To see a function return with a bare handler adds, in instructions of {LATEST}: {on_each(bare)}. With a BPF program: "
+        f"{on_each(program)}. An fprobe on the graph tracer adds fewer than a kretprobe {_where(frame, FPROBE, KRETPROBE)}, and "
+        f"a program of kprobe_multi fewer than one on a kretprobe {_where(frame, MULTI, KRETPROBE_BPF)}; of a kretprobe's, "
+        f"exceptions are {on_each(taken)}. {_contradicted(frame)}"
     )
+
+
+def _where(frame: pd.DataFrame, one: str, other: str) -> str:
+    cheaper = [isa for isa in ISAS if _less(frame, isa, one, other)]
+    return f"on {listed(map(isa_name, cheaper))} alone" if cheaper else "on no ISA"
 
 
 def _less(frame: pd.DataFrame, isa: str, one: str, other: str) -> bool:
@@ -231,10 +247,12 @@ FIGURES = (
         table=table,
         answer=answer,
         alt="A panel per ISA with a bar per mechanism: the instructions that one probe on a function's return adds to a call, "
-        "split into trampolines, exceptions, return hook, graph tracer, and the probe's own with guards. "
+        "split into trampolines, exceptions, return hook, graph tracer, and the probe's own with guards; those named BPF run a "
+        "program, the others a bare handler. "
         "The table has Debian's kernels beside, exceptions, mispredicted returns and estimated cycles.",
-        limits="Emulated counts of one call with one probe that sees the return, without its handler; estimates in cycles of "
-        f"skylake, cortex-a72 and sifive-u74 with their band. missed: mispredicted returns in the call, and of {CALLERS} callers "
-        "above it. Debian: the same call in the release's package, where it was counted.",
+        limits="Emulated counts of one call with one probe that sees the return, without its handler: where it is named BPF a BPF "
+        "program, with what runs that, else a bare one; estimates in cycles of skylake, cortex-a72 and sifive-u74 with their band. "
+        f"missed: mispredicted returns in the call, and of {CALLERS} callers above it. Debian: the same call in the release's "
+        "package, where it was counted.",
     ),
 )

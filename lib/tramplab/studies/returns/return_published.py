@@ -13,7 +13,7 @@ from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
 from ...publish.said import estimated, slug
 from ..once import once
-from .mechanisms import FEXIT, FPROBE, KRETPROBE, LATEST, RETHOOK, Build, builds
+from .mechanisms import FEXIT, KRETPROBE_BPF, LATEST, MULTI, Build, builds, programs
 from .return_costs import added, calls
 
 NAME = "return_published"
@@ -39,12 +39,12 @@ class Round:
 
 _MULTI = "kretprobe-multi", "kprobe-multi"
 ROUNDS = (
-    Round("v15, before", "x86-fgraph-v15-before-", *_MULTI, RETHOOK, "v6.12"),
-    Round("v15, after", "x86-fgraph-v15-after-", *_MULTI, FPROBE, LATEST),
-    Round("v22, before", "x86-fgraph-v22-base-", *_MULTI, RETHOOK, "v6.12"),
-    Round("v22, after", "x86-fgraph-v22-fprobe_on_fgraph-", *_MULTI, FPROBE, LATEST),
-    Round("v22, no clock", "x86-fgraph-v22-sched_clock-call-removed-", *_MULTI, FPROBE, LATEST),
-    Round("Nov 2025", "x86-jmp-before-", *_MULTI, FPROBE, LATEST),
+    Round("v15, before", "x86-fgraph-v15-before-", *_MULTI, MULTI, "v6.12"),
+    Round("v15, after", "x86-fgraph-v15-after-", *_MULTI, MULTI, LATEST),
+    Round("v22, before", "x86-fgraph-v22-base-", *_MULTI, MULTI, "v6.12"),
+    Round("v22, after", "x86-fgraph-v22-fprobe_on_fgraph-", *_MULTI, MULTI, LATEST),
+    Round("v22, no clock", "x86-fgraph-v22-sched_clock-call-removed-", *_MULTI, MULTI, LATEST),
+    Round("Nov 2025", "x86-jmp-before-", *_MULTI, MULTI, LATEST),
     Round("2025, fexit", "x86-jmp-before-", "fexit", "fentry", FEXIT, LATEST),
 )
 
@@ -59,7 +59,7 @@ def rows() -> pd.DataFrame:
     for r in ROUNDS:
         pairs = ("kretprobe", "kprobe"), (r.other, r.entry)
         kretprobes, others = ([published.get(r.ids + bench) for bench in pair] for pair in pairs)
-        other, kretprobe = (calls(_build(mechanism, r.release)) for mechanism in (r.mechanism, KRETPROBE))
+        other, kretprobe = (calls(_build(mechanism, r.release)) for mechanism in (r.mechanism, KRETPROBE_BPF))
         counted = [added(*runs).instructions for runs in (other, kretprobe)]
         estimate = cycles.relative(other, kretprobe, core(CORE))
         out.append(
@@ -90,8 +90,8 @@ def _apart(pair: list[published.Measurement]) -> float:
 
 
 def _build(mechanism: str, release: str) -> Build:
-    """The kernel of a mechanism in a release, or of the nearest that has it."""
-    found = [build for build in builds(ISA) if build.mechanism == mechanism]
+    """The kernel of a mechanism in a release, or of the nearest that has it; a BPF program runs in each."""
+    found = [build for build in (*programs(ISA), *builds(ISA)) if build.mechanism == mechanism]
     return next((build for build in found if build.release == release), found[-1])
 
 
@@ -170,8 +170,8 @@ FIGURES = (
         alt="A line per published round: how many times as much as a kretprobe an fprobe's exit handler takes, or fexit in the "
         "last: of time per event as published, of the lab's instructions, and of its estimated cycles with their band.",
         limits="Published are whole events, with the program and what leads to it; the lab's are what the probe adds to one call, "
-        "with a handler that counts, so neither perf's event around a kretprobe's program nor kprobe_multi's link. In the table "
-        "return: what is left of the published times without those of a program at the entry alone, in the same round. Estimates "
-        "on skylake.",
+        "with what runs its BPF program: perf's event on the kretprobe, kprobe_multi's link on the fprobe, fexit's trampoline. In "
+        "the table return: what is left of the published times without those of a program at the entry alone, in the same round. "
+        "Estimates on skylake.",
     ),
 )

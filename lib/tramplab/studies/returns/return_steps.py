@@ -1,4 +1,5 @@
-"""The way back from a function with a kretprobe, an fprobe and BPF's fexit: from its own return to that into the caller."""
+"""The way back from a function with a BPF program on a kretprobe, on an fprobe and as fexit: from its own return to that into the
+caller."""
 
 from __future__ import annotations
 
@@ -13,20 +14,20 @@ from ...publish.said import listed
 from ...publish.stepper.stepper import Notes, Stepper, stepper
 from ..once import once
 from ..stretches import golden, stretches  # noqa: F401 (part of a study)
-from .mechanisms import FEXIT, FPROBE, KRETPROBE, LATEST, get
+from .mechanisms import FEXIT, KRETPROBE_BPF, LATEST, MULTI, get
 
 NAME = "return_steps"
 TITLE = "Back to the caller, step by step"
 ISA, FUNCTION, ARGUMENTS = "x86_64", "one_arg", (1,)
 #: What a walk is called -> the mechanism.
-WALKS = {"kretprobe": KRETPROBE, "fprobe": FPROBE, "fexit": FEXIT}
+WALKS = {"kretprobe": KRETPROBE_BPF, "fprobe": MULTI, "fexit": FEXIT}
 BODY, TRAMPOLINE, HANDLER, TIDY, LEAVE = "body", "trampoline", "handler", "tidy", "leave"
 
 #: What is said of which step; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
         (BODY, 0): "The function has its value; all that is left of it is the return. What lies where it returns to?",
-        (HANDLER, 0): "The handler, which counts. Here a tracer would read the value.",
+        (HANDLER, 0): "The BPF program, which counts. Here a tracer would read the value.",
     },
     "kretprobe": {
         (BODY, "ret"): "The word at S was the caller's address. Now it is the trampoline's; the core predicted the caller.",
@@ -34,6 +35,8 @@ NOTES: Notes = {
         (TRAMPOLINE, "pushfq"): "Flags, and then all registers: a pt_regs, as if there had been an exception.",
         (TRAMPOLINE, "rethook_trampoline_handler"): "Who finds the instance? The task's list: its first node is this call's.",
         (TRAMPOLINE, "kretprobe_rethook_handler"): "The return hook's handler is the kretprobe's; what it knows is in the node.",
+        (TRAMPOLINE, "kretprobe_dispatcher"): "That is a trace event's, which perf has opened.",
+        (TRAMPOLINE, "trace_call_bpf"): "Guards of the event's programs: one program at a time on a CPU, and RCU's read side.",
         (TIDY, "arch_rethook_fixup_return"): "The caller's address, from the node into the word by which the trampoline leaves.",
         (TIDY, "objpool_push"): "The node goes back into its CPU's ring, with interrupts off.",
         (LEAVE, 0): "All registers come back, flags too.",
@@ -46,6 +49,7 @@ NOTES: Notes = {
         (TRAMPOLINE, "mov rbx, [rsi]"): "There is the caller's address.",
         (TRAMPOLINE, "fprobe_return"): "The graph tracer's only user: all fprobes together.",
         (TRAMPOLINE, "fgraph_retrieve_data"): "Which of them? The words that the entry has reserved on the shadow stack say so.",
+        (TRAMPOLINE, "kprobe_multi_link_exit_handler"): "The link's handler: the same guards, and the pt_regs made to look whole.",
         (TIDY, "not ebp"): "The guard against recursion is lifted, and the frame dropped: nothing goes back into a pool.",
         (LEAVE, "call"): "A call over itself, for the sake of the return stack,",
         (LEAVE, "mov [rsp], rdi"): "whose address is overwritten by the caller's.",
@@ -119,13 +123,13 @@ def numbers(frame: pd.DataFrame) -> dict[str, int]:
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """How many instructions each executes behind the function, before its handler and after it."""
+    """How many instructions each executes behind the function, before its program and after it."""
     n, names = numbers(frame), list(frame["isa"].unique())
     stores = listed(str(n[f"{name}-stores"]) for name in names)
     return (
-        f"From a function's return to its caller {_each(n, 'all')}. Up to the handler at a return, where registers are saved and "
-        f"the call is found, {_each(n, TRAMPOLINE)}, with {stores} stores. Behind the handler at a return {_each(n, 'after')}, to "
-        "give back what was taken and to leave."
+        f"With a BPF program at the return, from a function's return to its caller {_each(n, 'all')}. Up to the program, where "
+        f"registers are saved and the call is found, {_each(n, TRAMPOLINE)}, with {stores} stores. Behind the program "
+        f"{_each(n, 'after')}, to give back what was taken and to leave."
     )
 
 
@@ -140,7 +144,8 @@ FIGURES = (
         f"Which way does a hooked return go? (x86-64, {LATEST})",
         body=body,
         answer=answer,
-        limits="Emulated counts, no timing. The end of one call of a one-argument function, with one probe or program whose "
-        "handler counts; stretches begin at the milestone named and end at the next.",
+        limits="Emulated counts, no timing. The end of one call of a one-argument function, with one BPF program that counts: on a "
+        "kretprobe, on an fprobe by a link of kprobe_multi, and as fexit; stretches begin at the milestone named and end at the "
+        "next.",
     ),
 )

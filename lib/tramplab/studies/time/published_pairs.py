@@ -41,7 +41,7 @@ class Pair:
     what: str
     dearer: Callable[[], float]
     cheaper: Callable[[], float]
-    labs: tuple[Lab, Lab] | None
+    labs: tuple[Lab, Lab]
     cores: tuple[str, ...]
     missing: str
 
@@ -110,8 +110,8 @@ PAIRS = (
         what="kprobe-multi / fentry",
         dearer=_time(_BEFORE, "kprobe-multi", "kernel-count"),
         cheaper=_time(_BEFORE, "fentry", "kernel-count"),
-        labs=(("x86_64", "v6.18", "ops"), ("x86_64", "v6.18", "direct")),
-        missing=_BPF,
+        labs=(("x86_64", "v6.18", "kprobe-multi"), ("x86_64", "v6.18", "bpf-fentry")),
+        missing="",
     ),
     _x86(
         run="2025",
@@ -140,22 +140,20 @@ PAIRS = (
         labs=(("x86_64", "v6.1", "bpf-fexit"), ("x86_64", "v6.1", "bpf-fentry")),
         missing="",
     ),
-    Pair(
-        isa="x86_64",
+    _x86(
         run="2019",
         what="kprobe / fentry",
         dearer=_time(_2019, "kprobe"),
         cheaper=_time(_2019, "fentry"),
-        labs=None,
-        cores=(),
-        missing="kprobe",
+        labs=(("x86_64", "v6.1", "kprobe-bpf"), ("x86_64", "v6.1", "bpf-fentry")),
+        missing="",
     ),
 )
 
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per pair and core; one without estimate for a pair the lab has nothing near to.
+    """One row per pair and core.
 
     Columns: isa, run, what (dearer / cheaper), published (how many times as much it adds), core, instructions,
     cycles, low, high (the lab's ratios of what both add; cycles with their band), missing.
@@ -163,11 +161,6 @@ def rows() -> pd.DataFrame:
     out = []
     for p in PAIRS:
         head = {"isa": p.isa, "run": p.run, "what": p.what, "published": round(p.ratio, 2)}
-        if p.labs is None:
-            out.append(
-                {**head, "core": None, **dict.fromkeys(("instructions", "cycles", "low", "high")), "missing": p.missing}
-            )
-            continue
         dearer, cheaper = map(_runs, p.labs)
         instructions = _added(dearer) / _added(cheaper)
         for name in p.cores:
@@ -193,10 +186,9 @@ def _added(runs: tuple[Run, Run]) -> int:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Published and estimated ratios, one part per core; what the lab lacks stands in the page."""
-    core_of = frame["core"].fillna("not in the lab")
-    out = pd.DataFrame({"isa": frame["isa"] + ", " + core_of, **{c: frame[c] for c in ("run", "what")}})
+    out = pd.DataFrame({"isa": frame["isa"] + ", " + frame["core"], **{c: frame[c] for c in ("run", "what")}})
     out["published"] = [f"{v:.2f}" for v in frame["published"]]
-    out["estimated"] = ["-" if pd.isna(r["cycles"]) else _ratio(r) for r in frame.to_dict("records")]
+    out["estimated"] = [_ratio(r) for r in frame.to_dict("records")]
     out.attrs["units"] = {"published": "ratio", "estimated": "ratio"}
     out.attrs["right"] = ("published", "estimated")
     return out
@@ -209,7 +201,7 @@ def _ratio(row: Mapping) -> str:
 
 def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per pair, core and who says it: the published ratio, and the estimated one with its band."""
-    known = frame[frame["core"].notna()].assign(pair=frame["what"] + ", " + frame["run"])
+    known = frame.assign(pair=frame["what"] + ", " + frame["run"])
     nothing = {"low": float("nan"), "high": float("nan")}
     both = [known.assign(by="published", ratio=known["published"], **nothing), known.assign(by="estimated", ratio=known["cycles"])]
     return pd.concat(both, ignore_index=True).astype({"ratio": float, "low": float, "high": float})
@@ -228,35 +220,33 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     for r in frame.to_dict("records"):
         n = places[r["run"], r["what"]]
         out.setdefault(f"{n}-published", f"{r['published']:g}")
-        if isinstance(r["core"], str):
-            out.setdefault(f"{n}-estimated", _ratio(r))
-            out[f"{n}-{r['core']}-estimated"] = _ratio(r)
+        out.setdefault(f"{n}-estimated", _ratio(r))
+        out[f"{n}-{r['core']}-estimated"] = _ratio(r)
     return out
 
 
 def answer(frame: pd.DataFrame) -> str:
     """In how many pairs the published ratio lies in the band, by core, and which of two hooks is dearer."""
-    known = frame[frame["core"].notna()]
     said = []
-    for name, part in known.groupby("core", sort=False):
+    for name, part in frame.groupby("core", sort=False):
         inside = ((part["low"] <= part["published"]) & (part["published"] <= part["high"])).sum()
         said.append(f"{inside} of {len(part)} on {name}")
-    dearer = ((known["cycles"] > 1) == (known["published"] > 1)).sum()
-    which = "in every pair" if dearer == len(known) else f"in {dearer} of {len(known)} pairs"
+    dearer = ((frame["cycles"] > 1) == (frame["published"] > 1)).sum()
+    which = "in every pair" if dearer == len(frame) else f"in {dearer} of {len(frame)} pairs"
     return f"The estimate says {which} which hook is dearer. The published ratio lies in its band for {', '.join(said)}."
 
 
 _CHART = dumbbell("ratio", "pair", "by", low="low", high="high", facet="core", columns=2)
 _LIMITS = (
     "Ratios of what two hooks add to a call. Where fprobe is on one side the lab has only the trampolines: neither fprobe nor, on "
-    "both sides then, a BPF program's entry and exit. fentry, fexit and fmod_ret have those."
+    "both sides then, a BPF program's entry and exit. All others, kprobe and kprobe-multi too, run a BPF program with what is "
+    "around it."
 )
 
 FIGURES = (
     Figure(
         "fig-published-pairs",
         "How much dearer is one hook than another?",
-        rows=lambda frame: frame[frame["core"].notna()],
         chart=lambda frame: _CHART(dumbbells(frame)),
         table=table,
         answer=answer,
