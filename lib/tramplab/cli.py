@@ -141,7 +141,9 @@ def _list(args: argparse.Namespace) -> None:
             when = releases.history(isa, h.needs, h.unlike)
             if h.offered and releases.history(isa, h.offered) != when:
                 when = f"{releases.history(isa, h.offered)}, in the lab {when}"
-            print(f"  {'':<{width}}  {isa}: {'the lab makes it ' * h.hypothetical}{when}")
+            if h.hypothetical:
+                when = "the lab does not make it" if when == releases.NEVER else f"the lab makes it {when}"
+            print(f"  {'':<{width}}  {isa}: {when}")
     print("Functions: " + "\n           ".join(" ".join(FUNCTIONS[n : n + 5]) for n in range(0, len(FUNCTIONS), 5)))
     print("Studies:")
     for name, module in studies.every().items():

@@ -12,6 +12,8 @@ from ..isa import ISAS, Isa
 from . import arch
 from .facts import data, every, parse
 
+#: When an ISA had what it never had.
+NEVER = "never"
 #: Features that follow from others and are wrong by themselves.
 DERIVED = ("site", "counter_bits", "ops")
 
@@ -252,7 +254,7 @@ def history(isa: str, feature: str, unlike: object = None) -> str:
             merged[-1] = Interval(True, last.since, i.until, i.source, i.sure)
         else:
             merged.append(i)
-    return ", ".join(map(str, merged)) or "never"
+    return ", ".join(map(str, merged)) or NEVER
 
 
 def _follows(earlier: str, later: str) -> bool:

@@ -54,10 +54,13 @@ def history(hook: Hook, isa: str) -> str:
     'no kernel has it, and the lab makes it on arm64 since v6.2'
     >>> history(get("bpf-fentry"), "x86_64")
     'x86_64 has it since v5.5, and the lab knows what it is made of since v5.19'
+    >>> history(get("fprobe-bpf"), "arm64")
+    'no kernel has it, and the lab does not make it on arm64'
     """
     when = releases.history(isa, hook.needs, hook.unlike)
     if hook.hypothetical:
-        return f"no kernel has it, and the lab makes it on {isa} {when}"
+        made = f"does not make it on {isa}" if when == releases.NEVER else f"makes it on {isa} {when}"
+        return f"no kernel has it, and the lab {made}"
     offered = releases.history(isa, hook.offered) if hook.offered else when
     return f"{isa} has it {offered}" + (f", and the lab knows what it is made of {when}" if offered != when else "")
 
