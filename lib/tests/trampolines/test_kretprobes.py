@@ -202,7 +202,7 @@ def test_what_is_refused_is_said():
         ({"watch": True, "observe": True}, "leave observe= and declines= out"),
         ({"declines": True}, "give it entry=True"),
         ({"entry": True, "declines": True, "observe": True}, "leave observe= or declines= out"),
-        ({"bpf": True}, "a kretprobe has handlers of its own"),
+        ({"bpf": True, "entry": True}, "runs a program at the return alone"),
         ({"handler": "lab_kprobe_observe"}, "a kretprobe has handlers of its own"),
     ):
         with pytest.raises(TramplabError, match=message):
