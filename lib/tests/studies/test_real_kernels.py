@@ -52,8 +52,8 @@ def test_what_is_near_is_near():
 _PROBES = ("kprobe", "kprobe-bpf", "kretprobe", "kretprobe-bpf", "fprobe", "fprobe-exit", "kprobe-multi", "kretprobe-multi")
 NAMED = {("x86_64", hook) for hook in ("ops-regs", "direct+ops", *_PROBES)}
 HEADER = "four instructions are not there"
-#: Of C code only what runs a BPF program on a probe is, by so many percent at most: perf's functions, and kprobe_multi's link, whose
-#: copy of registers GCC leaves to memcpy() on riscv64.
+#: Of C code only what runs a BPF program on a probe is, by so many percent at most: perf's functions, and kprobe_multi's link,
+#: whose copy of registers GCC leaves to memcpy() on riscv64.
 FURTHER = {"-bpf": 22, "-multi": 37}
 
 

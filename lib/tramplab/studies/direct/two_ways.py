@@ -48,7 +48,7 @@ NOTES: Notes = {
         ("save", "mul x10"): "Whose function is it? Its address, hashed, in the table of all functions that fprobes watch.",
         ("save", "ldr x0, [x24, #0x18]"): "The fprobe; there may be more of the same function.",
         ("save", "blr x8"): "The handler: it is passed ip, the caller's address and the registers that were stored.",
-        ("save", "kprobe_multi_link_handler"): "That of a link of kprobe_multi, which runs one program for many functions.",
+        ("save", "kprobe_multi_link_handler_kernel"): "That of a link of kprobe_multi, which runs one program for many functions.",
         ("callback", 0): "The program. It is passed a pt_regs, into which the registers were copied.",
         ("callback", "sxtw x8"): "The guard goes as it came.",
         ("restore", 0): "All of them back.",

@@ -165,10 +165,10 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     all_ = totals(frame)
     out = all_[["isa", "name", "instructions"]].rename(columns={"instructions": "insns"})
     out["Debian"] = ["-" if pd.isna(n) else str(int(n)) for n in all_["debian"]]
-    out["traps"] = all_["traps"]
+    out["trap"] = all_["traps"]
     out["missed"] = [f"{r.own}+{r.outer}" for r in all_.itertuples()]
     out["cycles (band)"] = [estimated(r.cycles, r.low, r.high) for r in all_.itertuples()]
-    out.attrs["right"] = ["insns", "Debian", "traps", "missed", "cycles (band)"]
+    out.attrs["right"] = ["insns", "Debian", "trap", "missed", "cycles (band)"]
     return out
 
 

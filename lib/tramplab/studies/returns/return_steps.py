@@ -49,7 +49,7 @@ NOTES: Notes = {
         (TRAMPOLINE, "mov rbx, [rsi]"): "There is the caller's address.",
         (TRAMPOLINE, "fprobe_return"): "The graph tracer's only user: all fprobes together.",
         (TRAMPOLINE, "fgraph_retrieve_data"): "Which of them? The words that the entry has reserved on the shadow stack say so.",
-        (TRAMPOLINE, "kprobe_multi_link_exit_handler"): "The link's handler: the same guards, and the pt_regs made to look whole.",
+        (TRAMPOLINE, "kprobe_multi_link_exit_handler_hardware"): "The link's handler: the same guards, and a pt_regs.",
         (TIDY, "not ebp"): "The guard against recursion is lifted, and the frame dropped: nothing goes back into a pool.",
         (LEAVE, "call"): "A call over itself, for the sake of the return stack,",
         (LEAVE, "mov [rsp], rdi"): "whose address is overwritten by the caller's.",
