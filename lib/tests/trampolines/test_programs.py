@@ -5,7 +5,8 @@ import functools
 import pytest
 
 from support import kprobe_abi
-from tramplab import Fprobe, Kernel, Kprobe, Kretprobe, TramplabError
+from support.mutants import of
+from tramplab import Fprobe, GuestFault, Kernel, Kprobe, Kretprobe, StepLimit, TramplabError
 from tramplab.ftrace.releases import parse
 from tramplab.isa import ISAS
 from tramplab.lab import hooks, measure
@@ -62,11 +63,8 @@ def kept(k: Kernel, run) -> dict[str, int]:
     return {r: run.registers[r] for r in (*k.isa.callee_saved, k.isa.sp)}
 
 
-@linked
-@ends
-def test_a_link_tells_its_program_of_the_function_and_the_registers(place, returned):
-    """At the entry its arguments, at the return its value; twice for two links; and all is as it was, registers, too."""
-    k = kernel(*place)
+def check_links(k: Kernel, returned: bool) -> None:
+    """At the entry a program is told of the arguments, at the return of the value; each of two links' is; and all is as it was."""
     f = k.function("three_args")
     idle, before = k.call(f, *ARGUMENTS), held(k)
     request = links(returned, observe=True), links(returned, observe=True)
@@ -84,6 +82,12 @@ def test_a_link_tells_its_program_of_the_function_and_the_registers(place, retur
 
 
 @linked
+@ends
+def test_a_link_tells_its_program_of_the_function_and_the_registers(place, returned):
+    check_links(kernel(*place), returned)
+
+
+@linked
 def test_a_link_inside_a_program_is_missed(place):
     k = kernel(*place)
     at = k.cpus[0].pcpu + k.image.struct("lab_pcpu").fields["bpf_prog_active"].offset
@@ -98,17 +102,20 @@ def test_a_link_inside_a_program_is_missed(place):
 @linked
 def test_what_a_program_changes_goes_back_where_the_release_says(place):
     """Where a pt_regs is the trampoline's own, always; where it is a copy, since v7.0."""
-    k = kernel(*place)
     isa, release, _ = place
+    own = isa == "x86_64" or kernel(*place).features["rethook"] != "fgraph"
+    assert changed(kernel(*place)) == (4711 if own or parse(release) >= parse("v7.0") else 50)
+
+
+def changed(k: Kernel) -> int:
+    """What a function returns when a program has written 4711 where the pt_regs has that."""
     value = k.isa.returns[0]
 
     def change() -> None:
         k.machine.write_u64(k.machine.register(k.isa.args[0]) + 8 * kprobe_abi.slot(k, value), 4711)
 
     with k.attached(k.function("two_args"), links(True)), k.machine.watching(k.image.address("lab_bpf_count"), change):
-        run = k.call("two_args", 5, 7)
-    own = isa == "x86_64" or k.features["rethook"] != "fgraph"
-    assert run.value == (4711 if own or parse(release) >= parse("v7.0") else 50)
+        return k.call("two_args", 5, 7).value
 
 
 @pytest.mark.parametrize(
@@ -135,10 +142,14 @@ def test_the_pt_regs_says_what_the_releases_does(isa, release, register, bits, w
 @pytest.mark.parametrize("release", ["v5.17", "v6.1", "v6.12", "v7.2"])
 @pytest.mark.parametrize("breakpoint_", [False, True], ids=["ftrace", "breakpoint"])
 def test_a_kretprobes_program_is_given_the_value_and_its_cookie(isa, release, breakpoint_):
-    """Once per call, behind the function; the hit is counted, and all is as it was."""
     k = kernel(isa, release)
     if not breakpoint_ and not k.features["kprobes_on_ftrace"]:
         pytest.skip("no kprobes through ftrace")
+    check_kretprobe(k, breakpoint_)
+
+
+def check_kretprobe(k: Kernel, breakpoint_: bool) -> None:
+    """Its program runs once per call, behind the function; the hit is counted, and all is as it was."""
     f = k.function("three_args")
     idle, before = k.call(f, *ARGUMENTS), held(k)
     hits = k.cpus[0].pcpu + k.image.struct("lab_pcpu").fields["kprobe_nhit"].offset
@@ -251,3 +262,73 @@ def test_a_link_wants_a_pt_regs():
     k = Kernel("arm64", "v6.4", rethook="objpool", meter="count")
     with pytest.raises(TramplabError, match=r"a pt_regs, and arm64 v6.4 .* fprobes have none; arm64 fills one v5.5"):
         k.attach(k.function("one_arg"), links(False))
+
+
+# --- Mutants
+
+LINK, EVENT = "core/bpf_multi.c", "core/bpf_kprobe.c"
+MUTANTS = [
+    *of(
+        "arm64",
+        "v7.2",
+        "links",
+        LINK,
+        ("another beginning", "return (unsigned long)before;", "return (unsigned long)before + 4;"),
+        ("the context kept", "		current->bpf_ctx = old_run_ctx; \\\n", "		(void)old_run_ctx; \\\n"),
+        ("the CPU's guard kept", "	this_pcpu->bpf_prog_active -= 1; \\\n", "	barrier(); \\\n"),
+        ("no registers made", "LINK(kernel, lab_mark_kernel(regs))", "LINK(kernel, regs = lab_multi_regs() + 1)"),
+        ("the return not told", "get_entry_ip(ip), regs, 1, data)", "get_entry_ip(ip), regs, 0, data)"),
+        ("RCU's read side kept", "		rcu_read_unlock(); \\\n", "		barrier(); \\\n"),
+    ),
+    *of("arm64", "v7.2", "changed", LINK, ("no value back", "ftrace_regs_set_return_value(fregs, LAB_RETURNED(regs));", "")),
+    *of(
+        "x86_64",
+        "v6.12",
+        "links",
+        LINK,
+        ("ENDBR not seen", "lab_is_endbr(ip - 4) ? ip - 4 : ip", "lab_is_endbr(ip - 4) ? ip : ip"),
+        ("migration off for good", "#define MIGRATE_ENABLE() migrate_enable()", "#define MIGRATE_ENABLE()"),
+    ),
+    *of(
+        "riscv64",
+        "v7.2",
+        "links",
+        LINK,
+        ("as if the pair began at rec->ip", "return ip - 4;", "return ip;"),
+        ("another link", ".link = link, .entry_ip", ".link = 0, .entry_ip"),
+    ),
+    *of(
+        "x86_64",
+        "v7.2",
+        "kretprobe",
+        EVENT,
+        ("hits not counted", "	flags = READ_ONCE(tk->flags);\n	this_pcpu->kprobe_nhit += 1;", "	flags = READ_ONCE(tk->flags);"),
+        ("events that perf has not opened", "	if (flags & TP_FLAG_PROFILE)\n		kretprobe", "	if (!flags)\n		kretprobe"),
+        ("no program", "!trace_call_bpf(tk, regs))\n		return;", "tk)\n		return;"),
+    ),
+]
+
+
+def complain(k: Kernel, what: str) -> bool:
+    """Does a check find something wrong? what: "links", "changed" or "kretprobe"."""
+    try:
+        if what == "changed":
+            return changed(k) != 4711
+        if what == "kretprobe":
+            check_kretprobe(k, breakpoint_=True)
+        else:
+            for returned in (False, True):
+                check_links(k, returned)
+    except (AssertionError, ValueError, GuestFault, StepLimit):
+        return True
+    return False
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_mutant_is_caught(mutant, mutated):
+    assert complain(mutated(mutant).kernel, mutant.hook)
+
+
+@pytest.mark.parametrize("mutant", {(m.place, m.hook): m for m in MUTANTS}.values(), ids=str)
+def test_what_is_whole_passes(mutant):
+    assert not complain(kernel(mutant.isa, mutant.release), mutant.hook)
