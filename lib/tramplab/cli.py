@@ -177,6 +177,7 @@ def _measure(args: argparse.Namespace) -> None:
         print(json.dumps(m))
         return
     print(f"{m['hook']} on {m['isa']} {m['release']}, {m['args']} arguments, {m['callbacks']} callbacks")
+    print(f"{m['hook']}: {hooks.get(m['hook']).title}")
     fields = list(m["entry"])
     names = ("insns", "loads", "stores", "load B", "store B", "taken")
     print(f"{'':<12}" + "".join(f"{n:>10}" for n in names))
