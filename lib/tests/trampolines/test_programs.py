@@ -302,9 +302,9 @@ MUTANTS = [
         "v7.2",
         "kretprobe",
         EVENT,
-        ("hits not counted", "	flags = READ_ONCE(tk->flags);\n	this_pcpu->kprobe_nhit += 1;", "	flags = READ_ONCE(tk->flags);"),
+        ("hits not counted", "	lab_count_hit(tk);\n	flags", "	flags"),
         ("events that perf has not opened", "	if (flags & TP_FLAG_PROFILE)\n		kretprobe", "	if (!flags)\n		kretprobe"),
-        ("no program", "!trace_call_bpf(tk, regs))\n		return;", "tk)\n		return;"),
+        ("no program", "!trace_call_bpf(call, regs))\n		return;", "call)\n		return;"),
     ),
 ]
 

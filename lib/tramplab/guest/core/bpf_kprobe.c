@@ -40,43 +40,57 @@ static inline unsigned int bpf_prog_run_array(struct bpf_prog_array_item *item, 
 }
 
 /* One program at a time on a CPU, whichever it is. */
-static __attribute__((noinline)) unsigned int trace_call_bpf(struct trace_kprobe *tk, void *ctx)
+static __attribute__((noinline)) unsigned int trace_call_bpf(struct trace_event_call *call, void *ctx)
 {
 	unsigned int verdict = 0;
 
 	if (likely(++this_pcpu->bpf_prog_active == 1)) {
 		rcu_read_lock();
-		verdict = bpf_prog_run_array(READ_ONCE(tk->prog_array), ctx);
+		verdict = bpf_prog_run_array(READ_ONCE(call->prog_array), ctx);
 		rcu_read_unlock();
-	} else if (tk->prog_array) {
-		tk->prog_array->prog->misses += 1;
+	} else if (call->prog_array) {
+		call->prog_array->prog->misses += 1;
 	}
 	this_pcpu->bpf_prog_active -= 1;
 	return verdict;
 }
 
+/* Nobody has opened the event on this CPU, so there is nothing to record. context: where the record would be begun. */
+static __attribute__((noinline, cold)) int lab_perf_record(struct trace_event_call *call, struct pt_regs *regs, int *context)
+{
+	asm volatile("" : : "r"(call), "r"(regs), "r"(context) : "memory");	/* the caller must not know that it is not used */
+	LAB_WARN();
+	return 0;
+}
+
 static __attribute__((noinline)) int kprobe_perf_func(struct trace_kprobe *tk, struct pt_regs *regs)
 {
-	if (READ_ONCE(tk->prog_array)) {
+	struct trace_event_call *call = &tk->event->call;
+	int context = 0;
+
+	if (READ_ONCE(call->prog_array)) {
 		unsigned long before = trap_ip(regs);
-		unsigned int verdict = trace_call_bpf(tk, regs);
+		unsigned int verdict = trace_call_bpf(call, regs);
 
 		if (trap_ip(regs) != before)	/* a program has sent the CPU elsewhere */
 			return 1;
 		if (!verdict)
 			return 0;
 	}
-	if (READ_ONCE(tk->perf_events))
-		__builtin_trap();
-	return 0;
+	return READ_ONCE(call->perf_events) ? lab_perf_record(call, regs, &context) : 0;
+}
+
+static inline void lab_count_hit(struct trace_kprobe *tk)
+{
+	*lab_pcpu_int(tk->nhit) += 1;
 }
 
 int kprobe_dispatcher(struct kprobe *p, struct pt_regs *regs)
 {
 	struct trace_kprobe *tk = (struct trace_kprobe *)p;	/* whose first member it is */
-	unsigned int flags = READ_ONCE(tk->flags);
+	unsigned int flags = READ_ONCE(tk->event->flags);
 
-	this_pcpu->kprobe_nhit += 1;
+	lab_count_hit(tk);
 	if (flags & TP_FLAG_TRACE)
 		__builtin_trap();
 	return flags & TP_FLAG_PROFILE ? kprobe_perf_func(tk, regs) : 0;
@@ -86,10 +100,13 @@ int kprobe_dispatcher(struct kprobe *p, struct pt_regs *regs)
 
 static __attribute__((noinline)) void kretprobe_perf_func(struct trace_kprobe *tk, struct kretprobe_instance *ri, struct pt_regs *regs)
 {
-	if (READ_ONCE(tk->prog_array) && !trace_call_bpf(tk, regs))
+	struct trace_event_call *call = &tk->event->call;
+	int context = 0;
+
+	if (READ_ONCE(call->prog_array) && !trace_call_bpf(call, regs))
 		return;
-	if (READ_ONCE(tk->perf_events))
-		__builtin_trap();
+	if (READ_ONCE(call->perf_events))
+		lab_perf_record(call, regs, &context);
 }
 
 int kretprobe_dispatcher(struct kretprobe_instance *ri, struct pt_regs *regs)
@@ -100,8 +117,8 @@ int kretprobe_dispatcher(struct kretprobe_instance *ri, struct pt_regs *regs)
 
 	if (unlikely(!rp))
 		return 0;
-	flags = READ_ONCE(tk->flags);
-	this_pcpu->kprobe_nhit += 1;
+	lab_count_hit(tk);
+	flags = READ_ONCE(tk->event->flags);
 	if (flags & TP_FLAG_TRACE)
 		__builtin_trap();
 	if (flags & TP_FLAG_PROFILE)

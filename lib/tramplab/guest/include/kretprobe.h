@@ -85,11 +85,22 @@ struct bpf_prog_array_item {
 	unsigned long bpf_cookie;
 };
 
-struct trace_kprobe {
-	struct kretprobe rp;
-	unsigned int flags;
+/* perf_events: what perf has opened on this CPU. */
+struct trace_event_call {
 	void *perf_events;
 	struct bpf_prog_array_item *prog_array;
+};
+
+struct trace_probe_event {
+	unsigned int flags;
+	struct trace_event_call call;
+};
+
+/* nhit: offset of its hits in struct lab_pcpu. */
+struct trace_kprobe {
+	struct kretprobe rp;
+	unsigned long nhit;
+	struct trace_probe_event *event;
 };
 #define TP_FLAG_TRACE 1
 #define TP_FLAG_PROFILE 2

@@ -14,7 +14,7 @@ from .request import Kprobe
 Take = Callable[[int], int]
 #: TP_FLAG_PROFILE of kernel/trace/trace_probe.h and of guest/include/kprobe.h: perf has opened the event.
 _PROFILE = 2
-_ITEM = "bpf_prog_array_item"
+_ITEM, _CALL, _EVENT = "bpf_prog_array_item", "trace_event_call", "trace_probe_event"
 #: Of a trace event's probe, and whose first member that is.
 STRUCT = "trace_kprobe"
 
@@ -28,7 +28,7 @@ def programs(ground: Ground, take: Take, request: Kprobe) -> tuple[dict[str, int
     try:
         prog = take(image.struct("bpf_prog").size)
         item = fields(image, _ITEM, {"prog": prog, "func": code, "bpf_cookie": 1})
-        array = take(2 * len(item))
+        array, event = take(2 * len(item)), take(image.struct(_EVENT).size)
     except TramplabError:
         for number in counters:
             ground.counters.give(number)
@@ -36,5 +36,7 @@ def programs(ground: Ground, take: Take, request: Kprobe) -> tuple[dict[str, int
     steps: list[Step] = [
         block(prog, fields(image, "bpf_prog", {"active": ground.counters.offset(counters[0])}), "a BPF program"),
         block(array, item.ljust(2 * len(item), b"\0"), "the programs of the event, and their end"),
+        block(event, fields(image, _EVENT, {"flags": _PROFILE}), "the event"),
+        block(event + image.struct(_EVENT).fields["call"].offset, fields(image, _CALL, {"prog_array": array}), "its programs"),
     ]
-    return {"flags": _PROFILE, "prog_array": array}, counters, steps
+    return {"nhit": image.struct("lab_pcpu").fields["kprobe_nhit"].offset, "event": event}, counters, steps
