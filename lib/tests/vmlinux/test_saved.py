@@ -15,7 +15,7 @@ from tramplab.vmlinux.result import added
 
 EVERY = saved.every()
 #: Hooks that images which could not be fetched since have not been counted with; those that are there have all.
-SINCE = {"kretprobe-brk", "kprobe-bpf", "kretprobe-bpf", "kprobe-brk-bpf", "kretprobe-brk-bpf", "kprobe-multi", "kretprobe-multi"}
+SINCE: set[str] = set()
 each = pytest.mark.parametrize("found", EVERY, ids=[r["package"]["name"] for r in EVERY])
 
 
