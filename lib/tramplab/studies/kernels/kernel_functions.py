@@ -129,11 +129,13 @@ def _cut(name: str) -> str:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA, hook and function, of which a long name is cut; per release the kernel's instructions and the lab's."""
+    """A line per ISA, hook and function, of which a long name is cut; per release the kernel's instructions and the lab's. Counts
+    stand with the first hook that has them."""
     if frame.empty:
         return frame.drop(columns=["part"])
-    both = zip(frame["kernel"], frame["lab"], strict=True)
-    shown = frame.assign(function=frame["function"].map(_cut), cell=[f"{k} {n}" for k, n in both])
+    first = frame.drop_duplicates(["isa", "release", "function", "kernel", "lab"])
+    both = zip(first["kernel"], first["lab"], strict=True)
+    shown = first.assign(function=first["function"].map(_cut), cell=[f"{k} {n}" for k, n in both])
     keys = shown[["isa", "hook", "function"]].drop_duplicates()
     wide = shown.pivot(index=["isa", "hook", "function"], columns="release", values="cell")
     wide = wide.reindex(pd.MultiIndex.from_frame(keys)).fillna("-").reset_index()
