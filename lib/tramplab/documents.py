@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import yaml
 
@@ -18,6 +19,12 @@ from .errors import TramplabError
 from .paths import data_file
 
 _DATE = "tag:yaml.org,2002:timestamp"
+#: No file of facts is nested as deep. libyaml's loader would end the process where its stack does.
+_DEEPEST = 100
+#: Python does not write numbers of more.
+_MOST_BITS = 4096
+_DEEP, _LONG = "it is nested too deep", "a number has too many digits"
+Number = TypeVar("Number", int, float)
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -29,6 +36,18 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
+    _depth = 0
+
+    def descend_resolver(self, parent: yaml.Node | None, index: Any) -> None:
+        """Called before each node is read."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise yaml.YAMLError(_DEEP)
+
+    def ascend_resolver(self) -> None:
+        """Called after each node that was read."""
+        self._depth -= 1
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
         seen: set[str] = set()
         for key in (k for k, _ in node.value if isinstance(k, yaml.ScalarNode)):
@@ -38,12 +57,22 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         return super().construct_mapping(node, deep)
 
 
+def _construct_number(loader: _Loader, node: yaml.ScalarNode) -> int | float:
+    """A number that Python can also write: neither infinite nor of thousands of digits."""
+    whole = node.tag == "tag:yaml.org,2002:int"
+    return _finite(node.value, loader.construct_yaml_int(node) if whole else loader.construct_yaml_float(node))
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _construct_number)
+
+
 def read_yaml(text: str) -> Any:
     """What a YAML document says; raises yaml.YAMLError, also for a number that is none."""
     try:
         return yaml.load(text, Loader=_Loader)
     except ValueError as e:
-        raise yaml.YAMLError(str(e)) from None
+        raise yaml.YAMLError(_number(e)) from None
 
 
 def text(path: Path, name: str) -> str:
@@ -104,13 +133,33 @@ def _json(name: str, content: str) -> Any:
         return whole
 
     def no_number(said: str) -> NoReturn:
-        raise TramplabError(f"{name} is not JSON: {said} is no number.")
+        raise ValueError(f"{said} is no number")
+
+    def real(said: str) -> float:
+        return _finite(said, float(said))
 
     try:
-        return json.loads(content, object_pairs_hook=pairs, parse_constant=no_number)
+        return json.loads(content, object_pairs_hook=pairs, parse_constant=no_number, parse_float=real)
     except json.JSONDecodeError as e:
         what = e.msg[:1].lower() + e.msg[1:].removesuffix(" starting at")
         raise TramplabError(f"{name} is not JSON: {what} in line {e.lineno}, column {e.colno}.") from None
+    except ValueError as e:
+        raise TramplabError(f"{name} is not JSON: {_number(e)}.") from None
+    except RecursionError:
+        raise TramplabError(f"{name} is not JSON: {_DEEP}.") from None
+
+
+def _finite(said: str, number: Number) -> Number:
+    if isinstance(number, float) and not math.isfinite(number):
+        raise ValueError(f"{said} is no number")
+    if isinstance(number, int) and number.bit_length() > _MOST_BITS:
+        raise ValueError(_LONG)
+    return number
+
+
+def _number(e: ValueError) -> str:
+    """Why Python does not take a number: it names a setting of its own where that has too many digits."""
+    return _LONG if "int_max_str_digits" in str(e) else str(e)
 
 
 def _csv(name: str, content: str) -> list[dict[str, str]]:

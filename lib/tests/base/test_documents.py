@@ -10,6 +10,7 @@ def test_what_is_written_is_read():
     assert documents.parsed("a.yml", "one: {two: [3, '4', 2026-11-21]}") == {"one": {"two": [3, "4", "2026-11-21"]}}
     assert documents.parsed("a.json", '{"one": [1.5, null]}') == {"one": [1.5, None]}
     assert documents.parsed("a.csv", 'id,said\nx,"a, b"\ny,\n') == [{"id": "x", "said": "a, b"}, {"id": "y", "said": ""}]
+    assert documents.parsed("a.yml", "[" * 99 + "1" + "]" * 99) == documents.parsed("a.json", "[" * 99 + "1" + "]" * 99)
     assert documents.decoded("a.yml", b"one:\r\n- \xc3\xb6\r\n") == "one:\n- \xf6\n"
 
 
@@ -27,6 +28,16 @@ def test_what_is_written_is_read():
         ("a.json", b'{"a": 1, "b": {"c": 1, "c": 2}}', "a.json is not JSON: the key c is there twice."),
         ("a.json", b'{"a": NaN}', "a.json is not JSON: NaN is no number."),
         ("a.json", b"", "a.json is not JSON: expecting value in line 1, column 1."),
+        ("a.yml", b"a: " + b"[" * 100_000, "a.yml is not YAML: it is nested too deep."),
+        ("a.yml", b"- " * 5000 + b"1\n", "a.yml is not YAML: it is nested too deep."),
+        ("a.yml", b"a: " + b"9" * 5000, "a.yml is not YAML: a number has too many digits."),
+        ("a.yml", b"a: 0x" + b"f" * 5000, "a.yml is not YAML: a number has too many digits."),
+        ("a.yml", b"a: .inf\n", "a.yml is not YAML: .inf is no number."),
+        ("a.yml", b"a: .NaN\n", "a.yml is not YAML: .NaN is no number."),
+        ("a.json", b"[" * 100_000, "a.json is not JSON: it is nested too deep."),
+        ("a.json", b'{"a": ' * 5000 + b"1" + b"}" * 5000, "a.json is not JSON: it is nested too deep."),
+        ("a.json", b'{"a": -' + b"9" * 5000 + b"}", "a.json is not JSON: a number has too many digits."),
+        ("a.json", b'{"a": 1e999}', "a.json is not JSON: 1e999 is no number."),
         ("a.csv", b"id,n\nx,1\ny\n", "a.csv is not CSV: line 3 has 1 values, and there are 2 columns."),
         ("a.csv", b"id,n\nx,1,2\n", "a.csv is not CSV: line 2 has 3 values, and there are 2 columns."),
         ("a.csv", b'id,n\nx,"1\n', "a.csv is not CSV: unexpected end of data in line 2."),

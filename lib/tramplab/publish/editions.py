@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from .. import documents
 from ..errors import TramplabError
 from .cite.edition import Edition
 
@@ -23,9 +24,9 @@ def write_edition(folder: Path, now: Edition) -> None:
 def read_edition(folder: Path) -> Edition:
     """What a built or published book is; raises TramplabError if it does not say."""
     try:
-        fields = json.loads((folder / FILE).read_text("utf-8"))
+        fields = documents.parsed(FILE, documents.text(folder / FILE, FILE))
         return Edition(**{**fields, "authors": tuple(fields["authors"])})
-    except (OSError, ValueError, KeyError, TypeError):
+    except (TramplabError, KeyError, TypeError):
         raise TramplabError(f"{folder} holds no built book: run `make book` first.") from None
 
 
