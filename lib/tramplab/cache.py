@@ -88,6 +88,11 @@ def keep(name: str, content: str) -> None:
     _put(write, name)
 
 
+def digest(name: str, content: bytes) -> str:
+    """The checksum of what is kept under a name: the same content under another name has another one."""
+    return hashlib.sha256(name.encode() + b"\0" + content).hexdigest()
+
+
 def sealed(name: str, content: bytes) -> bytes:
     """A content with its checksum behind it."""
     return content + _trailer(name, content)
@@ -169,7 +174,7 @@ def _damaged(path: Path) -> None:
 
 
 def _trailer(name: str, content: bytes) -> bytes:
-    return b"\nsha256 %b\n" % hashlib.sha256(name.encode() + b"\0" + content).hexdigest().encode()
+    return b"\nsha256 %b\n" % digest(name, content).encode()
 
 
 def _seen(path: Path) -> tuple[int, int, int] | None:

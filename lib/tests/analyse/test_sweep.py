@@ -2,6 +2,8 @@
 
 import json
 import os
+import random
+import re
 import shutil
 import signal
 import subprocess
@@ -12,13 +14,15 @@ from pathlib import Path
 import pytest
 
 from support.children import children, ended, with_processes
+from support.complaints import complaint
 from support.without_workers import without_workers
-from tramplab import cli, state
+from tramplab import cache, cli, state
 from tramplab.analyse.races import command, every
 from tramplab.analyse.races.barriers import barriers, numbers_of
 from tramplab.analyse.races.every import Scenario, explored, scenarios
 from tramplab.analyse.races.explore import explore
 from tramplab.analyse.races.fetches import MODELS
+from tramplab.analyse.races.saved import Saved
 from tramplab.analyse.races.schemes import SCHEMES, scheme
 from tramplab.progress import Progress
 
@@ -179,8 +183,16 @@ def test_what_a_killed_process_left_of_a_line_is_cut_off(sweep, saved, cut):
         (lambda text: "my\nthesis\n", ["is not of `explore --all`"]),
         (lambda text: "[1]\n", ["is not of `explore --all`"]),
         (lambda text: '{"kind": "another"}\n', ["is not of `explore --all`"]),
-        (lambda text: text.replace('"threads": 3', '"threads": 2', 1), ["is of --threads 2 and --max-states 20000000"]),
-        (lambda text: text.replace('"sources": "', '"sources": "0', 1), ["is of other sources (0"]),
+        (lambda text: sealed(text, 1, lambda head: head.update(threads=2)), ["is of --threads 2 and --max-states 20000000"]),
+        (lambda text: sealed(text, 1, lambda head: head.update(sources="0")), ["is of other sources (0)"]),
+        (lambda text: sealed(text, 1, lambda head: head.pop("sources")), ["is of other sources (None)"]),
+        (lambda text: text.replace('"threads": 3', '"threads": 2', 1), ["is damaged in line 1"]),
+        (lambda text: re.sub(', "sha256": "[0-9a-f]*"', "", text), ["has no checksums", "made again"]),
+        (lambda text: "[" * 100_000 + "\n", ["is not of `explore --all`"]),
+        (lambda text: text.replace('"unsafe"', '"safe"', 1), ["is damaged in line 3"]),
+        (lambda text: text.replace('"states": 781', '"states": 782'), ["is damaged in line 2"]),
+        (lambda text: text + text.splitlines(keepends=True)[4], ["is damaged in line 14"]),
+        (lambda text: text + "my notes", ["is damaged in line 14"]),
         (lambda text: text.replace('{"scheme"', '{"schema"', 1), ["is damaged in line 2"]),
         (lambda text: text.replace('"torn"', '"tornado"'), ["is damaged in line 10"]),
         (lambda text: text + "nothing\n", ["is damaged in line 14"]),
@@ -193,6 +205,82 @@ def test_a_file_of_something_else_is_a_sentence_and_stays(sweep, saved, change, 
     assert (status, out, err.count("\n")) == (2, "", 1) and err.startswith(f"tramplab: {saved} ")
     assert all(word in err for word in words) and "give --save another name, or remove the file." in err
     assert saved.read_text("utf-8") == other
+
+
+def test_no_byte_of_a_line_can_be_changed(saved):
+    """Whatever else is there in its place."""
+    before, rng = saved.read_bytes(), random.Random(5)
+    second = before.index(b"\n") + 1
+    for at in [*range(second - 5, second + 5), *(rng.randrange(len(before)) for _ in range(300))]:
+        saved.write_bytes(before[:at] + bytes([before[at] ^ 1 << rng.randrange(8)]) + before[at + 1 :])
+        complaint(lambda: Saved(saved, 3, 20_000_000))
+
+
+def test_a_line_of_another_file_is_refused(sweep, saved, tmp_path):
+    """A result of two threads is none of three, although it says nothing else."""
+    assert sweep(SMALL, "--save", tmp_path / "two", "--threads", 2, "--quiet")[0] == 0
+    other = (tmp_path / "two").read_bytes().replace(b'"threads": 2', b'"threads": 3').splitlines(keepends=True)
+    saved.write_bytes(b"".join([*saved.read_bytes().splitlines(keepends=True)[:-1], other[-1]]))
+    assert "is damaged in line 13" in sweep(SMALL, "--save", saved)[2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r.update(verdict="safe"),
+        lambda r: r.update(verdict="not decided"),
+        lambda r: r.update(verdict="fine"),
+        lambda r: r.update(verdict="safe", violation=None),
+        lambda r: r.update(verdict="safe", schedule=[]),
+        lambda r: r.update(verdict="not decided", violation=None, schedule=[]),
+        lambda r: r.update(limit="5 states"),
+        lambda r: r.update(violation=None),
+        lambda r: r.update(schedule=[]),
+        lambda r: r["schedule"].pop(3),
+        lambda r: r["schedule"].append(7),
+        lambda r: r["schedule"][0].update(who="somebody"),
+        lambda r: r["violation"].update(which="bad luck"),
+        lambda r: r.update(states="34"),
+        lambda r: r.update(states=34.5),
+        lambda r: r.update(threads=2),
+        lambda r: r.update(isa="arm64"),
+        lambda r: r.update(release="v6.13"),
+        lambda r: r.update(hypothetical="no"),
+        lambda r: r.update(scheme=["riscv64-pair"]),
+        lambda r: r.update(scheme="riscv64-pare"),
+        lambda r: r.update(fetch=None),
+        lambda r: r.update(without="stop_machine"),
+        lambda r: r.update(without=["start_machine"]),
+        lambda r: r.update(without=[[]]),
+        lambda r: r.update(barriers={}),
+        lambda r: r.update(more=1),
+        lambda r: r.pop("kernel"),
+    ],
+)
+def test_what_says_two_things_is_refused_whatever_its_checksum(sweep, saved, change):
+    """A verdict and its words, a scheme and its ISA; and what is of another type."""
+    other = sealed(saved.read_text("utf-8"), 3, change)
+    saved.write_text(other, "utf-8")
+    status, out, err = sweep(SMALL, "--save", saved)
+    said = f"tramplab: {saved} is damaged in line 3: give --save another name, or remove the file.\n"
+    assert (status, out, err) == (2, "", said) and saved.read_text("utf-8") == other
+
+
+@pytest.mark.parametrize("how", ["[" * 100_000, "9" * 5000, "{}", "[]", "null", '"', '{"scheme": 1, "scheme": 2}'])
+def test_a_line_that_cannot_be_read_is_refused(sweep, saved, how):
+    saved.write_text(saved.read_text("utf-8") + f'{{"scheme": "{SMALL}", "states": {how}}}\n', "utf-8")
+    assert "is damaged in line 14: give --save another name" in sweep(SMALL, "--save", saved)[2]
+
+
+def sealed(text: str, number: int, change) -> str:
+    """A file with a line changed, as if it had been written so."""
+    lines = text.splitlines(keepends=True)
+    said = json.loads(lines[number - 1])
+    assert said.pop("sha256")
+    change(said)
+    name = "tramplab explore --all" if number == 1 else lines[0]
+    lines[number - 1] = json.dumps({**said, "sha256": cache.digest(name, json.dumps(said).encode())}) + "\n"
+    return "".join(lines)
 
 
 def test_a_file_of_other_sources_is_refused(sweep, saved, monkeypatch):

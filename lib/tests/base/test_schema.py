@@ -28,6 +28,8 @@ FILES = {
     "published": ["published.csv"],
     "citation": ["../CITATION.cff"],
 }
+#: Those of what users keep; tests of what reads it hold them.
+OTHERS = ["explored"]
 
 
 def content(name: str):
@@ -36,7 +38,7 @@ def content(name: str):
 
 
 def test_every_file_has_a_schema():
-    assert {path.stem for path in SCHEMAS.iterdir()} == set(FILES)
+    assert {path.stem for path in SCHEMAS.iterdir()} == {*FILES, *OTHERS}
     assert {*data.FILES, data.CITATION} == {name for names in FILES.values() for name in names}
     others = {path.name for path in DATA.rglob("*") if path.is_file() and path.parent.name != "expected"}
     assert others - {name.rpartition("/")[2] for name in data.FILES} == {"README.md", "checksums.txt", "permalinks.txt"}
@@ -47,7 +49,7 @@ def test_files_are_as_their_schemas_say(schema, name):
     assert checked(name, content(name), schema) == content(name)
 
 
-@pytest.mark.parametrize("schema", FILES)
+@pytest.mark.parametrize("schema", [*FILES, *OTHERS])
 def test_a_schema_leaves_nothing_open(schema):
     """A mapping says which keys it may have, or of what kind all its values are; but for what is as a machine tells it."""
 

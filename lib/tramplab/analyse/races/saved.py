@@ -1,7 +1,8 @@
 """What comes of many scenarios, in a file of JSON lines: each is appended as soon as it is there, and in the end they are sorted.
 
 The first line says of which sources, how many threads and how many states at most. A file that is there is gone on with if it is
-of the same; what a process that was killed has left of a line is cut off.
+of the same; what a process that was killed has left of a line is cut off. Each line ends with a checksum of it and of the first,
+without which nothing in it is believed.
 """
 
 from __future__ import annotations
@@ -11,14 +12,20 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ... import cache, documents
 from ... import state as states
 from ...errors import TramplabError, Unwritten
 from ...paths import check_target, write_whole
+from ...schema import checked
 from .every import Scenario
+from .explore import NOT_DECIDED, UNSAFE
 from .fetches import MODELS
-from .schemes import SCHEMES
+from .schemes import SCHEMES, scheme
 
-_KIND = "tramplab explore --all"
+_KIND, _SCHEMA = "tramplab explore --all", "explored"
+#: The last key of a line, and how one begins that is of a scenario.
+_SEAL, _RESULT = "sha256", b'{"scheme": "'
+_OTHER = f"is not of `{_KIND.removeprefix('tramplab ')}`"
 _PARTS = ("guest", "isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse")
 _FACTS = ("releases.yml", "addresses.yml")
 
@@ -32,13 +39,14 @@ class Saved:
         self._path = path
         self._about = {"kind": _KIND, "sources": states.of(_PARTS, _FACTS), "threads": threads, "max_states": most}
         self._found: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._head = _sealed(_KIND, self._about)
         try:
             with path.open("ab+") as f:
                 f.seek(0)
                 whole = self._read(f.read())
                 f.truncate(whole)
                 if not whole:
-                    f.write(_line(self._about))
+                    f.write(self._head)
         except OSError as e:
             raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
 
@@ -56,7 +64,7 @@ class Saved:
         try:
             out = os.open(self._path, os.O_WRONLY | os.O_APPEND)
             try:
-                before, line = os.fstat(out).st_size, _line(result)
+                before, line = os.fstat(out).st_size, self._line(result)
                 try:
                     while line:
                         line = line[os.write(out, line) :]
@@ -70,48 +78,84 @@ class Saved:
 
     def sort(self) -> None:
         """Put the file in order, whole or not at all: the same bytes in whatever order they came."""
-        write_whole(self._path, b"".join(map(_line, [self._about, *sorted(self._found.values(), key=_place)])))
+        write_whole(self._path, self._head + b"".join(map(self._line, sorted(self._found.values(), key=_place))))
 
     def _read(self, data: bytes) -> int:
         """Take in what a file holds; returns how many bytes of it are whole lines."""
         lines = data.splitlines(keepends=True)
         if lines and not lines[-1].endswith(b"\n"):
             left = lines.pop()
-            if not lines and not _line(self._about).startswith(left):
-                raise self._no("is not of `explore --all`")
+            begins = _RESULT if lines else self._head
+            if not begins.startswith(left[: len(begins)]):
+                raise self._no(f"is damaged in line {len(lines) + 1}" if lines else _OTHER)
         if not lines:
             return 0
-        about = self._parsed(lines[0], "is not of `explore --all`")
-        if about.get("kind") != _KIND:
-            raise self._no("is not of `explore --all`")
-        if about.get("sources") != self._about["sources"]:
-            raise self._no(f"is of other sources ({about.get('sources')}) than these ({self._about['sources']})")
-        if about != self._about:
-            raise self._no(f"is of --threads {about.get('threads')} and --max-states {about.get('max_states')}")
+        self._check_head(lines[0])
         for number, line in enumerate(lines[1:], 2):
-            result = self._parsed(line, f"is damaged in line {number}")
-            try:
-                _place(result)
-                self._found[_of(result)] = result
-            except (KeyError, TypeError, ValueError, IndexError):
-                raise self._no(f"is damaged in line {number}") from None
+            result = self._result(line)
+            if result is None or _of(result) in self._found:
+                raise self._no(f"is damaged in line {number}")
+            self._found[_of(result)] = result
         return sum(map(len, lines))
 
-    def _parsed(self, line: bytes, otherwise: str) -> dict[str, Any]:
+    def _check_head(self, line: bytes) -> None:
+        """Raises TramplabError unless a first line is of what this one is of."""
+        about = _said(line)
+        if about is None or about.get("kind") != _KIND:
+            raise self._no(_OTHER)
+        if _SEAL not in about:
+            raise self._no("has no checksums, as those of older versions; it is to be made again")
+        if line != _sealed(_KIND, {key: value for key, value in about.items() if key != _SEAL}):
+            raise self._no("is damaged in line 1")
+        if about.get("sources") != self._about["sources"]:
+            raise self._no(f"is of other sources ({about.get('sources')}) than these ({self._about['sources']})")
+        if line != self._head:
+            raise self._no(f"is of --threads {about.get('threads')} and --max-states {about.get('max_states')}")
+
+    def _result(self, line: bytes) -> dict[str, Any] | None:
+        """What a line says; None if it is not as it was written, or no result of what the first line says."""
+        found = _said(line)
+        if found is None or found.pop(_SEAL, None) is None or line != self._line(found):
+            return None
         try:
-            found = json.loads(line)
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
-            raise self._no(otherwise)
-        return found
+            checked("", found, _SCHEMA)
+            known = scheme(found["scheme"])
+        except TramplabError:
+            return None
+        of = {"isa": known.isa, "release": known.release, "hypothetical": known.hypothetical, "threads": self._about["threads"]}
+        named = {b["name"] for b in found["barriers"]}
+        agrees = all(found[key] == value for key, value in of.items()) and named.issuperset(found["without"])
+        return found if agrees and _agrees(found) else None
+
+    def _line(self, result: dict[str, Any]) -> bytes:
+        return _sealed(self._head.decode(), result)
 
     def _no(self, why: str) -> TramplabError:
         return TramplabError(f"{self._path} {why}: give --save another name, or remove the file.")
 
 
-def _line(what: dict[str, Any]) -> bytes:
-    return json.dumps(what).encode() + b"\n"
+def _sealed(name: str, what: dict[str, Any]) -> bytes:
+    """A line, with its checksum as its last key."""
+    return json.dumps({**what, _SEAL: cache.digest(name, json.dumps(what).encode())}).encode() + b"\n"
+
+
+def _said(line: bytes) -> dict[str, Any] | None:
+    """The mapping that a line is; None of what is none."""
+    try:
+        found = documents.parsed("", documents.decoded("", line), "json")
+    except TramplabError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _agrees(result: dict[str, Any]) -> bool:
+    """Does a verdict have what it is to have, and nothing else: a violation with all its steps, a limit, or neither?"""
+    verdict, steps = result["verdict"], [(line["first"], line["last"]) for line in result["schedule"]]
+    return (
+        bool(result["violation"]) == bool(steps) == (verdict == UNSAFE)
+        and steps == [(n, n) for n in range(1, len(steps) + 1)]
+        and bool(result["limit"]) == (verdict == NOT_DECIDED)
+    )
 
 
 def _key(scenario: Scenario) -> tuple[str, str, str]:
