@@ -348,7 +348,7 @@ def test_errors_name_what_is_near():
         layout(there.pt_regs, there.light, {"sp": "ture"})
     with pytest.raises(TramplabError, match="unknown slot of pt_regs 'pstat'; did you mean pstate"):
         layout(there.pt_regs, there.light, {}, promised={"pstat": 5})
-    with pytest.raises(TramplabError, match="at least one instruction"):
+    with pytest.raises(TramplabError, match="begins with an instruction"):
         rewrite((), whole(there.pt_regs))
     with pytest.raises(TramplabError, match="instruction 0 calls helper 99, which the rewriter does not know"):
         rewrite(assembled("call 99\nexit"), whole(there.pt_regs))

@@ -133,7 +133,7 @@ def test_a_book_of_another_commit_is_refused(build, tmp_path, monkeypatch):
         site.lay_out(built, tmp_path / "site")
     with pytest.raises(TramplabError, match="holds no built book: run `make book` first"):
         site.lay_out(tmp_path / "nowhere", tmp_path / "site")
-    (built / "edition.json").write_text("[" * 100_000)
+    (built / "edition.json").write_text("[" * 100_000, "utf-8")
     with pytest.raises(TramplabError, match="holds no built book: run `make book` first"):
         site.lay_out(built, tmp_path / "site")
     assert not (tmp_path / "site").exists()

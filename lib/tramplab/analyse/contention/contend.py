@@ -10,7 +10,7 @@ import numpy as np
 
 from ...build.toolchain import GUEST
 from ...emulate.interleave.scheduler import Broken, Schedule, Scheduler, Work
-from ...errors import TramplabError
+from ...errors import TramplabError, unknown
 from ...given import of_name, switch, whole
 from .pools import pool as made
 
@@ -43,6 +43,8 @@ class Contended:
 
     def total(self, name: str) -> int:
         """A counter's sum over the CPUs."""
+        if name not in (known := self.counted.dtype.names or ()):
+            raise unknown("counter", name, known)
         return int(self.counted[name].sum())
 
     @property
@@ -102,7 +104,7 @@ def contend(
     seed: int = 1,
     granule: int = 64,
     unreduced: bool = False,
-    guest: Path = GUEST,
+    guest: Path | str = GUEST,
 ) -> Contended:
     """Let CPUs of an ISA work on a "freelist", "objpool" or "shadow" stack until they have done so many operations together.
 

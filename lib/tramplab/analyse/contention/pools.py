@@ -60,7 +60,7 @@ class Pool:
         return {"freelist": _listed, "objpool": _ringed, "shadow": _stacked}[self.name](self.kernel, self.setting.pool)
 
 
-def pool(isa: str, name: str, cpus: int, nodes: int | None = None, guest: Path = GUEST) -> Pool:
+def pool(isa: str, name: str, cpus: int, nodes: int | None = None, guest: Path | str = GUEST) -> Pool:
     """A fresh pool of so many nodes, by default two for each CPU as kernels take.
 
     Raises TramplabError for an unknown ISA or pool, for less than one CPU or node, and for more than there is room for.

@@ -11,6 +11,7 @@ from ...ftrace.layout import Heap
 from ...ftrace.ops import Registered, Request
 from ...ftrace.slowpath import SlowPath
 from ...ftrace.steps import Free, Step, Wait, Whom
+from ...given import of_name
 from ...lab.kernel import Kernel
 from ...lab.places import vector
 from ...lab.view import Function
@@ -89,6 +90,8 @@ def subject(
 ) -> Subject:
     """plays: "+a" registers the request of that name, "-a" unregisters it, in this order; those in `before` are registered
     already."""
+    for name in (*before, *(play[1:] for play in plays)):
+        of_name("request", name, requests)
     plan = _Plan()
     for name in before:
         _register(stage, plan, name, requests)

@@ -59,7 +59,10 @@ class Saved:
         return self._found[_key(scenario)]
 
     def add(self, result: dict[str, Any]) -> None:
-        """Append one; it is in the file when this returns, and nothing of it if it cannot be."""
+        """Append one; it is in the file when this returns, and nothing of it if it cannot be. Raises TramplabError for what is none
+        of a scenario with these threads."""
+        if not self._takes(result):
+            raise TramplabError(f"{self._path} takes results of {self._about['threads']} threads, as explored() gives them.")
         self._found[_of(result)] = result
         try:
             out = os.open(self._path, os.O_WRONLY | os.O_APPEND)
@@ -117,15 +120,18 @@ class Saved:
         found = _said(line)
         if found is None or found.pop(_SEAL, None) is None or line != self._line(found):
             return None
+        return found if self._takes(found) else None
+
+    def _takes(self, result: dict[str, Any]) -> bool:
+        """Is it one of this file, with all that a result has, and does what it says agree?"""
         try:
-            checked("", found, _SCHEMA)
-            known = scheme(found["scheme"])
+            checked("", result, _SCHEMA)
+            known = scheme(result["scheme"])
         except TramplabError:
-            return None
+            return False
         of = {"isa": known.isa, "release": known.release, "hypothetical": known.hypothetical, "threads": self._about["threads"]}
-        named = {b["name"] for b in found["barriers"]}
-        agrees = all(found[key] == value for key, value in of.items()) and named.issuperset(found["without"])
-        return found if agrees and _agrees(found) else None
+        named = {b["name"] for b in result["barriers"]}
+        return all(result[key] == value for key, value in of.items()) and named.issuperset(result["without"]) and _agrees(result)
 
     def _line(self, result: dict[str, Any]) -> bytes:
         return _sealed(self._head.decode(), result)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from ...emulate import decode
 from ...ftrace.steps import Free, Sync, Wait, Whom, Write
+from ...given import whole
 from ...width import WIDTH
 from .automaton import CALLS, EXECUTES, INTERRUPTED, PATCHES, Taken
 from .explore import Result
@@ -59,6 +60,7 @@ def lines(result: Result, folded: bool = True) -> list[Line]:
 
 def text(result: Result, folded: bool = True, width: int = WIDTH) -> str:
     """The lines as a table of at most so many columns, with what goes wrong below."""
+    width = whole(width, "width", 2 * _LEFT)
     right = width - _NUMBER - _LEFT - 1
     out = [f"{'':{_NUMBER}}{PATCHER:<{_LEFT}} {THREAD}"]
     for line in lines(result, folded):

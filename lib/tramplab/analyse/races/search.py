@@ -12,6 +12,7 @@ import numpy as np
 
 from ...emulate import compiled
 from ...errors import TramplabError
+from ...given import whole
 from .rows import IDLE_CODE, Rows
 
 SOURCE = Path(__file__).with_name("search.c")
@@ -54,6 +55,7 @@ def search(
 ) -> Searched:
     """Visit all states, at most so many. alike: threads that change places make no other state. tick: told now and then how
     many there are; may raise to end it. Raises TramplabError for more threads than a state has room for."""
+    threads, most = whole(threads, "threads", 1, MOST_THREADS), whole(most, "most", 1, LARGEST)
     lib = compiled.library(SOURCE)
     if not lib:
         return _python(rows, threads, most, alike, tick)

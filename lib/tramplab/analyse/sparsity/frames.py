@@ -13,7 +13,7 @@ from ...emulate.memory import Area
 from ...emulate.traps import MODULES
 from ...errors import TramplabError
 from ...ftrace.ops import Registered
-from ...given import wholes
+from ...given import whole, wholes
 from ...lab.kernel import Kernel
 from ...lab.view import Function
 from ..returnstack import pushes
@@ -234,7 +234,7 @@ def _behind_call(machine: Machine, function: Function) -> int:
 
 def fill(machine: Machine, end: int, poison: int) -> None:
     """The stack of the CPU below an address, with words that belong to this poison, another one at each place."""
-    area = machine.stack
+    area, poison = machine.stack, whole(poison, "poison", 0)
     count = (end - area.address) // 8
     words = np.random.default_rng(poison // 2).integers(1 << 63, dtype=np.uint64, size=area.size // 8)[:count]
     machine.write(area.address, (words ^ np.uint64(_MASK * (poison % 2))).astype("<u8").tobytes())
@@ -242,7 +242,7 @@ def fill(machine: Machine, end: int, poison: int) -> None:
 
 def registers(machine: Machine, seed: int) -> dict[str, int]:
     """A value for each register that a caller may choose, drawn from a seed, and a stack pointer."""
-    isa = machine.isa
+    isa, seed = machine.isa, whole(seed, "seed", 0)
     free = [r for r in isa.registers if r not in (*isa.fixed, isa.sp, isa.link)]
     drawn = np.random.default_rng(seed).integers(1 << 40, 1 << 62, len(free))
     return {**dict(zip(free, map(int, drawn), strict=True)), isa.sp: machine.stack_top - 0x200 - seed % _PLACES * _APART}

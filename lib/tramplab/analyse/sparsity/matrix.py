@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...emulate.image import Image
+from ...errors import TramplabError
 from ...lab.kernel import Kernel
 from . import fields
 from .classify import CONSTANT, OUTSIDE
@@ -232,6 +233,8 @@ def full_set(image: Image, truth: Mapping[str, int]) -> bytes:
     data = bytearray(image.struct(PT_REGS).size)
     for place in fields.places(image, PT_REGS):
         register = register_of(image.isa, place.name)
+        if register and register not in truth:
+            raise TramplabError(f"truth has no {register}: a value of each register makes a full set.")
         value = truth[register] if register else _NO_CALL if place.name.startswith("orig") else 0
         data[place.offset : place.offset + place.size] = (value & (1 << 8 * place.size) - 1).to_bytes(place.size, "little")
     return bytes(data)

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable
 
 from ...width import WIDTH
-from .consumers import CONSUMERS
+from .consumers import consumer as named
 from .matrix import NOT_ASKED, Answer, Cell, Matrix
 
 #: Stands in an answer for the word that was not given, because the consumer ended with a fault.
@@ -46,7 +46,7 @@ def concluded(consumer: str, outcome: str, fields: Iterable[tuple[str, str]], sa
       says    0x1
       should  0x0
     """
-    lines = [f"{consumer} ({CONSUMERS[consumer].stands_for}): {outcome}"]
+    lines = [f"{consumer} ({named(consumer).stands_for}): {outcome}"]
     lines += [f"  reads   {field}, {holds}" for field, holds in fields]
     if outcome != NOT_ASKED:
         lines += [f"  says    {said.replace(FAULT, 'nothing, as it faults')}", f"  should  {should}"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...emulate.counters import STORE
+from ...errors import TramplabError
 from ...ftrace.ops import Request
+from ...given import of_name
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...trampolines.fprobe.handlers import program
@@ -50,7 +52,7 @@ def _warm(kernel: Kernel, *requests: Request) -> Run:
 
 def saving(kernel: Kernel, saved: str) -> tuple[Run, Run]:
     """Calls with an ops whose trampoline saves all registers, and with one that saves the arguments. saved: a key of SAVED."""
-    larger, smaller = (_warm(kernel, Ops(save=save)) for save in SAVED[saved])
+    larger, smaller = (_warm(kernel, Ops(save=save)) for save in of_name("save set", saved, SAVED))
     return larger, smaller
 
 
@@ -86,6 +88,8 @@ def wrote(kernel: Kernel, link: str) -> tuple[str, ...]:
         machine.watching(kernel.image.address(program(link)), lambda: at.append(machine.register(kernel.isa.args[0]))),
     ):
         run = kernel.call(function, *ARGUMENTS)
+    if not at:
+        raise TramplabError(f"{link!r} is no link of {kernel} that has a handler.")
     found: dict[str, None] = {}
     size = kernel.image.struct(PT_REGS).size
     for pc, address, _, width, what in machine.events().tolist():

@@ -25,7 +25,7 @@ DEEP, DEEP_FRAMES = 130, 64
 SIZES = range(16)
 
 
-def script_ends(tree: tuple[int, ...], at: int) -> list[int]:
+def _script_ends(tree: tuple[int, ...], at: int) -> list[int]:
     """What each call of a script returns, in the order of the returns: where the script goes on."""
     ends: list[int] = []
 
@@ -43,7 +43,7 @@ def script_ends(tree: tuple[int, ...], at: int) -> list[int]:
 def nesting(stage: Stage) -> Cell:
     """Is each return of a function that calls itself seen once, in order, with its own value?"""
     seen, at = nested(stage, 0)
-    ends = script_ends(TREE, at)
+    ends = _script_ends(TREE, at)
     if seen.value != ends[-1]:
         return Cell(HARMS)
     return of([row.value for row in seen.exits] == ends and pairs(seen.rows) is not None)

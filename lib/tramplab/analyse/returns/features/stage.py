@@ -8,10 +8,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ....build.dwarf import Field
 from ....errors import GuestFault, StepLimit, TramplabError
 from ....ftrace.arch.common import rethook_pool
 from ....ftrace.layout import fields
 from ....ftrace.ops import Registered, Request
+from ....given import of_name
 from ....lab import boot
 from ....lab.kernel import Kernel
 from ....trampolines.bpf import Bpf
@@ -144,12 +146,17 @@ class Stage:
 
     def tell(self, **told: int) -> None:
         """What handlers do from now on: members of struct lab_watching, the others 0."""
+        for member in told:
+            self._member(member)
         self.kernel.machine.write(self.kernel.image.address(_TOLD), fields(self.kernel.image, _TOLD, told))
 
     def told(self, member: str) -> int:
         """A member of it, as it is now."""
-        at = self.kernel.image.address(_TOLD) + self.kernel.image.struct(_TOLD).fields[member].offset
+        at = self.kernel.image.address(_TOLD) + self._member(member).offset
         return self.kernel.machine.read_u64(at)
+
+    def _member(self, name: str) -> Field:
+        return of_name(f"member of {_TOLD}", name, self.kernel.image.struct(_TOLD).fields)
 
     def call(self, function: str, *arguments: int) -> Seen:
         """A call that may go astray: then the kernel is as with a new task."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....errors import TramplabError, unknown
+from ....given import whole
 
 #: What an argument must be. A number; a map; a key or value in memory that may be read or written; memory that is read or written,
 #: and how much; an address that the helper reads on trust, which a program may get from anywhere.
@@ -30,7 +31,7 @@ class Helper:
 
     def sized(self, argument: int) -> int | None:
         """Which argument says how many bytes of this one are read or written; None where that is fixed."""
-        kind = self.takes[argument]
+        kind = self.takes[whole(argument, "argument", 0, len(self.takes) - 1)]
         if kind in (READ, WRITTEN, ADDRESS):
             around = [n for n, t in enumerate(self.takes) if t == SIZE]
             return min(around, key=lambda n: abs(n - argument))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ....errors import TramplabError
+from ....given import whole
 from . import arithmetic, helpers
 from .encoding import ALU64, CALL, EXIT, JMP, LD, LDX, MAP, MEMSX, ST, STX, Program
 from .helpers import ADDRESS, CONTEXTS, IDENTITY, KEY, KEY_SIZE, READ, SIZE, VALUE, VALUE_SIZE, WRITTEN, Helper
@@ -18,6 +19,8 @@ from .state import STACK_SIZE
 #: Addresses of what a program can reach; nothing is at others.
 CONTEXT, FRAME, MAPS = 0xFFFF_C900_0000_1000, 0xFFFF_C900_0002_0000, 0xFFFF_8880_1000_0000
 _MASK = (1 << 64) - 1
+#: Bytes that memory() gives at once.
+_MOST = 1 << 20
 
 
 @dataclass
@@ -44,6 +47,7 @@ def run(program: Program, context: bytes, kernel: Callable[[int, int], bytes] | 
 
 def memory(address: int, size: int) -> bytes:
     """Kernel memory: bytes that are always the same and follow from nothing else than their addresses."""
+    size = whole(size, "size", 0, _MOST)
     places = (at & _MASK for at in range(address, address + size))
     return b"".join(hashlib.blake2b(at.to_bytes(8, "little"), digest_size=1).digest() for at in places)
 

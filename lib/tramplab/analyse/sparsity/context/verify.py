@@ -57,8 +57,8 @@ def verify(program: Program, size: int) -> Uses | Refused:
 
     Raises TramplabError for helpers outside the subset, if there are too many paths, and if there is no instruction.
     """
-    if not program:
-        raise TramplabError("a program has at least one instruction.")
+    if not program or program[0] is None:
+        raise TramplabError("a program begins with an instruction.")
     return _Verifier(program, size).run()
 
 
