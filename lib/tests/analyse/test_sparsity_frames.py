@@ -121,6 +121,52 @@ def test_what_a_slot_holds_is_told_from_samples(value, kind, rule):
     assert (slot.kind, slot.rule) == (kind, rule)
 
 
+NEAR = 1 << 16
+
+
+@pytest.mark.parametrize("away", [1, -1, 4096, NEAR - 1, NEAR, -NEAR, NEAR + 1, -NEAR - 1])
+def test_what_is_made_from_a_register_is_at_most_64_kib_from_it(away):
+    slot = classify(samples(lambda s, p: (1 << 47) - s * 64 + away), {"slot": "x0"})["slot"]
+    said = f"sp {'+' if away > 0 else '-'} {abs(away)}"
+    assert (slot.kind, slot.rule) == ((DERIVED, said) if abs(away) <= NEAR else (UNKNOWN, ""))
+
+
+@pytest.mark.parametrize("value", [0, 9, 10, NEAR - 1, NEAR, NEAR + 1, 1 << 63])
+def test_a_register_that_is_always_the_same_is_told_from_a_small_number(value):
+    """As the way back is; up to 64 KiB it is a number of itself."""
+    found = [Sample(s, p, {"slot": value}, {"x0": s, "x30": value}) for s in SEEDS for p in POISONS]
+    slot = classify(found, {"slot": "x0"})["slot"]
+    number = (CONSTANT, f"{value:#x}" if value > 9 else str(value))
+    assert (slot.kind, slot.rule) == ((DERIVED, "x30") if value > NEAR else number)
+    assert classify(found, {"slot": "x30"})["slot"].kind == TRUE
+
+
+def test_addresses_go_round_at_64_bits():
+    """Behind the last one comes 0."""
+    found = [Sample(s, p, {"slot": (8 - s) % (1 << 64)}, {"x1": (1 << 64) - 8 - s}) for s in SEEDS for p in POISONS]
+    assert classify(found, {"slot": ""})["slot"].rule == "x1 + 16"
+    found = [Sample(s, p, {"slot": (1 << 64) - 8 - s}, {"x1": 8 - s}) for s in SEEDS for p in POISONS]
+    assert classify(found, {"slot": ""})["slot"].rule == "x1 - 16"
+    found = [Sample(s, p, {"slot": (1 << 63) + s}, {"x1": s}) for s in SEEDS for p in POISONS]
+    assert classify(found, {"slot": ""})["slot"].kind == UNKNOWN, "half the way round"
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_a_slot_of_fewer_bytes_holds_the_low_ones_of_its_register(size):
+    """And is not taken for true where it holds others, or one byte more."""
+    truth = {seed: 0x0102030405060708 * (seed + 3) for seed in SEEDS}
+
+    def kind(value):
+        found = [Sample(s, p, {"slot": value(truth[s])}, {"x0": truth[s]}, {"slot": size}) for s in SEEDS for p in POISONS]
+        return classify(found, {"slot": "x0"})["slot"].kind
+
+    bits = 8 * size
+    assert kind(lambda true: true % (1 << bits)) == TRUE
+    assert kind(lambda true: (true >> 8) % (1 << bits)) != TRUE
+    assert kind(lambda true: true % (1 << bits) ^ 1 << bits - 1) != TRUE
+    assert (kind(lambda true: true % (1 << bits + 8)) == TRUE) == (size == 8)
+
+
 def test_one_seed_or_one_poison_tells_nothing():
     with pytest.raises(TramplabError, match="two seeds and two poisons"):
         classify([sample(0, p, slot=0) for p in POISONS], {"slot": ""})
