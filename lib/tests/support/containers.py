@@ -26,7 +26,8 @@ RELOCATIONS = struct.pack("<5I", 0, 0x81000010, 0, 0x81000020, 0x81000030)
 def flat(isa: str, body: bytes = BODY, flags: int = 0, efi: bool = True) -> bytes:
     """A flat image: its header, one for EFI with two sections that cover the body, and the body."""
     size = 64 + 24 + 2 * 40
-    header = struct.pack("<8xQQQ24x4sI", 0x200000, size + len(body) + 4096, flags, FLAT[isa], 64 if efi else 0)
+    old = b"RISCV" if isa == "riscv64" else b""  # its first magic number, which still stands there
+    header = struct.pack("<8xQQQ16x8s4sI", 0x200000, size + len(body) + 4096, flags, old, FLAT[isa], 64 if efi else 0)
     parts = ((len(body) // 2, size), (len(body) - len(body) // 2, size + len(body) // 2))
     sections = b"".join(struct.pack("<8s8xII16x", b".part", length, start) for length, start in parts)
     return header + b"PE\0\0" + struct.pack("<HH12xHH", 0xAA64, 2, 0, 0x206) + sections + body

@@ -228,19 +228,26 @@ class Content:
 
 
 def content(
-    base: int, layout: Layout = LAYOUTS["v6.12: base"], head: bytes = b"", symbols: Sequence[tuple[str, int]] = ()
+    base: int,
+    layout: Layout = LAYOUTS["v6.12: base"],
+    head: bytes = b"",
+    symbols: Sequence[tuple[str, int]] = (),
+    after: Sequence[tuple[str, int]] = (),
+    known: Sequence[tuple[str, int]] = (),
+    btf: bytes = b"",
 ) -> Content:
     """A kernel's parts, after the bytes of a header: its text, at a page, banner, table of symbols, and BTF.
 
-    symbols: more of them, in front of those of the text, which are many().
+    symbols, after: more of them, in front of those of the text, and after them. known: those of the text, if not many(). btf:
+    another one.
     """
     made = Content(base, bytearray(head))
-    known = many(base)
+    known = known or many(base)
     made.add(bytes(range(1, 17)) * len(known), 4096)
     made.add(BANNER)
-    made.add(types().built())
+    made.add(btf or types().built())
     at = made.base + len(made.data) + -len(made.data) % 8
-    made.add(kallsyms([*symbols, *known], layout, at))
+    made.add(kallsyms([*symbols, *known, *after], layout, at))
     return made
 
 

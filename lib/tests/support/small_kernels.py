@@ -14,6 +14,8 @@ from .kernels import APART, BASES, LAYOUTS, POINTERS, Part, content, many, point
 X86, ARM, RISCV = BASES["x86_64"], BASES["arm64"], BASES["riscv64"]
 #: The physical address of X86.
 LOADED = 0x1000000
+#: Bytes from there to the per-CPU data of x86().
+FIRST = 0x10000
 #: How many symbols many() has.
 NUMBER = 1100
 PERCPU = [("A__per_cpu_start", 0), ("Acurrent_task", 0x40), ("A__per_cpu_end", 0x80)]
@@ -52,18 +54,20 @@ def memory(kernel: Opened, address: int, size: int) -> bytes:
     return segment.data[address - segment.address :][:size].ljust(size, b"\0")
 
 
-def x86(sections: bool = True) -> bytes:
-    """As a bzImage unpacks to: its text and data, per-CPU data linked at zero, more data, and no table of symbols."""
+def x86(sections: bool = True, physical: bool = True) -> bytes:
+    """As a bzImage unpacks to: its text and data, per-CPU data linked at zero, more data, and no table of symbols.
+
+    physical: do segments say where they are loaded?"""
     percpu = b"percpu!!" * 16
-    made = content(X86, LAYOUTS["v6.12: per-CPU"], symbols=PERCPU)
-    first = len(made.data) + -len(made.data) % 4096
+    made = content(X86, LAYOUTS["v6.12: per-CPU"], symbols=PERCPU, after=[("D__per_cpu_load", X86 + FIRST)])
+    assert len(made.data) <= FIRST
     loads = [
         (X86, LOADED, bytes(made.data), 0),
-        (0, LOADED + first, percpu, 4096 - len(percpu)),
-        (X86 + first + 4096, LOADED + first + 4096, b"data" * 100, 0x5000),
+        (0, LOADED + FIRST, percpu, 4096 - len(percpu)),
+        (X86 + FIRST + 4096, LOADED + FIRST + 4096, b"data" * 100, 0x5000),
     ]
-    tables = [Part(".altinstructions", b"alternative", address=X86 + 64), Part(".return_sites", b"", kind=8, address=X86)]
-    return vmlinux("x86_64", loads, [*tables, Part(".BTF", types().built())] if sections else [])
+    loads = loads if physical else [(address, 0, data, zeros) for address, _, data, zeros in loads]
+    return vmlinux("x86_64", loads, [Part(".BTF", types().built())] if sections else [])
 
 
 def listed(base: int) -> tuple[Part, Part]:

@@ -41,7 +41,7 @@ def test_a_flat_image(isa, kind, layout, place):
     assert kernel.struct("ftrace_ops") == OPS and kernel.types.has("ftrace_ops", "grid")
     assert kernel.prototype("bpf_fentry_test1") == Prototype("bpf_fentry_test1", (Value(4),), Value(4))
     assert kernel.facts[0] == f"linked at {base:#x}, relocations: {kind}" and "1100 symbols" in kernel.facts[1]
-    assert kernel.image.origin.symbols == "kallsyms" and kernel.image.origin.types == "BTF" and not kernel.sections
+    assert kernel.image.origin.symbols == "kallsyms" and kernel.image.origin.types == "BTF"
 
 
 @pytest.mark.parametrize("base", [ARM, 0xFFFFC00080000000, ARM + 5 * (2 << 20)])
@@ -107,14 +107,13 @@ def test_a_stripped_elf_file(sections, place):
     assert kernel.text == (X86 + 4096, X86 + 4096 + 16 * (NUMBER - 2))
     assert kernel.address("current_task") == 0x40 and kernel.address("_text") == X86
     assert kernel.struct("ftrace_ops") == OPS
-    assert kernel.facts == ("kallsyms: 1103 symbols, distances from a base, per-CPU symbols as they are",)
-    assert kernel.sections == ({".altinstructions": b"alternative"} if sections else {})
-    assert kernel.section_at == ({".altinstructions": X86 + 64} if sections else {})
+    assert kernel.facts == ("kallsyms: 1104 symbols, distances from a base, per-CPU symbols as they are",)
 
 
-def test_per_cpu_data_lies_where_it_is_loaded(place):
-    """Its segment has the address zero; the distance from physical to linked addresses is that of the others."""
-    kernel = opened(place, x86())
+@pytest.mark.parametrize("physical", [True, False])
+def test_per_cpu_data_lies_where_it_is_loaded(physical, place):
+    """Its segment has the address zero; a symbol says where it is loaded, also where a tool has lost the physical addresses."""
+    kernel = opened(place, x86(physical=physical))
     at = next(s for s in kernel.image.segments if s.data[:8] == b"percpu!!").address
     assert at % 4096 == 0 and at > kernel.text[1] and all(s.address >> 63 for s in kernel.image.segments)
     data = next(s for s in kernel.image.segments if s.data[:4] == b"data")
@@ -148,8 +147,20 @@ def test_the_pointers_of_an_elf_file_are_in_place(place):
     kernel = opened(place, data)
     assert [int.from_bytes(memory(kernel, at, 8), "little") for at in pointers] == list(pointers.values())
     assert memory(kernel, ARM + 4096, 8) == bytes(range(1, 9))
-    debug, _ = arm64_elf([Part(".rela.dyn", rela(pointers, 1027), 4, 0)], relocations=False)  # of nothing that is loaded
-    assert memory(opened(place, debug), next(iter(pointers)), 8) == bytes(8)
+    beside, _ = arm64_elf([Part(".rela.dyn", rela(pointers, 1027), 4, 0)], relocations=False)  # as vmlinux-to-elf puts it
+    assert memory(opened(place, beside), next(iter(pointers)), 8) == pointers[next(iter(pointers))].to_bytes(8, "little")
+    lost, _ = arm64_elf([], relocations=False)
+    assert memory(opened(place, lost), next(iter(pointers)), 8) == bytes(8)
+
+
+@pytest.mark.parametrize(("isa", "kind"), [("arm64", "RELA"), ("arm64", "RELR"), ("riscv64", "RELA")])
+def test_the_pointers_of_an_elf_file_without_section_headers_are_in_place(isa, kind, place):
+    """Their list lies in what is loaded, as in a flat image."""
+    data, base = image(isa, kind), BASES[isa]
+    kernel = opened(place, vmlinux(isa, [(base, 0, data, 4096)]))
+    flat_one = opened(place, data)
+    assert b"".join(s.data for s in kernel.image.segments) == b"".join(s.data for s in flat_one.image.segments)
+    assert kernel.image.symbols == flat_one.image.symbols
 
 
 def test_an_elf_file_that_has_lost_its_relocations(place):

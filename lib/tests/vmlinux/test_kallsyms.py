@@ -180,12 +180,12 @@ def test_a_lie_in_the_table_is_no_table(lie, layout):
 
 
 def test_tokens_that_would_make_gigabytes_are_refused(monkeypatch):
-    """Each name of a hundred tokens, each of them sixty kilobytes: six gigabytes. And one of sixteen thousand."""
-    known = [("t" + "ftrace_" * 100, a) for _, a in many(BASE)]
+    """Each name of seventy tokens, each of them sixty kilobytes: four gigabytes. And one of sixteen thousand."""
+    known = [("t" + "ftrace_" * 70, a) for _, a in many(BASE)]
     assert read(kallsyms(known, LATE, AT), AT)
     monkeypatch.setattr(kernels, "TOKENS", ["x" * 60_000 if t == "ftrace_" else t for t in TOKENS])
     tracemalloc.start()
-    for first in ("t" + "ftrace_" * 100, "t" + "ftrace_" * 16_000):
+    for first in ("t" + "ftrace_" * 70, "t" + "ftrace_" * 16_000):
         known[0] = first, known[0][1]
         assert read(kallsyms(known, LATE, AT), AT) is None
     assert tracemalloc.get_traced_memory()[1] < 30 << 20

@@ -95,7 +95,7 @@ def test_a_banner_says_the_mainline_release(banner):
 
 
 def _nothing() -> Opened:
-    return Opened(None, None, None, (0, 0), "", (), {}, {})
+    return Opened(None, None, None, (0, 0), "", ())
 
 
 @pytest.mark.parametrize("name", [n for n in ONE if EVERY[n].isa != "riscv64"])
@@ -182,7 +182,7 @@ def test_a_site_of_sixteen_bytes_is_idle_behind_its_last_nop():
     symbols = {name: Symbol(name, base + n * size, size) for n, name in enumerate(names)}
     segments = (Segment(base - size, data, len(data), True, False),)
     made = Image(ISAS["riscv64"], Path("Image"), Origin("", "", ""), segments, symbols, {}, {}, (), ())
-    kernel, text = dataclasses.replace(_nothing(), image=made, text=(base, base + count * size + 8)), Text(segments)
+    kernel, text = dataclasses.replace(_nothing(), image=made, text=(base, base + count * size + 8)), Text(made)
     shape, said = riscv64.boot(kernel, text, True)
     assert shape == "detour16" and said[0] == "4 patch sites: eight compressed NOPs became four NOPs"
     assert text.read(base, 20) == NOP4 * 4 + code[16:20]

@@ -112,7 +112,9 @@ def test_debug_info_that_cannot_be_read(built, place):
     header, start, _ = section(built, ".debug_info")
     flags = int.from_bytes(built[header + 8 : header + 16], "little")
     said = refused(place, changed(built, header + 8, "<Q", flags | 0x800))
-    assert said == "the debug info of FILE is compressed: run `objcopy --decompress-debug-sections` on it."
+    assert said == (
+        "the debug info of FILE is compressed: run `objcopy --decompress-debug-sections FILE OUT` and give what comes out."
+    )
     said = refused(place, built.replace(b"kernel/trace/ftrace.c", b"kernel/trace/ftrace.h"))
     assert said.startswith("the debug info of FILE does not cover kernel/trace/ftrace.c: give a vmlinux with CONFIG_FUNCTION_")
     for version, why in ((9, "it is DWARF of version 9"), (1, "it is DWARF of version 1")):

@@ -116,6 +116,11 @@ def test_a_diff_of_two_releases_fits():
     [
         ({"kernel": {**NEW["kernel"], "isa": "riscv64"}}, "the first kernel is for arm64 and the second for riscv64"),
         ({"function": "another"}, "one result is of bpf_fentry_test1 and one of another"),
+        ({"kernel": {**NEW["kernel"], "mitigations": "linked"}}, "'mitigations none; .* of the second 'mitigations linked; "),
+        (
+            {"kernel": {**NEW["kernel"], "booted": ["7 patch sites", "9 of 9 alternatives applied"]}},
+            "first kernel is 'mitigations none; alternatives are as linked', .* 'mitigations none; N of N alternatives applied'",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(change, said):

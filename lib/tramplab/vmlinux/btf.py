@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..build.dwarf import Field, Prototype, Struct, Value
 from ..errors import TramplabError
+from .kallsyms import LONGEST
 from .near import absent
 
 _HEADER = struct.Struct("<HBBIIIII")
@@ -105,11 +106,15 @@ class Btf:
         """(kind, name) -> the number of the first such struct or function."""
         out: dict[tuple[int, str], int] = {}
         unpack, data = struct.Struct("<II").unpack_from, self._data
+        room = 2 * len(self._strings)  # a struct and a function may share a name
         for number in range(1, len(self._at)):
             name, info = unpack(data, self._at[number])
             kind = info >> 24 & 0x7F
-            if name and kind in (STRUCT, FUNC):
-                out.setdefault((kind, self._name(name)), number)
+            if name and kind in (STRUCT, FUNC) and (key := (kind, self._name(name))) not in out:
+                out[key] = number
+                room -= len(key[1])
+                if room < 0:
+                    raise self._garbled("it has more names than bytes of them")
         return out
 
     @functools.cached_property
@@ -142,7 +147,10 @@ class Btf:
     def _name(self, offset: int) -> str:
         if offset >= len(self._strings):
             raise self._garbled("a name lies beyond the names")
-        return self._strings[offset : self._strings.index(b"\0", offset)].decode("latin-1")
+        name, end, _ = self._strings[offset : offset + LONGEST].partition(b"\0")
+        if not end:  # kernel/bpf/btf.c takes none that is longer
+            raise self._garbled("a name is too long")
+        return name.decode("latin-1")
 
     def _bare(self, number: int) -> int:
         """A type without its typedefs and qualifiers; 0 is void."""

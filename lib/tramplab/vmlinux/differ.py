@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,13 +40,30 @@ class Change:
 
 
 def changes(a: dict[str, Any], b: dict[str, Any]) -> list[Change]:
-    """What differs between two kernels' results, hook by hook. Raises TramplabError for kernels of two ISAs, and for results of
-    different functions."""
+    """What differs between two kernels' results, hook by hook. Raises TramplabError for kernels of two ISAs, for results of
+    different functions, and for texts that were brought to different states."""
     require_one_isa(a["kernel"]["isa"], b["kernel"]["isa"])
+    states = [state(kernel["kernel"]) for kernel in (a, b)]
+    if states[0] != states[1]:
+        raise TramplabError(
+            f"the two texts are in different states of boot, so their counts do not compare: that of the first kernel is "
+            f"{states[0]!r}, that of the second {states[1]!r}: measure both in the same way."
+        )
     if a["function"] != b["function"]:
         raise TramplabError(f"one result is of {a['function']} and one of {b['function']}: measure the same function in both.")
     rows = {row["hook"]: row for row in b["hooks"]}
     return [_change(row, rows[row["hook"]]) for row in a["hooks"] if row["hook"] in rows]
+
+
+def state(kernel: dict[str, Any]) -> str:
+    """The state that the text of a kernel was brought to, in words: what was patched, without numbers, and without the patch
+    sites, which are as the kernel has them.
+
+    >>> state({"mitigations": "none", "booted": ["12 patch sites became NOPs", "3 of 9 alternatives applied, for a CPU"]})
+    'mitigations none; N of N alternatives applied, for a CPU'
+    """
+    done = [re.sub(r"\d+", "N", line) for line in kernel["booted"] if "patch sites" not in line]
+    return "; ".join([f"mitigations {kernel['mitigations']}", *done])
 
 
 def require_one_isa(first: str, second: str) -> None:

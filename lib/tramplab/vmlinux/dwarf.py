@@ -18,7 +18,8 @@ from .near import absent
 from .sections import COMPRESSED, Section
 from .units import units
 
-#: The source files whose units have what is asked for: ftrace, BPF's trampolines, fprobe, kprobes, and tasks.
+#: The source files whose units have what is asked for: ftrace, BPF's trampolines, fprobe, kprobes, tasks, and x86-64's
+#: alternatives.
 _SOURCES = (
     "kernel/trace/ftrace.c",
     "kernel/trace/fgraph.c",
@@ -27,6 +28,7 @@ _SOURCES = (
     "kernel/bpf/trampoline.c",
     "kernel/kprobes.c",
     "net/bpf/test_run.c",
+    "arch/x86/kernel/alternative.c",
 )
 #: All sections that the reader takes.
 _SECTIONS = (
@@ -51,7 +53,10 @@ class FromDwarf:
         self._path = path
         there = {name: found[f".{name}"] for name in _SECTIONS if f".{name}" in found}
         if any(s.flags & COMPRESSED for s in there.values()):
-            raise TramplabError(f"the debug info of {path} is compressed: run `objcopy --decompress-debug-sections` on it.")
+            raise TramplabError(
+                f"the debug info of {path} is compressed: run `objcopy --decompress-debug-sections FILE OUT` and give what "
+                f"comes out."
+            )
         views = {name: memoryview(data)[s.at : s.at + s.size] for name, s in there.items()}
         wanted = self._whole(lambda: [at for at, name in units(views) if name.endswith(_SOURCES)])
         if not wanted:
@@ -130,7 +135,5 @@ class _Window(io.RawIOBase):
 
 
 def _reader(views: dict[str, memoryview]) -> DWARFInfo:
-    found = {
-        name: DebugSectionDescriptor(cast(BinaryIO, _Window(view)), name, 0, len(view), 0) for name, view in views.items()
-    }
+    found = {name: DebugSectionDescriptor(cast(BinaryIO, _Window(view)), name, 0, len(view), 0) for name, view in views.items()}
     return DWARFInfo(DwarfConfig(True, "", 8), **{f"{name}_sec": found.get(name) for name in _SECTIONS})

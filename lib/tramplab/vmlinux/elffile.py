@@ -1,28 +1,25 @@
-"""An ELF vmlinux: as linked, or as an x86-64 bzImage unpacks to, without its table of symbols."""
+"""An ELF vmlinux: as linked, as an x86-64 bzImage unpacks to, without its table of symbols, or without section headers."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from ..errors import TramplabError
 from . import btf, kallsyms, relocate
 from .dwarf import FromDwarf
-from .parts import KERNEL, LIMIT, Load, Parts, Symbols, named, no_symbols, no_types, too_large
+from .kallsyms import LONGEST
+from .parts import BANNER, KERNEL, LIMIT, Load, Parts, Symbols, named, no_symbols, no_types, too_large
 from .payload import Payload
-from .sections import ALLOCATED, NOBITS, RELA, Section, damaged, sections, segments
+from .sections import NOBITS, RELA, Section, damaged, sections, segments
 from .types import Types
 
-#: Tables for what is patched at boot.
-_TABLES = (
-    ".altinstructions",
-    ".altinstr_replacement",
-    ".return_sites",
-    ".retpoline_sites",
-    ".parainstructions",
-    ".static_call_sites",
-)
 _SYMBOL = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")])
 _UNDEFINED, _SECTION, _FILE = 0, 3, 4  # a section's number, and kinds of symbols
+#: What the program says of itself (arch/um/kernel/um_arch.c).
+_USER_MODE = b"User Mode Linux"
 
 
 def parts(payload: Payload) -> Parts:
@@ -31,50 +28,71 @@ def parts(payload: Payload) -> Parts:
     symbols, source, layout = _listed(payload, found), ".symtab", ""
     loads = _mended(payload, found, _loads(payload), symbols)
     if not symbols:
-        table = next(filter(None, (kallsyms.read(bytes(load.data), load.address) for load in loads)), None)
+        table = next(
+            filter(None, (kallsyms.read(bytes(load.data), load.address) for load in loads if load.address >= KERNEL)), None
+        )
         if table is None:
             raise no_symbols(payload.path)
         symbols, source, layout = named(table), "kallsyms", f", {table.layout}"
-    tables = {name: found[name] for name in _TABLES if name in found}
-    return Parts(
-        loads,
-        symbols,
-        _types(payload, found),
-        source,
-        (f"{source}: {len(symbols)} symbols{layout}",),
-        {name: s.of(payload.data) for name, s in tables.items()},
-        {name: s.address for name, s in tables.items()},
+    facts = (f"{source}: {len(symbols)} symbols{layout}",)
+    return Parts(_placed(loads, symbols, payload.path), symbols, _types(payload, found), source, facts)
+
+
+def _loads(payload: Payload) -> list[Load]:
+    """What is to be loaded, at the address it is linked for."""
+    headers = segments(payload.data, payload.path)
+    if not any(s.address >= KERNEL for s in headers):
+        raise _no_kernel(payload)
+    if (size := sum(s.size for s in headers)) > LIMIT:
+        raise too_large(payload.path, size)
+    view = memoryview(payload.data)
+    return [Load(s.address, view[s.at : s.at + s.length], s.size) for s in headers]
+
+
+def _no_kernel(payload: Payload) -> TramplabError:
+    """For an ELF file of which nothing lies where kernels do."""
+    path, banner = payload.path, BANNER.search(payload.data)
+    if banner is None:
+        return TramplabError(f"{path} is an ELF file, but no kernel: nothing of it lies where kernels do: give a vmlinux.")
+    if _USER_MODE in payload.data:
+        return TramplabError(
+            f"{path} is user-mode Linux, a kernel that runs as a program and has no patch sites of {payload.isa.name}'s "
+            f"kernels: there is no lab for it, give a vmlinux that boots."
+        )
+    return TramplabError(
+        f"{path} is an ELF file with a kernel in it that has no header of its own: give the vmlinux or Image that it was made of."
     )
 
 
-def _loads(payload: Payload) -> tuple[Load, ...]:
-    """What is to be loaded, at its address, in order."""
-    data, path = payload.data, payload.path
-    headers = segments(data, path)
-    kernel = next((s for s in headers if s.address >= KERNEL), None)
-    if kernel is None:
-        raise TramplabError(f"{path} is an ELF file, but no kernel: nothing of it lies where kernels do: give a vmlinux.")
-    if (size := sum(s.size for s in headers)) > LIMIT:
-        raise too_large(path, size)
-    # per-CPU data linked at zero lies, until each CPU has a copy, where its physical address says
-    distance = kernel.address - kernel.physical
-    view = memoryview(data)
-    addresses = [s.address if s.address >= KERNEL else s.physical + distance for s in headers]
-    loads = [Load(a, view[s.at : s.at + s.length], s.size) for a, s in zip(addresses, headers, strict=True)]
-    loads.sort(key=lambda load: load.address)
-    ends = [KERNEL, *(load.address + load.size for load in loads)]
-    if ends[-1] > 1 << 64 or any(end > load.address for end, load in zip(ends, loads, strict=False)):
+def _placed(loads: list[Load], symbols: Symbols, path: Path) -> tuple[Load, ...]:
+    """The same where it lies until each CPU has a copy of what is per-CPU, in order. On x86-64 that is linked at zero up to
+    v6.14, and the symbol __per_cpu_load says where it is loaded; the physical addresses would, too, but tools that rewrite a
+    vmlinux lose them."""
+    first = next((address for name, address, _ in symbols if name == "__per_cpu_load"), None)
+    if first is None and any(load.address < KERNEL for load in loads):
+        raise TramplabError(
+            f"{path} has no symbol __per_cpu_load, so where its per-CPU data lies is unknown: give the vmlinux of its build."
+        )
+    placed = [load if load.address >= KERNEL else replace(load, address=load.address + (first or 0)) for load in loads]
+    placed.sort(key=lambda load: load.address)
+    ends = [KERNEL, *(load.address + load.size for load in placed)]
+    if ends[-1] > 1 << 64 or any(end > load.address for end, load in zip(ends, placed, strict=False)):
         raise damaged(path, "its segments lie upon each other, or where no kernel lies")
-    return tuple(loads)
+    return tuple(placed)
 
 
-def _mended(payload: Payload, found: dict[str, Section], loads: tuple[Load, ...], symbols: Symbols) -> tuple[Load, ...]:
-    """The same with the pointers in place that a kernel which can be moved mends at boot. Raises TramplabError where the list of
-    them was taken out, as older builds do with the vmlinux for riscv64 (arch/riscv/Makefile.postlink)."""
-    rela = found.get(".rela.dyn")
-    if rela and rela.kind == RELA and rela.flags & ALLOCATED:
-        listed = relocate.listed(rela.of(payload.data), payload.isa.name)
-        return tuple(Load(load.address, memoryview(relocate.mended(load.data, listed, load.address)), load.size) for load in loads)
+def _mended(payload: Payload, found: dict[str, Section], loads: list[Load], symbols: Symbols) -> list[Load]:
+    """The same with the pointers in place that a kernel which can be moved mends at boot; x86-64's has them. Raises TramplabError
+    where the list of them was taken out, as older builds do with the vmlinux for riscv64 (arch/riscv/Makefile.postlink)."""
+    isa, rela = payload.isa.name, found.get(".rela.dyn")
+    if isa == "x86_64":
+        return loads
+    if rela and rela.kind == RELA:
+        listed: relocate.Relocations | None = relocate.listed(rela.of(payload.data), isa)
+    else:  # as in a flat image
+        listed = next(filter(None, (relocate.find(load.data, isa) for load in loads)), None)
+    if listed:
+        return [replace(load, data=memoryview(relocate.mended(load.data, listed, load.address))) for load in loads]
     if len({address for name, address, _ in symbols if name in ("__rela_dyn_start", "__rela_dyn_end")}) > 1:
         raise TramplabError(f"{payload.path} has lost its relocations (.rela.dyn) when it was built: give the Image of its build.")
     return loads
@@ -90,10 +108,16 @@ def _listed(payload: Payload, found: dict[str, Section]) -> Symbols:
     strings = names.of(payload.data) + b"\0"
     if len(rows) and int(rows["name"].max()) >= len(strings):
         raise damaged(payload.path, "the name of a symbol lies beyond the names")
+    zeros = np.flatnonzero(np.frombuffer(strings, np.uint8) == 0)
+    ends = zeros[np.searchsorted(zeros, rows["name"])]
+    short = ends - rows["name"] < LONGEST  # scripts/kallsyms.c leaves out longer ones, too
+    rows, ends = rows[short], ends[short]
+    if int((ends - rows["name"]).sum()) > len(payload.data):  # names may share their ends, but not as many as that
+        raise damaged(payload.path, "the names of its symbols are more than it has bytes")
     starts, values, sizes = (rows[field].tolist() for field in ("name", "value", "size"))
     return [
-        (strings[at : strings.index(b"\0", at)].decode("latin-1"), value, size)
-        for at, value, size in zip(starts, values, sizes, strict=True)
+        (strings[at:end].decode("latin-1"), value, size)
+        for at, end, value, size in zip(starts, ends.tolist(), values, sizes, strict=True)
     ]
 
 

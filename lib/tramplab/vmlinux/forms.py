@@ -19,7 +19,7 @@ _OTHER_MACHINES = {
 }  # fmt: skip
 
 #: The magic number at 56 of a flat image -> ISA (the kernel's Documentation/arch/arm64/booting.rst, riscv/boot-image-header.rst).
-_FLAT = {b"ARM\x64": "arm64", b"RSC\x05": "riscv64"}
+FLAT = {b"ARM\x64": "arm64", b"RSC\x05": "riscv64"}
 
 #: Kernels that there is no lab for: where their magic number lies, the number, whose it is.
 _OTHERS = (
@@ -31,12 +31,11 @@ _OTHERS = (
 #: What else a user may take for a kernel: first bytes, what it is, and what to do.
 _NO_KERNELS = (
     (b"0707", "an initrd (a cpio archive)", "give the vmlinuz that lies beside it"),
-    (b"!<arch>\ndebian", "a Debian package", "unpack it with `dpkg-deb -x` and give the vmlinuz in it"),
-    (b"\xed\xab\xee\xdb", "an RPM package", "unpack it with `rpm2cpio` and give the vmlinuz in it"),
-    (b"\x27\x05\x19\x56", "a U-Boot image", "take the kernel out with `dumpimage` and give that"),
-    (b"\xd0\x0d\xfe\xed", "a FIT image or a device tree", "take the kernel out with `dumpimage` and give that"),
-    (b"ANDROID!", "an Android boot image", "take the kernel out with `unpack_bootimg` and give that"),
-    (b"MZ", "an EFI program without a known kernel header", "give the vmlinuz in it (`objcopy -O binary -j .linux`)"),
+    (b"!<arch>\ndebian", "a Debian package", "unpack it with `dpkg-deb -x FILE OUT` and give the vmlinuz in it"),
+    (b"\xed\xab\xee\xdb", "an RPM package", "unpack it with `rpm2cpio FILE | cpio -id` and give the vmlinuz in it"),
+    (b"\x27\x05\x19\x56", "a U-Boot image", "give the kernel's"),
+    (b"\xd0\x0d\xfe\xed", "a device tree", "give the vmlinuz or Image that is started with it"),
+    (b"MZ", "an EFI program without a known kernel header or a section .linux", "give the vmlinuz that it loads"),
 )
 
 
@@ -47,7 +46,7 @@ def form(data: bytes, path: Path) -> tuple[Isa, str]:
     """
     if data.startswith(b"\x7fELF"):
         return _elf(data, path), "ELF"
-    if data[56:60] in _FLAT:
+    if data[56:60] in FLAT:
         return _flat(data, path), "Image"
     for at, magic, machine in _OTHERS:
         if data[at : at + len(magic)] == magic:
@@ -91,7 +90,7 @@ def _elf(data: bytes, path: Path) -> Isa:
 def _flat(data: bytes, path: Path) -> Isa:
     """By the header of the flat image, and where it has one for EFI, by that, which says what lies where in the file."""
     _whole(data, 64, path)
-    isa = ISAS[_FLAT[data[56:60]]]
+    isa = ISAS[FLAT[data[56:60]]]
     if data[24] & 1:
         raise TramplabError(f"{path} is a big-endian {isa.name} kernel: give a little-endian one.")
     at = int.from_bytes(data[60:64], "little")

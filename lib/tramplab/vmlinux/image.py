@@ -15,8 +15,9 @@ from ..emulate.image import Image, Origin, Segment, Symbol
 from ..errors import TramplabError
 from ..isa import Isa
 from . import elffile, flat
-from .near import absent
-from .parts import Load
+from .near import Members, absent
+from .opening import opening
+from .parts import BANNER, Load
 from .payload import Payload, unpack
 from .types import Types
 
@@ -25,7 +26,6 @@ TRAMPOLINES = re.compile(
     r"(ftrace_(regs_)?call\w*|ftrace_(common|stub|epilogue|graph_call)\w*|return_to_handler"
     r"|arch_rethook_trampoline|__kretprobe_trampoline)$"
 )
-_BANNER = re.compile(rb"Linux version (\d+)\.(\d+)(\S*) [^\0\n]{10,400}")
 #: How symbols begin that stand within functions, and those for what lies in front of one.
 _INSIDE, _IN_FRONT = ("$", ".L"), ("__pfx_", "__cfi_")
 _LARGEST = 1 << 20  # bytes from a symbol to the next that are taken for its own
@@ -37,7 +37,7 @@ class Opened:
 
     payload: the file and its container, without what was unpacked. image: for the machine. types: struct layouts and prototypes.
     text: (start, end) of the kernel's text. version: as it says itself, "6.12.107+deb13-amd64"; release: "v6.12". facts: what was
-    found out on the way, for the reader. sections, section_at: an ELF file's tables for patching at boot, and where they lie.
+    found out on the way, for the reader.
     """
 
     payload: Payload
@@ -46,8 +46,6 @@ class Opened:
     text: tuple[int, int]
     version: str
     facts: tuple[str, ...]
-    sections: dict[str, bytes]
-    section_at: dict[str, int]
 
     @property
     def isa(self) -> Isa:
@@ -59,6 +57,10 @@ class Opened:
         """The mainline release it comes from, "v6.12"."""
         major, minor = self.version.split(".")[:2]
         return f"v{major}.{re.match(r'[0-9]*', minor)[0]}"  # type: ignore[index]
+
+    @functools.cached_property
+    def _structs(self) -> dict[str, Struct]:
+        return {}
 
     def has(self, symbol: str) -> bool:
         """Is there such a symbol?"""
@@ -72,8 +74,11 @@ class Opened:
             raise absent(self.payload.path, "symbol", symbol, self.image.symbols) from None
 
     def struct(self, name: str) -> Struct:
-        """The layout of a struct; raises TramplabError with near matches."""
-        return self.types.struct(name)
+        """The layout of a struct; raises TramplabError with near matches, also when a member is looked up that it has not."""
+        if name not in self._structs:
+            found = self.types.struct(name)
+            self._structs[name] = replace(found, fields=Members(self.payload.path, name, found.fields))
+        return self._structs[name]
 
     def prototype(self, name: str) -> Prototype | None:
         """A function's parameters and result, None where nothing is said of it."""
@@ -83,10 +88,15 @@ class Opened:
 def open_image(path: Path) -> Opened:
     """Open a kernel image in any container. Raises TramplabError, one sentence with what to do, for what is none, or lacks
     symbols, types or dynamic ftrace."""
+    with opening(path):
+        return _opened(path)
+
+
+def _opened(path: Path) -> Opened:
     payload = unpack(path)
     parts = (elffile if payload.elf else flat).parts(payload)
     payload = replace(payload, data=b"")  # of what is loaded there will be a copy, and nobody asks for the rest
-    banner = next((m for load in parts.loads if (m := _BANNER.search(load.data))), None)
+    banner = next((m for load in parts.loads if (m := BANNER.search(load.data))), None)
     if banner is None:
         raise TramplabError(f"{path} holds no Linux kernel: its version is nowhere in it: give a vmlinuz, an Image or a vmlinux.")
     version = b"".join((banner[1], b".", banner[2], banner[3])).decode("latin-1")
@@ -109,7 +119,7 @@ def open_image(path: Path) -> Opened:
         (*((s.address, s.address + s.size, "core") for s in segments if s.executable),),
         (),
     )
-    return Opened(payload, image, parts.types, text, version, parts.facts, parts.sections, parts.section_at)
+    return Opened(payload, image, parts.types, text, version, parts.facts)
 
 
 def _split(loads: Iterable[Load], text: tuple[int, int]) -> Iterable[Segment]:

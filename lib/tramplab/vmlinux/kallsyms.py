@@ -19,7 +19,11 @@ import numpy as np
 _TOKENS, _PER_MARKER = 256, 256
 #: The tokens of the digits stand side by side in every table, as themselves.
 _DIGITS = b"".join(b"%d\0" % n for n in range(10))
-_LONGEST = 1024  # characters of a name, and so tokens; no kernel has more than 512
+#: Bytes of a name with the zero after it, or with the letter of its kind in front, and so tokens, and those of a token:
+#: KSYM_NAME_LEN of include/linux/kallsyms.h, up to v6.0 128.
+LONGEST = 512
+_RATIO = 8  # characters of all names to bytes of all there is; in kernels there are fewer than bytes
+_STEP = LONGEST + 2  # bytes of a name's tokens with their number
 _FEWEST = 1000  # symbols: no kernel has less
 _FARTHEST = 4 << 20  # bytes from the markers to the tokens
 _TRIES = 50  # places of each kind that are looked at; in a kernel the first ones are right
@@ -68,7 +72,7 @@ def _token_tables(data: bytes | bytearray) -> Iterator[tuple[int, int, list[str]
             offsets = struct.unpack_from(f"<{_TOKENS}H", data, index)
             start = at - offsets[ord("0")]
             parts = bytes(data[max(start, 0) : end]).split(b"\0")[:_TOKENS]
-            if start >= 0 and _begin(parts) == offsets:
+            if start >= 0 and _begin(parts) == offsets and max(map(len, parts)) <= LONGEST:
                 yield start, index + 2 * _TOKENS, [p.decode("latin-1") for p in parts]
                 break
 
@@ -87,7 +91,7 @@ def _markers(data: bytes | bytearray, end: int) -> Iterator[tuple[int, list[int]
     first = max(0, end - _FARTHEST) & ~3
     words = np.frombuffer(data, "<u4", (end - first) // 4, first).astype(np.int64)
     steps = np.diff(words)
-    breaks = np.flatnonzero((steps < 2 * _PER_MARKER) | (steps > _PER_MARKER * _LONGEST))
+    breaks = np.flatnonzero((steps < 2 * _PER_MARKER) | (steps > _PER_MARKER * _STEP))
     for at in np.flatnonzero(words[:-1] == 0)[::-1].tolist():
         stop = int(breaks[np.searchsorted(breaks, at)]) if len(breaks) and breaks[-1] >= at else len(steps)
         if (stop + 1 - at) * _PER_MARKER >= _FEWEST:
@@ -96,11 +100,11 @@ def _markers(data: bytes | bytearray, end: int) -> Iterator[tuple[int, list[int]
 
 def _heads(data: bytes | bytearray, markers: int, values: list[int]) -> Iterator[tuple[int, int, int]]:
     """(where the number of names may be, where the names begin, the number): names of so many markers end before the markers."""
-    low = max(0, markers - values[-1] - _PER_MARKER * _LONGEST) + 3 & ~3
+    low = max(0, markers - values[-1] - _PER_MARKER * _STEP) + 3 & ~3
     words = np.frombuffer(data, "<u4", max(0, markers - low) // 4, low).astype(np.int64)
     number = np.clip(words, _FEWEST, len(values) * _PER_MARKER)
     room = markers - low - 4 * np.arange(len(words)) - np.array(values)[-(-number // _PER_MARKER) - 1]
-    for n in np.flatnonzero((number == words) & (room > 4) & (room <= 8 + _PER_MARKER * _LONGEST))[::-1].tolist():
+    for n in np.flatnonzero((number == words) & (room > 4) & (room <= 8 + _PER_MARKER * _STEP))[::-1].tolist():
         head = low + 4 * n
         yield from ((head, first, int(words[n])) for first in (head + 8, head + 4))
 
@@ -111,7 +115,7 @@ def _names(data: bytes | bytearray, first: int, markers: list[int], number: int,
     A length has two bytes where the first one's highest bit is set (since v6.1).
     """
     names: list[str] = []
-    token, at = tokens.__getitem__, first
+    token, at, room = tokens.__getitem__, first, _RATIO * len(data)
     try:
         for n in range(number):
             if n % _PER_MARKER == 0 and at - first != markers[n // _PER_MARKER]:
@@ -121,9 +125,9 @@ def _names(data: bytes | bytearray, first: int, markers: list[int], number: int,
             if length & 0x80:
                 length = length & 0x7F | data[at] << 7
                 at += 1
-            name = "".join(map(token, data[at : at + length])) if length <= _LONGEST else ""
-            at += length
-            if not 0 < len(name) <= _LONGEST:
+            name = "".join(map(token, data[at : at + length])) if length <= LONGEST else ""
+            at, room = at + length, room - len(name)
+            if not 0 < len(name) <= LONGEST or room < 0:
                 return None
             names.append(name[1:])
     except IndexError:  # the data ends

@@ -65,7 +65,7 @@ class RealMachine:
         self.cpu = state.boot(opened, self.machine, self.heap)
         self.features: Features = features(opened, self.booted.shape)
         self._variables: dict[str, int] = {}
-        self.list_end = self.machine.read_u64(self.data("ftrace_ops_list"))
+        self.list_end = state.pointer(opened, self.machine.read_u64(self.data("ftrace_ops_list")))
         self.made: list[Generated] = []
         self.near = self._near()
         self.entered = 0

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..build.dwarf import Field
 from ..errors import TramplabError
 
 _MARGIN = 4  # characters more or less
@@ -43,3 +44,14 @@ def absent(path: Path, what: str, name: str, known: Iterable[str]) -> TramplabEr
 
 def _words(name: str) -> list[str]:
     return sorted(name.split("_"))
+
+
+class Members(dict[str, Field]):
+    """The members of a struct of a kernel, by name."""
+
+    def __init__(self, path: Path, struct: str, members: dict[str, Field]) -> None:
+        super().__init__(members)
+        self._path, self._struct = path, struct
+
+    def __missing__(self, name: str) -> Field:
+        raise absent(self._path, f"member of struct {self._struct}", name, self)

@@ -203,7 +203,7 @@ def unpacked(data: bytes | memoryview, path: Path, said: str = "") -> tuple[byte
             if out.tell() + len(chunk) > LIMIT:
                 raise TramplabError(
                     f"{what} makes more than {size(LIMIT)}, where unpacking stops: "
-                    f"give another image, or one without debug information (`strip --strip-debug`)."
+                    f"give another image, or one without debug information (`strip --strip-debug -o OUT FILE`)."
                 )
             out.write(chunk)
     except EOFError:

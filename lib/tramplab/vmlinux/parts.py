@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,6 +14,8 @@ from .types import Types
 #: (name, address, size in bytes or 0) of each symbol.
 Symbols: TypeAlias = list[tuple[str, int, int]]
 
+#: A kernel's own line of its version, with three groups: "6", "12", ".107+deb13-amd64".
+BANNER = re.compile(rb"Linux version (\d+)\.(\d+)(\S*) [^\0\n]{10,400}")
 #: Addresses from here on are the kernel's.
 KERNEL = 1 << 63
 #: Bytes of memory that an image may take, with what is zero in it.
@@ -30,16 +33,13 @@ class Load:
 
 @dataclass(frozen=True)
 class Parts:
-    """types: layouts and prototypes. symbols_from, facts: for the reader. sections, section_at: an ELF file's tables for patching
-    at boot, by name, and where they lie."""
+    """types: layouts and prototypes. symbols_from, facts: for the reader."""
 
     loads: tuple[Load, ...]
     symbols: Symbols
     types: Types
     symbols_from: str
     facts: tuple[str, ...] = ()
-    sections: dict[str, bytes] = field(default_factory=dict)
-    section_at: dict[str, int] = field(default_factory=dict)
 
 
 def named(table: Table, moved: int = 0) -> Symbols:

@@ -13,6 +13,8 @@ from . import packing
 from .boxes import box
 from .forms import form
 
+#: Containers in containers, such as a bzImage, packed, in a unified kernel image that is packed as a whole.
+_LAYERS = 8
 _ADVICE = "give a kernel image, such as a package's boot/vmlinuz-* or your own build's vmlinux"
 
 
@@ -34,24 +36,26 @@ class Payload:
 
 def unpack(path: Path) -> Payload:
     """The kernel in a file: an x86 bzImage, a flat Image of arm64 or riscv64, an EFI zboot image, or an ELF vmlinux, each of
-    which may be packed as a whole, too. Raises TramplabError, which names the file, whatever it is instead."""
-    try:
-        data = _read(path)
-        sha256 = hashlib.sha256(data).hexdigest()
-        names: list[str] = []
-        if packing.known(data):
-            data, name = packing.unpacked(data, path)
-            names = [name]
+    which may be packed as a whole or lie in another file, too. Raises TramplabError, which names the file, whatever it is
+    instead."""
+    data = _read(path)
+    sha256 = hashlib.sha256(data).hexdigest()
+    names: list[str] = []
+    unpacks_itself = False
+    for _ in range(_LAYERS):
         found = box(data, path)
+        if found is None and not packing.known(data):
+            break
+        unpacks_itself = found is not None and found.packed
+        if found is None or found.packed:
+            data, name = packing.unpacked(found.content if found else data, path, found.said if found else "")
+            names.insert(0, name)
+        else:
+            data = bytes(found.content)
         if found:
-            data, name = packing.unpacked(found.packed, path, found.said)
-            names = [found.name, name, *names]
-        isa, name = form(data, path)
-    except MemoryError:
-        raise TramplabError(
-            f"there is not enough memory to unpack {path}: end other programs, or unpack it elsewhere and give what comes out."
-        ) from None
-    return Payload(path, isa, data, name == "ELF", ", ".join(names if found else [name, *names]), sha256)
+            names.insert(0, found.name)
+    isa, name = form(data, path)
+    return Payload(path, isa, data, name == "ELF", ", ".join(names if unpacks_itself else [name, *names]), sha256)
 
 
 def _read(path: Path) -> bytes:
@@ -75,6 +79,6 @@ def _read(path: Path) -> bytes:
     if len(data) > packing.LIMIT:
         raise TramplabError(
             f"{path} has more than {packing.size(packing.LIMIT)}, where reading stops: "
-            f"give another image, or one without debug information (`strip --strip-debug`)."
+            f"give another image, or one without debug information (`strip --strip-debug -o OUT FILE`)."
         )
     return data

@@ -33,8 +33,8 @@ class Relocations:
     pointers: np.ndarray
 
 
-def find(data: bytes, isa: str) -> Relocations | None:
-    """The relocations in a flat image; None if there are none."""
+def find(data: bytes | memoryview, isa: str) -> Relocations | None:
+    """The relocations in what is loaded of a kernel; None if there are none."""
     words = np.frombuffer(data, "<u8", len(data) // 8)
     return _rela(words, _RELATIVE[isa]) or _relr(words, _RELATIVE[isa])
 

@@ -11,11 +11,13 @@ from .booted import NONE
 from .image import open_image
 from .machine import RealMachine
 from .measure import Measured
+from .opening import opening
 
 
 def machine_of(path: Path, mitigations: str = NONE) -> RealMachine:
     """Open an image and boot it as far as calls need; raises TramplabError, one sentence, for what cannot be."""
-    return RealMachine(open_image(path), mitigations)
+    with opening(path):
+        return RealMachine(open_image(path), mitigations)
 
 
 def result(machine: RealMachine, function: str, measured: Iterable[Measured]) -> dict[str, Any]:

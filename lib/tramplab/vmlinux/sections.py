@@ -8,9 +8,11 @@ from pathlib import Path
 
 from ..errors import TramplabError
 
-NOBITS, RELA, ALLOCATED, COMPRESSED = 8, 4, 2, 0x800
+NOBITS, RELA, COMPRESSED = 8, 4, 0x800
 _SECTION, _SEGMENT = struct.Struct("<IIQQQQI20x"), struct.Struct("<IIQQQQQ8x")
 _MANY_SECTIONS, _LOAD = 0xFFFF, 1
+#: Sections of a file, and bytes of a section's name, at most: a kernel linked with a section for each function has 50,000.
+_MOST, _LONGEST = 1 << 17, 512
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Segment:
-    """What is to be loaded: where its bytes begin in the file, its address, linked and physical, its bytes, and its size with the
-    zeros behind them."""
+    """What is to be loaded: where its bytes begin in the file, its address as linked, its bytes, and its size with the zeros behind
+    them."""
 
     at: int
     address: int
-    physical: int
     length: int
     size: int
 
@@ -47,7 +48,8 @@ def damaged(path: Path, what: str) -> TramplabError:
 
 
 def sections(data: bytes, path: Path) -> list[Section]:
-    """The sections of a 64-bit little-endian ELF file, in order. Raises TramplabError where one does not lie in the file."""
+    """The sections of a 64-bit little-endian ELF file, in order; none where they have no names. Raises TramplabError where one
+    does not lie in the file."""
     (start,) = struct.unpack_from("<Q", data, 0x28)
     each, number, names = struct.unpack_from("<HHH", data, 0x3A)
     if not start:
@@ -58,11 +60,15 @@ def sections(data: bytes, path: Path) -> list[Section]:
     number, names = number or first[5], first[6] if names == _MANY_SECTIONS else names
     if start + number * each > len(data):
         raise damaged(path, "its table of sections goes on beyond its end")
+    if number > _MOST:
+        raise damaged(path, f"it says that it has {number} sections")
     headers = [_SECTION.unpack_from(data, start + n * each) for n in range(number)]
     for _, kind, _, _, at, size, _ in headers[1:]:
         if kind != NOBITS and at + size > len(data):
             raise damaged(path, "a section of it goes on beyond its end")
-    at, size = headers[names][4:6] if 0 < names < number and headers[names][1] != NOBITS else (0, 0)
+    if not 0 < names < number or headers[names][1] == NOBITS:
+        return []
+    at, size = headers[names][4:6]
     strings = data[at : at + size]
     return [Section(_name(strings, name), *header) for name, *header, _ in headers]
 
@@ -74,12 +80,11 @@ def segments(data: bytes, path: Path) -> list[Segment]:
     if number and (each != _SEGMENT.size or start + number * each > len(data)):
         raise damaged(path, "its table of segments is not where its header says")
     found = [_SEGMENT.unpack_from(data, start + n * each) for n in range(number)]
-    loads = [Segment(*rest) for kind, _, *rest in found if kind == _LOAD and rest[-1]]
+    loads = [Segment(at, address, length, size) for kind, _, at, address, _, length, size in found if kind == _LOAD and size]
     if any(s.at + s.length > len(data) or s.length > s.size or s.address + s.size > 1 << 64 for s in loads):
         raise damaged(path, "a segment of it goes on beyond its end")
     return loads
 
 
 def _name(strings: bytes, at: int) -> str:
-    end = strings.find(b"\0", at)
-    return strings[at : end if end >= 0 else len(strings)].decode("latin-1")
+    return strings[at : at + _LONGEST].partition(b"\0")[0].decode("latin-1")

@@ -28,7 +28,7 @@ def traced(kernel: Booted, text: tuple[int, int]) -> list[int]:
     to the next symbol does not."""
     image = kernel.image
     places = sorted({s.address for s in image.symbols.values() if text[0] <= s.address < text[1]})
-    read = Text(image.segments).read
+    read = Text(image).read
     out = []
     for start, end in itertools.pairwise([*places, text[1]]):
         whole = read(start, end - start)

@@ -48,6 +48,15 @@ def boot(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
     return cpu
 
 
+def pointer(opened: Opened, value: int) -> int:
+    """What a pointer in the image's data holds; raises TramplabError where that is none of the kernel's."""
+    if not value >> 63:
+        raise TramplabError(
+            f"{opened.payload.path} has lost the pointers in its data: give the Image of its build, or its vmlinux as linked."
+        )
+    return value
+
+
 def _x86_64(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
     """Per-CPU data is linked at zero up to v6.14, and then gs leads to where it was loaded; later at its own addresses."""
     linked_at = opened.address("__per_cpu_start")

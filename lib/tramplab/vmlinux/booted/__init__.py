@@ -12,6 +12,7 @@ from typing import Protocol
 from ...emulate.image import Image
 from ...errors import unknown
 from ..image import Opened
+from ..opening import opening
 from . import arm64, riscv64, x86_64
 from .text import Text
 
@@ -49,8 +50,9 @@ def boot(opened: Opened, mitigations: str = NONE) -> Booted:
     """Bring an image's text to its booted state; raises TramplabError for an unknown choice of mitigations."""
     if mitigations not in MITIGATIONS:
         raise unknown("choice of mitigations", mitigations, MITIGATIONS)
-    text = Text(opened.image.segments)
-    shape, done = _MODULES[opened.isa.name].boot(opened, text, mitigations == NONE)
+    with opening(opened.payload.path):
+        text = Text(opened.image)
+        shape, done = _MODULES[opened.isa.name].boot(opened, text, mitigations == NONE)
     return Booted(replace(opened.image, segments=text.segments()), shape, tuple(done))
 
 

@@ -10,13 +10,17 @@ import struct
 from collections.abc import Container
 
 from ...emulate import decode
+from ...emulate.decode import Instruction
+from ...errors import TramplabError
 from ...isa.x86_64 import CALL, NOPS
 from ..image import Opened
+from ..sections import damaged
+from .tables import reached, table
 from .text import Text
 
 ALWAYS = 3 * 32 + 21
-_NOT_OLD = 1 << 15  # ALTINSTR_FLAG_INV, in the feature's number, up to v6.2
-_NOT, _DIRECT_CALL = 1 << 0, 1 << 1  # flags, from v6.3
+_NOT_OLD, _FEATURE_OLD = 1 << 15, 0x7FFF  # ALTINSTR_FLAG_INV, in the feature's number, up to v6.2
+_NOT, _DIRECT_CALL, _FEATURE = 1 << 0, 1 << 1, 0xFFFF  # flags, from v6.3: the upper half of the word that has the feature's number
 #: The longest NOP that a kernel takes: of 8 bytes, since v6.5 of 11.
 _NOP9 = bytes.fromhex("660f1f840000000000")
 _LONG = {**NOPS, 9: _NOP9, 10: b"\x66" + _NOP9, 11: b"\x66\x66" + _NOP9}
@@ -29,31 +33,35 @@ def nops(size: int, longest: int = 8) -> bytes:
 
 def apply(opened: Opened, text: Text, spared: Container[int] = ()) -> list[str]:
     """Patch the kernel's text but for these sites; says in words what was done."""
-    table = opened.sections.get(".altinstructions")
-    if table is None or not opened.types.has("alt_instr"):
-        return ["alternatives are as linked"]
-    layout, base = opened.struct("alt_instr"), opened.section_at[".altinstructions"]
+    layout = opened.struct("alt_instr")
+    base, entries = table(opened, text.read, "__alt_instructions", layout.size)
     old = "cpuid" in layout.fields and "flags" not in layout.fields
     longest = 8 if old else 11
     replaced = 0
-    for at in range(0, len(table) - layout.size + 1, layout.size):
+    for at in range(0, len(entries), layout.size):
         value = {
-            name: int.from_bytes(table[at + f.offset : at + f.offset + f.size], "little", signed=name.endswith("offset"))
+            name: int.from_bytes(entries[at + f.offset : at + f.offset + f.size], "little", signed=name.endswith("offset"))
             for name, f in layout.fields.items()
         }
         site = base + at + layout.fields["instr_offset"].offset + value["instr_offset"]
         if not opened.text[0] <= site < opened.text[1] or site in spared:
             continue
         flags = (_NOT if value["cpuid"] & _NOT_OLD else 0) if old else value["flags"]
-        here = (value["cpuid"] & ~_NOT_OLD) == ALWAYS
+        here = value["cpuid"] & (_FEATURE_OLD if old else _FEATURE) == ALWAYS
         size = value["instrlen"]
+        if site + size > opened.text[1]:
+            raise damaged(opened.payload.path, f"the site of an alternative at {site:#x} goes on after the end of its text")
         if here != bool(flags & _NOT):
             source = base + at + layout.fields["repl_offset"].offset + value["repl_offset"]
             code = _moved(opened, text, source, site, value["replacementlen"], bool(flags & _DIRECT_CALL))
+            if len(code) > size:
+                raise damaged(opened.payload.path, f"an alternative is longer than the site at {site:#x} that it is for")
             text.write(site, code + b"\x90" * (size - len(code)))
             replaced += 1
         _join(opened, text, site, size, longest)
-    return [f"{replaced} of {len(table) // layout.size} alternatives applied, for a CPU without features; padding became long NOPs"]
+    return [
+        f"{replaced} of {len(entries) // layout.size} alternatives applied, for a CPU without features; padding became long NOPs"
+    ]
 
 
 def _moved(opened: Opened, text: Text, source: int, site: int, size: int, direct: bool) -> bytes:
@@ -63,12 +71,13 @@ def _moved(opened: Opened, text: Text, source: int, site: int, size: int, direct
         original = text.read(site, 7)
         if original[:2] == b"\xff\x15":
             pointer = site + 6 + struct.unpack_from("<i", original, 2)[0]
-            return CALL.encode(site, text.word(pointer))
+            return CALL.encode(site, reached(opened, site, text.word(pointer)))
         if original[:3] == b"\xff\x14\x25":
-            return CALL.encode(site, text.word(struct.unpack_from("<i", original, 3)[0] & (1 << 64) - 1))
+            pointer = struct.unpack_from("<i", original, 3)[0] & (1 << 64) - 1
+            return CALL.encode(site, reached(opened, site, text.word(pointer)))
     at = 0
     while at < size:
-        instruction = decode.at(opened.isa, source + at, bytes(code[at:]))
+        instruction = _instruction(opened, source + at, bytes(code[at:]))
         end = at + instruction.size
         relative = instruction.data[0] in (0xE8, 0xE9) or (instruction.data[0] == 0x0F and 0x80 <= instruction.data[1] <= 0x8F)
         if relative:
@@ -91,4 +100,11 @@ def _join(opened: Opened, text: Text, site: int, size: int, longest: int) -> Non
                 text.write(site + at, nops(end - at, longest))
             at = end
         else:
-            at += decode.at(opened.isa, site + at, code[at:]).size
+            at += _instruction(opened, site + at, code[at:]).size
+
+
+def _instruction(opened: Opened, at: int, code: bytes) -> Instruction:
+    try:
+        return decode.at(opened.isa, at, code)
+    except TramplabError:
+        raise damaged(opened.payload.path, f"an alternative has no instruction at {at:#x}") from None

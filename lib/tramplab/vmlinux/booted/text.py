@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable
 from dataclasses import replace
 
-from ...emulate.image import Segment
-from ...errors import TramplabError
+from ...emulate.image import Image, Segment
+from ..sections import damaged
 
 
 class Text:
     """An image's segments, by address."""
 
-    def __init__(self, segments: Iterable[Segment]) -> None:
-        self._parts = [(s, bytearray(s.data) if s.executable else s.data) for s in segments]
+    def __init__(self, image: Image) -> None:
+        self._path = image.path
+        self._parts = [(s, bytearray(s.data) if s.executable else s.data) for s in image.segments]
         self._last = 0
 
     def read(self, address: int, size: int) -> bytes:
@@ -26,16 +25,12 @@ class Text:
         """Change text."""
         at, there = self._at(address, len(data))
         if not isinstance(there, bytearray):
-            raise TramplabError(f"the image wants data at {address:#x} patched as text; it is damaged, get it anew.")
+            raise damaged(self._path, f"one of its tables wants data at {address:#x} patched as text")
         there[at : at + len(data)] = data
 
     def word(self, address: int) -> int:
         """Eight bytes as a number."""
         return int.from_bytes(self.read(address, 8), "little")
-
-    def relative(self, address: int) -> int:
-        """The address that a signed distance of 4 bytes at an address leads to, counted from itself."""
-        return address + struct.unpack("<i", self.read(address, 4))[0]
 
     def segments(self) -> tuple[Segment, ...]:
         """As it is now."""
@@ -47,4 +42,4 @@ class Text:
             if segment.address <= address and address + size <= segment.address + len(data):
                 self._last = n
                 return address - segment.address, data
-        raise TramplabError(f"the image has nothing at {address:#x}, where its own tables point; it is damaged, get it anew.")
+        raise damaged(self._path, f"it has nothing at {address:#x}, where one of its tables points")

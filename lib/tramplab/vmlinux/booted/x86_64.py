@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ...errors import TramplabError
 from ...isa.x86_64 import CALL, ENDBR64, JMP, NOP5, NOPS
 from ..image import Opened
 from .alternatives import apply, nops
 from .sites import no_sites
+from .tables import Read, reached, rows
 from .text import Text
 
-#: What reads so many bytes at an address, of an image or a machine.
-Read = Callable[[int, int], bytes]
 _RET, _JMP8 = b"\xc3" + b"\xcc" * 4, 0xEB
 _REGISTERS = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".split()
 _THUNK = re.compile(r"__x86_indirect_(?:call_|jump_|its_)?thunk_(r\w+)$")
@@ -64,17 +63,17 @@ def _static_calls(opened: Opened, text: Text) -> int:
     done = 0
     for site, key, tail in static_calls(opened, text.read):
         if text.read(site, 1) == (JMP if tail else CALL).encode(0, 0)[:1]:  # not a conditional tail call
-            text.write(site, static_call(site, text.word(key), tail))
+            target = text.word(key)
+            text.write(site, static_call(site, target and reached(opened, site, target), tail))
             done += 1
     return done
 
 
 def static_calls(opened: Opened, read: Read) -> Iterator[tuple[int, int, bool]]:
     """(site, its key, is it a tail call?) of all static calls in the text that stays after boot."""
-    if not opened.has("__start_static_call_sites"):
+    if not opened.has("__start_static_call_sites"):  # up to v5.9 (kernel/static_call.c), or without objtool
         return
-    start, stop = opened.address("__start_static_call_sites"), opened.address("__stop_static_call_sites")
-    for at, (site, key) in zip(range(start, stop, 8), struct.iter_unpack("<ii", read(start, (stop - start) & ~7)), strict=False):
+    for at, (site, key) in rows(opened, read, "__start_static_call_sites", "<ii"):
         if opened.text[0] <= at + site < opened.text[1]:
             yield at + site, (at + 4 + key) & ~3, bool((at + 4 + key) & 1)
 
@@ -90,9 +89,7 @@ def flipped(opened: Opened, read: Read, key: str) -> Iterator[tuple[int, bytes]]
     """(site, what lies there then) of the branches in the text that depend on a static key, when the key is what it is not now: a
     NOP becomes a jump, and a jump a NOP."""
     entry, wanted = opened.struct("jump_entry"), opened.address(key)
-    start, stop = opened.address("__start___jump_table"), opened.address("__stop___jump_table")
-    every = struct.iter_unpack("<iiq", read(start, stop - start))
-    for at, (site, target, found) in zip(range(start, stop, entry.size), every, strict=True):
+    for at, (site, target, found) in rows(opened, read, "__start___jump_table", "<iiq"):
         at_site, at_key = at + entry.fields["code"].offset + site, at + entry.fields["key"].offset + found
         if at_key & ~3 != wanted or not opened.text[0] <= at_site < opened.text[1]:
             continue
@@ -101,18 +98,16 @@ def flipped(opened: Opened, read: Read, key: str) -> Iterator[tuple[int, bytes]]
         if now[0] in (_JMP8, JMP.encode(0, 0)[0]):
             yield at_site, NOPS[size]
         else:
-            far = at + entry.fields["target"].offset + target
+            far = reached(opened, at_site, at + entry.fields["target"].offset + target)
             yield at_site, bytes([_JMP8, far - at_site - 2 & 0xFF]) if size == 2 else JMP.encode(at_site, far)
 
 
-def _table(opened: Opened, text: Text, name: str) -> Iterator[int]:
-    """The places in the kernel's text that a table of signed distances names."""
-    start, data = opened.section_at.get(name, 0), opened.sections.get(name, b"")
-    symbols = {".return_sites": "__return_sites", ".retpoline_sites": "__retpoline_sites"}
-    if not data and opened.has(symbols[name]):
-        start = opened.address(symbols[name])
-        data = text.read(start, opened.address(f"{symbols[name]}_end") - start)
-    for at, (distance,) in zip(range(start, start + len(data), 4), struct.iter_unpack("<i", data[: len(data) & ~3]), strict=False):
+def _named(opened: Opened, text: Text, start: str) -> Iterator[int]:
+    """The places in the kernel's text that a table of signed distances names. A kernel that has return thunks has both tables
+    (since v5.19, arch/x86/kernel/vmlinux.lds.S); one with retpolines only may have none (up to v5.15), and needs none."""
+    if not opened.has("__x86_return_thunk") and not opened.has(start):
+        return
+    for at, (distance,) in rows(opened, text.read, start, "<i"):
         if opened.text[0] <= at + distance < opened.text[1]:
             yield at + distance
 
@@ -120,7 +115,7 @@ def _table(opened: Opened, text: Text, name: str) -> Iterator[int]:
 def _returns(opened: Opened, text: Text) -> int:
     """Jumps to the return thunk become returns."""
     done = 0
-    for site in _table(opened, text, ".return_sites"):
+    for site in _named(opened, text, "__return_sites"):
         if text.read(site, 1) == JMP.encode(0, 0)[:1]:
             text.write(site, _RET)
             done += 1
@@ -131,7 +126,7 @@ def _retpolines(opened: Opened, text: Text) -> int:
     """Calls of and jumps to the thunk of a register become calls and jumps through that register."""
     thunks = {s.address: m[1] for s in opened.image.symbols.values() if (m := _THUNK.match(s.name))}
     done = 0
-    for site in _table(opened, text, ".retpoline_sites"):
+    for site in _named(opened, text, "__retpoline_sites"):
         code = text.read(site, 7)
         skip = int(code[0] == 0x2E)  # a CS prefix, which leaves room for the longer forms
         opcode = code[skip]
@@ -144,7 +139,7 @@ def _retpolines(opened: Opened, text: Text) -> int:
         if conditional:  # the opposite condition jumps over the indirect one
             indirect = bytes([code[skip + 1] & 0x0F ^ 1 | 0x70, size - 2]) + indirect
         if len(indirect) > size:
-            raise TramplabError(f"there is no room for an indirect branch at {site:#x}; use --mitigations linked.")
+            raise TramplabError(f"{opened.payload.path} has no room for an indirect branch at {site:#x}: use --mitigations linked.")
         text.write(site, indirect + nops(size - len(indirect)))
         done += 1
     return done
