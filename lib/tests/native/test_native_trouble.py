@@ -11,22 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from support.children import ended
+from support.children import children, ended, with_processes
 from support.complaints import complaint
 from support.hosts import every_isa, host_isa, runner
 from tramplab import isa as isas
 from tramplab import native
+from tramplab.ftrace import releases
 from tramplab.native import host, run, script, states
 from tramplab.native.script import TimingPlan
 from tramplab.native.states import Region
 
 # --- What goes wrong in the child
 
-#: Code that is no instruction, that reads address zero, and that jumps to itself.
+#: Code that is no instruction, that reads address zero, that writes to itself, and that jumps to itself.
 BAD = {
-    "x86_64": {"SIGILL": "0f0b", "SIGSEGV": "488b042500000000", "hang": "ebfe"},
-    "arm64": {"SIGILL": "00000000", "SIGSEGV": "090080d2200140f9", "hang": "00000014"},
-    "riscv64": {"SIGILL": "00000000", "SIGSEGV": "03350000", "hang": "6f000000"},
+    "x86_64": {"SIGILL": "0f0b", "SIGSEGV": "488b042500000000", "text": "8905faffffff", "hang": "ebfe"},
+    "arm64": {"SIGILL": "00000000", "SIGSEGV": "090080d2200140f9", "text": "09000010290100f9", "hang": "00000014"},
+    "riscv64": {"SIGILL": "00000000", "SIGSEGV": "03350000", "text": "9702000023b05200", "hang": "6f000000"},
 }
 
 
@@ -36,22 +37,20 @@ def spoilt(isa: str, what: str, hooks=("ops", "direct", "ops:2"), bad="direct"):
     subject = states.subject(record, "v7.2", {h: states.hook(h) for h in hooks}, 1)
     at = states.boot(record, "v7.2").function("one_arg").site.body
     code = bytes.fromhex(BAD[isa][what])
-    text = next(r for r in subject.regions if r.address <= at < r.address + len(r.data))
-    before = text.data[at - text.address :][: len(code)]
 
     def spoil(s):
-        return dataclasses.replace(s, patches=(*s.patches, (at, before, code))) if s.name == bad else s
+        return dataclasses.replace(s, patches=(*s.patches, (at, code))) if s.name == bad else s
 
     return dataclasses.replace(subject, states=tuple(map(spoil, subject.states)))
 
 
 @every_isa
-@pytest.mark.parametrize("what", ["SIGILL", "SIGSEGV", "hang"])
+@pytest.mark.parametrize("what", ["SIGILL", "SIGSEGV", "text", "hang"])
 def test_a_hook_that_dies_is_one_sentence_and_the_others_still_run(isa, what):
     out = run.run(spoilt(isa, what), TimingPlan(limit_ms=600), runner(isa))
     (why,) = out.failures
     assert "\n" not in why and why.startswith("direct ") and "one_arg+0x" in why
-    assert ("hangs" if what == "hang" else what) in why
+    assert {"hang": "hangs", "text": "SIGSEGV"}.get(what, what) in why
     assert list(out.answers.check) == ["none", "ops", "ops:2"] and out.answers.done
 
 
@@ -128,6 +127,35 @@ def test_a_child_that_is_deaf_is_ended(monkeypatch):
     assert "did not end within 0.2 s" in complaint(
         lambda: run.run(states.subject(isa, "v7.2", {}, 1), TimingPlan(), ("sh", "-c", "exec sleep 9"))
     )
+
+
+def test_a_child_that_spins_is_ended(monkeypatch):
+    """One whose own alarm is an hour away: the parent ends it."""
+    isa = host_isa()
+    monkeypatch.setattr(run, "PATIENCE", 1)
+    before = set(children(os.getpid())[1])
+    message = complaint(lambda: run.run(spoilt(isa.name, "hang", ("ops",), "none"), TimingPlan(limit_ms=3_600_000)))
+    assert message == "the native run did not end within 1 s; ask for fewer hooks or rounds."
+    assert set(children(os.getpid())[1]) <= before
+
+
+@with_processes
+@pytest.mark.parametrize("whole", [False, True], ids=["parent", "group"])
+def test_an_interrupt_ends_the_command_and_its_child(whole):
+    """Ctrl-C, which reaches all processes of the terminal's group, or the command's own."""
+    isa = host_isa()
+    assert run.child(isa) and states.boot(isa, releases.LATEST)  # so that the command's only child is the one that runs hooks
+    words = [sys.executable, "-m", "tramplab", "native", "--rounds", "20000", "--windows", "1000"]
+    command = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    with command:
+        deadline, started = time.monotonic() + 120, set()
+        while time.monotonic() < deadline and not any(ticks(c) > 5 for c in started):  # until it is in its loop
+            time.sleep(0.02)
+            started = children(command.pid)[1]
+        (os.killpg if whole else os.kill)(command.pid, signal.SIGINT)
+        said = command.communicate(timeout=120)
+    assert command.returncode == 130 and said == ("", "tramplab: interrupted.\n")
+    assert started and ended(started)
 
 
 def test_no_child_outlives_its_parent(tmp_path):

@@ -65,6 +65,6 @@ ISA = Isa(
         shift=0xFFFFFFFF80000000,
         cflags=("-mcmodel=small", *_CFLAGS),
         bases=(("gs_base", "pcpu"),),
-        differs=(),
+        differs=("interrupts are turned off and on by CLD, by the kernel with CLI and STI",),
     ),
 )

@@ -36,7 +36,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     """Add the command to the command line's subparsers."""
     p = sub.add_parser("native", help="the hooks' times on this machine's CPU")
     p.add_argument(
-        "hook", metavar="HOOK", nargs="*", help=f"{', '.join(hooks.HOOKS)}; NAME:K for K callbacks (default: all)"
+        "hook", metavar="HOOK", nargs="*", help=f"{', '.join(hooks.HOOKS)}; NAME:K for K callbacks (default: all but breakpoints)"
     )
     p.add_argument("--release", metavar="R", help=f"kernel release (default {LATEST})")
     p.add_argument(

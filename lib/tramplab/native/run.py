@@ -53,7 +53,7 @@ def run(subject: NativeKernel, plan: TimingPlan, runner: tuple[str, ...] = ()) -
     while True:
         out = _once(subject, plan, runner)
         for s in subject.states:
-            _compare(s, out, subject.isa)
+            _compare(s, out, subject.isa, plan.calls)
         if out.done:
             return Outcome(out, tuple(failures), subject)
         why, name = _trouble(subject, out)
@@ -114,14 +114,15 @@ def _trouble(subject: NativeKernel, out: Answers) -> tuple[str, str | None]:
     return f"{name} crashed natively: {signal.Signals(number).name} at {place}{access}.", name
 
 
-def _compare(state: State, out: Answers, isa: Isa) -> None:
-    """Native against emulated: the value of one call and what callbacks counted in it, and the count over all calls."""
+def _compare(state: State, out: Answers, isa: Isa, calls: int = 1) -> None:
+    """Native against emulated: the value of the first calls and what callbacks counted in them, and the count over all calls."""
     if state.name in out.check:
         value, *seen = out.check[state.name]
-        if (value, tuple(seen)) != (state.value, state.seen):
+        if (value, seen) != (state.value, [calls * n for n in state.seen]):
             raise TramplabError(
                 f"{state.name} does not do natively what it does in the emulator on {isa.name}: it returned {value:#x} and "
-                f"callbacks counted {seen}, not {state.value:#x} and {list(state.seen)}."
+                f"callbacks counted {seen} in {calls} {'call' if calls == 1 else 'calls'}, not {state.value:#x} and "
+                f"{list(state.seen)} in each."
             )
     if state.name in out.total:
         calls, *seen = out.total[state.name]

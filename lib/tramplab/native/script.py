@@ -1,8 +1,8 @@
 """The words that the child is told and answers in, one line each; numbers are hexadecimal.
 
-To it     pin CPU · limit MS · base TASK CPU STACK · loops REPEAT CHAIN · map ADDRESS SIZE TEXT · put ADDRESS BYTES ·
-          counter TYPE CONFIG · hook NAME, then its patch ADDRESS BEFORE AFTER and watch ADDRESS ·
-          check · time BATCH_NS WARM ROUNDS
+To it     pin CPU · page SIZE · limit MS · base TASK CPU STACK · loops REPEAT CHAIN · map ADDRESS SIZE TEXT ·
+          put ADDRESS BYTES · counter TYPE CONFIG · hook NAME, then its patch ADDRESS BYTES and watch ADDRESS ·
+          check CALLS · time BATCH_NS WARM ROUNDS
 From it   pinned ERRNO · counter ERRNO · check VALUE SEEN... NAME · batch CALLS NAME · total CALLS SEEN... NAME ·
           time NS... NAME · count CALLS WANTED COUNTED COUNTS... NAME · done; or, and then it ends,
           refused WHAT ADDRESS ERRNO · died SIGNAL PC ADDRESS NAME
@@ -10,6 +10,7 @@ From it   pinned ERRNO · counter ERRNO · check VALUE SEEN... NAME · batch CAL
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,12 +27,14 @@ CHAIN, CHAIN_ADDITIONS = "-", 64
 class TimingPlan:
     """What the child is to do: CPU to stay on (None: any), ms until a batch counts as hanging, batches.
 
-    rounds: batches per hook, 0 to check only. batch_ns: how long a batch is to take; the child makes it longer where the
-    clock has coarse steps, and chooses so many calls. warm: calls before a batch. counters: see COUNTERS.
+    calls: of each hook before anything is timed, to compare with the emulated one. rounds: batches per hook, 0 to check only.
+    batch_ns: how long a batch is to take; the child makes it longer where the clock has coarse steps, and chooses so many calls.
+    warm: calls before a batch. counters: see COUNTERS.
     """
 
     cpu: int | None = None
     limit_ms: int = 5000
+    calls: int = 1
     rounds: int = 0
     batch_ns: int = 20_000
     warm: int = 500
@@ -66,6 +69,7 @@ def script(subject: NativeKernel, plan: TimingPlan) -> str:
 def _lines(subject: NativeKernel, plan: TimingPlan) -> Iterator[str]:
     if plan.cpu is not None:
         yield f"pin {plan.cpu:x}"
+    yield f"page {mmap.PAGESIZE:x}"
     yield f"limit {plan.limit_ms:x}"
     yield f"base {subject.task:x} {subject.cpu:x} {subject.stack:x}"
     yield f"loops {subject.repeat:x} {subject.chain:x}"
@@ -78,11 +82,11 @@ def _lines(subject: NativeKernel, plan: TimingPlan) -> Iterator[str]:
         yield f"counter {kind:x} {config:x}"
     for s in subject.states:
         yield f"hook {s.name}"
-        for address, before, after in s.patches:
-            yield f"patch {address:x} {before.hex()} {after.hex()}"
+        for address, data in s.patches:
+            yield f"patch {address:x} {data.hex()}"
         for address in s.watched:
             yield f"watch {address:x}"
-    yield "check"
+    yield f"check {plan.calls:x}"
     if plan.rounds:
         yield f"time {plan.batch_ns:x} {plan.warm:x} {plan.rounds:x}"
 

@@ -2,7 +2,8 @@
 
 Everything is made by the code that emulated runs use. A kernel is booted for user space in the emulator, the hook is
 attached there, and what then differs from the idle kernel is the hook, as bytes; the emulated call of that very kernel is
-what the native call must agree with.
+what the native call must agree with. What calls change is in no list: the child keeps each page before the first write to it,
+and puts the idle kernel's back before it attaches the next hook.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ class Region:
 class State:
     """The kernel with one hook attached.
 
-    name: the hook's. patches: (address, bytes of the idle kernel, bytes with the
-    hook). watched: addresses of the words that callbacks count in. value, seen: what the emulated call returned, and what
-    it added to those words. where: address -> symbol+offset.
+    name: the hook's. patches: (address, bytes with the hook), where the idle kernel has others. watched: addresses of the words
+    that callbacks count in. value, seen: what the emulated call returned, and what it added to those words. where: address ->
+    symbol+offset.
     """
 
     name: str
-    patches: tuple[tuple[int, bytes, bytes], ...]
+    patches: tuple[tuple[int, bytes], ...]
     watched: tuple[int, ...]
     value: int
     seen: tuple[int, ...]
@@ -156,10 +157,10 @@ def _regions(kernel: Kernel) -> Iterator[Region]:
         yield Region(address, text, machine.read(address, size))
 
 
-def _differences(region: Region, now: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Where a region's bytes are others than at first: (address, bytes then, bytes now), short gaps included."""
+def _differences(region: Region, now: bytes) -> Iterator[tuple[int, bytes]]:
+    """Where a region's bytes are others than at first: (address, bytes now), short gaps included."""
     changed = np.flatnonzero(np.frombuffer(region.data, np.uint8) != np.frombuffer(now, np.uint8))
     for run in np.split(changed, np.flatnonzero(np.diff(changed) > GAP) + 1):
         if len(run):
             start, end = int(run[0]), int(run[-1]) + 1
-            yield region.address + start, region.data[start:end], now[start:end]
+            yield region.address + start, now[start:end]

@@ -25,10 +25,11 @@ CALLBACKS = (1, 2, 10)
 
 
 def default_hooks(isa: Isa, release: str = LATEST) -> tuple[str, ...]:
-    """Every hook but probes that a release has on an ISA, with 1, 2 and 10 callbacks where it takes several."""
+    """Every hook that a release has on an ISA, but those of breakpoints; with 1, 2 and 10 callbacks where it takes so many."""
     features = releases.features(isa, release, {})
-    had = [h for h in hooks.HOOKS.values() if h.there(features) and h.name != BASELINE and not h.probe]
-    return tuple(f"{h.name}:{k}" if k > 1 else h.name for h in had for k in (CALLBACKS if h.counts else (1,)))
+    had = [h for h in hooks.HOOKS.values() if h.there(features) and h.name != BASELINE and not h.traps]
+    counts = {h: [k for k in CALLBACKS if k <= h.most] if h.counts else [1] for h in had}
+    return tuple(f"{h.name}:{k}" if k > 1 else h.name for h, taken in counts.items() for k in taken)
 
 
 def time_hooks(
@@ -72,13 +73,13 @@ def time_both() -> tuple[Result, Result]:
 
 
 def check(
-    isa: Isa, variants: dict[str, Attach], release: str = LATEST, args: int = 1, runner: tuple[str, ...] = ()
+    isa: Isa, variants: dict[str, Attach], release: str = LATEST, args: int = 1, runner: tuple[str, ...] = (), calls: int = 1
 ) -> Outcome:
-    """Call every variant once natively and compare with the emulated call; raises TramplabError where they differ.
+    """Call every variant natively and compare with the emulated call; raises TramplabError where they differ.
 
-    runner: the words that run a program of that ISA here, e.g. ("qemu-aarch64",); none for the host's own.
+    calls: how often. runner: the words that run a program of that ISA here, e.g. ("qemu-aarch64",); none for the host's own.
     """
-    return run(subject(isa, release, variants, args), TimingPlan(), runner)
+    return run(subject(isa, release, variants, args), TimingPlan(calls=whole(calls, "calls", 1)), runner)
 
 
 def _of_hooks(

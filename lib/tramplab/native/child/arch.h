@@ -34,19 +34,22 @@ enum { PC_IN_UCONTEXT = 176 };
 #endif
 #endif
 
-/* struct sigaction as the system call takes it; only x86-64 has the restorer, which a handler that never returns ignores. */
+/* struct sigaction as the system call takes it; only x86-64 has the restorer, to which a handler returns. */
 struct sigaction {
 	void (*handler)(int signal, void *info, void *ucontext);
 	u64 flags;
 #if defined(__x86_64__)
-	void *restorer;
+	void (*restorer)(void);
 #endif
 	u64 mask;
 };
 #if defined(__x86_64__)
 enum { SA_ARCH = 0x04000000 /* SA_RESTORER, without which the kernel delivers nothing */ };
+void restorer(void);
+#define RESTORER .restorer = restorer
 #else
 enum { SA_ARCH = 0 };
+#define RESTORER
 #endif
 
 /* Base registers that only a system call sets. */

@@ -17,7 +17,7 @@ enum { COUNTED_ROUNDS = 20, COUNTED_TIMES = 20 };
 
 struct patch {
 	u64 address, size;
-	u8 *before, *after;
+	u8 *bytes;
 };
 
 static struct hook {
@@ -25,7 +25,7 @@ static struct hook {
 	u64 calls, batch; /* calls so far, and calls in one batch */
 	struct patch *patches;
 	u64 nr_patches, **watched, *seen, nr_watched;
-} hooks[MAX_HOOKS], *attached, *running;
+} hooks[MAX_HOOKS], *running;
 static u64 nr_hooks;
 
 static struct patch patches[MAX_PATCHES];
@@ -35,13 +35,17 @@ static u64 nr_patches, nr_watched;
 static struct base base;
 static u64 repeat, chain, limit_ms;
 
-/* A signal ends the child: "died SIGNAL PC ADDRESS HOOK". */
+/* A signal ends the child: "died SIGNAL PC ADDRESS HOOK"; but not the one of a write before which a page was to be kept. */
 static void on_signal(int signal, void *info, void *ucontext)
 {
+	u64 address = *(u64 *)((char *)info + 16);
+
+	if (signal == SIGSEGV && kept_now(address))
+		return;
 	put_word("died");
 	put_number(signal);
 	put_number(*(u64 *)((char *)ucontext + PC_IN_UCONTEXT));
-	put_number(*(u64 *)((char *)info + 16));
+	put_number(address);
 	put_name(running ? running->name : "-");
 	end_line();
 	leave(3);
@@ -52,7 +56,7 @@ static void catch_signals(void)
 	static const int caught[] = { SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGALRM };
 	static char stack[1 << 16] __attribute__((aligned(16)));
 	struct { void *address; long flags; u64 size; } where = { stack, 0, sizeof(stack) };
-	struct sigaction action = { .handler = on_signal, .flags = SA_SIGINFO | SA_ONSTACK | SA_ARCH };
+	struct sigaction action = { .handler = on_signal, .flags = SA_SIGINFO | SA_ONSTACK | SA_ARCH, RESTORER };
 
 	sys(SYS_SIGALTSTACK, (long)&where, 0, 0, 0, 0, 0);
 	for (u64 i = 0; i < sizeof(caught) / sizeof(*caught); i++)
@@ -75,16 +79,14 @@ static u64 now(void)
 	return t[0] * 1000000000 + t[1];
 }
 
-/* Take away what the attached hook changed, and put in what this one changes. */
+/* Put back what other hooks and their calls changed, and put in what this one changes. */
 static void attach(struct hook *h)
 {
-	if (attached)
-		for (u64 i = 0; i < attached->nr_patches; i++)
-			write_memory(attached->patches[i].address, attached->patches[i].before, attached->patches[i].size);
+	put_back();
 	for (u64 i = 0; i < h->nr_patches; i++)
-		write_memory(h->patches[i].address, h->patches[i].after, h->patches[i].size);
+		write_memory(h->patches[i].address, h->patches[i].bytes, h->patches[i].size);
 	close_text();
-	attached = running = h;
+	running = h;
 }
 
 static u64 call(struct hook *h, u64 times)
@@ -118,14 +120,14 @@ static void put_seen(const char *word, struct hook *h, u64 number)
 	end_line();
 }
 
-/* One call of each hook, for the parent to compare with the emulated one. */
-static void check(void)
+/* Some calls of each hook, for the parent to compare with the emulated one. */
+static void check(u64 calls)
 {
 	for (struct hook *h = hooks; h < hooks + nr_hooks; h++) {
 		u64 value;
 
 		attach(h);
-		value = call(h, 1);
+		value = call(h, calls);
 		collect(h);
 		put_seen("check", h, value);
 		flush();
@@ -267,8 +269,7 @@ static void add_patch(struct hook *h)
 	if (nr_patches == MAX_PATCHES)
 		refused("input", nr_patches, 0);
 	p->address = address;
-	p->before = next_bytes(&p->size);
-	p->after = next_bytes(&p->size);
+	p->bytes = next_bytes(&p->size);
 	h->nr_patches++;
 }
 
@@ -336,6 +337,8 @@ void child(void)
 		} else if (same(word, "loops")) {
 			repeat = next_number();
 			chain = next_number();
+		} else if (same(word, "page")) {
+			page_size = next_number();
 		} else if (same(word, "limit")) {
 			limit_ms = next_number();
 		} else if (same(word, "map")) {
@@ -351,8 +354,8 @@ void child(void)
 		} else if (same(word, "watch")) {
 			add_watched(h);
 		} else if (same(word, "check")) {
-			close_text();
-			check();
+			seal();
+			check(next_number());
 		} else if (same(word, "time")) {
 			batch_ns = next_number();
 			warm = next_number();

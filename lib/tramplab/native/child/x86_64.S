@@ -16,6 +16,10 @@ sys:	movq	%rdi, %rax
 	syscall
 	ret
 
+	.globl	restorer
+restorer:	movl	$15, %eax	/* rt_sigreturn */
+	syscall
+
 	.globl	enter
 enter:	pushq	%rbp
 	movq	%rsp, %rbp
