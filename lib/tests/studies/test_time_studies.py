@@ -8,12 +8,13 @@ from support.damage import DAMAGES
 from support.machines import CPUS, result, shaped
 from support.seeds import seeds
 from tramplab import cache
+from tramplab import isa as isas
 from tramplab.analyse.cores import cores
 from tramplab.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
-from tramplab.native import kept, load
+from tramplab.native import default_hooks, kept, load
 from tramplab.studies.time import native_hooks, native_machine, native_shapes, return_stack
 from tramplab.trampolines import shapes
 
@@ -164,8 +165,39 @@ def test_hooks_of_several_machines_stand_side_by_side():
     cores_of = {m: list(dict.fromkeys(part["core"])) for m, part in frame.groupby("machine")}
     assert cores_of["own"] == ["zen4", "zen3", "zen5", "skylake"] and cores_of["near"][0] == "skylake"
     table = native_hooks.table(frame)
-    assert set(cores_of["own"]) | set(cores_of["other"]) <= set(table.columns) and len(table) == 7
+    assert set(cores_of["own"]) | set(cores_of["other"]) <= set(table.columns)
+    assert len(table[table["ns"] != "not timed"]) == 7 and len(table) == 10
     assert (table[table["isa"].str.startswith("arm64")]["zen4"] == "-").all()
+
+
+def test_hooks_without_a_time_are_said_to_have_none():
+    """Those that a machine's result lacks, of all that run natively in its release: in a sentence which, in the table how many."""
+    every = default_hooks(isas.get("x86_64"))
+    some = [h for h in every if not h.startswith(("kretprobe", "fprobe-exit")) and h != "ops:10"]
+    saved = {
+        "all": result("x86_64", dict.fromkeys(every, 4.0), cpu=CPUS["x86_64"][0]),
+        "some": result("x86_64", dict.fromkeys(some, 4.0), cpu=CPUS["x86_64"][1]),
+        "old": result("x86_64", {"ops": 4.0}, "v5.17", cpu=CPUS["x86_64"][2]),
+    }
+    frame = native_hooks.frame(saved)
+    lacked = {machine: native_machine.untimed(part) for machine, part in frame.groupby("machine")}
+    assert lacked["all"] == () and set(lacked["some"]) == set(every) - set(some)
+    assert "kretprobe" in lacked["old"] and not any(h.startswith("bpf") for h in lacked["old"])
+    said = {machine: native_hooks.lacks(part) for machine, part in frame.groupby("machine")}
+    assert said["all"] == "" and said["old"].startswith("Not timed on this machine: ops:2, ops:10, ops-regs, ops-ip")
+    names = said["some"].removeprefix("Not timed on this machine: ").rstrip(".").split(", ")
+    assert names[:2] == ["ops:10", "fprobe-exit"] and "kretprobe" in names and "fprobe-exit:2" not in names
+    assert said["some"] in native_hooks.answer(frame)
+    for table in (native_hooks.table(frame), native_hooks.golden(frame)):
+        lines = table[table["ns"] == "not timed"]
+        counts = [f"{len(lacked[machine])} others" for machine in ("some", "old")]
+        assert list(lines["hook"]) == counts and [part.split(", ")[1] for part in lines["isa"]] == ["some", "old"]
+        assert len(table) == len(every) + len(some) + 1 + 2
+
+
+def test_a_saved_result_of_an_unknown_release_lacks_nothing():
+    assert native_machine.untimed(native_hooks.frame({"a": result("x86_64", {"ops": 4.0}, "v9.9")})) == ()
+    assert native_machine.untimed(native_hooks.frame({})) == ()
 
 
 def test_what_is_drawn_of_measured_hooks():

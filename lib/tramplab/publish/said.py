@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 MARK = " *"
 #: What the mark means, for captions, the foot of a table, and the limits of a citation.
 HYPOTHETICAL = "* hypothetical: no kernel has it."
+#: In place of a time that no machine has taken.
+UNTIMED = "not timed"
 
 
 def estimated(mid: float, low: float, high: float, digits: int = 0) -> str:

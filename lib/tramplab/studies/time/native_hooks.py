@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
@@ -18,7 +18,7 @@ from ...native.kept import HOOKS, own, saved
 from ...publish.figures.chart import Drawing, dumbbell
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
-from ...publish.said import HYPOTHETICAL, estimated, listed, marked
+from ...publish.said import HYPOTHETICAL, UNTIMED, estimated, listed, marked
 from ..once import each, once
 from . import native_machine
 
@@ -94,7 +94,8 @@ def _estimate(isa: str, hook: str, release: str, arguments: int, core: str) -> d
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A part per machine: what was timed, a column of bands per model, and mispredictions as replayed and as counted."""
+    """A part per machine: what was timed, a column of bands per model, mispredictions as replayed and as counted; and how many
+    hooks were not timed."""
     models = list(dict.fromkeys(frame["core"]))
     bands = {(r["machine"], r["hook"], r["core"]): _band(r) for r in _records(frame)}
     shown = _records(native_machine.led(frame))
@@ -108,10 +109,24 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
             "counted": [digits(r["counted"]) for r in shown],
         }
     )
+    out = _with_untimed(out, [part for _, part in frame.groupby("machine", sort=False)])
     out.attrs["units"] = {"ns": "added", "cycles": "added", "missed": "a call", "counted": "a call"}
     out.attrs["units"] |= dict.fromkeys(models, "estimate")
     out.attrs["right"] = ("ns", "cycles", *models, "missed", "counted")
     return out
+
+
+def _with_untimed(table: pd.DataFrame, parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """The table with a line below each part that lacks hooks."""
+    lines = [dict.fromkeys(table.columns, "-") | _untimed(part) for part in parts if native_machine.untimed(part)]
+    titles = list(dict.fromkeys(table["isa"]))
+    lengthened = pd.concat([table, pd.DataFrame(lines)], ignore_index=True)
+    return lengthened.sort_values("isa", key=lambda isa: isa.map(titles.index), kind="stable", ignore_index=True)
+
+
+def _untimed(part: pd.DataFrame) -> dict[str, str]:
+    """The cells of that line."""
+    return {"isa": _part(part.iloc[0]), "hook": f"{len(native_machine.untimed(part))} others", "ns": UNTIMED}
 
 
 def chart(frame: pd.DataFrame) -> Drawing | None:
@@ -142,7 +157,10 @@ def _largest(frame: pd.DataFrame) -> pd.DataFrame:
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: of saved results, which are the same for everybody; of models only the nearest."""
     shown = native_machine.led(frame)
-    return table(shown.assign(core="estimate")).assign(isa=[_part(r) for r in _records(shown)])
+    nameless = shown.assign(core="estimate")
+    titles = dict(zip(map(_part, _records(nameless)), map(_part, _records(shown)), strict=True))
+    made = table(nameless)
+    return made.assign(isa=made["isa"].map(titles))
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
@@ -157,10 +175,10 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """Whole sentences, because what is saved may grow: what a few hooks cost and how many costs lie within the models' bands, from
-    the largest result of each CPU."""
+    """Whole sentences, because what is saved may grow: what a few hooks cost, which were not timed, and how many costs lie within
+    the models' bands, from the largest result of each CPU."""
     parts = [part for _, part in _largest(frame).groupby("machine", sort=False)]
-    said = [s for part in parts for s in (f"{part['cpu'].iloc[0]}.", costs(part), within(part)) if s]
+    said = [s for part in parts for s in (f"{part['cpu'].iloc[0]}.", costs(part), lacks(part), within(part)) if s]
     return " ".join(said) or "No times are saved in data/native/."
 
 
@@ -170,6 +188,13 @@ def costs(part: pd.DataFrame) -> str:
     good = {r["hook"]: r for r in told if not pd.isna(r["cycles"])}
     named = [f"{words} {digits(good[h]['ns'])} ns, {digits(good[h]['cycles'])} cycles" for h, words in _QUOTED if h in good]
     return f"What they add: {'; '.join(named)}." if named else ""
+
+
+def lacks(part: pd.DataFrame) -> str:
+    """Which hooks one machine's result does not have, by their names where it has none of that name; "" if it has all."""
+    timed = {str(hook).partition(":")[0] for hook in part["hook"]}
+    names = [hook if (name := hook.partition(":")[0]) in timed else name for hook in native_machine.untimed(part)]
+    return f"{UNTIMED.capitalize()} on this machine: {', '.join(dict.fromkeys(names))}." if names else ""
 
 
 def within(part: pd.DataFrame) -> str:
@@ -228,7 +253,7 @@ def answer_here(frame: pd.DataFrame) -> str:
         return f"There are no times of the machine that built this page: {e}"
     said = [native_machine.where(frame), result.verdict()]
     if frame["agreed"].any():
-        said += [costs(frame), within(frame)]
+        said += [costs(frame), lacks(frame), within(frame)]
     return " ".join(filter(None, [*said, *result.failures]))
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from ... import isa as isas
 from ...analyse import cores
 from ...analyse.cores import Core
 from ...errors import TramplabError
-from ...native import Result
+from ...native import Result, default_hooks
 from ...native.host import plain
 from ...native.kept import HOOKS, saved
 
@@ -69,6 +70,17 @@ def led(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of the nearest model; where no core by the maker is modelled, those of any one. So everything measured is there
     once."""
     return frame.drop_duplicates(["machine", *(c for c in ("hook", "shape", "way") if c in frame)])
+
+
+def untimed(part: pd.DataFrame) -> tuple[str, ...]:
+    """The hooks that `tramplab native` times by default on the machine and release of these rows, and that are not among them."""
+    if part.empty:
+        return ()
+    try:
+        every = default_hooks(isas.get(part["isa"].iloc[0]), part["release"].iloc[0])
+    except TramplabError:  # the release is of another edition
+        return ()
+    return tuple(hook for hook in every if hook not in set(part["hook"]))
 
 
 def where(part: pd.DataFrame) -> str:

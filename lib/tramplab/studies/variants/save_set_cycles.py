@@ -19,7 +19,7 @@ from ...native.agreement import apart
 from ...native.kept import HOOKS, saved
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated
+from ...publish.said import HYPOTHETICAL, UNTIMED, estimated
 from ...trampolines.plain import Ops
 from ..hypothetical import flagged, named
 from ..once import once
@@ -96,7 +96,7 @@ def measured(result: Result) -> Iterator[dict[str, object]]:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per core, timed ones named so, and a column per hook but for own-args, for which a mail is too narrow; the largest
-    set first: cycles, of estimates with their band."""
+    set first: cycles, of estimates with their band; a machine may not have timed all."""
     data = named(frame[frame["hook"] != SETS["own-args"]])
     data["core"] = [_core(r) for r in data.itertuples()]
     data["said"] = [_cycles(r) for r in data.itertuples()]
@@ -105,7 +105,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     out = data.pivot(index=["isa", "core"], columns="hook", values="said").reindex(index=lines, columns=order)
     out = out.reset_index()
     out.columns.name = None
-    out = out.astype(object).where(out.notna(), "-")
+    out = out.astype(object).where(out.notna(), UNTIMED)
     out.attrs["units"] = dict.fromkeys(order, "cycles")
     out.attrs["right"] = order
     return out
