@@ -134,7 +134,7 @@ def test_native_calls_do_what_emulated_ones_do(isa, release):
 def test_all_hooks_but_breakpoints_run_by_default(isa, release):
     """Those of the common list that the release has, whatever kind they are of."""
     record = isas.get(isa)
-    had = {h.name for h in hooks.HOOKS.values() if releases.features(record, release, {})[h.needs] and not h.traps}
+    had = {h.name for h in hooks.HOOKS.values() if h.there(releases.features(record, release, {})) and not h.traps}
     assert {spec.partition(":")[0] for spec in native.default_hooks(record, release)} == had - {"none"}
 
 

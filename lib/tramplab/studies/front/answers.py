@@ -84,7 +84,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and case, with the band in one cell."""
     out = frame[["isa", "case", "instructions"]].copy()
     out["cycles"] = [said.estimated(r.cycles, r.low, r.high) for r in frame.itertuples()]
-    out["ns"] = [said.UNTIMED if pd.isna(n) else f"{n:g}" for n in frame["ns"]]
+    out["ns"] = ["-" if pd.isna(n) else f"{n:g}" for n in frame["ns"]]
     out.attrs["units"] = {"instructions": "added", "cycles": "estimate", "ns": "added"}
     out.attrs["right"] = ("cycles", "ns")
     return out
@@ -98,7 +98,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def body(frame: pd.DataFrame) -> Body:
     """A line per case, a column per ISA."""
     cells = [
-        f"{r.instructions}; {said.UNTIMED if pd.isna(r.ns) else f'{r.ns:g}'}; {said.estimated(r.cycles, r.low, r.high)}"
+        f"{r.instructions}; {'-' if pd.isna(r.ns) else f'{r.ns:g}'}; {said.estimated(r.cycles, r.low, r.high)}"
         for r in frame.itertuples()
     ]
     wide = frame.assign(cell=cells).pivot(index="case", columns="isa", values="cell").loc[list(CASES), list(CORES)]
@@ -125,7 +125,6 @@ FIGURES = (
         body=body,
         answer=answer,
         limits="Rewritten trampolines and a lab C core, not Linux. Cycles are estimates with their band, on the model named; times "
-        "are native ones of the same trampolines (x86-64) or published ones of kernels (arm64, riscv64); not timed: no time of "
-        "this code.",
+        "are native ones of the same trampolines (x86-64) or published ones of kernels (arm64, riscv64); -: none of this code.",
     ),
 )
