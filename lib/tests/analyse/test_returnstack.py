@@ -242,15 +242,19 @@ def test_shapes(isa, balanced):
         assert (r.own, r.outer) == ((0, 0) if balanced else (1, CALLERS))
 
 
+KRETPROBES = ("kretprobe", "kretprobe-bpf", "kretprobe-brk", "kretprobe-brk-bpf")
+
+
 @pytest.mark.parametrize("isa", ISAS)
 def test_hooks(isa):
     """Every hook of the latest release leaves the return stack as it was, but for x86's exit to a direct call, BPF trampolines
     that call the function themselves, of which x86-64's is jumped to for that reason, and hooked returns, of which the graph
     tracer's on x86-64 leave by a call and a kretprobe's on arm64 by ERET."""
     wrong = {("x86_64", "direct+ops"): (1, 0), ("arm64", "kretprobe-brk"): (1, 0)}
-    for hook in ("fprobe-exit", "fgraph"):
+    for hook in ("fprobe-exit", "fgraph", "kretprobe-multi"):
         wrong |= {("x86_64", hook): (2, 0), ("arm64", hook): (2, CALLERS), ("riscv64", hook): (1, CALLERS)}
-    wrong |= {(i, h): (2, CALLERS) for i in ("x86_64", "riscv64") for h in ("kretprobe", "kretprobe-brk")}
+    wrong |= {(i, h): (2, CALLERS) for i in ("x86_64", "riscv64") for h in KRETPROBES}
+    wrong[("arm64", "kretprobe-brk-bpf")] = (1, 1)
     wrong |= {(i, h): (n, CALLERS) for i, n in (("arm64", 2), ("riscv64", 1)) for h in ("bpf-fexit", "bpf-fmodret")}
     for hook in hooks.HOOKS.values():
         try:

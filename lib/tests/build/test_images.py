@@ -117,6 +117,7 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
             f'#include "{GUEST / "consumers" / "ways.c"}"',
             f'#include "{GUEST / "consumers" / "returns.c"}"',
             f'#include "{GUEST / "consumers" / "shims.c"}"',
+            f'#include "{GUEST / "core" / "bpf_multi.c"}"',
         ]
         (tmp_path / "layout.c").write_text("\n".join([*include, *checks, ""]), "utf-8")
         flags = [*toolchain._COMMON, *record.cflags, *(f"-D{d}=1" for d in cfg.defines)]

@@ -24,12 +24,12 @@ def struct(p: Probes, kind: str) -> Struct:
     return Struct(p.k, kind, next(at for at, name in p.registered[0].structs.items() if name.startswith(kind)))
 
 
-def ran(p: Probes, look=lambda: None) -> int:
-    """Runs of programs in a call, with something done at each."""
+def ran(p: Probes, look=lambda: None, warnings: int = 0) -> int:
+    """Runs of programs in a call, with something done at each. warnings: that the kernel gives."""
     hits = p.k.image.address("lab_bpf_hits")
     before = p.k.machine.read_u64(hits)
     with p.k.machine.watching(p.k.image.address("lab_bpf_count"), look):
-        p.call()
+        p.call(warnings=warnings)
     return p.k.machine.read_u64(hits) - before
 
 
@@ -97,17 +97,18 @@ def program_in_each_context(k: Kernel) -> None:
 
 def programs_of_a_kprobe(k: Kernel) -> None:
     """They are not run while another runs on the CPU, which is a miss, nor where the event is not profiled or has none; hits are
-    counted all the same. A program may send the CPU elsewhere. No event that is traced or recorded is built: a call that meets
-    one ends."""
+    counted all the same. A program may send the CPU elsewhere. An event that is recorded is warned of, and one that is traced is
+    not built: a call that meets it ends."""
     with probing(k, Kprobe(breakpoint=k.isa.name != "x86_64", bpf=True)) as p:
-        event = Struct(k, "trace_kprobe", next(iter(p.registered[0].structs)))
-        prog = Struct(k, "bpf_prog", Struct(k, "bpf_prog_array_item", event["prog_array"])["prog"])
+        event = Struct(k, "trace_probe_event", Struct(k, "trace_kprobe", next(iter(p.registered[0].structs)))["event"])
+        call = Struct(k, "trace_event_call", event.address + k.image.struct("trace_probe_event").fields["call"].offset)
+        prog = Struct(k, "bpf_prog", Struct(k, "bpf_prog_array_item", call["prog_array"])["prog"])
         hits, missed = cpu(k)["kprobe_nhit"], prog["misses"]
         assert ran(p) == 1 and prog["misses"] == missed
         with cpu(k).having(bpf_prog_active=1):
             assert ran(p) == 0 and prog["misses"] == missed + 1
-        for without in ({"flags": event["flags"] & ~PROFILED}, {"prog_array": 0}):
-            with event.having(**without):
+        for part, without in ((event, {"flags": event["flags"] & ~PROFILED}), (call, {"prog_array": 0})):
+            with part.having(**without):
                 assert ran(p) == 0
         assert cpu(k)["kprobe_nhit"] == hits + 4
         where = {"x86_64": "ip", "arm64": "pc", "riscv64": "epc"}[k.isa.name]
@@ -118,10 +119,11 @@ def programs_of_a_kprobe(k: Kernel) -> None:
         with k.machine.watching(k.image.address("lab_bpf_count"), send):
             assert k.call(p.f, 5, 7).value == 5 * 29 + 7 * 31 + (1 << 40)
         assert ran(p) == 1
-        for with_ in ({"flags": event["flags"] | TRACED}, {"prog_array": 0, "perf_events": 1}):
-            with event.having(**with_):
-                assert ends(lambda: k.call(p.f, 5, 7))
-            new_task(k)
+        with call.having(prog_array=0, perf_events=1):
+            assert ran(p, warnings=1) == 0
+        with event.having(flags=event["flags"] | TRACED):
+            assert ends(lambda: k.call(p.f, 5, 7))
+        new_task(k)
         assert ran(p) == 1
 
 

@@ -118,7 +118,7 @@ void kprobe_multi_link_exit_handler##state(struct fprobe *fp, unsigned long ip, 
 #ifdef CONFIG_FUNCTION_GRAPH_TRACER
 #ifdef LAB_FILLS_COPY
 /* This CPU's own, of whose place the compiler knows no more, as with this_cpu_ptr(). */
-static inline struct pt_regs *lab_multi_regs(void)
+static inline struct pt_regs *lab_link_regs(void)
 {
 	struct pt_regs *regs = (struct pt_regs *)lab_pcpu_int(LAB_MULTI_REGS);
 
@@ -132,20 +132,20 @@ static inline void lab_partial_update(struct ftrace_regs *fregs, struct pt_regs 
 	ftrace_regs_set_instruction_pointer(fregs, LAB_IP(regs));
 	ftrace_regs_set_return_value(fregs, LAB_RETURNED(regs));
 }
-#define BACK(fregs) lab_partial_update(fregs, lab_multi_regs())
+#define BACK(fregs) lab_partial_update(fregs, lab_link_regs())
 #endif
 #else
-#define lab_multi_regs() ((struct pt_regs *)0)
+#define lab_link_regs() ((struct pt_regs *)0)
 #endif
 #ifndef BACK
 #define BACK(fregs) ((void)(fregs))
 #endif
 
 /* One for each state of what a pt_regs is made into. */
-#define LINK(state, mark) \
+#define MULTI_LINK(state, mark) \
 static inline __attribute__((always_inline)) struct pt_regs *lab_fill_##state(struct ftrace_regs *fregs) \
 { \
-	struct pt_regs *regs = lab_partial(fregs, lab_multi_regs()); \
+	struct pt_regs *regs = lab_partial(fregs, lab_link_regs()); \
  \
 	mark; \
 	return regs; \
@@ -157,10 +157,10 @@ static inline __attribute__((always_inline)) unsigned long prog_run_##state(stru
 } \
 HANDLERS(_##state, prog_run_##state)
 
-LINK(plain, )
-LINK(kernel, lab_mark_kernel(regs))
+MULTI_LINK(plain, )
+MULTI_LINK(kernel, lab_mark_kernel(regs))
 #ifdef __x86_64__
-LINK(hardware, lab_mark_hardware(regs))
+MULTI_LINK(hardware, lab_mark_hardware(regs))
 #endif
 #else
 static __attribute__((noinline)) unsigned long kprobe_multi_link_prog_run(struct bpf_kprobe_multi_link *link,

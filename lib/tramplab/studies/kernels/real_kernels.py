@@ -71,15 +71,16 @@ def _compared(p: Pair) -> dict[str, object]:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA, hook and part; per release the kernel's instructions, the lab's, and by how much those are off."""
+    """A line per ISA with part, and hook; per release the kernel's instructions, the lab's, and by how much those are off."""
     shown = frame.assign(cell=[f"{k} {n} {o:+}%" for k, n, o in zip(frame["kernel"], frame["lab"], frame["off"], strict=True)])
     keys = shown[["isa", "part", "hook"]].drop_duplicates()
     wide = shown.pivot(index=["isa", "part", "hook"], columns="release", values="cell")
     wide = wide.reindex(pd.MultiIndex.from_frame(keys)).sort_index(level="part", sort_remaining=False, ascending=False)
     wide = wide.reindex(columns=list(dict.fromkeys(frame["release"]))).fillna("-").reset_index()
     wide = wide.sort_values("isa", key=lambda s: s.map(list(dict.fromkeys(frame["isa"])).index), kind="stable")
+    wide["isa"] = [f"{isa_name(isa)}, {part}" for isa, part in zip(wide["isa"], wide["part"], strict=True)]
     wide.attrs["right"] = list(dict.fromkeys(frame["release"]))
-    return wide.reset_index(drop=True)
+    return wide.drop(columns="part").reset_index(drop=True)
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
