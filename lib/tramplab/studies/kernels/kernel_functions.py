@@ -66,7 +66,7 @@ _UNDER = {
     },
 }
 #: Characters of a function's name in the table.
-_ROOM = 28
+_ROOM = 24
 UNITS = {"kernel": "insns", "lab": "insns"}
 
 
@@ -135,10 +135,11 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
         return frame.drop(columns=["part"])
     first = frame.drop_duplicates(["isa", "release", "function", "kernel", "lab"])
     both = zip(first["kernel"], first["lab"], strict=True)
-    shown = first.assign(function=first["function"].map(_cut), cell=[f"{k} {n}" for k, n in both])
+    shown = first.assign(cell=[f"{k} {n}" for k, n in both])
     keys = shown[["isa", "hook", "function"]].drop_duplicates()
     wide = shown.pivot(index=["isa", "hook", "function"], columns="release", values="cell")
     wide = wide.reindex(pd.MultiIndex.from_frame(keys)).fillna("-").reset_index()
+    wide["function"] = wide["function"].map(_cut)
     wide.columns = [str(c) for c in wide.columns]
     wide.attrs["right"] = list(dict.fromkeys(frame["release"]))
     return wide
