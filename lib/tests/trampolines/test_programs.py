@@ -276,7 +276,7 @@ MUTANTS = [
         ("another beginning", "return (unsigned long)before;", "return (unsigned long)before + 4;"),
         ("the context kept", "		current->bpf_ctx = old_run_ctx; \\\n", "		(void)old_run_ctx; \\\n"),
         ("the CPU's guard kept", "	this_pcpu->bpf_prog_active -= 1; \\\n", "	barrier(); \\\n"),
-        ("no registers made", "LINK(kernel, lab_mark_kernel(regs))", "LINK(kernel, regs = lab_multi_regs() + 1)"),
+        ("no registers made", "LINK(kernel, lab_mark_kernel(regs))", "LINK(kernel, regs = lab_link_regs() + 1)"),
         ("the return not told", "get_entry_ip(ip), regs, 1, data)", "get_entry_ip(ip), regs, 0, data)"),
         ("RCU's read side kept", "		rcu_read_unlock(); \\\n", "		barrier(); \\\n"),
     ),
