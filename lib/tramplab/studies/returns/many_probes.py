@@ -183,8 +183,9 @@ def answer(frame: pd.DataFrame) -> str:
     where += [f"{word} number on {isas}" for word, isas in (("any", always), ("no", never)) if isas]
     return (
         f"Each further probe on a function adds, in instructions of {LATEST} with a bare handler: "
-        f"{_by_mechanism(frame, further, BARE)}. With a BPF program: {_by_mechanism(frame, further, PROGRAM)}. On one function "
-        f"fprobes with bare handlers add fewer instructions than as many kretprobes with {listed(where)}."
+        f"{_by_mechanism(frame, further, BARE)}. Each further one with a BPF program adds: "
+        f"{_by_mechanism(frame, further, PROGRAM)}. On one function fprobes with bare handlers add fewer instructions than as many "
+        f"kretprobes with {listed(where)}."
     )
 
 
