@@ -193,7 +193,7 @@ def answer(frame: pd.DataFrame) -> str:
     )
     taken = {isa: f"{parts.loc[isa, 'exception']} of {parts.loc[isa].sum()}" for isa in ISAS}
     return (
-        f"To see a function return with a bare handler adds, in instructions of {LATEST}: {on_each(bare)}. "
+        f"A bare handler at a function's return adds, in instructions of {LATEST}: {on_each(bare)}. "
         f"With a BPF program it adds: {on_each(program)}. "
         f"An fprobe on the graph tracer adds fewer than a kretprobe {_where(frame, FPROBE, KRETPROBE)}, and "
         f"a program of kprobe_multi fewer than one on a kretprobe {_where(frame, MULTI, KRETPROBE_BPF)}; of a kretprobe's, "

@@ -31,21 +31,22 @@ _LAB, _KERNEL = "lab", "kernel"
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per kernel, provider that it has, and slot of its structure or of the lab's.
+    """One row per kernel of a release that the lab knows, provider that it has, and slot of its structure or of the lab's.
 
     Columns: kernel (Debian's, "6.12-arm64"), version, isa, release, provider, consumer (who is handed the structure there),
     lab_release (the kernel's, or the nearest known that has the provider), struct, slot, kernel_kind, kernel_rule,
     lab_kind, lab_rule (kinds: analyse/sparsity/classify.py, and "no slot"), same.
     """
-    out = [row for kernel in frames_saved.read()["kernels"] for row in _kernel(kernel)]
+    known = {p.name for p in frames_saved.wanted() if p.release in releases.known()}
+    out = [row for kernel in frames_saved.read()["kernels"] if kernel["name"] in known for row in _kernel(kernel)]
     return pd.DataFrame(out)
 
 
 def _kernel(kernel: dict[str, Any]) -> Iterator[dict[str, object]]:
     package = next(p for p in frames_saved.wanted() if p.name == kernel["name"])
-    told, release = beside.overrides(saved.read(package)["kernel"]), releases.nearest(package.release)
+    told = beside.overrides(saved.read(package)["kernel"])
     for found in kernel["frames"]:
-        lab = _lab(package.isa, release, found["provider"], told)
+        lab = _lab(package.isa, package.release, found["provider"], told)
         head = {
             "kernel": package.name.removeprefix("debian-"),
             "version": package.version,
