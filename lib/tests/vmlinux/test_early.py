@@ -104,7 +104,7 @@ ONE = [p for p in packages() if p.one]
 PEOPLE = ("vfs_read", "tcp_v4_connect", "schedule", "ip_rcv", "do_sys_openat2", "bit_wait_timeout")
 
 
-@pytest.fixture(params=ONE, ids=lambda p: p.name, scope="module")
+@pytest.fixture(params=ONE, ids=lambda p: p.name)  # one for each test: a call that fails leaves a CPU's state behind
 def machine(request):
     if not there(request.param):
         pytest.skip(f"{request.param.name} has not been fetched (make kernels)")
