@@ -26,13 +26,13 @@ MUTANTS = [
         ("ip slot not written", "\tmovq\t%rdi, R(ip)\n", ""),
         (
             "sp slot off by a word",
-            "\tleaq\t(FRAME + FIXUP + \\flags + 8)(%rsp), %rcx\t",
-            "\tleaq\t(FRAME + FIXUP + \\flags)(%rsp), %rcx\t",
+            "\tleaq\t(FRAME + FIXUP + \\flags + 8)(%rsp), %rcx\n",
+            "\tleaq\t(FRAME + FIXUP + \\flags)(%rsp), %rcx\n",
         ),
         (
             "wrong frame passed",
-            "\tmovq\t%rsp, %rcx\n#ifdef CONFIG_X86_CALL_DEPTH_SLOTS\n\t.nops\t10\n#endif\n\tcall_tracer ftrace_call",
-            "\tleaq\t8(%rsp), %rcx\n\tcall_tracer ftrace_call",
+            "\tleaq\t(%rsp), %rcx\n\tmovq\t$0, R(cs)\n",
+            "\tleaq\t8(%rsp), %rcx\n\tmovq\t$0, R(cs)\n",
         ),
     ),
     # x86-64 with the callsite's ops, which no kernel has
@@ -65,7 +65,7 @@ MUTANTS = [
             "\tpopfq\nLABEL(ftrace_regs_caller_end)",
             "\tleaq\t8(%rsp), %rsp\nLABEL(ftrace_regs_caller_end)",
         ),
-        ("cs not written", "\tmovq\t$0x10, R(cs)\n", "\tmovq\t$0, R(cs)\n"),
+        ("cs not written", "\tmovq\t$0x10, %rcx\n", "\tmovq\t$0, %rcx\n"),
     ),
     *of(
         "x86_64",

@@ -46,10 +46,10 @@ def test_own_args_is_the_kernels_trampoline_that_knows_its_ops(kernel):
 
 @pytest.mark.parametrize("release", ["v6.1", "v7.2"])
 def test_own_regs_is_the_regs_trampoline_of_x86(release):
-    """Three instructions less: it does not look for a direct call."""
+    """Four instructions less: it does not look for a direct call, and so does not copy what says that there is one."""
     k = Kernel("x86_64", release)
     (own, run), (theirs, real) = (added(k, k.function("two_args"), Ops(save=save)) for save in ("own-regs", "regs"))
-    assert theirs.instructions - own.instructions == 3 and own.stores == theirs.stores and run.frame == real.frame
+    assert theirs.instructions - own.instructions == 4 and theirs.stores - own.stores == 1 and run.frame == real.frame
 
 
 def test_larger_sets_cost_more(kernel):

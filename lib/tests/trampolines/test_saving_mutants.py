@@ -36,7 +36,8 @@ HARMLESS = {
             for r, at in (("rbp", 32), ("r12", 24), ("r13", 16), ("r14", 8), ("r15", 0), ("rbx", 40))
         ),
         "mov [rsp + 48], r11",
-        *(f"mov qword ptr [rsp + {at}], {mark}" for at, mark in ((120, 0), (160, "0x18"), (136, 16))),
+        "mov qword ptr [rsp + 120], 0",
+        *(line for at, mark in ((160, 24), (136, 16)) for line in (f"mov rcx, {mark}", f"mov [rsp + {at}], rcx")),
         "mov [rsp + 168], rax",  # the flags, which lie there already
     ),
     ("arm64", "own-regs"): (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...emulate.decode import Instruction
 from ...errors import TramplabError
@@ -24,11 +24,13 @@ _BELOW_FP = re.compile(r"\[rbp(?: ([+-]) (\w+))?\]")
 
 @dataclass(frozen=True)
 class _Stack:
-    """Bytes from rsp, and from rbp where that holds a frame's address, to the caller's frame; saved: as in Layout."""
+    """Bytes from rsp, and from rbp where that holds a frame's address, to the caller's frame; saved: as in Layout. copy: a register
+    that rbp was copied to, by way of which a trampoline saves it."""
 
     sp: int = WORD
     fp: int | None = None
     saved: int | None = None
+    copy: str = field(default="", compare=False)
 
     @property
     def layout(self) -> Layout:
@@ -90,9 +92,11 @@ def _after(i: Instruction, stack: _Stack) -> _Stack:
             return _restored(i, stack, stack.saved)
         return replace(_kept(i, stack), fp=None)
     slot = _SLOT.fullmatch(first)
-    if i.mnemonic == "mov" and second == "rbp" and slot and stack.saved is None and stack.fp is None:
-        return replace(stack, saved=_offset(slot[1]) - stack.sp)
-    return stack
+    if i.mnemonic == "mov" and second in ("rbp", stack.copy) and stack.saved is None and stack.fp is None:
+        if slot:
+            return replace(stack, saved=_offset(slot[1]) - stack.sp)
+        return replace(stack, copy=first)
+    return replace(stack, copy="") if first == stack.copy else stack
 
 
 def _moved(i: Instruction, stack: _Stack, second: str) -> int:

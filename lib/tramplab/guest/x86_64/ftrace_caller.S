@@ -7,8 +7,8 @@
  * frame: 168 bytes, 96 written
  * frame with CONFIG_FRAME_POINTER: 208 bytes, 136 written
  * differs: no unwinder annotations; mitigations are as on a booted machine that needs none, so a call-depth slot is one
- *   ten-byte NOP; rbp goes to its slot directly, in the kernel through rdx (one instruction). With CALL_OPS, which no
- *   x86-64 kernel has, it takes the ops from beside the site and calls the ops' function.
+ *   ten-byte NOP. With CALL_OPS, which no x86-64 kernel has, it takes the ops from beside the site and calls the ops'
+ *   function.
  *
  * The frame is a pt_regs of which 12 slots are written; cs = 0 says so to whoever asks for full registers. The
  * stretch from ftrace_caller to ftrace_caller_end is also the template of the per-ops trampoline, in which
@@ -77,7 +77,7 @@ LABEL(\label)
 #endif
 .endm
 
-/* What both variants write: the argument registers, rax, rbp, and the frame's ip and sp. */
+/* What both variants write first: the argument registers, rax, rbp, and the frame's ip. */
 .macro save_args flags
 	subq	$FRAME, %rsp
 	movq	%rax, R(ax)
@@ -90,16 +90,23 @@ LABEL(\label)
 	movq	$0, R(orig_ax)
 #ifdef CONFIG_FRAME_POINTER
 	movq	(FRAME + 32)(%rsp), %rdx
-	movq	%rdx, R(bp)
 #else
-	movq	%rbp, R(bp)
+	movq	%rbp, %rdx
 #endif
+	movq	%rdx, R(bp)
 	movq	(FRAME + FIXUP + \flags + 8)(%rsp), %rsi	/* parent ip */
 	movq	(FRAME + FIXUP + \flags)(%rsp), %rdi		/* back into the traced function */
 	movq	%rdi, R(ip)
-	leaq	(FRAME + FIXUP + \flags + 8)(%rsp), %rcx	/* sp as the traced function had it */
-	movq	%rcx, R(sp)
 	subq	$5, %rdi					/* ip: the patch site */
+#ifdef CONFIG_X86_CALL_DEPTH_SLOTS
+	.nops	10
+#endif
+.endm
+
+/* The stack pointer as the traced function had it. */
+.macro save_sp flags
+	leaq	(FRAME + FIXUP + \flags + 8)(%rsp), %rcx
+	movq	%rcx, R(sp)
 .endm
 
 .macro restore_args
@@ -115,14 +122,12 @@ LABEL(\label)
 
 TRAMPOLINE(ftrace_caller)
 	landing_pad
-#ifdef CONFIG_X86_CALL_DEPTH_SLOTS
-	.nops	10
-#endif
 	frame_pointer_fixup 0
 	save_args 0
-	movq	$0, R(cs)
+	save_sp 0
 	load_ops ftrace_caller_op_ptr
-	movq	%rsp, %rcx
+	leaq	(%rsp), %rcx
+	movq	$0, R(cs)
 #ifdef CONFIG_X86_CALL_DEPTH_SLOTS
 	.nops	10
 #endif
@@ -141,9 +146,7 @@ END(ftrace_caller)
  * saves: rax rcx rdx rsi rdi r8 r9 rbp r10 r11 r12 r13 r14 r15 rbx
  * frame: 176 bytes, 176 written
  * frame with CONFIG_FRAME_POINTER: 216 bytes, 216 written
- * differs: no unwinder annotations; mitigations are as on a booted machine that needs none; four instructions are not there:
- *   rbp goes to its slot directly, in the kernel through rdx, the constants of cs and ss too, there through rcx, and orig_ax is
- *   not copied to the ss slot before it is tested.
+ * differs: no unwinder annotations; mitigations are as on a booted machine that needs none.
  *
  * All 21 slots. Every register but r11 comes back from the frame, so a callback may change them; the flags are pushed
  * first, before any arithmetic. orig_ax, zero unless a callback sets it, is the direct call to leave through.
@@ -151,9 +154,6 @@ END(ftrace_caller)
 TRAMPOLINE(ftrace_regs_caller)
 	landing_pad
 	pushfq
-#ifdef CONFIG_X86_CALL_DEPTH_SLOTS
-	.nops	10
-#endif
 	frame_pointer_fixup 8
 	save_args 8
 	load_ops ftrace_regs_caller_op_ptr
@@ -166,9 +166,12 @@ TRAMPOLINE(ftrace_regs_caller)
 	movq	%rbx, R(bx)
 	movq	(FRAME + FIXUP)(%rsp), %rcx
 	movq	%rcx, R(flags)
-	movq	$0x18, R(ss)
-	movq	$0x10, R(cs)
-	movq	%rsp, %rcx
+	movq	$0x18, %rcx
+	movq	%rcx, R(ss)
+	movq	$0x10, %rcx
+	movq	%rcx, R(cs)
+	save_sp 8
+	leaq	(%rsp), %rcx
 #ifdef CONFIG_X86_CALL_DEPTH_SLOTS
 	.nops	10
 #endif
@@ -184,6 +187,7 @@ TRAMPOLINE(ftrace_regs_caller)
 	movq	R(r10), %r10
 	movq	R(bx), %rbx
 	movq	R(orig_ax), %rax
+	movq	%rax, R(ss)				/* as the kernel does; nothing reads it there */
 	testq	%rax, %rax
 LABEL(ftrace_regs_caller_jmp)
 	jnz	1f

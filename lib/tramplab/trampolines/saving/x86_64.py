@@ -30,15 +30,15 @@ def before(image: Image, features: Features, plan: SavePlan) -> str:
         lines.append("pushfq")
     if plan.stack:
         lines.append(f"sub rsp, {GAP}")
-    lines += slot
     if features["frame_pointer"]:  # the record of the function, then the trampoline's own
         above = top - _RECORDS - _frame(image)
         lines += ["push rbp", f"push qword ptr [rsp + {16 + above}]", "push rbp", "mov rbp, rsp"]
         lines += [f"push qword ptr [rsp + {24 + above}]", "push rbp", "mov rbp, rsp"]
     lines.append(f"sub rsp, {_frame(image)}")
-    lines += [f"mov [rsp + {slots[r]}], {r}" for r in plan.keeps if r != "rbp" or not features["frame_pointer"]]
-    if "rbp" in plan.keeps and features["frame_pointer"]:
-        lines += [f"mov rdx, [rsp + {_frame(image) + 32}]", f"mov [rsp + {slots['rbp']}], rdx"]
+    lines += [f"mov [rsp + {slots[r]}], {r}" for r in plan.keeps if r != "rbp"]
+    if "rbp" in plan.keeps:  # by way of rdx, as the kernel's own trampolines
+        own = f"[rsp + {_frame(image) + 32}]" if features["frame_pointer"] else "rbp"
+        lines += [f"mov rdx, {own}", f"mov [rsp + {slots['rbp']}], rdx"]
     if plan.whole:
         lines.append(f"mov qword ptr [rsp + {slots['orig_ax']}], 0")
     lines += [f"mov rsi, [rsp + {top + 8}]", f"mov rdi, [rsp + {top}]"]
@@ -46,11 +46,13 @@ def before(image: Image, features: Features, plan: SavePlan) -> str:
         lines.append(f"mov [rsp + {slots['ip']}], rdi")
     if plan.sp:
         lines += [f"lea rcx, [rsp + {top + 8}]", f"mov [rsp + {slots['sp']}], rcx"]
-    lines.append(f"sub rdi, {_SITE}")
+    lines += [f"sub rdi, {_SITE}", *slot]
     if plan.full:
         lines += [f"mov rcx, [rsp + {top - 8}]", f"mov [rsp + {slots['flags']}], rcx"]
-        lines.append(f"mov qword ptr [rsp + {slots['ss']}], 0x18")
-    lines.append(f"mov qword ptr [rsp + {slots['cs']}], {0x10 if plan.full else 0}")  # 0: only some slots are right
+        for name, segment in (("ss", 0x18), ("cs", 0x10)):
+            lines += [f"mov rcx, {segment}", f"mov [rsp + {slots[name]}], rcx"]
+    else:
+        lines.append(f"mov qword ptr [rsp + {slots['cs']}], 0")  # only some slots are right
     return "\n".join([*lines, "mov rcx, rsp", *slot])
 
 
