@@ -117,7 +117,7 @@ def test_the_fields_that_they_read_of_a_pt_regs(isa):
     expected = {
         "user-mode": {mode},
         "callchain": {"x86_64": {"cs", "flags", ip, sp, fp}, "arm64": {mode, ip, fp}, "riscv64": {mode, ip, sp, fp}}[isa],
-        "return-value": {returned},
+        "return-value": {returned, mode} if isa == "arm64" else {returned},  # which may be a process's of 32 bits
         "instruction-pointer": {ip},
         "stack-pointer": {sp},
         "stack-word": {sp},

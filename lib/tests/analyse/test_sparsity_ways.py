@@ -17,10 +17,13 @@ from tramplab.analyse.sparsity.ways import provider as handed
 from tramplab.errors import TramplabError
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
-from tramplab.trampolines.fprobe.handlers import links, program
+from tramplab.trampolines.fprobe.handlers import links
+from tramplab.trampolines.fprobe.multi import program
 from tramplab.trampolines.fprobe.request import Fprobe
 
 LINKS = [(isa, link) for isa in ISAS for link in links(Kernel(isa).image)]
+#: Bytes of registers that a way's handler keeps besides what it makes, at most.
+KEPT = 32
 MADE = [(isa, link) for isa, link in LINKS if link != READ]
 
 
@@ -108,7 +111,7 @@ def test_a_rewritten_program_finds_what_the_trampoline_saves_for_all(isa):
 @pytest.mark.parametrize("isa, link", MADE)
 def test_nothing_but_the_handler_and_the_program_differs(isa, link):
     mine, read = called(isa, link), called(isa, READ)
-    own = {f"lab_multi_entry_{name}" for name in (link, READ)} | {program(name) for name in (link, READ)}
+    own = {"memcpy", *(f"lab_multi_entry_{name}" for name in (link, READ)), *(program(name) for name in (link, READ))}
     rest = [{name: counts for name, counts in run.counts.by_symbol.items() if name not in own} for run in (mine, read)]
     assert rest[0] == rest[1]
 
@@ -130,8 +133,8 @@ def test_room_is_where_the_way_says(isa, link):
     price = ways_priced.of_way(kernel(isa), chosen, called(isa, link), called(isa, READ))
     size = kernel(isa).image.struct("pt_regs").size
     if chosen.kind == COPY:
-        wanted = {STACK: (size, 0), CPU: (0, size), IN_PLACE: (0, 0)}[chosen.place]
-        assert (price.stack, price.memory) == wanted
+        stack, memory = {STACK: (size, 0), CPU: (0, size), IN_PLACE: (0, 0)}[chosen.place]
+        assert 0 <= price.stack - stack <= KEPT and price.memory == memory
     else:
         assert price.stack >= kernel(isa).image.struct("lab_bpf_light").size and not price.memory
 
@@ -175,7 +178,8 @@ def test_a_link_inside_another_is_missed(isa, link):
     with one.attached(one.function("two_args"), Fprobe(link=link)) as (probe,):
         one.machine.write(at, (1).to_bytes(4, "little"))
         run = one.call("two_args", 7, 9)
-        missed = one.machine.read_u64(probe.address + one.image.struct("fprobe").fields["nmissed"].offset)
+        (prog,) = (place for place, name in probe.structs.items() if name.endswith("program"))
+        missed = one.machine.read_u64(prog + one.image.struct("bpf_prog").fields["misses"].offset)
     assert (run.hits, missed, one.machine.read(at, 4)) == ((0,), 1, (1).to_bytes(4, "little"))
 
 

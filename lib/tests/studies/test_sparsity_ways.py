@@ -7,7 +7,7 @@ from tramplab.analyse.sparsity.ways import COPY, FULL, IN_PLACE, STACK
 from tramplab.analyse.sparsity.ways_served import LACKING
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE
 from tramplab.studies.sparsity import conversions, kprobe_multi, ways
 
 
@@ -66,7 +66,8 @@ def test_a_way_adds_to_a_link_what_its_row_says(out, shares):
 
 def test_with_a_handler_at_the_return_it_is_made_twice(shares):
     wide = shares[shares["kind"] != FULL].pivot(index=["isa", "way"], columns="probe", values="instructions")
-    assert (wide[kprobe_multi.BOTH] == 2 * wide[kprobe_multi.ENTRY]).all()
+    off = wide[kprobe_multi.BOTH] - 2 * wide[kprobe_multi.ENTRY]
+    assert off.abs().max() <= 8, "but for registers that a compiler keeps at one end"
 
 
 def test_what_serves_nowhere_in_place_takes_a_copy(out):
@@ -87,26 +88,36 @@ def test_the_least_fill_serves_and_is_not_on_the_stack(out):
         assert least["serves"] and least["instructions"] == others["instructions"].min()
 
 
-def test_a_copy_that_takes_less_is_acceptable_and_one_that_takes_more_is_not(shares):
+def test_whether_a_copy_is_acceptable_is_left_to_the_reader(shares):
     v = kprobe_multi.copying_is_acceptable(shares)
-    assert (v.kind, v.on) == (DEPENDS, "the ISA")
+    assert v.kind == NOT_TESTABLE and all(f"{share}" in v.because for share in v.numbers.values())
     every = shares["kind"] == COPY
-    assert kprobe_multi.copying_is_acceptable(changed(shares, "share", 9.0, every)).kind == HOLDS
-    assert kprobe_multi.copying_is_acceptable(changed(shares, "share", 11.0, every)).kind == FAILS
-    merged = changed(shares, "share", 90.0, every & (shares["place"] == "per-CPU"))
-    assert kprobe_multi.copying_is_acceptable(merged).kind == DEPENDS, "the claim is of the stack"
+    other = kprobe_multi.copying_is_acceptable(changed(shares, "share", 90.0, every & (shares["place"] == STACK)))
+    assert other.numbers["riscv64, at most"] == "90.0 %" != v.numbers["riscv64, at most"]
     back = changed(shares, "share", 90.0, every & (shares["probe"] == kprobe_multi.BOTH))
     assert kprobe_multi.copying_is_acceptable(back).numbers == v.numbers
+
+
+def test_what_a_compiler_decides_is_told_both_ways(shares):
+    """By a call the copy takes as many instructions more as memcpy() executes, or more, as the caller keeps registers for it."""
+    frame = kprobe_multi.inlined()
+    assert set(frame["isa"]) == {"riscv64"} and len(frame) == 4
+    entry = shares[shares["probe"] == kprobe_multi.ENTRY].set_index(["isa", "way"])["instructions"]
+    for r in frame.itertuples():
+        assert r.call == entry[r.isa, r.way] and r.call - r.inline >= 5 * 16 - 16
+    told = kprobe_multi.compiled()
+    merged = frame[frame["way"] == "plain, per-CPU"].iloc[0]
+    assert f"{merged['call']} instructions as GCC compiles it" in told and f"{merged['inline']} inlined" in told
 
 
 def test_conversions_that_take_less_are_not_slow(copies, shares):
     assert conversions.converting_is_slow(copies, shares).kind == HOLDS
     chain = shares["way"] == "chain"
-    assert conversions.converting_is_slow(copies, changed(shares, "share", 9.0, chain)).kind == FAILS
-    one = conversions.converting_is_slow(copies, changed(shares, "share", 9.0, chain & (shares["isa"] == "arm64")))
+    assert conversions.converting_is_slow(copies, changed(shares, "instructions", 1, chain)).kind == FAILS
+    one = conversions.converting_is_slow(copies, changed(shares, "instructions", 1, chain & (shares["isa"] == "arm64")))
     assert (one.kind, one.on) == (DEPENDS, "the ISA")
-    dear = changed(shares, "instructions", 999, shares["way"].str.startswith("kernel"))
-    assert conversions.converting_is_slow(copies, dear).kind == FAILS, "a fill is dearer then"
+    dear = changed(shares, "instructions", 999, shares["way"].str.startswith("kernel") & (shares["isa"] != "riscv64"))
+    assert conversions.converting_is_slow(copies, dear).kind == DEPENDS, "a fill is more expensive then"
 
 
 def test_a_chain_copies_as_many_bytes_as_its_parts(copies):

@@ -69,8 +69,8 @@ MUTANTS = [
         ("run inside another", "if (likely(++this_pcpu->bpf_prog_active == 1)) {", "if (++this_pcpu->bpf_prog_active) {"),
         ("no miss counted", "\t\tcall->prog_array->prog->misses += 1;\n", "\t\t;\n"),
         ("run though not profiled", "return flags & TP_FLAG_PROFILE ?", "return flags | TP_FLAG_PROFILE ?"),
-        ("hits not counted", "\t*lab_pcpu_int(tk->nhit) += 1;\n", ""),
-        ("traced events passed over", "\t\t__builtin_trap();\n\treturn flags", "\t\t;\n\treturn flags"),
+        ("hits not counted", "\t*lab_pcpu_ptr(unsigned long, tk->nhit) += 1;\n", ""),
+        ("traced events passed over", "\t\tkprobe_trace_func(tk, regs);\n\treturn flags", "\t\t;\n\treturn flags"),
         ("recorded events passed over", "return READ_ONCE(call->perf_events) ?", "return 0 ?"),
     ),
     *of(

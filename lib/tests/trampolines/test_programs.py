@@ -87,6 +87,36 @@ def test_a_link_tells_its_program_of_the_function_and_the_registers(place, retur
     check_links(kernel(*place), returned)
 
 
+def check_session(k: Kernel) -> None:
+    """A session's program runs at both ends, or at the entry alone if it says so; that of a link that is none has no say."""
+    f = k.function("two_args")
+    verdict, hits = k.image.address("lab_bpf_verdicts"), k.image.address("lab_bpf_hits")
+    idle = k.call(f, 5, 7).value
+    members = k.image.struct("bpf_prog").fields
+    for session, wanted in ((True, (2, 1)), (False, (2, 2))):
+        with k.attached(f, Fprobe(exit=True, multi=True)) as (probe,):
+            (prog,) = (at for at, name in probe.structs.items() if name.endswith("program"))
+            k.machine.write_u64(prog + members["bpf_func"].offset, k.image.address("lab_bpf_modify"))
+            if not session:
+                k.machine.write(prog + members["expected_attach_type"].offset, bytes(4))
+            for said, times in zip((0, 1), wanted, strict=True):
+                k.machine.write_u64(verdict, said)
+                before = k.machine.read_u64(hits)
+                assert k.call(f, 5, 7).value == idle
+                assert k.machine.read_u64(hits) - before == times
+    k.machine.write_u64(verdict, 0)
+
+
+@linked
+def test_a_session_decides_at_the_entry_whether_it_sees_the_return(place):
+    isa, release, _ = place
+    if parse(release) >= parse("v6.10" if isa == "x86_64" else "v6.14"):
+        check_session(kernel(*place))
+    else:
+        with pytest.raises(TramplabError, match=r"at the entry or at the return .* has sessions, with one at both, since v6\.1"):
+            kernel(*place).attach("two_args", Fprobe(exit=True, multi=True))
+
+
 @linked
 def test_a_link_inside_a_program_is_missed(place):
     k = kernel(*place)
@@ -266,7 +296,7 @@ def test_a_link_wants_a_pt_regs():
 
 # --- Mutants
 
-LINK, EVENT = "core/bpf_multi.c", "core/bpf_kprobe.c"
+LINK, RUN, EVENT = "core/bpf_multi.c", "include/multi.h", "core/bpf_kprobe.c"
 MUTANTS = [
     *of(
         "arm64",
@@ -274,20 +304,53 @@ MUTANTS = [
         "links",
         LINK,
         ("another beginning", "return (unsigned long)before;", "return (unsigned long)before + 4;"),
-        ("the context kept", "		current->bpf_ctx = old_run_ctx; \\\n", "		(void)old_run_ctx; \\\n"),
+        ("no registers made", "LINK(kernel, lab_mark_kernel(ctx))", "LINK(kernel, ctx = lab_link_regs() + 1)"),
+    ),
+    *of(
+        "arm64",
+        "v7.2",
+        "links",
+        RUN,
+        ("the context kept", "		current->bpf_ctx = old; \\\n", "		(void)old; \\\n"),
         ("the CPU's guard kept", "	this_pcpu->bpf_prog_active -= 1; \\\n", "	barrier(); \\\n"),
-        ("no registers made", "LINK(kernel, lab_mark_kernel(regs))", "LINK(kernel, regs = lab_link_regs() + 1)"),
-        ("the return not told", "get_entry_ip(ip), regs, 1, data)", "get_entry_ip(ip), regs, 0, data)"),
+        ("the return not told", "start(ip), regs, 1, data)", "start(ip), regs, 0, data)"),
         ("RCU's read side kept", "		rcu_read_unlock(); \\\n", "		barrier(); \\\n"),
     ),
-    *of("arm64", "v7.2", "changed", LINK, ("no value back", "ftrace_regs_set_return_value(fregs, LAB_RETURNED(regs));", "")),
+    *of(
+        "arm64",
+        "v7.2",
+        "changed",
+        "include/ways.h",
+        ("no value back", "ftrace_regs_set_return_value(fregs, LAB_RETURNED(regs));", ""),
+    ),
     *of(
         "x86_64",
         "v6.12",
         "links",
         LINK,
-        ("ENDBR not seen", "lab_is_endbr(ip - 4) ? ip - 4 : ip", "lab_is_endbr(ip - 4) ? ip : ip"),
-        ("migration off for good", "#define MIGRATE_ENABLE() migrate_enable()", "#define MIGRATE_ENABLE()"),
+        ("ENDBR not seen", "lab_endbr(instruction) ? ip - 4 : ip", "lab_endbr(instruction) ? ip : ip"),
+    ),
+    *of(
+        "x86_64",
+        "v6.12",
+        "links",
+        RUN,
+        ("migration off for good", "#define LINK_MIGRATE_ENABLE() migrate_enable()", "#define LINK_MIGRATE_ENABLE()"),
+    ),
+    *of(
+        "riscv64",
+        "v7.2",
+        "session",
+        RUN,
+        ("sessions that cannot decline", "is_kprobe_session(link->link.prog) ? err : 0", "0 * err"),
+        ("a link of another program's kind", "prog->type != BPF_PROG_TYPE_KPROBE", "prog->type == BPF_PROG_TYPE_KPROBE"),
+    ),
+    *of(
+        "x86_64",
+        "v6.12",
+        "session",
+        RUN,
+        ("links that can decline", "return prog->expected_attach_type == BPF_TRACE_KPROBE_SESSION", "return 1"),
     ),
     *of(
         "riscv64",
@@ -295,8 +358,9 @@ MUTANTS = [
         "links",
         LINK,
         ("as if the pair began at rec->ip", "return ip - 4;", "return ip;"),
-        ("another link", ".link = link, .entry_ip", ".link = 0, .entry_ip"),
     ),
+    *of("riscv64", "v7.2", "links", RUN, ("another link", ".link = link, .entry_ip", ".link = 0, .entry_ip")),
+    *of("riscv64", "v7.2", "links", "riscv64/memcpy.S", ("every second word", "	addi	a1, a1, 4\n", "	addi	a1, a1, 8\n")),
     *of(
         "x86_64",
         "v7.2",
@@ -310,8 +374,11 @@ MUTANTS = [
 
 
 def complain(k: Kernel, what: str) -> bool:
-    """Does a check find something wrong? what: "links", "changed" or "kretprobe"."""
+    """Does a check find something wrong? what: "links", "session", "changed" or "kretprobe"."""
     try:
+        if what == "session":
+            check_session(k)
+            return False
         if what == "changed":
             return changed(k) != 4711
         if what == "kretprobe":

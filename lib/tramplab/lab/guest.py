@@ -20,7 +20,6 @@ COMPONENT_OF_SECTION = {
     ".text.callback": "callback",
     ".far.callback": "callback",
     ".far.registers": "callback",
-    ".far.ways": "callback",
     ".far.shims": "callback",
     ".text.caller": "caller",
     ".text.replacement": "function",
@@ -33,6 +32,7 @@ COMPONENT_OF_SECTION = {
     ".text.watching": "callback",
     ".text.jump": "function",
     ".text.links": "core",
+    ".text.ways": "callback",
 }
 #: The compiler's list of them.
 PATCH_SITES = "__patchable_function_entries"

@@ -20,6 +20,13 @@ FUNCTION = "one_arg"
 _COPY = re.compile(r"(\.(isra|constprop|part|cold)(\.\d+)*)+$")
 #: Parts of a call that are compared: what own code does is nobody's.
 COMPARED = ("site", "trampoline", "core")
+#: Features that whoever builds a kernel chooses, by the option that says so; those of a group go together.
+_BUILT = (
+    {"call_ops": "DYNAMIC_FTRACE_WITH_CALL_OPS", "direct": "DYNAMIC_FTRACE_WITH_DIRECT_CALLS"},
+    {"preemption": "PREEMPTION"},
+    {"preempt_rcu": "PREEMPT_RCU"},
+    {"ubsan_bounds": "UBSAN_BOUNDS"},
+)
 #: The lab's targets of direct calls, which count as trampolines there and as callbacks in a real kernel's run.
 _TARGETS = ("lab_direct",)
 
@@ -72,10 +79,12 @@ def release(kernel: dict[str, Any]) -> str:
 
 
 def overrides(kernel: dict[str, Any]) -> tuple[tuple[str, object], ...]:
-    """Features to build the lab's kernel with, where this build does not have what its release usually has."""
+    """Features to build the lab's kernel with, where this build does not have what its release usually has: those of a group, if
+    one of them differs."""
     usual, config = releases.features(isas.get(kernel["isa"]), releases.nearest(kernel["release"]), {}), kernel["config"]
-    said = {"call_ops": config["DYNAMIC_FTRACE_WITH_CALL_OPS"], "direct": config["DYNAMIC_FTRACE_WITH_DIRECT_CALLS"]}
-    return tuple(said.items()) if any(bool(usual[name]) != there for name, there in said.items()) else ()
+    groups = [{name: bool(config[option]) for name, option in group.items()} for group in _BUILT]
+    differ = [group for group in groups if any(bool(usual[name]) != there for name, there in group.items())]
+    return tuple(item for group in differ for item in group.items())
 
 
 @functools.cache

@@ -24,8 +24,10 @@ _CONFIG: dict[str, Callable[[RealMachine], bool]] = {
     "FPROBE": _symbol("register_fprobe"),
     "KPROBES_ON_FTRACE": _symbol("kprobe_ftrace_handler"),
     "RETHOOK": _symbol("rethook_hook"),
+    "PREEMPTION": _symbol("preempt_schedule_notrace"),
     "PREEMPT_RCU": lambda machine: machine.opened.types.has("task_struct", "rcu_read_lock_nesting"),
     "PREEMPT_RT": _symbol("rt_spin_lock"),
+    "UBSAN_BOUNDS": _symbol("__ubsan_handle_out_of_bounds"),
     "KALLSYMS_ALL": _symbol("ftrace_ops_list"),
 }
 

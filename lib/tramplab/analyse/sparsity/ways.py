@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from ...errors import TramplabError, unknown
 from ...ftrace.releases import history
 from ...lab.kernel import Kernel
-from ...trampolines.fprobe.handlers import links, program
+from ...trampolines.fprobe.handlers import links
+from ...trampolines.fprobe.multi import program
 from ...trampolines.fprobe.request import Fprobe
 from . import fills
 from .fields import PT_REGS, embeds

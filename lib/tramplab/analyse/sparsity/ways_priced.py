@@ -10,7 +10,7 @@ from ...ftrace.ops import Request
 from ...given import of_name
 from ...lab.kernel import Kernel
 from ...lab.run import Run
-from ...trampolines.fprobe.handlers import program
+from ...trampolines.fprobe.multi import program
 from ...trampolines.fprobe.request import Fprobe
 from ...trampolines.plain import Ops
 from .fields import PT_REGS, touched
@@ -20,6 +20,8 @@ from .ways import CPU, READ, Way
 FUNCTION, ARGUMENTS = "two_args", (7, 9)
 #: A link whose program reads a pt_regs.
 _PLAIN = "stack_plain"
+#: What copies registers where the compiler leaves that to a call.
+_COPY = "memcpy"
 #: What a trampoline saves -> the save sets of an ops that are compared, the larger first. No kernel has the second pair.
 SAVED = {"regs": ("regs", "args"), "own": ("own-regs", "own-args")}
 
@@ -77,9 +79,9 @@ def of_way(kernel: Kernel, way: Way, made: Run, read: Run) -> Price:
 
 
 def wrote(kernel: Kernel, link: str) -> tuple[str, ...]:
-    """Fields of the pt_regs that a link's program is given and that its handler writes, in the order of the first store. What the
-    program itself counts in lies elsewhere; a trampoline's stores, where it is the trampoline's structure, are not the handler's.
-    Nothing for those whose program takes another structure."""
+    """Fields of the pt_regs that a link's program is given and that its handler writes, or has memcpy() write, in the order of the
+    first store. What the program itself counts in lies elsewhere; a trampoline's stores, where it is the trampoline's structure,
+    are not the handler's. Nothing for those whose program takes another structure."""
     if program(link) != program(""):
         return ()
     machine, function, at = kernel.machine, kernel.function(FUNCTION), []
@@ -93,7 +95,7 @@ def wrote(kernel: Kernel, link: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     size = kernel.image.struct(PT_REGS).size
     for pc, address, _, width, what in machine.events().tolist():
-        if what == STORE and address < at[0] + size and at[0] < address + width and run.component_of(pc) == "callback":
+        made = run.component_of(pc) == "callback" or run.symbol_of(pc) == _COPY
+        if what == STORE and address < at[0] + size and at[0] < address + width and made:
             found |= dict.fromkeys(touched(kernel.image, PT_REGS, address - at[0], width))
     return tuple(found)
-

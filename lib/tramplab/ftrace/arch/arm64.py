@@ -7,7 +7,7 @@ from ...emulate.image import Image
 from ...isa.arm64 import BL, MOV_X9_LR, NOP
 from ..site import Site
 from ..steps import INSTRUCTION, Step, Sync, Wait, text
-from .common import PROTECTED, beside, defines, words_before
+from .common import beside, defines, protection, words_before
 from .protocol import FeatureTable, Symbols
 
 #: What overriding a feature by hand brings with it.
@@ -44,7 +44,7 @@ def config(features: FeatureTable) -> GuestConfig:
     nops = "6,4" if features["direct_beside"] else "4,2"
     flags = (f"-fpatchable-function-entry={nops}", "-falign-functions=8") if literal else ("-fpatchable-function-entry=2",)
     pads = (_PADS,) if features["bti"] else ()
-    return GuestConfig(defines(features), (*flags, *pads), bool(features["frame_pointer"]), (PROTECTED, _SIGNED))
+    return GuestConfig(defines(features), (*flags, *pads), bool(features["frame_pointer"]), (*protection(features), _SIGNED))
 
 
 def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:

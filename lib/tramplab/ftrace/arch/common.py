@@ -7,7 +7,9 @@ from ..steps import POINTER, Step, text
 from .protocol import FeatureTable
 
 #: Functions that pass a buffer of theirs on check their stack (STACKPROTECTOR_STRONG, on in every distribution's kernel).
-PROTECTED = "-fstack-protector-strong"
+_PROTECTED = "-fstack-protector-strong"
+#: And those that take a word of an array ask first whether it has that many (UBSAN_BOUNDS). A report is the kernel's end here.
+_BOUNDED = ("-fsanitize=array-bounds", "-fsanitize-trap=array-bounds")
 #: feature -> the preprocessor name that the guest's sources know it by
 DEFINES = {
     "args": "CONFIG_DYNAMIC_FTRACE_WITH_ARGS",
@@ -38,6 +40,8 @@ DEFINES = {
     "kretprobe": "CONFIG_KRETPROBES",
     "kretprobe_brk": "CONFIG_KRETPROBE_BRK",
     "kprobe_instance": "CONFIG_KPROBE_INSTANCE",
+    "kprobe_session": "CONFIG_KPROBE_SESSION",
+    "memcpy_call": "CONFIG_RISCV_MEMCPY_CALL",
     # no release's: see trampolines/single
     "single_direct": "CONFIG_LAB_SINGLE_DIRECT",
     "direct_way": "CONFIG_LAB_DIRECT_WAY",
@@ -82,6 +86,11 @@ def defines(features: FeatureTable) -> tuple[str, ...]:
     if features["rethook"] not in POOLS:  # those that fprobes have are as they were when kernels had them, whatever is overridden
         hooks += tuple(name for feature, name in _LATER.items() if features[feature])
     return (*(name for feature, name in DEFINES.items() if features[feature]), *chosen, *hooks)
+
+
+def protection(features: FeatureTable) -> tuple[str, ...]:
+    """How the kernel's own C is protected, as flags of the compiler."""
+    return (_PROTECTED, *(_BOUNDED if features["ubsan_bounds"] else ()))
 
 
 def words_before(features: FeatureTable) -> int:

@@ -7,7 +7,7 @@ from ...emulate.image import Image
 from ...isa.riscv64 import CALL_RA, CALL_T0, LD_RA, NOP4, SD_RA, T0, auipc, jalr, split_offset
 from ..site import Site
 from ..steps import INSTRUCTION, Step, Sync, Wait, text
-from .common import PROTECTED, beside, defines, words_before
+from .common import beside, defines, protection, words_before
 from .protocol import FeatureTable, Symbols
 
 #: What overriding a feature by hand brings with it.
@@ -50,7 +50,7 @@ def config(features: FeatureTable) -> GuestConfig:
         "literal-auipc-jalr": (_nops((8 + before) // size, before // size), "-falign-functions=8"),
     }[features["site"]]
     names = defines(features) + (("CONFIG_RISCV_DETOUR_16",) if features["site"] == "detour16" else ())
-    return GuestConfig(names, (*flags, *march), bool(features["frame_pointer"]), (PROTECTED,))
+    return GuestConfig(names, (*flags, *march), bool(features["frame_pointer"]), protection(features))
 
 
 def _nops(every: int, before: int = 0) -> str:

@@ -9,7 +9,7 @@ from ...isa.x86_64 import CALL, ENDBR64, INT3, JMP, NOP5
 from ..layout import fields
 from ..site import Site
 from ..steps import Step, Sync, Wait, block, pointer, text, word
-from .common import PROTECTED, defines
+from .common import defines, protection
 from .protocol import FeatureTable, Symbols
 
 #: A site with the callsite's ops before the function: no kernel of this ISA has it.
@@ -35,7 +35,7 @@ def config(features: FeatureTable) -> GuestConfig:
     literal = features["site"] == _LITERAL
     nops = ("-fpatchable-function-entry=13,8", "-falign-functions=8") if literal else ("-fpatchable-function-entry=5",)
     sites = (*nops, *pads)
-    return GuestConfig(defines(features), sites, bool(features["frame_pointer"]), (PROTECTED, *pads))
+    return GuestConfig(defines(features), sites, bool(features["frame_pointer"]), (*protection(features), *pads))
 
 
 def site(function: str, entry: int, compiled: int, features: FeatureTable) -> Site:

@@ -20,7 +20,17 @@
 
 #define LAB_IP(regs) ((regs)->pc)
 #define LAB_SP(regs) ((regs)->sp)
-#define LAB_RETURNED(regs) ((regs)->regs[0])
+#define LAB_RETURNED(regs) lab_returned(regs)
+
+#define PSTATE_32_BIT 0x10UL
+
+/* regs_return_value(): of a process of 32 bits the value is extended by its sign. */
+static inline unsigned long lab_returned(struct pt_regs *regs)
+{
+	unsigned long value = regs->regs[0];
+
+	return (regs->pstate & (PSTATE_32_BIT | PSTATE_MODE)) == PSTATE_32_BIT ? (unsigned long)(int)value : value;
+}
 
 static inline _Bool lab_user_mode(struct pt_regs *regs)
 {

@@ -1,5 +1,5 @@
 /* Handlers of kprobes: that count, that write down what they see, and BPF programs that are given the registers. */
-#include "bpf.h"
+#include "multi.h"
 #include "kprobe.h"
 
 #pragma clang section text = ".kprobe_handlers"
@@ -70,14 +70,14 @@ unsigned long lab_bpf_kprobe_observe(void *ctx)
 	return 0;
 }
 
-/* The same of a link of kprobe_multi: addr is where the function begins, kprobe the link, running not zero at the return. */
+/* The same of a link of kprobe_multi: addr is where the function begins, kprobe the fprobe in the link, running not zero at the return. */
 unsigned long lab_bpf_multi_observe(void *ctx)
 {
 	struct bpf_kprobe_multi_run_ctx *run = (struct bpf_kprobe_multi_run_ctx *)current->bpf_ctx;
 	struct lab_kprobe_seen *seen = lab_kprobe_see(ctx);
 
 	seen->addr = run->entry_ip;
-	seen->kprobe = (unsigned long)run->link;
+	seen->kprobe = (unsigned long)&run->link->fp;
 	seen->running = run->is_return;
 	lab_spoil();
 	return 0;

@@ -16,7 +16,7 @@ static inline void lab_run(struct lab_bpf_link *link, unsigned long *words)
 	run_ctx.bpf_cookie = link->cookie;
 	start = __bpf_prog_enter_recur(link->prog, &run_ctx);
 	if (start)
-		link->func(words + 1);
+		bpf_prog_run(link->prog, words + 1);
 	__bpf_prog_exit_recur(link->prog, start, &run_ctx);
 }
 

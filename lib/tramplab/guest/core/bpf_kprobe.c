@@ -2,8 +2,9 @@
  * BPF programs on a kprobe, as perf events bring them there: kprobe_dispatcher() is the kprobe's handler, kretprobe_dispatcher() a
  * kretprobe's at the return, and the programs of the event are an array that is walked. Stand for the kernel's functions of the same
  * names, v5.17 to v7.2. No event is recorded: nobody has opened one for this CPU, and the program's zero says that it has seen to it.
- * Differs: the hits of all kprobes are counted in one word of each CPU; programs have no filter on the task, and no list of those
- * that were missed.
+ * Differs: the hits of all kprobes are counted in one word of each CPU; a kprobe is the first member of its struct; programs have no
+ * filter on the task, and no list of those that were missed. An event's flags are read in order with what they speak of, as since v6.18
+ * and in stable trees.
  */
 #include "bpf.h"
 #include "kretprobe.h"
@@ -19,22 +20,23 @@
 #define MIGRATE_ENABLE() migrate_enable()
 #endif
 
-static inline unsigned int bpf_prog_run_array(struct bpf_prog_array_item *item, void *ctx)
+static LAB_INLINED unsigned int bpf_prog_run_array(struct bpf_prog_array_item *item, void *ctx)
 {
-	struct bpf_tramp_run_ctx run_ctx;
+	struct bpf_trace_run_ctx run_ctx = { };
+	struct bpf_tramp_run_ctx *old;
 	unsigned int verdict = 1;
+	struct bpf_prog *prog;
 
 	if (unlikely(!item))
 		return verdict;
+	run_ctx.is_uprobe = 0;
 	MIGRATE_DISABLE();
-	run_ctx.saved_run_ctx = current->bpf_ctx;
-	current->bpf_ctx = &run_ctx;
-	for (; READ_ONCE(item->prog); item++) {
+	old = bpf_set_run_ctx(&run_ctx);
+	for (prog = READ_ONCE(item->prog); prog; prog = READ_ONCE((++item)->prog)) {
 		run_ctx.bpf_cookie = item->bpf_cookie;
-		KEY_IS_OFF();		/* statistics of run time */
-		verdict &= item->func(ctx);
+		verdict &= bpf_prog_run(prog, ctx);
 	}
-	current->bpf_ctx = run_ctx.saved_run_ctx;
+	current->bpf_ctx = old;
 	MIGRATE_ENABLE();
 	return verdict;
 }
@@ -82,17 +84,30 @@ static __attribute__((noinline)) int kprobe_perf_func(struct trace_kprobe *tk, s
 
 static inline void lab_count_hit(struct trace_kprobe *tk)
 {
-	*lab_pcpu_int(tk->nhit) += 1;
+	*lab_pcpu_ptr(unsigned long, tk->nhit) += 1;
+}
+
+/* What the event is for, set last when it is made. */
+static inline unsigned int trace_probe_load_flag(struct trace_kprobe *tk)
+{
+	return __atomic_load_n(&tk->event->flags, __ATOMIC_ACQUIRE);
+}
+
+/* Nobody has opened the event for ftrace's own buffer. */
+static __attribute__((noinline, cold)) void kprobe_trace_func(struct trace_kprobe *tk, struct pt_regs *regs)
+{
+	asm volatile("" : : "r"(tk), "r"(regs) : "memory");
+	LAB_WARN();
 }
 
 int kprobe_dispatcher(struct kprobe *p, struct pt_regs *regs)
 {
 	struct trace_kprobe *tk = (struct trace_kprobe *)p;	/* whose first member it is */
-	unsigned int flags = READ_ONCE(tk->event->flags);
+	unsigned int flags = trace_probe_load_flag(tk);
 
 	lab_count_hit(tk);
 	if (flags & TP_FLAG_TRACE)
-		__builtin_trap();
+		kprobe_trace_func(tk, regs);
 	return flags & TP_FLAG_PROFILE ? kprobe_perf_func(tk, regs) : 0;
 }
 
@@ -118,9 +133,9 @@ int kretprobe_dispatcher(struct kretprobe_instance *ri, struct pt_regs *regs)
 	if (unlikely(!rp))
 		return 0;
 	lab_count_hit(tk);
-	flags = READ_ONCE(tk->event->flags);
+	flags = trace_probe_load_flag(tk);
 	if (flags & TP_FLAG_TRACE)
-		__builtin_trap();
+		kprobe_trace_func(tk, regs);
 	if (flags & TP_FLAG_PROFILE)
 		kretprobe_perf_func(tk, ri, regs);
 	return 0;

@@ -75,7 +75,7 @@ static inline struct lab_pcpu *lab_this_cpu(void)
 #define current lab_current()
 #define this_pcpu lab_this_cpu()
 /* A counter of this CPU, by its offset in struct lab_pcpu. */
-#define lab_pcpu_int(offset) ((int *)((char *)this_pcpu + (offset)))
+#define lab_pcpu_ptr(type, offset) ((type *)((char *)this_pcpu + (offset)))
 /* The preempt count lives in the task. */
 #define lab_preempt_count (current->preempt_count)
 

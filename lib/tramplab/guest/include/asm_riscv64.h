@@ -57,7 +57,7 @@ register struct task_struct *lab_tp asm("tp");
 /* No per-CPU base register: the task knows its CPU's number. */
 #define this_pcpu (lab_percpu[current->cpu])
 /* A counter of this CPU, by its offset in struct lab_pcpu. */
-#define lab_pcpu_int(offset) ((int *)((char *)this_pcpu + (offset)))
+#define lab_pcpu_ptr(type, offset) ((type *)((char *)this_pcpu + (offset)))
 #define lab_preempt_count (current->preempt_count)
 #define TIF_NEED_RESCHED 1
 

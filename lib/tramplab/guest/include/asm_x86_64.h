@@ -24,7 +24,7 @@ struct ftrace_regs {
 #define this_pcpu ((struct lab_pcpu __attribute__((address_space(256))) *)0)
 #define current (this_pcpu->current_task)
 /* A counter of this CPU, by its offset in struct lab_pcpu. */
-#define lab_pcpu_int(offset) ((int __attribute__((address_space(256))) *)(offset))
+#define lab_pcpu_ptr(type, offset) ((type __attribute__((address_space(256))) *)(offset))
 /* The preempt count is per-CPU here, so that it is one instruction away. */
 #define lab_preempt_count (this_pcpu->preempt_count)
 

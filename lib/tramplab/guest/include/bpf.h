@@ -7,11 +7,26 @@
 
 #include "lab.h"
 
-/* active: offset of this CPU's counter of entries in struct lab_pcpu. misses: calls not run because it was active. */
+/*
+ * active: offset of this CPU's counter of entries in struct lab_pcpu. misses: calls not run because it was active. bpf_func: its code,
+ * which is given what it was made of besides its context; here that is what a program counts in.
+ */
 struct bpf_prog {
+	unsigned int type, expected_attach_type;
 	unsigned long active;
 	unsigned long misses;
+	unsigned long (*bpf_func)(void *ctx, void *insnsi);
+	struct lab_private *insnsi;
 };
+#define BPF_PROG_TYPE_KPROBE 2
+#define BPF_TRACE_KPROBE_SESSION 56
+
+/* Where no trampoline calls a program's code by its address. Statistics of run time are off. */
+static inline unsigned long bpf_prog_run(struct bpf_prog *prog, void *ctx)
+{
+	KEY_IS_OFF();
+	return prog->bpf_func(ctx, &prog->insnsi);
+}
 
 /* One program's run: the value its link was made with, and the run it interrupted. */
 struct bpf_tramp_run_ctx {
@@ -19,13 +34,20 @@ struct bpf_tramp_run_ctx {
 	struct bpf_tramp_run_ctx *saved_run_ctx;
 };
 
-/* The same of a link of kprobe_multi, of which a program is told where its function begins, and whether it returns now. */
-struct bpf_kprobe_multi_run_ctx {
-	_Bool is_return;
-	void *data;
-	void *link;
-	unsigned long entry_ip;
+/* The same of a trace event's: bpf_trace_run_ctx. */
+struct bpf_trace_run_ctx {
+	unsigned long bpf_cookie;
+	_Bool is_uprobe;
 };
+
+static inline struct bpf_tramp_run_ctx *bpf_set_run_ctx(void *run_ctx)
+{
+	struct task_struct *t = current;
+	struct bpf_tramp_run_ctx *old = t->bpf_ctx;
+
+	t->bpf_ctx = run_ctx;
+	return old;
+}
 
 /*
  * pcref: offset of this CPU's share of the reference count; one of the lowest bits set would mean that it is being freed. users:

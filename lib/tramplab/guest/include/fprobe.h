@@ -58,7 +58,6 @@ struct fprobe_rethook_node {
 /* A program, and the cookie of its link. */
 struct lab_bpf_link {
 	struct bpf_prog *prog;
-	unsigned long (*func)(unsigned long *ctx);
 	unsigned long cookie;
 };
 

@@ -13,18 +13,21 @@
 #define LAB_IRQS_OFF "cli"
 #define LAB_IRQS_ON "sti"
 #endif
+/* A kernel that can run as Xen's guest (PARAVIRT_XXL) has each of them in the place of a call of five bytes, and a NOP in the rest. */
+#define LAB_PARAVIRT "\n\tnopl (%%rax)"
+
 static inline unsigned long lab_irq_save(void)
 {
 	unsigned long flags;
 
-	asm volatile("pushfq\n\tpopq %0\n\t" LAB_IRQS_OFF : "=r"(flags) : : "memory");
+	asm volatile("pushfq\n\tpopq %0" LAB_PARAVIRT "\n\t" LAB_IRQS_OFF LAB_PARAVIRT : "=r"(flags) : : "memory");
 	return flags;
 }
 
 static inline void lab_irq_restore(unsigned long flags)
 {
 	if (flags & X86_EFLAGS_IF)
-		asm volatile(LAB_IRQS_ON : : : "memory");
+		asm volatile(LAB_IRQS_ON LAB_PARAVIRT : : : "memory");
 }
 
 /* The number is in the task, which is in per-CPU data. */

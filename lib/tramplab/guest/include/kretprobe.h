@@ -81,8 +81,8 @@ static inline unsigned long get_kretprobe_retaddr(struct kretprobe_instance *ri)
 /* A probe of a trace event, of which a kprobe is the first member, and the BPF programs on that event: the last one's prog is 0. */
 struct bpf_prog_array_item {
 	struct bpf_prog *prog;
-	unsigned long (*func)(void *ctx);
 	unsigned long bpf_cookie;
+	unsigned long unused;
 };
 
 /* perf_events: what perf has opened on this CPU. */

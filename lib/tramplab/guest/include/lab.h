@@ -159,6 +159,8 @@ extern struct lab_pcpu lab_boot_pcpu;
 #include "asm_riscv64.h"
 #endif
 
+#define lab_pcpu_int(offset) lab_pcpu_ptr(int, offset)
+
 #define barrier() asm volatile("" ::: "memory")
 #define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
 /* Store a pointer after all that was written before, as one that others follow is. */
@@ -173,6 +175,7 @@ void panic(void) __attribute__((cold, noreturn));
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+#define LAB_INLINED inline __attribute__((always_inline))
 
 /* Nested context in the preempt count: softirq bits 8-15, hardirq bits 16-19, NMI bits 20-23. */
 #define SOFTIRQ_OFFSET (1 << 8)

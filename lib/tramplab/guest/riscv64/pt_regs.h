@@ -102,10 +102,18 @@ static inline unsigned long lab_emulate_step(struct pt_regs *regs, unsigned long
 	return value;
 }
 
+/* By a call, as GCC leaves it, or inlined, as clang does. */
+#ifdef CONFIG_RISCV_MEMCPY_CALL
+void *memcpy(void *to, const void *from, unsigned long size);
+#define LAB_MEMCPY memcpy
+#else
+#define LAB_MEMCPY __builtin_memcpy
+#endif
+
 /* ftrace_partial_regs(): what there is, copied; the arguments as one block. b9b55c8912ce, v6.14. */
 static inline struct pt_regs *lab_partial(struct ftrace_regs *f, struct pt_regs *regs)
 {
-	__builtin_memcpy(&regs->a0, &FREGS_ARG(f, 0), 8 * sizeof(long));
+	LAB_MEMCPY(&regs->a0, &FREGS_ARG(f, 0), 8 * sizeof(long));
 	regs->epc = FREGS(f)->epc;
 	regs->ra = FREGS(f)->ra;
 	regs->sp = FREGS(f)->sp;

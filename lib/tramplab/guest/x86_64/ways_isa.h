@@ -40,12 +40,12 @@ static inline struct pt_regs *lab_fill_most(struct ftrace_regs *f, struct pt_reg
 	return regs;
 }
 
-/* name, and what it does; the room that it has is looked at by those that use it only. */
+/* name, what it does, and that nothing is to go back; the room that it has is looked at by those that use it only. */
 #define LAB_FILLS(FILL) \
-	FILL(plain, regs = lab_partial(fregs, regs)) \
-	FILL(kernel, regs = lab_partial(fregs, regs); lab_mark_kernel(regs)) \
-	FILL(hardware, regs = lab_partial(fregs, regs); lab_mark_hardware(regs)) \
-	FILL(perf, lab_perf_fill(fregs, regs)) \
-	FILL(most, regs = lab_fill_most(fregs, regs))
+	FILL(plain, regs = lab_partial(fregs, regs), lab_no_update) \
+	FILL(kernel, regs = lab_partial(fregs, regs); lab_mark_kernel(regs), lab_no_update) \
+	FILL(hardware, regs = lab_partial(fregs, regs); lab_mark_hardware(regs), lab_no_update) \
+	FILL(perf, lab_perf_fill(fregs, regs), lab_no_update) \
+	FILL(most, regs = lab_fill_most(fregs, regs), lab_no_update)
 
 #endif

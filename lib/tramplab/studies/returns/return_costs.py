@@ -36,7 +36,7 @@ PARTS = {
     PROBE: (
         *("get_kprobe", "kprobe_", "post_kprobe_", "setup_", "arch_simulate_", "pre_handler_", "kretprobe_", "fprobe_"),
         *("aggr_pre_handler", "__bpf_", "__rcu_", "migrate_", "rcu_is_watching", "ftrace_ops_list_func"),
-        *("trace_call_bpf", "get_entry_ip", "arch_ftrace_get_symaddr"),
+        *("trace_call_bpf", "get_entry_ip", "is_endbr", "arch_ftrace_get_symaddr", "memcpy"),
     ),
 }
 ORDER = (TRAMPOLINE, *PARTS)

@@ -27,8 +27,6 @@ TITLES = {
     "to_regs": "perf to pt_regs",
     "back": "BPF to entry",
 }
-#: More than this part of what a link adds, and more than the fill beside it, is called slow. The thread gave no number.
-SLOW = 0.1
 UNITS = {"instructions": "count", "read": "B", "written": "B"}
 
 
@@ -77,8 +75,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: of the chain to perf "arm64-chain-total" (instructions), "-chain-written" (bytes), and "conversions",
-    how many there are on each ISA; "slow", the threshold."""
-    out: dict[str, object] = {"conversions": frame["conversion"].nunique(), "slow": f"{100 * SLOW:.0f} %"}
+    how many there are on each ISA."""
+    out: dict[str, object] = {"conversions": frame["conversion"].nunique()}
     for isa, part in frame[frame["chain"]].groupby("isa", sort=False):
         out[f"{isa}-chain-total"] = int(part["instructions"].sum())
         out[f"{isa}-chain-written"] = int(part["written"].sum())
@@ -103,24 +101,26 @@ def answer(frame: pd.DataFrame) -> str:
 
 def cases(frame: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
     """A row per ISA: columns isa, added (instructions of the chain in a link), share (percent), fill (instructions of the fill that
-    a program and perf are served by, on the stack or in place), written (bytes), truth (is it slow?)."""
+    a program and perf are served by, on the stack or in place, and inlined as the chain is), written (bytes), truth (does the chain
+    take more than the fill?)."""
     entry = shares[shares["probe"] == kprobe_multi.ENTRY]
+    inlined = kprobe_multi.inlined()
     out = []
     for isa, bytes_of in written(frame).items():
         part = entry[entry["isa"] == isa]
         end = part[part["way"] == "chain"].iloc[0]
         fills = part[(part["kind"] == COPY) & part["place"].isin((STACK, IN_PLACE)) & part["way"].str.startswith("kernel")]
-        fill = int(fills["instructions"].min())
-        slow = end["share"] > 100 * SLOW and end["instructions"] > fill
+        here = inlined[(inlined["isa"] == isa) & inlined["way"].isin(fills["way"])]
+        fill = int(here["inline"].min() if len(here) else fills["instructions"].min())
         row = {"isa": isa, "added": end["instructions"], "share": end["share"], "fill": fill, "written": bytes_of}
-        out.append({**row, "truth": slow})
+        out.append({**row, "truth": end["instructions"] > fill})
     return pd.DataFrame(out)
 
 
 @judges("p5")
 def converting_is_slow(frame: pd.DataFrame | None = None, shares: pd.DataFrame | None = None) -> Verdict:
-    """Where handing light structures on up to perf takes more than a tenth of what a link adds, and more than one fill that
-    serves the same. How tedious it is has no number here but that of the conversions."""
+    """Where handing light structures on up to perf takes more than one fill that serves the same. How tedious it is has no number
+    here but that of the conversions."""
     frame = rows() if frame is None else frame
     found = cases(frame, kprobe_multi.rows() if shares is None else shares)
     kind, on = across(found, BY_ISA)
@@ -130,7 +130,7 @@ def converting_is_slow(frame: pd.DataFrame | None = None, shares: pd.DataFrame |
         f"then adds, is {on_each(of)}; "
         f"{on_each(dict(zip(found['isa'], found['written'], strict=True)), 'bytes')} are written. "
         f"Structures and conversions ({frame['conversion'].nunique()} on each ISA) are hypothetical; calls between subsystems are "
-        f"not counted. The thread gave no number, and asked whether there are many copies; {100 * SLOW:.0f} % is ours."
+        f"not counted, and every copy is inlined. The thread gave no number, and asked whether there are many copies."
     )
     values: dict[str, int | float | str] = {f"{r.isa}, instructions": int(r.added) for r in found.itertuples()}
     return Verdict(kind, because, values, on)

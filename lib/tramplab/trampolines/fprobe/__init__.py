@@ -57,6 +57,16 @@ KIND = Kind(
         _PROPOSED,
         _hook("kprobe-multi", f"{_LINK}: the function's entry", lambda: Fprobe(multi=True)),
         _hook("kretprobe-multi", f"{_LINK}: the function's return", lambda: Fprobe(entry=False, exit=True, multi=True), MOST_EXITS),
+        Hook(
+            "kprobe-session",
+            f"{_LINK} at the entry and, if it so decides, at the return",
+            "kprobe_session",
+            True,
+            lambda k: [Fprobe(exit=True, multi=True) for _ in range(k)],
+            offered="kprobe_session",
+            probe=True,
+            most=MOST_EXITS,
+        ),
         Hook("fgraph", "the function graph tracer: entry and return", "fgraph", False, lambda _: [Fgraph()], probe=True),
     ),
 )

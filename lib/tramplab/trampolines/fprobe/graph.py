@@ -15,7 +15,7 @@ from ..ground import Ground
 from ..plain import copied
 from . import multi, shims
 from .fgraph import Fgraph
-from .handlers import handlers, links, program
+from .handlers import handlers, links
 from .request import Fprobe
 from .tables import Listed, Tables
 
@@ -79,6 +79,7 @@ class GraphFprobes:
             )
         if request.link and request.link not in links(self._image):
             raise unknown("link", request.link, links(self._image))
+        multi.check(self._ground, request)
         shims.check(self._image, request, functions)
         if request.save == "regs":
             raise TramplabError(f"{features}'s fprobes are given what ftrace_caller saves, not all registers; {own}.")
@@ -131,19 +132,19 @@ class GraphFprobes:
             taken[at := heap.take(size)] = f"fprobe[{ops.index}]" + (f"'s {what}" if what else "")
             return at
 
-        probe = take(image.struct(multi.STRUCT if request.multi else "fprobe").size, "")
+        linked = bool(request.multi or request.link)
+        outer, probe = multi.take_link(self._ground, take) if linked else (0, take(image.struct("fprobe").size, ""))
         try:
             shim = take(image.struct(shims.STRUCT).size, "shim") if request.shim else 0
             hlist = take(listed.size + each.size * len(ops.functions), "places in the tables")
             ips = [self._ground.sites[f].ip for f in ops.functions]
             nodes = tuple((hlist + listed.fields["nodes"].offset + each.size * n, ip) for n, ip in enumerate(ips))
-            called = multi.handlers(self._ground, request) if request.multi else handlers(request)
+            called = multi.handlers(self._ground, request) if linked else handlers(request)
             private = private_of(image, ops.index)
             values = {name: image.address(handler) for name, handler in called.items()}
-            values |= {"hlist_array": hlist, "private": private, "entry_data_size": -(-request.data // WORD) * WORD}
-            whole, runs = fields(image, "fprobe", values), list[Step]()
-            if request.multi:
-                whole, runs = multi.around(self._ground, take, request, whole)
+            data = multi.COOKIE if multi.session(request) else -(-request.data // WORD) * WORD
+            values |= {"hlist_array": hlist, "private": private, "entry_data_size": data}
+            runs = multi.link(self._ground, take, request, outer, ops.index) if linked else list[Step]()
             self._tables.reserve(len(nodes))
         except TramplabError:
             for at in taken:
@@ -154,14 +155,12 @@ class GraphFprobes:
         ops.address, self._listed[ops.index], ops.structs = probe, Listed(probe, hlist, nodes), taken
         places = image.struct("lab_private").fields
         go_to = private + places["go_to"].offset
-        if request.link:
-            runs.append(word(go_to, image.address(program(request.link)), "the link's program"))
         if shim:
             runs += [*shims.shim(self._ground, request, ops.functions[0], private, shim), word(go_to, shim, "the shim")]
         return [
             word(private + places["hits"].offset, 0, "the fprobe has seen no call"),
             *runs,
-            block(probe, whole, "the fprobe"),
+            block(probe, fields(image, "fprobe", values), "the fprobe"),
             block(hlist, head + rows, "the fprobe's places in the tables"),
         ]
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from ...emulate.image import Image
+from . import multi
 from .request import Fprobe
 
-#: The guest's handlers of a link, before its name, and its programs: what reads a pt_regs, or another structure by its link's name.
-_LINKED = {"entry_handler": "lab_multi_entry_", "exit_handler": "lab_multi_exit_"}
-_PROGRAM = "lab_multi_program"
-_PROGRAMS = {"fregs": f"{_PROGRAM}_fregs", "light": f"{_PROGRAM}_light"}
-#: The same of a shim.
+#: The guest's handlers of a shim, before its name.
 _SHIMMED = {"entry_handler": "lab_shim_entry_", "exit_handler": "lab_shim_exit_"}
 
 
 def handlers(request: Fprobe) -> dict[str, str]:
-    """Members of struct fprobe, and the guest functions that they lead to."""
+    """Members of struct fprobe, and the guest functions that they lead to; of one that is no link's."""
     found = {}
-    if request.link or request.shim:
+    if request.shim:
         wanted = {"entry_handler": request.entry, "exit_handler": request.exit}
-        named = _LINKED if request.link else _SHIMMED
-        return {name: first + (request.link or request.shim) for name, first in named.items() if wanted[name]}
+        return {name: first + request.shim for name, first in _SHIMMED.items() if wanted[name]}
     if request.bpf:
         return {"entry_handler": "bpf_fprobe_entry"} | ({"exit_handler": "bpf_fprobe_exit"} if request.exit else {})
     if request.watch:
@@ -35,7 +31,7 @@ def handlers(request: Fprobe) -> dict[str, str]:
 
 def links(image: Image) -> tuple[str, ...]:
     """The links that an image has handlers for; none before fprobes were on the function graph tracer."""
-    return _named(image, _LINKED["entry_handler"])
+    return _named(image, multi.LINKED["entry_handler"])
 
 
 def shims(image: Image) -> tuple[str, ...]:
@@ -45,8 +41,3 @@ def shims(image: Image) -> tuple[str, ...]:
 
 def _named(image: Image, first: str) -> tuple[str, ...]:
     return tuple(name.removeprefix(first) for name in image.symbols if name.startswith(first))
-
-
-def program(link: str) -> str:
-    """The guest function that a link runs."""
-    return _PROGRAMS.get(link, _PROGRAM)

@@ -49,6 +49,7 @@ class Fprobes:
                 f"a link of kprobe_multi gives its program a pt_regs, and {features}'s fprobes have none; {features.isa} fills one "
                 f"{history(features.isa, 'regs')}."
             )
+        multi.check(self._ground, request)
         if request.bpf:
             programs.check(self._image, functions)
         if request.data and features["rethook"] == "objpool":
@@ -72,7 +73,8 @@ class Fprobes:
         counters: list[int] = []
 
         try:
-            probe = take(self._image.struct(multi.STRUCT if request.multi else "fprobe").size, "")
+            own = self._image.struct("fprobe").size
+            outer, probe = multi.take_link(self._ground, take) if request.multi else (0, take(own, ""))
             called = multi.handlers(self._ground, request) if request.multi else handlers(request)
             values = {name: self._image.address(handler) for name, handler in called.items()}
             steps: list[Step] = []
@@ -87,11 +89,10 @@ class Fprobes:
                 kind = pools.FPROBE_NODE, "fprobe_exit_handler"
                 values["rethook"], made = pools.rethook(self._ground, take, *kind, probe, nodes, room)
                 steps += made
-            whole = fields(self._image, "fprobe", values)
             if request.multi:
-                whole, made = multi.around(self._ground, take, request, whole)
-                steps += made
-            steps.append(block(probe, whole, "the fprobe"))
+                values["entry_data_size"] = multi.COOKIE if multi.session(request) else 0
+                steps += multi.link(self._ground, take, request, outer, ops.index)
+            steps.append(block(probe, fields(self._image, "fprobe", values), "the fprobe"))
             ops.address = probe
             if self._ground.features["per_ops_trampoline"]:
                 steps += copied.create(self._image, self._ground.modules, ops)

@@ -26,7 +26,7 @@ class Fprobe(Request):
     handlers that call those which a Kretprobe with the same entry, declines and observe has, and how much of the pt_regs they fill
     that those take (guest/consumers/shims.c): "value", "where" or "all". data: bytes of its own that each call has, for the handler
     at the entry to leave something for the other. watch: handlers of guest/consumers/returns.c, which do what they are told. multi:
-    it is BPF's link of kprobe_multi, whose handlers run a program with a pt_regs.
+    it is BPF's link of kprobe_multi, whose handlers run a program with a pt_regs; with both it is a session.
     """
 
     entry: bool = True

@@ -27,14 +27,14 @@ def programs(ground: Ground, take: Take, request: Kprobe) -> tuple[dict[str, int
     counters = ground.counters.take(1)
     try:
         prog = take(image.struct("bpf_prog").size)
-        item = fields(image, _ITEM, {"prog": prog, "func": code, "bpf_cookie": 1})
+        item = fields(image, _ITEM, {"prog": prog, "bpf_cookie": 1})
         array, event = take(2 * len(item)), take(image.struct(_EVENT).size)
     except TramplabError:
         for number in counters:
             ground.counters.give(number)
         raise
     steps: list[Step] = [
-        block(prog, fields(image, "bpf_prog", {"active": ground.counters.offset(counters[0])}), "a BPF program"),
+        block(prog, fields(image, "bpf_prog", {"active": ground.counters.offset(counters[0]), "bpf_func": code}), "a BPF program"),
         block(array, item.ljust(2 * len(item), b"\0"), "the programs of the event, and their end"),
         block(event, fields(image, _EVENT, {"flags": _PROFILE}), "the event"),
         block(event + image.struct(_EVENT).fields["call"].offset, fields(image, _CALL, {"prog_array": array}), "its programs"),

@@ -7,6 +7,8 @@ address.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...ftrace.layout import bucket
 from ...ftrace.ops import FL_DYNAMIC, FL_SAVE_REGS
 from ...lab.view import Function
@@ -24,6 +26,8 @@ from .inplace import member, put, variable
 _TABLE_BITS, _IP_BITS = 6, 8
 #: What a link of kprobe_multi has as its fprobe's handlers.
 _LINKED = {"entry_handler": "kprobe_multi_link_handler", "exit_handler": "kprobe_multi_link_exit_handler"}
+#: What a session keeps of a call for its program: a word.
+_COOKIE = 8
 #: Of a table that grows: buckets as it is made (HASH_DEFAULT_SIZE), the fewest (HASH_MIN_SIZE), and the most elements
 #: (lib/rhashtable.c).
 _BUCKETS, _FEWEST, _MOST = 64, 4, 1 << 31
@@ -46,19 +50,26 @@ def _attach(machine: RealMachine, function: Function, wanted: str) -> Expected:
     return expected
 
 
-def _link(machine: RealMachine, function: Function, wanted: str) -> Expected:
-    """A link of kprobe_multi as bpf_kprobe_multi_link_attach() makes it for one function of the kernel's own, without a cookie."""
+def _link(machine: RealMachine, function: Function, *wanted: str) -> Expected:
+    """A link of kprobe_multi as bpf_kprobe_multi_link_attach() makes it for one function of the kernel's own, without a cookie;
+    with both handlers it is a session, whose program sees the return last."""
     _require(machine)
-    handler = _LINKED[wanted]
-    require(machine, handler)
-    returned = wanted == "exit_handler"
+    session = machine.opened.types.enumerator("BPF_TRACE_KPROBE_SESSION")
+    if len(wanted) > 1 and session is None:
+        raise Absent(f"a link of kprobe_multi has one end in {machine.opened.version}, which has no sessions")
+    handlers = {name: _LINKED[name] for name in wanted}
+    require(machine, *handlers.values())
+    returned = "exit_handler" in wanted
     prog, seen = programs.program(machine, returned, machine.machine.return_to if returned else function.site.body)
     addrs = machine.words(function.address)
     link = machine.block(layout.fields(machine, "bpf_kprobe_multi_link", {"addrs": addrs, "cnt": 1}))
     put(machine, "bpf_link", member(machine, "bpf_kprobe_multi_link", link, "link"), {"prog": prog})
     fprobe = member(machine, "bpf_kprobe_multi_link", link, "fp")
-    _register(machine, function, fprobe, {wanted: machine.address(handler)})
-    return Expected((seen,))
+    if len(wanted) > 1:
+        put(machine, "bpf_prog", prog, {"expected_attach_type": session or 0})
+        put(machine, "fprobe", fprobe, {"entry_data_size": _COOKIE})
+    _register(machine, function, fprobe, {name: machine.address(handler) for name, handler in handlers.items()})
+    return Expected((replace(seen, hits=len(wanted)),))
 
 
 def _require(machine: RealMachine) -> None:
@@ -73,7 +84,7 @@ def _register(machine: RealMachine, function: Function, probe: int, code: dict[s
         _with_ops(machine, function, probe, code)
     else:
         _in_tables(machine, function, probe)
-        alone = "entry_handler" in code and machine.opened.has("fprobe_ftrace_ops")
+        alone = "exit_handler" not in code and machine.opened.has("fprobe_ftrace_ops")
         (_by_ops if alone else _by_graph)(machine, function)
 
 
@@ -167,6 +178,13 @@ HOOKS = (
         "BPF's kprobe_multi link, an fprobe with a BPF program: the function's return",
         lambda m, f: _link(m, f, "exit_handler"),
         lambda: [Fprobe(entry=False, exit=True, multi=True)],
+        notes=_EXIT,
+    ),
+    Hook(
+        "kprobe-session",
+        "BPF's kprobe_multi link with a BPF program at the function's entry and at its return",
+        lambda m, f: _link(m, f, *_LINKED),
+        lambda: [Fprobe(exit=True, multi=True)],
         notes=_EXIT,
     ),
 )
