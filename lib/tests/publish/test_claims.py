@@ -158,7 +158,10 @@ def test_importing_the_ledger_imports_no_study():
 
 
 def test_what_nothing_judges_has_no_expectation():
-    assert {c.id for c in claims.read().values() if c.expect not in ("", NOT_TESTABLE)} == set(JUDGED)
+    """Of what cannot be tested here, numbers may be shown all the same."""
+    found = claims.read()
+    tested = {c.id for c in found.values() if c.expect not in ("", NOT_TESTABLE)}
+    assert tested <= set(JUDGED) and {found[name].expect for name in set(JUDGED) - tested} <= {NOT_TESTABLE}
 
 
 @pytest.mark.parametrize("claim_id", JUDGED)

@@ -50,7 +50,7 @@ def test_every_claim_has_a_row_with_its_verdict():
     for name, _, said, _ in rows:
         start = html.unescape(said).removesuffix("\N{NO-BREAK SPACE}…")
         assert (claims.get(name).said.startswith(start) and 25 < len(start) <= 58) or start == claims.get(name).said
-    lines = shown.text.splitlines()[2:]
+    lines = shown.text.partition("\n\n")[2].splitlines()
     assert [line[:4].strip() for line in lines if line[0] != " "] == IDS and max(map(len, lines)) <= 66
 
 

@@ -5,12 +5,11 @@ import itertools
 
 import pytest
 
-from tramplab.build.toolchain import GUEST
 from tramplab.lab.measure import counts_of
 from tramplab.publish.claims import verdict
 from tramplab.publish.claims.verdict import Judged, Seen
 from tramplab.studies.kernels import claimed, kernel_functions, kernel_hooks, real_kernels, what_is_faked
-from tramplab.vmlinux import saved
+from tramplab.vmlinux import beside, saved
 from tramplab.width import WIDTH
 
 PLAIN = saved.comparable()
@@ -48,27 +47,42 @@ def test_what_is_near_is_near():
             assert r.near == (abs(r.lab - r.kernel) <= real_kernels.PART * r.kernel)
 
 
-#: Trampolines that are further off than that, by the words in which their header says so.
-_PROBES = ("kprobe", "kprobe-bpf", "kretprobe", "kretprobe-bpf", "fprobe", "fprobe-exit", "kprobe-multi", "kretprobe-multi")
-NAMED = {("x86_64", hook) for hook in ("ops-regs", "direct+ops", *_PROBES)}
-HEADER = "four instructions are not there"
-#: Of C code only what runs a BPF program on a probe is, by so many percent at most: perf's functions, and kprobe_multi's link,
-#: whose copy of registers GCC leaves to memcpy() on riscv64.
-FURTHER = {"-bpf": 18, "-multi": 37}
+#: What is further off in an image, and why: the end of its name, and the hooks.
+FURTHER = {
+    # a count of lazy preemption, of the patches for PREEMPT_RT, which `--lab` names
+    "6.1-rt-amd64": {"bpf-fentry", "bpf-fexit", "kprobe-bpf", "kretprobe-bpf", "kprobe-brk-bpf", "kretprobe-brk-bpf"},
+    # GCC tests a hash of one ops in 15 instructions, clang in 25; with the calls around it that is 15.4 % of the walk there
+    "6.12-rt-arm64": {"ops:64"},
+}
 
 
-def test_the_lab_is_as_close_as_it_is_to_be():
-    """C code within 15 % of what GCC made of the kernel's, trampolines within two instructions or by as much as the header says."""
+@pytest.mark.parametrize("found", saved.every(), ids=lambda found: found["package"]["name"])
+def test_the_lab_is_as_close_as_it_is_to_be(found):
+    """C code within 15 % of what GCC made of the kernel's, trampolines within two instructions, in every image and flavour;
+    and what is further off is named."""
+    name, far = found["package"]["name"], set()
+    every = list(beside.pairs(found))
+    assert len(every) > 12
+    for p in every:
+        if p.component != "core":
+            assert abs(p.lab[0] - p.real[0]) <= real_kernels.INSTRUCTIONS, p
+        elif p.real[0] and p.lab[0] and abs(p.off) > real_kernels.PART:
+            far.add(p.hook)
+        elif not (p.real[0] and p.lab[0]):
+            assert max(p.real[0], p.lab[0]) <= real_kernels.INSTRUCTIONS, p
+    assert far == FURTHER.get(name.removeprefix("debian-"), set())
+
+
+def test_what_the_lab_has_made_is_compared_with_nothing():
+    """Trampolines of BPF, and the slots of breakpoints: in no comparison, and marked in the table of hooks."""
     frame = real_kernels.rows()
-    off = frame[~frame["near"]]
-    c, off = (off[(off["part"] == real_kernels.CORE) == which] for which in (True, False))
-    for r in c.itertuples():
-        (most,) = (percent for ending, percent in FURTHER.items() if r.hook.endswith(ending))
-        assert "probe" in r.hook and -most <= r.off < 0, (r.isa, r.release, r.hook, r.off)
-    counted = set(zip(frame["isa"], frame["hook"], strict=True))
-    assert {(r.isa, r.hook) for r in off.itertuples()} == NAMED & counted
-    assert set(off["kernel"] - off["lab"]) == {4}
-    assert HEADER in (GUEST / "x86_64" / "ftrace_caller.S").read_text("utf-8")
+    trampolines = frame[(frame["part"] == real_kernels.TRAMPOLINE) & (frame["isa"] != "riscv64")]  # there the site's detour is left
+    assert not set(trampolines["hook"]) & {"bpf-fentry", "bpf-fexit", "kprobe-brk", "kprobe-brk-bpf"}
+    assert "kretprobe-brk" in set(trampolines["hook"]), "the return's trampoline is the kernel's own"
+    marked = kernel_hooks.table(kernel_hooks.rows())["hook"]
+    assert {"bpf-fentry, lab's trampoline", "kretprobe-brk, lab's slot", "kprobe"} <= set(marked)
+    own = beside.functions("x86_64", "v7.2", "bpf-fentry")["bpf_trampoline"]
+    assert own > 20 and beside.lab("x86_64", "v7.2", "bpf-fentry")["trampoline"] == (0, 0, 0)
 
 
 def test_it_is_compared_with_all_that_is_aimed_at():

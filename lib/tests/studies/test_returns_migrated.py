@@ -128,7 +128,7 @@ def test_a_shim_costs_what_its_functions_execute(old):
 def test_what_is_said_of_shims_follows_the_rows(old):
     n = shims.numbers(old)
     assert f"{n['arm64-value-shim']} to {n['arm64-all-shim']} of {n['arm64-all-added']} on arm64" in shims.answer(old)
-    assert "on arm64 and riscv64 alone" in shims.answer(old)
+    assert "on arm64 alone" in shims.answer(old), "the copy of riscv64 is a call of memcpy()"
     cheap = old.assign(instructions=[0 if how in SHIMS else i for how, i in zip(old["how"], old["instructions"], strict=True)])
     assert "on x86-64, arm64 and riscv64 alone" in shims.answer(cheap)
 

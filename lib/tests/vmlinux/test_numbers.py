@@ -126,6 +126,7 @@ def test_what_is_explored_of_an_image_does_not_follow_its_number(name):
 def test_the_lab_beside_a_kernel_that_it_cannot_build_says_why():
     """A kernel of arm64 with direct calls and without a pointer to the ops beside each function."""
     config = {"DYNAMIC_FTRACE_WITH_CALL_OPS": False, "DYNAMIC_FTRACE_WITH_DIRECT_CALLS": True}
+    config |= {"PREEMPTION": True, "PREEMPT_RCU": False, "UBSAN_BOUNDS": True}
     found = {"kernel": {"isa": "arm64", "release": "v8.0", "config": config}, "hooks": []}
     with pytest.raises(TramplabError, match=r"contradict each other on arm64"):
         list(beside.pairs(found))

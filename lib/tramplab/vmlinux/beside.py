@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..ftrace import releases
 from ..lab.kernel import Kernel
 from ..lab.run import Run
 from . import hooks
+from .result import MADE
 
 #: The lab's function that is like the one that is called in real kernels: it takes one integer.
 FUNCTION = "one_arg"
@@ -27,6 +28,11 @@ _BUILT = (
     {"preempt_rcu": "PREEMPT_RCU"},
     {"ubsan_bounds": "UBSAN_BOUNDS"},
 )
+#: What an image may have that the lab's kernel never has.
+_NOT_MODELLED = {
+    "PREEMPT_LAZY_COUNT": "not modelled: a count of lazy preemption in each task, of the patches for PREEMPT_RT, which "
+    "migrate_disable() and the end of each section without preemption look after"
+}
 #: The lab's targets of direct calls, which count as trampolines there and as callbacks in a real kernel's run.
 _TARGETS = ("lab_direct",)
 
@@ -48,8 +54,8 @@ class Pair:
 
 def pairs(result: dict[str, Any]) -> Iterator[Pair]:
     """Every comparison that can be made for a kernel's result (see result.result), in the order of its hooks; hooks that the lab or
-    the real kernel has not are left out. The lab's kernel is of the same release, or of the nearest that it knows. Raises
-    TramplabError where the lab cannot build a kernel with this one's features."""
+    the real kernel has not are left out, and so is code that the lab has made in both (MADE). The lab's kernel is of the same
+    release, or of the nearest that it knows. Raises TramplabError where the lab cannot build a kernel with this one's features."""
     kernel = result["kernel"]
     overridden = overrides(kernel)
     releases.features(isas.get(kernel["isa"]), releases.nearest(kernel["release"]), dict(overridden))
@@ -64,6 +70,9 @@ def pairs(result: dict[str, Any]) -> Iterator[Pair]:
         for component in COMPARED:
             counts = row["components"][component]
             real = (counts["instructions"], counts["loads"], counts["stores"])
+            if component == "trampoline":
+                for symbol in MADE.keys() & row["symbols"].keys():
+                    real = _less(real, row["symbols"][symbol])
             if any(real) or any(own[component]):
                 yield Pair(row["hook"], component, real, own[component])
 
@@ -87,6 +96,20 @@ def overrides(kernel: dict[str, Any]) -> tuple[tuple[str, object], ...]:
     return tuple(item for group in differ for item in group.items())
 
 
+def built(kernel: dict[str, Any]) -> list[str]:
+    """For the reader: how the lab's kernel beside this one is built otherwise than its release usually is, and what of this one it
+    does not model; empty where it is built as usual.
+
+    >>> config = dict.fromkeys(("DYNAMIC_FTRACE_WITH_CALL_OPS", "DYNAMIC_FTRACE_WITH_DIRECT_CALLS"), True)
+    >>> config |= {"PREEMPTION": True, "PREEMPT_RCU": True, "UBSAN_BOUNDS": False, "PREEMPT_LAZY_COUNT": False}
+    >>> built({"isa": "arm64", "release": "v6.12", "config": config})
+    ['built as this kernel: preemption=True, preempt_rcu=True']
+    """
+    said = [f"{name}={value}" for name, value in overrides(kernel)]
+    lines = [f"built as this kernel: {', '.join(said)}"] if said else []
+    return lines + [why for option, why in _NOT_MODELLED.items() if kernel["config"].get(option)]
+
+
 @functools.cache
 def _run(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> Run:
     """The lab's call of a function with one argument, in the nearest release that it knows; raises TramplabError for a hook that
@@ -100,13 +123,19 @@ def _run(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> Run
 
 
 def lab(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> dict[str, tuple[int, int, int]]:
-    """Instructions, loads and stores of the lab's own run, by component; raises TramplabError for a hook that it has not there."""
+    """Instructions, loads and stores of the lab's own run, by component, without MADE; raises TramplabError for a hook that it has
+    not there."""
     made = _run(isa, release, hook, *overridden)
     parts = {c: made.counts.by_component[c] for c in COMPARED}
     for name, counts in made.counts.by_symbol.items():
-        if name.startswith(_TARGETS) and "callback" not in name:
+        if (name.startswith(_TARGETS) and "callback" not in name) or plain(name) in MADE:
             parts["trampoline"] -= counts
     return {c: (n.instructions, n.loads, n.stores) for c, n in parts.items()}
+
+
+def _less(counts: tuple[int, int, int], others: Sequence[int]) -> tuple[int, int, int]:
+    instructions, loads, stores = (a - b for a, b in zip(counts, others, strict=True))
+    return instructions, loads, stores
 
 
 def functions(isa: str, release: str, hook: str, *overridden: tuple[str, Any]) -> dict[str, int]:

@@ -77,8 +77,10 @@ def _one(args: argparse.Namespace) -> None:
         sys.stdout.write(show.as_csv([(args.image[0], found)]))
     elif args.lab:
         head = f"{machine}, and the lab's {beside.release(found['kernel'])} beside it: instructions"
-        sys.stdout.write(textwrap.fill(head, WIDTH, break_on_hyphens=False) + "\n\n")
-        sys.stdout.write(show.lab_text(beside.pairs(found)))
+        for said in (head, *(f"The lab's kernel: {how}" for how in beside.built(found["kernel"]))):
+            print(textwrap.fill(said, WIDTH, break_on_hyphens=False))
+        sys.stdout.write("\n" + show.lab_text(beside.pairs(found)))
+        sys.stdout.write(show.made_text(found))
     else:
         sys.stdout.write(show.text(found) + _estimate_text(estimates))
 

@@ -15,7 +15,8 @@ def _symbol(name: str) -> Callable[[RealMachine], bool]:
     return lambda machine: machine.opened.has(name)
 
 
-#: What an image was built with, as the kernel's configuration calls it, and how that shows.
+#: What an image was built with, as the kernel's configuration calls it, and how that shows; and a member that is of the patches for
+#: PREEMPT_RT.
 _CONFIG: dict[str, Callable[[RealMachine], bool]] = {
     "DYNAMIC_FTRACE_WITH_REGS": _symbol("ftrace_regs_caller"),
     "DYNAMIC_FTRACE_WITH_DIRECT_CALLS": _symbol("call_direct_funcs"),
@@ -27,6 +28,7 @@ _CONFIG: dict[str, Callable[[RealMachine], bool]] = {
     "PREEMPTION": _symbol("preempt_schedule_notrace"),
     "PREEMPT_RCU": lambda machine: machine.opened.types.has("task_struct", "rcu_read_lock_nesting"),
     "PREEMPT_RT": _symbol("rt_spin_lock"),
+    "PREEMPT_LAZY_COUNT": lambda machine: machine.opened.types.has("thread_info", "preempt_lazy_count"),
     "UBSAN_BOUNDS": _symbol("__ubsan_handle_out_of_bounds"),
     "KALLSYMS_ALL": _symbol("ftrace_ops_list"),
 }

@@ -13,6 +13,15 @@ from .machine import RealMachine
 from .measure import Measured
 from .opening import opening
 
+#: Code that a kernel makes when a hook is attached, and that the lab makes in an image, by its symbol in results: what is its JIT's
+#: for BPF, and the place where a probed instruction is stepped.
+MADE = {"bpf_trampoline": "lab's trampoline", "kprobe_insn_slot": "lab's slot"}
+
+
+def made(row: dict[str, Any]) -> str:
+    """What of a measured hook's code the lab has made, a word of MADE; "" for nothing."""
+    return next((said for symbol, said in MADE.items() if symbol in row["symbols"]), "")
+
 
 def machine_of(path: Path, mitigations: str = NONE) -> RealMachine:
     """Open an image and boot it as far as calls need; raises TramplabError, one sentence, for what cannot be."""

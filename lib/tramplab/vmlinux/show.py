@@ -12,7 +12,7 @@ from typing import Any
 from ..width import WIDTH
 from .beside import Pair
 from .differ import FIELDS, Change
-from .result import added
+from .result import added, made
 
 #: Each image's path, and its result.
 Labelled = Sequence[tuple[str, dict[str, Any]]]
@@ -38,11 +38,22 @@ def text(result: dict[str, Any]) -> str:
             lines += _wrapped(f"{row['hook']}: {_without(row)}")
     lines += ["", "Outside the function and the callbacks. frame: bytes of the", "trampolines' frame; miss: mispredicted returns."]
     lines += _body(result)
+    for said, names in _made(result).items():
+        lines += _wrapped(f"{said}, where a booted kernel makes its own: {', '.join(names)}")
     for what in ("found", "booted", "faked"):
         lines += _wrapped(f"{what}: " + "; ".join(kernel[what]))
     for note, names in notes(result).items():
         lines += _wrapped(f"faked for {', '.join(names)}: {note}")
     return "\n".join(lines) + "\n"
+
+
+def _made(result: dict[str, Any]) -> dict[str, list[str]]:
+    """Which hooks run code that the lab has made, by what that is."""
+    found: dict[str, list[str]] = {}
+    for row in result["hooks"]:
+        if row["status"] == "measured" and made(row):
+            found.setdefault(made(row), []).append(row["hook"])
+    return found
 
 
 def notes(result: dict[str, Any]) -> dict[str, list[str]]:
@@ -105,6 +116,12 @@ def lab_text(pairs: Iterable[Pair]) -> str:
         moved = "equal" if p.real[1:] == p.lab[1:] else f"{p.real[1]}+{p.real[2]}, {p.lab[1]}+{p.lab[2]}"
         lines.append(f"{p.hook:<17}{p.component:<11}{p.real[0]:>7}{p.lab[0]:>7}{off:>8}  {moved}")
     return "\n".join(lines) + "\n"
+
+
+def made_text(result: dict[str, Any]) -> str:
+    """A line for each kind of code that the lab has made in both, so that it is not compared."""
+    lines = [line for said, names in _made(result).items() for line in _wrapped(f"not compared, {said}: {', '.join(names)}")]
+    return "\n".join(["", *lines, ""]) if lines else ""
 
 
 def diff_text(a: dict[str, Any], b: dict[str, Any], changes: Iterable[Change]) -> str:

@@ -30,9 +30,9 @@ def _head() -> str:
 
 @in_kernels("v1")
 def fentry_as_merged() -> Seen:
-    """What fentry adds, which the claim's ten instructions are held against."""
+    """What fentry adds, which the claim's ten instructions are held against: around the kernel's own enter and exit."""
     cost = {isa: _added(result, FENTRY) for isa, result in saved.newest().items()}
-    return Seen(f"{_head()} fentry as merged adds {on_each(cost, 'instructions')}.", min(cost.values()) > _TEN)
+    return Seen(f"{_head()} fentry on the lab's trampoline adds {on_each(cost, 'instructions')}.", min(cost.values()) > _TEN)
 
 
 @in_kernels("r1")

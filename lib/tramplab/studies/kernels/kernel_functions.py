@@ -10,6 +10,7 @@ from ...publish.figures.figure import Figure
 from ...publish.said import isa_name
 from ...vmlinux import beside, saved
 from ...vmlinux.image import TRAMPOLINES
+from ...vmlinux.result import MADE
 from ..once import once
 from . import real_kernels
 
@@ -20,7 +21,7 @@ LITTLE = 5
 #: One of each kind: what further ops add is told by two.
 _PLAIN = ("ops", "ops-regs", "ops-assist", "ops:2", "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit")
 _LOOKED_INTO = (*_PLAIN, *real_kernels.PROBES)
-_MADE = ("bpf_trampoline", "ftrace_trampoline", "kprobe_insn_slot")
+_COPIED = "ftrace_trampoline"
 #: Of return hooks: with the registers that a kprobe is given the lab has functions of their own.
 _PROBED = {f"{name}_probed": name for name in ("rethook_hook", "arch_rethook_prepare")}
 #: Of links of kprobe_multi: the lab has them for each way to make a pt_regs, of which a release has one.
@@ -85,7 +86,8 @@ def rows() -> pd.DataFrame:
         real = _whole_ones(_real(result, case.hook), _UNDER[case.isa])
         lab = beside.functions(case.isa, case.release, case.hook, *beside.overrides(result["kernel"]))
         lab = _whole_ones(lab, _UNDER[case.isa])
-        wanted = [name for name in {**real, **lab} if _is_trampoline(name) == (case.part == real_kernels.TRAMPOLINE)]
+        part = case.part == real_kernels.TRAMPOLINE
+        wanted = [name for name in {**real, **lab} if name not in MADE and _is_trampoline(name) == part]
         for name in sorted(wanted, key=lambda name: (-real.get(name, 0), name)):
             head = {"isa": case.isa, "release": case.release, "hook": case.hook, "part": case.part, "function": name}
             out.append({**head, "kernel": real.get(name, 0), "lab": lab.get(name, 0)})
@@ -113,7 +115,7 @@ def _whole_ones(counts: dict[str, int], under: dict[str, str]) -> dict[str, int]
 
 
 def _is_trampoline(name: str) -> bool:
-    return name in _MADE or bool(TRAMPOLINES.match(name))
+    return name == _COPIED or bool(TRAMPOLINES.match(name))
 
 
 def _whole(name: str) -> str:

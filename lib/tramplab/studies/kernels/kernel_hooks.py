@@ -12,7 +12,7 @@ from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed
 from ...vmlinux import hooks, saved
-from ...vmlinux.result import added
+from ...vmlinux.result import added, made
 from ...width import WIDTH
 from ..once import once
 
@@ -26,8 +26,9 @@ PLAIN = "plain"
 def rows() -> pd.DataFrame:
     """One row per kernel and hook: what it adds to one call of a function that is called without it.
 
-    Columns: isa, release, flavour ("plain", "cloud", "rt", "16k"), version, hook, status, reason, instructions, loads, stores,
-    frame_bytes, stack_bytes (0 where it is not measured). status: of the result, or "uncounted" of a hook that it has not yet.
+    Columns: isa, release, flavour ("plain", "cloud", "rt", "16k"), version, hook, made (what of it is the lab's, see result.MADE),
+    status, reason, instructions, loads, stores, frame_bytes, stack_bytes (0 where it is not measured). status: of the result, or
+    "uncounted" of a hook that it has not yet.
     """
     out = []
     for found in saved.every():
@@ -40,7 +41,7 @@ def rows() -> pd.DataFrame:
             counts = added(row, idle) if row["status"] == "measured" else {}
             some = {name: counts.get(name, 0) for name in ("instructions", "loads", "stores")}
             sizes = {name: row.get(name, 0) for name in ("frame_bytes", "stack_bytes")}
-            said = {"status": row["status"], "reason": row.get("reason", "")}
+            said = {"made": made(row) if counts else "", "status": row["status"], "reason": row.get("reason", "")}
             out.append({**head, "version": kernel["version"], "hook": row["hook"], **said, **some, **sizes})
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
@@ -71,6 +72,8 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     releases = list(dict.fromkeys(shown["release"]))
     wide = wide.reindex(pd.MultiIndex.from_tuples(order, names=["isa", "hook"]))[releases]
     wide = wide.astype("string").fillna("-").reset_index()
+    own = shown.groupby(["isa", "hook"])["made"].max()
+    wide["hook"] = [", ".join(filter(None, (r.hook, own[r.isa, r.hook]))) for r in wide.itertuples()]
     wide.attrs["right"] = releases
     return wide
 
@@ -115,7 +118,8 @@ def answer(frame: pd.DataFrame) -> str:
         cost = part.set_index("hook")["instructions"]
         told.append(f"{cost['ops']}, {cost['ops:10']} and {cost['bpf-fentry']} on {isa_name(str(isa))}")
     release = newest["release"].iloc[0].removeprefix("v")
-    return f"In Debian's {release} kernels one ops, ten ops and a BPF program add {listed(told)} instructions."
+    what = "one ops, ten ops and a BPF program on the lab's trampoline"
+    return f"In Debian's {release} kernels {what} add {listed(told)} instructions."
 
 
 def answer_flavours(frame: pd.DataFrame) -> str:

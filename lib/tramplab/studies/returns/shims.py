@@ -26,7 +26,7 @@ TITLE = "A kretprobe's handler on an fprobe, by a shim"
 #: Whose handler runs at the return, and for both at the entry too.
 RETURN, BOTH = PROBES = ("return", "entry and return")
 HOOK, SHIM = PARTS = ("kretprobe, fprobe", "shim")
-_SHIMMED, _HANDLERS = "lab_shim_", ("lab_kretprobe_", "lab_fprobe_")
+_SHIMMED, _HANDLERS = ("lab_shim_", "memcpy"), ("lab_kretprobe_", "lab_fprobe_")
 UNITS = {"instructions": "insns"}
 
 

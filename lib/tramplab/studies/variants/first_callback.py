@@ -33,8 +33,9 @@ NOTES: Notes = {
     },
     "x86_64": {
         ("site", "call"): "Five bytes, a NOP while nobody traces. The CALL pushes where to go on in three_args.",
-        ("save", 0): "The ops' own trampoline, a copy of ftrace_caller. First a slot for call-depth accounting, idle here.",
-        ("save", "sub rsp"): "The frame is a pt_regs of which much stays unwritten: the words below that never get a value.",
+        ("save", 0): "The ops' own trampoline, a copy of ftrace_caller. The frame is a pt_regs of which much stays unwritten: "
+        "the words below that never get a value.",
+        ("save", "nop"): "A slot for call-depth accounting, idle here.",
         ("save", "mov [rsp+0x60], rdx"): "The arguments. Not saved: r10 and r11, dead at a function's first byte, and what the "
         "callback preserves.",
         ("save", "mov rsi,"): "parent_ip: the caller's return address, where the call of three_args pushed it.",
