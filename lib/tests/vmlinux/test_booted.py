@@ -12,8 +12,9 @@ from support.complaints import complaint
 from support.kernels import changed
 from support.small_kernels import memory, opened
 from tramplab.errors import TramplabError
-from tramplab.vmlinux.booted import LINKED as MITIGATED
 from tramplab.vmlinux.booted import boot
+from tramplab.vmlinux.booted.mitigations import LINKED as MITIGATED
+from tramplab.vmlinux.booted.mitigations import SRSO
 from tramplab.vmlinux.image import Opened
 
 NEEDED = ("__alt_instructions", "__return_sites", "__retpoline_sites")
@@ -54,6 +55,33 @@ def test_all_that_is_patched(sections, place):
 def test_with_mitigations_returns_and_branches_stay(sections, place):
     kernel = opened(place, bootable.kernel(sections=sections))
     assert {n: patched(kernel, n, MITIGATED) for n in LINKED} == {**BOOTED, 1: LINKED[1], 2: LINKED[2]}
+
+
+SAFE = "srso_return_thunk"
+
+
+@without_sections
+def test_retpolines_and_safe_returns(sections, place, monkeypatch):
+    """Returns jump to SRSO's thunk, and the thunk of a register stays the retpoline that it is linked as, although a CPU without
+    features has an alternative there."""
+    monkeypatch.setitem(bootable._NAMES, 9, f"T{SAFE}")
+    in_thunk = {table("__alt_instructions"): struct.pack("<i", at(7) - table("__alt_instructions"))}
+    kernel = opened(place, bootable.kernel(sections=sections, patches=in_thunk))
+    safe = b"\xe9" + struct.pack("<i", at(9) - at(1) - 10)
+    assert kernel.address(SAFE) == at(9) != at(6)
+    plain, safely = (boot(kernel, mitigations).image for mitigations in ("none", SRSO))
+    assert {n: patched(kernel, n, SRSO) for n in (1, 2)} == {1: safe, 2: LINKED[2]}
+    linked = memory(kernel, at(7), 5)
+    after = [next(s for s in image.segments if s.executable) for image in (plain, safely)]
+    found = [s.data[at(7) - s.address :][:5] for s in after]
+    assert found[0] != linked == found[1]
+    assert boot(kernel, SRSO).done[-1] == "1 returns are safe ones, indirect branches are retpolines"
+
+
+def test_a_kernel_without_a_safe_return_says_which_mitigations_it_has(place):
+    kernel = opened(place, bootable.kernel())
+    said = complaint(lambda: boot(kernel, SRSO))
+    assert said == f"{place} has no {SAFE}: use --mitigations linked."
 
 
 def entry(number: int, feature: int, flags: int) -> dict[int, bytes]:

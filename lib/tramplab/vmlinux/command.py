@@ -15,7 +15,7 @@ from ..analyse.measure import as_dict
 from ..errors import TramplabError
 from ..width import WIDTH
 from . import beside, differ, hooks, measure, show
-from .booted import MITIGATIONS, NONE
+from .booted.mitigations import MITIGATIONS, NONE
 from .machine import USUAL, RealMachine
 from .measure import Measured
 from .result import machine_of, result
@@ -33,7 +33,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("image", nargs="+", metavar="IMAGE", help="a vmlinuz, Image or vmlinux, or several; or: diff A B")
     p.add_argument("--hook", metavar="H,I", help=f"only these, of {', '.join(hooks.HOOKS)}")
     p.add_argument("--function", metavar="NAME", help=f"the traced function (default: the first there is of {', '.join(USUAL)})")
-    p.add_argument("--mitigations", default=NONE, metavar="M", help=f"x86-64: {' or '.join(MITIGATIONS)} (default {NONE})")
+    p.add_argument("--mitigations", default=NONE, metavar="M", help=f"x86-64: {', '.join(MITIGATIONS)} (default {NONE})")
     p.add_argument("--core", metavar="NAME", help="also estimate cycles on a model of a core, e.g. zen3 or cortex-a72")
     p.add_argument("--lab", action="store_true", help="the lab's kernel of the same release beside it")
     p.add_argument("--trace", metavar="HOOK", help="annotated disassembly of one hooked call instead")

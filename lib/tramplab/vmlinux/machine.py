@@ -21,7 +21,8 @@ from ..isa.x86_64 import JMP
 from ..lab.run import Run
 from ..lab.view import View
 from . import arguments, named, passed, state
-from .booted import FIRST_BYTES, LINKED, NONE, Booted, boot, compiled
+from .booted import FIRST_BYTES, Booted, boot, compiled
+from .booted.mitigations import NONE, RETURN_THUNKS
 from .early import Traced, returning
 from .features import features
 from .image import TRAMPOLINES, Opened
@@ -43,7 +44,7 @@ _HEAP_AT, _STACK_AT, _FAR_AT = 8 << 20, (14 << 20) + 4 * PAGE, 256 << 20
 class RealMachine:
     """One real kernel, booted as far as calls of a function need.
 
-    opened: the image. mitigations: "none" or "linked", see booted. What is attached is taken back by reset().
+    opened: the image. mitigations: see booted.mitigations. What is attached is taken back by reset().
     """
 
     def __init__(self, opened: Opened, mitigations: str = NONE) -> None:
@@ -113,9 +114,8 @@ class RealMachine:
     @property
     def leave(self) -> Callable[[int], bytes] | None:
         """A return at an address, where it is not the ISA's own: x86-64's with mitigations is a jump to its thunk."""
-        if self.mitigations != LINKED or not self.opened.has("__x86_return_thunk"):
-            return None
-        return functools.partial(_jump, self.address("__x86_return_thunk"))
+        thunk = RETURN_THUNKS.get(self.mitigations)
+        return functools.partial(_jump, self.address(thunk)) if thunk and self.opened.has(thunk) else None
 
     # memory
 

@@ -14,18 +14,16 @@ from ...errors import unknown
 from ..image import Opened
 from ..opening import opening
 from . import arm64, riscv64, x86_64
+from .mitigations import MITIGATIONS, NONE
 from .text import Text
-
-#: How a kernel for x86-64 returns and branches: through the thunks it is linked with, or as where no mitigation is wanted.
-LINKED, NONE = MITIGATIONS = ("linked", "none")
 
 
 class _BootArch(Protocol):
     """One module per ISA has all of this."""
 
-    def boot(self, opened: Opened, text: Text, plain: bool) -> tuple[str, list[str]]:
-        """Patch everything: the shape of the patch sites, as data/releases.yml names it, and in words what was done. plain: without
-        mitigations."""
+    def boot(self, opened: Opened, text: Text, mitigations: str) -> tuple[str, list[str]]:
+        """Patch everything: the shape of the patch sites, as data/releases.yml names it, and in words what was done. mitigations:
+        one of MITIGATIONS."""
 
     def compiled(self, entry: bytes, at: int, shape: str) -> int | None:
         """Where the compiler's record of a function points, by its first bytes, with an idle site; None if it has none."""
@@ -52,7 +50,7 @@ def boot(opened: Opened, mitigations: str = NONE) -> Booted:
         raise unknown("choice of mitigations", mitigations, MITIGATIONS)
     with opening(opened.payload.path):
         text = Text(opened.image)
-        shape, done = _MODULES[opened.isa.name].boot(opened, text, mitigations == NONE)
+        shape, done = _MODULES[opened.isa.name].boot(opened, text, mitigations)
     return Booted(replace(opened.image, segments=text.segments()), shape, tuple(done))
 
 

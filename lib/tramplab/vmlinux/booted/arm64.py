@@ -8,7 +8,7 @@ from .sites import entries, mostly
 from .text import Text
 
 
-def boot(opened: Opened, text: Text, plain: bool) -> tuple[str, list[str]]:
+def boot(opened: Opened, text: Text, mitigations: str) -> tuple[str, list[str]]:
     """Patch every site. With CALL_OPS the eight bytes before nearly every traced function are two NOPs more."""
     found = entries(opened, text, NOP * 2)
     shape = "literal-mov-bl" if mostly(text, found, -8, NOP * 2) else "mov-bl"

@@ -12,7 +12,7 @@ _COMPILED = C_NOP * 4
 _NOPS = {"detour16": 16, "detour8": 8}
 
 
-def boot(opened: Opened, text: Text, plain: bool) -> tuple[str, list[str]]:
+def boot(opened: Opened, text: Text, mitigations: str) -> tuple[str, list[str]]:
     """Patch every site. With CALL_OPS the eight bytes before nearly every traced function are NOPs, too."""
     found = entries(opened, text, _COMPILED)
     if mostly(text, found, -8, _COMPILED):

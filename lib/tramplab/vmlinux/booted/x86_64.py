@@ -1,5 +1,5 @@
 """x86-64: sites become NOPs, alternatives are applied as for a CPU without features, static calls call what they stand for; and,
-where no mitigations are wanted, returns and indirect branches are what they would be without."""
+returns and indirect branches are what the mitigations make of them that are wanted, or what they would be without."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ...errors import TramplabError
 from ...isa.x86_64 import CALL, ENDBR64, JMP, NOP5, NOPS
 from ..image import Opened
 from .alternatives import apply, nops
+from .mitigations import LINKED, NONE, RETURN_THUNKS, SRSO
 from .sites import no_sites
 from .tables import Read, reached, rows
 from .text import Text
@@ -26,19 +27,32 @@ def compiled(entry: bytes, at: int, shape: str) -> int | None:
     return at + skip if entry[skip : skip + 5] == NOP5 else None
 
 
-def boot(opened: Opened, text: Text, plain: bool) -> tuple[str, list[str]]:
-    """Patch everything; plain: without mitigations. There is one shape."""
-    done = [f"{_sites(opened, text)} patch sites became NOPs", *apply(opened, text, () if plain else _thunk(opened))]
+def boot(opened: Opened, text: Text, mitigations: str) -> tuple[str, list[str]]:
+    """Patch everything. There is one shape."""
+    done = [f"{_sites(opened, text)} patch sites became NOPs", *apply(opened, text, _spared(opened, mitigations))]
     done.append(f"{_static_calls(opened, text)} static calls made direct")
-    if plain:
+    if mitigations == SRSO:
+        done.append(f"{_returns(opened, text, _safe(opened))} returns are safe ones, indirect branches are retpolines")
+    elif mitigations == NONE:
         done.append(f"{_returns(opened, text)} returns and {_retpolines(opened, text)} indirect branches made plain")
     return "nop5", done
 
 
-def _thunk(opened: Opened) -> range:
-    """The return thunk, which a boot that knows a better one makes a trap for those that still come by."""
-    symbol = opened.image.symbols.get("__x86_return_thunk")
-    return range(symbol.address, symbol.address + symbol.size) if symbol else range(0)
+def _safe(opened: Opened) -> int:
+    """SRSO's return thunk; raises TramplabError for a kernel that has none."""
+    if not opened.has(RETURN_THUNKS[SRSO]):
+        raise TramplabError(f"{opened.payload.path} has no {RETURN_THUNKS[SRSO]}: use --mitigations {LINKED}.")
+    return opened.address(RETURN_THUNKS[SRSO])
+
+
+def _spared(opened: Opened, mitigations: str) -> set[int]:
+    """Where alternatives stay as linked: in the return thunk, which a boot that knows a better one makes a trap for those that
+    still come by; and in the thunks of registers, which are linked as retpolines, where these are wanted."""
+    spared: set[int] = set()
+    for s in opened.image.symbols.values() if mitigations != NONE else ():
+        if s.name == RETURN_THUNKS[LINKED] or (mitigations == SRSO and _THUNK.match(s.name)):
+            spared.update(range(s.address, s.address + s.size))
+    return spared
 
 
 def _sites(opened: Opened, text: Text) -> int:
@@ -112,12 +126,12 @@ def _named(opened: Opened, text: Text, start: str) -> Iterator[int]:
             yield at + distance
 
 
-def _returns(opened: Opened, text: Text) -> int:
-    """Jumps to the return thunk become returns."""
+def _returns(opened: Opened, text: Text, thunk: int = 0) -> int:
+    """Jumps to the return thunk become returns, or jumps to another one."""
     done = 0
     for site in _named(opened, text, "__return_sites"):
         if text.read(site, 1) == JMP.encode(0, 0)[:1]:
-            text.write(site, _RET)
+            text.write(site, JMP.encode(site, thunk) if thunk else _RET)
             done += 1
     return done
 
