@@ -26,8 +26,8 @@ TRAMPOLINES = {
 }
 #: Every ISA has them all: those of the newest release, and one that two of them had before.
 HOOKS = (
-    *("ops", "ops-ip", "ops-live", "ops-clobbered", "ops-own-args", "ops-own-regs", "direct", "direct-far", "direct+ops"),
-    *("bpf-fentry", "bpf-fexit", "bpf-fmodret"),
+    *("ops", "ops-static", "ops-ip", "ops-live", "ops-clobbered", "ops-own-args", "ops-own-regs", "direct", "direct-far"),
+    *("direct+ops", "bpf-fentry", "bpf-fexit", "bpf-fmodret"),
 )
 #: Of the releases shown, the last whose ops can ask for all registers.
 LAST_WITH_REGS = {"x86_64": "v7.2", "arm64": "v6.1", "riscv64": "v6.4"}

@@ -184,7 +184,7 @@ def test_hooks_without_a_time_are_said_to_have_none():
     assert lacked["all"] == () and set(lacked["some"]) == set(every) - set(some)
     assert "kretprobe" in lacked["old"] and not any(h.startswith("bpf") for h in lacked["old"])
     said = {machine: native_hooks.lacks(part) for machine, part in frame.groupby("machine")}
-    assert said["all"] == "" and said["old"].startswith("Not timed on this machine: ops:2, ops:10, ops-regs, ops-ip")
+    assert said["all"] == "" and said["old"].startswith("Not timed on this machine: ops:2, ops:10, ops-static, ops-regs, ops-ip")
     names = said["some"].removeprefix("Not timed on this machine: ").rstrip(".").split(", ")
     assert names[:2] == ["ops:10", "fprobe-exit"] and "kretprobe" in names and "fprobe-exit:2" not in names
     assert said["some"] in native_hooks.answer(frame)

@@ -8,7 +8,7 @@ import pytest
 from support import ROOT
 from tramplab import TramplabError
 from tramplab.emulate.counts import COMPONENTS
-from tramplab.vmlinux import hooks, recount, saved
+from tramplab.vmlinux import beside, hooks, recount, saved
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
 from tramplab.vmlinux.result import added
@@ -58,6 +58,20 @@ def test_every_hook_is_there_and_none_failed(found):
     assert list(rows(found)) == [name for name in hooks.HOOKS if name not in missing]
     assert {row["hook"]: row["reason"] for row in found["hooks"] if row["status"] == "failed"} == {}
     assert all(row["reason"] for row in found["hooks"] if row["status"] == "absent")
+
+
+@each
+def test_a_static_ops_is_served_straight(found):
+    """Where it is alone, by no more than a trampoline. A dynamic one is so where there is CALL_OPS, or a trampoline of its own;
+    else the list function serves it."""
+    dynamic, static = (rows(found)[name] for name in ("ops", "ops-static"))
+    straight = found["kernel"]["config"]["DYNAMIC_FTRACE_WITH_CALL_OPS"] or found["kernel"]["isa"] == "x86_64"
+    assert static["components"]["core"]["instructions"] == 0
+    assert ("ftrace_ops_list_func" in dynamic["symbols"]) == (not straight)
+    assert (dynamic["components"] == static["components"]) == straight
+    assert dynamic["components"]["trampoline"] == static["components"]["trampoline"]
+    pairs = [p for p in beside.pairs(found) if p.hook == "ops-static"]
+    assert {p.component for p in pairs} == {"site", "trampoline"} and all(abs(p.lab[0] - p.real[0]) <= 2 for p in pairs)
 
 
 @each

@@ -24,7 +24,10 @@ PROBES = (
     *("fprobe", "fprobe-exit", "kprobe-multi", "kretprobe-multi", "kprobe", "kprobe-bpf", "kprobe-brk", "kprobe-brk-bpf"),
     *("kretprobe", "kretprobe-bpf", "kretprobe-brk", "kretprobe-brk-bpf"),
 )
-_SHOWN = ("ops", "ops-regs", "ops-assist", TWO, TEN, EACH, "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit", *PROBES)
+_SHOWN = (
+    *("ops", "ops-static", "ops-regs", "ops-assist", TWO, TEN, EACH, "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit"),
+    *PROBES,
+)
 UNITS = {"kernel": "insns", "lab": "insns", "off": "%"}
 
 

@@ -19,7 +19,8 @@ KIND = Kind(
     PlainOps,
     (
         Hook("none", "nothing attached", "ops", False, lambda _: []),
-        Hook("ops", "an ftrace_ops that takes the argument registers", "ops", True, each),
+        Hook("ops", "a dynamic ftrace_ops, which takes argument registers", "ops", True, each),
+        Hook("ops-static", "the same, static: of the kernel's own data", "ops", False, lambda _: [Ops(dynamic=False)]),
         Hook("ops-regs", "an ftrace_ops that wants all registers", "regs", True, lambda k: each(k, "regs")),
     ),
 )

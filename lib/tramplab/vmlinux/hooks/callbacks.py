@@ -63,16 +63,19 @@ def _copy(machine: RealMachine, ops: int, flags: int) -> int:
     return made.trampoline
 
 
-def _ops(count: int, flags: int = 0, elsewhere: int = 0) -> Hook:
+def _ops(count: int, flags: int = FL_DYNAMIC, elsewhere: int = 0) -> Hook:
+    """So many ops with these flags. FTRACE_OPS_FL_DYNAMIC stands for where an ops lies: a kernel looks at its address when it is
+    registered (kernel/trace/ftrace.c, __register_ftrace_function), and never when it is called, so all lie in one place here."""
+
     def attach(machine: RealMachine, function: Function) -> Expected:
         if flags & FL_SAVE_REGS:
             require(machine, "ftrace_regs_caller")
-        func, kind = callback(machine), flags | FL_DYNAMIC
+        func = callback(machine)
         blocks = [seen(machine, function) for _ in range(count)]
-        wanting = [layout.ops(machine, func, kind, [function.site.ip], block) for block, _ in blocks]
-        others = [layout.ops(machine, func, kind, [_ELSEWHERE], machine.block(bytes(own.BLOCK))) for _ in range(elsewhere)]
+        wanting = [layout.ops(machine, func, flags, [function.site.ip], block) for block, _ in blocks]
+        others = [layout.ops(machine, func, flags, [_ELSEWHERE], machine.block(bytes(own.BLOCK))) for _ in range(elsewhere)]
         layout.link(machine, [*others, *wanting])
-        serve(machine, function, wanting, kind)
+        serve(machine, function, wanting, flags)
         return Expected(tuple(observed for _, observed in blocks))
 
     if elsewhere:
@@ -83,6 +86,8 @@ def _ops(count: int, flags: int = 0, elsewhere: int = 0) -> Hook:
         return Hook("ops-regs", "an ftrace_ops that wants all registers", attach, lambda: [Ops(save="regs")])
     if flags & FL_RECURSION:
         return Hook("ops-assist", "an ftrace_ops that asks for the recursion guard", attach, lambda: [Ops(recursion=True)])
+    if not flags & FL_DYNAMIC:
+        return Hook("ops-static", "an ftrace_ops of the kernel's own data", attach, lambda: [Ops(dynamic=False)])
     if count == 1:
         return Hook("ops", "an ftrace_ops", attach, lambda: [Ops()])
     return Hook(f"ops:{count}", f"{count} ftrace_ops", attach, lambda: each(count))
@@ -95,8 +100,9 @@ def _none(machine: RealMachine, function: Function) -> Expected:
 HOOKS = (
     Hook("none", "nothing attached", _none, list),
     _ops(1),
-    _ops(1, FL_SAVE_REGS),
-    _ops(1, FL_RECURSION),
+    _ops(1, 0),
+    _ops(1, FL_DYNAMIC | FL_SAVE_REGS),
+    _ops(1, FL_DYNAMIC | FL_RECURSION),
     _ops(2),
     _ops(10),
     _ops(64),
