@@ -11,6 +11,7 @@ from ...publish.figures.grid import Grid
 from ...publish.said import HYPOTHETICAL, listed, marked
 from ..direct.reach_ranges import DEBIAN
 from ..once import once
+from ..variants import call_ops
 from . import barriers, branch_reach, direct_cases, dispatch, text_bytes
 
 NAME = "balance"
@@ -43,7 +44,7 @@ def rows() -> pd.DataFrame:
     waits = barriers.numbers(barriers.rows())
     kinds = [int(str(waits[f"{name}-needed"])) for name in ("riscv64-pair", "riscv64-call-ops")]
     out = [
-        ("one ops, a call", BETTER, *calls, "instructions", calls[1] < calls[0]),
+        ("a call, dynamic ops", BETTER, *calls, "instructions", calls[1] < calls[0]),
         ("text, a function", LARGER, site, site + more, "bytes", more > 0),
         (marked("direct call (BPF)"), SAME, *cases, "instructions", cases[0] == cases[1]),
         ("safe patching", AS_COMPLICATED, *kinds, "waits", kinds[1] >= kinds[0]),
@@ -103,10 +104,12 @@ def four_rows(frame: pd.DataFrame | None = None) -> Verdict:
     """Each of the four, of what merged beside what was there."""
     frame = rows() if frame is None else frame
     kind, on = across(frame, {"what": "what is compared"})
+    static = call_ops.rows().set_index(["isa", "case"]).loc[(ISA, call_ops.STATIC[1, 0])]
     told = [f"{r.what}: {r.before:g} to {r.after:g} {r.unit}, {'' if r.truth else 'not '}{r.expected}" for r in frame.itertuples()]
     because = (
-        f"From v6.15 to v6.16, {'; '.join(told)}. The RFC kept the pair of v6.15, and so its direct calls and its patching. "
-        f"{HYPOTHETICAL}"
+        f"From v6.15 to v6.16, {'; '.join(told)}. A static ops, as the function tracer's, went from "
+        f"{call_ops.change(static, 'instructions')} if no other was registered. The RFC kept the pair of v6.15, and so its "
+        f"direct calls and its patching. {HYPOTHETICAL}"
     )
     return Verdict(kind, because, {f"{r.what}, v6.16": f"{r.after:g}" for r in frame.itertuples()}, on)
 

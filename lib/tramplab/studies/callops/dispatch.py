@@ -212,7 +212,8 @@ FIGURES = (
         alt="A panel per ISA, a row per cell of the published grid and a column without CALL_OPS and one with it: instructions "
         "added to a call. With CALL_OPS the rows with one ops are all alike; the rows with more are long in both. The table has "
         "every number.",
-        limits="Emulated counts of instructions in one call of a function without arguments; the callback returns at once, no "
-        f"timing. a/b: a ops on the function, b on another one; in brackets: computed from what each ops adds. {HYPOTHETICAL}",
+        limits="Emulated counts of instructions in one call of a function without arguments; ops are dynamic, the callback returns "
+        f"at once, no timing. a/b: a ops on the function, b on another one; in brackets: computed from what each ops "
+        f"adds. {HYPOTHETICAL}",
     ),
 )

@@ -264,8 +264,8 @@ _WORDS = {
     "bytes": "bytes of an ops' own code",
 }
 _LIMITS = (
-    "Emulated counts in the newest release, booted without mitigations; no timing. copies: as kernels are, a lone ops has "
-    f"a trampoline of its own. {HYPOTHETICAL}"
+    "Emulated counts in the newest release, booted without mitigations; no timing. copies: as kernels are, a lone ops, "
+    f"dynamic or not, has a trampoline of its own. {HYPOTHETICAL}"
 )
 
 FIGURES = (

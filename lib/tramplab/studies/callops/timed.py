@@ -189,7 +189,7 @@ def answer(frame: pd.DataFrame) -> str:
     ends = {machine: steps(frame, machine, WITHOUT, "elsewhere").values() for machine in dict.fromkeys(frame["machine"])}
     grown = listed(f"{min(of):.0f} to {max(of):.0f} ns on {machine}" for machine, of in ends.items())
     return (
-        "As multiples of one ops with CALL_OPS, " + "; ".join(sides) + ". "
+        "As multiples of one dynamic ops with CALL_OPS, " + "; ".join(sides) + ". "
         f"Each ops elsewhere was timed at {grown}, by the part of the table; counts add the same for each."
     )
 
@@ -204,8 +204,8 @@ FIGURES = (
         alt="A panel per published table and a line per cell: the published time, the counted instructions and, as far as there "
         "are any, the estimated cycles, all as multiples of one ops with CALL_OPS. The table below has every number.",
         limits="Published times as multiples of their own after 1/0, counts and estimates likewise; estimates with the band of the "
-        "core's uncertain parameters. a/b: a ops on the function, b on another one. !: published with a mistake, it repeats the "
-        "row above. ?: does not fit the rest of its table, and is not used.",
+        "core's uncertain parameters. Ops are dynamic. a/b: a ops on the function, b on another one. !: published with a mistake, "
+        "it repeats the row above. ?: does not fit the rest of its table, and is not used.",
         in_short=ESTIMATES,
     ),
 )

@@ -110,8 +110,9 @@ def answer(frame: pd.DataFrame) -> str:
     """What CALL_OPS is worth to one ops on a U74, alone and beside a hundred elsewhere, and what was timed on the K1."""
     alone, far = _case(frame, "before 1/0"), _case(frame, "before 1/100")
     return (
-        f"On a U74 one ops is estimated to cost {_band(alone, 'u74')} times as much without CALL_OPS as with it, with a hundred "
-        f"ops elsewhere {_band(far, 'u74')} times; a K1 was timed at {alone['timed']:.1f} and {far['timed']:.1f} times (published)."
+        f"On a U74 one dynamic ops is estimated to cost {_band(alone, 'u74')} times as much without CALL_OPS as with it, with a "
+        f"hundred ops elsewhere {_band(far, 'u74')} times; a K1 was timed at {alone['timed']:.1f} and {far['timed']:.1f} times "
+        "(published)."
     )
 
 
@@ -133,8 +134,8 @@ def needed(frame: pd.DataFrame | None = None, table: pd.DataFrame | None = None)
     because = (
         f"Of {cells} ratios timed on a K1, {hit} lie in the bands estimated for its core; each ops elsewhere took {low:.0f} to "
         f"{high:.0f} ns there, where every count adds the same for each. For a VisionFive 2's U74, unmeasured, the estimate is "
-        f"{_band(alone, 'u74')} times for one ops and {_band(far, 'u74')} beside a hundred; the K1's {alone['timed']:.1f} and "
-        f"{far['timed']:.1f}."
+        f"{_band(alone, 'u74')} times for one dynamic ops and {_band(far, 'u74')} beside a hundred; the K1's {alone['timed']:.1f} "
+        f"and {far['timed']:.1f}."
     )
     values = {"cells": cells, "in the X60's band": hit, "ns per ops elsewhere, least": round(low), "most": round(high)}
     return Verdict(kind, because, values, on)
@@ -151,7 +152,7 @@ FIGURES = (
         "published time, all as multiples of one ops with CALL_OPS. The table below has every number.",
         limits="Ratios, no times. Estimates with models of the cores: warm caches, predicted branches; the bands vary what is not "
         "known of the core. Published: K1, message 20250407180838.42877-10-andybnac@gmail.com. "
-        "a/b: a ops on the function, b on another one.",
+        "Ops are dynamic. a/b: a ops on the function, b on another one.",
         in_short=ESTIMATES,
     ),
 )

@@ -124,7 +124,8 @@ FIGURES = (
         table=table,
         body=body,
         answer=answer,
-        limits="Rewritten trampolines and a lab C core, not Linux. Cycles are estimates with their band, on the model named; times "
-        "are native ones of the same trampolines (x86-64) or published ones of kernels (arm64, riscv64); -: none of this code.",
+        limits="Rewritten trampolines and a lab C core, not Linux. Dynamic and static ops add the same. Cycles are estimates with "
+        "their band, on the model named; times are native ones of the "
+        "same trampolines (x86-64) or published ones of kernels (arm64, riscv64); -: none of this code.",
     ),
 )

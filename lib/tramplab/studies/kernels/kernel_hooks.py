@@ -10,7 +10,7 @@ from ...isa import ISAS
 from ...publish.cite.cite import KERNELS
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name, listed
+from ...publish.said import isa_name, listed, slug
 from ...vmlinux import hooks, saved
 from ...vmlinux.result import added, made
 from ...width import WIDTH
@@ -83,6 +83,11 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: instructions that each hook adds in the plain kernels, like "arm64-ops-static-v6-1-added"."""
+    return {f"{slug(f'{r.isa} {r.hook} {r.release}')}-added": int(r.instructions) for r in plain(frame).itertuples()}
+
+
 def flavours(frame: pd.DataFrame) -> pd.DataFrame:
     """The hooks of which a flavour adds more or less than the plain kernel of the same release: both numbers."""
     there = frame[frame["status"] == "measured"]
@@ -113,12 +118,14 @@ def answer(frame: pd.DataFrame) -> str:
     """What one ops, ten ops and one BPF program add in the newest plain kernel of each ISA."""
     shown = plain(frame)
     newest = shown[shown["release"] == next(iter(saved.newest().values()))["kernel"]["release"]]
-    told = []
+    told, alike = [], []
     for isa, part in newest.groupby("isa", sort=False):
         cost = part.set_index("hook")["instructions"]
+        alike.append(cost["ops"] == cost["ops-static"])
         told.append(f"{cost['ops']}, {cost['ops:10']} and {cost['bpf-fentry']} on {isa_name(str(isa))}")
     release = newest["release"].iloc[0].removeprefix("v")
-    what = "one ops, ten ops and a BPF program on the lab's trampoline"
+    one = "one ops, dynamic or static" if all(alike) else "one dynamic ops"
+    what = f"{one}, ten ops and a BPF program on the lab's trampoline"
     return f"In Debian's {release} kernels {what} add {listed(told)} instructions."
 
 

@@ -27,7 +27,7 @@ FUNCTION, OTHER = "no_args", "one_arg"
 LOADS = ((1, 0), (1, 1), (1, 2), (1, 10), (2, 0), (10, 0))
 #: The published callback is empty, so here it returns at once.
 CALLBACK = "ftrace_stub"
-#: What every other number is a multiple of: one ops on the function and none elsewhere, with CALL_OPS.
+#: What every other number is a multiple of: one dynamic ops on the function and none elsewhere, with CALL_OPS.
 REFERENCE = ("after", 1, 0)
 UNITS = {
     "published": "ns added",
@@ -73,12 +73,12 @@ def rows() -> pd.DataFrame:
     out = []
     for table in TABLES:
         sides = {"before": table.before, "after": table.after}
-        runs = {(side, *load): _run(table.isa, sides[side], *load) for side in sides for load in LOADS}
+        runs = {(side, *load): run(table.isa, sides[side], *load) for side in sides for load in LOADS}
         reference, idle = runs[REFERENCE]
         of_reference = _measured(table, *REFERENCE)
-        for case, (run, unhooked) in runs.items():
+        for case, (hooked, unhooked) in runs.items():
             measured = _measured(table, *case)
-            added = _added(run, unhooked)
+            added = instructions(hooked, unhooked)
             row = {
                 "isa": table.isa,
                 "machine": table.machine,
@@ -87,13 +87,13 @@ def rows() -> pd.DataFrame:
                 "instructions": added,
                 **dict.fromkeys(("cycles", "low", "high")),
                 "published_ratio": round(measured / of_reference, 2),
-                "instructions_ratio": round(added / _added(reference, idle), 2),
+                "instructions_ratio": round(added / instructions(reference, idle), 2),
                 **dict.fromkeys(("cycles_ratio", "ratio_low", "ratio_high")),
             }
             if table.core and not _repeats(*case):
                 model = core(table.core)
-                e = cycles.estimate(run, unhooked, model)
-                ratio = cycles.relative((run, unhooked), (reference, idle), model)
+                e = cycles.estimate(hooked, unhooked, model)
+                ratio = cycles.relative((hooked, unhooked), (reference, idle), model)
                 row |= {"cycles": round(e.mid), "low": round(e.low), "high": round(e.high)}
                 row |= {"cycles_ratio": ratio.mid, "ratio_low": ratio.low, "ratio_high": ratio.high}
             out.append({k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()})
@@ -103,19 +103,21 @@ def rows() -> pd.DataFrame:
 
 
 @functools.cache  # two tables are of the same kernels
-def _run(isa: str, release: str, relevant: int, irrelevant: int) -> tuple[Run, Run]:
-    """A call with so many ops on the function and on another one, and the same call before they were attached."""
+def run(isa: str, release: str, relevant: int, irrelevant: int, dynamic: bool = True) -> tuple[Run, Run]:
+    """A call with so many ops on the function and on another one, and the same call before they were attached. dynamic: as the
+    module's that was timed."""
     kernel = Kernel(isa, release, meter=RECORD)
     function = kernel.function(FUNCTION)
     unhooked = kernel.call(function)
     if irrelevant:
-        kernel.attach(kernel.function(OTHER), *(Ops(callback=CALLBACK) for _ in range(irrelevant)))
-    kernel.attach(function, *(Ops(callback=CALLBACK) for _ in range(relevant)))
+        kernel.attach(kernel.function(OTHER), *(Ops(callback=CALLBACK, dynamic=dynamic) for _ in range(irrelevant)))
+    kernel.attach(function, *(Ops(callback=CALLBACK, dynamic=dynamic) for _ in range(relevant)))
     return kernel.call(function), unhooked
 
 
-def _added(run: Run, unhooked: Run) -> int:
-    return run.counts.total.instructions - unhooked.counts.total.instructions
+def instructions(hooked: Run, unhooked: Run) -> int:
+    """What a call has more than the other one."""
+    return hooked.counts.total.instructions - unhooked.counts.total.instructions
 
 
 def _measured(table: Table, side: str, relevant: int, irrelevant: int) -> float:
@@ -221,6 +223,6 @@ FIGURES = (
         alt="A panel per published table and a line per case: the published time, the counted instructions and the estimated "
         "cycles that ops add to a call, all as multiples of one ops with CALL_OPS. The table below has every number.",
         limits="Published times as multiples of their own case after 1/0; estimates likewise, with the band of the core's "
-        "uncertain parameters. Case a/b: a ops on the function, b on another one.",
+        "uncertain parameters. Ops are dynamic. Case a/b: a ops on the function, b on another one.",
     ),
 )

@@ -118,7 +118,7 @@ def pointer_instead_of_a_walk(frame: pd.DataFrame | None = None) -> Verdict:
                  for line, words in ((ONE, "with the pointer"), (WITHOUT, "without it"), (TWO, "with two ops here"))]  # fmt: skip
     without = [isa_name(str(isa)) for isa in own[own].index if isa not in have]
     common = "" if own[have].any() else ", through a trampoline that is not its own"
-    because = [f"One ops adds {alone}{common}. Each ops on another function adds {'; '.join(each_adds)}."]
+    because = [f"One dynamic ops adds {alone}{common}. Each ops on another function adds {'; '.join(each_adds)}."]
     if without:
         because.append(f"{listed(without)} has a trampoline made for the ops instead of the pointer.")
     values = {f"{isa_name(isa)}, {words}": int(cost[isa, line][0])

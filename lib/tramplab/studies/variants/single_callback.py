@@ -97,7 +97,7 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 #: Of by_release() the hooks that the chart has.
-CHARTED = ("ops", "ops x2", "direct", "direct+ops", "bpf-fentry")
+CHARTED = ("ops", "ops-static", "ops x2", "direct", "direct+ops", "bpf-fentry")
 
 
 def by_release(frame: pd.DataFrame) -> pd.DataFrame:
@@ -174,8 +174,8 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def changes(frame: pd.DataFrame) -> str:
-    """What CALL_OPS changed, for one ops and for two; rows are those of by_release()."""
-    parts = []
+    """What CALL_OPS changed, for one ops, dynamic and static, and for two; rows are those of by_release()."""
+    fell, own, both = [], [], []
     for isa, part in frame.groupby("isa", sort=False):
         have = part[part["hook"] == "ops"].set_index("release")["CALL_OPS"]
         if not have.any():
@@ -183,12 +183,15 @@ def changes(frame: pd.DataFrame) -> str:
         after = str(have.idxmax())
         before = str(have.index[have.index.get_loc(after) - 1])
         found = part.set_index(["hook", "release"])["instructions"]
-        one, two = ((int(found[hook, before]), int(found[hook, after])) for hook in ("ops", "ops x2"))
-        parts.append(
-            f"{said.isa_name(str(isa))} ({before} to {after}) one ops fell from {one[0]} to {one[1]} instructions, two went from "
-            f"{two[0]} to {two[1]}"
-        )
-    return f"CALL_OPS lets one ops skip the list function, and only one: on {'; on '.join(parts)}."
+        one, static, two = (f"{found[hook, before]} to {found[hook, after]}" for hook in ("ops", "ops-static", "ops x2"))
+        fell.append(f"from {one} instructions on {said.isa_name(str(isa))} ({before} to {after})")
+        own.append(f"{static} on {said.isa_name(str(isa))}")
+        both.append(f"{two} on {said.isa_name(str(isa))}")
+    return (
+        f"CALL_OPS lets one dynamic ops, as a module's, skip the list function: it went {said.listed(fell)}. A static one, as the "
+        f"function tracer's, skipped it before if no other was registered, and went from {said.listed(own)}; two ops went from "
+        f"{said.listed(both)}."
+    )
 
 
 def _released(frame: pd.DataFrame) -> pd.DataFrame:
@@ -218,6 +221,7 @@ FIGURES = (
         answer=changes,
         alt="A panel per ISA: instructions that each hook adds, as steps from release to release, with a rule where the kernel "
         "first has CALL_OPS. The table below has the numbers of all hooks.",
-        limits=f"Instructions added to one call. A dash: that release never had the hook on that ISA. {said.HYPOTHETICAL}",
+        limits="Instructions added to one call, with nothing else registered. A dash: that release never had the hook on that ISA. "
+        f"{said.HYPOTHETICAL}",
     ),
 )
