@@ -7,6 +7,7 @@ from tramplab.isa import ISAS
 from tramplab.publish import published
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.studies.returns import many_probes, mechanisms, return_costs, return_published, return_saves
+from tramplab.studies.returns.many_probes import MITIGATED, PLAIN
 from tramplab.studies.returns.mechanisms import (
     FEXIT,
     FGRAPH,
@@ -136,13 +137,40 @@ def test_a_probe_elsewhere_costs_memory_and_hardly_an_instruction(isa, many):
 def test_from_how_many_on_fprobes_are_cheaper_follows_the_rows(many):
     """The page says that they are where there are many."""
     assert all(1 <= many_probes.cheaper_from(many, isa) <= 4 for isa in ISAS)
-    assert "with 3 and more on x86-64 and any number on arm64 and riscv64" in many_probes.answer(many)
+    assert "with bare handlers, with 3 and more on x86-64 and any number on arm64 and riscv64; with" in many_probes.answer(many)
+    assert "behind each, with 2 and more on x86-64 and any number on arm64 and riscv64." in many_probes.answer(many)
     dear = many.copy()
     dear.loc[(dear["mechanism"] == FPROBE) & (dear["isa"] == "arm64"), "instructions"] = 10_000
     assert many_probes.cheaper_from(dear, "arm64") == 0 and "no number on arm64" in many_probes.answer(dear)
     once = many.copy()
     once.loc[(once["mechanism"] == FPROBE) & (once["isa"] == "x86_64") & (once["probes"] == 4), "instructions"] = 10_000
     assert many_probes.cheaper_from(once, "x86_64") == 6
+
+
+def test_mitigations_move_from_how_many_on(many):
+    """By what returns and indirect calls execute more; a price of each at which one alone is cheaper; and the answer says both."""
+    safe, pairs = many_probes.mitigated(many), many_probes.PAIRS.values()
+    assert [many_probes.cheaper_from(of, "x86_64", pair) for pair in pairs for of in (many, safe)] == [3, 2, 2, 2]
+    said = many_probes.mitigations_answer(many)
+    assert "bare handlers, from 3 on without and from 2 on with mitigations; with a BPF program behind each, from 2 on." in said
+    for pair in pairs:
+        even = many_probes.even_at(many, pair)
+        costs = [[many_probes._value(many, "x86_64", m, c) for c in ("instructions", "returns", "indirect")] for m in pair]
+        dearer = [[n + each * (r + i) for n, r, i in costs] for each in (even - 1, even)]
+        assert dearer[0][0] > dearer[0][1] and dearer[1][0] <= dearer[1][1] and f" {even} (with" in said
+    free = many.assign(returns=0, indirect=0)
+    assert many_probes.even_at(free, (FPROBE, KRETPROBE)) == 0 and "One alone" not in many_probes.mitigations_answer(free)
+    assert "with bare handlers, from 3 on; with" in many_probes.mitigations_answer(free)
+
+
+def test_debians_kernel_adds_as_much_with_mitigations_as_the_lab_says(many):
+    """The executed thunks beside the lab's returns and indirect calls, which are as many."""
+    rows = many_probes.mitigations_table(many).set_index(["mechanism", "booted"])
+    for mechanism in many_probes._DEBIAN:
+        lab, debian = (rows.loc[(mechanism, MITIGATED), c] for c in ("1", "Debian"))
+        plain, real = (rows.loc[(mechanism, PLAIN), c] for c in ("1", "Debian"))
+        assert lab - plain == int(debian) - int(real) > 30, mechanism
+    assert set(rows.loc[FEXIT]["Debian"]) == {"-"}
 
 
 def test_published_ratios_are_of_time_and_of_the_same_table(rounds):

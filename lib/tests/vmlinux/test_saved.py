@@ -61,6 +61,15 @@ def test_every_hook_is_there_and_none_failed(found):
 
 
 @each
+def test_what_runs_with_mitigations_is_more(found):
+    """Of x86-64's kernels, and of the same hooks."""
+    counted = found.get("srso", {})
+    plain = {row["hook"]: saved._core(row) for row in found["hooks"] if row["status"] == "measured"}
+    assert set(counted) == (set(plain) if found["kernel"]["isa"] == "x86_64" else set())
+    assert all(counted[hook] >= plain[hook] + 3 for hook in counted)
+
+
+@each
 def test_a_static_ops_is_served_straight(found):
     """Where it is alone, by no more than a trampoline. A dynamic one is so where there is CALL_OPS, or a trampoline of its own;
     else the list function serves it."""

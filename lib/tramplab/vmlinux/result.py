@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from . import facts, measure
-from .booted import NONE
-from .image import open_image
+from .booted.mitigations import NONE, SRSO
+from .image import Opened, open_image
 from .machine import RealMachine
 from .measure import Measured
 from .opening import opening
@@ -35,6 +35,13 @@ def result(machine: RealMachine, function: str, measured: Iterable[Measured]) ->
     said = machine.function(function).said
     body = {"body": said} if said else {}
     return {"kernel": facts.of(machine), "function": function, **body, "hooks": [measure.row(m) for m in measured]}
+
+
+def mitigated(opened: Opened, function: str) -> dict[str, int]:
+    """Instructions of a call, of site, trampoline and C code, with each hook of an x86-64 kernel that is booted with retpolines and
+    SRSO's safe return."""
+    rows = [measure.row(m) for m in measure.every(RealMachine(opened, SRSO), function)]
+    return {row["hook"]: added(row)["instructions"] for row in rows if row["status"] == measure.MEASURED}
 
 
 def added(row: dict[str, Any], idle: dict[str, Any] | None = None) -> dict[str, int]:

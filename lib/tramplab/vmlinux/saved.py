@@ -19,7 +19,7 @@ from . import hooks, measure
 from .debian.fetch import content
 from .debian.list import FILE, Package, packages
 from .machine import FUNCTION
-from .result import machine_of, result
+from .result import machine_of, mitigated, result
 
 #: The status of a hook that a result says nothing of, because there was none when the image was counted.
 UNCOUNTED = "uncounted"
@@ -100,6 +100,15 @@ def added(isa: str, release: str, hook: str) -> int | None:
     return None
 
 
+def mitigated_added(release: str, hook: str) -> int | None:
+    """The same of x86-64 where the kernel is booted with retpolines and SRSO's safe return, see result.mitigated."""
+    for found in plain():
+        counted = found.get("srso", {})
+        if found["kernel"]["release"] == release and hook in counted:
+            return int(counted[hook]) - int(counted["none"])
+    return None
+
+
 def _core(row: dict[str, Any]) -> int:
     return sum(row["components"][c]["instructions"] for c in ("site", "trampoline", "core"))
 
@@ -111,6 +120,8 @@ def make(package: Package) -> dict[str, Any]:
         path.write_bytes(content(package))
         machine = machine_of(path)
         found = result(machine, FUNCTION, measure.every(machine))
+        if machine.isa.name == "x86_64":
+            found["srso"] = mitigated(machine.opened, FUNCTION)
     about = {name: getattr(package, name) for name in ("name", "package", "version", "suite", "architecture", "flavour")}
     return {"package": about, **found}
 

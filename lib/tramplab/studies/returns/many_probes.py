@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 import pandas as pd
 
 from ...analyse.returns import PARTS, SHADOW, held
-from ...emulate.machine import COUNT
+from ...emulate.machine import RECORD
 from ...ftrace.ops import Request
 from ...isa import ISAS
 from ...lab.kernel import Kernel
+from ...lab.run import Run
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
@@ -18,9 +20,10 @@ from ...publish.table import pivot
 from ...trampolines.bpf import Bpf
 from ...trampolines.fprobe import Fprobe
 from ...trampolines.kprobe import Kretprobe
+from ...vmlinux import saved
 from ..once import once
 from .mechanisms import FEXIT, FPROBE, KRETPROBE, KRETPROBE_BPF, LATEST, MULTI, breaks
-from .return_costs import ARGUMENTS, FUNCTION, added
+from .return_costs import ARGUMENTS, FUNCTION, added, part
 
 NAME = "many_probes"
 TITLE = "Many probes on returns: on one function, on many"
@@ -50,6 +53,17 @@ CALLED = {
     MULTI: "an fprobe",
     FEXIT: "fexit",
 }
+#: A kernel of x86-64 that is booted without mitigations, and one with retpolines and SRSO's safe return.
+PLAIN, MITIGATED = "plain", "mitigated"
+#: What each return has more then, JMP, CALL, LEA and RET instead of RET; and each call of what a register holds, whose thunk is
+#: CALL, MOV and such a return, and whose site no NOP fills (counted in Debian's images, see the tests).
+RETURN, INDIRECT = 3, 5
+#: Functions of the lab whose indirect call is a static one in the kernel (guest/core/fgraph.c): direct, once it is booted.
+_STATIC_CALLS = ("function_graph_enter_regs", "ftrace_return_to_handler")
+#: Probes of a kind, and those that they are cheaper than or not.
+PAIRS = {"bare handlers": (FPROBE, KRETPROBE), "a BPF program behind each": (MULTI, KRETPROBE_BPF)}
+#: As Debian's kernels are counted, with one probe; fexit's trampoline is not Debian's there.
+_DEBIAN = {KRETPROBE: "kretprobe", FPROBE: "fprobe-exit", KRETPROBE_BPF: "kretprobe-bpf", MULTI: "kretprobe-multi"}
 UNITS = {"instructions": "insns", "bytes": "B"}
 
 
@@ -57,12 +71,13 @@ UNITS = {"instructions": "insns", "bytes": "B"}
 def rows() -> pd.DataFrame:
     """One row per ISA, mechanism of the newest kernel and number: probes on one function, or functions with one probe each.
 
-    Columns: isa, mechanism, probes, functions, instructions (that a call of the function has more, without the handlers), bytes
-    (held for all of it, without shadow stacks, which there are or not, and without what finds a probe).
+    Columns: isa, mechanism, probes, functions, instructions (that a call of the function has more, without the handlers), returns
+    and indirect (of these, returns, and calls of what a register or memory holds, in the kernel), bytes (held for all of it,
+    without shadow stacks, which there are or not, and without what finds a probe).
     """
     out = []
     for isa in ISAS:
-        kernel = Kernel(isa, LATEST, meter=COUNT)
+        kernel = Kernel(isa, LATEST, meter=RECORD)
         for mechanism in _ON_ONE:
             out += [_on_one(kernel, mechanism, k) for k in PROBES]
             out += [_on_each(kernel, mechanism, n) for n in FUNCTIONS if n > 1 and mechanism in _ON_EACH]
@@ -91,7 +106,8 @@ def _row(kernel: Kernel, mechanism: str, requests: list[Request], names: tuple[s
     function = kernel.function(FUNCTION)
     idle = kernel.call(function, *ARGUMENTS)
     with kernel.attached(function if len(names) == 1 else None, *requests) as registered:
-        more = added(kernel.call(function, *ARGUMENTS), idle)
+        hooked = kernel.call(function, *ARGUMENTS)
+        more, branches = added(hooked, idle), [a - b for a, b in zip(_branches(hooked), _branches(idle), strict=True)]
         parts = [held(kernel, ops, 0) for ops in registered]
         one = parts if registered[0].shares is None else [parts[0], *({**p, "code": 0} for p in parts[1:])]  # one tracer's for all
     return {
@@ -100,8 +116,25 @@ def _row(kernel: Kernel, mechanism: str, requests: list[Request], names: tuple[s
         "probes": probes,
         "functions": len(names),
         "instructions": more.instructions,
+        "returns": branches[0],
+        "indirect": branches[1],
         "bytes": sum(part[p] for part in one for p in PARTS if p != SHADOW),
     }
+
+
+def _branches(run: Run) -> tuple[int, int]:
+    """Returns of a call, and its calls of what a register or memory holds; without the handlers'."""
+    if run.isa.name != "x86_64":  # no other ISA has thunks for them here
+        return 0, 0
+    names = {pc: run.symbol_of(pc) for pc in run.instructions}
+    counted = {pc for pc, name in names.items() if name == FUNCTION or part(name)}
+    returns = {pc for pc in counted if run.instructions[pc].mnemonic == "ret"}
+    indirect = {
+        pc for pc in counted
+        if run.instructions[pc].mnemonic in ("call", "jmp") and not run.instructions[pc].operands.startswith("0x")
+        and names[pc] not in _STATIC_CALLS
+    }  # fmt: skip
+    return tuple(int(run.recording.each(chosen.__contains__).sum()) for chosen in (returns, indirect))  # type: ignore[return-value]
 
 
 # --- What is shown
@@ -132,12 +165,12 @@ def functions_table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps: instructions by probes, then bytes by functions."""
-    counts, held_ = probes_table(frame), functions_table(frame)
-    counts.insert(2, "of", "insns")
-    held_.insert(2, "of", "bytes")
-    shared = [c for c in counts.columns if c in held_.columns]
-    return pd.concat([counts[shared], held_[shared]]).sort_values("isa", key=lambda c: c.map([*ISAS].index), kind="stable")
+    """The table that data/expected/ keeps: instructions by probes, those with mitigations, and bytes by functions."""
+    tables = {"insns": probes_table(frame), MITIGATED: probes_table(mitigated(frame)), "bytes": functions_table(frame)}
+    for of, one in tables.items():
+        one.insert(2, "of", of)
+    shared = [c for c in tables["insns"].columns if c in tables["bytes"].columns]
+    return pd.concat([one[shared] for one in tables.values()]).sort_values("isa", key=lambda c: c.map([*ISAS].index), kind="stable")
 
 
 def _value(frame: pd.DataFrame, isa: str, mechanism: str, column: str, probes: int = 1, functions: int = 1) -> int:
@@ -160,14 +193,32 @@ def each(frame: pd.DataFrame, isa: str, mechanism: str) -> int:
     return round(more / (most - 1))
 
 
-def cheaper_from(frame: pd.DataFrame, isa: str) -> int:
-    """The number of probes on one function from which on fprobes add less than kretprobes; 0 if they never do."""
+def cheaper_from(frame: pd.DataFrame, isa: str, pair: tuple[str, str] = (FPROBE, KRETPROBE)) -> int:
+    """The number of probes on one function from which on the first of two kinds adds fewer instructions than as many of the second;
+    0 if it never does."""
     found = 0
     for k in reversed(PROBES):
-        if _value(frame, isa, FPROBE, "instructions", k) >= _value(frame, isa, KRETPROBE, "instructions", k):
+        one, other = (_value(frame, isa, mechanism, "instructions", k) for mechanism in pair)
+        if one >= other:
             break
         found = k
     return found
+
+
+def mitigated(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of x86-64 with the instructions that a kernel executes with retpolines and SRSO's safe return."""
+    out = frame[frame["isa"] == "x86_64"]
+    return out.assign(instructions=out["instructions"] + RETURN * out["returns"] + INDIRECT * out["indirect"])
+
+
+def even_at(frame: pd.DataFrame, pair: tuple[str, str]) -> int:
+    """From how many instructions more for each return and each indirect call on a single probe of the first of two kinds takes no
+    more than one of the second, on x86-64; 0 if it does not take more as it is, or whatever they take."""
+    (one, branches), (other, others) = (
+        (_value(frame, "x86_64", m, "instructions"), _value(frame, "x86_64", m, "returns") + _value(frame, "x86_64", m, "indirect"))
+        for m in pair
+    )
+    return math.ceil((one - other) / (others - branches)) if one > other and others > branches else 0
 
 
 def _by_mechanism(frame: pd.DataFrame, told: Callable[[pd.DataFrame, str, str], int], of: Iterable[str]) -> str:
@@ -177,16 +228,54 @@ def _by_mechanism(frame: pd.DataFrame, told: Callable[[pd.DataFrame, str, str], 
 
 def answer(frame: pd.DataFrame) -> str:
     """What a further probe adds, and from how many on fprobes are the cheaper ones."""
-    begins = {isa_name(isa): cheaper_from(frame, isa) for isa in ISAS}
-    always, never = (listed(isa for isa, n in begins.items() if n == this) for this in (1, 0))
-    where = [f"{n} and more on {isa}" for isa, n in begins.items() if n > 1]
-    where += [f"{word} number on {isas}" for word, isas in (("any", always), ("no", never)) if isas]
+    bare, program = ({isa_name(isa): cheaper_from(frame, isa, pair) for isa in ISAS} for pair in PAIRS.values())
     return (
         f"Each further probe on a function adds, in instructions of {LATEST} with a bare handler: "
         f"{_by_mechanism(frame, further, BARE)}. Each further one with a BPF program adds: "
-        f"{_by_mechanism(frame, further, PROGRAM)}. On one function fprobes with bare handlers add fewer instructions than as many "
-        f"kretprobes with {listed(where)}."
+        f"{_by_mechanism(frame, further, PROGRAM)}. Booted without mitigations, fprobes on one function add fewer instructions "
+        f"than as many kretprobes, with bare handlers, with {_where(bare)}; with a BPF program behind each, with {_where(program)}."
     )
+
+
+def _where(begins: dict[str, int]) -> str:
+    """From how many on something is so, by ISA."""
+    always, never = (listed(isa for isa, n in begins.items() if n == this) for this in (1, 0))
+    where = [f"{n} and more on {isa}" for isa, n in begins.items() if n > 1]
+    return listed([*where, *(f"{word} number on {isas}" for word, isas in (("any", always), ("no", never)) if isas)])
+
+
+def mitigations_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Instructions on x86-64: two lines per mechanism, booted without mitigations and with them, a column per number of probes, and
+    what one adds in Debian's kernel of the same release."""
+    kernels = {PLAIN: by_probes(frame[frame["isa"] == "x86_64"]), MITIGATED: by_probes(mitigated(frame))}
+    wide = pd.concat([_wide(of, "probes", "instructions").assign(booted=name) for name, of in kernels.items()])
+    wide = wide.sort_values("mechanism", key=lambda s: s.map([*_ON_ONE].index), kind="stable")
+    counts = [_debian(str(r.mechanism), str(r.booted)) for r in wide.itertuples()]
+    wide["Debian"] = ["-" if n is None else str(n) for n in counts]
+    out = wide[["mechanism", "booted", *map(str, PROBES), "Debian"]].reset_index(drop=True)
+    out.attrs["right"] = ("Debian",)
+    return out
+
+
+def _debian(mechanism: str, booted: str) -> int | None:
+    hook = _DEBIAN.get(mechanism, "")
+    return saved.added("x86_64", LATEST, hook) if booted == PLAIN else saved.mitigated_added(LATEST, hook)
+
+
+def mitigations_answer(frame: pd.DataFrame) -> str:
+    """From how many probes on fprobes are the cheaper ones, with and without mitigations; and when one alone is."""
+    with_them, told = mitigated(frame), []
+    for handlers, pair in PAIRS.items():
+        plain, other = (_from(cheaper_from(of, "x86_64", pair)) for of in (frame, with_them))
+        told.append(f"with {handlers}, {plain if plain == other else f'{plain} without and {other} with mitigations'}")
+    even = [(handlers, even_at(frame, pair)) for handlers, pair in PAIRS.items()]
+    alone = listed(f"{n} (with {handlers})" for handlers, n in even if n)
+    rest = f" One alone does where each return and each indirect call takes as much as {alone} instructions more." if alone else ""
+    return f"On x86-64 fprobes on one function add fewer instructions than as many kretprobes: {'; '.join(told)}.{rest}"
+
+
+def _from(probes: int) -> str:
+    return f"from {probes} on" if probes else "with no number"
 
 
 def memory_answer(frame: pd.DataFrame) -> str:
@@ -196,7 +285,8 @@ def memory_answer(frame: pd.DataFrame) -> str:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, as in "x86_64-kretprobe-step": instructions that a further probe adds; "-each", bytes that a further
-    function takes; "-2-added", what two on one function add, and so for PROBES; and "x86_64-from" (cheaper_from(), "no number")."""
+    function takes; "-2-added", what two on one function add, and so for PROBES; "x86_64-from" (cheaper_from(), "no number");
+    "x86_64-kretprobe-returns" and "-indirect", of one; and "return-more", "indirect-more", what each has more with mitigations."""
     out: dict[str, object] = {}
     for isa in ISAS:
         out[f"{isa}-from"] = cheaper_from(frame, isa) or "no number"
@@ -204,7 +294,9 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
             key = f"{isa}-{slug(m)}"
             out |= {f"{key}-step": further(frame, isa, m)} | ({f"{key}-each": each(frame, isa, m)} if m in _ON_EACH else {})
             out |= {f"{key}-{k}-added": _value(frame, isa, m, "instructions", k) for k in PROBES}
-    return out
+    for m in _ON_ONE:
+        out |= {f"x86_64-{slug(m)}-{what}": _value(frame, "x86_64", m, what) for what in ("returns", "indirect")}
+    return out | {"return-more": RETURN, "indirect-more": INDIRECT}
 
 
 FIGURES = (
@@ -217,7 +309,16 @@ FIGURES = (
         answer=answer,
         alt="A panel per ISA with a line per mechanism: instructions that a call has more, against how many probes see it return.",
         limits="Emulated counts of one call in the newest release, without the handlers: BPF programs where that is said and with "
-        "fexit, else bare ones; all probes are of a kind.",
+        "fexit, else bare ones; all probes are of a kind. x86-64 is booted without mitigations.",
+    ),
+    Figure(
+        "fig-return-mitigated",
+        "Do mitigations change how many probes are cheaper as fprobes?",
+        rows=by_probes,
+        table=mitigations_table,
+        answer=mitigations_answer,
+        limits="Counts, no timing: a thunk takes longer than its instructions. mitigated: retpolines and SRSO's safe return, "
+        f"{RETURN} and {INDIRECT} instructions each, as in Debian's images. Debian: its kernel, run so, with one probe.",
     ),
     Figure(
         "fig-return-functions",
