@@ -33,7 +33,7 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
     "trampoline-switching": {"fig-callbacks": (0,), "fig-elsewhere": (0,), "fig-choosing": (0,), "fig-switching": (0,)},
     "live-patching": {"fig-live-patching": (0,), "fig-beside-bpf": (0,), "fig-consumers": (0,)},
     "unwinding": {"fig-unwinding": (0, 1), "fig-fix-up": (0,)},
-    "trampoline-releases": {"fig-by-release": (0,), "fig-call-ops": (1, 2)},
+    "trampoline-releases": {"fig-by-release": (0,), "fig-call-ops": (1, 2, 3)},
     "direct-calls": {"fig-fprobe-reasons": (0, 1), "fig-fprobe-left": (0,), "fig-fprobe-losses": (0,)},
     "direct-kprobe": {"fig-kprobe-ways": (0, 1), "fig-kprobe-rounds": (0,), "fig-kprobe-real": (0,)},
     "direct-reach": {"fig-reach-ways": (0,), "fig-reach": (0,), "fig-reach-ranges": (0, 1), "fig-reach-price": (0,)},
