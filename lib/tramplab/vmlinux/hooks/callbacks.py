@@ -79,9 +79,9 @@ def _ops(count: int, flags: int = FL_DYNAMIC, elsewhere: int = 0) -> Hook:
         return Expected(tuple(observed for _, observed in blocks))
 
     if elsewhere:
-        others = [Ops(filter=("no_args",))] * elsewhere
         title = f"one ftrace_ops, and {elsewhere} on other functions"
-        return Hook(f"ops+{elsewhere}-elsewhere", title, attach, lambda: [*others, Ops()])
+        wanted = lambda: [*(Ops(filter=("no_args",)) for _ in range(elsewhere)), Ops()]  # noqa: E731
+        return Hook(f"ops+{elsewhere}-elsewhere", title, attach, wanted)
     if flags & FL_SAVE_REGS:
         return Hook("ops-regs", "an ftrace_ops that wants all registers", attach, lambda: [Ops(save="regs")])
     if flags & FL_RECURSION:
