@@ -1,10 +1,13 @@
 """A machine for images of any size, with several CPUs over one memory."""
 
 import dataclasses
+import itertools
 import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tramplab import Direct, Kernel, Ops, TramplabError
 from tramplab.emulate import counters
@@ -12,7 +15,7 @@ from tramplab.emulate import image as images
 from tramplab.emulate.engine import PAGE, Engine
 from tramplab.emulate.image import Image, Origin, Segment
 from tramplab.emulate.machine import COUNT, METERS, Machine, Places
-from tramplab.emulate.memory import Area, Memory, runs
+from tramplab.emulate.memory import GAP, Area, Memory, differences, runs
 from tramplab.ftrace.steps import Free, Sync, Wait
 from tramplab.isa import ISAS
 
@@ -238,3 +241,29 @@ def test_a_write_of_live_text_is_atomic_where_nobody_waits_around_it(isa):
 def test_every_wait_says_what_it_promises_and_to_whom():
     assert len({s.kernel for s in Sync}) == len(Sync) and all(s.promises and s.whom for s in Sync)
     assert set(METERS) == {"none", "count", "record"}
+
+
+# -- what differs
+
+
+@given(st.binary(max_size=200), st.data())
+def test_differences_are_exactly_what_differs(old, data):
+    """Put into the old bytes they give the new ones, and none is empty, or begins or ends with a byte that is the same."""
+    changes = data.draw(st.lists(st.integers(0, max(len(old) - 1, 0)), max_size=5)) if old else []
+    new = bytearray(old)
+    for i in changes:
+        new[i] ^= data.draw(st.integers(0, 255))
+    found, there = list(differences(old, bytes(new))), bytearray(old)
+    for start, end in found:
+        assert start < end and old[start] != new[start] and old[end - 1] != new[end - 1]
+        there[start:end] = new[start:end]
+    assert there == new
+    assert all(b - a >= GAP for (_, a), (b, _) in itertools.pairwise(found))
+
+
+def test_near_changes_are_one_difference():
+    """Changes 16 bytes apart are one, 17 bytes apart two."""
+    now = bytearray(100)
+    for i in (3, 19, 36):
+        now[i] = 1
+    assert list(differences(bytes(100), bytes(now))) == [(3, 20), (36, 37)]

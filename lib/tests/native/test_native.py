@@ -258,34 +258,7 @@ def test_provenance_says_where_and_how(timed):
     assert 0.05 < facts["GHz"] < 10
 
 
-# --- The bytes in between
-
-
-@given(st.binary(max_size=200), st.data())
-def test_patches_are_exactly_what_differs(old, data):
-    """Applied to the old bytes they give the new ones, and none is empty, or begins or ends with a byte that is the same."""
-    changes = data.draw(st.lists(st.integers(0, max(len(old) - 1, 0)), max_size=5)) if old else []
-    new = bytearray(old)
-    for i in changes:
-        new[i] ^= data.draw(st.integers(0, 255))
-    patches = list(states._differences(Region(1000, False, old), bytes(new)))
-    there = bytearray(old)
-    for at, after in patches:
-        before = old[at - 1000 : at - 1000 + len(after)]
-        assert after and before[0] != after[0] and before[-1] != after[-1]
-        there[at - 1000 : at - 1000 + len(after)] = after
-    assert there == new
-    gaps = [b[0] - (a[0] + len(a[1])) for a, b in itertools.pairwise(patches)]
-    assert all(g >= states.GAP for g in gaps)
-
-
-def test_near_changes_are_one_patch():
-    """Changes 16 bytes apart are one patch, 17 bytes apart two."""
-    now = bytearray(100)
-    for i in (3, 19, 36):
-        now[i] = 1
-    patches = list(states._differences(Region(1000, False, bytes(100)), bytes(now)))
-    assert [(at, len(after)) for at, after in patches] == [(1003, 17), (1036, 1)]
+# --- The words for memory
 
 
 @given(st.binary(max_size=400).map(lambda b: bytes(x if x > 200 else 0 for x in b)))

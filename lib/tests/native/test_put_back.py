@@ -10,6 +10,7 @@ import pytest
 from support.hosts import HOST, every_isa, runner
 from tramplab import isa as isas
 from tramplab import native
+from tramplab.emulate.memory import differences
 from tramplab.ftrace import releases
 from tramplab.ftrace.arch.common import rethook_pool
 from tramplab.isa import ISAS
@@ -121,8 +122,8 @@ def test_the_next_hook_finds_the_idle_kernel(isa):
             before = [states.Region(r.address, False, kernel.machine.read(r.address, len(r.data))) for r in regions]
             kernel.call(function, 1)
             for r in before:
-                for at, data in states._differences(r, kernel.machine.read(r.address, len(r.data))):
-                    changed |= set(range(at & -8, at + len(data), 8))
+                for start, end in differences(r.data, kernel.machine.read(r.address, len(r.data))):
+                    changed |= set(range(r.address + start & -8, r.address + end, 8))
     assert changed
     places = tuple(sorted(changed))
     subject = states.subject(record, release, {s: states.hook(s) for s in specs}, 1)

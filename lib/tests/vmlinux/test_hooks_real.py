@@ -172,6 +172,25 @@ def test_a_call_leaves_task_and_cpu_as_they_were(kernel):
             assert after == before, name
 
 
+def test_a_call_that_fails_leaves_nothing(kernel):
+    """A kretprobe on what its own breakpoint calls never ends well; a kprobe there does, also after it."""
+    package, machine, _, registers, _ = kernel
+    if not expected(package)["kretprobe-brk"]:
+        return
+    function = machine.function("pre_handler_kretprobe")
+    idle = machine.call(function, registers)
+    machine.reset()
+    data = [s for s in machine.booted.image.segments if s.writable]
+    before = [machine.machine.read(s.address, s.size) for s in data]
+    kprobes = []
+    for name in ("kprobe-brk", "kretprobe-brk", "kprobe-brk"):
+        found = measure.one(machine, function, hooks.get(name), registers, idle)
+        assert (found.status == measure.FAILED) == (name == "kretprobe-brk"), found.reason
+        assert [machine.machine.read(s.address, s.size) for s in data] == before, name
+        kprobes += [measure.row(found)] * (name == "kprobe-brk")
+    assert kprobes[0] == kprobes[1]
+
+
 class Jumping:
     """A kernel's types, with the constant by which a kernel that jumps is known."""
 

@@ -26,6 +26,7 @@ from unicorn.unicorn_py3.unicorn import uclib
 
 from ..errors import TramplabError, unknown
 from ..isa import Isa
+from .pages import Pages
 from .ram import Ram
 
 #: The smallest unit of memory that can be mapped, in bytes.
@@ -102,6 +103,16 @@ class Engine:
             self._ram.write(address & _MASK, data)
         except LookupError:
             raise _unmapped(self.isa, address) from None
+
+    def keep(self) -> Pages:
+        """From now on copy each page before it is first written to; all memory has to be mapped. Translations made before do not
+        do so."""
+        pages = Pages(self._ram)
+        if hook := pages.hook():
+            self.hook_c(UC_HOOK_MEM_WRITE, *hook)
+        else:
+            self.hook(UC_HOOK_MEM_WRITE, pages.on_store)
+        return pages
 
     def forget(self, address: int, size: int) -> None:
         """Drop the translations of a stretch of text; before the first run there are none."""

@@ -106,6 +106,17 @@ class Machine:
         """A word of 8 bytes, of data."""
         self.write(address, (value & (1 << 64) - 1).to_bytes(8, "little"))
 
+    def keep(self) -> None:
+        """Let memory, and the CPU's registers, as they are now be what put_back() makes them again."""
+        self.memory.keep()
+        self._engine.forget_all()  # translations made before a hook was added do not call it
+        self._kept = self._engine.save()
+
+    def put_back(self) -> None:
+        """Take back what calls, and writes from Python, have changed since keep()."""
+        self.memory.put_back()
+        self._engine.restore(self._kept)
+
     def instructions(self, addresses: Iterable[int]) -> dict[int, decode.Instruction]:
         """What memory holds at these addresses now, decoded."""
         return self.memory.code.all(addresses)

@@ -6,13 +6,19 @@ Text is written through poke() alone, which drops the engine's translations of i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+import numpy as np
 
 from ..errors import TramplabError
 from .code import Code
 from .engine import PAGE, Engine
 from .image import Segment
+from .pages import Pages
+
+#: Unchanged bytes between two changed ones that are not worth another stretch.
+GAP = 16
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,7 @@ class Memory:
         self.text = [(s.address, s.size) for s in segments if s.executable]
         self.text += [(a.address, a.size) for a in areas if a.executable]
         self.code = Code(self.isa, self.text, engine.reader())
+        self._pages: Pages | None = None
 
     def is_text(self, address: int) -> bool:
         """Does an address lie in executable memory?"""
@@ -74,6 +81,25 @@ class Memory:
         self._engine.write(address, data)
         self._engine.forget(address, len(data))
 
+    def keep(self) -> None:
+        """Let memory as it is now be what put_back() makes it again."""
+        if self._pages:
+            self._pages.forget()
+        else:
+            self._pages = self._engine.keep()
+
+    def put_back(self) -> None:
+        """Make memory what it was at keep(): all that the guest and Python have written since."""
+        pages = self._pages or ()
+        for address, before in pages:
+            if self.is_text(address):
+                for start, end in differences(self.read(address, len(before)), before):
+                    self.poke(address + start, before[start:end])
+            else:
+                self._engine.write(address, before)
+        if self._pages:
+            self._pages.forget()
+
 
 def runs(segments: Iterable[Segment]) -> list[tuple[int, int, bool, bool]]:
     """Pages to map, as few and as long stretches as will do: (address, pages, writable, executable) of each.
@@ -94,3 +120,15 @@ def runs(segments: Iterable[Segment]) -> list[tuple[int, int, bool, bool]]:
         numbers = [page for _, page in group]
         out.append((numbers[0] * PAGE, len(numbers), writable, executable))
     return out
+
+
+def differences(one: bytes, other: bytes) -> Iterator[tuple[int, int]]:
+    """Where two stretches of the same length differ: start and end of each stretch, short gaps included.
+
+    >>> list(differences(bytes(100), bytes([1, 0, 1, *bytes(96), 1])))
+    [(0, 3), (99, 100)]
+    """
+    changed = np.flatnonzero(np.frombuffer(one, np.uint8) != np.frombuffer(other, np.uint8))
+    for run in np.split(changed, np.flatnonzero(np.diff(changed) > GAP) + 1):
+        if len(run):
+            yield int(run[0]), int(run[-1]) + 1

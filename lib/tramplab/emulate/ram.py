@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import mmap
+from collections.abc import Callable
 
 
 class Ram:
@@ -17,6 +18,8 @@ class Ram:
     def __init__(self) -> None:
         self._starts: list[int] = []  # sorted
         self._blocks: list[mmap.mmap] = []
+        #: Called before each write with its address and size, if there is one; see pages.
+        self.writing: Callable[[int, int], None] | None = None
 
     def add(self, address: int, size: int) -> int:
         """One more block; gives where it lies in this process."""
@@ -24,7 +27,12 @@ class Ram:
         at = bisect.bisect(self._starts, address)
         self._starts.insert(at, address)
         self._blocks.insert(at, block)
-        return ctypes.addressof(ctypes.c_char.from_buffer(block))
+        return _place(block)
+
+    @property
+    def blocks(self) -> list[tuple[int, int, int]]:
+        """Of each its address, its size, and where it lies in this process."""
+        return [(start, len(block), _place(block)) for start, block in zip(self._starts, self._blocks, strict=True)]
 
     def read(self, address: int, size: int) -> bytes:
         """What is there; raises LookupError where there is nothing."""
@@ -36,8 +44,10 @@ class Ram:
 
     def write(self, address: int, data: bytes) -> None:
         """Change it, all or nothing; raises LookupError likewise."""
-        done = 0
-        for block, start, end in self._pieces(address, len(data)):
+        pieces, done = self._pieces(address, len(data)), 0
+        if self.writing:
+            self.writing(address, len(data))
+        for block, start, end in pieces:
             block[start:end] = data[done : done + end - start]
             done += end - start
 
@@ -55,3 +65,7 @@ class Ram:
             found.append((self._blocks[at], start, end))
             address, size, at = address + end - start, size - end + start, at + 1
         return found
+
+
+def _place(block: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(block))

@@ -14,9 +14,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..emulate.machine import COUNT
+from ..emulate.memory import differences
 from ..errors import TramplabError
 from ..given import whole
 from ..isa import Isa
@@ -28,8 +27,6 @@ from ..trampolines import shapes
 
 #: Calls go through the loop in the guest, which passes the arguments that travel in registers everywhere.
 MAX_ARGS = 6
-#: Unchanged bytes between two changed ones that are not worth another patch.
-GAP = 16
 BASELINE = "none"
 
 Attach = Callable[[Kernel, Function], AbstractContextManager]
@@ -139,7 +136,12 @@ def _state(kernel: Kernel, regions: tuple[Region, ...], name: str, attach: Attac
     kernel.apply(kernel.slowpath.arch.patch_call(kernel.image.address("lab_repeat_call"), function.address, "the loop"))
     with attach(kernel, function):
         read = kernel.machine.read
-        patches = [p for r in regions for p in _differences(r, read(r.address, len(r.data)))]
+        patches = [
+            (r.address + start, now[start:end])
+            for r in regions
+            for now in (read(r.address, len(r.data)),)
+            for start, end in differences(r.data, now)
+        ]
         watched = [kernel.image.address(s) for s in ("lab_direct_hits", "lab_observed_count")]
         watched += [kernel.slowpath.memory.hits(o.index) for o in kernel.slowpath.counted]
         value = kernel.call(function, *range(1, args + 1)).value
@@ -155,12 +157,3 @@ def _regions(kernel: Kernel) -> Iterator[Region]:
     spans += [(a.address, a.size, a.executable) for a in areas]
     for address, size, text in spans:
         yield Region(address, text, machine.read(address, size))
-
-
-def _differences(region: Region, now: bytes) -> Iterator[tuple[int, bytes]]:
-    """Where a region's bytes are others than at first: (address, bytes now), short gaps included."""
-    changed = np.flatnonzero(np.frombuffer(region.data, np.uint8) != np.frombuffer(now, np.uint8))
-    for run in np.split(changed, np.flatnonzero(np.diff(changed) > GAP) + 1):
-        if len(run):
-            start, end = int(run[0]), int(run[-1]) + 1
-            yield region.address + start, now[start:end]

@@ -44,7 +44,7 @@ _HEAP_AT, _STACK_AT, _FAR_AT = 8 << 20, (14 << 20) + 4 * PAGE, 256 << 20
 class RealMachine:
     """One real kernel, booted as far as calls of a function need.
 
-    opened: the image. mitigations: see booted.mitigations. What is attached is taken back by reset().
+    opened: the image. mitigations: see booted.mitigations. What is attached, and what calls write, is taken back by reset().
     """
 
     def __init__(self, opened: Opened, mitigations: str = NONE) -> None:
@@ -76,8 +76,8 @@ class RealMachine:
         self._watched: set[int] = set()
         self._taken: list[int] = []
         self._room: dict[str, int] = {}
-        self._journal: list[tuple[int, bytes]] = []
         self.machine.name_of = self.name_of
+        self.machine.keep()
 
     # what the image has
 
@@ -125,8 +125,7 @@ class RealMachine:
 
     def write(self, address: int, data: bytes) -> None:
         """Change text or data; reset() puts back what was there."""
-        self._journal.append((address, self.machine.read(address, len(data))))
-        self._store(address, data)
+        (self.machine.poke if self.machine.is_text(address) else self.machine.write)(address, data)
 
     def block(self, data: bytes) -> int:
         """Room for data, filled with it; gives its address."""
@@ -169,10 +168,8 @@ class RealMachine:
                 self.write(step.address, step.data)
 
     def reset(self) -> None:
-        """Take back all that was attached."""
-        for address, data in reversed(self._journal):
-            self._store(address, data)
-        self._journal.clear()
+        """Take back all that was attached, and all that calls wrote, also those that failed."""
+        self.machine.put_back()
         for address in self._taken:
             self.heap.give(address)
         self._taken.clear()
@@ -246,9 +243,6 @@ class RealMachine:
 
     def _symbol(self, address: int) -> str | None:
         return self.opened.image.where(address)
-
-    def _store(self, address: int, data: bytes) -> None:
-        (self.machine.poke if self.machine.is_text(address) else self.machine.write)(address, data)
 
     def _site(self, symbol: Symbol) -> Site | None:
         """The patch site of a function, which must be idle; None if it has none that may be traced."""
