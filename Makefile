@@ -12,7 +12,7 @@ PORT   ?= 8000
 # -W -n --keep-going: every warning and every unresolved reference is an error, and all of them are listed.
 BUILD  := $(PY) book/_ext/book_build.py build . -W -n --keep-going
 
-.PHONY: help book text site test bench fuzz lab serve update kernels lock clean browser qemu spin
+.PHONY: help book text site test bench fuzz lab serve update native kernels lock clean browser qemu spin
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -86,6 +86,18 @@ serve: $(VENV)/installed _build/html/index.html  ## serve _build/html on http://
 
 update: $(VENV)/installed  ## rewrite the golden tables and checksums in data, add new permalinks
 	cd lib && ../$(PY) -m tramplab update
+
+# Where nothing else is at work: up to four minutes for each of the four, less where windows soon agree. Pages compare fexit in the
+# two older releases.
+QUIETLY := native --windows 60 --save
+native: $(VENV)/installed  ## time this machine and save it in data/native, where nothing else is at work (some minutes)
+	$(call writable,data)
+	$(PY) -m tramplab $(QUIETLY)
+	$(PY) -m tramplab $(QUIETLY) --shapes
+	for release in v6.18 v6.19; do \
+		$(PY) -m tramplab native direct bpf-fentry bpf-fexit bpf-fmodret --release $$release --windows 60 --save || exit; \
+	done
+	@echo "== now: make update"
 
 # On Debian only, of which it needs nothing but apt-get, dpkg-deb and the names of its sources; KERNELS=--one takes one per ISA.
 # SCHEDULER=... is the address of a Dask scheduler whose workers count; they need the images in their caches, too.

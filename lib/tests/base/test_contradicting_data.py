@@ -6,7 +6,7 @@ from support.complaints import complaint
 from support.data import CITATION, copied, read
 
 FACTS, PLACES, LIST, FRAMES = "releases.yml", "addresses.yml", "kernels/packages.yml", "kernel-frames.json"
-HOOKS = "native/epyc-zen4-vm-hooks.json"
+HOOKS = "native/epyc-zen4-vm-asm.json"
 KERNEL = "kernels/debian-6.12-arm64.json"
 
 

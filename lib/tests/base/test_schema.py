@@ -117,7 +117,7 @@ def put(*path):
         ("published", "published.csv", put(0, "value", "1,5"), f"{ROW}: a value is a number like 5.84,"),
         ("published", "published.csv", put(0, "lower_is_better", "False"), f"{ROW}: of a cost less is better"),
         ("published", "published.csv", put(0, "message_id", "<a@b>"), f"{ROW}: a message-id stands without"),
-        ("native", "native/epyc-zen4-vm-hooks.json", put("rows", 1, "ns_min", 0), "rows, number 2: a call takes more than 0 ns,"),
+        ("native", "native/epyc-zen4-vm-asm.json", put("rows", 1, "ns_min", 0), "rows, number 2: a call takes more than 0 ns,"),
         ("citation", "../CITATION.cff", put("date-released", "21 Nov"), "the file: a day is written like 2026-11-21, not"),
         ("citation", "../CITATION.cff", put("version", 0.1), "the file: version is read as 0.1; put it in quotes."),
         ("citation", "../CITATION.cff", put("licence", "MIT"), "the file: unknown key 'licence'; did you mean license"),

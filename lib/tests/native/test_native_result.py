@@ -8,7 +8,7 @@ from support.complaints import complaint
 from support.hosts import host_isa
 from tramplab import native
 from tramplab.errors import Unwritten
-from tramplab.native import command, host
+from tramplab.native import command, host, kept
 from tramplab.native.result import Result
 from tramplab.trampolines import shapes
 
@@ -63,17 +63,11 @@ def test_every_circumstance_has_its_warning():
 # --- Saved results
 
 ROW = {
-    "hook": "ops", "ns_min": 1.5, "ns_q1": 2, "ns_median": 2, "ns_q3": 3, "ns_over": 0.5, "cycles_over": 2.0,
+    "hook": "ops", "code": "0" * 16, "ns_min": 1.5, "ns_q1": 2, "ns_median": 2, "ns_q3": 3, "ns_over": 0.5, "cycles_over": 2.0,
     "ratio_direct": None, "windows": [1.5, 1.6], "steady": True, "agreed": False,
 }
 CLOCK = (0.25, 0.25)
 MACHINE = {"cpu": "x", "isa": "x86_64", "arguments": 1}
-
-
-def test_hooks_that_run_other_code_since_are_told_by_how_they_begin():
-    result = Result((), (), (), (), {"changed": ["ops:", "bpf-"]})
-    assert [h for h in ("ops", "ops:2", "ops-regs:2", "bpf-fentry") if result.changed(h)] == ["ops:2", "bpf-fentry"]
-    assert not Result((), (), (), (), {}).changed("ops:2")
 
 
 def test_a_saved_result_comes_back(tmp_path):
@@ -89,11 +83,11 @@ def test_a_saved_result_comes_back(tmp_path):
         ("{", "is not JSON"),
         ("[]", "is no native result of this edition"),
         ('{"format": 0}', "is no native result of this edition"),
-        ('{"format": 1, "rows": []}', "which tells whether windows agree"),
-        ('{"format": 2}', "damaged"),
-        ('{"format": 2, "rows": [], "clock": [], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
-        ('{"format": 2, "rows": [{"hook": "a"}], "clock": [], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
-        ('{"format": 2, "rows": 3, "clock": [], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
+        ('{"format": 2, "rows": []}', "which tells what was executed"),
+        ('{"format": 3}', "damaged"),
+        ('{"format": 3, "rows": [], "clock": [], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
+        ('{"format": 3, "rows": [{"hook": "a"}], "clock": [], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
+        ('{"format": 3, "rows": 3, "clock": [], "warnings": [], "failures": [], "provenance": {}}', "damaged"),
         (Result((ROW,), (0.25,), (), (), MACHINE).as_json(), "ops has other windows than the clock. The result is damaged"),
         (Result((ROW, ROW), CLOCK, (), (), MACHINE).as_json(), "ops is there twice."),
         (Result(({**ROW, "ns_min": 1.4},), CLOCK, (), (), MACHINE).as_json(), "ops has another ns_min than its windows."),
@@ -150,6 +144,8 @@ def test_the_command_saves_and_prints_json(capsys, tmp_path):
         (("--windows", "2.5"), "--windows is a whole number"),
         (("ops", "--shapes"), "leave the hooks out"),
         (("ops", "--keep"), "leave hooks and --shapes out"),
+        (("ops", "--save"), "--save without FILE is for all hooks of v7.2, or for --shapes: name the file"),
+        (("--keep", "--save"), "--save without FILE"),
     ]
 )
 def test_the_commands_bad_input(words, said):
@@ -164,3 +160,19 @@ def test_a_failed_hook_is_the_commands_error_after_its_table(monkeypatch, capsys
     file = tmp_path / "r.json"
     assert complaint(lambda: main("native", "--save", str(file))) == "direct crashed natively: SIGILL at x."
     assert "careful" in capsys.readouterr().out and native.load(file).failures == fake.failures
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [((), "hooks"), (("--shapes",), "shapes"), (("direct", "--release", "v6.18"), "v6.18"), (("--release", "v7.2"), "hooks")],
+)
+def test_a_file_that_is_not_named_is_named_after_the_machine(monkeypatch, tmp_path, capsys, words, name):
+    none = {**ROW, "hook": "none", "ns_over": 0.0, "cycles_over": 0.0}
+    facts = {"isa": "x86_64", "cpu": "AMD EPYC, family 25, model 17, stepping 1", "vendor": "AuthenticAMD", "virtualised": "KVM"}
+    monkeypatch.setattr(host, "machine", lambda: facts)
+    monkeypatch.setattr(kept, "data_file", lambda name: tmp_path / name)
+    (tmp_path / "native").mkdir()
+    for timed in ("time_hooks", "time_shapes"):
+        monkeypatch.setattr(command, timed, lambda *_, **__: Result((none,), CLOCK, (), (), {**MACHINE}))
+    main("native", *words, "--windows", "60", "--save")
+    assert [path.name for path in (tmp_path / "native").iterdir()] == [f"amd-25-17-1-vm-{name}.json"]

@@ -26,7 +26,7 @@ GOOD = {"none": 2.0, "ops": 8.0, "direct": 4.0}
 
 
 def state(name: str) -> State:
-    return State(name, (), (), 0, (), lambda _: None)
+    return State(name, (), (), 0, (), "0" * 16, lambda _: None)
 
 
 @pytest.fixture

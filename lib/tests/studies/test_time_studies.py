@@ -153,8 +153,8 @@ def test_hooks_of_several_machines_stand_side_by_side():
     frame = native_hooks.frame(made)
     parts = dict.fromkeys(native_hooks.table(frame)["isa"])
     assert list(parts) == [
-        "x86_64 v7.2, own, model of zen4 (the CPU's own core)",
-        "x86_64 v7.2, near, model of skylake (the nearest to the CPU by its maker)",
+        "x86_64 v7.2, own, model of zen4 (own core)",
+        "x86_64 v7.2, near, model of skylake (nearest core)",
         "arm64 v7.2, other, no model of a core by its maker",
     ]
     said = native_hooks.answer(frame)
@@ -171,7 +171,7 @@ def test_hooks_of_several_machines_stand_side_by_side():
 
 
 def test_hooks_without_a_time_are_said_to_have_none():
-    """Those that a machine's result lacks, of all that run natively in its release: in a sentence which, in the table how many."""
+    """Those that a machine's result lacks, of all that run natively in its release: how many, in a sentence and in the table."""
     every = default_hooks(isas.get("x86_64"))
     some = [h for h in every if not h.startswith(("kretprobe", "fprobe-exit")) and h != "ops:10"]
     saved = {
@@ -184,9 +184,8 @@ def test_hooks_without_a_time_are_said_to_have_none():
     assert lacked["all"] == () and set(lacked["some"]) == set(every) - set(some)
     assert "kretprobe" in lacked["old"] and not any(h.startswith("bpf") for h in lacked["old"])
     said = {machine: native_hooks.lacks(part) for machine, part in frame.groupby("machine")}
-    assert said["all"] == "" and said["old"].startswith("Not timed on this machine: ops:2, ops:10, ops-static, ops-regs, ops-ip")
-    names = said["some"].removeprefix("Not timed on this machine: ").rstrip(".").split(", ")
-    assert names[:2] == ["ops:10", "fprobe-exit"] and "kretprobe" in names and "fprobe-exit:2" not in names
+    assert said["all"] == "" and said["old"].startswith(f"Not timed on this machine: {len(lacked['old'])} of ")
+    assert said["some"] == f"Not timed on this machine: {len(every) - len(some)} of {len(every)} hooks."
     assert said["some"] in native_hooks.answer(frame)
     for table in (native_hooks.table(frame), native_hooks.golden(frame)):
         lines = table[table["ns"] == "not timed"]

@@ -16,10 +16,10 @@ from ..lab import hooks
 from ..paths import check_target
 from ..width import WIDTH
 from .agreement import NEEDED
-from .kept import renew
+from .kept import HOOKS, SHAPES, own_file, renew
 from .result import Result
 from .timing import ROUNDS, time_hooks, time_shapes
-from .windows import MOST
+from .windows import LONGEST, MOST
 
 _COLUMNS = (
     ("min", "ns_min"),
@@ -43,10 +43,12 @@ def add(sub: argparse._SubParsersAction) -> None:
         "--args", metavar="N", help="integer arguments of the traced function, 0 to 6 (default 1; with --shapes 2)"
     )
     p.add_argument("--rounds", metavar="N", help=f"batches per hook in a window (default {ROUNDS})")
-    p.add_argument("--windows", metavar="N", help=f"windows at most, until {NEEDED} agree (default {MOST})")
+    p.add_argument("--windows", metavar="N", help=f"windows at most, until {NEEDED} agree (default {MOST}, for {LONGEST:.0f} s)")
     p.add_argument("--shapes", action="store_true", help="trampolines of forty shapes instead of the hooks")
     p.add_argument("--keep", action="store_true", help="time hooks and shapes for the next build of the book, too")
-    p.add_argument("--save", metavar="FILE", help="also write the result to FILE, as JSON")
+    p.add_argument(
+        "--save", metavar="FILE", nargs="?", const=True, help="also write the result to FILE, as JSON (default: in data/native)"
+    )
     p.add_argument("--json", action="store_true", help="JSON instead of a table")
     p.set_defaults(command=native)
 
@@ -63,8 +65,13 @@ def native(args: argparse.Namespace) -> None:
         raise TramplabError(f"--shapes times its own trampolines, on {LATEST}: leave --release out.")
     if args.keep and how:
         raise TramplabError(f"--keep times as a build of the book does: leave {' and '.join(f'--{name}' for name in how)} out.")
-    if args.save is not None:
-        check_target(Path(args.save))
+    release = how.get("release", LATEST)
+    if args.save is True and (args.keep or (args.hook and release == LATEST)):
+        raise TramplabError(f"--save without FILE is for all hooks of {LATEST}, or for --shapes: name the file to be written.")
+    own = own_file(SHAPES if args.shapes else HOOKS, release) if args.save is True else None
+    target = own or (None if args.save is None else Path(args.save))
+    if target:
+        check_target(target)
     if args.keep:
         result = renew()
     elif args.shapes:
@@ -72,8 +79,8 @@ def native(args: argparse.Namespace) -> None:
     else:
         result = time_hooks(args.hook or None, **how)
     result.provenance["command"] = "tramplab " + " ".join(sys.argv[1:])
-    if args.save is not None:
-        result.save(args.save)
+    if target:
+        result.save(target)
     sys.stdout.write(result.as_json() if args.json else as_text(result))
     if result.failures:
         raise TramplabError(" ".join(result.failures))

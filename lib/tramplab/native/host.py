@@ -6,6 +6,7 @@ import datetime
 import os
 import platform
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from ..revision import revision
 
 #: What the kernel calls the ISAs (uname -m).
 MACHINES = {"x86_64": "x86_64", "aarch64": "arm64", "riscv64": "riscv64"}
+#: What tells cores of a maker apart, by the words of cpu_model().
+_NUMBERS = ("family", "model", "stepping", "marchid", "CPU variant", "CPU part", "CPU revision")
 _CPU = Path("/sys/devices/system/cpu")
 
 
@@ -48,6 +51,21 @@ def machine() -> dict[str, str]:
         "kernel": f"{platform.system()} {platform.release()}",
         "virtualised": virtualised(),
     }
+
+
+def name(facts: Mapping[str, object]) -> str:
+    """What a file with the times of a machine is named after: its maker, family, model and stepping, or what there is of these, and
+    whether it is a virtual one. facts: as machine() has them.
+
+    >>> name({"cpu": "AMD EPYC, family 25, model 17, stepping 1", "vendor": "AuthenticAMD", "virtualised": "KVM"})
+    'amd-25-17-1-vm'
+    >>> name({"cpu": "CPU implementer 0x41, CPU variant 0x0, CPU part 0xd08", "vendor": "0x41", "virtualised": "no"})
+    '0x41-0x0-0xd08'
+    """
+    maker = str(facts["vendor"]).removeprefix("Genuine").removeprefix("Authentic")
+    numbers = re.findall(rf"\b(?:{'|'.join(_NUMBERS)}) (\w+)", str(facts["cpu"]))
+    words = [maker, *numbers, *(["vm"] if facts["virtualised"] != "no" else [])]
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(words).lower()).strip("-")
 
 
 def facts(cpu: int) -> dict[str, object]:
@@ -94,7 +112,7 @@ def cpu_model(cpuinfo: str) -> str:
         numbers = [f"{k.removeprefix('cpu ')} {found[k]}" for k in ("cpu family", "model", "stepping") if k in found]
         return plain(", ".join([found["model name"].strip(), *numbers]))
     board = _read(Path("/proc/device-tree/model")).rstrip("\0")
-    names = ("uarch", "mvendorid", "marchid", "CPU implementer", "CPU variant", "CPU part")
+    names = ("uarch", "mvendorid", "marchid", "CPU implementer", "CPU variant", "CPU part", "CPU revision")
     return plain(", ".join([*([board] if board else []), *(f"{n} {found[n]}" for n in names if n in found)])) or "unknown"
 
 

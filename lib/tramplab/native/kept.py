@@ -17,6 +17,7 @@ from pathlib import Path
 
 from .. import cache
 from ..errors import TramplabError
+from ..ftrace.releases import LATEST
 from ..paths import data_file, sources, write_whole
 from . import host
 from .result import Result, load, parsed
@@ -38,9 +39,18 @@ def own(kind: str) -> Result:
 
 def saved(kind: str) -> dict[str, Result]:
     """The results in data/native/ by the name of their file."""
-    folder = data_file("releases.yml").parent / "native"
-    found = {path.stem: load(path) for path in sorted(folder.glob("*.json"))}
+    found = {path.stem: load(path) for path in sorted(_saved().glob("*.json"))}
     return {name: r for name, r in found.items() if ("saves" in r.rows[0]) == (kind == SHAPES)}
+
+
+def own_file(kind: str, release: str) -> Path:
+    """Where this machine's times of the hooks of a release, or of the shapes, are saved unless a file is named."""
+    what = kind if release == LATEST else release
+    return _saved() / f"{host.name(host.machine())}-{what}.json"
+
+
+def _saved() -> Path:
+    return data_file("releases.yml").parent / "native"
 
 
 def prepare(folder: Path) -> str:

@@ -22,7 +22,7 @@ LIMITS = (
     "it runs in user mode: no entry into the kernel, no interrupts off, no mitigations of the kernel's own",
     "nobody else runs the text while it is patched",
 )
-_FORMAT = 2
+_FORMAT = 3
 #: How far a difference of two times may be from the one that is kept.
 _ROUNDED = 2e-4
 
@@ -32,7 +32,8 @@ class Result:
     """What one native run gave.
 
     rows: one dictionary per hook, the unhooked call first:
-      hook, ns_min, ns_q1, ns_median, ns_q3   nanoseconds per call over all batches, with the loop around it
+      hook, code                        its name, and what a call executes, see states.executed()
+      ns_min, ns_q1, ns_median, ns_q3   nanoseconds per call over all batches, with the loop around it
       ns_over                                 ns_min less the unhooked call's
       cycles_over                             the same in core cycles, by the clock that the additions showed
       ratio_direct                            ns_over as a multiple of the direct call's; None if that was not timed
@@ -43,8 +44,7 @@ class Result:
                                               are of batches of their own, 20 a hook and window: the core's predictors may be in
                                               another state than in the fastest of the timed ones, so compare by cycles_over
     clock: nanoseconds per cycle in each window. warnings: what makes these times worth less. failures: hooks that did not
-    run, and why. provenance: where and when; "changed", written in by hand: how the names of hooks begin whose code is another
-    since.
+    run, and why. provenance: where, when, and under which circumstances.
     """
 
     rows: tuple[dict[str, object], ...]
@@ -52,11 +52,6 @@ class Result:
     warnings: tuple[str, ...]
     failures: tuple[str, ...]
     provenance: dict[str, object]
-
-    def changed(self, hook: str) -> bool:
-        """Does a hook run other code now than when it was timed?"""
-        begin = self.provenance.get("changed", ())
-        return isinstance(begin, list) and hook.startswith(tuple(map(str, begin)))
 
     @property
     def unquiet(self) -> tuple[str, ...]:
@@ -75,14 +70,14 @@ class Result:
             said = f"This machine was not quiet enough: in {seen} no hook has had the same least time in {NEEDED}."
         elif self.unquiet:
             said = (
-                f"This machine was not quiet enough for {', '.join(self.unquiet)}: no {NEEDED} of {seen} had the same least time "
+                f"This machine was not quiet enough for {_few(self.unquiet)}: no {NEEDED} of {seen} had the same least time "
                 f"to within {WITHIN:.0%} of what the hook adds."
             )
         else:
             rest = "every hook's" if not self.unsteady else "every other hook's"
             said = f"Agreed: in {NEEDED} of {seen} {rest} least time was the same to within {WITHIN:.0%} of what it adds."
         if self.unsteady and len(self.unsteady) < len(self.rows):
-            said += f" Several speeds: {', '.join(self.unsteady)}, at whose typical one a call takes over {STEADY:.0%} longer."
+            said += f" Several speeds: {_few(self.unsteady)}, at whose typical one a call takes over {STEADY:.0%} longer."
         return said + (" Nothing is concluded from such times." if self.unquiet or self.unsteady else "")
 
     def row(self, hook: str) -> dict[str, object]:
@@ -105,6 +100,11 @@ class Result:
         write_whole(Path(path), self.as_json())
 
 
+def _few(names: tuple[str, ...]) -> str:
+    """Some names in words: three at most, and how many more. The table marks them all."""
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+
+
 def load(path: str | Path) -> Result:
     """Read a saved result; raises TramplabError for a file that is none."""
     try:
@@ -123,7 +123,7 @@ def parsed(text: bytes, path: str | Path) -> Result:
         raise TramplabError(f"{e} {again}") from None
     if not isinstance(saved, dict) or saved.get("format") != _FORMAT:
         raise TramplabError(
-            f"{path} is no native result of this edition, which tells whether windows agree; make one with "
+            f"{path} is no native result of this edition, which tells what was executed; make one with "
             "`tramplab native --save FILE`."
         )
     try:

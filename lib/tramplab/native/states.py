@@ -8,13 +8,14 @@ and puts the idle kernel's back before it attaches the next hook.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..emulate.machine import COUNT
+from ..emulate.machine import RECORD
 from ..emulate.memory import differences
 from ..errors import TramplabError
 from ..given import whole
@@ -22,6 +23,7 @@ from ..isa import Isa
 from ..lab import hooks
 from ..lab.kernel import Kernel
 from ..lab.measure import FUNCTIONS
+from ..lab.run import Run
 from ..lab.view import Function
 from ..trampolines import shapes
 
@@ -46,8 +48,8 @@ class State:
     """The kernel with one hook attached.
 
     name: the hook's. patches: (address, bytes with the hook), where the idle kernel has others. watched: addresses of the words
-    that callbacks count in. value, seen: what the emulated call returned, and what it added to those words. where: address ->
-    symbol+offset.
+    that callbacks count in. value, seen: what the emulated call returned, and what it added to those words. code: what it
+    executed, see executed(). where: address -> symbol+offset.
     """
 
     name: str
@@ -55,6 +57,7 @@ class State:
     watched: tuple[int, ...]
     value: int
     seen: tuple[int, ...]
+    code: str
     where: Callable[[int], str | None]
 
 
@@ -76,7 +79,7 @@ class NativeKernel:
 
 def boot(isa: Isa, release: str, **overrides: Any) -> Kernel:
     """A lab kernel that is built for a process, booted in the emulator."""
-    return Kernel(isa.in_user_space, release, meter=COUNT, **overrides)
+    return Kernel(isa.in_user_space, release, meter=RECORD, **overrides)
 
 
 def subject(isa: Isa, release: str, variants: dict[str, Attach], args: int) -> NativeKernel:
@@ -144,9 +147,17 @@ def _state(kernel: Kernel, regions: tuple[Region, ...], name: str, attach: Attac
         ]
         watched = [kernel.image.address(s) for s in ("lab_direct_hits", "lab_observed_count")]
         watched += [kernel.slowpath.memory.hits(o.index) for o in kernel.slowpath.counted]
-        value = kernel.call(function, *range(1, args + 1)).value
+        run = kernel.call(function, *range(1, args + 1))
         seen = tuple(kernel.machine.read_u64(w) for w in watched)
-        return State(name, tuple(patches), tuple(watched), value, seen, kernel.names())
+        return State(name, tuple(patches), tuple(watched), run.value, seen, executed(run), kernel.names())
+
+
+def executed(run: Run) -> str:
+    """What a recorded call executed, as 16 hex digits: every instruction in order, by its mnemonic and the sizes of its loads and
+    stores. Addresses, registers and constants are left out: they differ with where the linker puts things."""
+    kinds = {pc: i.mnemonic for pc, i in run.instructions.items()}
+    lines = ("".join([kinds[s.pc], *(f" {'s' if store else 'l'}{size}" for _, size, store in s.accesses)]) for s in run.steps)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def _regions(kernel: Kernel) -> Iterator[Region]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .. import isa as isas
 from ..ftrace import releases
 from ..ftrace.releases import LATEST
 from ..given import names, whole
@@ -80,6 +81,17 @@ def check(
     calls: how often. runner: the words that run a program of that ISA here, e.g. ("qemu-aarch64",); none for the host's own.
     """
     return run(subject(isa, release, variants, args), TimingPlan(calls=whole(calls, "calls", 1)), runner)
+
+
+def outdated(result: Result) -> tuple[str, ...]:
+    """The hooks, or shapes, of a result that execute something else now than when they were timed, or that there are no more."""
+    facts = result.provenance
+    isa, release, args = isas.get(str(facts["isa"])), str(facts["release"]), int(str(facts["arguments"]))
+    every = {str(s): shape(s) for s in shapes.GRID}
+    was = {str(r["hook"]): r["code"] for r in result.rows}
+    variants = {name: every.get(name) or hook(name) for name in was if name in every or name.partition(":")[0] in hooks.HOOKS}
+    now = {s.name: s.code for s in subject(isa, release, variants, args).states}
+    return tuple(name for name, code in was.items() if now.get(name) != code)
 
 
 def _of_hooks(

@@ -43,6 +43,7 @@ class Series:
         self.warnings = host.warnings(self.facts)
         self.facts |= {"release": subject.release, "arguments": args, "rounds": rounds}
         self.failures: list[str] = []
+        self._code = {s.name: s.code for s in subject.states}
         self.windows: dict[str, list[float]] = {}  # nanoseconds per call, the least of each window, by hook
         self._batches: dict[str, list[float]] = {}
         self._counted: dict[str, list[list[int]]] = {}
@@ -116,6 +117,7 @@ class Series:
         direct = min(self.windows["direct"]) - base if "direct" in self.hooks else 0
         row: dict[str, Any] = {
             "hook": hook,
+            "code": self._code[hook],
             "ns_min": ns[0],
             **dict(zip(("ns_q1", "ns_median", "ns_q3"), quartiles, strict=True)),
             "ns_over": over,
@@ -136,13 +138,13 @@ class Series:
 def fill(series: Sequence[Series], most: int = MOST) -> None:
     """Add windows to each series in turn, with pauses in between, until all agree or a limit is met.
 
-    most: windows of each. Raises TramplabError where nothing runs at all.
+    most: windows of each; more than MOST take as long as they take. Raises TramplabError where nothing runs at all.
     """
-    begin = time.monotonic()
+    end = time.monotonic() + (LONGEST if most <= MOST else float("inf"))
     while left := [s for s in series if not s.done and s.count < most]:
         for s in left:
             s.add()
-        if time.monotonic() - begin > LONGEST:
+        if time.monotonic() > end:
             most = min(most, NEEDED)
         if any(not s.done and s.count < most for s in left):
             time.sleep(PAUSE)

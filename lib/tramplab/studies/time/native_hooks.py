@@ -26,7 +26,7 @@ NAME = "native_hooks"
 TITLE = "The hooks on a real CPU"
 UNITS = {"ns": "added", "cycles": "added", "estimate": "cycles", "low": "cycles", "high": "cycles"}
 COLUMNS = (
-    "isa machine release hook hypothetical ns ratio cycles agreed changed core lead exact estimate low high missed counted cpu date"
+    "isa machine release hook hypothetical ns ratio cycles agreed core lead exact estimate low high missed counted cpu date"
     " virtual".split()
 )
 HERE = "here"
@@ -51,7 +51,7 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
 
     Columns: isa, machine ("here", or the name of a file in data/native/), release, hook, hypothetical (no kernel has it), ns
     (over the unhooked call), ratio (to the direct call), cycles (the same by the clock the machine showed), agreed (do the
-    windows?), changed (does it run other code since, so that nothing is estimated?), core, lead (is it the nearest by the CPU's
+    windows?), core, lead (is it the nearest by the CPU's
     maker?), exact (is it the CPU's own?), estimate, low, high (cycles), missed (mispredicted returns, from the replay), counted
     (mispredicted branches by the CPU, None where it may not be asked), cpu, date, virtual (is it a virtual machine?).
     """
@@ -67,14 +67,13 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
                 "ratio": row["ratio_direct"],
                 "cycles": row["cycles_over"],
                 "agreed": row["agreed"],
-                "changed": result.changed(str(row["hook"])),
                 "counted": row.get("branch_misses"),
             }
             for model in native_machine.models(result):
                 lead = model.name == facts["core"]
                 of_model = {"core": model.name, "lead": lead, "exact": lead and facts["exact"]}
                 asked = str(facts["isa"]), str(row["hook"]), str(facts["release"]), arguments, model.name
-                out.append({**facts, **told, **of_model, **({} if told["changed"] else _estimate(*asked))})
+                out.append({**facts, **told, **of_model, **_estimate(*asked)})
     made = pd.DataFrame(out, columns=COLUMNS)
     made.attrs["units"] = UNITS
     return made
@@ -184,17 +183,16 @@ def answer(frame: pd.DataFrame) -> str:
 
 def costs(part: pd.DataFrame) -> str:
     """What some hooks add on one machine, of those it agrees on; "" if these are none."""
-    told = (r for r in _records(native_machine.led(part)) if r["agreed"] and not r["changed"])
+    told = (r for r in _records(native_machine.led(part)) if r["agreed"])
     good = {r["hook"]: r for r in told if not pd.isna(r["cycles"])}
     named = [f"{words} {digits(good[h]['ns'])} ns, {digits(good[h]['cycles'])} cycles" for h, words in _QUOTED if h in good]
     return f"What they add: {'; '.join(named)}." if named else ""
 
 
 def lacks(part: pd.DataFrame) -> str:
-    """Which hooks one machine's result does not have, by their names where it has none of that name; "" if it has all."""
-    timed = {str(hook).partition(":")[0] for hook in part["hook"]}
-    names = [hook if (name := hook.partition(":")[0]) in timed else name for hook in native_machine.untimed(part)]
-    return f"{UNTIMED.capitalize()} on this machine: {', '.join(dict.fromkeys(names))}." if names else ""
+    """How many hooks one machine's result does not have; "" if it has all."""
+    left = len(native_machine.untimed(part))
+    return f"{UNTIMED.capitalize()} on this machine: {left} of {left + part['hook'].nunique()} hooks." if left else ""
 
 
 def within(part: pd.DataFrame) -> str:
@@ -230,7 +228,6 @@ def jump(frame: pd.DataFrame) -> str:
             said.append(
                 f"On {call['cpu']} fexit adds {_way(call)} with the call, up to {_WAYS[0]}, and {_way(jumped)} with the jump, "
                 f"from {_WAYS[1]}: {digits(call['ns'] / jumped['ns'])} times as much with the call."
-                + " What is called around the program was shorter then than the lab has it now." * bool(call["changed"])
             )
     return " ".join(said) or f"No saved times on which windows agree are of both {_WAYS[0]} and {_WAYS[1]}."
 
@@ -275,8 +272,9 @@ def _records(frame: pd.DataFrame) -> list[dict]:
 
 
 def _part(row: Mapping) -> str:
-    """What stands above the table of a machine."""
-    return f"{row['isa']} {row['release']}, {row['machine']}, {native_machine.model(row)}"
+    """The title of a machine's part of the table."""
+    model = f"model of {row['core']} ({'own' if row['exact'] else 'nearest'} core)" if row["lead"] else native_machine.model(row)
+    return f"{row['isa']} {row['release']}, {row['machine']}, {model}"
 
 
 def _band(row: Mapping) -> str:
@@ -285,8 +283,7 @@ def _band(row: Mapping) -> str:
 
 _LINES = dumbbell("cycles", "hook", "by", low="low", high="high", facet="panel", columns=2)
 _LIMITS = (
-    "Native times, warm, in user mode, less the unhooked call; under the name of a core is its model's estimate, with its band, of "
-    "hooks that run the same code since. ? "
+    "Native times, warm, in user mode, less the unhooked call; under the name of a core is its model's estimate, with its band. ? "
     "marks a time that was not met again in three windows, or of a hook that has several speeds: nothing is concluded from it. "
     + HYPOTHETICAL
 )

@@ -10,6 +10,7 @@ from ... import isa as isas
 from ...analyse import cores
 from ...analyse.cores import Core
 from ...errors import TramplabError
+from ...ftrace.releases import LATEST
 from ...native import Result, default_hooks
 from ...native.host import plain
 from ...native.kept import HOOKS, saved
@@ -33,12 +34,18 @@ def lead() -> tuple[Core, str]:
 
     Raises TramplabError if none is saved, or no core by the maker of any is modelled.
     """
-    for result in sorted(saved(HOOKS).values(), key=lambda r: -len(r.rows)):
+    for result in largest():
         if near := core(result):
             told = facts(result)
             how = "that of the CPU" if told["exact"] else "the nearest by the maker of the CPU"
             return near, f"{near.name}, {how} on which the saved times were taken ({told['cpu']})"
     raise TramplabError("no times of a CPU whose maker's cores are modelled are in data/native/; save some there.")
+
+
+def largest(isa: str | None = None) -> list[Result]:
+    """The saved results of hooks of the newest release, those with the most hooks first; of an ISA, or of all."""
+    found = [r for r in saved(HOOKS).values() if r.provenance["release"] == LATEST and isa in (None, r.provenance["isa"])]
+    return sorted(found, key=lambda r: -len(r.rows))
 
 
 def facts(result: Result) -> dict[str, object]:

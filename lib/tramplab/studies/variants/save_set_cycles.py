@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...native import Result
 from ...native.agreement import apart
-from ...native.kept import HOOKS, saved
+from ...native.host import name
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL, UNTIMED, estimated
@@ -58,7 +59,8 @@ def rows() -> pd.DataFrame:
         for model in map(core, CORES):
             if model.isa == isa:
                 out += [_estimate(model, hook, runs[save], idle, runs["clobbered"]) for save, hook in SETS.items()]
-        out += [row for result in saved(HOOKS).values() if result.provenance["isa"] == isa for row in measured(result)]
+        timed = [list(measured(result)) for result in native_machine.largest(isa)]
+        out += itertools.chain.from_iterable({rows[0]["core"]: rows for rows in reversed(timed) if rows}.values())
     frame = flagged(pd.DataFrame(out))
     frame.attrs["units"] = UNITS
     return frame
@@ -77,9 +79,10 @@ def _estimate(model: Core, hook: str, run: Run, idle: Run, clobbered: Run) -> di
 def measured(result: Result) -> Iterator[dict[str, object]]:
     """The rows of one machine's times, of those on which its windows agree; none without both sets that are compared."""
     good: dict[str, Any] = {str(r["hook"]): r for r in result.rows if r["agreed"]}
+    facts = native_machine.facts(result)
     if not {"none", LIVE, ALL_OF_C} <= set(good):
         return
-    clock, model = min(result.clock), native_machine.core(result)
+    clock = min(result.clock)
     off = {hook: apart(r["windows"]) / clock for hook, r in good.items()}
     whole = good[ALL_OF_C]["cycles_over"]
     for hook in SETS.values():
@@ -89,7 +92,7 @@ def measured(result: Result) -> Iterator[dict[str, object]]:
             band = {"cycles": added, "low": added - around, "high": added + around}
             band |= {"gain": gain, "gain_low": gain - within, "gain_high": gain + within}
             share = {f"share{end}": band[f"gain{end}"] / whole for end in ("", "_low", "_high")}
-            head = {"isa": result.provenance["isa"], "core": model.name if model else result.provenance["cpu"], "how": MEASURED}
+            head = {"isa": facts["isa"], "core": facts["core"] if facts["exact"] else name(result.provenance), "how": MEASURED}
             head |= {"hook": hook, "args": result.provenance["arguments"]}
             yield head | {k: round(float(v), 2) for k, v in band.items()} | {k: round(float(v), 3) for k, v in share.items()}
 
@@ -197,10 +200,10 @@ def _answer(frame: pd.DataFrame) -> str:
     every = shares(frame)
     estimates = every[every["how"] != MEASURED].sort_values("share", kind="stable")
     ends = [f"{_percent(r)} % on {_core(r)}" for r in estimates.iloc[[0, -1]].itertuples()]
-    timed = [f"{_percent(r)} % on {_core(r)}" for r in every[every["how"] == MEASURED].itertuples()]
+    timed = [f"{100 * r.share:.0f} % on {r.core}" for r in every[every["how"] == MEASURED].itertuples()]
     return (
-        "Of the cycles that a hook adds, saving the live arguments instead of all that C may clobber takes off "
-        f"{' to '.join(ends)} (estimates with their bands){'; ' if timed else ''}{', '.join(timed)}."
+        f"Saving the live arguments instead of all that C may clobber takes {' to '.join(ends)} off what a hook adds, by estimates"
+        f"{f'; {MEASURED}: ' if timed else ''}{', '.join(timed)}."
     )
 
 
