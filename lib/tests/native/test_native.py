@@ -41,11 +41,13 @@ def guarded(kernel, function):
 
 # --- The same guest
 
-#: What a process does by another instruction: arm64's reads of the per-CPU base, which is in another kind of register there, and
-#: x86-64's and riscv64's ways to turn interrupts off and on. In the kernel's text and in the process's.
+#: What a process does by another instruction: arm64's reads of the per-CPU base, which is in another kind of register there,
+#: x86-64's and riscv64's ways to turn interrupts off and on, and x86-64's question whether a stack is at an address of the
+#: kernel's. In the kernel's text and in the process's.
 _OTHER = {
     "per-CPU base": re.compile(r"mrs x\d+, tpidr_el1|mov x\d+, x18"),
     "interrupts": re.compile(r"cli|sti|cld"),
+    "address of the kernel's": re.compile(r"jn?s \S+"),
     "interrupts off": re.compile(r"csrrci \w+, sstatus, 2|li \w+, 2|addi \w+, zero, 2"),
     "interrupts on": re.compile(r"csrs sstatus, \w+|andi (\w+), \1, 2"),
 }

@@ -2,7 +2,8 @@
 interrupt between two stores, a shadow stack that is gone. Each check fails on the mutants that name it (support/graph_mutants.py).
 """
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -13,6 +14,8 @@ from support.probed import GUARD, booted, ends, fails, idle, new_task, place, pr
 from tramplab import Fgraph, Fprobe, Kernel, Ops
 from tramplab.analyse.returns import Tasks
 
+#: FGRAPH_ARRAY_SIZE.
+FGRAPH_PLACES = 16
 #: x86-64's static call, and the others' tracers.
 PLACES = (place("x86_64", "v7.2"), place("arm64", "v7.2"), place("riscv64", "v7.2"))
 
@@ -106,6 +109,64 @@ def filter_of_the_tracer(k: Kernel) -> None:
         pool, size = k.image.address("lab_ops_hash_pool"), k.image.struct("ftrace_ops_hash").size
         with Struct(k, "ftrace_ops", ops).having(func_hash=pool + other.index * size):
             assert p.call() == [2 if k.features["fgraph_static_call"] else 0]
+        assert p.call() == [2]
+
+
+def tracers_at_other_places(k: Kernel) -> None:
+    """Each place of the array is found, and each of two, at the entry and at the return."""
+    with probing(k, Fgraph()) as p:
+        for taken in [[n] for n in range(FGRAPH_PLACES)] + [[0, 15], [3, 4], [7, 9]]:
+            with at_places(k, taken):
+                assert p.call() == [2 * len(taken)], taken
+
+
+def tracer_that_comes_during_the_walk(k: Kernel) -> None:
+    """A place that is taken while an earlier one's tracer runs is found in the same walk."""
+    bits = k.image.address("fgraph_array_bitmask")
+    entry = k.image.address("lab_graph_entry")
+    come = k.machine.watching(entry, lambda: k.machine.write_u64(bits, 1 << 2 | 1 << 11))
+    with probing(k, Fgraph()) as p, at_places(k, [2, 11]), come:
+        k.machine.write_u64(bits, 1 << 2)
+        assert p.call() == [4]
+
+
+def word_that_is_full_to_its_end(k: Kernel) -> None:
+    """Behind a word's highest bit there is none; the places up to there have stubs."""
+    array, stub = k.image.address("fgraph_array"), k.image.address("fgraph_stub")
+    with probing(k, Fgraph()) as p, at_places(k, [5]):
+        behind = k.machine.read(array + 8 * 63, 8)
+        k.machine.write_u64(array + 8 * 63, stub)
+        k.machine.write_u64(k.image.address("fgraph_array_bitmask"), 1 << 5 | 1 << 63)
+        assert p.call() == [2]
+        k.machine.write(array + 8 * 63, behind)
+
+
+@contextmanager
+def at_places(k: Kernel, taken: list[int]) -> Iterator[None]:
+    """For a `with`: the tracer at the first place is at these ones instead, and nothing at the others."""
+    array, bits = k.image.address("fgraph_array"), k.image.address("fgraph_array_bitmask")
+    tracer, stub = k.machine.read_u64(array), k.image.address("fgraph_stub")
+    before = k.machine.read(array, 8 * FGRAPH_PLACES)
+    for n in range(FGRAPH_PLACES):
+        k.machine.write_u64(array + 8 * n, tracer if n in taken else stub)
+    k.machine.write_u64(bits, sum(1 << n for n in taken))
+    yield
+    k.machine.write(array, before)
+    k.machine.write_u64(bits, 1)
+
+
+def stack_is_at_no_address_of_the_kernels(k: Kernel) -> None:
+    """A call on such a stack, as of a CPU that comes back from suspend, is not followed."""
+    code = k.image.symbol("ftrace_graph_func")
+    looks = [
+        i.address
+        for i in instructions(k.isa, code.address, k.machine.read(code.address, code.size))
+        if i.text.replace(" ", "") == "testrbp,rbp"
+    ]
+    assert len(looks) == 1
+    with probing(k, Fgraph()) as p:
+        with k.machine.watching(looks[0], lambda: k.machine.set_register("rbp", k.machine.register("rbp") & (1 << 63) - 1)):
+            assert p.call() == [0]
         assert p.call() == [2]
 
 
@@ -226,6 +287,10 @@ CHECKS = {
         guard_is_held_at_the_return,
         tracer_that_has_gone,
         filter_of_the_tracer,
+        tracers_at_other_places,
+        tracer_that_comes_during_the_walk,
+        word_that_is_full_to_its_end,
+        stack_is_at_no_address_of_the_kernels,
         frame_says_where_the_return_address_was,
         more_data_than_a_tracer_may_keep,
         data_of_calls_on_their_way,
@@ -233,11 +298,13 @@ CHECKS = {
         interrupt_traces,
     )
 }
+#: What would have to change a static call on x86-64.
+WALKS = ("tracer_that_has_gone", "tracers_at_other_places", "tracer_that_comes_during_the_walk", "word_that_is_full_to_its_end")
 CASES = [
     (where, name)
     for where in PLACES
     for name in CHECKS
-    if where.isa != "x86_64" or name != "tracer_that_has_gone"  # which would have to change a static call
+    if name not in (WALKS if where.isa == "x86_64" else ("stack_is_at_no_address_of_the_kernels",))
 ]
 
 

@@ -4,8 +4,10 @@
  *
  * Where the kernel has a static call for a tracer that is alone (x86-64), that one is called without a look at its filter.
  * Differs: the static call is a call through the tracer's member, which is a load more; a task's stack is there from boot on; where
- * a shadow stack does not fit the calls any more, tracing is not stopped for the others.
+ * a shadow stack does not fit the calls any more, tracing is not stopped for the others; no index and no shift is checked, as it is
+ * in a kernel with CONFIG_UBSAN (Debian's 7.2, two or three instructions for each tracer that is called).
  */
+#include "bits.h"
 #include "fgraph.h"
 #include "recursion.h"
 
@@ -90,8 +92,7 @@ int function_graph_enter_regs(unsigned long ret, unsigned long func, unsigned lo
 			current->curr_ret_stack = top;
 	}
 #else
-	for (unsigned long left = READ_ONCE(fgraph_array_bitmask); left; left &= left - 1) {
-		int idx = __builtin_ctzl(left);
+	for_each_set_bit(idx, fgraph_array_bitmask) {
 		struct fgraph_ops *gops = READ_ONCE(fgraph_array[idx]);
 		int top;
 
@@ -118,29 +119,37 @@ out:
 	return -1;
 }
 
-/* Where a function's return address is when ftrace_caller has saved what it saves, and its frame pointer. */
+/*
+ * Where a function's return address is when ftrace_caller has saved what it saves, its frame pointer, and where an unwinder finds
+ * the return address; parent: the first.
+ */
 #if defined(__x86_64__)
 #define RETURN_PLACE(f) ((unsigned long *)(f)->regs.sp)
 #define FRAME_POINTER(f) 0
-#define FRAME_PLACE(f) RETURN_PLACE(f)
+#define FRAME_PLACE(f, parent) (parent)
 #elif defined(__aarch64__)
 #define RETURN_PLACE(f) (&FREGS_LR(f))
 #define FRAME_POINTER(f) ((f)->fp)
-#define FRAME_PLACE(f) ((unsigned long *)(f)->fp)
+#define FRAME_PLACE(f, parent) ((unsigned long *)(f)->fp)
 #elif defined(__riscv)
 #define RETURN_PLACE(f) (&FREGS(f)->ra)
 #define FRAME_POINTER(f) (FREGS(f)->s0)
-#define FRAME_PLACE(f) RETURN_PLACE(f)
+#define FRAME_PLACE(f, parent) (parent)
 #endif
 
 void ftrace_graph_func(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *op, struct ftrace_regs *fregs)
 {
 	unsigned long *parent = RETURN_PLACE(fregs);
 
+#ifdef __x86_64__
+	/* A CPU that comes back from suspend is here in real mode, where a stack is at no address of the kernel's. */
+	if (unlikely(!LAB_KERNEL_ADDRESS(__builtin_frame_address(0))))
+		return;
+#endif
 	KEY_IS_OFF();
 	if (unlikely(READ_ONCE(current->tracing_graph_pause)))
 		return;
-	if (!function_graph_enter_regs(*parent, ip, FRAME_POINTER(fregs), FRAME_PLACE(fregs), fregs))
+	if (!function_graph_enter_regs(*parent, ip, FRAME_POINTER(fregs), FRAME_PLACE(fregs, parent), fregs))
 		*parent = (unsigned long)return_to_handler;
 }
 
@@ -150,7 +159,11 @@ unsigned long ftrace_return_to_handler(struct ftrace_regs *fregs)
 	struct ftrace_graph_ret trace = {};
 	struct ftrace_ret_stack *frame;
 	unsigned long ret;
-	volatile unsigned long bitmap = 0;
+#ifdef CONFIG_FGRAPH_STATIC_CALL
+	volatile unsigned long bitmap = 0;	/* x86-64 tests a bit whose number it does not know in memory */
+#else
+	unsigned long bitmap;
+#endif
 	int begins, held;
 
 	frame = get_ret_stack(t, t->curr_ret_stack, &begins);
@@ -180,8 +193,8 @@ unsigned long ftrace_return_to_handler(struct ftrace_regs *fregs)
 		gops->retfunc(&trace, gops, fregs);
 	}
 #else
-	for (unsigned long left = bitmap; left; left &= left - 1) {
-		struct fgraph_ops *gops = READ_ONCE(fgraph_array[__builtin_ctzl(left)]);
+	for_each_set_bit(idx, bitmap) {
+		struct fgraph_ops *gops = READ_ONCE(fgraph_array[idx]);
 
 		if (unlikely(gops == &fgraph_stub))
 			continue;

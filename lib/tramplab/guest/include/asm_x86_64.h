@@ -23,6 +23,12 @@ struct ftrace_regs {
 /* Per-CPU data lies at gs:0; address space 256 is clang's name for gs. */
 #define this_pcpu ((struct lab_pcpu __attribute__((address_space(256))) *)0)
 #define current (this_pcpu->current_task)
+/* Is it an address of the kernel's? In a process the lab kernel lies where the process's own are. */
+#ifdef CONFIG_LAB_USER
+#define LAB_KERNEL_ADDRESS(at) ((long)(at) >= 0)
+#else
+#define LAB_KERNEL_ADDRESS(at) ((long)(at) < 0)
+#endif
 /* A counter of this CPU, by its offset in struct lab_pcpu. */
 #define lab_pcpu_ptr(type, offset) ((type __attribute__((address_space(256))) *)(offset))
 /* The preempt count is per-CPU here, so that it is one instruction away. */

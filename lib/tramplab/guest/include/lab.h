@@ -85,7 +85,8 @@ struct lab_private {
  * (isa/). x86-64's is in a variable of all tasks, a kernel's in per-CPU data. cpus_ptr: the CPUs on which it may run, its own cpus_mask while nobody has narrowed them. no_resched: not zero while nobody waits for this CPU; behind the preempt count, so that arm64 sees both as one word. flags:
  * where riscv64 looks for the same. rethooks: the calls whose return is hooked, newest first; rethook_stack: where their nodes are
  * if not in a pool, bytes up to rethook_top. kretprobe_instances: such calls of kretprobes that are on no return hooks. ret_stack:
- * the shadow stack of the function graph tracer, words up to curr_ret_stack.
+ * the shadow stack of the function graph tracer, words up to curr_ret_stack; what that tracer has of a task is further from its
+ * beginning than the 2047 bytes that an offset of riscv64's loads reaches, as in a kernel.
  * trap_a0 and what follows: where riscv64 has registers at the beginning of an exception; vector_flags: whether the task uses the
  * vector in the kernel; with what is unused a cache line, so that all else shares its lines with what it shares them with elsewhere.
  */
@@ -114,10 +115,10 @@ struct task_struct {
 	char rethook_stack[LAB_RETHOOK_STACK];
 #endif
 #ifdef CONFIG_FUNCTION_GRAPH_TRACER
+	unsigned long shadow_stack[LAB_SHADOW_STACK / sizeof(long)];
 	int curr_ret_stack, curr_ret_depth;
 	unsigned long *ret_stack;
 	int trace_overrun, tracing_graph_pause;
-	unsigned long shadow_stack[LAB_SHADOW_STACK / sizeof(long)];
 #endif
 #if defined(CONFIG_RETHOOK) && !defined(CONFIG_FPROBE_ON_RETHOOK)
 	struct rethook_node *rethooks;
