@@ -5,6 +5,8 @@ import itertools
 
 import pytest
 
+from tramplab import isa as isas
+from tramplab.ftrace import releases
 from tramplab.lab.measure import counts_of
 from tramplab.publish.claims import verdict
 from tramplab.publish.claims.verdict import Judged, Seen
@@ -97,6 +99,22 @@ def test_it_is_compared_with_all_that_is_aimed_at():
         here = c[(c["isa"] == kernel["isa"]) & (c["release"] == kernel["release"])]
         has = {r["hook"] for r in found["hooks"] if r["status"] == "measured"} | {real_kernels.EACH}
         assert wanted & has <= set(here["hook"])
+
+
+def test_the_graph_tracer_is_compared_where_both_have_it():
+    """Its C code and its trampolines, with a return and without: in each kernel whose release has it with an ops in the lab."""
+    frame = real_kernels.rows()
+    seen = 0
+    for found in PLAIN:
+        isa, release = found["kernel"]["isa"], found["kernel"]["release"]
+        here = frame[(frame["isa"] == isa) & (frame["release"] == release) & frame["hook"].isin(["graph", "graph-entry"])]
+        has = releases.features(isas.get(isa), release, {})["rethook"] == "fgraph"
+        assert len(here) == (4 if has else 0), (isa, release)
+        for r in here.itertuples():
+            saved_ = row(found, r.hook)["components"]["trampoline" if r.part == real_kernels.TRAMPOLINE else "core"]
+            assert r.kernel == saved_["instructions"] and r.near
+        seen += has
+    assert seen >= 3
 
 
 def test_a_further_ops_is_an_eighth_of_eight():

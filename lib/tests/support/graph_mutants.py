@@ -119,6 +119,13 @@ MUTANTS = [
     *of(
         "x86_64",
         "v7.2",
+        "tracer_that_declines",
+        "consumers/graph_callbacks.c",
+        ("the one that declines does not", "\treturn 0;", "\treturn 1;"),
+    ),
+    *of(
+        "x86_64",
+        "v7.2",
         "frame_says_where_the_return_address_was",
         "core/fgraph.c",
         ("where the return address was not kept", "\tframe->retp = retp;\n", ""),

@@ -268,6 +268,8 @@ def test_a_tracer_alone_sees_every_call_and_its_return(isa):
         k.attach(f, Fgraph())
     with k.attached(f, Fgraph()):
         assert k.call(f, at + 8 * (depth - 1)).hits == (2,)
+    with pytest.raises(TramplabError, match="leave declines= out"):
+        Fgraph(declines=True, watch=True)
 
 
 def test_a_release_whose_tracer_is_not_built_says_since_when_it_is():

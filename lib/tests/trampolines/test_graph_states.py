@@ -170,6 +170,14 @@ def stack_is_at_no_address_of_the_kernels(k: Kernel) -> None:
         assert p.call() == [2]
 
 
+def tracer_that_declines(k: Kernel) -> None:
+    """It sees the entry and no return, and the call leaves nothing on the shadow stack."""
+    with probing(k, Fgraph(declines=True)) as p:
+        tops = []
+        assert p.call(lambda: tops.append(task(k)["curr_ret_stack"])) == [1]
+        assert tops == [0]
+
+
 def frame_says_where_the_return_address_was(k: Kernel) -> None:
     """An unwinder finds there where the way to the return trampoline is now, on arm64 the caller's frame pointer."""
     found = []
@@ -291,6 +299,7 @@ CHECKS = {
         tracer_that_comes_during_the_walk,
         word_that_is_full_to_its_end,
         stack_is_at_no_address_of_the_kernels,
+        tracer_that_declines,
         frame_says_where_the_return_address_was,
         more_data_than_a_tracer_may_keep,
         data_of_calls_on_their_way,

@@ -21,6 +21,7 @@ TRAMPOLINE, CORE = "trampoline", "C code"
 #: Two ops and ten, from which follows what each further one adds.
 TWO, TEN, EACH = "ops:2", "ops:10", "each more ops"
 PROBES = (
+    *("graph", "graph-entry"),
     *("fprobe", "fprobe-exit", "kprobe-multi", "kretprobe-multi", "kprobe", "kprobe-bpf", "kprobe-brk", "kprobe-brk-bpf"),
     *("kretprobe", "kretprobe-bpf", "kretprobe-brk", "kretprobe-brk-bpf"),
 )

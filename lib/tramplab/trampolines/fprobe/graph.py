@@ -41,8 +41,8 @@ MOST_DATA = 15 * WORD
 _CALLED: dict[type[Request], str] = {EntryOps: "fprobe_ftrace_entry", GraphOps: "ftrace_graph_func", Fgraph: "ftrace_graph_func"}
 #: The guest's tracers.
 _TRACERS: dict[type[Request], str] = {GraphOps: "fprobe_graph_ops", Fgraph: "lab_graph_ops"}
-#: The one that watches.
-_WATCHER = "lab_graph_watch_ops"
+#: The one that watches, and the one that declines.
+_WATCHER, _DECLINER = "lab_graph_watch_ops", "lab_graph_decline_ops"
 
 
 class GraphFprobes:
@@ -167,8 +167,7 @@ class GraphFprobes:
     def _tracer(self, ops: Registered) -> list[Step]:
         """The first place among the tracers, and the only one that is taken. The tracer's own filter is the ops'."""
         image = self._image
-        watches = isinstance(ops.request, Fgraph) and ops.request.watch
-        tracer, gops = image.address(_WATCHER if watches else _TRACERS[type(ops.request)]), image.struct("fgraph_ops").fields
+        tracer, gops = image.address(_named(ops.request)), image.struct("fgraph_ops").fields
         private = private_of(image, ops.index)
         hits = private + image.struct("lab_private").fields["hits"].offset
         counts = [word(hits, 0, "it has seen no call"), word(tracer + gops["private"].offset, private, "what it counts in")]
@@ -181,3 +180,10 @@ class GraphFprobes:
             word(image.address("fgraph_array_bitmask"), 1, "which tracers there are"),
             word(image.address("fgraph_direct_gops"), tracer, "the tracer that is alone"),
         ]
+
+
+def _named(request: Request) -> str:
+    """The guest's tracer that is asked for."""
+    if isinstance(request, Fgraph) and (request.watch or request.declines):
+        return _WATCHER if request.watch else _DECLINER
+    return _TRACERS[type(request)]

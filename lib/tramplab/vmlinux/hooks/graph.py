@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ...ftrace.ops import FL_ENABLED
 from ...lab.view import Function
+from ...trampolines.fprobe import Fgraph
 from .. import layout
 from ..booted import x86_64
 from ..machine import RealMachine
@@ -144,6 +145,18 @@ def _attach(machine: RealMachine, function: Function, wanted: int) -> Expected:
 
 
 HOOKS = (
-    Hook("graph", "a function graph tracer: entry and return", lambda m, f: _attach(m, f, 1), notes=NOTES),
-    Hook("graph-entry", "a function graph tracer that does not want to see the return", lambda m, f: _attach(m, f, 0), notes=NOTES),
+    Hook(
+        "graph",
+        "a function graph tracer: entry and return",
+        lambda m, f: _attach(m, f, 1),
+        lambda: [Fgraph()],
+        notes=NOTES,
+    ),
+    Hook(
+        "graph-entry",
+        "a function graph tracer that does not want to see the return",
+        lambda m, f: _attach(m, f, 0),
+        lambda: [Fgraph(declines=True)],
+        notes=NOTES,
+    ),
 )
