@@ -1,5 +1,6 @@
 """What seeing a return costs: parts that add up and are where they belong, sentences that follow the rows, the verdict on k1."""
 
+import pandas as pd
 import pytest
 
 from tramplab import TramplabError
@@ -20,6 +21,7 @@ from tramplab.studies.returns.mechanisms import (
     RETHOOK,
 )
 from tramplab.studies.returns.return_saves import ARGS, REGS, VALUE, WITHOUT
+from tramplab.vmlinux import saved
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 
@@ -101,6 +103,28 @@ def test_the_answer_follows_the_rows(costs):
     turned = costs.copy()
     turned.loc[(turned["isa"] == "x86_64") & (turned["mechanism"] == KRETPROBE), "debian"] = 9999
     assert "ranks those that were counted there otherwise on x86-64" in return_costs.answer(turned)
+
+
+@every_isa
+def test_debians_kernel_stands_beside_every_mechanism_that_it_decides(isa, costs):
+    """The newest release's: a kretprobe by the hook that the ISA has, a breakpoint on arm64 and riscv64. Of an older release it
+    stands wherever the image has the hook."""
+    probe = "kretprobe" if isa == "x86_64" else "kretprobe-brk"
+    hooks = {
+        "kretprobe": probe,
+        "fgraph": "graph",
+        "fprobe, fgraph": "fprobe-exit",
+        "BPF kretprobe": f"{probe}-bpf",
+        "BPF kprobe_multi": "kretprobe-multi",
+        "BPF fexit": "bpf-fexit",
+    }
+    here = return_costs.totals(costs[costs["isa"] == isa])
+    newest = here[here["release"] == LATEST].set_index("mechanism")
+    assert dict(newest["debian"]) == {name: saved.added(isa, LATEST, hook) for name, hook in hooks.items()}
+    assert newest["debian"].notna().all()
+    for r in here[here["release"] != LATEST].itertuples():
+        counted = saved.added(isa, r.release, probe if r.mechanism == "kretprobe" else "fprobe-exit")
+        assert (None if pd.isna(r.debian) else r.debian) == counted
 
 
 @every_isa

@@ -89,7 +89,7 @@ def builds(isa: str) -> tuple[Build, ...]:
     ]
     if isa in _RETHOOKS:
         found.append(Build(isa, RETHOOK, _RETHOOKS[isa], debian="fprobe-exit"))
-    found.append(Build(isa, FGRAPH, LATEST))
+    found.append(Build(isa, FGRAPH, LATEST, debian="graph"))
     found.append(Build(isa, FPROBE, LATEST, debian="fprobe-exit"))
     found.append(Build(isa, FEXIT, LATEST, debian="bpf-fexit"))
     return tuple(found)
