@@ -129,10 +129,10 @@ def test_a_shim_costs_what_its_functions_execute(old):
 def test_what_is_said_of_shims_follows_the_rows(old):
     n = shims.numbers(old)
     assert f"{n['arm64-value-shim']} to {n['arm64-all-shim']} of {n['arm64-all-added']} on arm64" in shims.answer(old)
-    assert "under its kretprobe on arm64 only (on riscv64 about as many), and" in shims.answer(old)
+    assert "under its kretprobe on arm64 only, and" in shims.answer(old), "riscv64's copy is a call of memcpy()"
     for isa, shim, probe in (("arm64", "fprobe-exit", "kretprobe-brk"), ("riscv64", "fprobe-exit", "kretprobe-brk")):
         before, after = saved.added(isa, shims.LATEST, probe), saved.added(isa, shims.LATEST, shim) + n[f"{isa}-all-shim"]
-        assert (after < 0.95 * before) == (isa == "arm64") and after < 1.05 * before, "Debian's kernel says otherwise"
+        assert (after < before) == (isa == "arm64"), "Debian's kernel says otherwise"
     cheap = old.assign(instructions=[0 if how in SHIMS else i for how, i in zip(old["how"], old["instructions"], strict=True)])
     assert "under its kretprobe on x86-64, arm64 and riscv64 only, and" in shims.answer(cheap)
 
