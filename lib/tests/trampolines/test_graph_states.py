@@ -309,8 +309,10 @@ CHECKS = {
 }
 #: What would have to change a static call on x86-64.
 WALKS = ("tracer_that_has_gone", "tracers_at_other_places", "tracer_that_comes_during_the_walk", "word_that_is_full_to_its_end")
+#: The one that looks behind the places that the array has.
+BEHIND = "word_that_is_full_to_its_end"
 CASES = [
-    (where, name)
+    (place(where.isa, where.release, **dict(graph_mutants.UNBOUNDED)) if name == BEHIND else where, name)
     for where in PLACES
     for name in CHECKS
     if name not in (WALKS if where.isa == "x86_64" else ("stack_is_at_no_address_of_the_kernels",))

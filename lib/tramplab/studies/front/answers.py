@@ -123,7 +123,9 @@ def answer(frame: pd.DataFrame) -> str:
     return (
         f"Between {least['instructions']} instructions ({least['case']} on {said.isa_name(least['isa'])}) and "
         f"{most['instructions']} ({most['case']} on {said.isa_name(most['isa'])})."
-    ) + "".join(f" {said.isa_name(r.isa)} was timed on {r.timed}; {r.core} is the nearest model." for r in other.itertuples())
+    ) + "".join(
+        f" {said.isa_name(r.isa)} was timed on {r.timed.partition(',')[0]} (nearest model: {r.core})." for r in other.itertuples()
+    )
 
 
 FIGURES = (
@@ -133,8 +135,8 @@ FIGURES = (
         table=table,
         body=body,
         answer=answer,
-        limits="Rewritten trampolines and a lab C core, not Linux. Dynamic and static ops add the same. Cycles are estimates with "
-        "their band, on the model named; times are native ones of the "
-        "same trampolines (x86-64) or published ones of kernels (arm64, riscv64); -: none of this code.",
+        limits="Rewritten trampolines and a lab C core, not Linux; a function of three arguments. Dynamic and static ops add the "
+        "same. Cycles are estimates with their band, on the model named; times are native ones of the same trampolines (x86-64) or "
+        "published ones of kernels (arm64, riscv64); -: none of this code.",
     ),
 )

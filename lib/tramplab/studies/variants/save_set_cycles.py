@@ -199,11 +199,11 @@ def _percent(r: Any) -> str:
 def _answer(frame: pd.DataFrame) -> str:
     every = shares(frame)
     estimates = every[every["how"] != MEASURED].sort_values("share", kind="stable")
-    ends = [f"{_percent(r)} % on {_core(r)}" for r in estimates.iloc[[0, -1]].itertuples()]
-    timed = [f"{100 * r.share:.0f} % on {r.core}" for r in every[every["how"] == MEASURED].itertuples()]
+    ends = [f"{_percent(r)} % ({_core(r)})" for r in estimates.iloc[[0, -1]].itertuples()]
+    timed = [f"{100 * r.share:.0f} % ({r.core})" for r in every[every["how"] == MEASURED].itertuples()]
     return (
-        f"Saving the live arguments instead of all that C may clobber takes {' to '.join(ends)} off what a hook adds, by estimates"
-        f"{f'; {MEASURED}: ' if timed else ''}{', '.join(timed)}."
+        f"Saving live arguments, not all that C may clobber, takes {' to '.join(ends)} off a hook by estimates"
+        f"{', ' if timed else ''}{' and '.join(timed)}{' as timed' if timed else ''}."
     )
 
 
