@@ -204,17 +204,17 @@ def build(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> Path:
 
 
 def program(isa: Isa, sources: Path, base: int) -> Path:
-    """A static program without a libc, from a folder's *.c and its <isa>.S; linked at base (cached)."""
-    files = sorted(f for f in sources.iterdir() if f.suffix in {".c", ".h"} or f.name == f"{isa.name}.S")
+    """A static program without a libc, from a folder's *.c and its <isa>.S, and what they include; linked at base (cached)."""
+    units = sorted(f for f in sources.iterdir() if f.suffix == ".c" or f.name == f"{isa.name}.S")
     flags = [f"--target={isa.triple}", *_COMMON, *isa.cflags, "-fpie", f"-fdebug-compilation-dir={sources.name}"]
     flags.append(f"-ffile-prefix-map={sources}={sources.name}")
     link = (*_LINKED, f"--image-base={base:#x}")
     h = hashlib.sha256(repr((flags[:-1], link, version())).encode())
-    for f in files:
-        h.update(f.name.encode() + b"\0" + f.read_bytes() + b"\0")
+    included = Included(())
+    for unit in units:
+        h.update("".join(f"{path.name} {sha256} " for path, sha256 in included.of(unit).items()).encode())
 
     def make(folder: Path) -> Path:
-        units = [f for f in files if f.suffix != ".h"]
         for unit in units:
             run_tool("clang", *flags, "-c", str(unit), "-o", f"{unit.name}.o", cwd=folder)
         objects = [f"{unit.name}.o" for unit in units]

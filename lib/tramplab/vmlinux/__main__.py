@@ -13,6 +13,7 @@ _PROGRAMS = {
     "races": "races_saved",
     "frames": "frames_saved",
     "probes": "probes_saved",
+    "jit": "jit.saved",
     "sizes": "sizes",
 }
 #: Those that say themselves what more they want to be told.

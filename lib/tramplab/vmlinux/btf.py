@@ -74,6 +74,13 @@ class Btf:
             parameters.pop()
         return Prototype(name, tuple(map(self._value, parameters)), self._value(result))
 
+    def number(self, function: str) -> int:
+        """The number of a function's type, by which the kernel is told what to attach to; raises TramplabError with near matches."""
+        found = self._by_name.get((FUNC, function))
+        if found is None:
+            raise absent(self._path, "function", function, (n for kind, n in self._by_name if kind == FUNC))
+        return found
+
     def enumerator(self, name: str) -> int | None:
         """The value of an enumeration's constant, without a sign; None where there is none of that name."""
         at = self._strings.find(b"\0" + name.encode("latin-1", "replace") + b"\0") + 1

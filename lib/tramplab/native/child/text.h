@@ -102,7 +102,7 @@ static u64 next_number(void)
 }
 
 /* A word of hex digits as bytes, written over the word itself. */
-static u8 *next_bytes(u64 *size)
+static inline u8 *next_bytes(u64 *size)
 {
 	char *word = next_word();
 	u8 *bytes = (u8 *)word;

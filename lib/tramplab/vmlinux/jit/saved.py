@@ -1,0 +1,131 @@
+"""`python -m tramplab.vmlinux jit`: BPF trampolines that the JIT of Debian's kernels makes, kept in data/bpf-trampolines.json.
+
+Of the plain kernels that have been fetched, each booted under QEMU (Debian: qemu-system-x86, -arm, -misc); what the file says of
+others stays. The kernels are at their link addresses (nokaslr), so that an image's symbols name what a trampoline calls.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...emulate import decode
+from ...errors import TramplabError
+from ...isa import Isa
+from ...paths import data_file, temporary
+from .. import keeping
+from ..btf import Btf
+from ..debian.fetch import content
+from ..debian.list import Package, packages
+from ..image import Opened
+from ..machine import RealMachine
+from . import boot
+
+FILE, SCHEMA = "bpf-trampolines.json", "bpf-trampolines"
+#: The letters of programs in a plan, and what BPF calls such programs.
+KINDS = {"e": "fentry", "m": "fmod_ret", "x": "fexit"}
+#: Functions with few and many arguments, four-byte ones on the stack, one and several, and structs of two words; every image has them.
+_FUNCTIONS = ("bpf_fentry_test1", "bpf_fentry_test6", "process_vm_rw", "ip6_append_data", "HUF_readStats_wksp", "tnum_in")
+#: What is attached at a time: the programs of each function.
+_WAVES = (
+    *(dict.fromkeys(_FUNCTIONS, kinds) for kinds in ("e", "x", "ex")),
+    {"bpf_fentry_test1": "eexx", "bpf_modify_return_test": "m"},
+    {"bpf_modify_return_test": "emmx"},
+)
+#: What a trampoline calls beside programs and the function.
+GUARDS = ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit")
+_RUN_CTX = "bpf_tramp_run_ctx"
+
+
+def wanted() -> tuple[Package, ...]:
+    """The images that are booted: all but flavours."""
+    return tuple(p for p in packages() if not p.flavour)
+
+
+def read() -> dict[str, Any]:
+    """What is kept; raises TramplabError where it is not as its schema says, or of other images than those that are listed."""
+    return keeping.read(data_file(FILE), SCHEMA, wanted())
+
+
+def made(package: Package) -> dict[str, Any]:
+    """The trampolines of a kernel that has been fetched, and those that it does not make."""
+    opened = keeping.opened(package)
+    machine = RealMachine(opened)
+    with temporary("tramplab-jit-") as folder:
+        image = folder / Path(package.path).name
+        image.write_bytes(content(package))
+        said = boot.lines(opened.isa, image, _plan(machine))
+    version = next(line.partition(" ")[2] for line in said if line.startswith("version "))
+    run_ctx = opened.struct(_RUN_CTX)
+    head = {**keeping.of(package), "isa": opened.isa.name, "release": package.release, "banner": version}
+    head |= {"run_ctx": run_ctx.size, "cookie_at": run_ctx.fields["bpf_cookie"].offset}
+    head |= {"direct_jmp": bool(machine.features["direct_jmp"]), "guards": {name: opened.address(name) for name in GUARDS}}
+    return {**head, "refused": list(_refused(said)), "trampolines": list(_trampolines(machine, said))}
+
+
+def _plan(machine: RealMachine) -> str:
+    """What the booted process is to do; see init/init.c."""
+    types = machine.opened.types
+    if not isinstance(types, Btf):
+        raise TramplabError(f"{machine.opened.payload.path} has no BTF, by whose numbers programs are attached.")
+    out = []
+    for wave in _WAVES:
+        out += [f"{name} {kinds} {types.number(name):x} {machine.function(name).site.ip:x}" for name, kinds in wave.items()]
+        out.append("-")
+    return "\n".join(out) + "\n"
+
+
+def _refused(said: list[str]) -> Iterator[dict[str, Any]]:
+    for line in said:
+        if line.startswith("failed "):
+            _, function, kinds, what, number = line.split()
+            error = errno.errorcode.get(int(number, 16), "ENOTSUPP" if int(number, 16) == 524 else number)
+            yield {"function": function, "programs": [KINDS[k] for k in kinds], "step": what, "error": error}
+
+
+def _trampolines(machine: RealMachine, said: list[str]) -> Iterator[dict[str, Any]]:
+    opened = machine.opened
+    for line, site, code in zip(said, said[1:], said[2:], strict=False):
+        if not line.startswith("trampoline "):
+            continue
+        _, function, kinds, *numbers = line.split()
+        address, *programs = (int(n, 16) for n in numbers)
+        data = whole(opened.isa, address, bytes.fromhex(code.split()[1]))
+        prototype = opened.prototype(function)
+        assert prototype is not None
+        yield {
+            "function": function,
+            "programs": [[KINDS[k], at] for k, at in zip(kinds, programs, strict=True)],
+            "parameters": [[v.size, v.struct] for v in prototype.parameters],
+            "result": prototype.result.size,
+            "body": machine.function(function).site.body,
+            "site": site.split()[1],
+            "address": address,
+            "code": data.hex(),
+        }
+
+
+def whole(isa: Isa, address: int, data: bytes) -> bytes:
+    """The trampoline that these bytes begin with: to the return at its end. On arm64 one return more calls the function, with a way
+    back that an ADR has made just before. Raises TramplabError where there is no end."""
+    at, before = 0, ""
+    while at < len(data):
+        instruction = decode.at(isa, address + at, data[at:])
+        at += instruction.size
+        if instruction.mnemonic in ("ret", "c.jr", "jr") and before != "adr":
+            return data[:at]
+        before = instruction.mnemonic
+    raise TramplabError(f"the trampoline at {address:#x} does not end within {len(data)} bytes.")
+
+
+def text(kernels: list[dict[str, Any]]) -> str:
+    """As the file has it: a line for each trampoline."""
+    return '{\n "kernels": [\n' + ",\n".join(f"  {keeping.lines(k, '  ', 'refused', 'trampolines')}" for k in kernels) + "\n ]\n}\n"
+
+
+def main() -> int:
+    """Make it anew; returns the exit status."""
+    return keeping.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{len(kernel['trampolines'])} trampolines")
