@@ -75,7 +75,7 @@ class Btf:
         return Prototype(name, tuple(map(self._value, parameters)), self._value(result))
 
     def number(self, function: str) -> int:
-        """The number of a function's type, by which the kernel is told what to attach to; raises TramplabError with near matches."""
+        """The number of a function's type, which tells the kernel what to attach to; raises TramplabError with near matches."""
         found = self._by_name.get((FUNC, function))
         if found is None:
             raise absent(self._path, "function", function, (n for kind, n in self._by_name if kind == FUNC))

@@ -17,6 +17,8 @@ from .plan import Sharing, TrampolinePlan
 
 FIRST, SECOND, THIRD = "x0", "x1", "x2"
 SHARING = Sharing.AS_IT_IS
+ROOM = NOP = Text("nop")
+ALIGNED: tuple[Item, ...] = ()
 _JUMPS = {"x0 is zero": 0xB4000000, "x10 is not zero": 0xB500000A}  # cbz x0, cbnz x10
 _BLR_X10 = struct.pack("<I", 0xD63F0140)
 _RECORD = 16
@@ -43,6 +45,11 @@ def jump(condition: str, pc: int, target: int) -> bytes:
     offset = target - pc
     require_reach("jump", -(1 << 20) <= offset < 1 << 20, pc, target)
     return struct.pack("<I", _JUMPS[condition] | (offset >> 2 & 0x7FFFF) << 5)
+
+
+def nops(count: int) -> bytes:
+    """NOPs of four bytes."""
+    return struct.pack("<I", 0xD503201F) * (count // 4)
 
 
 @dataclass(frozen=True)
@@ -146,13 +153,12 @@ def unless_zero(f: Frame, label: str) -> Iterator[Item]:
 
 
 def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
-    """The function with its arguments, then room for a jump past the fexit programs."""
+    """The function with its arguments."""
     yield from _arguments(plan, f)
     for _, place in plan.stacked:
         yield _copied(place, 8 * place, 8)
     yield Text(f"ldr x10, [sp, #{f.size + 8}]\nadr x30, #8\nret x10")
     yield keep_result(f)
-    yield Text("nop")
 
 
 def leave(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:

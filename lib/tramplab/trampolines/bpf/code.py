@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -57,12 +56,19 @@ class Label:
     name: str
 
 
-Item = Text | Raw | Call | Address | Jump | Label
+@dataclass(frozen=True)
+class Align:
+    """NOPs up to a multiple of so many bytes."""
+
+    to: int
+
+
+Item = Text | Raw | Call | Address | Jump | Label | Align
 
 
 class Branches(Hashable, Protocol):
-    """What depends on where it lies, as an ISA encodes it: each of one size whatever the distance. Raise TramplabError for a
-    target out of reach."""
+    """What depends on where it lies, as an ISA encodes it: each of one size wherever that is. Raise TramplabError for a target
+    out of reach."""
 
     def call(self, pc: int, target: int) -> bytes:
         """A call of an absolute address."""
@@ -73,18 +79,29 @@ class Branches(Hashable, Protocol):
     def jump(self, condition: str, pc: int, target: int) -> bytes:
         """A jump if a condition, by its name, is true."""
 
+    def nops(self, count: int) -> bytes:
+        """So many bytes that do nothing."""
+
 
 def size_of(isa: Isa, own: Branches, items: Iterable[Item]) -> int:
-    """How many bytes lay_out() will make of these items, wherever they lie."""
-    return sum(_size(isa, own, item) for item in items)
+    """How many bytes lay_out() will make of these items, wherever they lie as long as that is aligned."""
+    return _starts(isa, own, items, 0)[-1]
 
 
 def lay_out(isa: Isa, own: Branches, items: Iterable[Item], base: int) -> bytes:
     """The bytes of all items, one behind the other, as lying at base; raises TramplabError for a target out of reach."""
     items = list(items)
-    starts = list(itertools.accumulate((_size(isa, own, item) for item in items), initial=base))
+    starts = _starts(isa, own, items, base)
     labels = {item.name: at for item, at in zip(items, starts, strict=False) if isinstance(item, Label)}
     return b"".join(_bytes(isa, own, item, at, labels) for item, at in zip(items, starts, strict=False))
+
+
+def _starts(isa: Isa, own: Branches, items: Iterable[Item], base: int) -> list[int]:
+    """Where each item lies, and where the last one ends."""
+    starts = [base]
+    for item in items:
+        starts.append(starts[-1] + (-starts[-1] % item.to if isinstance(item, Align) else _size(isa, own, item)))
+    return starts
 
 
 def _bytes(isa: Isa, own: Branches, item: Item, pc: int, labels: dict[str, int]) -> bytes:
@@ -100,18 +117,20 @@ def _bytes(isa: Isa, own: Branches, item: Item, pc: int, labels: dict[str, int])
             return own.address(register, pc, value)
         case Jump(condition, label):
             return own.jump(condition, pc, labels[label])
+        case Align(to):
+            return own.nops(-pc % to)
     return b""
 
 
 def _size(isa: Isa, own: Branches, item: Item) -> int:
-    """The size of one item: of what it is with nothing but distances of zero."""
+    """The size of one item, which no distance changes."""
     match item:
         case Text(source):
             return len(_assembled(isa, source))
         case Call(_):
             return _plain_size(isa, own, Call(0))
-        case Address(register, _):
-            return _plain_size(isa, own, Address(register, 0))
+        case Address(register, value):
+            return len(own.address(register, 0, value))
         case Jump(condition, _):
             return _plain_size(isa, own, Jump(condition, ""))
         case Raw(data):

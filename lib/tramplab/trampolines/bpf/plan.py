@@ -43,6 +43,8 @@ class TrampolinePlan:
     order. guards: None for programs that are called bare, with nothing but the array of arguments. image: address of its struct
     bpf_tramp_image. body: the function's first byte past the site. run_ctx: size of the programs' context in bytes; cookie_at:
     offset of the cookie in it.
+    program_nops: each program begins with a nop, and there is no other room for a jump past the fexit programs. pushes_saved:
+    x86-64 pushes rbx below all else, and has no slot for it.
     jumped: entered by a jump, not by a call. landing_pad: starts with the ISA's landing pad. through_way_back: calls where the
     way back of the site's call leads, not the body; only ISAs whose trampolines are made anew for that ask (see Sharing).
     """
@@ -57,6 +59,8 @@ class TrampolinePlan:
     body: int
     run_ctx: int
     cookie_at: int
+    program_nops: bool = False
+    pushes_saved: bool = False
     jumped: bool = False
     landing_pad: bool = False
     through_way_back: bool = False

@@ -28,6 +28,18 @@ class BpfArch(Branches, Protocol):
     def SHARING(self) -> Sharing:
         """What becomes of a trampoline that calls the function, when an ops that changes the ip comes."""
 
+    @property
+    def ROOM(self) -> Item:
+        """Room for a jump past the fexit programs, which the kernel writes when the trampoline is freed."""
+
+    @property
+    def NOP(self) -> Item:
+        """Where a program begins in releases with `bpf_program_nop`."""
+
+    @property
+    def ALIGNED(self) -> tuple[Item, ...]:
+        """Before what a fmod_ret program jumps to."""
+
     def frame(self, plan: TrampolinePlan) -> Any:
         """The layout for a plan."""
 

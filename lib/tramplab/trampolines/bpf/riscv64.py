@@ -1,6 +1,6 @@
 """riscv64: a 16-byte frame of the traced function with ra and s0, then the trampoline's own with t0 and s0, the result, the
-arguments, their number, s1, the programs' context and the stack arguments for the function, which are copied from the array;
-s0 points above it.
+arguments, their number, the programs' context, s1 and the stack arguments for the function, which are copied from the array;
+s0 points above it. With the result in a0 goes a5, which is BPF's own register of results.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...isa.riscv64 import CALL_RA, auipc, split_offset
+from ...isa.riscv64 import CALL_RA
 from .code import Address, Call, Item, Jump, Text, require_reach
 from .plan import Sharing, TrampolinePlan
 
 FIRST, SECOND, THIRD = "a0", "a1", "a2"
 SHARING = Sharing.REFUSED
+ROOM, NOP = Text("nop\nnop"), Text("nop")
+ALIGNED: tuple[Item, ...] = ()
 _A0 = 10
 _BRANCHES = {"a0 is zero": (0, 10), "t1 is not zero": (1, 6)}  # funct3 of BEQ and BNE, and rs1; rs2 is x0
 _OUTER = 16
@@ -27,10 +29,33 @@ def call(pc: int, target: int) -> bytes:
 
 
 def address(register: str, pc: int, value: int) -> bytes:
-    """AUIPC and ADDI into a0."""
-    require_reach("address", CALL_RA.reaches(pc, value), pc, value)
-    upper, low = split_offset(value - pc)
-    return auipc(_A0, upper) + struct.pack("<I", (low & 0xFFF) << 20 | _A0 << 15 | _A0 << 7 | 0x13)
+    """LUI and ADDIW into a0 for what 32 bits hold; for more the upper bits by these, then shifts and ADDIs as they are needed.
+
+    >>> [len(address("a0", 0, value)) // 4 for value in (0xFFFFFFFF80001000, 0xFF20000000105000, 0xFF60000004A85C00)]
+    [2, 4, 6]
+    """
+    return b"".join(struct.pack("<I", word) for word in _immediate(_signed(value, 64)))
+
+
+def _immediate(value: int) -> Iterator[int]:
+    """The instructions that make a number in a0: ADDI, LUI, ADDIW, SLLI (unprivileged ISA, 2.4 and 4.2)."""
+    upper, low = value + 0x800 >> 12, _signed(value, 12)
+    add = (low & 0xFFF) << 20 | _A0 << 15 | _A0 << 7
+    if not upper:
+        yield (low & 0xFFF) << 20 | _A0 << 7 | 0x13
+    elif -(1 << 31) <= value < 1 << 31:
+        yield (upper & 0xFFFFF) << 12 | _A0 << 7 | 0x37
+        yield add | 0x1B
+    else:
+        zeros = (upper & -upper).bit_length() - 1
+        yield from _immediate(upper >> zeros)
+        yield 12 + zeros << 20 | _A0 << 15 | 1 << 12 | _A0 << 7 | 0x13
+        if low:
+            yield add | 0x13
+
+
+def _signed(value: int, bits: int) -> int:
+    return (value & (1 << bits) - 1 ^ 1 << bits - 1) - (1 << bits - 1)
 
 
 def jump(condition: str, pc: int, target: int) -> bytes:
@@ -43,6 +68,11 @@ def jump(condition: str, pc: int, target: int) -> bytes:
     return struct.pack("<I", high | rs1 << 15 | funct3 << 12 | low | 0x63)
 
 
+def nops(count: int) -> bytes:
+    """NOPs of four bytes."""
+    return struct.pack("<I", 0x00000013) * (count // 4)
+
+
 @dataclass(frozen=True)
 class Frame:
     """Bytes below s0; size: of the frame under the traced function's."""
@@ -50,18 +80,18 @@ class Frame:
     result: int
     context: int
     count: int
-    s1: int
     run_ctx: int
+    s1: int
     size: int
 
 
 def frame(plan: TrampolinePlan) -> Frame:
     """The layout for a plan."""
-    result = 16 + plan.result
+    result = 16 + 2 * plan.result
     context = result + 8 * len(plan.words)
-    run_ctx = context + (16 + plan.run_ctx if plan.guards else 0)
-    stacked = plan.passed_on
-    return Frame(result, context, context + 8, context + 16, run_ctx, run_ctx + stacked + 15 & ~15)
+    run_ctx = context + (8 + plan.run_ctx if plan.guards else 0)
+    s1 = run_ctx + (8 if plan.guards else 0)
+    return Frame(result, context, context + 8, run_ctx, s1, s1 + plan.passed_on + 15 & ~15)
 
 
 def enter(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
@@ -115,7 +145,7 @@ def context(f: Frame) -> Item:
 
 def keep_result(f: Frame) -> Item:
     """What was returned becomes the function's result."""
-    return Text(f"sd a0, -{f.result}(s0)")
+    return Text(f"sd a0, -{f.result}(s0)\nsd a5, {8 - f.result}(s0)")
 
 
 def clear_result(f: Frame) -> Item:
@@ -130,19 +160,18 @@ def unless_zero(f: Frame, label: str) -> Iterator[Item]:
 
 
 def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
-    """The function with its arguments, then room for a jump past the fexit programs."""
+    """The function with its arguments."""
     yield from _arguments(plan, f)
     for i, place in plan.stacked:
-        yield Text(f"ld t1, {8 * i - f.context}(s0)\nsd t1, {8 * place}(sp)")
+        yield Text(f"ld t1, {8 * i - f.context}(s0)\nsd t1, {8 * place - f.size}(s0)")
     yield Call(plan.body)
     yield keep_result(f)
-    yield Text("nop\nnop")
 
 
 def leave(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     """To the function, or to its caller if it has run."""
     if plan.calls_function:
-        yield Text(f"ld a0, -{f.result}(s0)")
+        yield Text(f"ld a5, {8 - f.result}(s0)\nld a0, -{f.result}(s0)")
     else:
         yield from _arguments(plan, f)
     if plan.guards:

@@ -36,6 +36,10 @@ def items(plan: TrampolinePlan, own: BpfArch) -> Iterator[Item]:
         yield from own.unless_zero(frame, AFTER)
     if plan.calls_function:
         yield from own.call_function(plan, frame)
+        if not plan.program_nops:
+            yield own.ROOM
+    if plan.fmod_ret:
+        yield from own.ALIGNED
     yield Label(AFTER)
     for p in plan.fexit:
         yield from _run(plan, own, frame, p, next(skips))
@@ -47,6 +51,8 @@ def items(plan: TrampolinePlan, own: BpfArch) -> Iterator[Item]:
 
 def _run(plan: TrampolinePlan, own: BpfArch, frame: Any, p: BpfProgram, skip: str, keeps_result: bool = False) -> Iterator[Item]:
     """One program with what goes around it; skipped if the guard says so."""
+    if plan.program_nops:
+        yield own.NOP
     if plan.guards:
         yield from own.cookie(plan, frame, p.cookie)
         yield from own.prog(p.struct, True)

@@ -7,7 +7,7 @@ import itertools
 from ...errors import TramplabError
 from ...ftrace.layout import fields
 from ...ftrace.ops import Agreed, Generated, Registered, Request
-from ...ftrace.releases import history
+from ...ftrace.releases import Features, history
 from ...ftrace.site import Site
 from ...ftrace.steps import Free, Step, block, text
 from ..arguments import sizes, words
@@ -24,6 +24,11 @@ from .signature import require_taken
 MODULES: dict[str, BpfArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": riscv64}
 #: The kernel makes no trampoline larger than a page.
 LARGEST = 4096
+
+
+def pushes_saved(features: Features) -> bool:
+    """Does a release's JIT push rbx? x86-64's has a slot for it since it takes arguments on the stack (473e3150e30a)."""
+    return features.isa == "x86_64" and features["bpf_args"] == "registers"
 
 
 class BpfTrampolines:
@@ -178,6 +183,8 @@ class BpfTrampolines:
             body=site.body,
             run_ctx=run_ctx.size,
             cookie_at=run_ctx.fields["bpf_cookie"].offset,
+            program_nops=bool(self._ground.features["bpf_program_nop"]),
+            pushes_saved=pushes_saved(self._ground.features),
             jumped=bool(self._ground.features["direct_jmp"]) and request.calls_function and not ops.shared,
             landing_pad=bool(self._ground.features["ibt"] and self._ground.features["bpf_endbr"]),
             through_way_back=ops.shared,

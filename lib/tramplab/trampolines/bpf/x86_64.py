@@ -11,14 +11,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...isa.x86_64 import CALL, ENDBR64
-from .code import Address, Call, Item, Jump, Raw, Text, require_reach
+from .code import Address, Align, Call, Item, Jump, Raw, Text, require_reach
 from .plan import Sharing, TrampolinePlan
 
 FIRST, SECOND, THIRD = "rdi", "rsi", "rdx"
 SHARING = Sharing.MADE_ANEW
+_NOP4, _NOP8 = b"\x0f\x1f\x40\0", b"\x0f\x1f\x84" + bytes(5)
+#: NOPs of one byte and more (Intel SDM vol. 2, NOP), with prefixes.
+_NOPS = (
+    b"\x90", b"\x66\x90", b"\x0f\x1f\0", _NOP4, b"\x0f\x1f\x44\0\0", b"\x66\x0f\x1f\x44\0\0", b"\x0f\x1f\x80" + bytes(4), _NOP8,
+    b"\x2e" + _NOP8, b"\x66\x2e" + _NOP8, b"\x66\x66\x2e" + _NOP8,
+)  # fmt: skip
+ROOM = NOP = Raw(_NOPS[4])
+ALIGNED = (Align(16),)
 _MOVABS = {"rdi": b"\x48\xbf"}
-_JCC = {"rax is zero": b"\x48\x85\xc0\x0f\x84", "not equal": b"\x0f\x85"}  # test rax, rax; je / jne
-_JCC_REACH = (-(1 << 31), (1 << 31) - 1)
+#: TEST RAX, RAX and JE with a byte, which past one program is enough; JNE with four.
+_JCC = {"rax is zero": (b"\x48\x85\xc0\x74", "<b"), "not equal": (b"\x0f\x85", "<i")}
 
 
 def call(pc: int, target: int) -> bytes:
@@ -33,11 +41,26 @@ def address(register: str, pc: int, value: int) -> bytes:
 
 
 def jump(condition: str, pc: int, target: int) -> bytes:
-    """A jump with a 32-bit displacement (Intel SDM vol. 2, Jcc), with its test where it has one."""
-    head = _JCC[condition]
-    offset = target - (pc + len(head) + 4)
-    require_reach("jump", _JCC_REACH[0] <= offset <= _JCC_REACH[1], pc, target)
-    return head + struct.pack("<i", offset)
+    """A jump (Intel SDM vol. 2, Jcc), with its test where it has one."""
+    head, displacement = _JCC[condition]
+    size = struct.calcsize(displacement)
+    offset = target - (pc + len(head) + size)
+    require_reach("jump", -(1 << 8 * size - 1) <= offset < 1 << 8 * size - 1, pc, target)
+    return head + struct.pack(displacement, offset)
+
+
+def nops(count: int) -> bytes:
+    """So many bytes of as few NOPs as there can be, the longest one first (arch/x86/include/asm/nops.h).
+
+    >>> [nops(n).hex() for n in (0, 3, 12)]
+    ['', '0f1f00', '66662e0f1f84000000000090']
+    """
+    out = b""
+    while count:
+        size = min(count, len(_NOPS))
+        out += _NOPS[size - 1]
+        count -= size
+    return out
 
 
 @dataclass(frozen=True)
@@ -55,7 +78,8 @@ class Frame:
 def frame(plan: TrampolinePlan) -> Frame:
     """The layout for a plan."""
     context = 8 * len(plan.words) + plan.result
-    run_ctx = context + (16 + plan.run_ctx if plan.guards else 0)
+    saved = 0 if plan.pushes_saved else 8
+    run_ctx = context + (8 + saved + plan.run_ctx if plan.guards else 0)
     size = run_ctx + plan.passed_on
     # where it passes words on, and only there, it calls the function with rsp a multiple of 16
     unaligned = plan.passed_on and (size + _above(plan)) % 16
@@ -68,7 +92,8 @@ def enter(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
         yield Raw(ENDBR64)
     yield Text(f"push rbp\nmov rbp, rsp\nsub rsp, {f.size}")
     if plan.guards:
-        yield Text(f"mov [rbp - {f.rbx}], rbx\nmov eax, {len(plan.words)}\nmov [rbp - {f.count}], rax")
+        saved = "push rbx" if plan.pushes_saved else f"mov [rbp - {f.rbx}], rbx"
+        yield Text(f"{saved}\nmov eax, {len(plan.words)}\nmov [rbp - {f.count}], rax")
     for i, place in enumerate(plan.words):
         slot = f.context - 8 * i
         yield _copied(plan, place, slot) if isinstance(place, int) else Text(f"mov [rbp - {slot}], {place}")
@@ -100,7 +125,7 @@ def _arguments(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
 
 def cookie(plan: TrampolinePlan, f: Frame, value: int) -> Iterator[Item]:
     """Put a program's cookie into the run context."""
-    yield Text(f"mov edi, {value}\nmov [rbp - {f.run_ctx - plan.cookie_at}], rdi")
+    yield Text(f"{f'mov edi, {value}' if value else 'xor edi, edi'}\nmov [rbp - {f.run_ctx - plan.cookie_at}], rdi")
 
 
 def prog(struct: int, first: bool) -> Iterator[Item]:
@@ -146,7 +171,7 @@ def unless_zero(f: Frame, label: str) -> Iterator[Item]:
 
 
 def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
-    """The function with its arguments, or what the way back leads to, then room for a jump past the fexit programs."""
+    """The function with its arguments, or what the way back leads to."""
     yield from _arguments(plan, f)
     for _, place in plan.stacked:
         yield _copied(plan, place, f.size - 8 * place)
@@ -156,7 +181,6 @@ def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     else:
         yield Call(plan.body)
     yield keep_result(f)
-    yield Text("nop dword ptr [rax + rax]")
 
 
 def leave(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
@@ -166,7 +190,7 @@ def leave(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
     else:
         yield from _arguments(plan, f)
     if plan.guards:
-        yield Text(f"mov rbx, [rbp - {f.rbx}]")
+        yield Text("pop rbx" if plan.pushes_saved else f"mov rbx, [rbp - {f.rbx}]")
     yield Text("leave")
     if plan.calls_function and not plan.jumped:
         yield Text("add rsp, 8")

@@ -55,6 +55,8 @@ def _attach(machine: RealMachine, function: Function, fexit: bool) -> Expected:
         body=function.site.body,
         run_ctx=run_ctx.size,
         cookie_at=run_ctx.fields["bpf_cookie"].offset,
+        program_nops=bool(machine.features["bpf_program_nop"]),
+        pushes_saved=trampolines.pushes_saved(machine.features),
         jumped=fexit and bool(machine.features["direct_jmp"]),
         landing_pad=False,
     )
