@@ -10,7 +10,7 @@ from tramplab.ftrace import releases
 from tramplab.lab.measure import counts_of
 from tramplab.publish.claims import verdict
 from tramplab.publish.claims.verdict import Judged, Seen
-from tramplab.studies.kernels import claimed, kernel_functions, kernel_hooks, real_kernels, what_is_faked
+from tramplab.studies.kernels import claimed, jit, kernel_functions, kernel_hooks, real_kernels, what_is_faked
 from tramplab.vmlinux import beside, hooks, saved
 from tramplab.width import WIDTH
 
@@ -206,3 +206,10 @@ def test_a_kernel_without_a_claims_hook_is_no_number(changed):
         found["hooks"] = [gone if r["hook"] == "direct+ops" else r for r in found["hooks"]]
     seen = claimed.both_run()
     assert not seen.agrees and "could not be measured on x86-64, arm64 and riscv64" in seen.said
+
+
+def test_jit_is_compared_in_a_sentence():
+    rows = jit.rows()
+    said = jit.said()
+    assert f"Of {len(rows)} trampolines" in said and f"makes {sum(r.same for r in rows)} instruction for instruction" in said
+    assert "all of arm64 and riscv64" in said

@@ -25,16 +25,17 @@ def opened(package: Package) -> Opened:
     return open_image(image(package))
 
 
-def read(path: Path, schema: str, wanted: Sequence[Package]) -> dict[str, Any]:
-    """What a file says. Raises TramplabError where that is not as its schema wants it, or of other images than those wanted."""
+def read(path: Path, schema: str, wanted: Sequence[Package], again: str = "make kernels") -> dict[str, Any]:
+    """What a file says. again: the command that makes it. Raises TramplabError where that is not as its schema wants it, or of
+    other images than those wanted."""
     found = checked(path.name, documents.parsed(path.name, documents.text(path, path.name)), schema)
     of = {p.name: (p.version, p.sha256) for p in wanted}
     names = [kernel["name"] for kernel in found["kernels"]]
     for kernel in found["kernels"]:
         if of.get(kernel["name"]) != (kernel["version"], kernel["sha256"]):
-            raise TramplabError(f"{path.name}: {kernel['name']} is of another image than is listed: run `make kernels`.")
+            raise TramplabError(f"{path.name}: {kernel['name']} is of another image than is listed: run `{again}`.")
         if names.count(kernel["name"]) > 1:
-            raise TramplabError(f"{path.name}: {kernel['name']} is there twice: run `make kernels`.")
+            raise TramplabError(f"{path.name}: {kernel['name']} is there twice: run `{again}`.")
     return found
 
 

@@ -51,12 +51,19 @@ def lines(isa: Isa, image: Path, plan: str) -> list[str]:
     init = toolchain.program(isa.in_user_space, INIT, _BASE)
     with temporary("tramplab-jit-") as folder:
         (folder / "initramfs").write_bytes(archive({"init": init.read_bytes(), "plan": plan.encode()}))
-        command = [program, *machine.split(), *"-m 1024 -nographic -no-reboot -nodefaults -serial stdio -kernel".split(), str(image)]
+        command = [
+            program,
+            *machine.split(),
+            *"-m 1024 -nographic -no-reboot -nodefaults -serial stdio -kernel".split(),
+            str(image),
+        ]
         command += ["-initrd", str(folder / "initramfs"), "-append", f"console={console} {_COMMAND_LINE}"]
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
         except subprocess.TimeoutExpired:
-            raise TramplabError(f"{image} has not come to its end in {_SECONDS} seconds under {program}: give it more time.") from None
+            raise TramplabError(
+                f"{image} has not come to its end in {_SECONDS} seconds under {program}: give it more time."
+            ) from None
     said = [line.strip() for line in done.stdout.decode("latin-1").splitlines()]
     if "end" not in said:
         last = next((line for line in reversed([*done.stderr.decode("latin-1").splitlines(), *said]) if line), "nothing")

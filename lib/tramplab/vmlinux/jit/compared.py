@@ -1,27 +1,28 @@
 """The trampolines of Debian's JITs beside the lab's for the same function, programs and layout, instruction by instruction.
 
-The lab's generator gets the addresses that the kernel had; the pointers that stand in the kernel's code, to structs on its heap, are
-numbered as they come.
+The lab's generator gets the addresses that the kernel had, and the pointers to structs on its heap that stand in the kernel's code.
+What is left apart: arm64's JIT takes a BL where one reaches, which from a kernel at its link address is everywhere, and with KASLR
+still to programs; the lab takes none. riscv64's takes a JAL to a program beside its trampoline; the lab's lie further off. Where
+an address has a half word of zeros, arm64's may leave out its MOVK. Of programs of one kind the one attached last runs first.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...build.dwarf import Prototype, Value
+from ...ftrace import releases
 from ...isa import ISAS
 from ...trampolines.arguments import sizes, words
 from ...trampolines.bpf.code import lay_out
 from ...trampolines.bpf.plan import BpfProgram, Guards, TrampolinePlan
 from ...trampolines.bpf.shape import items
-from ...trampolines.bpf.trampolines import MODULES
+from ...trampolines.bpf.trampolines import MODULES, pushes_saved
 from . import saved
 from .forms import Form, forms
-
 
 
 @dataclass(frozen=True)
@@ -59,27 +60,40 @@ def both(kernel: Mapping[str, Any], made: Mapping[str, Any]) -> tuple[list[Form]
     isa = ISAS[kernel["isa"]]
     names = {at: f"prog {number}" for number, (_, at) in enumerate(made["programs"])}
     names |= {at: name for name, at in kernel["guards"].items()} | {made["body"]: "body"}
-    code = bytes.fromhex(made["code"])
-    return forms(isa, made["address"], code, names), forms(isa, made["address"], lab(kernel, made), names)
+    real = forms(isa, made["address"], bytes.fromhex(made["code"]), names)
+    pointers = dict.fromkeys(form.pointer for form in real if form.pointer)
+    return real, forms(isa, made["address"], lab(kernel, made, pointers), names)
 
 
-def lab(kernel: Mapping[str, Any], made: Mapping[str, Any]) -> bytes:
-    """The lab's trampoline for the same, at the same place."""
+def prototype(made: Mapping[str, Any]) -> Prototype:
+    """Of the function."""
+    return Prototype(made["function"], tuple(Value(n, s) for n, s in made["parameters"]), Value(made["result"]))
+
+
+def lab(kernel: Mapping[str, Any], made: Mapping[str, Any], pointers: Iterable[int]) -> bytes:
+    """The lab's trampoline for the same, at the same place. pointers: to its structs, in the order in which it comes to them."""
     isa, arch = ISAS[kernel["isa"]], MODULES[kernel["isa"]]
-    prototype = Prototype(made["function"], tuple(Value(n, s) for n, s in made["parameters"]), Value(made["result"]))
-    heap = itertools.count(made["address"] & -0x1000 | 0x100000, 0x1000)  # which each ISA's way to load an address reaches
-    image = next(heap)
-    programs = {kind: tuple(BpfProgram(at, next(heap), 0) for k, at in made["programs"] if k == kind) for kind in saved.KINDS.values()}
+    features = releases.features(isa, releases.nearest(kernel["release"]), {})
+    left, calls = iter(pointers), any(kind != "fentry" for kind, _ in made["programs"])
+    image = next(left) if calls else 0
+    fentry, fmod_ret, fexit = (
+        tuple(BpfProgram(at, next(left), 0) for kind, at in reversed(made["programs"]) if kind == wanted)
+        for wanted in saved.KINDS.values()
+    )
     plan = TrampolinePlan(
-        words=words(isa, prototype),
-        sizes=sizes(prototype),
-        **programs,
+        words=words(isa, prototype(made)),
+        sizes=sizes(prototype(made)),
+        fentry=fentry,
+        fmod_ret=fmod_ret,
+        fexit=fexit,
         guards=Guards(*kernel["guards"].values()),
         image=image,
         body=made["body"],
         run_ctx=kernel["run_ctx"],
         cookie_at=kernel["cookie_at"],
-        jumped=kernel["direct_jmp"] and any(kind != "fentry" for kind, _ in made["programs"]),
+        program_nops=bool(features["bpf_program_nop"]),
+        pushes_saved=pushes_saved(features),
+        jumped=kernel["direct_jmp"] and calls,
     )
     return lay_out(isa, arch, list(items(plan, arch)), made["address"])
 
@@ -93,6 +107,8 @@ def _difference(real: Sequence[Form], lab: Sequence[Form]) -> str:
     if not parts and [f.text for f in real] != [f.text for f in lab]:
         parts = ["another order"]
     if not parts:
-        apart = Counter((f.text.split()[0] == "call", f.count, g.count) for f, g in zip(real, lab, strict=True) if f.count != g.count)
+        apart = Counter(
+            (f.text.split()[0] == "call", f.count, g.count) for f, g in zip(real, lab, strict=True) if f.count != g.count
+        )
         parts = [f"{n} {'calls' if call else 'addresses'} by {a} instructions, not {b}" for (call, a, b), n in apart.items()]
     return "; ".join(parts)

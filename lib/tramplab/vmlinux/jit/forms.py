@@ -1,4 +1,4 @@
-"""Code of a trampoline as instructions that do not tell by which encoding they came: what loads an address is one, and so is a call.
+"""Code of a trampoline as instructions that do not tell how they are encoded: what loads an address is one, and so is a call.
 
 So two trampolines of other addresses compare equal where they do the same in the same order.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...emulate import decode
 from ...isa import Isa
@@ -32,7 +32,7 @@ _SPELLINGS = [
 #: What begins and continues the load of an address, by ISA; the register is the first group.
 _FIRST = {
     "x86_64": re.compile(r"movabs (\w+), (\S+)$"),
-    "arm64": re.compile(r"mov (x0|x10|x19), #(-0x\w{4,}|0x\w{4,}|-?\d+)$"),
+    "arm64": re.compile(r"mov (x0|x10|x19), #(-?\w+)$"),
     "riscv64": re.compile(r"(?:li|lui|auipc) (a0|t1|ra), (\S+)$"),
 }
 _NEXT = {
@@ -42,16 +42,18 @@ _NEXT = {
 }
 _CALL = re.compile(r"(?:call|bl|jal) #?(\S+)$")
 _THROUGH = re.compile(r"(?:blr (x10)$|jalr ra, (t1|ra)(?:, |$)|jalr (ra)(?:, |$))")
-_JUMP = re.compile(r"(je|jne|cbz|cbnz|beqz|bnez|beq|bne)\b(.*?)#?(-?(?:0x)?[0-9a-f]+)$")
+_JUMP = re.compile(r"(je|jne|cbz|cbnz|adr|beqz|bnez|beq|bne)\b(.*?)#?(-?(?:0x)?[0-9a-f]+)$")
 
 
 @dataclass(frozen=True)
 class Form:
-    """An instruction, or several that load an address or call. at: where it begins. count: of how many instructions it is."""
+    """An instruction, or several that load an address or call. at: where it begins. count: of how many instructions it is.
+    pointer: what it loads that has no name."""
 
     at: int
     text: str
     count: int
+    pointer: int = 0
 
 
 def spelled(text: str) -> str:
@@ -72,11 +74,10 @@ def forms(isa: Isa, address: int, data: bytes, names: Mapping[int, str]) -> list
     starts = {form.at: f"#{number}" for number, form in enumerate(found)}
     out = []
     for form in found:
-        jump = _JUMP.match(form.text)
-        if jump:
-            to = int(jump[3], 0) + (form.at if isa.name == "riscv64" else 0)
-            form = Form(form.at, f"{jump[1]}{jump[2]}{starts[to]}", form.count)
-        out.append(form)
+        text = form.text
+        if jump := _JUMP.match(text):
+            text = f"{jump[1]}{jump[2]}{starts[int(jump[3], 0) + (form.at if isa.name == 'riscv64' else 0)]}"
+        out.append(replace(form, text=text))
     return out
 
 
@@ -105,7 +106,7 @@ def _joined(isa: Isa, code: list[tuple[int, str]], names: dict[int, str]) -> Ite
             yield Form(at, f"call {_name(to & _MASK, names)}", 1)
             number += 1
         elif value is not None and value & _MASK > 0xFFFF:
-            yield Form(at, f"{register} = {_name(value & _MASK, names)}", end - number)
+            yield Form(at, f"{register} = {_name(value & _MASK, names)}", end - number, value & _MASK)
             number = end
         else:
             yield Form(at, text, 1)

@@ -7,7 +7,6 @@ others stays. The kernels are at their link addresses (nokaslr), so that an imag
 from __future__ import annotations
 
 import errno
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,13 @@ from .. import keeping
 from ..btf import Btf
 from ..debian.fetch import content
 from ..debian.list import Package, packages
-from ..image import Opened
 from ..machine import RealMachine
 from . import boot
 
 FILE, SCHEMA = "bpf-trampolines.json", "bpf-trampolines"
 #: The letters of programs in a plan, and what BPF calls such programs.
 KINDS = {"e": "fentry", "m": "fmod_ret", "x": "fexit"}
-#: Functions with few and many arguments, four-byte ones on the stack, one and several, and structs of two words; every image has them.
+#: With few and many arguments, four-byte ones on the stack, one and several, and structs of two words; every image has these.
 _FUNCTIONS = ("bpf_fentry_test1", "bpf_fentry_test6", "process_vm_rw", "ip6_append_data", "HUF_readStats_wksp", "tnum_in")
 #: What is attached at a time: the programs of each function.
 _WAVES = (
@@ -47,7 +45,7 @@ def wanted() -> tuple[Package, ...]:
 
 def read() -> dict[str, Any]:
     """What is kept; raises TramplabError where it is not as its schema says, or of other images than those that are listed."""
-    return keeping.read(data_file(FILE), SCHEMA, wanted())
+    return keeping.read(data_file(FILE), SCHEMA, wanted(), "python -m tramplab.vmlinux jit")
 
 
 def made(package: Package) -> dict[str, Any]:

@@ -1,0 +1,140 @@
+"""The lab's BPF trampolines beside those that Debian's JITs made, and how these were read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tramplab.build import toolchain
+from tramplab.emulate import decode
+from tramplab.errors import TramplabError
+from tramplab.ftrace import releases
+from tramplab.isa import ISAS
+from tramplab.trampolines.bpf import signature, trampolines
+from tramplab.trampolines.bpf.code import Text
+from tramplab.trampolines.bpf.shape import items
+from tramplab.vmlinux.jit import boot, compared, saved
+from tramplab.vmlinux.jit.forms import forms
+
+KERNELS = saved.read()["kernels"]
+MADE = [(kernel, made) for kernel in KERNELS for made in kernel["trampolines"]]
+
+
+def named(kernel, made):
+    return f"{kernel['name']}-{made['function']}-{'+'.join(kind for kind, _ in made['programs'])}"
+
+
+@pytest.mark.parametrize("kernel, made", MADE, ids=[named(*m) for m in MADE])
+def test_lab_makes_what_the_jit_made(kernel, made):
+    """The same in the same order, on x86-64 to the byte. A call may take fewer instructions than the lab's: arm64's JIT takes a BL
+    where it reaches, which is so in a kernel at its link address, and riscv64's a JAL to a program that lies
+    beside. And an arm64's address may lack a MOVK of zeros."""
+    real, lab = compared.both(kernel, made)
+    assert [f.text for f in real] == [f.text for f in lab]
+    apart = {f.text.split()[0] for f, g in zip(real, lab, strict=True) if f.count != g.count}
+    assert apart <= {"x86_64": set(), "arm64": {"call", "x0", "x19"}, "riscv64": {"call"}}[kernel["isa"]]
+    if kernel["isa"] == "x86_64":
+        pointers = dict.fromkeys(f.pointer for f in real if f.pointer)
+        assert compared.lab(kernel, made, pointers).hex() == made["code"]
+
+
+def test_every_isa_and_kind_is_there():
+    kinds = {(kernel["isa"], kind) for kernel, made in MADE for kind, _ in made["programs"]}
+    assert kinds == {(isa, kind) for isa in ISAS for kind in saved.KINDS.values()}
+    assert {"v6.1", "v6.12", "v7.2"} <= {kernel["release"] for kernel, _ in MADE}
+
+
+def test_rows_say_what_is_apart():
+    rows = compared.compared()
+    assert len(rows) == len(MADE) and all(row.same for row in rows)
+    assert all(row.real == row.lab and not row.difference for row in rows if row.isa == "x86_64")
+    one = next(r for r in rows if (r.isa, r.release, r.function, r.kind) == ("arm64", "v6.12", "bpf_fentry_test1", "fentry"))
+    assert (one.real, one.lab, one.difference) == (34, 43, "3 calls by 1 instructions, not 4")
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_another_instruction_is_seen(isa, monkeypatch):
+    kernel, made = next(m for m in MADE if m[0]["isa"] == isa)
+
+    def more(plan, own):
+        pieces = list(items(plan, own))
+        return [*pieces[:-1], Text("nop"), pieces[-1]]
+
+    monkeypatch.setattr(compared, "items", more)
+    row = compared.row(kernel, made)
+    assert not row.same and "-nop" in row.difference
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel["name"])
+def test_kernels_refuse_what_the_lab_refuses(kernel):
+    """For their arguments; a kernel without direct calls attaches nothing."""
+    features = releases.features(ISAS[kernel["isa"]], releases.nearest(kernel["release"]), {})
+    prototypes = {made["function"]: compared.prototype(made) for _, made in MADE}
+    refused = {r["function"] for r in kernel["refused"] if r["error"] == "ENOTSUPP"}
+    if not kernel["trampolines"]:
+        assert refused == set(prototypes) and not features["direct"]
+        return
+    for name, prototype in prototypes.items():
+        if name in refused:
+            with pytest.raises(TramplabError, match="ENOTSUPP"):
+                signature.require_taken(prototype, features)
+        elif name in {made["function"] for made in kernel["trampolines"]}:
+            signature.require_taken(prototype, features)
+
+
+def test_site_leads_to_the_trampoline():
+    """Where the site's instruction reaches it: x86-64's does."""
+    for kernel, made in MADE:
+        if kernel["isa"] == "x86_64":
+            data = bytes.fromhex(made["site"])
+            site = decode.at(ISAS["x86_64"], made["body"] - 5, data)
+            jumped = kernel["direct_jmp"] and any(kind != "fentry" for kind, _ in made["programs"])
+            assert site.text == f"{'jmp' if jumped else 'call'} {made['address']:#x}"
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_trampoline_ends_at_its_return(isa):
+    for kernel, made in MADE:
+        if kernel["isa"] == isa:
+            data = bytes.fromhex(made["code"])
+            assert saved.whole(ISAS[isa], made["address"], data + bytes(16)) == data
+            with pytest.raises(TramplabError, match="does not end within"):
+                saved.whole(ISAS[isa], made["address"], data[:8])
+            break
+
+
+def test_calls_and_addresses_are_one_form():
+    arm64 = ISAS["arm64"]
+    far = trampolines.MODULES["arm64"].call(0x1000, 0xFFFF800080123456)
+    near = bytes.fromhex("00040094")  # bl 0x1000 bytes further on, from 0x1010
+    found = forms(arm64, 0x1000, far + near, {0xFFFF800080123456: "a", 0x2010: "b"})
+    assert [(f.text, f.count) for f in found] == [("call a", 4), ("call b", 1)]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_first_process_builds(isa):
+    assert toolchain.program(ISAS[isa].in_user_space, boot.INIT, 0x10000000).read_bytes()[:4] == b"\x7fELF"
+
+
+def test_no_qemu_is_said(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TramplabError, match="qemu-system-aarch64 is not there, so no kernel of arm64 is booted: install QEMU"):
+        boot.lines(ISAS["arm64"], tmp_path / "image", "")
+
+
+def test_boot_that_does_not_end_is_said(monkeypatch, tmp_path):
+    fake = tmp_path / "qemu-system-riscv64"
+    fake.write_text("#!/bin/sh\necho Kernel panic\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    with pytest.raises(
+        TramplabError, match="does not boot to its end under qemu-system-riscv64; the last that it says is: Kernel panic"
+    ):
+        boot.lines(ISAS["riscv64"], tmp_path / "image", "")
+
+
+def test_what_a_boot_says_is_read():
+    said = ["failed f ex attach 20c", "failed g m load 16"]
+    assert list(saved._refused(said)) == [
+        {"function": "f", "programs": ["fentry", "fexit"], "step": "attach", "error": "ENOTSUPP"},
+        {"function": "g", "programs": ["fmod_ret"], "step": "load", "error": "EINVAL"},
+    ]
