@@ -123,7 +123,7 @@ def test_no_qemu_is_said(monkeypatch, tmp_path):
 
 def test_boot_that_does_not_end_is_said(monkeypatch, tmp_path):
     fake = tmp_path / "qemu-system-riscv64"
-    fake.write_text("#!/bin/sh\necho Kernel panic\n")
+    fake.write_text("#!/bin/sh\necho Kernel panic\n", "utf-8")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     with pytest.raises(
