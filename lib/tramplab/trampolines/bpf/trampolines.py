@@ -183,7 +183,7 @@ class BpfTrampolines:
             body=site.body,
             run_ctx=run_ctx.size,
             cookie_at=run_ctx.fields["bpf_cookie"].offset,
-            program_nops=bool(self._ground.features["bpf_program_nop"]),
+            program_nops=bool(self._ground.features["bpf_program_nop"]) and request.guarded,
             pushes_saved=pushes_saved(self._ground.features),
             jumped=bool(self._ground.features["direct_jmp"]) and request.calls_function and not ops.shared,
             landing_pad=bool(self._ground.features["ibt"] and self._ground.features["bpf_endbr"]),
