@@ -251,7 +251,7 @@ def test_hooks(isa):
     that call the function themselves, of which x86-64's is jumped to for that reason, and hooked returns, of which the graph
     tracer's on x86-64 leave by a call and a kretprobe's on arm64 by ERET."""
     wrong = {("x86_64", "direct+ops"): (1, 0), ("arm64", "kretprobe-brk"): (1, 0)}
-    for hook in ("fprobe-exit", "fgraph", "kretprobe-multi"):
+    for hook in ("fprobe-exit", "fgraph", "kretprobe-multi", "kprobe-session"):
         wrong |= {("x86_64", hook): (2, 0), ("arm64", hook): (2, CALLERS), ("riscv64", hook): (1, CALLERS)}
     wrong |= {(i, h): (2, CALLERS) for i in ("x86_64", "riscv64") for h in KRETPROBES}
     wrong[("arm64", "kretprobe-brk-bpf")] = (1, 1)

@@ -218,7 +218,7 @@ def part(isa: str, records: str, hook: str, unwinder: str = unwinding.PLAIN, rel
 #: between the two only its caller's record is linked, and from the reload of the frame pointer on all is lost again.
 LOST = {
     "x86_64": [
-        ("ftrace_trampoline[0]", "ftrace_trampoline[0]+0x10", NEITHER),
+        ("ftrace_trampoline[0]", "ftrace_trampoline[0]+0x6", NEITHER),
         ("ftrace_trampoline[0]+0x13", "ftrace_trampoline[0]+0x18", CALLER),
         ("ftrace_trampoline[0]+0xc1", "ftrace_trampoline[0]+0xeb", NEITHER),
     ],

@@ -20,6 +20,7 @@ FILES = {
     "core": sorted(f"cores/{path.name}" for path in (DATA / "cores").glob("*.yml")),
     "kernel": sorted(f"kernels/{path.name}" for path in (DATA / "kernels").glob("*.json")),
     "kernel-races": ["kernel-races.json"],
+    "bpf-trampolines": ["bpf-trampolines.json"],
     "context-programs": ["context-programs.yml"],
     "kernel-frames": ["kernel-frames.json"],
     "kernel-probes": ["kernel-probes.json"],

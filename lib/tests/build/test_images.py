@@ -114,7 +114,7 @@ def test_layouts_are_what_clang_says(isa, tmp_path):
             f'#include "{GUEST / "consumers" / "kretprobe_callbacks.c"}"',
             f'#include "{GUEST / "include" / "trap.h"}"',
             f'#include "{GUEST / "include" / "sections.h"}"',
-            f'#include "{GUEST / "consumers" / "ways.c"}"',
+            f'#include "{GUEST / "core" / "ways.c"}"',
             f'#include "{GUEST / "consumers" / "returns.c"}"',
             f'#include "{GUEST / "consumers" / "shims.c"}"',
             f'#include "{GUEST / "core" / "bpf_multi.c"}"',

@@ -15,6 +15,7 @@ from tramplab.publish.cite import edition, permalinks
 from tramplab.publish.claims import claims
 from tramplab.vmlinux import frames_saved, probes_saved, races_saved, saved
 from tramplab.vmlinux.debian import list as listed
+from tramplab.vmlinux.jit import saved as jit_saved
 
 DATA = ROOT / "data"
 #: What is read as facts, by its name in data/; golden tables are not.
@@ -27,6 +28,7 @@ _READERS = {
     "function-sizes.yml": corpus.sizes,
     "kernel-frames.json": frames_saved.read,
     "kernel-probes.json": probes_saved.read,
+    "bpf-trampolines.json": lambda: jit_saved.read(),
     "kernel-races.json": races_saved.read,
     "kernels/packages.yml": listed.packages.__wrapped__,
     "permalinks.txt": permalinks.read.__wrapped__,

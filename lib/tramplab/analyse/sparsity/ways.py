@@ -1,6 +1,6 @@
 """The ways out for those who want a pt_regs and are handed a light structure: what each is, and whether a kernel has it.
 
-Each is run as an fprobe's handler that makes what its program reads, as a link of kprobe_multi's does (guest/consumers/ways.c).
+Each is run as an fprobe's handler that makes what its program reads, as a link of kprobe_multi's does (guest/core/ways.c).
 They differ in nothing else, so what a way costs is what it adds to the link whose program reads the ftrace_regs itself (READ).
 """
 

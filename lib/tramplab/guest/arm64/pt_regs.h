@@ -20,12 +20,12 @@
 
 #define LAB_IP(regs) ((regs)->pc)
 #define LAB_SP(regs) ((regs)->sp)
-#define LAB_RETURNED(regs) lab_returned(regs)
+#define LAB_RETURNED(regs) lab_value_of(regs)
 
 #define PSTATE_32_BIT 0x10UL
 
 /* regs_return_value(): of a process of 32 bits the value is extended by its sign. */
-static inline unsigned long lab_returned(struct pt_regs *regs)
+static inline unsigned long lab_value_of(struct pt_regs *regs)
 {
 	unsigned long value = regs->regs[0];
 

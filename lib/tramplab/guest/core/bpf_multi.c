@@ -12,7 +12,8 @@
 
 #pragma clang section text = ".links"
 
-#ifdef CONFIG_X86_KERNEL_IBT
+#if defined(CONFIG_X86_KERNEL_IBT) && \
+	(defined(CONFIG_FUNCTION_GRAPH_TRACER) || (defined(CONFIG_FPROBE_ON_RETHOOK) && defined(CONFIG_DYNAMIC_FTRACE_WITH_REGS)))
 /* ENDBR64 or ENDBR32, or what a landing pad that nothing may jump to is made into. */
 static inline _Bool lab_endbr(unsigned int instruction)
 {

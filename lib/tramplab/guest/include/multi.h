@@ -1,6 +1,6 @@
 /*
  * BPF's link of kprobe_multi: an fprobe whose handlers run a program with a pt_regs. What all such handlers have in common, whatever
- * they make of the registers that the fprobe gives; core/bpf_multi.c has the kernel's, consumers/ways.c others. Names and meanings
+ * they make of the registers that the fprobe gives; core/bpf_multi.c has the kernel's, core/ways.c others. Names and meanings
  * follow the kernel's (kernel/trace/bpf_trace.c, v5.18 to v7.2); the code is the lab's.
  */
 #ifndef LAB_MULTI_H

@@ -22,7 +22,7 @@ class Fprobe(Request):
     run BPF programs, one at the entry and one at the return, as was proposed for arm64 and no kernel does; one that declines has
     none at the return. unwanted: so has this one, and the return is hooked all the same, as it always was before an entry handler
     could decline. observe: handlers, or programs, that write down what they see instead of counting. link: handlers that run a
-    program as a link of kprobe_multi's does, and how they make what it reads (guest/consumers/ways.c), such as "cpu_plain". shim:
+    program as a link of kprobe_multi's does, and how they make what it reads (guest/core/ways.c), such as "cpu_plain". shim:
     handlers that call those which a Kretprobe with the same entry, declines and observe has, and how much of the pt_regs they fill
     that those take (guest/consumers/shims.c): "value", "where" or "all". data: bytes of its own that each call has, for the handler
     at the entry to leave something for the other. watch: handlers of guest/consumers/returns.c, which do what they are told. multi:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ftrace.ops import FL_DYNAMIC, FL_RCU, FL_RECURSION, FL_SAVE_REGS, Registered
+from ...ftrace.ops import FL_DYNAMIC, FL_RCU, FL_RECURSION, FL_SAVE_REGS, Registered, Request
 from ...lab.view import Function
 from ...trampolines.plain import Ops, copied, each
 from .. import layout, own
@@ -80,7 +80,10 @@ def _ops(count: int, flags: int = FL_DYNAMIC, elsewhere: int = 0) -> Hook:
 
     if elsewhere:
         title = f"one ftrace_ops, and {elsewhere} on other functions"
-        wanted = lambda: [*(Ops(filter=("no_args",)) for _ in range(elsewhere)), Ops()]  # noqa: E731
+
+        def wanted() -> list[Request]:
+            return [*(Ops(filter=("no_args",)) for _ in range(elsewhere)), Ops()]
+
         return Hook(f"ops+{elsewhere}-elsewhere", title, attach, wanted)
     if flags & FL_SAVE_REGS:
         return Hook("ops-regs", "an ftrace_ops that wants all registers", attach, lambda: [Ops(save="regs")])
