@@ -173,8 +173,8 @@ def test_a_call_leaves_task_and_cpu_as_they_were(kernel):
 
 
 def test_a_call_that_fails_leaves_nothing(kernel):
-    """A kretprobe on what its own breakpoint calls never ends well; a kprobe there does, also after it."""
-    package, machine, _, registers, _ = kernel
+    """A kretprobe on what its own breakpoint calls never ends well; a kprobe there does, also after it, and one elsewhere."""
+    package, machine, traced, registers, alone = kernel
     if not expected(package)["kretprobe-brk"]:
         return
     function = machine.function("pre_handler_kretprobe")
@@ -189,6 +189,7 @@ def test_a_call_that_fails_leaves_nothing(kernel):
         assert [machine.machine.read(s.address, s.size) for s in data] == before, name
         kprobes += [measure.row(found)] * (name == "kprobe-brk")
     assert kprobes[0] == kprobes[1]
+    assert measure.one(machine, traced, hooks.get("kretprobe-brk"), registers, alone).status == measure.MEASURED
 
 
 class Jumping:

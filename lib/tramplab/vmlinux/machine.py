@@ -73,7 +73,6 @@ class RealMachine:
         self.at_body: list[dict[str, int]] = []
         self.stacked_at_body: list[list[int]] = []
         self._watches = ExitStack()
-        self._watched: set[int] = set()
         self._taken: list[int] = []
         self._room: dict[str, int] = {}
         self.machine.name_of = self.name_of
@@ -206,14 +205,14 @@ class RealMachine:
         was; at_body has the registers with which its body was reached, each time, and stacked_at_body those words. Raises
         GuestFault, StepLimit."""
         isa, stack = self.isa, passed.stacked(self.opened, function.name)
-        if function.address not in self._watched:
-            self._watched.add(function.address)
-            self.machine.watch(function.address, self._enter)
-            self.machine.watch(function.site.body, lambda: self._arrived(len(stack)))
         self.entered = 0
         self.at_body.clear()
         self.stacked_at_body.clear()
-        with nullcontext() if function.whole else returning(self.machine, function, self.at_body, self.leave):
+        with (
+            self.machine.watching(function.address, self._enter),
+            self.machine.watching(function.site.body, lambda: self._arrived(len(stack))),
+            nullcontext() if function.whole else returning(self.machine, function, self.at_body, self.leave),
+        ):
             raw = self.machine.call(function.address, {isa.fp: self.machine.stack_top - 32, **registers}, stack)
             executed = self.machine.instructions(raw.tally.issued)
         made = tuple(self.made)
