@@ -13,8 +13,8 @@ _LOWEST_FLAG = ("FTRACE_FL_MODIFIED", "FTRACE_FL_CALL_OPS_EN", "FTRACE_FL_DIRECT
 def features(opened: Opened, shape: str) -> Features:
     """The features that the slow path and BPF's trampolines ask for, by their names in data/releases.yml. shape: of the patch
     sites. `direct_jmp` shows in a constant that came with it (BPF_MOD_NOP, in the series of 25e4e3565d45). What the image does not
-    tell is as in the nearest release known: the bits of a record's counter where no type names its flags, for which functions BPF
-    makes trampolines, and their nops, but where its code for arguments on the stack is there."""
+    tell is as in the nearest release known: the bits of a record's counter where no type names its flags, and for which functions
+    BPF makes trampolines, but where its code for arguments on the stack is there."""
     types = opened.types
     lowest = next(filter(None, map(types.enumerator, _LOWEST_FLAG)), 0)
     usual = releases.features(opened.isa, releases.nearest(opened.release), {})
@@ -29,10 +29,19 @@ def features(opened: Opened, shape: str) -> Features:
         "counter_bits": lowest.bit_length() - 1 if lowest else usual["counter_bits"],
         "bpf_struct_args": usual["bpf_struct_args"],
         "bpf_union_args": usual["bpf_union_args"],
-        "bpf_program_nop": usual["bpf_program_nop"],
+        "bpf_program_nop": _program_nop(opened, bool(usual["bpf_program_nop"])),
         "bpf_args": _stack_arguments(opened) or usual["bpf_args"],
     }
     return Features(opened.isa.name, opened.release, values, {})
+
+
+def _program_nop(opened: Opened, usual: bool) -> bool:
+    """Whether each program of a BPF trampoline begins with a nop. The nops came when the one room for a jump, and its place in
+    struct bpf_tramp_image, went: Debian's 6.12 has the member, its 7.2 has not (data/bpf-trampolines.json). As usual where no type
+    tells."""
+    if not opened.types.has("bpf_tramp_image"):
+        return usual
+    return not opened.types.has("bpf_tramp_image", "ip_after_call")
 
 
 def _stack_arguments(opened: Opened) -> str:
