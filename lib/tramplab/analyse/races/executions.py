@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
+from ...emulate import decode
 from ...ftrace.steps import Write
 from .cpu import Cpu
 from .judge import Judge, Step
@@ -28,7 +29,7 @@ class Executions:
         spans = _merged((w.address, len(w.data)) for _, w in self._writes)
         self._before = {low: self._cpu.before(low, size) for low, size in spans}
         self._values = [self._held(version) for version in range(len(self._writes) + 1)]
-        self._judge = Judge(subject, self._cpu, self.start, self.locals)
+        self._judge = Judge(subject, self._cpu, self.start, self.locals, self._led_to() if subject.vector else frozenset())
         self._known: dict[tuple[int, bytes], Step] = {}
         self._depending: dict[tuple[int, bytes, int], Step] = {}
         mask = INTERRUPTS.get(subject.machine.isa.name) if subject.vector else None
@@ -84,6 +85,13 @@ class Executions:
         self._cpu.restore()
 
     # inside
+
+    def _led_to(self) -> frozenset[int]:
+        """Where the jumps and calls lead that the plan writes, and those that it overwrites."""
+        machine = self.subject.machine
+        texts = {(low, data) for held in self._values for low, data in held.items() if machine.is_text(low)}
+        operands = (decode.at(machine.isa, low, data).operands for low, data in texts)
+        return frozenset(int(to, 16) for to in operands if to.startswith("0x"))
 
     @functools.cache  # noqa: B019
     def _version(self, done: int) -> int:

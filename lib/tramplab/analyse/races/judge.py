@@ -27,10 +27,13 @@ class Step:
 
 
 class Judge:
-    """Of one subject's threads. start: the registers with which they begin a call."""
+    """Of one subject's threads. start: the registers with which they begin a call. led_to: where a breakpoint's handler may let
+    them go on apart from the function itself, as the instruction in whose place it stands leads there."""
 
-    def __init__(self, subject: Subject, cpu: Cpu, start: tuple[int, ...], interned: Interned) -> None:
-        self._subject, self._cpu, self._start, self._locals = subject, cpu, start, interned
+    def __init__(
+        self, subject: Subject, cpu: Cpu, start: tuple[int, ...], interned: Interned, led_to: frozenset[int] = frozenset()
+    ) -> None:
+        self._subject, self._cpu, self._start, self._locals, self._led_to = subject, cpu, start, interned, led_to
         stack = subject.machine.stack
         self._own = [(stack.address, stack.size), *subject.private, *subject.scratch]
         self._isa = subject.machine.isa
@@ -85,9 +88,11 @@ class Judge:
         name = subject.name_of(to)
         if not subject.machine.is_text(to):
             return Violation(TARGET, f"{self._where(pc)} leads to {name}")
-        if "+" not in name or name.partition("+")[0] == subject.name_of(pc).partition("+")[0]:
-            return None
-        if self._trap(pc, leaving=True) and inside:  # into the middle of nothing else, whatever the handler was told
+        if self._trap(pc, leaving=True):  # nowhere else, whatever the handler was told
+            fine = inside or to in self._led_to
+        else:
+            fine = "+" not in name or name.partition("+")[0] == subject.name_of(pc).partition("+")[0]
+        if fine:
             return None
         return Violation(TARGET, f"{self._where(pc)} leads to {name}")
 
