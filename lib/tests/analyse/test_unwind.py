@@ -219,8 +219,8 @@ def part(isa: str, records: str, hook: str, unwinder: str = unwinding.PLAIN, rel
 LOST = {
     "x86_64": [
         ("ftrace_trampoline[0]", "ftrace_trampoline[0]+0x6", NEITHER),
-        ("ftrace_trampoline[0]+0x13", "ftrace_trampoline[0]+0x18", CALLER),
-        ("ftrace_trampoline[0]+0xc1", "ftrace_trampoline[0]+0xeb", NEITHER),
+        ("ftrace_trampoline[0]+0x9", "ftrace_trampoline[0]+0xe", CALLER),
+        ("ftrace_trampoline[0]+0xc2", "ftrace_trampoline[0]+0xec", NEITHER),
     ],
     "arm64": [
         ("ftrace_caller", "ftrace_caller+0x48", NEITHER),

@@ -81,10 +81,11 @@ def test_times_on_which_windows_do_not_agree_are_left_out(hook):
 
 
 def test_v3_is_judged_on_saved_times_too():
-    """Of sets whose windows agree for all that is compared; where there is none the estimates alone decide."""
     frame = save_set_cycles.rows()
+    assert (frame["how"] == save_set_cycles.MEASURED).sum() >= 2
     verdict = save_set_cycles.live_is_hardly_a_gain(frame)
-    assert (frame["how"] == save_set_cycles.MEASURED).any() == (", timed" in verdict.because)
+    machine = "intel-6-207-2-vm, timed"
+    assert machine in verdict.because and f"{machine}, taken off" in verdict.numbers
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_v3_is_judged_on_saved_times_too():
         ({}, "depends on the core"),
         ({"": 0.0}, "holds"),
         ({"": 0.1}, "fails"),
-        ({"skylake": 0.0, "cortex-a72": 0.0}, "depends on the ISA"),
+        ({"skylake": 0.0, "intel-6-207-2-vm": 0.0, "cortex-a72": 0.0}, "depends on the ISA"),
         ({"zen4": 0.5}, "depends on the core"),
     ],
 )

@@ -89,5 +89,6 @@ ISA = Isa(
     unicorn_prefix="riscv",
     capstone=("CS_ARCH_RISCV", "CS_MODE_RISCV64|CS_MODE_RISCVC"),
     keystone=None,
-    user_space=UserSpace(shift=0xFFFFFFFF00000000, cflags=_CFLAGS, bases=(("tp", "task"),), differs=(_IRQS,)),
+    # below 2 GiB, where LUI and ADDIW make an address, as they do of a kernel's, whose upper half is all ones
+    user_space=UserSpace(shift=0xFFFFFFFF40000000, cflags=_CFLAGS, bases=(("tp", "task"),), differs=(_IRQS,)),
 )

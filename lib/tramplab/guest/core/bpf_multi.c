@@ -12,15 +12,6 @@
 
 #pragma clang section text = ".links"
 
-#if defined(CONFIG_X86_KERNEL_IBT) && \
-	(defined(CONFIG_FUNCTION_GRAPH_TRACER) || (defined(CONFIG_FPROBE_ON_RETHOOK) && defined(CONFIG_DYNAMIC_FTRACE_WITH_REGS)))
-/* ENDBR64 or ENDBR32, or what a landing pad that nothing may jump to is made into. */
-static inline _Bool lab_endbr(unsigned int instruction)
-{
-	return instruction == 0xd6401f0f || (instruction & ~0x01000000U) == 0xfa1e0ff3;
-}
-#endif
-
 #ifdef CONFIG_FUNCTION_GRAPH_TRACER
 #ifdef CONFIG_X86_KERNEL_IBT
 __attribute__((noinline)) _Bool is_endbr(unsigned int *at)

@@ -104,6 +104,14 @@ void exit(struct fprobe *fp, unsigned long ip, unsigned long ret_ip, lab_exit_re
 	run(lab_link_of(fp), start(ip), regs, 1, data); \
 }
 
+#ifdef __x86_64__
+/* ENDBR64 or ENDBR32, or what a landing pad that nothing may jump to is made into. */
+static inline _Bool lab_endbr(unsigned int instruction)
+{
+	return instruction == 0xd6401f0f || (instruction & ~0x01000000U) == 0xfa1e0ff3;
+}
+#endif
+
 #ifdef CONFIG_FUNCTION_GRAPH_TRACER
 #if defined(__x86_64__)
 _Bool is_endbr(unsigned int *at);

@@ -21,5 +21,5 @@ def said() -> str:
     text = f"Of {len(found)} trampolines that the JIT of Debian's kernels made under QEMU, the lab's generator makes {len(same)} "
     text += "instruction for instruction"
     if apart:
-        text += f"; in {len(apart)} of them, all of {isas}, a call or an address takes fewer instructions"
+        text += f"; in {len(apart)} of them, all of {isas}, the JIT takes fewer instructions to call or to load an address"
     return f"{text}."

@@ -254,6 +254,6 @@ FIGURES = (
         limits="Emulated counts of one call with one probe that sees the return, without its handler: where it is named BPF a BPF "
         "program, with what runs that, else a bare one; estimates in cycles of skylake, cortex-a72 and sifive-u74 with their band. "
         f"missed: mispredicted returns in the call, and of {CALLERS} callers above it. Debian: the same call in the release's "
-        "package, where it was counted.",
+        "package, where it was counted; the trampoline of BPF fexit and the slot of a breakpoint are the lab's there.",
     ),
 )

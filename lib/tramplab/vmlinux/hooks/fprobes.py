@@ -54,8 +54,8 @@ def _link(machine: RealMachine, function: Function, *wanted: str) -> Expected:
     """A link of kprobe_multi as bpf_kprobe_multi_link_attach() makes it for one function of the kernel's own, without a cookie;
     with both handlers it is a session, whose program sees the return last."""
     _require(machine)
-    session = machine.opened.types.enumerator("BPF_TRACE_KPROBE_SESSION")
-    if len(wanted) > 1 and session is None:
+    session = machine.opened.types.enumerator("BPF_TRACE_KPROBE_SESSION") if len(wanted) > 1 else 0
+    if session is None:
         raise Absent(f"a link of kprobe_multi has one end in {machine.opened.version}, which has no sessions")
     handlers = {name: _LINKED[name] for name in wanted}
     require(machine, *handlers.values())
@@ -65,8 +65,8 @@ def _link(machine: RealMachine, function: Function, *wanted: str) -> Expected:
     link = machine.block(layout.fields(machine, "bpf_kprobe_multi_link", {"addrs": addrs, "cnt": 1}))
     put(machine, "bpf_link", member(machine, "bpf_kprobe_multi_link", link, "link"), {"prog": prog})
     fprobe = member(machine, "bpf_kprobe_multi_link", link, "fp")
-    if len(wanted) > 1:
-        put(machine, "bpf_prog", prog, {"expected_attach_type": session or 0})
+    if session:
+        put(machine, "bpf_prog", prog, {"expected_attach_type": session})
         put(machine, "fprobe", fprobe, {"entry_data_size": _COOKIE})
     _register(machine, function, fprobe, {name: machine.address(handler) for name, handler in handlers.items()})
     return Expected((replace(seen, hits=len(wanted)),))
