@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tramplab.analyse.judged import spearman
 from tramplab.errors import TramplabError
 from tramplab.lab import hooks
 from tramplab.publish import published
 from tramplab.studies.time import published_call_ops, published_pairs
-from tramplab.studies.time.ranks import scaled_errors, spearman
+from tramplab.studies.time.ranks import scaled_errors
 from tramplab.studies.variants import thread_2019
 
 

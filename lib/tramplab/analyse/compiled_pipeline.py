@@ -20,8 +20,8 @@ _PORTS, _KINDS = 32, 16
 _CYCLES = 1 << 13
 _ARRAYS = "items missed set ready late done drained before written history used taken later".split()
 _NUMBERS = (
-    "n_items n_registers n_stores repetitions n_cycles in_order fetch width window buffer per_cycle loads_wait mispredict "
-    "late_stage load store alu data took over".split()
+    "n_items n_registers n_stores repetitions n_cycles in_order fetch width window buffer per_cycle loads_wait locks_wait "
+    "mispredict late_stage load store alu data took over".split()
 )
 
 
@@ -131,6 +131,7 @@ def cycles(program: LoweredProgram, missed: Sequence[frozenset[int]], in_order: 
             buffer=buffer,
             per_cycle=per_cycle,
             loads_wait=v.get("loads_wait", 0),
+            locks_wait=v.get("locks_wait", 0),
             mispredict=v["mispredict"],
             late_stage=v.get("late_stage", 0),
             load=use["load"],

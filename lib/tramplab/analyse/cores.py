@@ -28,6 +28,7 @@ MEANINGS = {
     "load": "from the address to the loaded value, in the first-level cache",
     "late_stage": "cycles later at which an ALU or branch gets a second chance to run if its operands were not there",
     "loads_wait": "1 if a load waits until the addresses of all older stores are known",
+    "locks_wait": "1 if a load waits until all older locked instructions are done",
     "forward": "from a store's data to the value of a load of bytes that it wrote",
     "forward_renamed": "the same where the load is of exactly the store's bytes and the core links the two by renaming",
     "forward_failed": "the same where a load needs bytes of more than one store, or of a store and of memory",
@@ -62,7 +63,7 @@ _ALL = set(
 _IN_ORDER = {"late_stage"}
 _OUT_OF_ORDER = {"fetch", "window", "store_buffer", "stores_per_cycle", "moves_free", "loads_wait"}
 _OF_ISA = {
-    "x86_64": {"slots_update", "slots_writeback", "push_flags", "pop_flags", "stack_sync", "fused_compare"},
+    "x86_64": {"slots_update", "slots_writeback", "push_flags", "pop_flags", "stack_sync", "fused_compare", "locks_wait"},
     "arm64": {"slots_pair", "pair_load", "pair_store", "slots_writeback"},
     "riscv64": set(),
 }
@@ -96,8 +97,8 @@ class Core:
 
     clock_ghz: of the usual board or part. mca: its name for llvm-mca, None if that does not know it. cpus: pattern
     of what native.host.cpu_model() calls such CPUs. vendor: pattern of what native.host.vendor() says of their maker's, and
-    family: their number of x86-64's, None elsewhere. ports: by name. uses:
-    what is done -> the ports that can do it. sources: what the parameters' sources stand for, {"text": ..., "url": ...}.
+    family: their number of x86-64's, None elsewhere. judged_by: measured set -> its cases that set parameters. ports: by name.
+    uses: what is done -> the ports that can do it. sources: what the parameters' sources stand for, {"text": ..., "url": ...}.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Core:
     cpus: str
     vendor: str
     family: int | None
+    judged_by: dict[str, list[str]]
     ports: tuple[str, ...]
     uses: dict[str, tuple[str, ...]]
     ports_sources: tuple[str, ...]
@@ -238,6 +240,7 @@ def _read(name: str, found: Any) -> Core:
         found["cpus"],
         found["vendor"],
         found.get("family"),
+        found["judged_by"],
         ports,
         uses,
         tuple(found["ports_source"]),

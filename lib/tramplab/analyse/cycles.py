@@ -1,15 +1,14 @@
 """What a hook costs on a core, in cycles: an estimate with its band.
 
 The estimate is the difference of two steady states of pipeline.py, hooked and unhooked, with every parameter at its value.
-The band comes from the parameters that are not known for sure: each is set to its low and to its high end while the others
-keep their values; the changes downwards and those upwards are added up separately, as the root of the sum of squares,
-because nothing makes the parameters wrong together. What the model leaves out is not in the band.
+The band is a quarter of it to either side, for every core: a core whose times lie elsewhere too often is not usable (judged.py).
+With each estimate are the parameters that it depends on: what it would be with each of those that are not known for sure at its
+low and at its high end, while the others keep their values.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -23,6 +22,8 @@ from .program import program
 
 __all__ = ["Estimate", "Sensitivity", "cores", "estimate", "get", "per_call", "relative"]
 
+#: How far the band reaches to either side, as a part of the estimate.
+BAND = 0.25
 #: A call as it was made, or as it was written down.
 Called = Run | RecordedCall
 
@@ -43,14 +44,22 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Cycles on a core: the middle, the band around it, and the parameters that make it, the widest first."""
+    """Cycles on a core, and the parameters that it depends on, those that change it most first."""
 
-    low: float
     mid: float
-    high: float
     core: Core
     sensitivities: tuple[Sensitivity, ...]
     unit: str = "cycles"
+
+    @property
+    def low(self) -> float:
+        """The lower end of the band."""
+        return self.mid - BAND * abs(self.mid)
+
+    @property
+    def high(self) -> float:
+        """The upper end of the band."""
+        return self.mid + BAND * abs(self.mid)
 
     def __str__(self) -> str:
         return f"{self.low:.0f}-{self.high:.0f} {self.unit}"
@@ -63,19 +72,19 @@ class Estimate:
 def estimate(hooked: Called, unhooked: Called, core: Core) -> Estimate:
     """What the hook adds to one call; raises TramplabError if the core is of another ISA."""
     with_hook, without = RecordedCall.of(hooked), RecordedCall.of(unhooked)
-    return _band(core, lambda *change: _cycles(with_hook, core, *change) - _cycles(without, core, *change))
+    return _estimate(core, lambda *change: _cycles(with_hook, core, *change) - _cycles(without, core, *change))
 
 
 def per_call(run: Called, core: Core) -> Estimate:
     """The whole call, with the loop that makes it over and over."""
     call = RecordedCall.of(run)
-    return _band(core, lambda *change: _cycles(call, core, *change))
+    return _estimate(core, lambda *change: _cycles(call, core, *change))
 
 
 def relative(dearer: tuple[Called, Called], cheaper: tuple[Called, Called], core: Core) -> Estimate:
     """How many times as much one hook adds as another; each is a hooked call and the same call unhooked.
 
-    The band is that of the ratio: a parameter is changed in both at once. Raises TramplabError if the second adds nothing.
+    A parameter is changed in both at once. Raises TramplabError if the second adds nothing.
     """
     pairs = [tuple(RecordedCall.of(run) for run in pair) for pair in (dearer, cheaper)]
 
@@ -85,19 +94,15 @@ def relative(dearer: tuple[Called, Called], cheaper: tuple[Called, Called], core
             raise TramplabError(f"the second hook adds nothing on {core.name}, so nothing is a multiple of it.")
         return above / below
 
-    return replace(_band(core, ratio), unit="times")
+    return replace(_estimate(core, ratio), unit="times")
 
 
-def _band(core: Core, at: Callable[..., float]) -> Estimate:
-    """Vary the uncertain parameters one at a time; at(name, value) is the estimate with one of them changed."""
+def _estimate(core: Core, at: Callable[..., float]) -> Estimate:
+    """at(name, value) is the estimate with one parameter changed."""
     mid = at()
-    varied = [
-        Sensitivity(p.name, at(p.name, p.low), at(p.name, p.high)) for p in core.parameters.values() if p.uncertain
-    ]
+    varied = [Sensitivity(p.name, at(p.name, p.low), at(p.name, p.high)) for p in core.parameters.values() if p.uncertain]
     moving = sorted((s for s in varied if s.at_low != mid or s.at_high != mid), key=lambda s: -s.spread)
-    down = math.hypot(*(max(0.0, mid - s.at_low, mid - s.at_high) for s in moving))
-    up = math.hypot(*(max(0.0, s.at_low - mid, s.at_high - mid) for s in moving))
-    return Estimate(mid - down, mid, mid + up, core, tuple(moving))
+    return Estimate(mid, core, tuple(moving))
 
 
 @functools.lru_cache(maxsize=8192)

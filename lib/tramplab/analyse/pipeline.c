@@ -18,7 +18,7 @@ struct model {
 	uint32_t *taken;			/* and by what, MOST_PORTS for each */
 	int32_t *later;				/* for each kind of ports and cycle without one of them: a later one that may have one */
 	int64_t n_items, n_registers, n_stores, repetitions, n_cycles;
-	int64_t in_order, fetch, width, window, buffer, per_cycle, loads_wait, mispredict, late_stage;
+	int64_t in_order, fetch, width, window, buffer, per_cycle, loads_wait, locks_wait, mispredict, late_stage;
 	int64_t load, store, alu, data;
 	int64_t took, over;			/* the result: cycles, of so many repetitions */
 	/* from here on its own */
@@ -233,6 +233,8 @@ NO_CALLS static int64_t out_of_order(struct model *m, const uint8_t *missed, int
 		if (i.n_loads) {
 			int64_t issue = m->loads_wait ? most(known, where) : where;
 
+			if (m->locks_wait)
+				issue = most(issue, atomic_done);
 			for (int64_t k = i.load_cycles; k--;)
 				issue = take(m, m->load, issue);
 			loaded(m, i.loads, i.n_loads, issue, 0, &value);

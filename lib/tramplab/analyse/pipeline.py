@@ -32,7 +32,7 @@ _ALIKE = ((1, 4), (4, 2))
 OF_RETURNS = frozenset(["return_stack", "return_stack_checked", "mispredict"])
 #: The parameters that are looked up here; the others are in the lowered program.
 PARAMETERS = frozenset(
-    "width fetch window store_buffer stores_per_cycle loads_wait late_stage mispredict return_stack "
+    "width fetch window store_buffer stores_per_cycle loads_wait locks_wait late_stage mispredict return_stack "
     "return_stack_checked".split()
 )
 
@@ -174,7 +174,7 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
     """
     v, use = program.values, program.accesses
     window, buffer, per_cycle = v["window"], v["store_buffer"], v["stores_per_cycle"]
-    loads_wait, restart_after = v["loads_wait"], v["mispredict"]
+    loads_wait, locks_wait, restart_after = v["loads_wait"], v.get("locks_wait"), v["mispredict"]
     load_ports, store_ports, alu_ports, data_ports = use["load"], use["store"], use["alu"], use.get("store_data")
     front, take = _FrontEnd(v["fetch"], v["width"]), _Ports().take
     ready = [0] * len(program.numbers)  # from when on a register's value can be used
@@ -203,6 +203,8 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
                     at = ready[register]
             if loads:
                 issue = addresses_known if loads_wait and addresses_known > at else at
+                if locks_wait and atomic_done > issue:
+                    issue = atomic_done
                 for _ in range(load_cycles):
                     issue = take(load_ports, issue)
                 for written_by, forward, after in loads:

@@ -11,6 +11,7 @@ import pandas as pd
 from ...analyse import cycles, mca
 from ...analyse.cores import Core
 from ...analyse.cores import get as core_of
+from ...analyse.judged import spearman
 from ...analyse.returnstack import settled
 from ...emulate.machine import RECORD
 from ...errors import TramplabError
@@ -24,7 +25,7 @@ from ...publish.figures.fitted import digits
 from ...trampolines import shapes
 from ..once import each, once
 from . import native_machine
-from .ranks import scaled_errors, spearman
+from .ranks import scaled_errors
 
 NAME = "native_shapes"
 TITLE = "Trampolines of many shapes, timed and estimated"

@@ -1,21 +1,9 @@
-"""How well one list of numbers tells another: rank correlation, and errors after one scale factor."""
+"""How well one list of numbers predicts another, but for one scale factor."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-
-import pandas as pd
-
-
-def spearman(a: Sequence[float], b: Sequence[float]) -> float:
-    """Spearman's rank correlation; equal numbers share their mean rank.
-
-    >>> spearman([1, 2, 3, 4], [10, 20, 30, 40]), spearman([1, 2, 3], [3, 2, 1])
-    (1.0, -1.0)
-    """
-    ranks = [pd.Series(list(values)).rank() for values in (a, b)]
-    return float(ranks[0].corr(ranks[1]))
 
 
 def scaled_errors(predicted: Sequence[float], measured: Sequence[float]) -> list[float]:
