@@ -6,12 +6,13 @@ import argparse
 import functools
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import checksums, documents, streams, studies
 from . import isa as isas
-from .analyse import cores
+from .analyse import cores, judged
 from .analyse.measure import measure
 from .analyse.races import command as races
 from .analyse.sparsity import command as registers
@@ -79,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
 
     p = sub.add_parser("measure", help="counts of one hooked call, by component")
     _hook_arguments(p)
-    p.add_argument("--core", metavar="NAME", help="also estimate cycles on a model of a core, e.g. zen3 or cortex-a72")
+    p.add_argument("--core", metavar="NAME", help="also estimate cycles on a usable model of a core (see tramplab cores)")
     p.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     p.set_defaults(command=_measure)
 
@@ -88,6 +89,10 @@ def _parser() -> argparse.ArgumentParser:
     kernel.add(sub)
     races.add(sub, kernel_races.subjects_in)
     registers.add(sub)
+
+    p = sub.add_parser("cores", help="the models of cores, and what was timed on such cores beside their estimates")
+    p.add_argument("--json", action="store_true", help="every case as JSON")
+    p.set_defaults(command=_cores)
 
     p = sub.add_parser("claims", help="what was claimed in the threads, judged by running")
     p.add_argument("id", metavar="ID", nargs="?", help="one claim, e.g. s5 (default: all)")
@@ -195,14 +200,23 @@ def _measure(args: argparse.Namespace) -> None:
 
 
 def _print_estimate(e: dict) -> None:
-    """The band, and the parameters of the core that make it."""
+    """The band, and the parameters of the core that the estimate depends on."""
     print(f"estimate, {e['core']} model: {e['low']:.0f}-{e['high']:.0f} {e['unit']} over the unhooked call")
     if e["parameters"]:
-        print(f"{'what makes the band':<24}{'value':>6}{'range':>8}{'cycles':>10}  known from")
+        print(f"{'what it depends on':<24}{'value':>6}{'range':>8}{'cycles':>10}  known from")
     for p in e["parameters"]:
         ends = sorted((p["at_low"], p["at_high"]))
         span, effect = f"{p['low']}-{p['high']}", f"{ends[0]:.0f}-{ends[1]:.0f}"
         print(f"{p['name']:<24}{p['value']:>6}{span:>8}{effect:>10}  {p['kind']}")
+
+
+def _cores(args: argparse.Namespace) -> None:
+    found = judged.cases()
+    if args.json:
+        print(json.dumps([vars(case) for case in found], indent=1))
+        return
+    sys.stdout.write(text_table(judged.summary(found)))
+    print("\n" + textwrap.fill(judged.RULE, WIDTH, break_on_hyphens=False))
 
 
 def _claims(args: argparse.Namespace) -> None:
@@ -248,6 +262,10 @@ def expected_file(name: str) -> Path:
 
 def _update(args: argparse.Namespace) -> None:
     _update_permalinks()  # first: the rest takes minutes
+    from .studies.time import core_cases  # with pandas, see above
+
+    _rewrite(checkout() / "data" / judged.FILE, core_cases.text(core_cases.rows()))
+    judged.cases.cache_clear()
     for study in studies.every().values():
         _rewrite(expected_file(study.NAME), study_text(study, study.rows()))
     path = checkout() / "book" / references.FILE

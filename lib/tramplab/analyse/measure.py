@@ -9,7 +9,8 @@ from ..ftrace.releases import LATEST
 from ..given import whole
 from ..lab.measure import counted, run
 from ..lab.run import Run
-from . import cores, cycles, returnstack
+from . import cycles, judged, returnstack
+from .cores import Core
 from .cycles import Estimate
 
 
@@ -22,7 +23,7 @@ def measure(
     number of callers and of entries, see returnstack. estimate, with a core: cycles, see as_dict.
     """
     args, callbacks = whole(args, "args"), whole(callbacks, "callbacks")
-    chosen = None if core is None else cores.get(core, isas.get(isa).name)
+    chosen = None if core is None else judged.require(core, isas.get(isa).name)
     r = run(isa, hook, release, args, callbacks, **overrides)
     stack = (
         {"entries": chosen["return_stack"].value, "checked": bool(chosen["return_stack_checked"].value)}
@@ -47,6 +48,12 @@ def of_run(r: Run, isa: str, hook: str, release: str, args: int, callbacks: int,
         "entries": replayed.entries,
     }
     return found
+
+
+def hook_estimate(isa: str, spec: str, release: str, args: int, core: Core) -> Estimate:
+    """Cycles that a hook adds, by its name or NAME:CALLBACKS; raises TramplabError for one that the lab does not have."""
+    name, _, callbacks = spec.partition(":")
+    return cycles.estimate(run(isa, name, release, args, int(callbacks or 1)), run(isa, "none", release, args), core)
 
 
 def as_dict(e: Estimate) -> dict:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..analyse import cores, judged
+from ..analyse.cores import Core
+from ..analyse.measure import hook_estimate
 from ..errors import TramplabError
 from ..ftrace.releases import LATEST
 from ..given import typed
 from ..lab import hooks
 from ..paths import check_target
+from ..publish.table import text_table
 from ..width import WIDTH
 from .agreement import NEEDED
 from .kept import HOOKS, SHAPES, own_file, renew
@@ -24,7 +29,6 @@ from .windows import LONGEST, MOST
 _COLUMNS = (
     ("min", "ns_min"),
     ("median", "ns_median"),
-    ("q3", "ns_q3"),
     ("over", "ns_over"),
     ("cycles", "cycles_over"),
     ("/direct", "ratio_direct"),
@@ -45,6 +49,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("--rounds", metavar="N", help=f"batches per hook in a window (default {ROUNDS})")
     p.add_argument("--windows", metavar="N", help=f"windows at most, until {NEEDED} agree (default {MOST}, for {LONGEST:.0f} s)")
     p.add_argument("--shapes", action="store_true", help="trampolines of forty shapes instead of the hooks")
+    p.add_argument("--judge", action="store_true", help="also judge the models of cores by these times")
     p.add_argument("--keep", action="store_true", help="time hooks and shapes for the next build of the book, too")
     p.add_argument(
         "--save", metavar="FILE", nargs="?", const=True, help="also write the result to FILE, as JSON (default: in data/native)"
@@ -82,21 +87,70 @@ def native(args: argparse.Namespace) -> None:
     if target:
         result.save(target)
     sys.stdout.write(result.as_json() if args.json else as_text(result))
+    if args.judge and not args.json:
+        sys.stdout.write("\n" + judged_text(result))
     if result.failures:
         raise TramplabError(" ".join(result.failures))
 
 
 def as_text(result: Result) -> str:
-    """The table, whether the windows agree, the circumstances and the warnings; a time that does not agree has a `?`."""
+    """The table, with what the nearest usable model says and how far off that is, whether the windows agree, the circumstances
+    and the warnings; a time that does not agree has a `?`."""
     names = [f"{r['hook']}{'' if r['agreed'] else ' ?'}" for r in result.rows]
-    wide = max(map(len, names))
-    out = ["ns per call; what is over the unhooked call also in cycles", " " * wide + _line(t for t, _ in _COLUMNS)]
+    wide, core = max(map(len, names)), _nearest(result)
+    estimates = _estimates(result, core) if core else {}
+    titles = [*(title for title, _ in _COLUMNS), *(("model", "off") if core else ())]
+    out = ["ns per call; what is over the unhooked call also in cycles", " " * wide + _line(titles)]
     for name, r in zip(names, result.rows, strict=True):
-        out.append(f"{name:<{wide}}" + _line(_cell(r[key]) for _, key in _COLUMNS))
+        out.append(f"{name:<{wide}}" + _line([*(_cell(r[key]) for _, key in _COLUMNS), *_model(r, estimates, core)]))
+    isa = result.provenance["isa"]
+    model = f"model: what that of {core.name} estimates in cycles; off: how far that is from the cycles." if core else ""
+    out += ["", *textwrap.wrap(model or f"No model of a core of {isa} is usable (see `tramplab cores`).", WIDTH)]
     facts = ", ".join(f"{k}: {result.provenance[k]}" for k in _SHOWN if k in result.provenance)
     for paragraph in (result.verdict(), facts):
         out += ["", *textwrap.wrap(paragraph, WIDTH, break_on_hyphens=False)]
     return "\n".join([*out, *filter(None, [result.cautions(WIDTH)])]) + "\n"
+
+
+def judged_text(result: Result) -> str:
+    """What these times say of each model of a core of the ISA, by the rule of `tramplab cores`. Cases that set parameters of a
+    model judge it nowhere."""
+    isa = str(result.provenance["isa"])
+    there = [core for core in cores.cores().values() if core.isa == isa]
+    found = []
+    for core in there:
+        setting, estimates = {case for names in core.judged_by.values() for case in names}, _estimates(result, core)
+        timed = {str(r["hook"]): float(str(r["cycles_over"])) for r in result.rows if r["agreed"]}
+        found += [
+            judged.Case(core.name, "here", hook, timed[hook], estimate, hook in setting)
+            for hook, estimate in estimates.items()
+            if timed.get(hook, 0) > 0
+        ]
+    table = judged.summary(found)
+    rule = textwrap.fill(judged.RULE, WIDTH, break_on_hyphens=False)
+    return f"{text_table(table[table['isa'] == isa])}\n{rule}\n"
+
+
+def _nearest(result: Result) -> Core | None:
+    facts = result.provenance
+    return judged.nearest(str(facts["cpu"]), str(facts.get("vendor", "")), str(facts["isa"]))
+
+
+def _estimates(result: Result, core: Core) -> dict[str, float]:
+    """Cycles by a model for each hook that the lab has."""
+    facts, found = result.provenance, {}
+    for hook in [str(r["hook"]) for r in result.rows[1:] if "saves" not in r]:
+        with contextlib.suppress(TramplabError):
+            found[hook] = hook_estimate(core.isa, hook, str(facts["release"]), int(str(facts["arguments"])), core).mid
+    return found
+
+
+def _model(row: dict[str, object], estimates: dict[str, float], core: Core | None) -> list[str]:
+    """The cells on the model, none without one."""
+    if core is None:
+        return []
+    estimate, cycles = estimates.get(str(row["hook"])), float(str(row["cycles_over"]))
+    return ["-", "-"] if estimate is None else [_cell(estimate), f"{estimate / cycles - 1:+.0%}" if cycles > 0 else "-"]
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -92,10 +92,9 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-kernel-flavours": (0,),
     },
     "counts-to-time": {
-        "fig-native-hooks": (-1,),
+        "fig-return-stack": (0,),
+        "fig-core-cases": (0, 1),
         "fig-published-call-ops": (0,),
-        "fig-published-pairs": (0, 1),
-        "fig-empty-callback": (0,),
     },
 }
 

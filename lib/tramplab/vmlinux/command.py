@@ -10,7 +10,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from ..analyse import cores, cycles
+from ..analyse import cycles, judged
+from ..analyse.cores import Core
 from ..analyse.measure import as_dict
 from ..errors import TramplabError
 from ..width import WIDTH
@@ -34,7 +35,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("--hook", metavar="H,I", help=f"only these, of {', '.join(hooks.HOOKS)}")
     p.add_argument("--function", metavar="NAME", help=f"the traced function (default: the first there is of {', '.join(USUAL)})")
     p.add_argument("--mitigations", default=NONE, metavar="M", help=f"x86-64: {', '.join(MITIGATIONS)} (default {NONE})")
-    p.add_argument("--core", metavar="NAME", help="also estimate cycles on a model of a core, e.g. zen3 or cortex-a72")
+    p.add_argument("--core", metavar="NAME", help="also estimate cycles on a usable model of a core (see tramplab cores)")
     p.add_argument("--lab", action="store_true", help="the lab's kernel of the same release beside it")
     p.add_argument("--trace", metavar="HOOK", help="annotated disassembly of one hooked call instead")
     p.add_argument("--json", action="store_true", help="JSON instead of a table")
@@ -120,12 +121,12 @@ def _measured(machine: RealMachine, args: argparse.Namespace) -> tuple[dict[str,
     """The result for the hooks asked for, and, with a core, the estimates. The first of several images decides which function is
     traced in all of them."""
     args.function = args.function or machine.usual
-    core = cores.get(args.core, machine.isa.name) if args.core else None
+    core = judged.require(args.core, machine.isa.name) if args.core else None
     measured = measure.every(machine, args.function, args.hook.split(",") if args.hook else [])
     return result(machine, args.function, measured), _estimates(machine, args.function, measured, core) if core else {}
 
 
-def _estimates(machine: RealMachine, function: str, measured: list[Measured], core: cores.Core) -> dict[str, Any]:
+def _estimates(machine: RealMachine, function: str, measured: list[Measured], core: Core) -> dict[str, Any]:
     """Cycles over the unhooked call for each hook; why there are none where the model does not know an instruction."""
     idle = next((m for m in measured if m.hook.name == "none"), None) or measure.every(machine, function, ["none"])[0]
     out: dict[str, Any] = {}

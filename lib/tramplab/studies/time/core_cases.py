@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pandas as pd
@@ -9,10 +10,13 @@ import pandas as pd
 from ...analyse import cores
 from ...analyse.cores import Core
 from ...analyse.cycles import BAND
-from ...analyse.judged import Case, judge
+from ...analyse.judged import Case, Verdict, judge, summary
 from ...errors import TramplabError, unknown
+from ...native import Result
 from ...native.kept import HOOKS, SHAPES, saved
 from ...publish.figures.figure import Figure
+from ...publish.said import listed
+from ...trampolines import shapes
 from ..once import once
 from . import native_hooks, native_shapes, published_call_ops, published_pairs
 
@@ -60,14 +64,12 @@ def _cases(core: Core) -> Iterator[Case]:
     def case(name: str, of: str, measured: float, estimate: float) -> Case:
         return Case(core.name, name, of, round(measured, 3), round(estimate, 3), of in core.judged_by.get(name, ()))
 
-    hooks = native_hooks.frame({n: r for n, r in saved(HOOKS).items() if cores.of_cpu(str(r.provenance["cpu"])) is core})
-    for r in hooks[hooks["exact"].astype(bool) & hooks["agreed"].astype(bool) & hooks["estimate"].notna()].itertuples():
-        yield case(r.machine, r.hook, r.cycles, r.estimate)
-    shaped = {n: r for n, r in saved(SHAPES).items() if cores.of_cpu(str(r.provenance["cpu"])) is core}
-    shapes = native_shapes.frame(shaped)
-    for r in shapes[shapes["exact"].astype(bool)].itertuples():
-        name = f"{r.shape}-{r.way}"
-        yield case(r.machine, name, float(str(shaped[r.machine].row(f"shape-{name}")["cycles_over"])), r.cycles)
+    for machine, result in (*saved(HOOKS).items(), *saved(SHAPES).items()):
+        if cores.of_cpu(str(result.provenance["cpu"])) is core:
+            for row in result.rows[1:]:
+                e = _estimate(core, result, str(row["hook"])) if row["agreed"] else None
+                if e is not None:
+                    yield case(machine, str(row["hook"]).removeprefix("shape-"), float(str(row["cycles_over"])), e)
     if core.name in _CALL_OPS:
         published = published_call_ops.rows()
         mine = published[(published["cycles_ratio"].notna()) & (published["machine"] == _CALL_OPS[core.name].split()[-1])]
@@ -79,32 +81,63 @@ def _cases(core: Core) -> Iterator[Case]:
             yield case(_PAIRS[core.name], f"{r.what}, {r.run}", r.published, r.cycles)
 
 
-def judged(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per core: how many cases judge it, how many of these lie in the band, the median error, the least rank correlation,
-    and whether its estimates are shown."""
-    found = [Case(**{k: getattr(r, k) for k in Case.__dataclass_fields__}) for r in frame.itertuples()]
-    out = []
-    for core in cores.cores().values():
-        v = judge(core.name, found)
-        error, rank = (f"{v.error:.0%}" if v.error is not None else "-"), f"{v.rank:.2f}" if v.rank is not None else "-"
-        head = {"isa": core.isa, "core": core.name, "cases": v.cases, "in band": v.inside if v.cases else "-"}
-        out.append({**head, "median error": error, "rank": rank, "usable": "yes" if v.usable else "no"})
-    made = pd.DataFrame(out).sort_values("isa", key=lambda isa: isa.map(["x86_64", "arm64", "riscv64"].index), kind="stable")
-    made.attrs["right"] = ("in band", "median error", "rank")
-    return made.reset_index(drop=True)
+def _estimate(core: Core, result: Result, hook: str) -> float | None:
+    """Cycles that a hook or a shape adds, by the model of a core; None for one that the lab does not have."""
+    facts = result.provenance
+    if "saves" in result.row(hook):
+        return native_shapes.estimate(core.isa, core.name, next(s for s in shapes.GRID if str(s) == hook)).mid
+    found = native_hooks.estimate(core.isa, hook, str(facts["release"]), int(str(facts["arguments"])), core.name)
+    return float(str(found["estimate"])) if found else None
+
+
+def cases(frame: pd.DataFrame) -> list[Case]:
+    """The rows as cases."""
+    return [Case(**{name: getattr(r, name) for name in Case.__dataclass_fields__}) for r in frame.itertuples()]
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line per core, see judged.summary()."""
+    return summary(cases(frame))
+
+
+def text(frame: pd.DataFrame) -> str:
+    """What data/core-cases.json says, a line per case."""
+    return "[\n" + ",\n".join(json.dumps(vars(case)) for case in cases(frame)) + "\n]\n"
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps."""
-    return judged(frame)
+    return table(frame)
+
+
+def numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the prose quotes: parameters of golden-cove that its own times set, in cycles."""
+    core = cores.get("golden-cove")
+    return {name: core[name].value for name in ("mispredict", "pop_flags", "forward")} | {"branch": core["mispredict"].low}
+
+
+def answer(frame: pd.DataFrame) -> str:
+    """Which models are usable, which are not, and of which kinds of cores nothing was timed."""
+    found = cases(frame)
+    verdicts = [judge(core, found) for core in cores.cores()]
+    good, untimed = [v for v in verdicts if v.usable], [v.core for v in verdicts if not v.cases]
+    bad = [f"{v.core} ({v.inside} of {v.cases} in the band{_ranked(v)})" for v in verdicts if v.cases and not v.usable]
+    inside = f"{sum(v.inside for v in good)} of {sum(v.cases for v in good)} measured times"
+    said = f"Usable are the models of {listed([v.core for v in good])}: {inside} lie within {BAND:.0%} of the estimate."
+    said += f" Not usable are those of {listed(bad)}." if bad else ""
+    return said + (f" Nothing was timed on {listed(untimed)}." if untimed else "")
+
+
+def _ranked(verdict: Verdict) -> str:
+    return "" if verdict.rank is None else f", rank correlation {verdict.rank:.2f}"
 
 
 FIGURES = (
     Figure(
         "fig-core-cases",
         "Whose estimates hold?",
-        table=judged,
-        answer=lambda frame: "",
+        table=table,
+        answer=answer,
         limits=f"cases: measured times of this kind of core that set none of its parameters. in band: within {BAND:.0%} of the "
         "estimate. rank: the least Spearman correlation of a set with five cases or more. Estimates of the others are shown here "
         "only.",

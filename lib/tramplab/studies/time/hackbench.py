@@ -1,4 +1,4 @@
-"""The measurement of October 2019, worked out per redirected call: do counts, replay and estimates agree with its counters?
+"""The measurement of October 2019, worked out per redirected call: do counts and replay agree with its counters?
 
 do_raw_spin_lock() was redirected under hackbench, through a trampoline that takes only the instruction pointer back and through
 that for all registers. A redirected call passes its trampoline twice: the callback sends it on to a function that calls the first
@@ -16,15 +16,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...analyse.returnstack import replay
 from ...emulate.machine import RECORD
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish import published
 from ...publish.figures.figure import Figure
-from ...publish.said import estimated
 from ...trampolines.plain import Ops
 from ..once import once
 
@@ -33,8 +30,6 @@ TITLE = "The hackbench runs of 2019, per redirected call"
 ISA, RELEASE, FUNCTION = "x86_64", "v5.17", "one_arg"
 #: The published name of a trampoline -> what the lab's saves.
 SAVES = {"ip": "args", "regs": "regs"}
-#: The CPU is not named, so two cores are estimated.
-CORES = ("skylake", "zen3")
 #: Each mean is published with its standard error; twice that is shown.
 ERRORS = 2
 #: Trampolines, and the difference of the two.
@@ -61,12 +56,11 @@ class Rise:
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per line of LINES and core.
+    """One row per line of LINES.
 
     Columns: isa, trampoline, misses and misses_error (branch misses more than without, millions a run, published), missed
     (mispredicted returns of a redirected call, by the replay), calls (redirected ones, millions a run, that follow); of a
-    redirected call instructions, instructions_error, cycles, cycles_error (published), counted (instructions), core, estimate,
-    low, high (cycles).
+    redirected call instructions, instructions_error, cycles, cycles_error (published), counted (instructions).
     """
     out = []
     for line, (more, less) in LINES.items():
@@ -79,7 +73,7 @@ def rows() -> pd.DataFrame:
             rise = Rise.of(counter, more, less)
             head |= {name: round(rise.value / calls, 1), f"{name}_error": round(rise.error / calls, 1)}
         head["counted"] = _counted(more) - _counted(less)
-        out += [{**head, "core": name, **_estimate(more, less, name)} for name in CORES]
+        out.append(head)
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
@@ -114,33 +108,18 @@ def _counted(how: str) -> int:
     return 0 if how == "none" else sum(run.counts.outside.instructions for run in _runs(how))
 
 
-def _estimate(more: str, less: str, name: str) -> dict[str, float]:
-    """Cycles of both passes; the ends of the band are sums too, because the parameters are wrong in both passes together."""
-    both = [cycles.estimate(a, b, core(name)) for a, b in zip(_runs(more), _runs(less), strict=True)]
-    ends = {"estimate": "mid", "low": "low", "high": "high"}
-    return {column: round(float(sum(getattr(e, end) for e in both)), 1) for column, end in ends.items()}
-
-
-def _bands(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
-    records = frame.to_dict("records")
-    return {(r["trampoline"], r["core"]): estimated(r["estimate"], r["low"], r["high"]) for r in records}
-
-
 def _within(value: float, error: float, digits: int = 0) -> str:
     return f"{value:.{digits}f} \N{PLUS-MINUS SIGN} {error:.{digits}f}"
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """Per trampoline what the mail's counters give, and what the lab does: mispredictions, instructions, and cycles by core."""
-    bands, out = _bands(frame), []
+    """Per trampoline what the mail's counters give, and what the lab does: mispredictions and instructions."""
+    out = []
     for line, r in _lines(frame).items():
         out += [
             (line, "misses, M a run", _within(r["misses"], r["misses_error"], 1), f"{r['missed']} a call"),
             (line, "insns a call", _within(r["instructions"], r["instructions_error"]), f"{r['counted']} counted"),
-            *(
-                (line, f"cycles, {name}", _within(r["cycles"], r["cycles_error"]), bands[line, name])
-                for name in CORES
-            ),
+            (line, "cycles a call", _within(r["cycles"], r["cycles_error"]), ""),
         ]
     made = pd.DataFrame(out, columns=["trampoline", "counter", "published", "lab"])
     made.attrs["right"] = ("published",)
@@ -153,8 +132,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _lines(frame: pd.DataFrame) -> dict[str, Mapping]:
-    """The first row of each line, by trampoline."""
-    return {r["trampoline"]: r for r in frame.drop_duplicates("trampoline").to_dict("records")}
+    """The row of each line, by trampoline."""
+    return {r["trampoline"]: r for r in frame.to_dict("records")}
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
@@ -164,17 +143,15 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """Whether misses, instructions and cycles agree, line by line."""
+    """Whether misses and instructions agree, line by line."""
     ip, every, less = _lines(frame).values()
     alike = "the same" if ip["missed"] == every["missed"] else "not the same"
     same = "alike" if abs(less["misses"]) <= less["misses_error"] else "not alike"
     fits = [abs(r["instructions"] - r["counted"]) <= r["instructions_error"] for r in (ip, every, less)]
-    bands = _bands(frame)
     return (
         f"The replay has {alike} number of mispredicted returns for both ({ip['missed']} and {every['missed']} a redirected call); "
         f"the published misses rose {same}. {sum(fits)} of {len(fits)} counts of instructions lie within the error of what the "
-        f"counters give per call. With all registers a call takes {_within(less['cycles'], less['cycles_error'])} cycles more by "
-        f"the counters, {bands['all less ip', CORES[0]]} as estimated by the model of {CORES[0]}."
+        f"counters give per call. With all registers a call takes {_within(less['cycles'], less['cycles_error'])} cycles more."
     )
 
 
@@ -186,6 +163,6 @@ FIGURES = (
         answer=answer,
         limits="Published (20191022220259.70f7306b@gandalf.local.home): means of 20 runs of hackbench with twice their standard "
         "error, divided by the calls that the further branch misses make, at as many per call as the replay has. The lab: v5.17, "
-        "callbacks of its own; its cycles are estimates. The CPU is not named.",
+        "callbacks of its own. The CPU is not named.",
     ),
 )

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from ...analyse import cores, cycles
+from ...analyse import cores
+from ...analyse.measure import hook_estimate
 from ...analyse.returnstack import settled
 from ...errors import TramplabError
 from ...lab.hooks import hypothetical
@@ -73,21 +74,21 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
                 lead = model.name == facts["core"]
                 of_model = {"core": model.name, "lead": lead, "exact": lead and facts["exact"]}
                 asked = str(facts["isa"]), str(row["hook"]), str(facts["release"]), arguments, model.name
-                out.append({**facts, **told, **of_model, **_estimate(*asked)})
+                out.append({**facts, **told, **of_model, **estimate(*asked)})
     made = pd.DataFrame(out, columns=COLUMNS)
     made.attrs["units"] = UNITS
     return made
 
 
 @each
-def _estimate(isa: str, hook: str, release: str, arguments: int, core: str) -> dict[str, object]:
+def estimate(isa: str, hook: str, release: str, arguments: int, core: str) -> dict[str, object]:
     """What the model of a core says; nothing of a hook that this lab does not have."""
     name, _, callbacks = hook.partition(":")
     try:
-        base, hooked = run(isa, "none", release, arguments), run(isa, name, release, arguments, int(callbacks or 1))
+        e = hook_estimate(isa, hook, release, arguments, cores.get(core))
     except TramplabError:
         return {}
-    e = cycles.estimate(hooked, base, cores.get(core))
+    hooked = run(isa, name, release, arguments, int(callbacks or 1))
     band = {"estimate": round(e.mid, 1), "low": round(e.low, 1), "high": round(e.high, 1)}
     return {**band, "missed": settled(hooked, cores.get(core)["return_stack"].value)}
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from ... import isa as isas
-from ...analyse import cores
+from ...analyse import cores, judged
 from ...analyse.cores import Core
 from ...errors import TramplabError
 from ...ftrace.releases import LATEST
@@ -17,29 +17,32 @@ from ...native.kept import HOOKS, saved
 
 
 def core(result: Result) -> Core | None:
-    """The model of the machine's core, or of the nearest by its maker; None if no core of its maker's is modelled."""
+    """The usable model of the machine's core, or else the nearest; None if no model for its ISA is usable."""
     facts = result.provenance
-    return cores.nearest(str(facts["cpu"]), str(facts.get("vendor", "")), str(facts["isa"]))
+    return judged.nearest(str(facts["cpu"]), str(facts.get("vendor", "")), str(facts["isa"]))
+
+
+def called(result: Result, name: str) -> str:
+    """A machine by its core where that is modelled, else by its name."""
+    own = cores.of_cpu(str(result.provenance["cpu"]))
+    return own.name if own and own.isa == result.provenance["isa"] else name
 
 
 def models(result: Result) -> list[Core]:
-    """The models of all cores of the machine's ISA: its core's or the nearest by its maker, the maker's others, then the rest."""
-    near, isa = core(result), result.provenance["isa"]
-    there = [c for c in cores.cores().values() if c.isa == isa]
-    return sorted(there, key=lambda c: (c is not near, near is None or c.vendor != near.vendor))
+    """The usable models of the machine's ISA, the nearest first."""
+    near = core(result)
+    return sorted(judged.usable(str(result.provenance["isa"])), key=lambda c: c is not near)
 
 
 def lead() -> tuple[Core, str]:
-    """The model that goes with the largest saved result of hooks, and which CPU that is of, in words; the page begins with it.
-
-    Raises TramplabError if none is saved, or no core by the maker of any is modelled.
-    """
+    """The usable model that goes with the largest saved result of hooks, and which CPU that is of, in words; the page begins with
+    it. Raises TramplabError if none is saved, or no model is usable for any."""
     for result in largest():
         if near := core(result):
             told = facts(result)
-            how = "that of the CPU" if told["exact"] else "the nearest by the maker of the CPU"
+            how = "that of the CPU" if told["exact"] else "the nearest to the CPU"
             return near, f"{near.name}, {how} on which the saved times were taken ({told['cpu']})"
-    raise TramplabError("no times of a CPU whose maker's cores are modelled are in data/native/; save some there.")
+    raise TramplabError("no times of a CPU for which a model is usable are in data/native/; save some there.")
 
 
 def largest(isa: str | None = None) -> list[Result]:
@@ -65,17 +68,16 @@ def facts(result: Result) -> dict[str, object]:
 def model(row: Mapping) -> str:
     """Which model a row is held against, in words."""
     if not row["lead"]:
-        return "no model of a core by its maker"
+        return "no usable model"
     return f"model of {row['core']} ({_whose(bool(row['exact']))})"
 
 
 def _whose(exact: bool) -> str:
-    return "the CPU's own core" if exact else "the nearest to the CPU by its maker"
+    return "the CPU's own core" if exact else "the nearest to the CPU"
 
 
 def led(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the nearest model; where no core by the maker is modelled, those of any one. So everything measured is there
-    once."""
+    """The rows of the nearest model, so everything measured is there once."""
     return frame.drop_duplicates(["machine", *(c for c in ("hook", "shape", "way") if c in frame)])
 
 

@@ -93,7 +93,7 @@ def _of_core(
 ) -> list[dict[str, object]]:
     """The rows of one machine and core."""
     measured = {s: float(timed[str(s)]["ns_over"]) for s in runs}
-    estimates = {s: _estimate(core.isa, core.name, s) for s in runs}
+    estimates = {s: estimate(core.isa, core.name, s) for s in runs}
     factor = statistics.median(measured[s] / e.mid for s, e in estimates.items())
     return [
         {
@@ -114,7 +114,7 @@ def _of_core(
 
 
 @each
-def _estimate(isa: str, core: str, chosen: shapes.Shape) -> cycles.Estimate:
+def estimate(isa: str, core: str, chosen: shapes.Shape) -> cycles.Estimate:
     """What the model of a core says of a shape."""
     base, runs = _runs(isa)
     return cycles.estimate(runs[chosen], base, core_of(core))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...analyse import cycles
+from ...analyse import cycles, judged
 from ...analyse.cores import get as core
 from ...errors import TramplabError
 from ...lab.measure import run
@@ -33,7 +33,8 @@ class Pair:
 
     run: whose measurement, in short. what: dearer / cheaper; "call / jump" is how the patch site reaches the trampoline.
     dearer, cheaper: functions that give what each added, in any one unit. labs: the lab's nearest to both, None where it
-    has nothing near. cores: what cycles are estimated for. missing: what the published hooks have and the lab's have not.
+    has nothing near. cores: what cycles are estimated for, none for the usable ones. missing: what the published hooks have and the
+    lab's have not.
     """
 
     isa: str
@@ -74,7 +75,8 @@ _BPF = "fprobe, and a BPF program's entry and exit"
 _DIRECT: Lab = ("arm64", "v6.4", "direct")
 
 _arm64 = functools.partial(Pair, isa="arm64", cores=("cortex-a72",), missing=_BPF)
-_x86 = functools.partial(Pair, isa="x86_64", cores=("skylake", "zen3", "zen5"))
+#: The CPUs are not named: of x86-64's cores those whose models are usable.
+_x86 = functools.partial(Pair, isa="x86_64", cores=())
 
 PAIRS = (
     _arm64(
@@ -163,7 +165,7 @@ def rows() -> pd.DataFrame:
         head = {"isa": p.isa, "run": p.run, "what": p.what, "published": round(p.ratio, 2)}
         dearer, cheaper = map(_runs, p.labs)
         instructions = _added(dearer) / _added(cheaper)
-        for name in p.cores:
+        for name in p.cores or [c.name for c in judged.usable(p.isa)]:
             e = cycles.relative(dearer, cheaper, core(name))
             lab = {"instructions": instructions, "cycles": e.mid, "low": e.low, "high": e.high}
             out.append({**head, "core": name, **{k: round(v, 2) for k, v in lab.items()}, "missing": p.missing})
