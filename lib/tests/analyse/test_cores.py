@@ -24,6 +24,7 @@ from tramplab.paths import data_file
         ("AMD EPYC 9654 96-Core Processor, family 25, model 17, stepping 1", "zen4"),
         ("AMD Ryzen AI 9 HX 370, family 26, model 36, stepping 0", "zen5"),
         ("Intel(R) Core(TM) i7-6700K CPU @ 4.00GHz, family 6, model 94, stepping 3", "skylake"),
+        ("Intel(R) Xeon(R) Processor, family 6, model 207, stepping 2", "golden-cove"),
         ("Raspberry Pi 4 Model B, CPU implementer 0x41, CPU variant 0x0, CPU part 0xd08", "cortex-a72"),
         ("Apple MacBook Pro, CPU implementer 0x61, CPU variant 0x1, CPU part 0x023", "apple-m1"),
         ("VisionFive 2, uarch sifive,u74-mc, mvendorid 0x489", "sifive-u74"),
@@ -115,16 +116,16 @@ def test_a_bad_file_is_no_other_cores_trouble(tmp_path, monkeypatch, capsys):
         assert "cores/zen3.yml is not UTF-8" in complaint(lambda: cores.get("zen3"))
         assert "cores/zen4.yml: the file has no isa" in complaint(lambda: cores.get("zen4", "x86_64"))
         assert "unknown core 'zen6'; did you mean zen5" in complaint(lambda: cores.get("zen6"))
-        assert "choose one of skylake, zen5." in complaint(lambda: cores.get("cortex-a72", "x86_64"))
+        assert "choose one of golden-cove, skylake, zen5." in complaint(lambda: cores.get("cortex-a72", "x86_64"))
         assert "cores/zen3.yml" in complaint(cores.cores)
         assert cores.of_cpu("AMD Ryzen AI 9 HX 370, family 26, model 36, stepping 0").name == "zen5"
         assert "cores/zen3.yml" in complaint(lambda: cores.of_cpu("AMD EPYC 7763, family 25, model 1"))
         assert "cores/zen3.yml" in complaint(lambda: cores.nearest("AMD X", "AuthenticAMD", "x86_64"))
         assert cli.main(["list"]) == 0
         listed = capsys.readouterr().out
-        assert "Cores:     apple-m1 cortex-a72 sifive-u74 skylake spacemit-x60 zen5\n" in listed and "\nHooks:\n" in listed
+        assert "Cores:     apple-m1 cortex-a72 golden-cove sifive-u74 skylake spacemit-x60 zen5\n" in listed and "\nHooks:\n" in listed
         assert "\n           cores/zen3.yml is not UTF-8: byte 0xf6 in line 2, column 4.\n" in listed
         assert "\n           cores/zen4.yml: the file has no isa and no in_order and" in listed
-        assert cli.main(["measure", "x86_64", "ops", "--core", "zen5"]) == 0
+        assert cli.main(["measure", "x86_64", "ops", "--core", "golden-cove"]) == 0
     finally:
         cores.tried.cache_clear()

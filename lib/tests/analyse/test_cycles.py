@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from support import handmade
 from tramplab import Kernel, TramplabError, cli
-from tramplab.analyse import cores, cycles, pipeline
+from tramplab.analyse import cores, cycles, judged, pipeline
 from tramplab.analyse.call import RecordedCall
 from tramplab.analyse.cores import Core, Parameter
 from tramplab.analyse.lower import changed, lower
+from tramplab.analyse.measure import measure
 from tramplab.analyse.operations import ALU, ATOMIC, arm64, riscv64, x86_64
 from tramplab.analyse.program import program
 from tramplab.lab.measure import run
@@ -28,7 +29,7 @@ from tramplab.trampolines.plain import Ops
 
 PLENTY = {
     "width": 64, "fetch": 64, "window": 4096, "store_buffer": 512, "stores_per_cycle": 64, "moves_free": 0,
-    "loads_wait": 0, "load": 4, "forward": 6, "forward_failed": 12, "multiply": 3, "divide": 20, "atomic": 9,
+    "loads_wait": 0, "locks_wait": 0, "load": 4, "forward": 6, "forward_failed": 12, "multiply": 3, "divide": 20, "atomic": 9,
     "barrier": 30, "exception": 40, "read": 5, "taken_bubble": 0, "call_bubble": 0, "mispredict": 15, "return_stack": 16,
     "return_stack_checked": 1, "slots_call": 1, "slots_return": 1, "slots_update": 1, "push_flags": 2, "pop_flags": 9,
     "stack_sync": 0, "fused_compare": 0, "slots_pair": 1, "pair_load": 1, "pair_store": 1, "slots_writeback": 0,
@@ -42,7 +43,7 @@ def core(isa: str, in_order: bool = False, uses: dict | None = None, **values) -
     parameters = {n: Parameter(n, v, v, v, "assumption", (), "made up") for n, v in {**PLENTY, **values}.items()}
     every = dict.fromkeys(("alu", "multiply", "divide", "branch", "load", "store"), PORTS)
     names = {"name": "made-up", "title": "Made up", "cpus": "made up", "vendor": "made up", "family": None, "mca": None}
-    ports = {"ports": PORTS, "uses": every | (uses or {}), "ports_sources": ()}
+    ports = {"judged_by": {}, "ports": PORTS, "uses": every | (uses or {}), "ports_sources": ()}
     return Core(isa=isa, in_order=in_order, clock_ghz=1.0, sources={}, parameters=parameters, **names, **ports)
 
 
@@ -247,14 +248,22 @@ def test_the_same_every_time():
 # estimates
 
 
-def test_the_band_is_the_root_of_the_sum_of_squares():
-    """Changes of 3 and 4 downwards make 5, of 5 and 12 upwards 13."""
+def test_the_band_is_a_quarter_and_what_the_estimate_depends_on_is_with_it():
     p = [Parameter("load", 4, 3, 5, "assumption", (), "x"), Parameter("forward", 4, 3, 5, "assumption", (), "x")]
+    p += [Parameter("multiply", 3, 2, 4, "assumption", (), "x"), Parameter("divide", 9, 9, 9, "assumption", (), "x")]
     of = dataclasses.replace(core("x86_64"), parameters={q.name: q for q in p})
     table = {(): 10, ("load", 3): 7, ("load", 5): 15, ("forward", 3): 6, ("forward", 5): 22}
-    e = cycles._band(of, lambda *change: table[change])
-    assert (e.low, e.mid, e.high) == (5, 10, 23)
+    e = cycles._estimate(of, lambda *change: table.get(change, 10))
+    assert (e.low, e.mid, e.high) == (7.5, 10, 12.5)
     assert [s.parameter for s in e.sensitivities] == ["forward", "load"]
+    assert dataclasses.replace(e, mid=-8).low == -10
+
+
+def test_loads_wait_for_a_locked_instruction_where_the_core_says_so():
+    """What is loaded goes into the next one: the load is between the two, or takes its time beside the first."""
+    text = "lock cmpxchg qword ptr [rsp - 64], rdx\n mov rdx, qword ptr [rsp - 128]"
+    assert each(core("x86_64", locks_wait=0), text) == 9
+    assert each(core("x86_64", locks_wait=1), text) == 9 + 4
 
 
 def test_what_is_skipped_changes_nothing():
@@ -357,8 +366,12 @@ def test_a_run_that_was_only_counted():
 
 @pytest.mark.parametrize("name", cores.cores())
 def test_command_line(capsys, name):
-    """The band and what makes it, in 72 columns; the same in JSON."""
+    """The estimate and what it depends on, in 72 columns, and the same in JSON; of a model that is not usable why there is none."""
     of = cores.get(name)
+    if not judged.verdict(name).usable:
+        with pytest.raises(TramplabError, match=f"no cycles are estimated for {name}: .* Usable for {of.isa}: "):
+            measure(of.isa, "ops", core=name)
+        return
     assert cli.main(["measure", of.isa, "ops", "--core", name]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 72

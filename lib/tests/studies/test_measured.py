@@ -58,7 +58,7 @@ def shown(study: types.ModuleType, own, saved, now: str):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study, "own", own_times)
-        patch.setattr(study, "_estimate", MADE_UP[study])
+        patch.setattr(study, "estimate", MADE_UP[study])
         patch.setattr(cycles, "estimate", made_up)
         patch.delenv(FOLDER, raising=False)
         name = now[:7] + ("+" if now.endswith("-dirty") else "") or edition.UNKNOWN
@@ -73,11 +73,11 @@ def made_up(hooked: Run, unhooked: Run, core: Core) -> cycles.Estimate:
     """In place of an estimate, which takes a twentieth of a second and whose size is not what is tried: by length, to any size."""
     longer = len(hooked.steps) - len(unhooked.steps)
     middle = longer * 10.0 ** (longer % 7 - 2)
-    return cycles.Estimate(0.9 * middle, middle, 1.3 * middle, core, ())
+    return cycles.Estimate(middle, core, ())
 
 
 #: What studies keep of estimates, apart, so that no other test is given what is made up.
-MADE_UP = {study: functools.cache(study._estimate.__wrapped__) for study in (native_hooks, native_shapes)}
+MADE_UP = {study: functools.cache(study.estimate.__wrapped__) for study in (native_hooks, native_shapes)}
 
 
 def twin(paragraphs: list[str], literals: list[str]) -> list[str]:

@@ -82,7 +82,7 @@ def test_what_misses_returns_is_the_shared_direct_call_and_trampolines_that_call
 def third(request):
     """A third of the shapes, with times that are exactly half of what the first core of an ISA is estimated to take."""
     isa, core = request.param, next(c for c in cores().values() if c.isa == request.param)
-    times = {str(s): native_shapes._estimate(isa, core.name, s).mid / 2 for s in shapes.GRID[::3]}
+    times = {str(s): native_shapes.estimate(isa, core.name, s).mid / 2 for s in shapes.GRID[::3]}
     frames = [native_shapes.frame({"a": shaped(isa, times, **more)}) for more in ({"branch_misses": 0.25}, {})]
     return core.name, times, *frames
 

@@ -28,7 +28,6 @@ from .windows import LONGEST, MOST
 
 _COLUMNS = (
     ("min", "ns_min"),
-    ("median", "ns_median"),
     ("over", "ns_over"),
     ("cycles", "cycles_over"),
     ("/direct", "ratio_direct"),
