@@ -40,29 +40,6 @@ def test_the_core_of_a_cpu(model, name):
     assert (found and found.name) == name
 
 
-@pytest.mark.parametrize(
-    "model, vendor, isa, name",
-    [
-        ("AMD EPYC, family 25, model 17, stepping 1", "AuthenticAMD", "x86_64", "zen4"),  # its own
-        ("AMD EPYC 7551, family 23, model 1, stepping 2", "AuthenticAMD", "x86_64", "zen3"),  # earlier than all
-        ("AMD X, family 25, model 200, stepping 2", "AuthenticAMD", "x86_64", "zen4"),  # of a family that two have
-        ("AMD X, family 27, model 1, stepping 0", "AuthenticAMD", "x86_64", "zen5"),  # later than all
-        ("QEMU Virtual CPU, family 15, model 107, stepping 1", "AuthenticAMD", "x86_64", "zen3"),
-        ("Intel(R) Xeon(R) Platinum 8380, family 6, model 106, stepping 6", "GenuineIntel", "x86_64", "skylake"),
-        ("X, family 6, model 94, stepping 3", "CentaurHauls", "x86_64", None),  # another maker's number
-        ("Hygon C86 7185, family 24, model 0, stepping 1", "HygonGenuine", "x86_64", None),
-        ("CPU implementer 0x41, CPU variant 0x1, CPU part 0xd4f", "0x41", "arm64", "cortex-a72"),
-        ("CPU implementer 0xc0, CPU variant 0x5, CPU part 0xac3", "0xc0", "arm64", None),
-        ("VisionFive 2, mvendorid 0x489", "0x489", "riscv64", "sifive-u74"),
-        ("Lichee Pi, uarch thead,c910", "thead", "riscv64", None),
-        ("unknown", "unknown", "riscv64", None),
-    ],
-)
-def test_the_nearest_core_is_by_the_same_maker(model, vendor, isa, name):
-    found = cores.nearest(model, vendor, isa)
-    assert (found and found.name) == name
-
-
 @pytest.mark.parametrize("name", cores.cores())
 def test_core_files(name):
     """Every number has a kind, and sources or a reason; every source is used and has a text."""
@@ -120,10 +97,10 @@ def test_a_bad_file_is_no_other_cores_trouble(tmp_path, monkeypatch, capsys):
         assert "cores/zen3.yml" in complaint(cores.cores)
         assert cores.of_cpu("AMD Ryzen AI 9 HX 370, family 26, model 36, stepping 0").name == "zen5"
         assert "cores/zen3.yml" in complaint(lambda: cores.of_cpu("AMD EPYC 7763, family 25, model 1"))
-        assert "cores/zen3.yml" in complaint(lambda: cores.nearest("AMD X", "AuthenticAMD", "x86_64"))
         assert cli.main(["list"]) == 0
         listed = capsys.readouterr().out
-        assert "Cores:     apple-m1 cortex-a72 golden-cove sifive-u74 skylake spacemit-x60 zen5\n" in listed and "\nHooks:\n" in listed
+        assert "Cores:     apple-m1 cortex-a72 golden-cove sifive-u74 skylake spacemit-x60 zen5\n" in listed
+        assert "\nHooks:\n" in listed
         assert "\n           cores/zen3.yml is not UTF-8: byte 0xf6 in line 2, column 4.\n" in listed
         assert "\n           cores/zen4.yml: the file has no isa and no in_order and" in listed
         assert cli.main(["measure", "x86_64", "ops", "--core", "golden-cove"]) == 0

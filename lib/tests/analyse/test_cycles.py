@@ -42,7 +42,7 @@ def core(isa: str, in_order: bool = False, uses: dict | None = None, **values) -
     """A core made up for a test; uses: ports of some kinds of work, where they are to be scarce."""
     parameters = {n: Parameter(n, v, v, v, "assumption", (), "made up") for n, v in {**PLENTY, **values}.items()}
     every = dict.fromkeys(("alu", "multiply", "divide", "branch", "load", "store"), PORTS)
-    names = {"name": "made-up", "title": "Made up", "cpus": "made up", "vendor": "made up", "family": None, "mca": None}
+    names = {"name": "made-up", "title": "Made up", "cpus": "made up", "vendor": "made up", "mca": None}
     ports = {"judged_by": {}, "ports": PORTS, "uses": every | (uses or {}), "ports_sources": ()}
     return Core(isa=isa, in_order=in_order, clock_ghz=1.0, sources={}, parameters=parameters, **names, **ports)
 

@@ -9,6 +9,7 @@ from support.machines import CPUS, result, shaped
 from support.seeds import seeds
 from tramplab import cache
 from tramplab import isa as isas
+from tramplab.analyse import judged
 from tramplab.analyse.cores import cores
 from tramplab.errors import TramplabError
 from tramplab.ftrace import releases
@@ -78,10 +79,10 @@ def test_what_misses_returns_is_the_shared_direct_call_and_trampolines_that_call
 # -- native times, made up
 
 
-@pytest.fixture(scope="module", params=ISAS)
-def third(request):
-    """A third of the shapes, with times that are exactly half of what the first core of an ISA is estimated to take."""
-    isa, core = request.param, next(c for c in cores().values() if c.isa == request.param)
+@pytest.fixture(scope="module")
+def third():
+    """A third of the shapes, with times that are exactly half of what the first usable model is estimated to take."""
+    isa, core = "x86_64", judged.usable("x86_64")[0]
     times = {str(s): native_shapes.estimate(isa, core.name, s).mid / 2 for s in shapes.GRID[::3]}
     frames = [native_shapes.frame({"a": shaped(isa, times, **more)}) for more in ({"branch_misses": 0.25}, {})]
     return core.name, times, *frames
@@ -125,21 +126,33 @@ def test_few_shapes_are_not_ranked(third):
     assert "cannot be judged by so few shapes" in native_shapes.answer(few)
 
 
+@pytest.mark.parametrize("isa", ["arm64", "riscv64"])
+def test_without_a_usable_model_times_are_shown_and_nothing_is_estimated(isa):
+    """The count of instructions is ranked; no model is named, no estimate is there, and nothing is drawn."""
+    shapes_timed = native_shapes.frame({"a": shaped(isa, {str(s): 1.0 + n for n, s in enumerate(shapes.GRID)})})
+    hooks_timed = native_hooks.frame({"a": result(isa, {"ops": 8.0, "direct": 4.0})})
+    assert list(native_shapes.ranks(shapes_timed)["estimator"]) == ["instructions"] and len(hooks_timed) == 2
+    assert shapes_timed["estimated"].isna().all() and hooks_timed["estimate"].isna().all()
+    for study, frame in ((native_shapes, shapes_timed), (native_hooks, hooks_timed)):
+        said = (study.answer_saved if study is native_shapes else study.answer)(frame)
+        assert "No model of a core of its ISA is usable" in said and study.chart(frame) is None
+        assert not {*cores()} & {*study.table(frame).columns}
+
+
 def test_the_model_of_the_cpus_core_leads():
-    """It is the first in the table and the one that is drawn; where no core by the maker is modelled, none is."""
+    """It is the first in the table and the one that is drawn; where it is not usable, the maker's that is, or another."""
     times = {str(s): 1.0 + n for n, s in enumerate(shapes.GRID)}
     zen4, _, later, *_, hygon, _ = CPUS["x86_64"]
     machines = {"a": zen4, "b": later, "c": hygon}
     frame = native_shapes.frame({n: shaped("x86_64", times, cpu=cpu) for n, cpu in machines.items()})
     first = native_shapes.ranks(frame).groupby("machine", sort=False)["estimator"].first()
-    assert dict(first) == {"a": "zen4", "b": "zen5", "c": "skylake"}
-    assert set(frame[frame["lead"].astype(bool)]["machine"]) == {"a", "b"}
-    assert len(native_shapes.chart(frame).rows) == 2 * len(times)
+    assert dict(first) == {"a": "zen4", "b": "zen4", "c": "golden-cove"}
+    assert set(frame[frame["lead"].astype(bool)]["machine"]) == {"a", "b", "c"}
+    assert len(native_shapes.chart(frame).rows) == 3 * len(times)
     answers = [native_shapes.answer(part) for _, part in frame.groupby("machine", sort=False)]
     assert "The model of zen4 (the CPU's own core) ranks them" in answers[0]
-    assert "The model of zen5 (the nearest to the CPU by its maker) ranks" in answers[1]
-    assert "No core by its maker is modelled" in answers[2] and "zen" not in answers[2].lower().replace("c (", "")
-    assert native_shapes.chart(native_shapes.frame({"c": shaped("x86_64", times, cpu=hygon)})) is None
+    assert "The model of zen4 (the nearest to the CPU) ranks" in answers[1]
+    assert "The model of golden-cove (the nearest to the CPU) ranks" in answers[2]
 
 
 def test_hooks_of_several_machines_stand_side_by_side():
@@ -154,18 +167,20 @@ def test_hooks_of_several_machines_stand_side_by_side():
     parts = dict.fromkeys(native_hooks.table(frame)["isa"])
     assert list(parts) == [
         "x86_64 v7.2, own, model of zen4 (own core)",
-        "x86_64 v7.2, near, model of skylake (nearest core)",
-        "arm64 v7.2, other, no model of a core by its maker",
+        "x86_64 v7.2, near, model of golden-cove (own core)",
+        "arm64 v7.2, other, no usable model",
     ]
     said = native_hooks.answer(frame)
     assert said.count("a direct call 4.00 ns, 8.00 cycles; one ops 8.00 ns, 16.0 cycles; two 30.0 ns, 60.0 cycles.") == 2
-    assert "of 3 measured costs lie within the band of the model of skylake (the nearest to the CPU by its maker); of" in said
-    assert "No core by its maker is modelled; in the bands of other models lie, of 1 measured costs: apple-m1" in said
+    assert "of 3 measured costs lie within the band of the model of golden-cove (the CPU's own core); of" in said
+    assert "No model of a core of its ISA is usable, so nothing is estimated." in said
     assert list(native_machine.led(frame[frame["machine"] == "own"])["ratio"]) == [2.0, 7.5, 1.0]
+    usable = {core.name for core in judged.usable("x86_64")}
     cores_of = {m: list(dict.fromkeys(part["core"])) for m, part in frame.groupby("machine")}
-    assert cores_of["own"] == ["zen4", "zen3", "zen5", "skylake"] and cores_of["near"][0] == "skylake"
+    assert set(cores_of["own"]) == usable == set(cores_of["near"])
+    assert (cores_of["own"][0], cores_of["near"][0]) == ("zen4", "golden-cove")
     table = native_hooks.table(frame)
-    assert set(cores_of["own"]) | set(cores_of["other"]) <= set(table.columns)
+    assert usable <= set(table.columns)
     assert len(table[table["ns"] != "not timed"]) == 7 and len(table) == 10
     assert (table[table["isa"].str.startswith("arm64")]["zen4"] == "-").all()
 
@@ -201,16 +216,15 @@ def test_a_saved_result_of_an_unknown_release_lacks_nothing():
 
 def test_what_is_drawn_of_measured_hooks():
     """The largest result of each CPU with its nearest model; ops with any number of callbacks, and of the others one. Nothing on
-    which windows do not agree, nothing that no kernel has, and no CPU whose maker's cores are not modelled."""
-    zen, hygon = CPUS["x86_64"][0], CPUS["x86_64"][5]
+    which windows do not agree, and nothing that no kernel has."""
+    zen = CPUS["x86_64"][0]
     times = {"ops": 8.0, "ops:10": 30.0, "direct": 4.0, "bpf-fentry:2": 9.0, "ops-live": 4.0}
     large, small = result("x86_64", times, cpu=zen, unquiet=("direct",)), result("x86_64", {"ops": 8.0}, cpu=zen)
-    frame = native_hooks.frame({"small": small, "large": large, "other": result("x86_64", times, cpu=hygon)})
+    frame = native_hooks.frame({"small": small, "large": large})
     rows = native_hooks.chart(frame).rows
     assert {(r["panel"], r["series"]) for r in rows} == {("x86_64, v7.2", "measured"), ("x86_64, v7.2", "model of zen4")}
     assert [r["name"] for r in rows[:3]] == ["ops", "ops:10", "ops"] and len(rows) == 4
     assert [r["value"] for r in rows[:2]] == [16.0, 60.0]
-    assert native_hooks.chart(frame[frame["machine"] == "other"]) is None
 
 
 def test_the_page_leads_with_the_model_of_the_largest_saved_result(monkeypatch):
@@ -218,8 +232,8 @@ def test_the_page_leads_with_the_model_of_the_largest_saved_result(monkeypatch):
     saved = {"a": result("x86_64", {"ops": 8.0}, cpu=zen), "b": result("x86_64", {"ops": 8.0, "direct": 1.0}, cpu=later)}
     monkeypatch.setattr(native_machine, "saved", lambda kind: saved)
     core, said = native_machine.lead()
-    assert core.name == "skylake" and said.startswith("skylake, the nearest by the maker of the CPU on which")
-    monkeypatch.setattr(native_machine, "saved", lambda kind: {"c": result("x86_64", {"ops": 8.0}, cpu=CPUS["x86_64"][5])})
+    assert core.name == "golden-cove" and said.startswith("golden-cove, that of the CPU on which")
+    monkeypatch.setattr(native_machine, "saved", lambda kind: {"c": result("arm64", {"ops": 8.0})})
     with pytest.raises(TramplabError, match="save some there"):
         native_machine.lead()
 

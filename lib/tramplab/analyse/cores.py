@@ -96,9 +96,9 @@ class Core:
     """One core.
 
     clock_ghz: of the usual board or part. mca: its name for llvm-mca, None if that does not know it. cpus: pattern
-    of what native.host.cpu_model() calls such CPUs. vendor: pattern of what native.host.vendor() says of their maker's, and
-    family: their number of x86-64's, None elsewhere. judged_by: measured set -> its cases that set parameters. ports: by name.
-    uses: what is done -> the ports that can do it. sources: what the parameters' sources stand for, {"text": ..., "url": ...}.
+    of what native.host.cpu_model() calls such CPUs. vendor: pattern of what native.host.vendor() says of their maker's.
+    judged_by: measured set -> its cases that set parameters. ports: by name. uses: what is done -> the ports that can do it.
+    sources: what the parameters' sources stand for, {"text": ..., "url": ...}.
     """
 
     name: str
@@ -109,7 +109,6 @@ class Core:
     mca: str | None
     cpus: str
     vendor: str
-    family: int | None
     judged_by: dict[str, list[str]]
     ports: tuple[str, ...]
     uses: dict[str, tuple[str, ...]]
@@ -173,32 +172,6 @@ def of_cpu(model: str) -> Core | None:
     return None
 
 
-def nearest(model: str, vendor: str, isa: str) -> Core | None:
-    """The core of a CPU, or of those by its maker the one whose family is nearest; None if none is by its maker.
-
-    Of two in families equally near, the CPU's is later than both or as late: the later core; or it is earlier: the earlier one.
-    model, vendor: see native.host.cpu_model() and vendor().
-
-    >>> nearest("AMD EPYC 7551, family 23, model 1, stepping 2", "AuthenticAMD", "x86_64").name
-    'zen3'
-    """
-    own = of_cpu(model)
-    if own and own.isa == isa and re.fullmatch(own.vendor, vendor):
-        return own
-    of_maker = [c for c in cores().values() if c.isa == isa and re.fullmatch(c.vendor, vendor)]
-    if not of_maker:
-        return None
-    told = re.search(r"family (\d+)", model)
-    family = int(told[1]) if told else 0
-
-    def distance(core: Core) -> tuple[int, int]:
-        there = core.family or 0
-        place = of_maker.index(core)  # files of a maker's cores are in order of their years
-        return abs(there - family), place if there > family else -place
-
-    return min(of_maker, key=distance)
-
-
 def _read(name: str, found: Any) -> Core:
     """The core that a file is of, whose entries owe each other that sources and ports are known, and all of them used."""
     file = f"cores/{name}.yml"
@@ -239,7 +212,6 @@ def _read(name: str, found: Any) -> Core:
         found["mca"],
         found["cpus"],
         found["vendor"],
-        found.get("family"),
         found["judged_by"],
         ports,
         uses,

@@ -48,12 +48,12 @@ def here() -> pd.DataFrame:
 
 
 def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
-    """One row per machine, hook and model of a core of the machine's ISA, the nearest first.
+    """One row per machine, hook and usable model of a core of the machine's ISA, the nearest first; without a model where none is.
 
     Columns: isa, machine ("here", or the name of a file in data/native/), release, hook, hypothetical (no kernel has it), ns
     (over the unhooked call), ratio (to the direct call), cycles (the same by the clock the machine showed), agreed (do the
-    windows?), core, lead (is it the nearest by the CPU's
-    maker?), exact (is it the CPU's own?), estimate, low, high (cycles), missed (mispredicted returns, from the replay), counted
+    windows?), core, lead (is it the nearest?), exact (is it the CPU's own?), estimate, low, high (cycles; None without a model),
+    missed (mispredicted returns, from the replay with the model's return stack), counted
     (mispredicted branches by the CPU, None where it may not be asked), cpu, date, virtual (is it a virtual machine?).
     """
     out = []
@@ -70,11 +70,11 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
                 "agreed": row["agreed"],
                 "counted": row.get("branch_misses"),
             }
-            for model in native_machine.models(result):
-                lead = model.name == facts["core"]
-                of_model = {"core": model.name, "lead": lead, "exact": lead and facts["exact"]}
-                asked = str(facts["isa"]), str(row["hook"]), str(facts["release"]), arguments, model.name
-                out.append({**facts, **told, **of_model, **estimate(*asked)})
+            for model in native_machine.models(result) or [None]:
+                lead = model is not None and model.name == facts["core"]
+                of_model = {"core": model and model.name, "lead": lead, "exact": lead and facts["exact"]}
+                asked = str(facts["isa"]), str(row["hook"]), str(facts["release"]), arguments
+                out.append({**facts, **told, **of_model, **(estimate(*asked, model.name) if model else {})})
     made = pd.DataFrame(out, columns=COLUMNS)
     made.attrs["units"] = UNITS
     return made
@@ -96,7 +96,7 @@ def estimate(isa: str, hook: str, release: str, arguments: int, core: str) -> di
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A part per machine: what was timed, a column of bands per model, mispredictions as replayed and as counted; and how many
     hooks were not timed."""
-    models = list(dict.fromkeys(frame["core"]))
+    models = list(dict.fromkeys(frame["core"].dropna()))
     bands = {(r["machine"], r["hook"], r["core"]): _band(r) for r in _records(frame)}
     shown = _records(native_machine.led(frame))
     out = pd.DataFrame(
@@ -201,15 +201,14 @@ def within(part: pd.DataFrame) -> str:
     good = part[part["agreed"].astype(bool) & part["cycles"].notna()]
     if good.empty:
         return "Its windows agree on no hook, so nothing is concluded."
+    if good["core"].isna().all():
+        return "No model of a core of its ISA is usable, so nothing is estimated."
     modelled = good[good["low"].notna()]
     if modelled.empty:
         return "The lab has none of these hooks, so nothing is estimated."
     first = _records(modelled)[0]
     inside = {core: _inside(rows) for core, rows in modelled.groupby("core", sort=False)}
     of = modelled["hook"].nunique()
-    if not first["lead"]:
-        bands = listed([f"{core} {n}" for core, n in inside.items()])
-        return f"No core by its maker is modelled; in the bands of other models lie, of {of} measured costs: {bands}."
     others = listed([f"{core} {n}" for core, n in inside.items() if core != first["core"]])
     also = f"; of other models: {others}" if others else ""
     return f"{inside[first['core']]} of {of} measured costs lie within the band of the {native_machine.model(first)}{also}."

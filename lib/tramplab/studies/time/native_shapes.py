@@ -63,7 +63,7 @@ def here() -> pd.DataFrame:
 
 
 def frame(timed: Mapping[str, Result], second_opinion: bool = False) -> pd.DataFrame:
-    """One row per machine, shape and core of the machine's ISA, the nearest core first.
+    """One row per machine, shape and usable core of the machine's ISA, the nearest core first; without a core where none is.
 
     A shape that did not run, took no longer than the unhooked call, or on which the windows do not agree, has none.
 
@@ -79,9 +79,9 @@ def frame(timed: Mapping[str, Result], second_opinion: bool = False) -> pd.DataF
         agreed = {str(row["hook"]): row for row in result.rows if row["agreed"] and float(str(row["ns_over"])) > 0}
         base, runs = _runs(str(facts["isa"]))
         runs = {s: run for s, run in runs.items() if str(s) in agreed}
-        for core in native_machine.models(result) if runs else []:
-            lead = core is near
-            head = {**facts, "machine": machine, "core": core.name, "lead": lead, "exact": lead and facts["exact"]}
+        for core in (native_machine.models(result) or [None]) if runs else []:
+            lead = core is not None and core is near
+            head = {**facts, "machine": machine, "core": core and core.name, "lead": lead, "exact": lead and facts["exact"]}
             out += [{**head, **row} for row in _of_core(core, base, runs, agreed, second_opinion and lead)]
     made = pd.DataFrame(out, columns=COLUMNS)
     made.attrs["units"] = UNITS
@@ -89,28 +89,34 @@ def frame(timed: Mapping[str, Result], second_opinion: bool = False) -> pd.DataF
 
 
 def _of_core(
-    core: Core, base: Run, runs: Mapping[shapes.Shape, Run], timed: Mapping[str, Mapping], second_opinion: bool
+    core: Core | None, base: Run, runs: Mapping[shapes.Shape, Run], timed: Mapping[str, Mapping], second_opinion: bool
 ) -> list[dict[str, object]]:
-    """The rows of one machine and core."""
+    """The rows of one machine and core; without a core what was measured and counted."""
     measured = {s: float(timed[str(s)]["ns_over"]) for s in runs}
-    estimates = {s: estimate(core.isa, core.name, s) for s in runs}
-    factor = statistics.median(measured[s] / e.mid for s, e in estimates.items())
-    return [
+    out: list[dict[str, object]] = [
         {
             "shape": str(s).removeprefix("shape-").rsplit("-", 1)[0],
             "way": BALANCED if s.balanced else UNBALANCED,
             "measured": measured[s],
             "instructions": len(runs[s].steps) - len(base.steps),
+            "counted": timed[str(s)].get("branch_misses"),
+        }
+        for s in runs
+    ]
+    if core is None:
+        return out
+    estimates = {s: estimate(core.isa, core.name, s) for s in runs}
+    factor = statistics.median(measured[s] / e.mid for s, e in estimates.items())
+    for row, (s, e) in zip(out, estimates.items(), strict=True):
+        row |= {
             "cycles": round(e.mid, 2),
             "estimated": float(f"{e.mid * factor:.4g}"),
             "low": float(f"{e.low * factor:.4g}"),
             "high": float(f"{e.high * factor:.4g}"),
             "missed": _missed(core.isa, core["return_stack"].value, s),
-            "counted": timed[str(s)].get("branch_misses"),
             "mca": mca.opinion(runs[s], base, core).cycles if second_opinion else None,
         }
-        for s, e in estimates.items()
-    ]
+    return out
 
 
 @each
@@ -163,7 +169,7 @@ def ranks(frame: pd.DataFrame) -> pd.DataFrame:
 def _estimators(part: pd.DataFrame) -> dict[str, tuple[str, pd.DataFrame]]:
     """What claims to tell the times of one machine: name -> column and rows; the leading core first."""
     found = {core: ("cycles", rows) for core, rows in part.groupby("core", sort=False)}
-    found["instructions"] = ("instructions", part[part["core"] == part["core"].iloc[0]])
+    found["instructions"] = ("instructions", native_machine.led(part))
     seconds = part[part["mca"].notna()]
     return found | ({"llvm-mca": ("mca", seconds)} if len(seconds) else {})
 
@@ -210,8 +216,8 @@ def answer(part: pd.DataFrame) -> str:
         row = by_name[first["core"]]
         said.append(f"The {native_machine.model(first)} {_rank(row)}; {_balanced(row)}.")
     else:
-        said.append("No core by its maker is modelled; the table has the others.")
-    return " ".join([*said, counted(part[part["core"] == first["core"]])])
+        said.append("No model of a core of its ISA is usable.")
+    return " ".join([*said, counted(native_machine.led(part))])
 
 
 def _rank(row: Mapping) -> str:
@@ -228,7 +234,7 @@ def _balanced(row: Mapping) -> str:
 
 def counted(part: pd.DataFrame) -> str:
     """By how much the replay's mispredicted returns and the CPU's mispredicted branches differ, in a sentence."""
-    both = part[part["counted"].notna()]
+    both = part[part["counted"].notna() & part["missed"].notna()]
     if both.empty:
         return "The CPU's own count of mispredicted branches could not be read."
     off = (both["missed"] - both["counted"]).abs().max()
