@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from tramplab import TramplabError
+from tramplab.analyse.call import RecordedCall
 from tramplab.isa import ISAS
 from tramplab.publish import published
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
@@ -21,6 +22,7 @@ from tramplab.studies.returns.mechanisms import (
     RETHOOK,
 )
 from tramplab.studies.returns.return_saves import ARGS, REGS, VALUE, WITHOUT
+from tramplab.studies.time import saved_times
 from tramplab.vmlinux import saved
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
@@ -82,6 +84,35 @@ def test_fexit_stands_beside_programs_and_a_bare_handler_beside_bare_ones(costs)
             assert known.loc[program, "traps"] == known.loc[bare, "traps"]
         for build in mechanisms.programs(isa):
             assert "lab_bpf_count" in return_costs.calls(build)[0].symbols
+
+
+def test_what_was_measured_stands_in_the_table_and_in_the_answer(costs, monkeypatch):
+    """Of any number of machines, whatever they timed."""
+    took = {"kretprobe": {"a": 300.0, "b": 200.0}, "fprobe-exit": {"a": 150.0, "c": 7.0}}
+    monkeypatch.setattr(saved_times, "cycles", lambda hook, release=LATEST, isa="x86_64": _taken(took, hook, release, isa))
+    table = return_costs.table(costs)
+    here = table[table["isa"] == "x86_64"].set_index("name")
+    assert list(here.loc["kretprobe", ["a", "b", "c"]]) == ["300", "200", "-"]
+    assert list(here.loc["fprobe, fgraph", ["a", "b", "c"]]) == ["150", "-", "7.00"]
+    rest = table[(table["isa"] != "x86_64") | ~table["name"].isin(("kretprobe", "fprobe, fgraph"))]
+    assert (rest[["a", "b", "c"]] == "-").all(axis=None)
+    assert "Measured on x86-64, an fprobe takes 150 cycles where a kretprobe takes 300 (on a)." in return_costs.answer(costs)
+    assert list(return_costs.golden(costs).columns) == ["isa", "name", "insns", "Debian", "trap", "missed"]
+    took["fprobe-exit"].pop("a")
+    assert return_costs.answer(costs).endswith("No saved machine has timed a kretprobe and an fprobe.")
+
+
+def _taken(took, hook, release, isa):
+    return took.get(hook, {}) if (release, isa) == (LATEST, "x86_64") else {}
+
+
+@pytest.mark.parametrize(("mechanism", "locked"), [(KRETPROBE, 2), (FPROBE, 0)])
+def test_a_kretprobe_of_x86_locks_and_an_fprobe_does_not(mechanism, locked):
+    """As the page says: taking an instance and putting it back, with interrupts off."""
+    call = RecordedCall.of(return_costs.calls(mechanisms.get("x86_64", mechanism))[0])
+    executed = [call.instructions[step.pc].mnemonic for step in call.steps]
+    assert executed.count("lock cmpxchg") == executed.count("cli") == locked
+    assert sum(name.startswith("lock") for name in executed) == locked
 
 
 def test_a_name_that_belongs_nowhere_is_an_error():
@@ -206,6 +237,21 @@ def test_published_ratios_are_of_time_and_of_the_same_table(rounds):
         left = [1 / whole.value - 1 / entry.value for whole, entry in zip(rates, entries, strict=True)]
         assert given.returns == pytest.approx(left[0] / left[1], abs=0.01)
         assert {one.message for one in entries} == {given.message}
+
+
+def test_measured_ratios_are_of_machines_that_timed_both(rounds, monkeypatch):
+    took = {"kretprobe-bpf": {"a": 300.0, "b": 200.0}, "kretprobe-multi": {"a": 150.0, "b": 150.0}, "bpf-fexit": {"c": 7.0}}
+    monkeypatch.setattr(saved_times, "cycles", lambda hook, release=LATEST, isa="x86_64": _taken(took, hook, release, isa))
+    table = return_published.table(rounds).set_index("round")
+    assert list(table.loc["v22, after", ["a", "b"]]) == ["0.50", "0.75"] and "c" not in table.columns
+    assert (table.loc[["v15, before", "2025, fexit"], ["a", "b"]] == "-").all(axis=None)
+    assert "takes 0.50 times a kretprobe's cycles on a and 0.75 times" in return_published.answer(rounds)
+    drawn = return_published.dumbbells(rounds)
+    timed = drawn[drawn["by"] == return_published.MEASURED]
+    assert len(timed) == 4 and set(zip(timed["low"], timed["ratio"], timed["high"], strict=True)) == {(0.5, 0.625, 0.75)}
+    took.clear()
+    assert set(return_published.dumbbells(rounds)["by"]) == {return_published.PUBLISHED, return_published.INSTRUCTIONS}
+    assert "a time that no saved machine has measured" in return_published.answer(rounds)
 
 
 def test_what_the_instructions_contradict_is_said(rounds):

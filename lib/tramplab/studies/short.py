@@ -62,11 +62,11 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
     },
     "call-ops": {
         "fig-dispatch": (0,),
-        "fig-u74": (0,),
+        "fig-dispatch-timed": (0,),
         "fig-direct-cases": (0,),
         "fig-balance": (0, 1),
     },
-    "call-ops-x86": {"fig-x86-calls": (0,), "fig-x86-cycles": (0,), "fig-x86-plans": (0,)},
+    "call-ops-x86": {"fig-x86-calls": (0,), "fig-x86-plans": (0, 1)},
     "patching-races": {"fig-patching": (0, 1, 2), "fig-barriers": (0,), "fig-real-patching": (0,)},
     "patching-schedules": {"fig-preempted-first": (0,), "fig-preempted-target": (0,), "fig-another-ops": (0,)},
     "call-ops-text": {"fig-text-bytes": (0, 2), "fig-text-images": (0,), "fig-branch-reach": (0, 2)},
@@ -78,7 +78,7 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-ways-share": (0,),
     },
     "pt-regs-copy": {"fig-copy-steps": (0, 1, 2)},
-    "kretprobe": {"fig-return-costs": (0, 1), "fig-return-many": (1,), "fig-return-published": (0,), "fig-return-saves": (0,)},
+    "kretprobe": {"fig-return-costs": (0, -1), "fig-return-many": (1,), "fig-return-published": (0,), "fig-return-saves": (0,)},
     "kretprobe-bounds": {"fig-return-bounds": (0, 1, 3), "fig-return-memory": (0,)},
     "kretprobe-features": {"fig-return-features": (0, 1, 2, 3, 4)},
     "kretprobe-unwinding": {"fig-return-predicted": (0, 1), "fig-return-unwound": (0, 1, 2)},
@@ -177,6 +177,7 @@ def _limits(listed: list[Sentence]) -> str:
     limits = cite.ESTIMATES if any("estimates" in one for one in every) else cite.LIMITS
     if any("native" in one for one in every):
         limits = limits.replace("counts;", "counts; native times in user mode;")
+        limits = limits.replace("counts, not time", "counts, and native times in user mode")
     return f"{limits} {said.HYPOTHETICAL}" if any("hypothetical" in one for one in every) else limits
 
 

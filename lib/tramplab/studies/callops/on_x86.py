@@ -6,21 +6,16 @@ from typing import Any
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...ftrace import releases
 from ...ftrace.ops import Registered
 from ...ftrace.steps import Step, Sync, Wait, Write
 from ...lab.kernel import Kernel
-from ...lab.run import Run
-from ...publish.cite.cite import ESTIMATES
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, MARK, estimated, listed, marked
+from ...publish.said import HYPOTHETICAL, MARK, listed, marked
 from ...trampolines.plain import Ops
 from ..once import once
-from ..variants.save_set_cycles import CORES
 
 NAME = "on_x86"
 TITLE = "CALL_OPS on x86-64, which no kernel has"
@@ -36,13 +31,12 @@ LOADS = {
     "two ops": (("args",) * 2, ()),
     "ten ops": (("args",) * 10, ()),
 }
-ALONE = [name for name, (here, _) in LOADS.items() if len(here) == 1]
 #: Changes in order: what each does to the function's ops.
 CHANGES = ("first comes", "second comes", "second goes", "first goes")
 CALLED = ("instructions", "loads", "stores")
 #: What is counted of a plan: stores to text, waits until every CPU has synchronised, and waits for every task.
 PLANNED = ("text", "cpus", "tasks", "bytes")
-UNITS = {**dict.fromkeys(CALLED, "added"), "bytes": "B", "cycles": "added", "low": "added", "high": "added"}
+UNITS = {**dict.fromkeys(CALLED, "added"), "bytes": "B"}
 
 
 @once
@@ -66,19 +60,15 @@ def rows() -> pd.DataFrame:
     return frame
 
 
-def _run(kernel: Kernel, load: str) -> tuple[Run, Run]:
-    """A call with the ops of a load, and one without."""
+def _called(kernel: Kernel, load: str) -> dict[str, object]:
+    """What a call with the ops of a load has more than one without."""
     here, elsewhere = LOADS[load]
     function, other = kernel.function(FUNCTION), kernel.function(OTHER)
     unhooked = kernel.call(function, *ARGUMENTS)
     with kernel.attached(other, *(Ops(save=save) for save in elsewhere)), kernel.attached(function, *(Ops(save=s) for s in here)):
-        return kernel.call(function, *ARGUMENTS), unhooked
-
-
-def _called(kernel: Kernel, load: str) -> dict[str, object]:
-    run, unhooked = _run(kernel, load)
+        run = kernel.call(function, *ARGUMENTS)
     added = {name: getattr(run.counts.total, name) - getattr(unhooked.counts.total, name) for name in CALLED}
-    return {**added, "right": run.value == unhooked.value and sum(run.hits) == len(LOADS[load][0])}
+    return {**added, "right": run.value == unhooked.value and sum(run.hits) == len(here)}
 
 
 def _changes(kernel: Kernel) -> list[dict[str, int]]:
@@ -101,23 +91,6 @@ def _planned(kernel: Kernel, steps: list[Step]) -> dict[str, int]:
     tasks = waits.count(Sync.RCU_TASKS)
     text = sum(kernel.machine.is_text(s.address) for s in steps if isinstance(s, Write))
     return {"text": text, "cpus": len(waits) - tasks, "tasks": tasks}
-
-
-@once
-def estimates() -> pd.DataFrame:
-    """One row per x86-64 core and load with one ops: what CALL_OPS adds to the call of a kernel as it is, in cycles, estimated with
-    a model of the core. Columns: core, what, cycles, low, high."""
-    kernels = {built: Kernel(ISA, releases.LATEST, **overrides) for built, overrides in BUILT.items()}
-    out: list[dict[str, object]] = []
-    for load in ALONE:
-        more, less = (_run(kernels[built], load)[0] for built in (POINTER, COPIES))
-        for model in (m for m in map(core, CORES) if m.isa == ISA):
-            e = cycles.estimate(more, less, model)
-            band = {"cycles": e.mid, "low": e.low, "high": e.high}
-            out.append({"core": model.name, "what": load} | {name: round(float(v), 1) + 0.0 for name, v in band.items()})
-    frame = pd.DataFrame(out)
-    frame.attrs["units"] = UNITS
-    return frame
 
 
 # -- what is shown
@@ -166,20 +139,6 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def _band(r: Any) -> str:
-    return estimated(r.cycles, r.low, r.high, digits=1)
-
-
-def band_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per core, a column per load: the cycles that CALL_OPS adds to the call, with the band."""
-    cells = frame.assign(said=[_band(r) for r in frame.itertuples()])
-    wide = cells.pivot(index="core", columns="what", values="said")
-    out = wide.reindex(columns=ALONE, index=pd.unique(frame["core"])).reset_index()
-    out.columns.name = None
-    out.attrs = {"units": dict.fromkeys(ALONE, "cycles"), "right": ALONE}
-    return out
-
-
 def get(frame: pd.DataFrame, built: str, what: str, column: str) -> int:
     """One number."""
     return int(frame.set_index(["built", "what"])[column].loc[(built, what)])
@@ -187,8 +146,7 @@ def get(frame: pd.DataFrame, built: str, what: str, column: str) -> int:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: "copies-one-ops-added" and "pointer-one-ops-added" in instructions, "-loads-added";
-    "copies-first-comes-text", "-cpus", "-tasks" of the plans; "copy-bytes", of a lone ops' trampoline; and
-    "skylake-one-ops-cycles-more" with its band."""
+    "copies-first-comes-text", "-cpus", "-tasks" of the plans; and "copy-bytes", of a lone ops' trampoline."""
     names = {COPIES: "copies", POINTER: "pointer"}
     out: dict[str, object] = {}
     for r in frame.itertuples():
@@ -197,8 +155,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
             out |= {f"{key}-added": int(r.instructions), f"{key}-loads-added": int(r.loads)}
         else:
             out |= {f"{key}-{name}": int(getattr(r, name)) for name in PLANNED}
-    for r in estimates().itertuples():
-        out[f"{r.core}-{str(r.what).replace(',', '').replace(' ', '-')}-cycles-more"] = _band(r)
     return out | {"copy-bytes": get(frame, COPIES, CHANGES[0], "bytes")}
 
 
@@ -220,17 +176,11 @@ def _answer_plans(frame: pd.DataFrame) -> str:
         told.append(f"{b} {_WORDS[what]} instead of {a}")
     tasks = {sum(get(frame, built, change, "tasks") for change in CHANGES) for built in BUILT}
     own = get(frame, COPIES, CHANGES[0], "bytes")
-    waits = f"; as many waits for every task, {tasks.pop()}" if len(tasks) == 1 else ""
+    waits = f", as many waits for every task ({tasks.pop()})" if len(tasks) == 1 else ""
     return (
-        f"With CALL_OPS * two ops that come to a function of x86-64 and go again take {listed(told)}{waits}; and a lone ops has no "
-        f"{own} bytes of code of its own."
+        f"With CALL_OPS * two ops that come to a function of x86-64 and go again take {listed(told)}{waits}. "
+        f"A lone ops then has no {own} bytes of code of its own."
     )
-
-
-def _answer_cycles(frame: pd.DataFrame) -> str:
-    one = frame[frame["what"] == ALONE[0]]
-    told = listed(f"{_band(r)} cycles on {r.core}" for r in one.itertuples())
-    return f"With one ops the pointer * adds an estimated {told} to what the copy costs (with bands)."
 
 
 @judges("r11")
@@ -286,15 +236,5 @@ FIGURES = (
         "text, waits for every CPU and waits for every task. The table has the bytes of code made for ops too.",
         limits="Steps of the lab's plans with nothing else attached, no times. cpus: waits until every CPU has synchronised. "
         f"tasks: synchronize_rcu_tasks(). bytes: of code made for the ops that are there. {_LIMITS}",
-    ),
-    Figure(
-        "fig-x86-cycles",
-        "What would CALL_OPS cost a call on a core of x86-64?",
-        rows=lambda _: estimates(),
-        table=band_table,
-        answer=_answer_cycles,
-        limits="Estimates with models of the cores: what a call takes more than in a kernel as it is; bands vary what is not known "
-        f"of the core. Indirect calls are taken to be predicted. {HYPOTHETICAL}",
-        in_short=f"{ESTIMATES} {HYPOTHETICAL}",
     ),
 )

@@ -20,6 +20,16 @@ from ...trampolines.kprobe import Kretprobe
 KRETPROBE, RETHOOK, FGRAPH, FPROBE, FEXIT = "kretprobe", "fprobe, rethook", "fgraph", "fprobe, fgraph", "BPF fexit"
 #: The same with BPF programs that perf, or a link of kprobe_multi, brings there; fexit's is one by itself.
 KRETPROBE_BPF, MULTI = "BPF kretprobe", "BPF kprobe_multi"
+#: Mechanism -> as the lab and `tramplab native` call it.
+HOOKS = {
+    KRETPROBE: "kretprobe",
+    RETHOOK: "fprobe-exit",
+    FGRAPH: "fgraph",
+    FPROBE: "fprobe-exit",
+    FEXIT: "bpf-fexit",
+    KRETPROBE_BPF: "kretprobe-bpf",
+    MULTI: "kretprobe-multi",
+}
 LATEST = releases.LATEST
 
 

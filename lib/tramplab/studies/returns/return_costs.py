@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...analyse.returnstack import CALLERS, replay
 from ...emulate.counts import Counts
 from ...errors import TramplabError
@@ -13,17 +11,19 @@ from ...ftrace.ops import Request
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...lab.run import Run
+from ...publish.cite.cite import LAB
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import estimated, isa_name, listed, on_each, slug
+from ...publish.figures.fitted import digits
+from ...publish.said import isa_name, listed, on_each, slug
 from ...vmlinux import saved
 from ..once import once
-from .mechanisms import FEXIT, FPROBE, KRETPROBE, KRETPROBE_BPF, LATEST, MULTI, Build, builds, programs, spoken
+from ..time import saved_times
+from .mechanisms import FEXIT, FPROBE, HOOKS, KRETPROBE, KRETPROBE_BPF, LATEST, MULTI, Build, builds, programs, spoken
 
 NAME = "return_costs"
 TITLE = "Seeing a function return, by mechanism and part"
 FUNCTION, ARGUMENTS = "one_arg", (1,)
-CORES = {"x86_64": "skylake", "arm64": "cortex-a72", "riscv64": "sifive-u74"}
 #: Part of a call -> what its functions' names begin with. A trampoline's own instructions are told by where they lie.
 TRAMPOLINE, PROBE = "trampolines", "probe, guards"
 PARTS = {
@@ -79,15 +79,14 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, mechanism, release, name (as shown), part (a name of ORDER), instructions, loads, stores; and for the whole call,
     in each of its rows: debian (instructions that Debian's kernel of the same release adds, missing where none was counted), traps
-    (exceptions taken), own and outer (mispredicted returns in the call, and of 8 callers above it), core, cycles, low, high (an
-    estimate for the call with its band).
+    (exceptions taken), own and outer (mispredicted returns in the call, and of 8 callers above it).
     """
     out = []
     for isa in ISAS:
         for build in compared(isa):
             hooked, idle = calls(build)
             head = {"isa": isa, "mechanism": build.mechanism, "release": build.release, "name": build.name}
-            whole = _whole(build, hooked, idle)
+            whole = _whole(build, hooked)
             out += [{**head, **found, **whole} for found in _parts(hooked, idle)]
     frame = pd.DataFrame(out).astype({"debian": "Int64"})
     frame.attrs["units"] = UNITS
@@ -132,14 +131,13 @@ def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
     return [{"part": p, "instructions": c.instructions, "loads": c.loads, "stores": c.stores} for p, c in found.items()]
 
 
-def _whole(build: Build, hooked: Run, idle: Run) -> dict[str, object]:
-    returns, estimate = replay(hooked), cycles.estimate(hooked, idle, core(CORES[build.isa]))
+def _whole(build: Build, hooked: Run) -> dict[str, object]:
+    returns = replay(hooked)
     return {
         "debian": saved.added(build.isa, build.release, build.debian),
         "traps": int(hooked.recording.each(lambda pc: hooked.name_of(pc) == "lab_trap_entry").sum()),
         "own": returns.own,
         "outer": returns.outer,
-        **estimate.whole(),
     }
 
 
@@ -148,7 +146,7 @@ def _whole(build: Build, hooked: Run, idle: Run) -> dict[str, object]:
 
 def totals(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per ISA and mechanism: instructions, loads and stores of all parts, and what is known of the whole call."""
-    whole = ["debian", "traps", "own", "outer", "core", "cycles", "low", "high"]
+    whole = ["debian", "traps", "own", "outer"]
     how = {**dict.fromkeys(("instructions", "loads", "stores"), "sum"), **dict.fromkeys(whole, "first")}
     return frame.groupby(["isa", "mechanism", "release", "name"], sort=False).agg(how).reset_index()
 
@@ -159,22 +157,25 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA and mechanism: instructions here and in Debian's kernel, exceptions, mispredicted returns in the call and
-    above it, and estimated cycles with their band."""
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps. A line per ISA and mechanism: instructions here and in Debian's kernel, exceptions, and
+    mispredicted returns in the call and above it."""
     all_ = totals(frame)
     out = all_[["isa", "name", "instructions"]].rename(columns={"instructions": "insns"})
     out["Debian"] = ["-" if pd.isna(n) else str(int(n)) for n in all_["debian"]]
     out["trap"] = all_["traps"]
     out["missed"] = [f"{r.own}+{r.outer}" for r in all_.itertuples()]
-    out["cycles (band)"] = [estimated(r.cycles, r.low, r.high) for r in all_.itertuples()]
-    out.attrs["right"] = ["insns", "Debian", "trap", "missed", "cycles (band)"]
+    out.attrs["right"] = ["insns", "Debian", "trap", "missed"]
     return out
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same, and the cycles that each saved machine took more."""
+    out, all_ = golden(frame), totals(frame)
+    timed = saved_times.columns([(str(r.isa), str(r.release), HOOKS[str(r.mechanism)]) for r in all_.itertuples()])
+    made = out.assign(**timed)
+    made.attrs = {"right": [*out.attrs["right"], *timed], "units": dict.fromkeys(timed, "cycles")}
+    return made
 
 
 def _newest(frame: pd.DataFrame) -> pd.DataFrame:
@@ -183,7 +184,7 @@ def _newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 def answer(frame: pd.DataFrame) -> str:
     """What the mechanisms of the newest kernels add, with a bare handler and with a BPF program, cheapest first; where an fprobe is
-    cheaper than a kretprobe, and what of the latter is the exceptions'; what Debian's kernels say."""
+    cheaper than a kretprobe, and what of the latter is the exceptions'; what Debian's kernels say, and what was timed."""
     known = _newest(frame).sort_values(["isa", "instructions"])
     known["said"] = [f"{spoken(str(r.name))} {r.instructions}" for r in known.itertuples()]
     told = known["mechanism"].isin(PROGRAMS)
@@ -197,8 +198,18 @@ def answer(frame: pd.DataFrame) -> str:
         f"With a BPF program it adds: {on_each(program)}. "
         f"An fprobe on the graph tracer adds fewer than a kretprobe {_where(frame, FPROBE, KRETPROBE)}, and "
         f"a program of kprobe_multi fewer than one on a kretprobe {_where(frame, MULTI, KRETPROBE_BPF)}; of a kretprobe's, "
-        f"exceptions are {on_each(taken)}. {_contradicted(frame)}"
+        f"exceptions are {on_each(taken)}. {_contradicted(frame)} {_timed()}"
     )
+
+
+def _timed() -> str:
+    """What a kretprobe and an fprobe took on the machines on which both were timed."""
+    kretprobe, fprobe = (saved_times.cycles(HOOKS[mechanism]) for mechanism in (KRETPROBE, FPROBE))
+    both = {machine: (taken, fprobe[machine]) for machine, taken in kretprobe.items() if machine in fprobe}
+    if not both:
+        return "No saved machine has timed a kretprobe and an fprobe."
+    told = (f"{digits(f)} cycles where a kretprobe takes {digits(k)} (on {machine})" for machine, (k, f) in both.items())
+    return f"Measured on x86-64, an fprobe takes {listed(told)}."
 
 
 def _where(frame: pd.DataFrame, one: str, other: str) -> str:
@@ -226,13 +237,13 @@ def _contradicted(frame: pd.DataFrame) -> str:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, as in "x86_64-kretprobe-added" of the newest kernel and "x86_64-kretprobe-v5-17-added": instructions;
-    "-debian", "-stores", "-traps", "-missed" (in the call and above it), "-cycles" (estimated, with the band), and by part
+    "-debian", "-stores", "-traps", "-missed" (in the call and above it), and by part
     "x86_64-kretprobe-exception-step"."""
     out: dict[str, object] = {}
     for r in totals(frame).itertuples():
         key = f"{r.isa}-{slug(r.name)}"
         out |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-traps": int(r.traps)}
-        out |= {f"{key}-missed": f"{r.own}+{r.outer}", f"{key}-cycles": estimated(r.cycles, r.low, r.high)}
+        out[f"{key}-missed"] = f"{r.own}+{r.outer}"
         if not pd.isna(r.debian):
             out[f"{key}-debian"] = int(r.debian)
     for r in frame.itertuples():
@@ -250,10 +261,12 @@ FIGURES = (
         alt="A panel per ISA with a bar per mechanism: the instructions that one probe on a function's return adds to a call, "
         "split into trampolines, exceptions, return hook, graph tracer, and the probe's own with guards; those named BPF run a "
         "program, the others a bare handler. "
-        "The table has Debian's kernels beside, exceptions, mispredicted returns and estimated cycles.",
+        "The table has Debian's kernels beside, exceptions, mispredicted returns and, for x86-64, measured cycles.",
         limits="Emulated counts of one call with one probe that sees the return, without its handler: where it is named BPF a BPF "
-        "program, with what runs that, else a bare one; estimates in cycles of skylake, cortex-a72 and sifive-u74 with their band. "
+        "program, with what runs that, else a bare one. Cycles are native ones of the call, in user mode, where windows agree. "
         f"missed: mispredicted returns in the call, and of {CALLERS} callers above it. Debian: the same call in the release's "
         "package, where it was counted; the trampoline of BPF fexit and the slot of a breakpoint are the lab's there.",
+        in_short=f"{LAB}; counts, and native cycles in user mode.",
+        measured=True,
     ),
 )

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...publish import published
+from ...publish.cite.cite import LAB
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
-from ...publish.said import estimated, slug
+from ...publish.said import listed, slug
 from ..once import once
-from .mechanisms import FEXIT, KRETPROBE_BPF, LATEST, MULTI, Build, builds, programs
+from ..time import saved_times
+from .mechanisms import FEXIT, HOOKS, KRETPROBE_BPF, LATEST, MULTI, Build, builds, programs
 from .return_costs import added, calls
 
 NAME = "return_published"
 TITLE = "Ways to see a return over a kretprobe, published and in the lab"
-ISA, CORE = "x86_64", "skylake"
+ISA = "x86_64"
 UNITS: dict[str, str] = {}
-PUBLISHED, INSTRUCTIONS, CYCLES = "published", "lab, instructions", "lab, estimated cycles"
+PUBLISHED, INSTRUCTIONS, MEASURED = "published", "lab, instructions", "lab, measured cycles"
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,13 @@ ROUNDS = (
 def rows() -> pd.DataFrame:
     """One row per published round. Columns: isa, round, what (the mechanism over a kretprobe), release (the lab's), published (how
     many times the time per event), returns (the same of what is left of each time without that of a program at the entry alone,
-    which the round has as well), instructions (the lab's ratio of what both add), core, cycles, low, high (the same of estimated
-    cycles, with its band), message (where it was published)."""
+    which the round has as well), instructions (the lab's ratio of what both add), message (where it was published)."""
     out = []
     for r in ROUNDS:
         pairs = ("kretprobe", "kprobe"), (r.other, r.entry)
         kretprobes, others = ([published.get(r.ids + bench) for bench in pair] for pair in pairs)
         other, kretprobe = (calls(_build(mechanism, r.release)) for mechanism in (r.mechanism, KRETPROBE_BPF))
         counted = [added(*runs).instructions for runs in (other, kretprobe)]
-        estimate = cycles.relative(other, kretprobe, core(CORE))
         out.append(
             {
                 "isa": ISA,
@@ -71,10 +70,6 @@ def rows() -> pd.DataFrame:
                 "published": round(others[0].ns / kretprobes[0].ns, 2),
                 "returns": round(_apart(others) / _apart(kretprobes), 2),
                 "instructions": round(counted[0] / counted[1], 2),
-                "core": CORE,
-                "cycles": round(estimate.mid, 2),
-                "low": round(estimate.low, 2),
-                "high": round(estimate.high, 2),
                 "message": others[0].message,
             }
         )
@@ -95,36 +90,50 @@ def _build(mechanism: str, release: str) -> Build:
     return next((build for build in found if build.release == release), found[-1])
 
 
+def measured(mechanism: str, release: str) -> dict[str, float]:
+    """How many times a kretprobe's cycles a mechanism took in a release, by saved machine on which both were timed."""
+    other, kretprobe = (saved_times.cycles(HOOKS[name], release, ISA) for name in (mechanism, KRETPROBE_BPF))
+    return {machine: taken / kretprobe[machine] for machine, taken in other.items() if machine in kretprobe}
+
+
 # --- What is shown
 
 
-def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per round: times a kretprobe's, as published, of the part that is the return's, in the lab's instructions and in
-    estimated cycles."""
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps. A line per round: times a kretprobe's, as published, of the part that is the return's,
+    and in the lab's instructions."""
     out = frame[["round", "release"]].rename(columns={"release": "lab"})
     out["published"] = [f"{v:.2f}" for v in frame["published"]]
     out["return"] = [f"{v:.2f}" for v in frame["returns"]]
     out["insns"] = [f"{v:.2f}" for v in frame["instructions"]]
-    out["cycles (band)"] = [estimated(r.cycles, r.low, r.high, digits=2) for r in frame.itertuples()]
-    out.attrs["units"] = {"published": "ratio", "return": "ratio", "insns": "ratio", "cycles (band)": "ratio"}
-    out.attrs["right"] = ["published", "return", "insns", "cycles (band)"]
+    out.attrs["right"] = ["published", "return", "insns"]
+    out.attrs["units"] = dict.fromkeys(out.attrs["right"], "ratio")
     return out
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame).assign(isa=frame["isa"] + ", " + frame["core"])
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same, and the ratio of the cycles that each saved machine took."""
+    out, ratios = golden(frame), [measured(str(r.what), str(r.release)) for r in frame.itertuples()]
+    machines = sorted({machine for of in ratios for machine in of})
+    made = out.assign(**{machine: [f"{of[machine]:.2f}" if machine in of else "-" for of in ratios] for machine in machines})
+    made.attrs = {"right": [*out.attrs["right"], *machines], "units": out.attrs["units"] | dict.fromkeys(machines, "ratio")}
+    return made
 
 
 def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row per round and who says it, bands where there are some."""
+    """A row per round and who says it. Of what was measured the median of the machines, from the least to the most of them."""
     nothing = {"low": float("nan"), "high": float("nan")}
     parts = [
         frame.assign(by=PUBLISHED, ratio=frame["published"], **nothing),
         frame.assign(by=INSTRUCTIONS, ratio=frame["instructions"], **nothing),
-        frame.assign(by=CYCLES, ratio=frame["cycles"]),
     ]
-    return pd.concat(parts, ignore_index=True).astype({"ratio": float, "low": float, "high": float})
+    out = pd.concat(parts, ignore_index=True).astype({"ratio": float, "low": float, "high": float})
+    timed = [
+        {**r, "by": MEASURED, "ratio": statistics.median(of), "low": min(of), "high": max(of)}
+        for r in frame.to_dict("records")
+        if (of := measured(r["what"], r["release"]).values())
+    ]
+    return pd.concat([out, pd.DataFrame(timed)], ignore_index=True) if timed else out
 
 
 def contradicted(frame: pd.DataFrame) -> pd.DataFrame:
@@ -134,29 +143,28 @@ def contradicted(frame: pd.DataFrame) -> pd.DataFrame:
 
 def answer(frame: pd.DataFrame) -> str:
     """How the published rounds rank an fprobe's exit handler and a kretprobe, whole and without their entries, and where the lab's
-    instructions do not."""
+    instructions do not, though measured cycles may."""
     multi = frame[frame["what"] != FEXIT]
     faster = int((multi["published"] < 1).sum())
     against = contradicted(multi)
-    inside = int(((multi["low"] <= multi["published"]) & (multi["published"] <= multi["high"])).sum())
+    taken = measured(MULTI, LATEST)
+    told = listed(f"{ratio:.2f} times a kretprobe's cycles on {machine}" for machine, ratio in taken.items())
     shares = [f"{multi[ratio].min():.2f} to {multi[ratio].max():.2f} times" for ratio in ("published", "returns")]
     return (
         f"A program on an fprobe's exit takes less time than one on a kretprobe in {faster} of {len(multi)} rounds that "
         f"{multi['message'].nunique()} mails published, {shares[0]} as much; without what each takes at the entry alone, "
-        f"{shares[1]}. The lab's instructions say the contrary of {len(against)}, so no time follows from them; the band of its "
-        f"estimated cycles has the published ratio in {inside}."
+        f"{shares[1]}. The lab's instructions say the contrary of {len(against)}, so no time follows from them. "
+        f"Timed in user mode, the lab's fprobe of {LATEST} takes {told or 'a time that no saved machine has measured'}."
     )
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by round as in "v22-after": "-published", "-return", "-insns" and "-cycles" (with its band),
-    ratios."""
+    """What the prose quotes, by round as in "v22-after": "-published", "-return" and "-insns", ratios."""
     out: dict[str, object] = {}
     for r in frame.itertuples():
         key = slug(r.round)
         shown = {"published": r.published, "return": r.returns, "insns": r.instructions}
         out |= {f"{key}-{name}": f"{value:.2f}" for name, value in shown.items()}
-        out[f"{key}-cycles"] = estimated(r.cycles, r.low, r.high, digits=2)
     return out
 
 
@@ -164,14 +172,17 @@ FIGURES = (
     Figure(
         "fig-return-published",
         "How many times a kretprobe's cost, published and counted?",
-        chart=lambda frame: dumbbell("ratio", "round", "by", low="low", high="high", facet="core", columns=1)(dumbbells(frame)),
+        chart=lambda frame: dumbbell("ratio", "round", "by", low="low", high="high", columns=1)(dumbbells(frame)),
         table=table,
         answer=answer,
         alt="A line per published round: how many times as much as a kretprobe an fprobe's exit handler takes, or fexit in the "
-        "last: of time per event as published, of the lab's instructions, and of its estimated cycles with their band.",
+        "last: of time per event as published, of the lab's instructions, and of its measured cycles where there are some.",
         limits="Published are whole events, with the program and what leads to it; the lab's are what the probe adds to one call, "
         "with what runs its BPF program: perf's event on the kretprobe, kprobe_multi's link on the fprobe, fexit's trampoline. In "
         "the table return: what is left of the published times without those of a program at the entry alone, in the same round. "
-        "Estimates on skylake.",
+        "Measured cycles are native ones of the lab's code in user mode, as a median of the saved machines, with the least and the "
+        "most of them; of v6.12 none were taken.",
+        in_short=f"{LAB}, beside published times; counts, and native cycles in user mode.",
+        measured=True,
     ),
 )

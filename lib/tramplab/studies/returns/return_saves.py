@@ -7,8 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...analyse.sparsity.matrix import GARBAGE, NOT_ASKED, RIGHT, WRONG, Matrix, matrix
 from ...analyse.sparsity.providers import PROVIDERS
 from ...analyse.sparsity.views import DIRECT, View
@@ -18,11 +16,11 @@ from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, on_each, slug
+from ...publish.said import HYPOTHETICAL, isa_name, listed, on_each, slug
 from ...trampolines.kprobe import Kretprobe
 from ..hypothetical import named
 from ..once import once
-from .return_costs import CORES, added, with_and_without
+from .return_costs import added, with_and_without
 
 NAME = "return_saves"
 TITLE = "What a kretprobe's return trampoline saves, and who is served"
@@ -58,8 +56,7 @@ def rows() -> pd.DataFrame:
     by a trampoline is there as well.
 
     Columns: isa, saves (a name of SAVES), hypothetical, consumer (a name of CONSUMERS), outcome, fields (that it read); and of the
-    whole call, in each of its rows: instructions, stores (that the kretprobe adds), core, cycles, low, high (an estimate with its
-    band).
+    whole call, in each of its rows: instructions, stores (that the kretprobe adds).
     """
     out = []
     for isa in ISAS:
@@ -94,8 +91,8 @@ def _matrix(kernel: Kernel) -> Matrix:
 
 def _cost(kernel: Kernel) -> dict[str, object]:
     hooked, idle = with_and_without(kernel, Kretprobe(breakpoint=not kernel.features["kprobes_on_ftrace"]))
-    more, estimate = added(hooked, idle), cycles.estimate(hooked, idle, core(CORES[kernel.isa.name]))
-    return {"instructions": more.instructions, "stores": more.stores, **estimate.whole()}
+    more = added(hooked, idle)
+    return {"instructions": more.instructions, "stores": more.stores}
 
 
 # --- What is shown
@@ -103,7 +100,7 @@ def _cost(kernel: Kernel) -> dict[str, object]:
 
 def whole(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per ISA and save set: what the call adds, and how many consumers are right of those that were asked."""
-    keys = ["isa", "saves", "hypothetical", "instructions", "stores", "core", "cycles", "low", "high"]
+    keys = ["isa", "saves", "hypothetical", "instructions", "stores"]
     asked = frame[frame["outcome"] != NOT_ASKED]
     counted = asked.assign(right=asked["outcome"] == RIGHT).groupby(keys, sort=False)["right"].agg(["sum", "size"])
     return counted.rename(columns={"sum": "right", "size": "asked"}).reset_index()
@@ -113,16 +110,15 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and save set: what a kretprobe then adds, and how many consumers it serves."""
     known = named(whole(frame), "saves")
     out = known[["isa", "saves", "instructions", "stores"]].rename(columns={"instructions": "insns"})
-    out["cycles (band)"] = [estimated(r.cycles, r.low, r.high) for r in known.itertuples()]
     out["right"] = [f"{r.right}/{r.asked}" for r in known.itertuples()]
-    out.attrs["right"] = ["insns", "stores", "cycles (band)", "right"]
+    out.attrs["right"] = ["insns", "stores", "right"]
     return out
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: the same, with a letter for each consumer, in order."""
     letters = frame.assign(letter=frame["outcome"].map(LETTERS)).groupby(["isa", "saves"], sort=False)["letter"].agg("".join)
-    out = table(frame).drop(columns="cycles (band)")
+    out = table(frame)
     out["consumers"] = [letters[r.isa, r.saves] for r in whole(frame).itertuples()]
     return out
 
@@ -190,13 +186,12 @@ def need_not_save(frame: pd.DataFrame | None = None) -> Verdict:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, as in "x86_64-value-added": instructions; "-stores", "-cycles" (estimated, with the band), "-right"
-    and "-asked"."""
+    """What the prose quotes, as in "x86_64-value-added": instructions; "-stores", "-right" and "-asked"."""
     out: dict[str, object] = {}
     for r in whole(frame).itertuples():
         key = f"{r.isa}-{slug(r.saves)}"
         out |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-right": int(r.right)}
-        out |= {f"{key}-asked": int(r.asked), f"{key}-cycles": estimated(r.cycles, r.low, r.high)}
+        out[f"{key}-asked"] = int(r.asked)
     return out
 
 
@@ -215,6 +210,6 @@ FIGURES = (
         "what a kretprobe adds with each.",
         limits="A kretprobe in the newest release, its trampoline rebuilt to save less; no trap: all registers by a trampoline "
         "where the kernel has an exception save them, against which less is held there; consumers of the chapter on register "
-        f"structures, beside a full set of true registers. Estimates of three cores. {HYPOTHETICAL}",
+        f"structures, beside a full set of true registers. {HYPOTHETICAL}",
     ),
 )

@@ -6,8 +6,6 @@ import functools
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...analyse.returns import migration
 from ...analyse.returns.migration import BEFORE, FIELDS, FPROBE, SHIMS
 from ...isa import ISAS
@@ -15,11 +13,11 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, marked, on_each, slug
+from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
 from ..hypothetical import named
 from ..once import once
 from .migrated import LATEST, tells
-from .return_costs import CORES, with_and_without
+from .return_costs import with_and_without
 
 NAME = "return_shims"
 TITLE = "A kretprobe's handler on an fprobe, by a shim"
@@ -47,7 +45,7 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, probe, how (a kretprobe, an fprobe with handlers of its own, or a shim), name (as shown), hypothetical, part (of
     PARTS), instructions, loads, stores; and of the whole call with a handler at the return alone, in each of its rows: right, asked
-    (fields that the handler is told rightly, of those that a kretprobe's is), core, cycles, low, high (an estimate with its band).
+    (fields that the handler is told rightly, of those that a kretprobe's is).
     """
     out = []
     for isa in ISAS:
@@ -55,7 +53,7 @@ def rows() -> pd.DataFrame:
             for how in (BEFORE, FPROBE, *SHIMS):
                 head = {"isa": isa, "probe": probe, "how": how, "name": name(how), "hypothetical": how in SHIMS}
                 calls = _calls(isa, how, probe == BOTH)
-                whole = _whole(isa, how, *calls) if probe == RETURN else {}
+                whole = _whole(isa, how) if probe == RETURN else {}
                 out += [{**head, **part, **whole} for part in _parts(*calls)]
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
@@ -82,11 +80,10 @@ def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
     return [{"part": p, "instructions": c.instructions, "loads": c.loads, "stores": c.stores} for p, c in found.items()]
 
 
-def _whole(isa: str, how: str, hooked: Run, idle: Run) -> dict[str, object]:
+def _whole(isa: str, how: str) -> dict[str, object]:
     right, before = tells(isa, how).right, tells(isa, BEFORE).right
     asked = [field for field in FIELDS if before[field]]
-    estimate = cycles.estimate(hooked, idle, core(CORES[isa]))
-    return {"right": sum(bool(right[field]) for field in asked), "asked": len(asked), **estimate.whole()}
+    return {"right": sum(bool(right[field]) for field in asked), "asked": len(asked)}
 
 
 # --- What is shown
@@ -94,25 +91,23 @@ def _whole(isa: str, how: str, hooked: Run, idle: Run) -> dict[str, object]:
 
 def totals(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per ISA, probe and way: instructions, loads and stores of all parts, and what is known of the whole call."""
-    whole = ["right", "asked", "core", "cycles", "low", "high"]
-    sums = dict.fromkeys(("instructions", "loads", "stores"), "sum") | dict.fromkeys(whole, "first")
+    sums = dict.fromkeys(("instructions", "loads", "stores"), "sum") | dict.fromkeys(("right", "asked"), "first")
     out = frame.groupby(["isa", "probe", "how", "name", "hypothetical"], sort=False).agg(sums).reset_index()
     return out.astype(dict.fromkeys(("right", "asked"), "Int64"))
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA and way: what it adds to a call with a handler at the return, the shim's share, estimated cycles, what it adds
-    with one at the entry too, and how many fields are told rightly."""
+    """A line per ISA and way: what it adds to a call with a handler at the return, the shim's share, what it adds with one at the
+    entry too, and how many fields are told rightly."""
     known = named(totals(frame), "name")
     some = known[known["probe"] == RETURN].reset_index(drop=True)
     both = known[known["probe"] == BOTH].set_index(["isa", "how"])["instructions"]
     part = frame[(frame["part"] == SHIM) & (frame["probe"] == RETURN)].set_index(["isa", "how"])["instructions"]
     out = some[["isa", "name", "instructions"]].rename(columns={"instructions": "insns"})
     out["shim"] = [part[r.isa, r.how] for r in some.itertuples()]
-    out["cycles (band)"] = [estimated(r.cycles, r.low, r.high) for r in some.itertuples()]
     out["both"] = [both[r.isa, r.how] for r in some.itertuples()]
     out["right"] = [f"{r.right}/{r.asked}" for r in some.itertuples()]
-    out.attrs["right"] = ["insns", "shim", "cycles (band)", "both", "right"]
+    out.attrs["right"] = ["insns", "shim", "both", "right"]
     return out
 
 
@@ -147,14 +142,14 @@ def answer(frame: pd.DataFrame) -> str:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, as in "arm64-where-added": instructions with a handler at the return; "-both" with one at the entry
-    too, "-shim" the shim's part, "-stores", "-cycles" (estimated, with the band), "-right" and "-asked"."""
+    too, "-shim" the shim's part, "-stores", "-right" and "-asked"."""
     out: dict[str, object] = {}
     shim = frame[(frame["part"] == SHIM) & (frame["probe"] == RETURN)].set_index(["isa", "how"])["instructions"]
     known = totals(frame)
     for r in known[known["probe"] == RETURN].itertuples():
         key = f"{r.isa}-{slug(r.how)}"
         out |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-shim": int(shim[r.isa, r.how])}
-        out |= {f"{key}-cycles": estimated(r.cycles, r.low, r.high), f"{key}-right": int(r.right), f"{key}-asked": int(r.asked)}
+        out |= {f"{key}-right": int(r.right), f"{key}-asked": int(r.asked)}
         out[f"{key}-both"] = _added(frame, r.isa, r.how, BOTH)
     return out
 
@@ -176,7 +171,7 @@ FIGURES = (
         answer=answer,
         alt="A panel per ISA with a bar per way to run a handler at a return: a kretprobe, an fprobe with a handler of its own, "
         "and shims that fill more and more, the shim's part in a colour of its own.",
-        limits=f"Emulated counts of one call in {LATEST}, without the handlers; estimates in cycles of skylake, cortex-a72 and "
-        f"sifive-u74 with their band. right: fields told as at the return, of those that a kretprobe tells so. {HYPOTHETICAL}",
+        limits=f"Emulated counts of one call in {LATEST}, without the handlers. right: fields told as at the return, "
+        f"of those that a kretprobe tells so. {HYPOTHETICAL}",
     ),
 )

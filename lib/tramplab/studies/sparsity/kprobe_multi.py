@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...analyse.sparsity import ways_priced
 from ...analyse.sparsity.ways import COPY, CPU, FULL, IN_PLACE, LIGHT, READ, REWRITTEN, STACK, ways
 from ...ftrace.releases import LATEST
@@ -17,10 +13,10 @@ from ...publish.claims.claims import NOT_TESTABLE
 from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, marked, on_each, slug
+from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
 from ..hypothetical import named
 from ..once import once
-from .ways import CORES, SAVING
+from .ways import SAVING
 
 NAME = "ways_share"
 TITLE = "Ways to a pt_regs in a call like kprobe_multi's"
@@ -40,8 +36,7 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, way, kind, place (see ways), hypothetical, probe, link (instructions that an fprobe adds whose program reads the
     ftrace_regs), instructions (that the way adds to them: of a full save what its trampoline adds to an ops), share (of both
-    together, in percent), core, cycles, low, high (the same share in estimated cycles, in percent with its band; of links at the
-    entry).
+    together, in percent).
     """
     out = []
     for isa in ISAS:
@@ -58,12 +53,7 @@ def rows() -> pd.DataFrame:
             for way in ways(kernel):
                 run = ways_priced.call(kernel, way.link, exits)
                 head = {"isa": isa, "way": way.name, "kind": way.kind, "place": way.place, "hypothetical": way.hypothetical}
-                row = {**head, "probe": probe, "link": link, "instructions": ways_priced.price(run, read).instructions}
-                if not exits:
-                    part = cycles.relative((run, idle), (read, idle), core(CORES[isa]))
-                    ends = dict(zip(("cycles", "low", "high"), (part.mid, part.low, part.high), strict=True))
-                    row |= {"core": CORES[isa]} | {end: round(100 * (1 - 1 / times), 1) for end, times in ends.items()}
-                out.append(row)
+                out.append({**head, "probe": probe, "link": link, "instructions": ways_priced.price(run, read).instructions})
     frame = pd.DataFrame(out)
     frame["share"] = (100 * frame["instructions"] / (frame["link"] + frame["instructions"])).round(1)
     frame.attrs["units"] = UNITS
@@ -104,17 +94,16 @@ def compiled() -> str:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA and way: what it adds, its share at the entry, counted and estimated, and with a handler at the return."""
+    """A line per ISA and way: what it adds, its share at the entry, and with a handler at the return."""
     told = named(frame, "way")
     both = told[told["probe"] == BOTH].set_index(["isa", "way"])["share"]
     part = told[told["probe"] == ENTRY]
     out = part[["isa", "way"]].assign(
         instr=part["instructions"],
         entry=[f"{r.share:.1f}" for r in part.itertuples()],
-        cycles=["-" if pd.isna(r.cycles) else _percent(r) for r in part.itertuples()],
         both=[f"{both[(r.isa, r.way)]:.1f}" for r in part.itertuples()],
     )
-    out.attrs = {"right": ("entry", "cycles", "both"), "units": {"instr": "added", "entry": "%", "cycles": "%", "both": "%"}}
+    out.attrs = {"right": ("entry", "both"), "units": {"instr": "added", "entry": "%", "both": "%"}}
     return out
 
 
@@ -123,34 +112,16 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
-def charted(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row per ISA, way and what its share is counted in."""
-    told = named(frame, "way")
-    parts = [told[told["probe"] == probe].assign(by=probe, percent=lambda part: part["share"]) for probe in PROBES]
-    parts.insert(1, parts[0].dropna(subset=["cycles"]).assign(by="entry, cycles", percent=lambda part: part["cycles"]))
-    out = pd.concat(parts, ignore_index=True)
-    out.attrs["units"] = {"percent": "%"}
-    return out
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: "arm64-link-added" (instructions), and by ISA and way, as in "arm64-plain-per-cpu": "-share" and
-    "-both-share" in percent, "-cycles-share" with its band; "riscv64-plain-per-cpu-inline" (instructions, see inlined())."""
+    "-both-share" in percent; "riscv64-plain-per-cpu-inline" (instructions, see inlined())."""
     out: dict[str, object] = {f"{r.isa}-{slug(r.way)}-inline": r.inline for r in inlined().itertuples()}
     for r in frame.itertuples():
         key = f"{r.isa}-{slug(r.way)}"
         out[key + ("-share" if r.probe == ENTRY else "-both-share")] = f"{r.share:.1f} %"
         if r.probe == ENTRY:
             out[f"{r.isa}-link-added"] = r.link
-            if not pd.isna(r.cycles):
-                out[f"{key}-cycles-share"] = f"{_percent(r)} %"
     return out
-
-
-def _percent(r: Any) -> str:
-    """An estimated share with its band; what is less than half a percent is 0, on either side of it."""
-    mid, low, high = (float(round(n)) + 0.0 for n in (r.cycles, r.low, r.high))
-    return estimated(mid, low, high)
 
 
 def share(frame: pd.DataFrame, way: str, probe: str = ENTRY) -> dict[str, str]:
@@ -203,18 +174,18 @@ def chain(frame: pd.DataFrame) -> pd.DataFrame:
 
 LIMITS = (
     "Emulated: one call of a function with a link, a tiny program that reads two arguments and counts; shares of what the link "
-    "adds, with the way. cycles: of an estimate for skylake, cortex-a72 or sifive-u74, with its band; both: with a handler at the "
-    f"return as well. The full save is what its trampoline adds to an ops. {HYPOTHETICAL}"
+    "adds, with the way. both: with a handler at the return as well. "
+    f"The full save is what its trampoline adds to an ops. {HYPOTHETICAL}"
 )
 FIGURES = (
     Figure(
         "fig-ways-share",
         f"What share of a kprobe_multi call are its registers? ({LATEST})",
-        chart=lambda frame: heat_map("percent", rows="way", columns="by")(charted(frame)),
+        chart=lambda frame: heat_map("share", rows="way", columns="probe")(named(frame, "way")),
         table=table,
         answer=answer,
-        alt="A panel per ISA: for each way its share of what a link adds to a call, in percent: of instructions at the entry, of "
-        "estimated cycles there, and of instructions with a handler at the return.",
+        alt="A panel per ISA: for each way its share of what a link adds to a call, in percent: of instructions at the entry, "
+        "and with a handler at the return.",
         limits=LIMITS,
     ),
 )

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...analyse.sparsity import ways_priced, ways_served
 from ...analyse.sparsity.matrix import GARBAGE, RIGHT, WRONG
 from ...analyse.sparsity.providers import provider
@@ -18,11 +16,10 @@ from ...analyse.sparsity.ways_served import LACKING
 from ...ftrace.releases import LATEST
 from ...isa import ISAS
 from ...lab.kernel import Kernel
-from ...lab.run import Run
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map, stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, marked, on_each, slug
+from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
 from ..hypothetical import named
 from ..once import once
 
@@ -30,7 +27,6 @@ NAME = "ways_out"
 TITLE = "Ways from a light structure to a pt_regs"
 #: The last release whose trampoline saves all registers for who asks for it.
 SAVING = {"x86_64": LATEST, "arm64": "v6.1", "riscv64": "v6.9"}
-CORES = {"x86_64": "skylake", "arm64": "cortex-a72", "riscv64": "sifive-u74"}
 #: What a program of kprobe_multi wants that reads its arguments and takes a stack trace.
 WANTED = ("argument", "user-mode", "callchain")
 LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", LACKING: "l"}
@@ -54,8 +50,7 @@ UNITS = {"instructions": "added", "loads": "added", "stores": "added", "stack": 
 
 @dataclass(frozen=True)
 class Found:
-    """One way on one ISA. estimate: cycles on the core of CORES, and the band. outcomes: consumer -> outcome; none where nobody
-    reads the structure as a pt_regs."""
+    """One way on one ISA. outcomes: consumer -> outcome; none where nobody reads the structure as a pt_regs."""
 
     release: str
     way: str
@@ -63,7 +58,6 @@ class Found:
     place: str
     hypothetical: bool
     price: Price
-    estimate: tuple[float, float, float]
     outcomes: dict[str, str]
 
 
@@ -78,10 +72,8 @@ def full(isa: str) -> Iterable[Found]:
 
 
 def _saved(kernel: Kernel, saved: str, outcomes: dict[str, str], name: str) -> Found:
-    more, less = ways_priced.saving(kernel, saved)
-    priced = ways_priced.price(more, less)
-    release = kernel.features.release
-    return Found(release, name, FULL, IN_PLACE, saved == "own", priced, _estimate(kernel, more, less), outcomes)
+    priced = ways_priced.price(*ways_priced.saving(kernel, saved))
+    return Found(kernel.features.release, name, FULL, IN_PLACE, saved == "own", priced, outcomes)
 
 
 def made(isa: str) -> Iterable[Found]:
@@ -89,15 +81,8 @@ def made(isa: str) -> Iterable[Found]:
     kernel = Kernel(isa)
     read = ways_priced.call(kernel, READ)
     for way in ways(kernel):
-        run = ways_priced.call(kernel, way.link)
-        priced = ways_priced.of_way(kernel, way, run, read)
-        outcomes = ways_served.of_way(kernel, way)
-        yield Found(LATEST, way.name, way.kind, way.place, way.hypothetical, priced, _estimate(kernel, run, read), outcomes)
-
-
-def _estimate(kernel: Kernel, more: Run, less: Run) -> tuple[float, float, float]:
-    e = cycles.estimate(more, less, core(CORES[kernel.isa.name]))
-    return e.mid, e.low, e.high
+        priced = ways_priced.of_way(kernel, way, ways_priced.call(kernel, way.link), read)
+        yield Found(LATEST, way.name, way.kind, way.place, way.hypothetical, priced, ways_served.of_way(kernel, way))
 
 
 def moved(isa: str) -> Iterable[Found]:
@@ -105,10 +90,7 @@ def moved(isa: str) -> Iterable[Found]:
     that reads nothing but what was saved."""
     kernel = Kernel(isa)
     outcomes = ways_served.of_registers(kernel, ways_served.saved(kernel))
-    read = ways_priced.call(kernel, READ)
-    yield Found(
-        LATEST, REWRITTEN, REWRITTEN, IN_PLACE, True, ways_priced.rewritten(kernel), _estimate(kernel, read, read), outcomes
-    )
+    yield Found(LATEST, REWRITTEN, REWRITTEN, IN_PLACE, True, ways_priced.rewritten(kernel), outcomes)
 
 
 #: The four ways: where rows come from, for an ISA.
@@ -126,8 +108,8 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, release, way, kind (ways.KINDS), place (ways.PLACES), hypothetical, instructions, loads, stores, stack (B), memory
     (B of each CPU): what it adds to a call, with an ops in its trampoline, else to the link whose program reads the ftrace_regs;
-    wrote (fields of the pt_regs that its handler writes, as words), core, cycles, low, high (estimated, likewise), right (how many
-    consumers are), asked (of how many), serves (are all of WANTED right?).
+    wrote (fields of the pt_regs that its handler writes, as words), right (how many consumers are), asked (of how many), serves
+    (are all of WANTED right?).
     """
     out = []
     for isa, part in _every().items():
@@ -135,11 +117,10 @@ def rows() -> pd.DataFrame:
             head: dict[str, object] = {"isa": isa, "release": f.release, "way": f.way, "kind": f.kind, "place": f.place}
             head["hypothetical"], p = f.hypothetical, f.price
             cost = {"instructions": p.instructions, "loads": p.loads, "stores": p.stores, "stack": p.stack, "memory": p.memory}
-            band = dict(zip(("cycles", "low", "high"), (round(n, 1) for n in f.estimate), strict=True))
             right = sum(outcome == RIGHT for outcome in f.outcomes.values())
             serves = all(f.outcomes.get(consumer) == RIGHT for consumer in WANTED)
             said = {"right": right, "asked": len(f.outcomes), "serves": serves}
-            out.append({**head, **cost, "wrote": " ".join(p.wrote), "core": CORES[isa], **band, **said})
+            out.append({**head, **cost, "wrote": " ".join(p.wrote), **said})
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
@@ -163,13 +144,12 @@ def served() -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per way: counts, bytes, estimated cycles, and how many consumers are right of those that were asked."""
+    """A line per way: counts, bytes, and how many consumers are right of those that were asked."""
     told = named(frame, "way")
     out = told[["isa", "way", "instructions", "loads", "stores", "stack", "memory"]].copy()
-    out["cycles"] = [estimated(r.cycles, r.low, r.high) for r in told.itertuples()]
     out["right"] = [f"{r.right}/{r.asked}" if r.asked else "-" for r in told.itertuples()]
     out = out.rename(columns={"instructions": "instr", "loads": "ld", "stores": "st", "memory": "CPU"})
-    out.attrs = {"right": ("cycles", "right"), "units": {"stack": "B", "CPU": "B", "cycles": "estimate"}}
+    out.attrs = {"right": ("right",), "units": {"stack": "B", "CPU": "B"}}
     return out
 
 
@@ -190,13 +170,12 @@ def letters(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, by ISA and way as in "arm64-plain-per-cpu": "-added" (instructions), "-loads", "-stores", "-stack" and
-    "-memory" (B), "-cycles" with its band, "-fields" (written), "-right" and "-asked"."""
+    "-memory" (B), "-fields" (written), "-right" and "-asked"."""
     out: dict[str, object] = {}
     for r in frame.itertuples():
         key = f"{r.isa}-{slug(r.way)}"
         out |= {f"{key}-added": r.instructions, f"{key}-loads": r.loads, f"{key}-stores": r.stores, f"{key}-stack": r.stack}
-        out |= {f"{key}-memory": r.memory, f"{key}-cycles": estimated(r.cycles, r.low, r.high)}
-        out |= {f"{key}-fields": len(r.wrote.split()), f"{key}-right": r.right, f"{key}-asked": r.asked}
+        out |= {f"{key}-memory": r.memory, f"{key}-fields": len(r.wrote.split()), f"{key}-right": r.right, f"{key}-asked": r.asked}
     return out
 
 
@@ -276,8 +255,8 @@ def _marks(fills: pd.DataFrame, isa: str) -> list[str]:
 
 
 LIMITS = (
-    "Emulated counts of one warm call, and estimates in cycles of skylake, cortex-a72 and sifive-u74 with their band; a fill and a "
-    f"light structure beside the same link whose program reads the ftrace_regs, a full save beside one of arguments. {HYPOTHETICAL}"
+    "Emulated counts of one warm call; a fill and a light structure beside the same link whose program reads the ftrace_regs, a "
+    f"full save beside one of arguments. {HYPOTHETICAL}"
 )
 FIGURES = (
     Figure(
@@ -287,7 +266,7 @@ FIGURES = (
         table=table,
         answer=answer,
         alt="A panel per ISA with a bar per way: the instructions that it adds to a call. The table has loads, stores, bytes of "
-        "stack and of each CPU, estimated cycles, and how many of the consumers are right.",
+        "stack and of each CPU, and how many of the consumers are right.",
         limits=LIMITS,
     ),
     Figure(
