@@ -143,18 +143,19 @@ def contradicted(frame: pd.DataFrame) -> pd.DataFrame:
 
 def answer(frame: pd.DataFrame) -> str:
     """How the published rounds rank an fprobe's exit handler and a kretprobe, whole and without their entries, and where the lab's
-    instructions do not, though measured cycles may."""
+    instructions do not; and what was measured."""
     multi = frame[frame["what"] != FEXIT]
     faster = int((multi["published"] < 1).sum())
     against = contradicted(multi)
     taken = measured(MULTI, LATEST)
-    told = listed(f"{ratio:.2f} times a kretprobe's cycles on {machine}" for machine, ratio in taken.items())
+    told = listed(f"{ratio:.2f} ({machine})" for machine, ratio in taken.items())
+    timed = f"takes {told} times a kretprobe's cycles" if told else "was timed on no saved machine"
     shares = [f"{multi[ratio].min():.2f} to {multi[ratio].max():.2f} times" for ratio in ("published", "returns")]
     return (
         f"A program on an fprobe's exit takes less time than one on a kretprobe in {faster} of {len(multi)} rounds that "
         f"{multi['message'].nunique()} mails published, {shares[0]} as much; without what each takes at the entry alone, "
         f"{shares[1]}. The lab's instructions say the contrary of {len(against)}, so no time follows from them. "
-        f"Timed in user mode, the lab's fprobe of {LATEST} takes {told or 'a time that no saved machine has measured'}."
+        f"Measured in user mode, the lab's fprobe of {LATEST} {timed}."
     )
 
 
