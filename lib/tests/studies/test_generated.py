@@ -53,15 +53,6 @@ def test_like_with_like_by_hand():
     assert [generated.far_step(isa) for isa in ISAS] == [0, 6, 5]
 
 
-def test_estimates_have_bands():
-    made = generated.estimates()
-    assert (made["low"] <= made["cycles"]).all() and (made["cycles"] <= made["high"]).all()
-    assert set(made["variant"]) == set(generated.VARIANTS) and list(made["core"].unique()) == list(generated.CORES)
-    text = generated.cycles_table(None).astype(str)
-    for core in generated.CORES:
-        assert text[core].str.fullmatch(r"-|\d+ \(\d+ to \d+\)").all()
-
-
 @pytest.mark.parametrize(
     ("variant", "isas", "value", "expected"),
     [

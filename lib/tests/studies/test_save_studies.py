@@ -1,6 +1,5 @@
 """The studies of save sets, live patching and their consumers: known relations of the rows, and verdicts that follow them."""
 
-import re
 
 import pytest
 
@@ -27,21 +26,6 @@ def test_only_live_arguments_depend_on_the_function():
             assert len(set(costs)) == 1
 
 
-def test_estimates_are_of_the_same_calls():
-    """A gain is what two estimates differ by, its part what the two together say, and every core is of its ISA."""
-    frame = save_set_cycles.rows()
-    frame = frame[frame["how"] == save_set_cycles.ESTIMATED]
-    for _, part in frame.groupby("core"):
-        by = part.set_index("hook")
-        whole = by.loc[save_set_cycles.ALL_OF_C, "cycles"]
-        for hook in by.index:
-            assert by.loc[hook, "gain"] == pytest.approx(whole - by.loc[hook, "cycles"], abs=0.11)
-            assert by.loc[hook, "share"] == pytest.approx(by.loc[hook, "gain"] / whole, abs=0.02)
-        for low, mid, high in (("low", "cycles", "high"), ("share_low", "share", "share_high")):
-            assert (part[low] <= part[mid]).all() and (part[mid] <= part[high]).all()
-    assert list(dict.fromkeys(frame["core"])) == list(save_set_cycles.CORES)
-
-
 def timed(live: float, clobbered: float, **changes) -> Result:
     """A machine's times: 1 ns unhooked, a cycle of 0.25 ns, and three windows 0.01 ns apart with each hook."""
     times = {"none": 1.0, "ops-live": live, "ops-clobbered": clobbered}
@@ -60,50 +44,35 @@ def timed(live: float, clobbered: float, **changes) -> Result:
     return Result(tuple(rows), (0.25, 0.25, 0.25), (), (), told)
 
 
-def test_times_are_of_the_machine_and_not_of_the_nearest_core():
+def test_a_machine_is_called_by_its_core_and_by_its_file_where_that_is_not_modelled():
     result = timed(3.0, 4.0)
-    result.provenance.update({"cpu": "Intel(R) Xeon(R) Processor, family 6, model 207, stepping 2", "vendor": "GenuineIntel"})
-    assert {row["core"] for row in save_set_cycles.measured(result)} == {"intel-6-207-2"}
+    assert {row["machine"] for row in save_set_cycles.measured("a", result)} == {"zen4"}
+    result.provenance.update({"cpu": "Intel(R) Xeon(R) Platinum 8380, family 6, model 106, stepping 6", "vendor": "GenuineIntel"})
+    assert {row["machine"] for row in save_set_cycles.measured("a", result)} == {"a"}
 
 
-def test_times_have_the_band_of_their_windows():
-    live, clobbered = save_set_cycles.measured(timed(3.0, 4.0))
-    assert (live["core"], live["how"], live["args"]) == ("zen4", save_set_cycles.MEASURED, 1)
+def test_a_gain_has_the_band_of_both_windows():
+    live, clobbered = save_set_cycles.measured("a", timed(3.0, 4.0))
     assert (live["cycles"], clobbered["cycles"], clobbered["gain"], clobbered["gain_low"]) == (8, 12, 0, 0)
-    assert (live["low"], live["high"]) == (7.92, 8.08)  # two windows of 0.01 ns, in cycles
     assert (live["gain"], live["gain_low"], live["gain_high"]) == (4, 3.84, 4.16)  # those of both hooks
-    assert (live["share"], live["share_low"], live["share_high"]) == (0.333, 0.32, 0.347)
+    assert (live["args"], live["share"]) == (1, 0.333)
 
 
 @pytest.mark.parametrize("hook", ["none", "ops-live", "ops-clobbered"])
 def test_times_on_which_windows_do_not_agree_are_left_out(hook):
-    assert list(save_set_cycles.measured(timed(3.0, 4.0, **{hook: {"agreed": False}}))) == []
+    assert list(save_set_cycles.measured("a", timed(3.0, 4.0, **{hook: {"agreed": False}}))) == []
 
 
-def test_v3_is_judged_on_saved_times_too():
+def test_v3_shows_what_was_measured_and_decides_nothing():
+    """Both CPUs gain: a tenth and more than a third of what the hook adds, as the caption says."""
     frame = save_set_cycles.rows()
-    assert (frame["how"] == save_set_cycles.MEASURED).sum() >= 2
     verdict = save_set_cycles.live_is_hardly_a_gain(frame)
-    machine = "intel-6-207-2-vm, timed"
-    assert machine in verdict.because and f"{machine}, taken off" in verdict.numbers
-
-
-@pytest.mark.parametrize(
-    ("low", "expected"),
-    [
-        ({}, "depends on the core"),
-        ({"": 0.0}, "holds"),
-        ({"": 0.1}, "fails"),
-        ({"skylake": 0.0, "intel-6-207-2-vm": 0.0, "cortex-a72": 0.0}, "depends on the ISA"),
-        ({"zen4": 0.5}, "depends on the core"),
-    ],
-)
-def test_v3_follows_the_low_ends_of_the_bands(low, expected):
-    frame = save_set_cycles.rows()
-    for core, share in low.items():
-        there = frame["core"].isin([core] if core else frame["core"])
-        frame.loc[there & (frame["hook"] == save_set_cycles.LIVE), "share_low"] = share
-    assert str(save_set_cycles.live_is_hardly_a_gain(frame)) == expected
+    assert str(verdict).startswith("not testable here: what is a meaningful gain is a judgement")
+    share = save_set_cycles.shares(frame).set_index("machine")["share"]
+    assert 0.05 < share["zen3"] < 0.15 and share["golden-cove"] > 1 / 3
+    assert all(f"on {machine}" in verdict.because for machine in share.index)
+    changed = frame.assign(cycles=frame["cycles"].where(frame["hook"] != "ops-live", 1.0))
+    assert "1.00 instead of 10.0 cycles on zen3" in save_set_cycles.live_is_hardly_a_gain(changed).because
 
 
 def test_hypothetical_hooks_are_marked_wherever_they_are_shown():
@@ -129,11 +98,11 @@ def test_a_replaced_function_costs_what_its_trampoline_saves():
     added = frame[frame["release"] == releases.LATEST].set_index(["isa", "save"])["added"]
     for isa in ISAS:
         assert added[isa, "ip"] < added[isa, "ip+sp"] < added[isa, "all"] and added[isa, "ip"] < added[isa, "args"]
+    for isa in ("x86_64", "riscv64"):  # as the page says
+        assert added[isa, "all"] - added[isa, "args"] > added[isa, "args"] - added[isa, "ip"]
     numbers = live_patching.numbers(frame)
     assert numbers["missed-total"] == "1" and numbers["functions-total"] == 15 and numbers["x86_64-stacked-total"] == 2
     assert numbers["call-missed-outer"] == numbers["callers-total"]
-    bands = [text for name, text in numbers.items() if "-below-" in name]
-    assert len(bands) == 9 and all(re.fullmatch(r"\d+ \(\d+ to \d+\)", text) for text in bands)
 
 
 def test_what_is_drawn_of_live_patching_is_what_is_added():

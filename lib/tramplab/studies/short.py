@@ -29,7 +29,7 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-dropped-saves": (0,),
         "fig-first-callback": (0,),
     },
-    "trampoline-saving": {"fig-arguments": (0, 1), "fig-save-set-cycles": (0,), "fig-generated-cycles": (0,)},
+    "trampoline-saving": {"fig-arguments": (0, 1), "fig-save-set-cycles": (0,), "fig-generated": (0,)},
     "trampoline-switching": {"fig-callbacks": (0,), "fig-elsewhere": (0,), "fig-choosing": (0,), "fig-switching": (0,)},
     "live-patching": {"fig-live-patching": (0,), "fig-beside-bpf": (0,), "fig-consumers": (0,)},
     "unwinding": {"fig-unwinding": (0, 1), "fig-fix-up": (0,)},

@@ -6,15 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...emulate.machine import RECORD
 from ...ftrace import releases
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.figure import Figure
-from ...publish.said import estimated, isa_name, listed
+from ...publish.said import isa_name, listed
 from ...trampolines.plain import Ops
 from ..once import once
 from . import unwinding, unwound
@@ -26,8 +24,8 @@ HOOKS = {"ops": "ftrace's", "bpf-fentry": "fentry", "bpf-fexit": "fexit"}
 GENERATED = ("bpf-fentry", "bpf-fexit")
 WAYS = {FP: "by frame pointers", ORC: "by ORC's rules"}
 PROGRAM = "callback"  # the part that a callback or program is
-#: The ISA on which the fix-up comes and goes with the kernel's frame pointers, and cores it is estimated for.
-BUILT_EITHER_WAY, CORES = "x86_64", ("skylake", "zen5")
+#: The ISA on which the fix-up comes and goes with the kernel's frame pointers.
+BUILT_EITHER_WAY = "x86_64"
 
 
 @once
@@ -41,16 +39,11 @@ def rows() -> pd.DataFrame:
 
 @once
 def cost() -> dict[str, Any]:
-    """What the fix-up adds to one ops on x86-64: "instructions-added", "loads-added", "stores-added", and per core estimated cycles
-    with their band ("skylake-cycles-added"); the kernel's other parts are built alike, and the function is one that makes no
-    record."""
+    """What the fix-up adds to one ops on x86-64: "instructions-added", "loads-added", "stores-added"; the kernel's other parts are
+    built alike, and the function is one that makes no record."""
     with_it, without = (_hooked(pointers) for pointers in (True, False))
     hooked, plain = (run.counts.by_component["trampoline"].as_dict() for run in (with_it, without))
-    out: dict[str, Any] = {f"{name}-added": hooked[name] - plain[name] for name in ("instructions", "loads", "stores")}
-    for name in CORES:
-        e = cycles.estimate(with_it, without, core(name))
-        out |= {f"{name}-cycles-added": estimated(e.mid, e.low, e.high)}
-    return out
+    return {f"{name}-added": hooked[name] - plain[name] for name in ("instructions", "loads", "stores")}
 
 
 def _hooked(frame_pointer: bool) -> Run:
@@ -113,9 +106,7 @@ def generated_lacks_the_fixup(frame: pd.DataFrame | None = None) -> Verdict:
         f"ftrace's callback at {by_isa(fp[1])}. By ORC's rules, in x86-64's kernels without frame pointers, both are found at "
         f"{of(by_orc[0])} of the program's instructions and {of(by_orc[1])} of the callback's. "
         f"Without them ftrace's trampoline on x86-64 runs {price['instructions-added']} instructions fewer, "
-        f"{price['stores-added']} stores among them; estimated cycles: "
-        + ", ".join(f"{price[f'{name}-cycles-added']} on {name}" for name in CORES)
-        + "."
+        f"{price['stores-added']} stores among them."
     )
     return Verdict(kind, because, found | {"instructions of the fix-up": price["instructions-added"]}, on)
 

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...emulate.machine import COUNT, RECORD
 from ...ftrace import releases
 from ...ftrace.ops import Request
@@ -19,7 +17,7 @@ from ...lab.run import Run
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, isa_name, on_each
+from ...publish.said import HYPOTHETICAL, isa_name, on_each
 from ...publish.table import pivot
 from ...trampolines.bpf import Bpf
 from ...trampolines.direct import Direct
@@ -47,7 +45,6 @@ SKETCHED = ("bare",)
 KNOWING = ("bare", "bpf-fentry", "ops-live")
 #: What a variant needs of the release beyond what the newest has on every ISA.
 NEEDS = {"ops-regs": "regs"}
-CORES = ("skylake", "cortex-a72", "sifive-u74")
 PARTS = ("trampoline", "core", "callback")
 UNITS = {"load_bytes": "B", "store_bytes": "B"}
 #: "Ten instructions", as the thread had it, give or take two. The two are ours.
@@ -93,26 +90,6 @@ def rows() -> pd.DataFrame:
     return frame
 
 
-@once
-def estimates() -> pd.DataFrame:
-    """One row per core and variant: cycles that the hook adds to a call with two arguments, as an estimate with its band.
-
-    Columns: isa, core, variant, hypothetical, cycles, low, high.
-    """
-    made, out = runs(), []
-    for name in CORES:
-        model = core(name)
-        for variant in VARIANTS:
-            if (model.isa, 2, variant) in made:
-                e = cycles.estimate(made[model.isa, 2, variant], made[model.isa, 2, "none"], model)
-                band = {"cycles": e.mid, "low": e.low, "high": e.high}
-                head = {"isa": model.isa, "core": name, "variant": variant}
-                out.append(head | {k: round(float(v), 1) for k, v in band.items()})
-    frame = flagged(pd.DataFrame(out), "variant", also=SKETCHED)
-    frame.attrs["units"] = dict.fromkeys(("cycles", "low", "high"), "estimate")
-    return frame
-
-
 def overhead(frame: pd.DataFrame) -> pd.DataFrame:
     """Instructions and bytes moved by everything but the callback: columns isa, args, variant, hypothetical, instructions, bytes,
     and alike: the instructions without those of the setting, for comparing like with like."""
@@ -137,31 +114,16 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
-def cycles_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per variant, a column per core: the estimate with its band."""
-    made = named(estimates(), "variant").rename(columns={"variant": "hook"})
-    made["said"] = [estimated(r.cycles, r.low, r.high) for r in made.itertuples()]
-    wide = made.pivot(index="hook", columns="core", values="said")
-    out = wide.reindex(index=dict.fromkeys(made["hook"]), columns=CORES).reset_index()
-    out.columns.name = None
-    out = out.astype(object).where(out.notna(), "-")
-    out.attrs["units"] = dict.fromkeys(CORES, "estimate")
-    out.attrs["right"] = CORES
-    return out
-
-
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes of a call with two arguments: "x86_64-bare-total", instructions of everything but the program, and
-    "x86_64-bare-alike" of them without the setting; "x86_64-bpf-fentry-trampoline" and "-core" of a part alone; the estimate with
-    its band, "skylake-bare-cycles"; how a site reaches BPF's code in the newest release, "arm64-reach", and what the way through
-    ftrace_caller adds where it does not, "arm64-far-step"."""
+    "x86_64-bare-alike" of them without the setting; "x86_64-bpf-fentry-trampoline" and "-core" of a part alone; how a site
+    reaches BPF's code in the newest release, "arm64-reach", and what the way through ftrace_caller adds where it does not,
+    "arm64-far-step"."""
     out: dict[str, object] = {}
     for r in overhead(frame[frame["args"] == 2]).itertuples():
         out |= {f"{r.isa}-{r.variant}-total": int(r.instructions), f"{r.isa}-{r.variant}-alike": int(r.alike)}
     for r in frame[(frame["args"] == 2) & (frame["part"] != "callback")].itertuples():
         out[f"{r.isa}-{r.variant}-{r.part}"] = int(r.instructions)
-    for r in estimates().itertuples():
-        out[f"{r.core}-{r.variant}-cycles"] = estimated(r.cycles, r.low, r.high)
     for isa in ISAS:
         out |= {f"{isa}-reach": releases.reach(isa, releases.LATEST, "bpf").value, f"{isa}-far-step": far_step(isa)}
     return out
@@ -220,13 +182,6 @@ def _answer(frame: pd.DataFrame) -> str:
     )
 
 
-def _cycles_answer(frame: pd.DataFrame) -> str:
-    by = {(r.core, r.hook): estimated(r.cycles, r.low, r.high) for r in frame.itertuples()}
-    hooks = ("bare", "ops-live", "bpf-fentry")
-    told = [f"{', '.join(by[name, hook] for hook in hooks)} on {name}" for name in CORES]
-    return f"In estimated cycles, calling the program only, saving the live arguments, and an fentry program add {'; '.join(told)}."
-
-
 _LIMITS = (
     f"Emulated counts of one call, no timing. The callback counts; without it, the rest is what the hook takes. {HYPOTHETICAL}"
 )
@@ -242,14 +197,5 @@ FIGURES = (
         alt="A panel per ISA: instructions of a hook on a function of two arguments, one bar per kind of trampoline, split into "
         "trampoline, core and callback. The table below has every number.",
         limits=_LIMITS,
-    ),
-    Figure(
-        "fig-generated-cycles",
-        "What is it in cycles?",
-        rows=lambda _: estimates().rename(columns={"variant": "hook"}),
-        table=cycles_table,
-        answer=_cycles_answer,
-        limits="Estimates with models of the cores, not measured times: cycles over the unhooked call of a function of two "
-        f"arguments, with the callback. Bands vary what is not known of the core. {HYPOTHETICAL}",
     ),
 )

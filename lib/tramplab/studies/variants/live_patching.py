@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...analyse.returnstack import replay
 from ...emulate.counts import COMPONENTS
 from ...emulate.machine import COUNT, RECORD
@@ -20,7 +18,7 @@ from ...lab.run import Run
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, isa_name, marked, on_each
+from ...publish.said import HYPOTHETICAL, isa_name, marked, on_each
 from ...trampolines.plain import Ops
 from ..once import once
 from .patched_calls import CALLS, passed, result
@@ -41,8 +39,8 @@ KERNELS = {"regs": ("lab_livepatch", "regs")}
 REAL = ("args", "regs")
 OUTSIDE = tuple(c for c in COMPONENTS if c != "function")
 UNITS = dict.fromkeys(OUTSIDE, "insns") | {"written": "B", "added": "insns"}
-#: The function whose costs are shown, and a core of each ISA to estimate for.
-SHOWN, CORES = "three_args", ("skylake", "cortex-a72", "sifive-u74")
+#: The function whose costs are shown.
+SHOWN = "three_args"
 
 
 @once
@@ -132,21 +130,6 @@ def _call(kernel: Kernel, name: str, callback: str, saved: str) -> Run:
         return kernel.call(name, *made.arguments, registers=made.registers)
 
 
-@once
-def estimates() -> pd.DataFrame:
-    """What a replaced call takes less through one save set than through another: columns isa, core, save, than, cycles, low,
-    high; newest release."""
-    out = []
-    for model in map(core, CORES):
-        kernel = Kernel(model.isa, meter=RECORD)
-        runs = {save: _call(kernel, SHOWN, *CASES[save]) for save in ("ip", "args", "all")}
-        for save, than in (("ip", "all"), ("args", "all"), ("ip", "args")):
-            e = cycles.estimate(runs[than], runs[save], model)
-            head = {"isa": model.isa, "core": model.name, "save": save, "than": than}
-            out.append({**head, "cycles": e.mid, "low": e.low, "high": e.high})
-    return pd.DataFrame(out)
-
-
 def named(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows with what is attached as readers see it: what no kernel has is marked."""
     return frame.assign(save=[marked(r.save, r.hypothetical) for r in frame.itertuples()])
@@ -189,7 +172,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: instructions added to a call, like "x86_64-ip-added" or "arm64-regs-added", with "-release";
     "functions-total", how many there are; "x86_64-stacked-total", those with arguments on the stack; "missed-total",
     mispredicted returns of a call that goes on elsewhere; of one that comes back "call-missed-total", and of the callers above,
-    "callers-total", "call-missed-outer"; estimates: "skylake-ip-below-all", cycles that ip takes less than all, with their band."""
+    "callers-total", "call-missed-outer"."""
     out: dict[str, object] = {"functions-total": int((frame["plain"] + frame["stacked"]).iloc[0])}
     for r in frame.itertuples():
         name = f"{r.isa}-{r.save.replace(', ', '-').replace('+', '-')}"
@@ -199,8 +182,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     out["missed-total"] = _alternatives(frame.loc[frame["save"] != "ip+sp, call", "own"])
     out |= {"call-missed-total": _alternatives(called["own"]), "call-missed-outer": _alternatives(called["outer"])}
     out["callers-total"] = _alternatives(called["callers"])
-    for r in estimates().itertuples():
-        out[f"{r.core}-{r.save}-below-{r.than}"] = estimated(r.cycles, r.low, r.high)
     return out
 
 
