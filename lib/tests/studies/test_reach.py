@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from support import machines
 from support.answers import shown_with_answers
 from tramplab.ftrace import addresses, releases
 from tramplab.ftrace.addresses import BPF, MODULES
@@ -11,15 +12,16 @@ from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.publish.figures.figure import find
 from tramplab.publish.figures.show import show
-from tramplab.studies.direct import reach_boundary, reach_cycles, reach_kernels, reach_price, reach_ranges, reach_ways
+from tramplab.studies.direct import reach_boundary, reach_kernels, reach_price, reach_ranges, reach_ways
 from tramplab.studies.direct.reach_boundary import AHEAD, BEHIND, BEYOND, EDGE, LAST, SITE
 from tramplab.studies.direct.reach_ranges import ALL, DEBIAN, KASLR, LOWEST, NO_KASLR, NONE, OTHERS
 from tramplab.studies.direct.reach_ways import CASES, FAR, NEAR, SHARED, TARGET
+from tramplab.studies.time import saved_times
 from tramplab.vmlinux import saved
 from tramplab.vmlinux.result import added
 
 DIRECT = [(isa, r) for isa in ISAS for r in releases.shown() if releases.features(ISAS[isa], r, {})["direct"]]
-STUDIES = (reach_boundary, reach_cycles, reach_price, reach_ranges, reach_ways)
+STUDIES = (reach_boundary, reach_price, reach_ranges, reach_ways)
 
 
 def kernel(frame, isa, release):
@@ -215,13 +217,22 @@ def test_debians_kernels_pay_for_the_same_detour(prices):
     assert seen == {("arm64", "v6.12"), ("arm64", "v7.2"), ("arm64", "v7.3"), ("riscv64", "v7.2")}
 
 
-def test_cycles_are_of_the_same_calls():
-    frame = reach_cycles.rows()
-    assert (frame["low"] <= frame["cycles"]).all() and (frame["cycles"] <= frame["high"]).all()
-    wide = frame.pivot(index=["isa", "release", "core"], columns="case", values="cycles")
-    assert (abs(wide[FAR] - wide[NEAR] - wide[reach_cycles.DETOUR]) <= 0.2).all()
-    assert (wide[SHARED] > wide[FAR]).all()
-    assert set(frame["core"]) == set(reach_cycles.CORES)
+def test_measured_cycles_stand_beside_the_hooks_that_were_timed(prices, monkeypatch):
+    """By ISA and release, and none where windows do not agree."""
+    times = {"direct": 2.0, "direct-far": 3.0, "direct+ops": 50.0}
+    made = {
+        "quick": machines.result("x86_64", times, unquiet=("direct-far",)),
+        "other": machines.result("arm64", {"ops": 4.0}),
+        "old": machines.result("x86_64", times, release="v6.18"),
+    }
+    shown = reach_price.shown(prices)
+    monkeypatch.setattr(saved_times, "saved", lambda kind: made)
+    table = reach_price.table(shown).set_index(["isa", "case"])
+    quick, other = table["quick"], table["other"]
+    assert dict(quick[quick != "-"]) == {("x86-64 v7.2", NEAR): "4.00", ("x86-64 v7.2", SHARED): "100"}
+    assert dict(other[other != "-"]) == {("arm64 v7.2", "ops"): "8.00"} and "old" not in table
+    monkeypatch.setattr(saved_times, "saved", lambda kind: {})
+    assert list(reach_price.table(shown)) == ["isa", "case", "insns", "loads", "stores", "taken", "mispredicted returns"]
 
 
 def test_d1_holds_where_another_way_is_needed_and_taken(prices, ranges):

@@ -2,11 +2,13 @@
 
 import pytest
 
+from support import machines
 from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import FAILS, HOLDS
 from tramplab.publish.said import HYPOTHETICAL
 from tramplab.studies.direct import fprobe_since, return_shapes, signatures, two_ways
 from tramplab.studies.direct.return_shapes import POOL, STACK, TASK
+from tramplab.studies.time import saved_times
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,15 @@ def test_what_is_said_of_fprobe_since_follows_the_rows(since):
     assert "No way to see the return" in fprobe_since.answer(since.assign(outer=0))
     speeds = fprobe_since.speeds().set_index(["round", "event"])["ratio"]
     assert speeds["v11", "return"] == pytest.approx(4.754 / 3.518) and speeds["v11", "entry"] < 1 < speeds["v15", "entry"]
+
+
+def test_measured_cycles_stand_beside_the_fprobes_that_were_timed(since, monkeypatch):
+    made = {"quick": machines.result("x86_64", {"fprobe": 10.0, "fprobe-exit": 20.0}, unquiet=("fprobe",))}
+    monkeypatch.setattr(saved_times, "saved", lambda kind: made)
+    table = fprobe_since.table(since)
+    timed = table[table["quick"] != "-"]
+    assert timed[["isa", "event", "release", "quick"]].to_numpy().tolist() == [["x86_64", "return", "v7.2", "40.0"]]
+    assert "quick" not in fprobe_since.golden(since)
 
 
 def test_arguments_wait_where_each_way_keeps_them(shapes):

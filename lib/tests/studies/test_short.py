@@ -57,7 +57,7 @@ def test_sentences_lead_to_their_figures_and_are_the_pages_citation(page, capsys
     assert text == shown.citation and len(text.splitlines()) <= 12 and max(map(len, text.splitlines())) <= 72
     whole = " ".join(short.citation(page, full=True).split())
     assert all(f"{figure} <says>" in whole for figure in short.PAGES[page])
-    limits = "native times in user mode; cycles are estimates with their band"
+    limits = "cycles are estimates with their band"
     assert (limits in " ".join(text.split())) == (page == "counts-to-time")
 
 

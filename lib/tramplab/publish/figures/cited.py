@@ -57,7 +57,8 @@ def limits_of(figure: Figure, frame: pd.DataFrame) -> str:
         return figure.in_short
     long = figure.limits.lower()
     if "native" in long:
-        limits = f"{cite.LAB}; native times in user mode, estimates with their band."
+        banded = ", estimates with their band" if {"low", "high"} <= set(frame.columns) else ""
+        limits = f"{cite.LAB}; native times in user mode{banded}."
     elif "estimate" in long or {"low", "high"} <= set(frame.columns):
         beside = ", beside published times" if "published" in frame.columns else ""
         limits = f"{cite.LAB}{beside}; cycles are estimates with their band, by {models(frame)}."

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...analyse.returnstack import CALLERS, replay
 from ...emulate.machine import RECORD
 from ...isa import ISAS
@@ -16,9 +14,11 @@ from ...lab.run import Run
 from ...publish import published
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import estimated, isa_name, listed
+from ...publish.said import isa_name, listed
 from ...vmlinux import saved
 from ..once import once
+from ..time.saved_times import columns
+from .timed import IN_SHORT, MEASURED
 
 NAME = "fprobe_since"
 TITLE = "An fprobe at a function's entry and at its return, release by release"
@@ -27,7 +27,6 @@ FUNCTION, ARGUMENTS = "one_arg", (1,)
 EVENTS = {"entry": "fprobe", "return": "fprobe-exit"}
 #: ISA -> releases: the last one with return hooks where there was one, one with the graph tracer for all, and the newest.
 RELEASES = {"x86_64": ("v6.12", "v6.16", "v7.2"), "arm64": ("v6.16", "v7.2"), "riscv64": ("v6.9", "v6.16", "v7.2")}
-CORES = {"x86_64": "skylake", "arm64": "cortex-a72", "riscv64": "sifive-u74"}
 #: Who looks a function up in an ops' hashes, for the list function or for the graph tracer.
 _LOOKUP = "hash_contains_ip"
 #: Part of a call -> what its functions' names begin with; what begins with none is a trampoline's or a site's.
@@ -51,8 +50,7 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, event, release, part (a name of ORDER), instructions, loads, stores; and for the whole call, in each of its
     rows: debian (instructions that Debian's kernel of the same release adds, missing where there is none), own and outer
-    (mispredicted returns in the call, and of 8 callers above it), core, cycles, low, high (an estimate for the call with its
-    band).
+    (mispredicted returns in the call, and of 8 callers above it).
     """
     out = []
     for isa, known in RELEASES.items():
@@ -64,7 +62,7 @@ def rows() -> pd.DataFrame:
                 with kernel.attached(function, *hooks.requests(hooks.get(hook), 1)):
                     hooked = kernel.call(function, *ARGUMENTS)
                 head = {"isa": isa, "event": event, "release": release}
-                out += [{**head, **part, **_whole(isa, release, hook, hooked, idle)} for part in _parts(hooked, idle)]
+                out += [{**head, **part, **_whole(isa, release, hook, hooked)} for part in _parts(hooked, idle)]
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
@@ -85,9 +83,9 @@ def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
     return [{"part": p, "instructions": c.instructions, "loads": c.loads, "stores": c.stores} for p, c in found.items()]
 
 
-def _whole(isa: str, release: str, hook: str, hooked: Run, idle: Run) -> dict[str, object]:
-    returns, estimate = replay(hooked), cycles.estimate(hooked, idle, core(CORES[isa]))
-    return {"debian": saved.added(isa, release, hook), "own": returns.own, "outer": returns.outer, **estimate.whole()}
+def _whole(isa: str, release: str, hook: str, hooked: Run) -> dict[str, object]:
+    returns = replay(hooked)
+    return {"debian": saved.added(isa, release, hook), "own": returns.own, "outer": returns.outer}
 
 
 # --- What is shown
@@ -95,8 +93,7 @@ def _whole(isa: str, release: str, hook: str, hooked: Run, idle: Run) -> dict[st
 
 def totals(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per ISA, event and release: instructions, loads and stores of all parts, and what is known of the whole call."""
-    whole = ["debian", "own", "outer", "core", "cycles", "low", "high"]
-    how = {**dict.fromkeys(("instructions", "loads", "stores"), "sum"), **dict.fromkeys(whole, "first")}
+    how = {**dict.fromkeys(("instructions", "loads", "stores"), "sum"), **dict.fromkeys(("debian", "own", "outer"), "first")}
     return frame.groupby(["isa", "event", "release"], sort=False).agg(how).reset_index()
 
 
@@ -107,22 +104,25 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     return out[out["instructions"] > 0]
 
 
-def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per ISA, event and release: instructions here and in Debian's kernel, stores, mispredicted returns in the call and
-    above it, and estimated cycles with their band."""
+def golden(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table that data/expected/ keeps. A line per ISA, event and release: instructions here and in Debian's kernel, stores,
+    mispredicted returns in the call and above it."""
     all_ = totals(frame)
     out = all_[["isa", "event", "release", "instructions"]].rename(columns={"instructions": "insns"})
     out["Debian"] = ["-" if pd.isna(n) else str(int(n)) for n in all_["debian"]]
     out["stores"] = all_["stores"]
     out["missed"] = [f"{r.own}+{r.outer}" for r in all_.itertuples()]
-    out["cycles (band)"] = [estimated(r.cycles, r.low, r.high) for r in all_.itertuples()]
-    out.attrs["right"] = ["insns", "Debian", "stores", "missed", "cycles (band)"]
+    out.attrs["right"] = ["insns", "Debian", "stores", "missed"]
     return out
 
 
-def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps."""
-    return table(frame)
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same, with the cycles that each machine measured."""
+    counted = golden(frame)
+    timed = columns([(r.isa, r.release, EVENTS[r.event]) for r in counted.itertuples()])
+    out = counted.assign(**timed)
+    out.attrs = {"right": [*counted.attrs["right"], *timed], "units": dict.fromkeys(timed, "cycles")}
+    return out
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -166,13 +166,12 @@ def speeds() -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-return-v7-2-added", instructions, "-debian", "-stores", "-missed" (in the call and above it),
-    "-cycles" (estimated, with the band); and "v11-return-ratio", throughput after the move over that before, published."""
+    """What the prose quotes: "x86_64-return-v7-2-added", instructions, "-debian", "-stores", "-missed" (in the call and above
+    it); and "v11-return-ratio", throughput after the move over that before, published."""
     out: dict[str, object] = {}
     for r in totals(frame).itertuples():
         key = f"{r.isa}-{r.event}-{r.release.replace('.', '-')}"
         out |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-missed": f"{r.own}+{r.outer}"}
-        out[f"{key}-cycles"] = estimated(r.cycles, r.low, r.high)
         if not pd.isna(r.debian):
             out[f"{key}-debian"] = int(r.debian)
     return out | {f"{r.round}-{r.event}-ratio": f"{r.ratio:.2f}" for r in speeds().itertuples()}
@@ -187,9 +186,10 @@ FIGURES = (
         answer=answer,
         alt="A panel per ISA with a bar per event and release: the instructions that an fprobe at a function's entry and one at "
         "its return add to a call, split into site and trampolines, list function, return hook, graph tracer and the fprobe. "
-        "The table has Debian's kernels beside, stores, mispredicted returns and estimated cycles.",
-        limits="Emulated counts of one call with one probe, without the handler; estimates in cycles of skylake, cortex-a72 and "
-        f"sifive-u74 with their band. missed: mispredicted returns in the call, and of {CALLERS} callers above it. Debian: the "
-        "same call in the release's package, where it has fprobes.",
+        "The table has Debian's kernels beside, stores, mispredicted returns and measured cycles.",
+        limits="Emulated counts of one call with one probe, without the handler. missed: mispredicted returns in the call, and of "
+        f"{CALLERS} callers above it. Debian: the same call in the release's package, where it has fprobes. {MEASURED}",
+        in_short=IN_SHORT,
+        measured=True,
     ),
 )

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...build.inlined import written
 from ...emulate.counts import COMPONENTS, Counts
 from ...emulate.machine import RECORD
@@ -17,7 +15,7 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, isa_name, marked, on_each, slug
+from ...publish.said import HYPOTHETICAL, marked, on_each, slug
 from ...trampolines.bpf import Bpf
 from ...trampolines.plain import Ops
 from ..every_release import every_release
@@ -50,7 +48,6 @@ FOR = {
 OFF = ("preempt_disable_notrace", "preempt_enable_notrace")
 BIT = ("trace_recursion_enter", "trace_recursion_leave")
 COUNTED = ("instructions", "loads", "stores")
-CORES = ("skylake", "cortex-a72", "sifive-u74")
 
 
 def part_of(chain: tuple[str, ...]) -> str:
@@ -111,20 +108,6 @@ def _run(kernel: Kernel, requests: Requests) -> Run:
         return kernel.call(function, *ARGUMENTS)
 
 
-@once
-def estimates() -> pd.DataFrame:
-    """Cycles that a guard adds on a core of each ISA, in the newest release: columns isa, core, guard, cycles, low, high."""
-    out = []
-    for model in map(core, CORES):
-        kernel = Kernel(model.isa, meter=RECORD)
-        for guard, (with_it, without) in GUARDS.items():
-            if without:
-                e = cycles.estimate(_run(kernel, with_it), _run(kernel, without), model)
-                head = {"isa": model.isa, "core": model.name, "guard": guard}
-                out.append({**head, "cycles": e.mid, "low": e.low, "high": e.high})
-    return pd.DataFrame(out)
-
-
 # -- what is shown
 
 
@@ -147,17 +130,13 @@ def by_part(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """Per ISA and guard in the newest release: instructions in each component, loads and stores in all, and estimated cycles."""
+    """Per ISA and guard in the newest release: instructions in each component, loads and stores in all."""
     some = newest(frame)
     wide = some.pivot_table(index=["isa", "guard"], columns="component", values="instructions", aggfunc="sum", sort=False)
     wide = wide.fillna(0).astype(int).reindex(columns=[c for c in COMPONENTS if c in wide.columns])
     all_of = totals(some, "isa", "guard").set_index(["isa", "guard"])
-    known = {(r.isa, r.guard): estimated(r.cycles, r.low, r.high) for r in estimates().itertuples()}
-    out = wide.assign(loads=all_of["loads"], stores=all_of["stores"])
-    out["cycles"] = [known.get(key, "-") for key in out.index]
-    out = out.reset_index()
+    out = wide.assign(loads=all_of["loads"], stores=all_of["stores"]).reset_index()
     out.columns = [str(name) for name in out.columns]
-    out.attrs["units"] = {"cycles": "estimate"}
     return out
 
 
@@ -174,8 +153,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: instructions that a guard adds, "arm64-fentry-added" in the newest release and, in each,
-    "arm64-v6-12-fentry-added" and by part "arm64-v6-12-fentry-migration-added"; "cortex-a72-trylock-cycles", estimated with its
-    band."""
+    "arm64-v6-12-fentry-added" and by part "arm64-v6-12-fentry-migration-added"."""
     out: dict[str, object] = {}
     for r in totals(frame, "isa", "release", "guard").itertuples():
         out[f"{r.isa}-{slug(r.release)}-{slug(r.guard)}-added"] = int(r.instructions)
@@ -185,8 +163,6 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     for (isa, release, guard), _ in frame.groupby(["isa", "release", "guard"], sort=False):
         for part in PARTS:
             out[f"{isa}-{slug(release)}-{slug(guard)}-{slug(part)}-added"] = int(parts.get((isa, release, guard, part), 0))
-    for r in estimates().itertuples():
-        out[f"{r.core}-{slug(r.guard)}-cycles"] = estimated(r.cycles, r.low, r.high)
     return out
 
 
@@ -206,29 +182,17 @@ def answer(frame: pd.DataFrame) -> str:
     )
 
 
-def _cycles(frame: pd.DataFrame) -> str:
-    """The estimates of two guards side by side."""
-    known = estimates().set_index(["isa", "guard"])
-    words = {}
-    for isa in dict.fromkeys(frame["isa"]):
-        each = [known.loc[(isa, guard)] for guard in ("trylock", "fentry")]
-        said = " against ".join(estimated(e["cycles"], e["low"], e["high"]) for e in each)
-        words[isa] = f"{said} on {each[0]['core']} ({isa_name(isa)})"
-    return "; ".join(words.values())
-
-
 FIGURES = (
     Figure(
         "fig-guard-cost",
         f"What does a guard add to a call, and what is it for? ({releases.LATEST})",
         chart=lambda frame: stacked_bars("instructions", bars=("guard",), stack="part")(by_part(frame)),
         table=table,
-        answer=lambda frame: f"{answer(frame)} In estimated cycles the callback's guard against the program's: {_cycles(frame)}.",
+        answer=answer,
         alt="A panel per ISA with a bar per guard: the instructions that it adds to a call, split into what is for recursion, "
-        "preemption, RCU and migration, and the rest. The table has components, loads, stores and estimated cycles.",
-        limits="Emulated counts, and estimates in cycles of skylake, cortex-a72 and sifive-u74 with their band: with the guard "
-        "less "
-        "without, where programs without are called bare, which no kernel does; of the list function its guard alone. What an "
-        f"instruction is for is told by the function it was written in. {HYPOTHETICAL}",
+        "preemption, RCU and migration, and the rest. The table has components, loads and stores.",
+        limits="Emulated counts with the guard less those without, where programs without are called bare, which no kernel does; "
+        "of the list function only its guard. An instruction is for what the function is for that it was written in. "
+        f"{HYPOTHETICAL}",
     ),
 )

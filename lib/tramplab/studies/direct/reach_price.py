@@ -8,6 +8,7 @@ from ...analyse.returnstack import replay
 from ...emulate.counts import COMPONENTS
 from ...ftrace import releases
 from ...ftrace.addresses import BPF
+from ...isa import ISAS
 from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...publish import said
@@ -16,10 +17,12 @@ from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ..every_release import every_release
 from ..once import once
+from ..time.saved_times import columns
 from . import reach_ranges
 from .reach_kernels import kernels
 from .reach_ranges import far_by_chance, where_bpf_lies
 from .reach_ways import ARGUMENTS, CASES, FAR, FUNCTION, NEAR, SHARED
+from .timed import IN_SHORT, MEASURED
 
 NAME = "reach_price"
 TITLE = "What a direct call costs: near, far and beside an ops"
@@ -81,9 +84,14 @@ def totals(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per kernel and case: what is added, in all."""
-    out = totals(frame).reset_index().drop(columns="release")
-    return out.rename(columns={"instructions": "insns", "branches_taken": "taken", "mispredicted": "mispredicted returns"})
+    """A line per kernel and case: what is added, in all, and the cycles that each machine measured. Rows are those of shown()."""
+    counted = totals(frame).reset_index()
+    isas = {said.isa_name(isa): isa for isa in ISAS}
+    timed = columns([(isas[r.isa.split()[0]], r.release, HOOKS[r.case]) for r in counted.itertuples()])
+    out = counted.drop(columns="release").rename(columns={"instructions": "insns", "branches_taken": "taken"})
+    out = out.rename(columns={"mispredicted": "mispredicted returns"}).assign(**timed)
+    out.attrs = {"right": list(timed), "units": dict.fromkeys(timed, "cycles")}
+    return out
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -196,10 +204,13 @@ FIGURES = (
         table=table,
         answer=answer,
         alt="A panel per kernel with a bar per case, near, far and shared, and for comparison one ops and one fentry program: "
-        "instructions added to a call, split into site, trampoline, core and callback. The table has loads, stores and branches.",
-        limits="Emulated counts of what is added to one call of a three-argument function, no timing; mispredicted returns under a "
+        "instructions added to a call, split into site, trampoline, core and callback. The table has loads, stores, branches and "
+        "measured cycles.",
+        limits="Emulated counts of what is added to one call of a three-argument function; mispredicted returns under a "
         "return-stack model. `far` is as far away as the lab's layout has it; `near` on riscv64 v7.2 is within 2 KiB of "
-        "ftrace_caller, where no real code of modules or BPF lies.",
+        f"ftrace_caller, where no real code of modules or BPF lies. {MEASURED}",
+        in_short=IN_SHORT,
+        measured=True,
     ),
 )
 

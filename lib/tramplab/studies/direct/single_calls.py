@@ -6,12 +6,10 @@ import functools
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...lab.run import Run
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, estimated, isa_name, listed, on_each
+from ...publish.said import HYPOTHETICAL, isa_name, listed, on_each
 from ..once import once
 from .setups import CASES, IN_OPS, Setup, requests, setups, shown
 
@@ -20,8 +18,6 @@ TITLE = "One ops for all direct calls: what a call costs"
 FUNCTION, ARGUMENTS = "three_args", (1, 2, 3)
 #: Parts of what a call adds: ftrace's trampoline, ftrace's C code, callbacks of ops, and the direct call's own trampoline.
 PARTS = ("trampoline", "core", "callback", "stub")
-#: The cases with a direct call.
-DIRECT = ("near", "far", "shared")
 COUNTS = ("instructions", "loads", "stores", "branches_taken")
 UNITS = dict.fromkeys(COUNTS, "added")
 #: Where the target is, of the ways that no kernel has.
@@ -31,7 +27,6 @@ SAID = {
     "literal": "where the callsite's word is the target",
     "beside": "where the target has a word of its own",
 }
-CORES = {"x86_64": ("skylake",), "arm64": ("cortex-a72", "apple-m1"), "riscv64": ("sifive-u74", "spacemit-x60")}
 
 
 @functools.cache
@@ -83,23 +78,6 @@ def _part(symbol: str, run: Run) -> str:
     return component if component in PARTS else ""
 
 
-@once
-def estimates() -> pd.DataFrame:
-    """One row per core, way and case: cycles added to a call, as an estimate with its band.
-
-    Columns: isa, release, way, hypothetical, core, case, cycles, low, high.
-    """
-    out = []
-    for (setup, case), run in runs().items():
-        for name in CORES[setup.isa] if case else ():
-            e = cycles.estimate(run, runs()[setup, ""], core(name))
-            band = {"cycles": e.mid, "low": e.low, "high": e.high}
-            out.append({**setup.head, "core": name, "case": case} | {k: round(float(v), 1) for k, v in band.items()})
-    frame = pd.DataFrame(out)
-    frame.attrs["units"] = dict.fromkeys(("cycles", "low", "high"), "estimate")
-    return frame
-
-
 # -- what is shown
 
 
@@ -128,20 +106,6 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     return table(frame)
 
 
-def cycles_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A part per core, a line per way, a column per direct call: the estimate with its band."""
-    made = shown(frame)
-    made["isa"] = made["isa"] + ", " + made["core"]
-    made["said"] = [estimated(r.cycles, r.low, r.high) for r in made.itertuples()]
-    keys = made[["isa", "way"]].drop_duplicates()
-    wide = made.pivot(index=["isa", "way"], columns="case", values="said")[list(DIRECT)]
-    wide = wide.reindex(pd.MultiIndex.from_frame(keys)).reset_index()
-    wide.columns.name = None
-    wide.attrs["units"] = dict.fromkeys(DIRECT, "estimate")
-    wide.attrs["right"] = DIRECT
-    return wide
-
-
 def over(frame: pd.DataFrame, isa: str, way: str, case: str) -> int:
     """Instructions that a way takes more (or, below 0, less) than the kernel as it is does, in one call."""
     of = totals(frame).set_index(["isa", "way", "case"])["instructions"]
@@ -150,14 +114,12 @@ def over(frame: pd.DataFrame, isa: str, way: str, case: str) -> int:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: "arm64-lookup-far-added", instructions of a call, "arm64-lookup-far-over", how many more than as the
-    kernel is, "arm64-lookup-far-loads", and "cortex-a72-lookup-far-cycles", the estimate with its band."""
+    kernel is, "arm64-lookup-far-loads" and "-stores"."""
     out: dict[str, object] = {}
     for r in totals(frame).itertuples():
         name = f"{r.isa}-{r.way}-{r.case}"
         out |= {f"{name}-added": int(r.instructions), f"{name}-loads": int(r.loads), f"{name}-stores": int(r.stores)}
         out[f"{name}-over"] = over(frame, str(r.isa), str(r.way), str(r.case))
-    for r in estimates().itertuples():
-        out[f"{r.core}-{r.way}-{r.case}-cycles"] = estimated(r.cycles, r.low, r.high)
     return out
 
 
@@ -193,16 +155,6 @@ def _signed(n: int) -> str:
     return f"{n:+}" if n else "0"
 
 
-def cycles_answer(frame: pd.DataFrame) -> str:
-    """The far call on one core of each ISA, in every way."""
-    told = []
-    for names in CORES.values():
-        here = frame[(frame["core"] == names[0]) & (frame["case"] == "far")]
-        ways = [f"{r.way} {estimated(r.cycles, r.low, r.high)}" for r in here.itertuples()]
-        told.append(f"{listed(ways)} on {names[0]}")
-    return f"In estimated cycles a far call adds {'; '.join(told[1:])}. On {next(iter(CORES.values()))[0]} no site is far."
-
-
 _LIMITS = (
     "Emulated counts of one call of a three-argument function over the unhooked one; no timing. in-ops: as kernels are; one-ops: "
     "as x86-64 is since v7.0. A stub saves all argument registers and counts. shared: a far direct call and one ops. ops: one ops, "
@@ -219,15 +171,6 @@ FIGURES = (
         alt="A panel per ISA: instructions that a direct call out of its site's reach adds, one bar per way to keep the target, "
         "split into ftrace's trampoline, ftrace's C code and the direct call's own stub. The table has near and shared calls too.",
         limits=_LIMITS,
-    ),
-    Figure(
-        "fig-single-cycles",
-        "What is it in cycles?",
-        rows=lambda _: estimates(),
-        table=cycles_table,
-        answer=cycles_answer,
-        limits="Estimates with models of the cores, not measured times: cycles over the unhooked call. Bands vary what is not "
-        f"known of the core. Data and code are in the first cache: a lookup in a kernel may miss. {HYPOTHETICAL}",
     ),
 )
 
