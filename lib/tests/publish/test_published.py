@@ -95,7 +95,7 @@ def test_every_case_of_every_table_is_run(call_ops):
 def test_the_reference_is_one_in_every_column(call_ops):
     rows = call_ops[call_ops["case"] == "after 1/0"]
     assert set(rows["published_ratio"]) == set(rows["instructions_ratio"]) == {1}
-    assert set(rows["cycles_ratio"].dropna()) == set(rows["ratio_low"].dropna()) == {1}
+    assert set(rows["cycles_ratio"].dropna()) == {1}
 
 
 def test_with_call_ops_it_does_not_matter_what_is_traced_elsewhere(call_ops):
@@ -140,11 +140,12 @@ def test_every_pair_says_what_the_lab_has_not(pairs):
 
 
 def test_what_the_page_says_of_call_ops_is_so(call_ops):
-    """Every published ratio of the M1 lies above its band, every one of the K1 below; all of a table are ranked as published."""
+    """Every published ratio of the M1 lies above its band; estimates of the K1 are a quarter too high; all of a table are ranked as
+    published."""
     estimated = call_ops[(call_ops["case"] != "after 1/0")].dropna()
     m1, k1 = (estimated[estimated["machine"] == name] for name in ("M1", "K1"))
     assert (m1["published_ratio"] > m1["ratio_high"]).all()
-    assert (k1["published_ratio"] < k1["ratio_low"]).all()
+    assert 1.15 < (k1["cycles_ratio"] / k1["published_ratio"]).median() < 1.35
     by_name = {one.machine: one for one in published_call_ops.TABLES}
     off = {name: float(published_call_ops.off(call_ops, one, "instructions").rstrip("%")) for name, one in by_name.items()}
     assert off["K1"] < 25 < off["QEMU"] < 50 and off["M1"] > 80
@@ -154,7 +155,7 @@ def test_what_the_page_says_of_call_ops_is_so(call_ops):
 
 def test_what_lies_in_a_band_is_counted_for_the_answer(pairs):
     x86 = pairs[pairs["isa"] == "x86_64"]
-    for ratio, said in ((x86["low"], "6 of 6 on skylake, 6 of 6 on zen3"), (x86["low"] - 0.01, "0 of 6 on skylake")):
+    for ratio, said in ((x86["low"], "6 of 6 on golden-cove, 6 of 6 on zen3"), (x86["low"] - 0.01, "0 of 6 on golden-cove")):
         assert said in published_pairs.answer(x86.assign(published=ratio))
     assert "in every pair" in published_pairs.answer(x86.assign(published=2.0))
     assert "in 0 of 18 pairs" in published_pairs.answer(x86.assign(published=0.5))

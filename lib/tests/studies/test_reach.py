@@ -231,7 +231,9 @@ def test_measured_cycles_stand_beside_the_hooks_that_were_timed(prices, monkeypa
     quick, other = table["quick"], table["other"]
     assert dict(quick[quick != "-"]) == {("x86-64 v7.2", NEAR): "4.00", ("x86-64 v7.2", SHARED): "100"}
     assert dict(other[other != "-"]) == {("arm64 v7.2", "ops"): "8.00"} and "old" not in table
+    assert reach_price.answer(shown).endswith("Measured on x86-64, a direct call in reach adds 4.00 cycles on quick.")
     monkeypatch.setattr(saved_times, "saved", lambda kind: {})
+    assert reach_price.answer(shown).endswith("No saved machine has timed a direct call in reach.")
     assert list(reach_price.table(shown)) == ["isa", "case", "insns", "loads", "stores", "taken", "mispredicted returns"]
 
 

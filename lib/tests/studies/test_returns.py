@@ -61,6 +61,7 @@ def test_measured_cycles_stand_beside_the_fprobes_that_were_timed(since, monkeyp
     timed = table[table["quick"] != "-"]
     assert timed[["isa", "event", "release", "quick"]].to_numpy().tolist() == [["x86_64", "return", "v7.2", "40.0"]]
     assert "quick" not in fprobe_since.golden(since)
+    assert fprobe_since.answer(since).endswith("Measured on x86-64, an fprobe at the return in v7.2 adds 40.0 cycles on quick.")
 
 
 def test_arguments_wait_where_each_way_keeps_them(shapes):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from support import ROOT
 from tramplab import native
-from tramplab.analyse import cores
+from tramplab.analyse import cores, judged
 from tramplab.analyse.sparsity.context import programs
 from tramplab.build import corpus
 from tramplab.ftrace import addresses, facts
@@ -26,6 +26,7 @@ _READERS = {
     "claims.yml": claims.read.__wrapped__,
     "context-programs.yml": programs._data.__wrapped__,
     "function-sizes.yml": corpus.sizes,
+    "core-cases.json": judged.cases.__wrapped__,
     "kernel-frames.json": frames_saved.read,
     "kernel-probes.json": probes_saved.read,
     "bpf-trampolines.json": lambda: jit_saved.read(),

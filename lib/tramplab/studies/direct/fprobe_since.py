@@ -7,6 +7,7 @@ import pandas as pd
 
 from ...analyse.returnstack import CALLERS, replay
 from ...emulate.machine import RECORD
+from ...ftrace.releases import LATEST
 from ...isa import ISAS
 from ...lab import hooks
 from ...lab.kernel import Kernel
@@ -18,7 +19,7 @@ from ...publish.said import isa_name, listed
 from ...vmlinux import saved
 from ..once import once
 from ..time.saved_times import columns
-from .timed import IN_SHORT, MEASURED
+from .timed import IN_SHORT, MEASURED, timed
 
 NAME = "fprobe_since"
 TITLE = "An fprobe at a function's entry and at its return, release by release"
@@ -119,14 +120,14 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """The same, with the cycles that each machine measured."""
     counted = golden(frame)
-    timed = columns([(r.isa, r.release, EVENTS[r.event]) for r in counted.itertuples()])
-    out = counted.assign(**timed)
-    out.attrs = {"right": [*counted.attrs["right"], *timed], "units": dict.fromkeys(timed, "cycles")}
+    cycles = columns([(r.isa, r.release, EVENTS[r.event]) for r in counted.itertuples()])
+    out = counted.assign(**cycles)
+    out.attrs = {"right": [*counted.attrs["right"], *cycles], "units": dict.fromkeys(cycles, "cycles")}
     return out
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """What entry and return add now, and what they added before."""
+    """What entry and return add now, what they added before, and what was timed."""
     known = totals(frame)
     said = []
     for event in EVENTS:
@@ -136,7 +137,7 @@ def answer(frame: pd.DataFrame) -> str:
             told.append(f"{listed(f'{r.instructions} in {r.release}' for r in here.itertuples())} on {isa_name(isa)}")
         said.append(f"A function's {event} by an fprobe adds instructions: {'; '.join(told)}.")
     away = known[(known["event"] == "return") & (known["outer"] > 0)]
-    return f"{' '.join(said)} {_returns(away)}"
+    return f"{' '.join(said)} {_returns(away)} {timed(EVENTS['return'], f'an fprobe at the return in {LATEST}')}"
 
 
 def _returns(away: pd.DataFrame) -> str:

@@ -22,7 +22,7 @@ from . import reach_ranges
 from .reach_kernels import kernels
 from .reach_ranges import far_by_chance, where_bpf_lies
 from .reach_ways import ARGUMENTS, CASES, FAR, FUNCTION, NEAR, SHARED
-from .timed import IN_SHORT, MEASURED
+from .timed import IN_SHORT, MEASURED, timed
 
 NAME = "reach_price"
 TITLE = "What a direct call costs: near, far and beside an ops"
@@ -87,10 +87,10 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per kernel and case: what is added, in all, and the cycles that each machine measured. Rows are those of shown()."""
     counted = totals(frame).reset_index()
     isas = {said.isa_name(isa): isa for isa in ISAS}
-    timed = columns([(isas[r.isa.split()[0]], r.release, HOOKS[r.case]) for r in counted.itertuples()])
+    cycles = columns([(isas[r.isa.split()[0]], r.release, HOOKS[r.case]) for r in counted.itertuples()])
     out = counted.drop(columns="release").rename(columns={"instructions": "insns", "branches_taken": "taken"})
-    out = out.rename(columns={"mispredicted": "mispredicted returns"}).assign(**timed)
-    out.attrs = {"right": list(timed), "units": dict.fromkeys(timed, "cycles")}
+    out = out.rename(columns={"mispredicted": "mispredicted returns"}).assign(**cycles)
+    out.attrs = {"right": list(cycles), "units": dict.fromkeys(cycles, "cycles")}
     return out
 
 
@@ -134,7 +134,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """What out of reach adds to a call in reach, and what a direct call adds beside an ops; rows are those of shown()."""
+    """What out of reach adds to a call in reach, and what a direct call adds beside an ops, and what was timed; rows are those of
+    shown()."""
     every = totals(frame).droplevel("release")
     isas = dict.fromkeys(frame["isa"])
     far = {isa: every.loc[(isa, FAR)] - every.loc[(isa, NEAR)] for isa in isas}
@@ -154,7 +155,8 @@ def answer(frame: pd.DataFrame) -> str:
         f"Among them are {said.listed(f'{parts} on {said.listed(on)}' for parts, on in among.items())}. On {said.listed(none)} "
         "nothing is out of reach. To a function with an ops it adds "
         f"{said.listed(f'{n} on {isa}' for isa, n in shared.items())}, through the list function. "
-        f"Mispredicted returns: none near or far{f'; beside an ops {missed}' if missed else ', and none beside an ops'}."
+        f"Mispredicted returns: none near or far{f'; beside an ops {missed}' if missed else ', and none beside an ops'}. "
+        f"{timed(HOOKS[NEAR], 'a direct call in reach')}"
     )
 
 

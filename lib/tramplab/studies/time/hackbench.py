@@ -119,7 +119,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
         out += [
             (line, "misses, M a run", _within(r["misses"], r["misses_error"], 1), f"{r['missed']} a call"),
             (line, "insns a call", _within(r["instructions"], r["instructions_error"]), f"{r['counted']} counted"),
-            (line, "cycles a call", _within(r["cycles"], r["cycles_error"]), ""),
+            (line, "cycles, measured", _within(r["cycles"], r["cycles_error"]), ""),
         ]
     made = pd.DataFrame(out, columns=["trampoline", "counter", "published", "lab"])
     made.attrs["right"] = ("published",)
@@ -163,6 +163,6 @@ FIGURES = (
         answer=answer,
         limits="Published (20191022220259.70f7306b@gandalf.local.home): means of 20 runs of hackbench with twice their standard "
         "error, divided by the calls that the further branch misses make, at as many per call as the replay has. The lab: v5.17, "
-        "callbacks of its own. The CPU is not named.",
+        "callbacks of its own. Cycles are measured ones; the CPU is not named.",
     ),
 )

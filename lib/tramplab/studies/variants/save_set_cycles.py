@@ -100,9 +100,10 @@ def live_is_hardly_a_gain(frame: pd.DataFrame | None = None) -> Verdict:
         f"An ops that saves only the live arguments adds {told(frame)}, measured in user mode with one argument. The thread gave "
         "no number, and no arm64 or riscv64 machine was timed. The trampolines are hypothetical: no kernel has them."
     )
-    return Verdict(
-        NOT_TESTABLE, because, {f"{r.machine}, taken off": f"{r.share:.0%}" for r in shares(frame).itertuples()}, UNDECIDED
-    )
+    values: dict[str, int | float | str] = {}
+    for r in shares(frame).itertuples():
+        values |= {f"{r.machine}, live": digits(r.live), f"{r.machine}, all that C may clobber": digits(r.clobbered)}
+    return Verdict(NOT_TESTABLE, because, values, UNDECIDED)
 
 
 def _answer(frame: pd.DataFrame) -> str:
