@@ -19,6 +19,7 @@ FILES = {
     "function-sizes": ["function-sizes.yml"],
     "core": sorted(f"cores/{path.name}" for path in (DATA / "cores").glob("*.yml")),
     "kernel": sorted(f"kernels/{path.name}" for path in (DATA / "kernels").glob("*.json")),
+    "core-cases": ["core-cases.json"],
     "kernel-races": ["kernel-races.json"],
     "bpf-trampolines": ["bpf-trampolines.json"],
     "context-programs": ["context-programs.yml"],

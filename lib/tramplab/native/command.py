@@ -18,7 +18,6 @@ from ..ftrace.releases import LATEST
 from ..given import typed
 from ..lab import hooks
 from ..paths import check_target
-from ..publish.table import text_table
 from ..width import WIDTH
 from .agreement import NEEDED
 from .kept import HOOKS, SHAPES, own_file, renew
@@ -126,8 +125,11 @@ def judged_text(result: Result) -> str:
             if timed.get(hook, 0) > 0
         ]
     table = judged.summary(found)
-    rule = textwrap.fill(judged.RULE, WIDTH, break_on_hyphens=False)
-    return f"{text_table(table[table['isa'] == isa])}\n{rule}\n"
+    titles = [str(title) for title in table.columns[1:]]
+    lines = [f"{titles[0]:<14}" + "".join(f"{title:>13}" for title in titles[1:-1]) + f"  {titles[-1]}"]
+    for core, *cells, usable in table[table["isa"] == isa][titles].itertuples(index=False):
+        lines.append(f"{core:<14}" + "".join(f"{cell!s:>13}" for cell in cells) + f"  {usable}")
+    return "\n".join([*lines, "", textwrap.fill(judged.RULE, WIDTH, break_on_hyphens=False)]) + "\n"
 
 
 def _nearest(result: Result) -> Core | None:

@@ -113,7 +113,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: parameters of golden-cove that its own times set, in cycles."""
     core = cores.get("golden-cove")
-    return {name: core[name].value for name in ("mispredict", "pop_flags", "forward")} | {"branch": core["mispredict"].low}
+    return {**{name: core[name].value for name in ("mispredict", "pop_flags", "forward")}, "branch": core["mispredict"].low}
 
 
 def answer(frame: pd.DataFrame) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from ...analyse import cores
+from ...analyse.cores import Core
 from ...analyse.measure import hook_estimate
 from ...analyse.returnstack import settled
 from ...errors import TramplabError
@@ -59,6 +60,7 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
     out = []
     for machine, result in timed.items():
         facts, arguments = native_machine.facts(result), int(str(result.provenance["arguments"]))
+        models: list[Core | None] = [*native_machine.models(result)]
         for row in result.rows[1:]:
             told = {
                 "machine": machine,
@@ -70,7 +72,7 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
                 "agreed": row["agreed"],
                 "counted": row.get("branch_misses"),
             }
-            for model in native_machine.models(result) or [None]:
+            for model in models or [None]:
                 lead = model is not None and model.name == facts["core"]
                 of_model = {"core": model and model.name, "lead": lead, "exact": lead and facts["exact"]}
                 asked = str(facts["isa"]), str(row["hook"]), str(facts["release"]), arguments

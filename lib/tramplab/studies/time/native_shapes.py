@@ -79,7 +79,8 @@ def frame(timed: Mapping[str, Result], second_opinion: bool = False) -> pd.DataF
         agreed = {str(row["hook"]): row for row in result.rows if row["agreed"] and float(str(row["ns_over"])) > 0}
         base, runs = _runs(str(facts["isa"]))
         runs = {s: run for s, run in runs.items() if str(s) in agreed}
-        for core in (native_machine.models(result) or [None]) if runs else []:
+        models: list[Core | None] = [*native_machine.models(result)]
+        for core in (models or [None]) if runs else []:
             lead = core is not None and core is near
             head = {**facts, "machine": machine, "core": core and core.name, "lead": lead, "exact": lead and facts["exact"]}
             out += [{**head, **row} for row in _of_core(core, base, runs, agreed, second_opinion and lead)]
