@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support import ROOT
 from support.browser import PAGES
 from support.small_books import small_book
+from tramplab.analyse import cores, judged
 from tramplab.publish.cite import pages, permalinks
 from tramplab.publish.editions import read_edition
 from tramplab.publish.figures import files
@@ -249,6 +250,17 @@ def test_every_page_has_a_twin_for_a_terminal(site, page):
     built = read_edition(site)
     assert head.startswith("Title: Tramplab") and title in head
     assert f"\nBook:  {built}" in head and (built.url(f"p/{name}.html") in head.replace("\n    ", "")) == built.published
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "book/counts-to-time"])
+def test_no_page_but_that_on_time_shows_estimated_cycles(site, page):
+    """Neither a band, nor a core whose model is not usable: what stands there as cycles was measured."""
+    text = (site / f"{page}.txt").read_text("utf-8")
+    unusable = [name for name in cores.cores() if not judged.verdict(name).usable]
+    assert [name for name in unusable if re.search(rf"\b{name}\b", text)] == []
+    assert re.findall(r"\d \(-?[\d.]+ to [\d.]+\)", text) == []
+    if page == "book/index":  # so that the search finds what there is
+        assert set(unusable) & {*re.findall(r"[\w-]+", (site / "book/counts-to-time.txt").read_text("utf-8"))}
 
 
 def test_figures_are_in_the_twins_as_their_tables_with_number_and_id(site):

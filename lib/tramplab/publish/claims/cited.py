@@ -21,7 +21,7 @@ def citation(claim_id: str, full: bool = False) -> str:
     head, rerun = f"Claim {c.id}, in our words: {c.said}", f"tramplab claims {c.id}" if v else ""
     says = f"Verdict: {v}. {v.because}" if v else f"Verdict: {NOT_JUDGED}. To be judged by: {c.judged_by}"
     problem = f"Not as expected: {j.problem}" if j.problem else ""
-    limits = (cite.ESTIMATES if re.search(r"\bcycles?\b", f"{v.because} {[*v.numbers]}") else cite.LIMITS) if v else ""
+    limits = (cite.MEASURED if re.search(r"\bcycles?\b", f"{v.because} {[*v.numbers]}") else cite.LIMITS) if v else ""
     if full:
         said = "\n".join([cite.wrapped(f"Thread: {c.source}"), *(f"<{m}>" for m in c.messages)])
         seen = cite.wrapped(j.seen.said) if j.seen else ""
