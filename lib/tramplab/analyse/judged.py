@@ -150,10 +150,11 @@ def usable(isa: str) -> list[cores.Core]:
 
 
 def nearest(cpu: str, vendor: str, isa: str) -> cores.Core | None:
-    """The usable core that is a CPU's own, or else by its maker, or else any; None where the ISA has none. cpu, vendor: see
+    """The usable core that is a CPU's own, or else the maker's latest, or else any; None where the ISA has none. cpu, vendor: see
     native.host.cpu_model() and vendor()."""
     own = cores.of_cpu(cpu)
-    return min(usable(isa), key=lambda core: (core is not own, not re.fullmatch(core.vendor, vendor)), default=None)
+    latest_first = reversed(usable(isa))  # files of a maker's cores are in order of their years
+    return min(latest_first, key=lambda core: (core is not own, not re.fullmatch(core.vendor, vendor)), default=None)
 
 
 def require(name: str, isa: str) -> cores.Core:

@@ -31,6 +31,8 @@ _COLUMNS = (
     ("cycles", "cycles_over"),
     ("/direct", "ratio_direct"),
 )
+#: Of the columns of judged_text().
+_WIDTHS = ("<14", ">7", ">9", ">14", ">7", ">8")
 _SHOWN = ("cpu", "kernel", "virtualised", "governor", "smt", "load", "pinned to", "GHz", "release", "date", "commit")
 
 
@@ -126,9 +128,8 @@ def judged_text(result: Result) -> str:
         ]
     table = judged.summary(found)
     titles = [str(title) for title in table.columns[1:]]
-    lines = [f"{titles[0]:<14}" + "".join(f"{title:>13}" for title in titles[1:-1]) + f"  {titles[-1]}"]
-    for core, *cells, usable in table[table["isa"] == isa][titles].itertuples(index=False):
-        lines.append(f"{core:<14}" + "".join(f"{cell!s:>13}" for cell in cells) + f"  {usable}")
+    cells = [titles, *table[table["isa"] == isa][titles].astype(str).to_numpy().tolist()]
+    lines = ["".join(f"{cell:{size}}" for cell, size in zip(line, _WIDTHS, strict=True)) for line in cells]
     return "\n".join([*lines, "", textwrap.fill(judged.RULE, WIDTH, break_on_hyphens=False)]) + "\n"
 
 
