@@ -36,10 +36,12 @@ def test_none_that_was_ever_listed_is_gone():
     assert [*permalinks.lost(permalinks.parse(text), told).values()] == []
     if told.lacks:
         pytest.skip(f"permalinks are not held against all that was ever listed: {told.lacks}")
-    listed = [line for line in text.splitlines() if line in told.lines and not line.startswith("#")]
+    every = text.splitlines()
+    listed = [line for line in every if line in told.lines and not line.startswith("#")]
     assert len(listed) > 400
     for line in listed[::9]:
-        assert len(permalinks.lost(permalinks.parse(text.replace(f"{line}\n", "")), told)) == 1, line
+        without = "".join(f"{other}\n" for other in every if other != line)  # not its end, which another may have
+        assert len(permalinks.lost(permalinks.parse(without), told)) == 1, line
 
 
 def test_what_is_lost_is_told_with_what_to_put_back():
