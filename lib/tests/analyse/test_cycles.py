@@ -225,7 +225,7 @@ def test_real_cores_are_nearly_monotone(name):
     """Where ports are scarce, who is served first matters: a slower part may win a few cycles of a hundred."""
     of = cores.get(name)
     base, hooked = run(of.isa, "none"), run(of.isa, "direct+ops")
-    for s in cycles.estimate(hooked, base, of).sensitivities:
+    for s in cycles.sensitivities(hooked, base, of):
         faster, slower = (
             (s.at_high, s.at_low) if s.parameter in (*_WIDTHS, "late_stage", "moves_free") else (s.at_low, s.at_high)
         )
@@ -253,9 +253,9 @@ def test_the_band_is_a_quarter_and_what_the_estimate_depends_on_is_with_it():
     p += [Parameter("multiply", 3, 2, 4, "assumption", (), "x"), Parameter("divide", 9, 9, 9, "assumption", (), "x")]
     of = dataclasses.replace(core("x86_64"), parameters={q.name: q for q in p})
     table = {(): 10, ("load", 3): 7, ("load", 5): 15, ("forward", 3): 6, ("forward", 5): 22}
-    e = cycles._estimate(of, lambda *change: table.get(change, 10))
+    assert [s.parameter for s in cycles._moving(of, lambda *change: table.get(change, 10))] == ["forward", "load"]
+    e = cycles.Estimate(10, of)
     assert (e.low, e.mid, e.high) == (7.5, 10, 12.5)
-    assert [s.parameter for s in e.sensitivities] == ["forward", "load"]
     assert dataclasses.replace(e, mid=-8).low == -10
 
 

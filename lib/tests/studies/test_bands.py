@@ -42,8 +42,8 @@ DRAWN_ONLY = (native_shapes,)
 def recognisable(monkeypatch):
     """Every estimate and every ratio is MID, from LOW to HIGH."""
     made = functools.partial(cycles.Estimate, MID)
-    monkeypatch.setattr(cycles, "estimate", lambda hooked, unhooked, core: made(core, ()))
-    monkeypatch.setattr(cycles, "relative", lambda dearer, cheaper, core: made(core, ()))
+    monkeypatch.setattr(cycles, "estimate", lambda hooked, unhooked, core: made(core))
+    monkeypatch.setattr(cycles, "relative", lambda dearer, cheaper, core: made(core))
     for study in (native_hooks, native_shapes):
         monkeypatch.setattr(study, "estimate", functools.cache(study.estimate.__wrapped__))
 

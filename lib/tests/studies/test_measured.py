@@ -73,7 +73,7 @@ def made_up(hooked: Run, unhooked: Run, core: Core) -> cycles.Estimate:
     """In place of an estimate, which takes a twentieth of a second and whose size is not what is tried: by length, to any size."""
     longer = len(hooked.steps) - len(unhooked.steps)
     middle = longer * 10.0 ** (longer % 7 - 2)
-    return cycles.Estimate(middle, core, ())
+    return cycles.Estimate(middle, core)
 
 
 #: What studies keep of estimates, apart, so that no other test is given what is made up.

@@ -2,8 +2,8 @@
 
 The estimate is the difference of two steady states of pipeline.py, hooked and unhooked, with every parameter at its value.
 The band is a quarter of it to either side, for every core: a core whose times lie elsewhere too often is not usable (judged.py).
-With each estimate are the parameters that it depends on: what it would be with each of those that are not known for sure at its
-low and at its high end, while the others keep their values.
+What it depends on is asked for apart: what it would be with each of the parameters that are not known for sure at its low and at
+its high end, while the others keep their values.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..errors import TramplabError
 from ..lab.run import Run
@@ -20,7 +21,7 @@ from .cores import Core, cores, get
 from .lower import LoweredProgram, changed, lower
 from .program import program
 
-__all__ = ["Estimate", "Sensitivity", "cores", "estimate", "get", "per_call", "relative"]
+__all__ = ["Estimate", "Sensitivity", "cores", "estimate", "get", "per_call", "relative", "sensitivities"]
 
 #: How far the band reaches to either side, as a part of the estimate.
 BAND = 0.25
@@ -44,11 +45,10 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Cycles on a core, and the parameters that it depends on, those that change it most first."""
+    """Cycles on a core, and the band around them."""
 
     mid: float
     core: Core
-    sensitivities: tuple[Sensitivity, ...]
     unit: str = "cycles"
 
     @property
@@ -71,38 +71,41 @@ class Estimate:
 
 def estimate(hooked: Called, unhooked: Called, core: Core) -> Estimate:
     """What the hook adds to one call; raises TramplabError if the core is of another ISA."""
-    with_hook, without = RecordedCall.of(hooked), RecordedCall.of(unhooked)
-    return _estimate(core, lambda *change: _cycles(with_hook, core, *change) - _cycles(without, core, *change))
+    return Estimate(_added(RecordedCall.of(hooked), RecordedCall.of(unhooked), core), core)
+
+
+def sensitivities(hooked: Called, unhooked: Called, core: Core) -> tuple[Sensitivity, ...]:
+    """What that estimate depends on: the uncertain parameters that change it, those that change it most first."""
+    calls = RecordedCall.of(hooked), RecordedCall.of(unhooked)
+    return _moving(core, lambda *change: _added(*calls, core, *change))
 
 
 def per_call(run: Called, core: Core) -> Estimate:
     """The whole call, with the loop that makes it over and over."""
-    call = RecordedCall.of(run)
-    return _estimate(core, lambda *change: _cycles(call, core, *change))
+    return Estimate(_cycles(RecordedCall.of(run), core), core)
 
 
 def relative(dearer: tuple[Called, Called], cheaper: tuple[Called, Called], core: Core) -> Estimate:
     """How many times as much one hook adds as another; each is a hooked call and the same call unhooked.
 
-    A parameter is changed in both at once. Raises TramplabError if the second adds nothing.
+    Raises TramplabError if the second adds nothing.
     """
-    pairs = [tuple(RecordedCall.of(run) for run in pair) for pair in (dearer, cheaper)]
-
-    def ratio(*change: str) -> float:
-        above, below = (_cycles(hooked, core, *change) - _cycles(idle, core, *change) for hooked, idle in pairs)
-        if below <= 0:
-            raise TramplabError(f"the second hook adds nothing on {core.name}, so nothing is a multiple of it.")
-        return above / below
-
-    return replace(_estimate(core, ratio), unit="times")
+    above, below = (_added(RecordedCall.of(hooked), RecordedCall.of(idle), core) for hooked, idle in (dearer, cheaper))
+    if below <= 0:
+        raise TramplabError(f"the second hook adds nothing on {core.name}, so nothing is a multiple of it.")
+    return Estimate(above / below, core, unit="times")
 
 
-def _estimate(core: Core, at: Callable[..., float]) -> Estimate:
+def _added(hooked: RecordedCall, unhooked: RecordedCall, core: Core, *change: Any) -> float:
+    """What the hook adds, with all parameters at their values but perhaps one."""
+    return _cycles(hooked, core, *change) - _cycles(unhooked, core, *change)
+
+
+def _moving(core: Core, at: Callable[..., float]) -> tuple[Sensitivity, ...]:
     """at(name, value) is the estimate with one parameter changed."""
     mid = at()
     varied = [Sensitivity(p.name, at(p.name, p.low), at(p.name, p.high)) for p in core.parameters.values() if p.uncertain]
-    moving = sorted((s for s in varied if s.at_low != mid or s.at_high != mid), key=lambda s: -s.spread)
-    return Estimate(mid, core, tuple(moving))
+    return tuple(sorted((s for s in varied if s.at_low != mid or s.at_high != mid), key=lambda s: -s.spread))
 
 
 @functools.lru_cache(maxsize=8192)

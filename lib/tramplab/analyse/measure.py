@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .. import isa as isas
@@ -33,7 +34,7 @@ def measure(
     found = of_run(r, isa, hook, release, args, callbacks, **stack)
     if chosen:
         unhooked = r if hook == "none" else run(isa, "none", release, args, **overrides)
-        found["estimate"] = as_dict(cycles.estimate(r, unhooked, chosen))
+        found["estimate"] = estimated(r, unhooked, chosen)
     return found
 
 
@@ -53,15 +54,21 @@ def of_run(r: Run, isa: str, hook: str, release: str, args: int, callbacks: int,
 def hook_estimate(isa: str, spec: str, release: str, args: int, core: Core) -> Estimate:
     """Cycles that a hook adds, by its name or NAME:CALLBACKS; raises TramplabError for one that the lab does not have."""
     name, _, callbacks = spec.partition(":")
-    return cycles.estimate(run(isa, name, release, args, int(callbacks or 1)), run(isa, "none", release, args), core)
+    return cycles.estimate(run(isa, name, release, args, int(callbacks or 1)), _idle(isa, release, args), core)
 
 
-def as_dict(e: Estimate) -> dict:
+@functools.lru_cache(maxsize=8)  # the same for every hook of a set
+def _idle(isa: str, release: str, args: int) -> Run:
+    return run(isa, "none", release, args)
+
+
+def estimated(hooked: Run, unhooked: Run, core: Core) -> dict:
     """An estimate as plain data: cycles over the unhooked call, with the band, and per uncertain parameter that matters its
     value and range, how it is known, and the estimate at both ends, those that matter most first."""
-    moved = [(e.core[s.parameter], s) for s in e.sensitivities]
+    e = cycles.estimate(hooked, unhooked, core)
+    moved = [(core[s.parameter], s) for s in cycles.sensitivities(hooked, unhooked, core)]
     return {
-        "core": e.core.name,
+        "core": core.name,
         "unit": e.unit,
         "low": round(e.low, 1),
         "mid": round(e.mid, 1),

@@ -10,9 +10,9 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from ..analyse import cycles, judged
+from ..analyse import judged
 from ..analyse.cores import Core
-from ..analyse.measure import as_dict
+from ..analyse.measure import estimated
 from ..errors import TramplabError
 from ..width import WIDTH
 from . import beside, differ, hooks, measure, show
@@ -134,7 +134,7 @@ def _estimates(machine: RealMachine, function: str, measured: list[Measured], co
         if m.run is None or idle.run is None or m.hook.name == "none":
             continue
         try:
-            out[m.hook.name] = as_dict(cycles.estimate(m.run, idle.run, core))
+            out[m.hook.name] = estimated(m.run, idle.run, core)
         except TramplabError as e:
             out[m.hook.name] = str(e)
     return out
