@@ -18,6 +18,7 @@ KERNELS = "Debian's kernels, emulated from their images; counts, not time."
 BESIDE = "The lab beside Debian's kernels, both emulated; counts, not time."
 ESTIMATES = f"{LAB}; counts; cycles are estimates with their band."
 MEASURED = f"{LAB}; counts; cycles are measured ones."
+TIMED = f"{LAB}; counts, and native cycles in user mode."
 LINES = 12  # of a block, unless all of it is asked for
 #: What names of hooks and other terms mean: the id of the glossary, and where it lies in a checkout.
 TERMS, PAGE_OF_TERMS = "glossary", "book/glossary.md"

@@ -10,12 +10,11 @@ from ...analyse.returnstack import replay
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.measure import run
-from ...native.kept import HOOKS, saved
 from ...publish import published, said
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
 from ..once import once
-from ..time import native_machine
+from ..time import saved_times
 
 NAME = "answers"
 TITLE = "What a hook costs"
@@ -75,19 +74,12 @@ def _published(isa: str, case: str) -> tuple[float, str] | None:
 
 
 def _measured(isa: str, hook: str, callbacks: int) -> tuple[float, str] | None:
-    """The same of the saved result with the most agreed hooks of those that agree on this one."""
-    named = hook if callbacks == 1 else f"{hook}:{callbacks}"
-    found = [
-        (sum(bool(r["agreed"]) for r in result.rows), float(str(row["ns_over"])), native_machine.called(result, name))
-        for name, result in saved(HOOKS).items()
-        for row in result.rows
-        if row["hook"] == named and row["agreed"]
-        if (result.provenance["isa"], result.provenance["release"]) == (isa, releases.LATEST)
-    ]
+    """The same of the first saved machine whose windows agree on the hook."""
+    found = saved_times.rows(hook if callbacks == 1 else f"{hook}:{callbacks}", isa=isa)
     if not found:
         return None
-    _, ns, machine = max(found)
-    return round(ns, 2), f"{machine}, {releases.LATEST}"
+    machine, row = next(iter(found.items()))
+    return round(float(str(row["ns_over"])), 2), f"{machine}, {releases.LATEST}"
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:

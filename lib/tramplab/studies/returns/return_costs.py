@@ -11,7 +11,7 @@ from ...ftrace.ops import Request
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...lab.run import Run
-from ...publish.cite.cite import LAB
+from ...publish.cite.cite import TIMED
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
@@ -266,7 +266,7 @@ FIGURES = (
         "program, with what runs that, else a bare one. Cycles are native ones of the call, in user mode, where windows agree. "
         f"missed: mispredicted returns in the call, and of {CALLERS} callers above it. Debian: the same call in the release's "
         "package, where it was counted; the trampoline of BPF fexit and the slot of a breakpoint are the lab's there.",
-        in_short=f"{LAB}; counts, and native cycles in user mode.",
+        in_short=TIMED,
         measured=True,
     ),
 )
