@@ -126,7 +126,8 @@ def test_the_command_prints_a_narrow_table(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 72
     assert [line.split()[:2] for line in lines[2:5]] == [["none", "?"], ["direct", "?"], ["direct+ops:10", "?"]]
-    assert "1.00" in lines[3].split() and any(line.startswith("cpu: ") for line in lines)
+    assert lines[1].split()[3] == "/direct" and lines[3].split()[5] == "1.00"
+    assert any(line.startswith("cpu: ") for line in lines)
     assert "not quiet enough: in 1 window no hook has had the same least time in 3." in " ".join(lines)
 
 

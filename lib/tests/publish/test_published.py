@@ -95,7 +95,7 @@ def test_every_case_of_every_table_is_run(call_ops):
 def test_the_reference_is_one_in_every_column(call_ops):
     rows = call_ops[call_ops["case"] == "after 1/0"]
     assert set(rows["published_ratio"]) == set(rows["instructions_ratio"]) == {1}
-    assert set(rows["cycles_ratio"].dropna()) == {1}
+    assert set(rows["cycles_ratio"].dropna()) == {1} and set(rows["ratio_low"].dropna()) == {0.75}
 
 
 def test_with_call_ops_it_does_not_matter_what_is_traced_elsewhere(call_ops):

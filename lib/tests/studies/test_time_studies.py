@@ -216,11 +216,12 @@ def test_a_saved_result_of_an_unknown_release_lacks_nothing():
 
 def test_what_is_drawn_of_measured_hooks():
     """The largest result of each CPU with its nearest model; ops with any number of callbacks, and of the others one. Nothing on
-    which windows do not agree, and nothing that no kernel has."""
+    which windows do not agree, nothing that no kernel has, and no CPU that was timed with few."""
     zen = CPUS["x86_64"][0]
     times = {"ops": 8.0, "ops:10": 30.0, "direct": 4.0, "bpf-fentry:2": 9.0, "ops-live": 4.0}
     large, small = result("x86_64", times, cpu=zen, unquiet=("direct",)), result("x86_64", {"ops": 8.0}, cpu=zen)
-    frame = native_hooks.frame({"small": small, "large": large})
+    few = result("x86_64", {"ops": 8.0}, cpu=CPUS["x86_64"][4])
+    frame = native_hooks.frame({"small": small, "large": large, "few": few})
     rows = native_hooks.chart(frame).rows
     assert {(r["panel"], r["series"]) for r in rows} == {("x86_64, v7.2", "measured"), ("x86_64, v7.2", "model of zen4")}
     assert [r["name"] for r in rows[:3]] == ["ops", "ops:10", "ops"] and len(rows) == 4

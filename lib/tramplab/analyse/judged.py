@@ -29,7 +29,8 @@ INSIDE, RANKED = 0.8, 0.9
 #: The rule in a sentence, for tables of verdicts.
 RULE = (
     f"A case is a time that was measured on such a core and set none of the model's parameters. In band: within {BAND:.0%} of "
-    "the estimate. Rank: the least rank correlation of a set of times. A model is usable, and its estimates are shown, where "
+    "the estimate. Error: the median. Rank: the least rank correlation of a set of times. A model is usable, and its estimates "
+    "are shown, where "
     f"{INSIDE:.0%} of the cases are in the band and the rank correlation is at least {RANKED}."
 )
 #: Fewer cases of a set than these are not ranked.
@@ -132,7 +133,7 @@ def summary(found: Iterable[Case]) -> pd.DataFrame:
                 "core": core.name,
                 "cases": v.cases,
                 "in band": f"{v.inside}" if v.cases else "-",
-                "median error": "-" if v.error is None else f"{v.error:.0%}",
+                "error": "-" if v.error is None else f"{v.error:.0%}",
                 "rank": "-" if v.rank is None else f"{v.rank:.2f}",
                 "usable": "yes" if v.usable else "no",
             }
@@ -140,7 +141,7 @@ def summary(found: Iterable[Case]) -> pd.DataFrame:
     import pandas as pd  # which takes a third of the time in which a command starts
 
     table = pd.DataFrame(lines)
-    table.attrs["right"] = ("in band", "median error", "rank")
+    table.attrs["right"] = ("in band", "error", "rank")
     return table
 
 

@@ -32,7 +32,7 @@ _COLUMNS = (
     ("/direct", "ratio_direct"),
 )
 #: Of the columns of judged_text().
-_WIDTHS = ("<14", ">7", ">9", ">14", ">7", ">8")
+_WIDTHS = ("<14", ">7", ">9", ">7", ">7", ">8")
 _SHOWN = ("cpu", "kernel", "virtualised", "governor", "smt", "load", "pinned to", "GHz", "release", "date", "commit")
 
 
@@ -62,6 +62,8 @@ def native(args: argparse.Namespace) -> None:
     """Run it; what ran is printed and saved even where a hook failed, which is the error at the end."""
     given = {name: getattr(args, name) for name in ("rounds", "windows", "args", "release") if getattr(args, name) is not None}
     how: dict[str, Any] = {name: said if name == "release" else typed(said, f"--{name}") for name, said in given.items()}
+    if args.judge and args.shapes:
+        raise TramplabError("--judge judges by hooks: leave --shapes out.")
     if args.shapes and args.hook:
         raise TramplabError("--shapes times its own trampolines: leave the hooks out.")
     if args.keep and (args.shapes or args.hook):

@@ -132,12 +132,15 @@ def _untimed(part: pd.DataFrame) -> dict[str, str]:
 
 
 def chart(frame: pd.DataFrame) -> Drawing | None:
-    """What was measured of hooks that kernels have, beside the nearest model's estimate, a panel per CPU; None for nothing."""
+    """What was measured of hooks that kernels have, beside the nearest model's estimate, a panel per CPU that was timed with more
+    than half as many as any other; None for nothing."""
     shown = _largest(frame[frame["lead"].astype(bool) & frame["agreed"].astype(bool)])
     shown = shown[(shown[["cycles", "estimate", "low", "high"]] > 0).all(axis="columns")]
     shown = shown[~shown["hypothetical"].astype(bool) & (~shown["hook"].str.contains(":") | shown["hook"].str.startswith("ops:"))]
     if shown.empty:
         return None
+    timed = shown["machine"].map(shown["machine"].value_counts())
+    shown = shown[timed > timed.max() / 2]
     places = {machine: n for n, machine in enumerate(dict.fromkeys(shown["machine"]), 1)}
     name = "{1}, {2}, machine {0}" if len(places) > 1 else "{1}, {2}"
     panel = [name.format(places[r["machine"]], r["isa"], r["release"]) for r in _records(shown)]
