@@ -14,7 +14,7 @@ from support.some_claims import IDS, JUDGED, SMALL, changed, whole
 from tramplab.errors import TramplabError
 from tramplab.paths import checkout
 from tramplab.publish.claims import claims, ledger, verdict
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, UNDECIDABLE
 from tramplab.publish.claims.verdict import Verdict
 
 # -- the file
@@ -94,7 +94,7 @@ def test_a_small_file_is_read():
         ("expect: holds", "expect: hold", "x2: unknown verdict 'hold'; did you mean holds"),
         ("expect: holds", "expect: depends", "x2: expect: depends needs depends_on:"),
         ("expect: holds", "expect: holds, depends_on: the ISA", "x2: expect: depends needs depends_on:, and no other"),
-        ("expect: holds", "expect: not testable here", "x2: expect: not testable here needs why:"),
+        ("expect: holds", "expect: no run can decide", "x2: expect: no run can decide needs why:"),
         ("said: It was., ", "", "x2 has no said."),
         ("said: It was.", "said: ''", "said is empty"),
         ("said: It was.", "said: on", "said is read as True; put it in quotes."),
@@ -160,8 +160,8 @@ def test_importing_the_ledger_imports_no_study():
 def test_what_nothing_judges_has_no_expectation():
     """Of what cannot be tested here, numbers may be shown all the same."""
     found = claims.read()
-    tested = {c.id for c in found.values() if c.expect not in ("", NOT_TESTABLE)}
-    assert tested <= set(JUDGED) and {found[name].expect for name in set(JUDGED) - tested} <= {NOT_TESTABLE}
+    tested = {c.id for c in found.values() if c.expect not in ("", UNDECIDABLE)}
+    assert tested <= set(JUDGED) and {found[name].expect for name in set(JUDGED) - tested} <= {UNDECIDABLE}
 
 
 @pytest.mark.parametrize("claim_id", JUDGED)
@@ -233,11 +233,11 @@ def test_a_judge_of_no_claim_is_a_problem(small):
 
 
 def test_what_cannot_be_tested_needs_no_judge(small):
-    small(changed("expect: holds", "expect: not testable here, why: It takes a machine."))
+    small(changed("expect: holds", "expect: no run can decide, why: It takes a machine."))
     assert verdict.problems() == []
-    assert str(verdict.judge("x2")) == "not testable here: It takes a machine"
-    assert "1 of 2 claims judged (not testable here 1)." in ledger.as_text()
-    assert "Not testable here: It takes a machine.</strong>" in whole()
+    assert str(verdict.judge("x2")) == "no run can decide: It takes a machine"
+    assert "1 of 2 claims judged (no run can decide 1)." in ledger.as_text()
+    assert "No run can decide: It takes a machine.</strong>" in whole()
 
 
 def test_a_verdict_is_of_a_known_kind():

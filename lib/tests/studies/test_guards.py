@@ -120,7 +120,7 @@ def test_the_verdict_on_the_lock_flips_with_rows(cost):
     verdict = recursion.guard_is_needed(needs, cost)
     assert (verdict.kind, verdict.on) == ("depends", "which of the two is meant")
     assert recursion.guard_is_needed(needs.assign(truth=True), cost).kind == "holds"
-    assert recursion.guard_is_needed(needs.assign(truth=False), cost).kind == "fails"
+    assert recursion.guard_is_needed(needs.assign(truth=False), cost).kind == "does not hold"
     one = needs.assign(truth=needs["isa"] == "arm64")
     assert recursion.guard_is_needed(one, cost).on == "the ISA"
     added = guard_cost.added(cost, "trylock")
@@ -323,7 +323,7 @@ def test_the_verdict_on_task_and_rcu_flips_with_rows():
     every = frame.assign(outcome=frame["outcome"].mask(program, without.CALLED), right=True)
     assert without.runs_without_task_or_rcu(every).kind == "holds"
     never = frame.assign(outcome=frame["outcome"].mask(program, without.FAULT))
-    assert without.runs_without_task_or_rcu(never).kind == "fails"
+    assert without.runs_without_task_or_rcu(never).kind == "does not hold"
     one = frame.assign(outcome=frame["outcome"].mask(program & (frame["isa"] != "arm64"), without.FAULT))
     assert without.runs_without_task_or_rcu(one).on == "whether the task or RCU is missing and the ISA"
     assert "36 of 36" in without.runs_without_task_or_rcu(frame).because

@@ -7,7 +7,7 @@ from tramplab.analyse.sparsity.ways import COPY, FULL, IN_PLACE, STACK
 from tramplab.analyse.sparsity.ways_served import LACKING
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, UNDECIDABLE
 from tramplab.studies.sparsity import conversions, kprobe_multi, ways
 
 
@@ -90,7 +90,7 @@ def test_the_least_fill_serves_and_is_not_on_the_stack(out):
 
 def test_whether_a_copy_is_acceptable_is_left_to_the_reader(shares):
     v = kprobe_multi.copying_is_acceptable(shares)
-    assert v.kind == NOT_TESTABLE and all(f"{share}" in v.because for share in v.numbers.values())
+    assert v.kind == UNDECIDABLE and all(f"{share}" in v.because for share in v.numbers.values())
     every = shares["kind"] == COPY
     other = kprobe_multi.copying_is_acceptable(changed(shares, "share", 90.0, every & (shares["place"] == STACK)))
     assert other.numbers["riscv64, at most"] == "90.0 %" != v.numbers["riscv64, at most"]

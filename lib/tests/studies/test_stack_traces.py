@@ -217,7 +217,7 @@ def test_answers_follow_the_rows(calls, rows):
 def test_the_verdict_follows_the_rows(rows):
     verdict = stack_traces.reliable_is_hard(rows)
     assert (verdict.kind, verdict.on) == ("depends", "where the trace is taken and the kernel")
-    assert stack_traces.reliable_is_hard(rows.assign(lost=0)).kind == "fails"
+    assert stack_traces.reliable_is_hard(rows.assign(lost=0)).kind == "does not hold"
     assert stack_traces.reliable_is_hard(rows.assign(lost=1)).kind == "holds"
     only = rows.assign(lost=(rows["taken"] == ANYWHERE).astype(int))
     assert stack_traces.reliable_is_hard(only).on == "where the trace is taken"

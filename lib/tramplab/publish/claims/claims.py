@@ -16,7 +16,11 @@ from .. import said
 
 FILE = "claims.yml"
 PAGE = "book/claims"  # the ledger; the ids of claims are its anchors
-HOLDS, FAILS, DEPENDS, NOT_TESTABLE = KINDS = ("holds", "fails", "depends", "not testable here")
+#: The verdicts. "depends" where both sides occur in kernels that the claim is about; "true then", at the tree and date of the mail, and
+#: not any more; "no run can decide" of a value, a wish, or a question of maintenance.
+HOLDS, FAILS, DEPENDS, THEN, UNDECIDABLE = KINDS = ("holds", "does not hold", "depends", "true then", "no run can decide")
+#: Verdict -> what an entry with it says besides, and no other does.
+BESIDES = {DEPENDS: "depends_on", THEN: "changed", UNDECIDABLE: "why"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Claim:
     asked: the one with the question; answered: one that says otherwise; None where none is known. judged_by: the experiment.
     judge: the module whose function judges, "" while none does. kernels: the module that tells what real kernels show of it, ""
     where none can. expect: the verdict that the run must reach, "" while nothing judges the claim. on: what that verdict depends
-    on, or why the claim cannot be tested here.
+    on, what changed since, or why no run can decide the claim. scope: what is said with the verdict wherever it is cited.
     """
 
     id: str
@@ -63,6 +67,7 @@ class Claim:
     expect: str = ""
     on: str = ""
     also: Mail | None = None
+    scope: str = ""
 
     @property
     def source(self) -> str:
@@ -138,9 +143,8 @@ def _claim(entry: dict[str, Any], threads: dict[str, Thread], chapters: dict[str
         if value not in known:
             raise TramplabError(f"{FILE}: {name}: {unknown(what, value, known)}")
     expect = entry.get("expect", "")
-    for key, needed in (("depends_on", expect == DEPENDS), ("why", expect == NOT_TESTABLE)):
-        if needed != (key in entry):
-            verdict = DEPENDS if key == "depends_on" else NOT_TESTABLE
+    for verdict, key in BESIDES.items():
+        if (expect == verdict) != (key in entry):
             raise TramplabError(f"{FILE}: {name}: expect: {verdict} needs {key}:, and no other verdict has it.")
     said_in = tuple(threads[letter] for letter in letters)
     mails = {mail.id: mail for thread in said_in for mail in thread.mails}
@@ -160,8 +164,9 @@ def _claim(entry: dict[str, Any], threads: dict[str, Thread], chapters: dict[str
         entry.get("judge", ""),
         entry.get("kernels", ""),
         expect,
-        _one_line(entry.get("depends_on") or entry.get("why") or "").rstrip("."),
+        _one_line(entry.get(BESIDES.get(expect, ""), "")).rstrip("."),
         mails.get(entry.get("also", "")),
+        _one_line(entry.get("scope", "")),
     )
 
 

@@ -11,11 +11,11 @@ from ..cite import cite
 from ..figures.files import Files
 from . import verdict
 from .cited import NOT_JUDGED, citation
-from .claims import DEPENDS, FAILS, HOLDS, NOT_TESTABLE, PAGE
+from .claims import DEPENDS, FAILS, HOLDS, PAGE, THEN, UNDECIDABLE
 from .verdict import Judged
 
 #: Beside the words, so that verdicts can be told apart at a glance and without colour.
-SYMBOLS = {HOLDS: "✓", FAILS: "✗", DEPENDS: "◐", NOT_TESTABLE: "–"}
+SYMBOLS = {HOLDS: "✓", FAILS: "✗", DEPENDS: "◐", THEN: "◷", UNDECIDABLE: "–"}
 UNJUDGED_SYMBOL = "○"
 SAID = 58  # characters of a claim in a table: a line of it
 _LORE = "https://lore.kernel.org/r/"

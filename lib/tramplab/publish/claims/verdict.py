@@ -11,7 +11,7 @@ from ...errors import TramplabError, unknown
 from ..said import listed
 from ..table import require_columns
 from . import claims
-from .claims import DEPENDS, FAILS, HOLDS, KINDS, NOT_TESTABLE, Claim
+from .claims import BESIDES, DEPENDS, FAILS, HOLDS, KINDS, THEN, UNDECIDABLE, Claim
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ class Verdict:
     """What a run says of a claim.
 
     kind: one of claims.KINDS. because: one or two sentences with the decisive numbers, made from the rows. numbers: the
-    same numbers by name. on: what the verdict depends on, or why the claim cannot be tested here.
+    same numbers by name. on: what the verdict depends on, what changed since, or why no run can decide.
     """
 
     kind: str
@@ -41,8 +41,8 @@ class Verdict:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise unknown("verdict", self.kind, KINDS)
-        if (self.kind in (DEPENDS, NOT_TESTABLE)) != bool(self.on):
-            raise TramplabError(f"on= belongs to the verdicts {DEPENDS!r} and {NOT_TESTABLE!r}, and to no other.")
+        if (self.kind in BESIDES) != bool(self.on):
+            raise TramplabError(f"on= belongs to the verdicts {listed(map(repr, BESIDES))}, and to no other.")
 
     def __str__(self) -> str:
         return in_words(self.kind, self.on)
@@ -51,10 +51,10 @@ class Verdict:
 def in_words(kind: str, on: str) -> str:
     """A verdict in a few words.
 
-    >>> in_words("depends", "the ISA"), in_words("holds", "")
-    ('depends on the ISA', 'holds')
+    >>> in_words("depends", "the ISA"), in_words("holds", ""), in_words("true then", "not since v6.3")
+    ('depends on the ISA', 'holds', 'true then: not since v6.3')
     """
-    return {DEPENDS: f"{kind} on {on}", NOT_TESTABLE: f"{kind}: {on}"}.get(kind, kind)
+    return {DEPENDS: f"{kind} on {on}", THEN: f"{kind}: {on}", UNDECIDABLE: f"{kind}: {on}"}.get(kind, kind)
 
 
 @dataclass(frozen=True)
@@ -152,11 +152,11 @@ def _import(claim_id: str, key: str, module: str) -> None:
 def judge(claim_id: str) -> Verdict | None:
     """The verdict on a claim; None while nothing judges it. The run is made once per process.
 
-    A claim that cannot be tested here needs no judge. Raises TramplabError for an unknown claim, with near matches.
+    A claim that no run can decide needs no judge. Raises TramplabError for an unknown claim, with near matches.
     """
     claim, function = claims.get(claim_id), judge_of(claim_id)
     if function is None:
-        return Verdict(NOT_TESTABLE, "", on=claim.on) if claim.expect == NOT_TESTABLE else None
+        return Verdict(UNDECIDABLE, "", on=claim.on) if claim.expect == UNDECIDABLE else None
     if claim_id not in _VERDICTS:
         _VERDICTS[claim_id] = function()
     return _VERDICTS[claim_id]

@@ -10,9 +10,10 @@ from ...publish.said import listed
 #: Verdict -> what so many claims do; "" is that of a claim which nothing judges.
 WORDS = {
     claims.HOLDS: "hold",
-    claims.FAILS: "fail",
+    claims.FAILS: "do not hold",
     claims.DEPENDS: "hold on some conditions only",
-    claims.NOT_TESTABLE: "cannot be tested here",
+    claims.THEN: "were true then and are no more",
+    claims.UNDECIDABLE: "no run can decide",
     "": "are not judged yet",
 }
 

@@ -9,7 +9,7 @@ from ...analyse.sparsity.ways import COPY, CPU, FULL, IN_PLACE, LIGHT, READ, REW
 from ...ftrace.releases import LATEST
 from ...isa import ISAS
 from ...lab.kernel import Kernel
-from ...publish.claims.claims import NOT_TESTABLE
+from ...publish.claims.claims import UNDECIDABLE
 from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
@@ -164,7 +164,7 @@ def copying_is_acceptable(frame: pd.DataFrame | None = None) -> Verdict:
         f"CPU, it is {on_each(merged)}, and with a handler at the return {on_each(both)}. {compiled()} The thread gave no number. "
         "No kernel has this copy on the stack."
     )
-    return Verdict(NOT_TESTABLE, because, values, UNDECIDED)
+    return Verdict(UNDECIDABLE, because, values, UNDECIDED)
 
 
 def chain(frame: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from ...ftrace.releases import LATEST
 from ...native import Result
 from ...native.agreement import apart
 from ...native.kept import HOOKS, saved
-from ...publish.claims.claims import NOT_TESTABLE
+from ...publish.claims.claims import UNDECIDABLE
 from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
@@ -103,7 +103,7 @@ def live_is_hardly_a_gain(frame: pd.DataFrame | None = None) -> Verdict:
     values: dict[str, int | float | str] = {}
     for r in shares(frame).itertuples():
         values |= {f"{r.machine}, live": digits(r.live), f"{r.machine}, all that C may clobber": digits(r.clobbered)}
-    return Verdict(NOT_TESTABLE, because, values, UNDECIDED)
+    return Verdict(UNDECIDABLE, because, values, UNDECIDED)
 
 
 def _answer(frame: pd.DataFrame) -> str:
