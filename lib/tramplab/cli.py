@@ -32,9 +32,11 @@ from .publish.estimates import beneath
 from .publish.figures.cited import CHOICES, cited
 from .publish.figures.figure import Study, find
 from .publish.figures.show import rows_json
+from .publish.findings import findings
+from .publish.findings import shown as finding_shown
 from .publish.table import text_table
 from .revision import history
-from .studies import short
+from .studies import short, stated
 from .vmlinux import command as kernel
 from .vmlinux import races as kernel_races
 from .width import WIDTH
@@ -99,7 +101,12 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--json", action="store_true", help="JSON instead of text")
     p.set_defaults(command=_claims)
 
-    p = sub.add_parser("cite", help="a block for a mail that cites a chapter, section, figure or claim")
+    p = sub.add_parser("findings", help="what the runs show, in sentences whose guards are evaluated now")
+    p.add_argument("id", metavar="ID", nargs="?", help="one finding (default: all)")
+    p.add_argument("--json", action="store_true", help="JSON instead of text")
+    p.set_defaults(command=_findings)
+
+    p = sub.add_parser("cite", help="a block for a mail that cites a chapter, section, figure, finding or claim")
     p.add_argument("id", metavar="ID", help="what stands behind the # of its address")
     p.add_argument("--bibtex", action="store_true", help="its BibTeX entry instead")
     p.add_argument("--full", action="store_true", help="everything, not the 12 lines of a mail")
@@ -223,6 +230,13 @@ def _claims(args: argparse.Namespace) -> None:
     sys.stdout.write((ledger.as_json if args.json else ledger.as_text)(args.id))
 
 
+def _findings(args: argparse.Namespace) -> int:
+    """Print one finding, or all; 1 where a guard of one is not so."""
+    several = [stated.stated(findings.get(args.id))] if args.id else stated.every()
+    print((finding_shown.as_json if args.json else finding_shown.as_text)(several), end="")
+    return int(any(one.problem for one in several))
+
+
 def _cite(args: argparse.Namespace) -> None:
     name = permalinks.get(args.id).id
     chosen = {what: value for what in CHOICES if (value := getattr(args, what)) is not None}
@@ -233,12 +247,17 @@ def _cite(args: argparse.Namespace) -> None:
         what = "BibTeX" if args.bibtex else f"{name} is no figure and"
         raise TramplabError(f"{what} has no rows to choose by --{' or --'.join(chosen)}.")
     if args.bibtex:
-        title = find(study, name).question if study else f"Claim {name}: {claim.said}" if claim else ""
+        finding = stated.sentences([name])[name] if name in findings.read() else ""
+        title = find(study, name).question if study else f"Claim {name}: {claim.said}" if claim else finding
         text = cite.bibtex(name, title)
     elif study:
         text = cited(study, name, args.full, chosen)
     elif claim:
         text = ledger.citation(name, args.full)
+    elif name in findings.read():
+        text = stated.citation(name, args.full)
+    elif findings.in_short(name):
+        text = stated.page_citation(name, args.full)
     elif short.of(name):
         text = short.citation(name, args.full)
     else:
@@ -278,7 +297,7 @@ def _update_permalinks() -> None:
     root, name = checkout(), f"data/{permalinks.FILE}"
     path, told = root / name, history(root, name)
     old = documents.text(path, permalinks.FILE) if path.is_file() else ""
-    new = permalinks.updated(old, [*pages.addresses(root / "book"), *claims.addresses()])
+    new = permalinks.updated(old, [*pages.addresses(root / "book"), *claims.addresses(), *findings.addresses()])
     for sentence in permalinks.lost(permalinks.parse(new), told).values():
         raise TramplabError(sentence)
     if told.lacks:

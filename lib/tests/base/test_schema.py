@@ -14,6 +14,7 @@ DATA = ROOT / "data"
 #: Schema -> the files that are held against it.
 FILES = {
     "claims": ["claims.yml"],
+    "findings": sorted(f"findings/{path.name}" for path in (DATA / "findings").glob("*.yml")),
     "releases": ["releases.yml"],
     "addresses": ["addresses.yml"],
     "function-sizes": ["function-sizes.yml"],

@@ -38,7 +38,7 @@ def turned(tab, size):
 
 
 #: Heights of a desktop's window: of the front page, and of lists, in which one looks something up.
-MOST_SCREENS = {PAGES[0]: 2, "genindex": 99, "book/references": 99}
+MOST_SCREENS = {PAGES[0]: 3, "genindex": 99, "book/references": 99}
 
 
 def screens(tab) -> float:

@@ -16,6 +16,7 @@ from tramplab.paths import checkout
 from tramplab.publish.claims import claims, ledger, verdict
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, UNDECIDABLE
 from tramplab.publish.claims.verdict import Verdict
+from tramplab.publish.findings import findings
 
 # -- the file
 
@@ -140,7 +141,7 @@ def test_a_claim_names_the_module_that_judges_it():
         for path in folder.glob("*/*.py")
         for name in re.findall(r'^@judges\("(\w+)"\)$', path.read_text("utf-8"), re.M)
     }
-    assert found == {c.id: c.judge for c in claims.read().values() if c.judge}
+    assert found == {c.id: c.judge for c in claims.read().values() if c.judge and not findings.of_claim(c.id)}
 
 
 @pytest.mark.parametrize("ask", ["ledger.box('s5').text", "ledger.as_text('s5')", "str(verdict.judge('s5'))"])
@@ -168,7 +169,7 @@ def test_what_nothing_judges_has_no_expectation():
 def test_a_verdict_gives_its_numbers(claim_id):
     v = verdict.judge(claim_id)
     assert v is verdict.judge(claim_id), "a claim is judged once"
-    assert v.because.endswith(".") and v.numbers
+    assert v.because.endswith(".") and (v.numbers or findings.of_claim(claim_id))
     assert all(isinstance(value, (int, float, str)) for value in v.numbers.values())
     shown = {n for value in v.numbers.values() for n in re.findall(r"\d+", str(value))}
     assert shown <= set(re.findall(r"\d+", v.because)), "what is decisive is in the sentence"

@@ -4,13 +4,14 @@ import re
 
 import pytest
 
+from support.guarded import problem
 from tramplab.analyse.races.barriers import barriers as barriers_of
 from tramplab.analyse.races.explore import SAFE, explore
 from tramplab.analyse.races.schemes import SCHEMES, scheme
 from tramplab.analyse.races.verdicts import MISSED, PAIR, PROPERTIES, TARGET
 from tramplab.analyse.races.verdicts import TORN as MIXED
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
-from tramplab.publish.said import HYPOTHETICAL, MARK
+from tramplab.publish.said import MARK
 from tramplab.studies.callops import balance, barriers, dispatch, patching, schedules
 
 
@@ -55,19 +56,20 @@ def test_the_more_a_cpu_may_fetch_the_less_is_safe(found):
 def test_a_hypothetical_scheme_is_marked_wherever_it_is_named(found, without):
     hypothetical = {name for name, s in SCHEMES.items() if s.hypothetical}
     assert set(found.loc[found["hypothetical"], "scheme"]) == hypothetical
-    for text in (patching.answer(found), barriers.answer(without), patching.table(found).to_string(), barriers.body(without).html):
+    for text in (patching.table(found).to_string(), barriers.body(without).html):
         for name in hypothetical:
             named = re.findall(rf"{name}(?![\w-])({re.escape(MARK)})?", text)
             assert named.count(MARK) == len(named)
-    assert all(HYPOTHETICAL in figure.limits for figure in (*patching.FIGURES, *barriers.FIGURES))
+    assert all(figure.hypothetical for figure in (*patching.FIGURES, *barriers.FIGURES))
     shown = {figure.id: figure for figure in schedules.FIGURES}
-    assert {i for i, f in shown.items() if HYPOTHETICAL in f.limits} == {i for i in shown if schedules.SHOWN[i] in hypothetical}
+    assert {i for i, f in shown.items() if f.hypothetical} == {i for i in shown if schedules.SHOWN[i] in hypothetical}
 
 
-def test_what_is_drawn_has_no_isa_in_front(found):
-    drawn = patching.short(found)
-    assert set(drawn.loc[drawn["isa"] == "arm64", "scheme"]) == {"bl", "common", "call-ops"}
-    assert not any(name.startswith(isa) for isa, name in zip(drawn["isa"], drawn["scheme"], strict=True))
+def test_the_chart_names_every_scheme_in_words_and_what_no_kernel_has_last(found):
+    assert set(patching.LABELS) == set(SCHEMES)
+    for _, part in patching.drawn(found).groupby("isa"):
+        starred = [name.endswith(MARK) for name in dict.fromkeys(part["scheme"])]
+        assert starred == sorted(starred) and len(starred) == part["scheme"].nunique()
 
 
 # -- the barriers
@@ -134,10 +136,8 @@ def test_each_example_ends_as_its_mail_says():
 @pytest.mark.parametrize(
     "judge, name, outcome, kind",
     [
-        (patching.patched_at_any_time, "arm64-call-ops", PAIR, FAILS),
         (patching.preempted_between, "riscv64-pair-target", SAFE, DEPENDS),
         (patching.preempted_between, "riscv64-pair", TARGET, DEPENDS),
-        (patching.auipc_at_boot, "riscv64-fixed-auipc", MIXED, FAILS),
         (patching.generic_trampoline, "x86_64-common", SAFE, DEPENDS),
         (patching.generic_trampoline, "riscv64-call-ops", PAIR, DEPENDS),
     ],
@@ -153,20 +153,31 @@ def test_all_examples_safe_is_no_example(found):
     assert patching.preempted_between(changed(other, "riscv64-pair", TARGET)).kind == FAILS
 
 
-def test_that_a_way_out_is_dear_follows_from_its_barriers(without):
-    assert barriers.works_but_dear(without).kind == HOLDS
+@pytest.mark.parametrize(
+    ("finding", "scheme", "outcome"),
+    [
+        ("r3", "arm64-call-ops", PAIR),
+        ("r8", "riscv64-fixed-auipc", MIXED),
+        ("r8", "riscv64-pair-preempt", SAFE),
+        ("pair-needs-no-preemption", "riscv64-pair", TARGET),
+        ("pair-needs-no-preemption", "riscv64-pair-preempt", SAFE),
+        ("one-instruction-is-safe", "riscv64-call-ops", PAIR),
+        ("shared-is-unsafe", "x86_64-common", SAFE),
+    ],
+)
+def test_a_finding_on_schemes_follows_from_the_rows(found, finding, scheme, outcome):
+    assert not problem(finding, found) and f"{scheme}-" in problem(finding, changed(found, scheme, outcome, 3))
+
+
+def test_findings_on_waits_follow_from_the_rows(without):
+    assert not problem("r5", without) and not problem("r6", without)
     free = without.assign(need=without["need"].where(without["scheme"] != "riscv64-trap", barriers.NOTHING))
-    assert barriers.works_but_dear(free).kind == DEPENDS
-    assert barriers.works_but_dear(without[without["scheme"] != "riscv64-saved-pc"]).kind == DEPENDS
-
-
-def test_that_one_wait_is_enough_follows_from_all_others_being_left_out(without):
-    assert barriers.waits_once(without).kind == HOLDS
+    assert "riscv64-trap-needed is not so: 2 and 0" in problem("r5", free)
     riscv = without["scheme"] == "riscv64-call-ops"
     together = riscv & (without["barrier"] == barriers.OTHERS)
-    assert barriers.waits_once(without.assign(outcome=without["outcome"].where(~together, TARGET))).kind == DEPENDS
+    assert "riscv64-call-ops-bare" in problem("r6", without.assign(outcome=without["outcome"].where(~together, TARGET)))
     two = riscv & (without["barrier"] == "flush_icache_all")
-    assert barriers.waits_once(without.assign(need=without["need"].where(~two, barriers.BREAKS))).kind == DEPENDS
+    assert "riscv64-call-ops-needed == 1" in problem("r6", without.assign(need=without["need"].where(~two, barriers.BREAKS)))
 
 
 def test_the_balance_is_of_four_rows_and_each_is_asked_for_itself():

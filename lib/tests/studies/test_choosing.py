@@ -3,6 +3,7 @@
 import pytest
 
 from support.accounting_model import Facts
+from support.guarded import problem
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
@@ -167,15 +168,13 @@ def test_a_poisoned_argument_always_shows(poisoned):
     )
 
 
-def test_a_register_that_is_alive_changes_the_verdict(poisoned):
-    assert dead_registers.dead_at_the_first_instruction(poisoned).kind == HOLDS
+def test_a_register_that_is_alive_refutes_the_finding(poisoned):
+    assert not problem("v4", poisoned)
     alive = poisoned.copy()
     alive.loc[(alive["isa"] == "riscv64") & (alive["role"] == "other argument"), "effect"] = "other result"
-    verdict = dead_registers.dead_at_the_first_instruction(alive)
-    assert (verdict.kind, verdict.on) == (DEPENDS, "the ISA") and verdict.numbers["results changed"] > 10
+    assert problem("v4", alive).startswith("alive == 0 is not so: ")
     # what is not claimed to be dead decides nothing
-    other = poisoned.assign(effect=poisoned["effect"].mask(poisoned["role"] == "preserved", "fault"))
-    assert dead_registers.dead_at_the_first_instruction(other).kind == HOLDS
+    assert not problem("v4", poisoned.assign(effect=poisoned["effect"].mask(poisoned["role"] == "preserved", "fault")))
 
 
 # -- restores taken out
@@ -200,11 +199,9 @@ def test_what_a_function_does_not_take_may_go(dropped):
     assert len(idle) > 50 and idle["right"].all()
 
 
-def test_a_restore_that_is_not_needed_changes_the_verdict(dropped):
-    assert dropped_saves.arguments_must_be_saved(dropped).kind == HOLDS
-    spared = dropped.assign(right=dropped["right"] | (dropped["isa"] == "arm64"))
-    verdict = dropped_saves.arguments_must_be_saved(spared)
-    assert (verdict.kind, verdict.on) == (DEPENDS, "the ISA")
+def test_a_restore_that_is_not_needed_refutes_the_finding(dropped):
+    assert not problem("v2", dropped)
+    assert problem("v2", dropped.assign(right=dropped["right"] | (dropped["isa"] == "arm64"))).startswith("clobbers == dropped")
     lucky = dropped[dropped["carries"] & (dropped["callback"] == "counts") & dropped["right"]]
     assert {r for restore in lucky["restore"] for r in restore.split()} >= {"r8", "r9", "x6", "a7"}
 

@@ -35,9 +35,11 @@ def lab(isa: str, release: str, hook: str) -> int:
 
 # -- what a hook costs: the front page, fig-answers
 
-#: Rows of the front page's table, and an image's hook; a direct call is as its site can make it.
+#: Of the front page's rows those that an image was asked for, with its hook; a direct call is as its site can make it.
 FRONT = {"one ops": "ops", "two ops": "ops:2", "direct call": "direct", "BPF fentry": "bpf-fentry", "BPF fexit": "bpf-fexit"}
 FRONT |= {"fprobe, return": "fprobe-exit"}
+#: Where a row says how its code is reached, that: of a direct call outside x86-64 far, of BPF's on riscv64.
+FAR = {"direct call": ("arm64", "riscv64"), "BPF fentry": ("riscv64",), "BPF fexit": ("riscv64",)}
 #: What Debian's 7.2 adds, in the order of FRONT.
 COSTS = {"x86_64": (35, 217, 0, 98, 153, 604), "arm64": (39, 213, 6, 135, 227, 779), "riscv64": (40, 237, 4, 114, 194, 985)}
 
@@ -53,11 +55,12 @@ def test_hooks_rank_as_on_the_front_page(isa):
     found = {row: debian(isa, "v7.2", front(isa, row)) for row in FRONT}
     assert tuple(found.values()) == COSTS[isa]
     told = answers.rows()
-    own = told[told["isa"] == isa].set_index("case")["instructions"]
+    counts = told[told["isa"] == isa].set_index("case")["instructions"]
+    own = {row: counts[f"{row}, {'far' if isa in FAR[row] else 'near'}" if row in FAR else row] for row in FRONT}
     for one, other in itertools.combinations(FRONT, 2):
         if {one, other} != {"one ops", "direct call"}:
             assert (own[one] < own[other]) == (found[one] < found[other]), (one, other)
-    assert own.idxmax() == max(found, key=found.__getitem__) == "fprobe, return"
+    assert max(own, key=own.__getitem__) == max(found, key=found.__getitem__) == "fprobe, return"
 
 
 # -- one ops, two, and others elsewhere: fig-single-callback, fig-dispatch, fig-call-ops, fig-by-release

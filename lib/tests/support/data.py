@@ -13,6 +13,7 @@ from tramplab.paths import data_file
 from tramplab.publish import published
 from tramplab.publish.cite import edition, permalinks
 from tramplab.publish.claims import claims
+from tramplab.publish.findings import findings
 from tramplab.vmlinux import frames_saved, probes_saved, races_saved, saved
 from tramplab.vmlinux.debian import list as listed
 from tramplab.vmlinux.jit import saved as jit_saved
@@ -54,6 +55,8 @@ def read(name: str) -> object:
     kind, stem = Path(name).parent.name, Path(name).stem
     if kind == "cores":
         return cores._read(stem, cores.documents.read(name))
+    if kind == findings.FOLDER:
+        return findings.read_file(name)
     if kind == "kernels":
         return saved.read(next(p for p in listed.packages() if p.name == stem))
     return native.load(data_file(name))

@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import html
 import textwrap
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ..errors import TramplabError
-from ..publish import said
 from ..publish.cite import cite
-from ..publish.figures.cited import limits_of
-from ..publish.figures.figure import Figure, find
+from ..publish.figures.figure import KINDS, SOURCES, Figure, find, marks
 from ..publish.figures.files import FIGURE
 from ..publish.figures.show import Shown
 from ..width import INDENTED_WIDTH
 from . import with_figure
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 #: Page -> the figures whose answers it is in short, and which sentences of each: such as can be read without the question.
 PAGES: dict[str, dict[str, tuple[int, ...]]] = {
-    "trampoline-variants": {
-        "fig-single-callback": (0, 1),
-        "fig-register-map": (0,),
-        "fig-dropped-saves": (0,),
-        "fig-first-callback": (0,),
-    },
     "trampoline-saving": {"fig-arguments": (0, 1), "fig-save-set-cycles": (0,), "fig-generated": (0,)},
     "trampoline-switching": {"fig-callbacks": (0,), "fig-elsewhere": (0,), "fig-choosing": (0,), "fig-switching": (0,)},
     "live-patching": {"fig-live-patching": (0,), "fig-beside-bpf": (0,), "fig-consumers": (0,)},
@@ -67,7 +53,6 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
         "fig-balance": (0, 1),
     },
     "call-ops-x86": {"fig-x86-calls": (0,), "fig-x86-plans": (0, 1)},
-    "patching-races": {"fig-patching": (0, 1, 2), "fig-barriers": (0,), "fig-real-patching": (0,)},
     "patching-schedules": {"fig-preempted-first": (0,), "fig-preempted-target": (0,), "fig-another-ops": (0,)},
     "call-ops-text": {"fig-text-bytes": (0, 2), "fig-text-images": (0,), "fig-branch-reach": (0, 2)},
     "pt-regs-sparsity": {"fig-register-frames": (0, 1), "fig-register-consumers": (0, 1), "fig-real-frames": (0,)},
@@ -101,12 +86,10 @@ PAGES: dict[str, dict[str, tuple[int, ...]]] = {
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence, the figure that generated it, its question, and what is true of its numbers."""
+    """One sentence and the figure that generated it."""
 
     text: str
-    figure: str
-    question: str
-    limits: str
+    figure: Figure
 
 
 def of(page: str) -> bool:
@@ -119,21 +102,19 @@ def sentences(page: str) -> list[Sentence]:
     found = []
     for figure_id, which in PAGES[page].items():
         if answer := _answer(figure_id):
-            figure, frame, said_there = answer
-            limits = limits_of(figure, frame)
+            figure, said_there = answer
             some = [said_there[n] for n in which if -len(said_there) <= n < len(said_there)]
-            found += [Sentence(text, figure_id, figure.question, limits) for text in some if text]
+            found += [Sentence(text, figure) for text in some if text]
     return found
 
 
-def _answer(figure_id: str) -> tuple[Figure, pd.DataFrame, list[str]] | None:
-    """A figure, its rows and the sentences that it answers now; None where there is none, or it has no answer."""
+def _answer(figure_id: str) -> tuple[Figure, list[str]] | None:
+    """A figure and the sentences that it answers now; None where there is none, or it has no answer."""
     study = with_figure(figure_id)
     figure = find(study, figure_id) if study else None
     if study is None or figure is None or figure.answer is None:
         return None
-    frame = figure.rows(study.rows())
-    return figure, frame, cite.sentences(figure.answer(frame))
+    return figure, cite.sentences(figure.answer(figure.rows(study.rows())))
 
 
 def in_short(page: str) -> Shown:
@@ -143,7 +124,7 @@ def in_short(page: str) -> Shown:
         return Shown(f'<div class="{FIGURE}"></div>', "", cite.place(page))
     text = _citation(page, listed)
     lines = ["In short", ""]
-    lines += [_item(f"{s.text} ({s.figure})") for s in listed]
+    lines += [_item(f"{s.text} ({s.figure.id})") for s in listed]
     items = [f"<li>{html.escape(s.text)} {_link(s)}</li>" for s in listed]
     head = f'<div class="{FIGURE} tl-short"><p class="tl-title">In short</p><ul>'
     return Shown("\n".join([head, *items, "</ul>", cite.box(text, page), "</div>"]), "\n".join(lines) + "\n", text)
@@ -164,32 +145,15 @@ def _item(text: str) -> str:
 
 
 def _link(s: Sentence) -> str:
-    return f'<a href="#{s.figure}" title="{html.escape(s.question)}" aria-label="Figure: {html.escape(s.question)}">figure</a>'
+    question = html.escape(s.figure.question)
+    return f'<a href="#{s.figure.id}" title="{question}" aria-label="Figure: {question}">figure</a>'
 
 
 def _limits(listed: list[Sentence]) -> str:
     """What is true of all of it."""
-    every = list(dict.fromkeys(s.limits for s in listed))
-    if len(every) == 1:
-        return every[0]
-    if {cite.KERNELS, cite.BESIDE} & set(every):
-        return cite.BESIDE
-    limits = cite.ESTIMATES if any("estimates" in one for one in every) else cite.LIMITS
-    if any("native" in one for one in every):
-        limits = limits.replace("counts;", "counts; native times in user mode;")
-        limits = limits.replace("counts, not time", "counts, and native times in user mode")
-    return f"{limits} {said.HYPOTHETICAL}" if any("hypothetical" in one for one in every) else limits
-
-
-def answered(figures: Mapping[str, int]) -> dict[str, str]:
-    """One sentence of what each of these figures answers now, by its id: the one of this number, from 0 on.
-
-    Raises TramplabError for a figure without an answer, or without that sentence.
-    """
-    found = {}
-    for figure_id, which in figures.items():
-        answer = _answer(figure_id)
-        if answer is None or which >= len(answer[-1]):
-            raise TramplabError(f"no figure {figure_id} answers its question with {which + 1} sentences; give it answer=.")
-        found[figure_id] = answer[-1][which]
-    return found
+    figures = [s.figure for s in listed]
+    kinds = dict.fromkeys(KINDS[figure.kind] for figure in figures)
+    sources = {figure.source for figure in figures}
+    source = sources.pop() if len(sources) == 1 else "both" if sources & {"both", "image"} else "lab"
+    hypothetical = marks(any(figure.hypothetical for figure in figures), " ".join(s.text for s in listed))
+    return " ".join(filter(None, (f"{SOURCES[source]}; {'; '.join(kinds)}.", hypothetical)))

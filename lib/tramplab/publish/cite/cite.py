@@ -14,15 +14,9 @@ from .pages import heading
 #: What every number of the lab is of, and what it is.
 LAB = "Rewritten trampolines and a lab C core, not Linux"
 LIMITS = f"{LAB}; counts, not time."
-KERNELS = "Debian's kernels, emulated from their images; counts, not time."
-BESIDE = "The lab beside Debian's kernels, both emulated; counts, not time."
-ESTIMATES = f"{LAB}; counts; cycles are estimates with their band."
-MEASURED = f"{LAB}; counts; cycles are measured ones."
-TIMED = f"{LAB}; counts, and native cycles in user mode."
 LINES = 12  # of a block, unless all of it is asked for
 #: What names of hooks and other terms mean: the id of the glossary, and where it lies in a checkout.
 TERMS, PAGE_OF_TERMS = "glossary", "book/glossary.md"
-CUT = " ..."
 #: Behind what ends no sentence although a point is in it.
 _SENTENCE = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bcf\.)(?<!\bvs\.)(?<=[.?!])\s+")
 _NUMBER = re.compile(r"(?<!\S)-?\d[\d.]*(?!\S)")
@@ -31,46 +25,52 @@ _TEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{
 
 def citation(
     name: str,
-    head: str,
+    head: str | Sequence[str],
     body: str = "",
     limits: str = LIMITS,
     rerun: str = "",
     full: bool = False,
     above: Sequence[str] = (),
-    least: int = 1,
+    lines: int = LINES,
+    terms: bool = True,
 ) -> str:
     """The block for a review mail: an answer or a verdict, numbers, limits, edition, commit, how to run it again, where terms are
     explained, link.
 
-    name: a citable id. head: sentences, wrapped here; lines that are to stay as they are go into body, e.g. a table, or above.
-    limits: what is true of all its numbers. rerun: the command. least: as fitted() has it. At most LINES lines, unless full:
-    then nothing is left out; otherwise sentences and lines of the body are, from the end, and it says so. No line is longer than
+    name: a citable id. head: sentences, wrapped here, or parts that are kept whole; lines that are to stay as they are go into
+    body, e.g. a table, or above. limits: what is true of all its numbers. rerun: the command. terms: does it have names that the
+    glossary explains? At most `lines`, unless full: then
+    nothing is left out; otherwise sentences and lines of the body are, from the end, and never the limits. No line is longer than
     72 columns if the body's are not; a Link line too, as long as the book's address is short.
     """
-    tail = _tail(name, limits, rerun)
+    tail = _tail(name, limits, rerun, terms)
+    several = sentences(head) if isinstance(head, str) else head
     if full:
-        parts = ["\n".join(above), wrapped(head), body.strip("\n"), "\n".join(tail)]
+        parts = ["\n".join(above), wrapped(" ".join(several)), body.strip("\n"), "\n".join(tail)]
         return "\n\n".join(part for part in parts if part) + "\n"
-    room, rows = LINES - len(tail) - len(above), body.strip("\n").splitlines()
-    lines = fitted(head, min(room, max(2, room - len(rows))), least)
-    if len(lines) + len(rows) > room:
-        left = room - len(lines) - 1
+    room, rows = lines - len(tail) - len(above), body.strip("\n").splitlines()
+    said = fitted(several, min(room, max(2, room - len(rows))))
+    if len(said) + len(rows) > room:
+        left = room - len(said) - 1
         kept = rows[:left] if any(_NUMBER.search(row) for row in rows[:left]) else []  # no heading without a row
         rows = [*kept, f"({len(rows) - len(kept)} more lines: tramplab cite {name} --full)"]
-    apart = [""] if len(lines) + len(rows) < room else []
-    return "\n".join([*above, *lines, *rows, *apart, *tail]) + "\n"
+    apart = [""] if len(said) + len(rows) < room else []
+    return "\n".join([*above, *said, *rows, *apart, *tail]) + "\n"
 
 
-def _tail(name: str, limits: str, rerun: str) -> list[str]:
+def _tail(name: str, limits: str, rerun: str, terms: bool) -> list[str]:
     """The lines below: what the numbers are, which edition's, and where they are from."""
     now = edition.current()
     listed = name in permalinks.read()  # a reader's own figure in a notebook is not
-    found = [*wrapped(limits).splitlines(), *wrapped(f"{now.title.partition(':')[0]}, {now}, {name}").splitlines()]
     linked = listed and now.published
-    if rerun:
-        terms = f"; terms: {PAGE_OF_TERMS}" if listed and not linked else ""
-        found += wrapped(f"Rerun: {rerun}{terms}").splitlines()
-    if rerun and linked:
+    book, place = f"{now.title.partition(':')[0]}, {now}", "" if name in rerun.split() else f", {name}"
+    again = f"Rerun: {rerun}" + f"; terms: {PAGE_OF_TERMS}" * (terms and listed and not linked) if rerun else ""
+    found = wrapped(limits).splitlines()
+    if place or not rerun:
+        found += [*wrapped(f"{book}{place}").splitlines(), *wrapped(again).splitlines()]
+    else:
+        found += wrapped(f"{book}; {again[0].lower()}{again[1:]}").splitlines()
+    if terms and rerun and linked:
         found.append(f"Terms: {permalinks.link(TERMS)}")
     if linked:
         found.append(f"Link: {permalinks.link(name)}")
@@ -86,26 +86,17 @@ def sentences(text: str) -> list[str]:
     return _SENTENCE.split(" ".join(text.split()))
 
 
-def fitted(text: str, lines: int, least: int = 1) -> list[str]:
-    """The whole sentences from the start of a text that fit into so many lines.
+def fitted(parts: Sequence[str], lines: int) -> list[str]:
+    """The lines of as many of the parts, from the first on, as fit whole into so many; none of one that does not.
 
-    least: of so many sentences something is kept; of the last of them the start, where not all of it fits.
-
-    >>> fitted("Short. " + "long " * 30 + "end.", 2)
-    ['Short.']
-    >>> fitted("Short. " + "long " * 30 + "end.", 1, least=2)
-    ['Short. long long long long long long long long long long long long ...']
+    >>> fitted(["Short.", "long " * 30 + "end."], 2), fitted(["long " * 30], 2)
+    (['Short.'], [])
     """
-    found = sentences(text)
-    least = min(least, len(found))
-    for count in range(len(found), least - 1, -1):
-        whole = wrapped(" ".join(found[:count])).splitlines()
+    for count in range(len(parts), 0, -1):
+        whole = wrapped(" ".join(parts[:count])).splitlines()
         if len(whole) <= lines:
             return whole
-    words = " ".join(found[:least]).split()
-    while len(wrapped(" ".join(words) + CUT).splitlines()) > lines and len(words) > 1:
-        words.pop()
-    return wrapped(" ".join(words) + CUT).splitlines()
+    return []
 
 
 def wrapped(text: str) -> str:

@@ -31,7 +31,8 @@ class Edition:
 
     name is the folder under /e/ that holds the pages of this edition: the version where the commit is tagged with it,
     otherwise the commit, so that a citation never points at pages with other numbers. commit is empty where it is unknown, see
-    why_unknown(); it ends in "-dirty" where tracked files differ from it.
+    why_unknown(); it ends in "-dirty" where tracked files differ from it. date: the day of release. contact: an address for
+    faults, "" while there is none.
     """
 
     title: str
@@ -41,6 +42,8 @@ class Edition:
     commit: str
     name: str
     base_url: str
+    date: str = ""
+    contact: str = ""
 
     def __str__(self) -> str:
         return f"edition {self.version}, {self.of}"
@@ -92,7 +95,8 @@ def current() -> Edition:
     if now.dirty:
         short, commit = f"{short}+", f"{commit}{DIRTY}"
     name = version if tagged else short or UNKNOWN
-    return Edition(cff["title"], authors, version, released[:4], commit, name, base)
+    contact = next((person["email"] for person in cff.get("contact", ())), "")
+    return Edition(cff["title"], authors, version, released[:4], commit, name, base, released, contact)
 
 
 def _is_address(text: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from ...width import WIDTH
@@ -11,7 +10,7 @@ from . import verdict
 from .claims import Claim
 
 NOT_JUDGED = "not yet judged"
-CLAIM_LINES, MAIL_LINES = 3, 2  # of a citation, the rest is for the verdict
+CLAIM_LINES = 4  # of a citation, the rest is for the verdict
 
 
 def citation(claim_id: str, full: bool = False) -> str:
@@ -21,14 +20,14 @@ def citation(claim_id: str, full: bool = False) -> str:
     head, rerun = f"Claim {c.id}, in our words: {c.said}", f"tramplab claims {c.id}" if v else ""
     says = f"Verdict: {v}. {v.because}" if v else f"Verdict: {NOT_JUDGED}. To be judged by: {c.judged_by}"
     problem = f"Not as expected: {j.problem}" if j.problem else ""
-    limits = (cite.MEASURED if re.search(r"\bcycles?\b", f"{v.because} {[*v.numbers]}") else cite.LIMITS) if v else ""
+    limits = c.scope or (cite.LIMITS if v else "")
     if full:
         said = "\n".join([cite.wrapped(f"Thread: {c.source}"), *(f"<{m}>" for m in c.messages)])
         seen = cite.wrapped(j.seen.said) if j.seen else ""
         parts = [said, cite.wrapped(says), seen, _aligned(v.numbers) if v else "", cite.wrapped(problem)]
-        return cite.citation(c.id, head, "\n\n".join(p for p in parts if p), limits, rerun, full=True)
-    above = [*cite.fitted(head, CLAIM_LINES), *cite.fitted(_mail(c), MAIL_LINES)]
-    return cite.citation(c.id, f"{problem} {says}".strip(), "", limits, rerun, above=above, least=3 if problem else 2)
+        return cite.citation(c.id, head, "\n\n".join(p for p in parts if p), limits, rerun, full=True, terms=False)
+    above = [*cite.fitted(cite.sentences(head), CLAIM_LINES), *cite.wrapped(_mail(c)).splitlines()]
+    return cite.citation(c.id, f"{problem} {says}".strip(), "", limits, rerun, above=above, terms=False)
 
 
 def _mail(c: Claim) -> str:

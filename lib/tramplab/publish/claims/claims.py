@@ -16,8 +16,8 @@ from .. import said
 
 FILE = "claims.yml"
 PAGE = "book/claims"  # the ledger; the ids of claims are its anchors
-#: The verdicts. "depends" where both sides occur in kernels that the claim is about; "true then", at the tree and date of the mail, and
-#: not any more; "no run can decide" of a value, a wish, or a question of maintenance.
+#: The verdicts. "depends" where both sides occur in kernels that the claim is about; "true then", at the tree and date of the mail,
+#: and not any more; "no run can decide" of a value, a wish, or a question of maintenance.
 HOLDS, FAILS, DEPENDS, THEN, UNDECIDABLE = KINDS = ("holds", "does not hold", "depends", "true then", "no run can decide")
 #: Verdict -> what an entry with it says besides, and no other does.
 BESIDES = {DEPENDS: "depends_on", THEN: "changed", UNDECIDABLE: "why"}

@@ -11,6 +11,7 @@ from ...errors import unknown
 from ...width import INDENTED_WIDTH, WIDTH
 from ..cite import cite, permalinks
 from ..figures.show import Shown
+from ..findings import findings
 from . import verdict
 from .cited import NOT_JUDGED, citation
 from .markup import SYMBOLS, box_html, entries_html, table_html
@@ -26,7 +27,10 @@ def box(claim_id: str) -> Shown:
     Raises TramplabError for an unknown claim, with near matches.
     """
     j = verdict.judged(claim_id)
-    return Shown(box_html(j), _text(j, INDENTED_WIDTH), citation(claim_id))
+    finding = findings.of_claim(claim_id)
+    brief = finding is not None and finding in findings.in_short(finding.page) and bool(j.verdict and j.verdict.reason)
+    name = finding.id if finding and not brief else ""
+    return Shown(box_html(j, brief, name), _text(j, INDENTED_WIDTH, brief), citation(claim_id))
 
 
 def verdicts() -> Shown:
@@ -117,11 +121,11 @@ def _head(j: Judged) -> str:
     return f"{j.claim.id:<4}{j.verdict or NOT_JUDGED}"
 
 
-def _text(j: Judged, width: int) -> str:
+def _text(j: Judged, width: int, brief: bool = False) -> str:
     c, v = j.claim, j.verdict
     thread = f"Thread: {c.source}"
     mails = [" " * min(len(_INDENT), max(0, width - len(m) - 2)) + f"<{m}>" for m in c.messages]
-    body = [v.because] if v else [f"To be judged by: {c.judged_by}"]
+    body = [v.reason if brief else v.because] if v else [f"To be judged by: {c.judged_by}"]
     body += [j.seen.said] if j.seen else []
     body += [f"Not as expected: {j.problem}"] if j.problem else []
     above, below = ([_fill(text, width, _INDENT, _INDENT) for text in some if text] for some in ([c.said, thread], body))

@@ -21,14 +21,16 @@ SAID = 58  # characters of a claim in a table: a line of it
 _LORE = "https://lore.kernel.org/r/"
 
 
-def box_html(j: Judged) -> str:
-    """What a chapter shows of a claim."""
+def box_html(j: Judged, brief: bool, finding: str) -> str:
+    """What a chapter shows of a claim; brief: only why, as the page says the rest in short. finding: the id of what it says, ""
+    where another place has that id, or none does."""
     name, page = j.claim.id, PAGE.rpartition("/")[2]
     links = [f'<a href="{page}.html">All claims</a>', *_experiment(name)]
+    place = f' id="{finding}"' if finding else ""
     parts = [
-        f'<div class="tl-figure tl-claim {_css(j)}">',
+        f'<div class="tl-figure tl-claim {_css(j)}"{place}>',
         f'<p class="tl-title">Claim <a href="{page}.html#{name}">{name}</a></p>',
-        *_said_html(j),
+        *_said_html(j, brief),
         cite.box(citation(name), name),
         f'<p class="tl-links">{" · ".join(links)}</p></div>',
     ]
@@ -78,10 +80,10 @@ def _capital(words: str) -> str:
 
 def _symbol(j: Judged) -> str:
     """Beside the words, for the eye alone."""
-    return f'<span aria-hidden="true">{SYMBOLS[j.verdict.kind] if j.verdict else UNJUDGED_SYMBOL}</span>'
+    return f'<span aria-hidden="true">{SYMBOLS.get(j.verdict.kind, UNJUDGED_SYMBOL) if j.verdict else UNJUDGED_SYMBOL}</span>'
 
 
-def _said_html(j: Judged) -> list[str]:
+def _said_html(j: Judged, brief: bool = False) -> list[str]:
     """What was said, by whom, and the verdict, as paragraphs."""
     c, v = j.claim, j.verdict
     mails = (
@@ -89,7 +91,7 @@ def _said_html(j: Judged) -> list[str]:
     )
     where = ", ".join([html.escape(c.source), *mails])
     words = str(v or NOT_JUDGED)
-    reason = v.because if v else f"The experiment: {c.judged_by}"
+    reason = (v.reason if brief else v.because) if v else f"The experiment: {c.judged_by}"
     says = f"{_symbol(j)} <strong>{html.escape(_capital(words))}.</strong> {html.escape(reason)}"
     parts = [
         f"<p>{html.escape(c.said)}</p>",
@@ -112,6 +114,7 @@ def _experiment(claim_id: str) -> list[str]:
     function = verdict.judge_of(claim_id)
     if function is None:
         return []
+    function = inspect.unwrap(function)
     path, line = Path(inspect.getfile(function)), inspect.getsourcelines(function)[1]
     label = f"{'/'.join(path.parts[-3:])}, line {line}"  # with the folder of its chapter
     return ["Experiment: " + Files(path.stem).link(".py.txt", label, path.read_text("utf-8"), "text/plain")]

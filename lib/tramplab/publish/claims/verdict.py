@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ...errors import TramplabError, unknown
+from ..findings import findings
+from ..findings.findings import Finding
 from ..said import listed
 from ..table import require_columns
 from . import claims
@@ -16,6 +20,8 @@ from .claims import BESIDES, DEPENDS, FAILS, HOLDS, KINDS, THEN, UNDECIDABLE, Cl
 if TYPE_CHECKING:
     import pandas as pd
 
+#: In place of a verdict, where a guard of the finding that states it is not so.
+REFUTED = "not as written"
 Judge = Callable[[], "Verdict"]
 #: claim id -> judge; a module's judges are here once it is imported, which a claim sees to that names it.
 _JUDGES: dict[str, Judge] = {}
@@ -30,16 +36,18 @@ class Verdict:
     """What a run says of a claim.
 
     kind: one of claims.KINDS. because: one or two sentences with the decisive numbers, made from the rows. numbers: the
-    same numbers by name. on: what the verdict depends on, what changed since, or why no run can decide.
+    same numbers by name. reason: of a verdict that is a finding, the sentence that says why; the other is on the page already where
+    that says it in short. on: what the verdict depends on, what changed since, or why no run can decide.
     """
 
     kind: str
     because: str
     numbers: Mapping[str, int | float | str] = field(default_factory=dict)
     on: str = ""
+    reason: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
+        if self.kind not in (*KINDS, REFUTED):
             raise unknown("verdict", self.kind, KINDS)
         if (self.kind in BESIDES) != bool(self.on):
             raise TramplabError(f"on= belongs to the verdicts {listed(map(repr, BESIDES))}, and to no other.")
@@ -128,11 +136,17 @@ def seen_of(claim_id: str) -> Seen | None:
 
 
 def judge_of(claim_id: str) -> Judge | None:
-    """The function that judges a claim, if there is one; the module that has it is imported when it is first asked for.
+    """The function that judges a claim, if there is one; the module that has it is imported when it is first asked for. Of a claim
+    whose verdict is a finding it holds the finding's guards against the numbers of that module, a study.
 
     Raises TramplabError where the module that the claim names is not there, or does not judge it.
     """
     claim = claims.get(claim_id)
+    if (finding := findings.of_claim(claim_id)) and claim_id not in _JUDGES:
+        study = _import(claim_id, "judge", claim.judge)
+        by_finding = functools.partial(_by_finding, claim, finding, study)
+        by_finding.__wrapped__ = study.numbers  # type: ignore[attr-defined]  # what a page links to as the experiment
+        _JUDGES[claim_id] = by_finding
     if claim.judge and claim_id not in _JUDGES:
         _import(claim_id, "judge", claim.judge)
         if claim_id not in _JUDGES:
@@ -140,9 +154,19 @@ def judge_of(claim_id: str) -> Judge | None:
     return _JUDGES.get(claim_id)
 
 
-def _import(claim_id: str, key: str, module: str) -> None:
+def _by_finding(claim: Claim, finding: Finding, study: Any) -> Verdict:
+    """The verdict on file, if all guards of its finding are so."""
+    numbers = study.numbers(study.rows())
+    stated = findings.stated(finding, numbers)
+    if stated.problem:
+        return Verdict(REFUTED, f"{finding.id}: {stated.problem}.")
+    shown = {name: numbers[name] for name in finding.named if name in numbers}
+    return Verdict(claim.expect, f"{stated.says} {stated.because}", shown, claim.on, stated.because)
+
+
+def _import(claim_id: str, key: str, module: str) -> ModuleType:
     try:
-        importlib.import_module(module)
+        return importlib.import_module(module)
     except ModuleNotFoundError as e:
         if not f"{module}.".startswith(f"{e.name}."):  # what it imports is missing, not it
             raise

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...errors import TramplabError, unknown
 from ...width import WIDTH
 from .. import said
 from ..cite import cite
-from ..estimates import models
+from ..findings import findings, shown
+from ..findings.findings import Stated
 from ..table import text_table
-from .figure import Figure, Study, find
+from .figure import SOURCES, Figure, Study, find, marks
 from .fitted import fitted_table
 
 if TYPE_CHECKING:
@@ -29,44 +31,43 @@ def cited(study: Study, figure_id: str, full: bool = False, chosen: Mapping[str,
     Raises TramplabError, with near matches, for a figure or value that is not there.
     """
     figure = find(study, figure_id)
-    frame = figure.rows(study.rows())
-    return block(study, figure, frame, full, chosen)
+    rows = study.rows()
+    return block(study, figure, figure.rows(rows), full, chosen, stated(study, figure, rows))
+
+
+def stated(study: Study, figure: Figure, rows: pd.DataFrame) -> list[Stated]:
+    """The findings of a figure, from these rows of its study; those that are verdicts are shown with their claims."""
+    there = [finding for finding in findings.of_figure(figure.id) if not finding.claims]
+    numbers = getattr(study, "numbers", None)
+    return [findings.stated(finding, numbers(rows)) for finding in there] if there and numbers else []
 
 
 def block(
-    study: Study, figure: Figure, frame: pd.DataFrame, full: bool = False, chosen: Mapping[str, str] | None = None
+    study: Study,
+    figure: Figure,
+    frame: pd.DataFrame,
+    full: bool = False,
+    chosen: Mapping[str, str] | None = None,
+    several: Sequence[Stated] = (),
 ) -> str:
-    """The citation of a figure whose rows are these."""
+    """The citation of a figure whose rows are these. several: its findings."""
     rerun = f"tramplab run {study.NAME}"
+    if several and not full and not chosen:
+        return shown.of_several(figure.id, several, figure.limits_of(" ".join(s.says for s in several)), rerun)
     answer = figure.answer(frame) if figure.answer and (full or not chosen) else ""
     answer = " ".join(part for word in answer.split() for part in textwrap.wrap(word, WIDTH))  # a machine may be called anything
     if answer and not full:
-        return cite.citation(figure.id, answer, "", limits_of(figure, frame), rerun)
+        return cite.citation(figure.id, answer, "", figure.limits_of(answer), rerun)
     table = chosen_rows(figure, frame, chosen or {})
     text = (fitted_table if figure.measured else text_table)(table, split="isa")
     if not full:
-        return cite.citation(figure.id, figure.question, text, limits_of(figure, frame), rerun)
+        limits = figure.limits_of(text) if not chosen else replace(figure, hypothetical=False).limits_of(text)
+        return cite.citation(figure.id, figure.question, text, limits, rerun)
     body = f"{cite.wrapped(answer)}\n\n{text}" if answer else text
-    limits = figure.limits if cite.LAB in figure.limits else f"{figure.limits} {cite.LAB}."
+    source = SOURCES[figure.source]
+    whose = "" if source in figure.limits else f"{source}."
+    limits = " ".join(filter(None, (figure.limits, whose, marks(figure.hypothetical, body))))
     return cite.citation(figure.id, figure.question, body, limits, rerun, full=True)
-
-
-def limits_of(figure: Figure, frame: pd.DataFrame) -> str:
-    """In one or two lines what is true of a figure's numbers: counts, estimates or times; with what no kernel has marked."""
-    if figure.in_short:
-        return figure.in_short
-    long = figure.limits.lower()
-    if "native" in long:
-        banded = ", estimates with their band" if {"low", "high"} <= set(frame.columns) else ""
-        limits = f"{cite.LAB}; native times in user mode{banded}."
-    elif "estimate" in long or {"low", "high"} <= set(frame.columns):
-        beside = ", beside published times" if "published" in frame.columns else ""
-        limits = f"{cite.LAB}{beside}; cycles are estimates with their band, by {models(frame)}."
-    else:
-        limits = cite.LIMITS
-    if said.HYPOTHETICAL in figure.limits:
-        return f"{limits} {said.HYPOTHETICAL}"
-    return f"{limits} In part hypothetical: no kernel has it." if "no kernel has" in long else limits
 
 
 def chosen_rows(figure: Figure, frame: pd.DataFrame, chosen: Mapping[str, str]) -> pd.DataFrame:

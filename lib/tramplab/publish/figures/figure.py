@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ...errors import TramplabError
 from ...given import of_name
-from ..cite.cite import LIMITS
+from .. import said
+from ..cite.cite import LAB
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +30,30 @@ class Body(Protocol):
         """For a terminal."""
 
 
+#: Whose numbers a figure has.
+SOURCES = {
+    "lab": LAB,
+    "image": "Debian's kernels, emulated from their images",
+    "both": "The lab beside Debian's kernels, both emulated",
+    "published": f"{LAB}, beside published times",
+    "layout": f"Computed from memory layouts and Debian's images, not run. {LAB}",
+    "sites": f"Sites counted in Debian's images; alignment computed. {LAB}",
+    "sources": f"From sources of each release and Debian's images, not run. {LAB}",
+}
+#: What they are.
+KINDS = {
+    "count": "counts, not time",
+    "search": "every order of steps searched, not time",
+    "bytes": "bytes, not time",
+    "distance": "distances, not time",
+    "fact": "facts and bytes, not time",
+    "beside": "counts beside published times",
+    "measured": "counts, and native cycles in user mode",
+    "native": "native times in user mode, estimates with their band",
+    "estimate": "cycles are estimates with their band, by models of cores",
+}
+
+
 @dataclass(frozen=True)
 class Figure:
     """A citable figure of a study.
@@ -36,10 +61,11 @@ class Figure:
     id: fig- and lower-case words. question: the title; what the figure answers. rows, table: functions of the study's
     rows: which of them the figure shows, and in what shape they are printed. chart: rows -> drawing, or None where there is
     nothing to draw. behind: what its marks lead to, folded below the table. body: shown in place of a chart, for what no
-    chart can show. alt: a sentence for readers who cannot see the chart. limits: what must be said of the numbers;
-    in_short: the same in a line, for a citation, where it does not follow from them. answer: rows -> sentences that stand above the
-    rest. measured: its table has what machines measured or are called, and must fit whatever that is. own: it shows the machine
-    that builds the book, so that every build has another.
+    chart can show. alt: a sentence for readers who cannot see the chart. limits: what must be said of the numbers, in full. source:
+    one of SOURCES, whose numbers they are. kind: one of KINDS, what they are. hypothetical: some are of what no kernel has.
+    machine: what measured the times among them. caveat: a sentence that a citation never goes without. answer: rows -> sentences
+    above the rest. measured: its table has what machines measured or are called, and must fit whatever that is. own: it shows the
+    machine that builds the book, so that every build has another.
     """
 
     id: str
@@ -50,8 +76,12 @@ class Figure:
     behind: Callable[[pd.DataFrame], Body] | None = None
     body: Callable[[pd.DataFrame], Body] | None = None
     alt: str = ""
-    limits: str = LIMITS
-    in_short: str = ""
+    limits: str = f"{LAB}; counts, not time."
+    source: str = "lab"
+    kind: str = "count"
+    hypothetical: bool = False
+    machine: str = ""
+    caveat: str = ""
     answer: Callable[[pd.DataFrame], str] | None = None
     measured: bool = False
     own: bool = False
@@ -59,10 +89,29 @@ class Figure:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"fig-[a-z0-9]+(-[a-z0-9]+)*", self.id):
             raise TramplabError(f"a figure id is fig- and lower-case words joined by hyphens, not {self.id!r}.")
+        of_name("source", self.source, SOURCES)
+        of_name("kind", self.kind, KINDS)
         if self.chart and not self.alt:
             raise TramplabError(f"{self.id}: a chart needs alt=, a sentence for readers who cannot see it.")
         if self.chart and self.body:
             raise TramplabError(f"{self.id}: a figure has a chart or a body, not both.")
+
+    def limits_of(self, shown: str) -> str:
+        """In a line or two what is true of the figure's numbers, below the text in which they are shown."""
+        machine = f" ({self.machine})" if self.machine else ""
+        parts = [f"{SOURCES[self.source]}; {KINDS[self.kind]}{machine}.", self.caveat, marks(self.hypothetical, shown)]
+        return " ".join(filter(None, parts))
+
+
+def marks(hypothetical: bool, shown: str) -> str:
+    """What is said of names that no kernel has: what their mark means, where the text below which this stands has one.
+
+    >>> marks(True, "ops-live *  24"), marks(True, "ops  44"), marks(False, "ops  44")
+    ('* hypothetical: no kernel has it.', 'In part hypothetical: no kernel has it.', '')
+    """
+    if said.MARK in shown:
+        return said.HYPOTHETICAL
+    return "In part hypothetical: no kernel has it." if hypothetical else ""
 
 
 @runtime_checkable

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from ...width import INDENTED_WIDTH
 from ..cite import cite
 from ..estimates import beneath
+from ..findings import findings
+from ..findings import shown as finding_shown
 from ..table import text_table
-from .cited import block
+from .cited import block, stated
 from .figure import Figure, Study, find
 from .files import FIGURE, OWN, Files
 from .fitted import fitted_table
@@ -56,7 +58,8 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     Raises TramplabError, with near matches, if the study declares no such figure.
     """
     figure = find(study, figure_id)
-    frame = figure.rows(study.rows() if rows is None else rows)
+    rows = study.rows() if rows is None else rows
+    frame = figure.rows(rows)
     shown = figure.table(frame)
     table = (fitted_table if figure.measured else text_table)(shown, INDENTED_WIDTH, split="isa")
     # in what was measured cycles were timed, and estimates have columns of their own
@@ -70,7 +73,11 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
     text = f"{figure.question}\n\n{said}{table}"
     for part in filter(None, (body, behind)):
         text += f"\n{part.text.rstrip()}\n"
-    citation = block(study, figure, frame)
+    several = stated(study, figure, rows)
+    above = findings.in_short(findings.page_of(figure_id)) if several else []
+    found = [finding_shown.below(one) for one in several if one.finding not in above]
+    text += "".join(f"\n{paragraph}" for _, paragraph in found)
+    citation = block(study, figure, frame, several=several)
     files = Files(figure_id)
     parts = [f'<div class="{OWN if figure.own else FIGURE}"><p class="tl-title">{html.escape(figure.question)}</p>']
     if answer:
@@ -79,6 +86,7 @@ def show(study: Study, figure_id: str, rows: pd.DataFrame | None = None) -> Show
         parts.append(_chart_html(drawing, files, figure.alt))
     if body:
         parts.append(body.html)
+    parts += [paragraph for paragraph, _ in found]
     if not isinstance(body, Grid):  # which is the table, in cells
         unfolded = " open" if not drawing and not body and table.count("\n") <= LONGEST else ""
         pre = f'<pre tabindex="0" aria-label="{html.escape(figure.question)}">{html.escape(table)}</pre>'

@@ -24,8 +24,7 @@ BETTER, LARGER, SAME, AS_COMPLICATED = "better", "larger", "the same", "as compl
 LIMITS = (
     "Emulated counts, bytes of a made corpus, reach in Debian's kernel, and patching in every order of steps; no timing. v6.15 "
     "beside v6.16, which has more than CALL_OPS: the AUIPC of a site is written once. The RFC kept the pair, and with it what "
-    "v6.15 has in the last two rows. No riscv64 kernel before v6.16 has direct calls: what its pair reaches. "
-    f"{HYPOTHETICAL}"
+    "v6.15 has in the last two rows. No riscv64 kernel before v6.16 has direct calls: what its pair reaches."
 )
 
 
@@ -121,5 +120,6 @@ FIGURES = (
         body=body,
         answer=answer,
         limits=LIMITS,
+        hypothetical=True,
     ),
 )

@@ -12,13 +12,12 @@ from ...analyse.races.executions import Executions
 from ...analyse.races.explore import SAFE, UNSAFE
 from ...analyse.races.schemes import SCHEMES
 from ...analyse.races.verdicts import MISSED
-from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
-from ...publish.said import HYPOTHETICAL, isa_name, listed, marked
+from ...publish.said import listed, marked
 from ..hypothetical import named
 from ..once import once
-from .patching import CALL_OPS, LIMITS
+from .patching import LIMITS
 
 NAME = "barriers"
 TITLE = "Each barrier of a safe scheme left out in turn"
@@ -107,66 +106,27 @@ def _cell(row: Any) -> str:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: barriers in all and by what they are for, "barriers-total", "barriers-breaking", "barriers-free";
-    how many waits each scheme's plan has, "riscv64-trap-waits", and without how many kinds it breaks, "riscv64-trap-needed"."""
+    how many waits each scheme's plan has, "riscv64-trap-waits", and without how many kinds it breaks, "riscv64-trap-needed", and
+    which, "riscv64-trap-needs"; how it ends where all others are left out at once, "riscv64-trap-bare"."""
+    bare = frame[frame["barrier"] == OTHERS]
     frame = frame[frame["barrier"] != OTHERS]
     need = frame["need"]
-    out: dict[str, object] = {
+    out: dict[str, object] = {f"{r.scheme}-bare": r.outcome for r in bare.itertuples()}
+    out |= {
         "barriers-total": len(frame),
         "barriers-breaking": int((need == BREAKS).sum()),
         "barriers-free": int((need == NOTHING).sum()),
     }
     out |= {f"{scheme}-waits": int(n) for scheme, n in frame.groupby("scheme")["times"].sum().items()}
-    return out | {f"{scheme}-needed": len(_needed(frame, str(scheme))) for scheme in frame["scheme"].unique()}
+    for scheme in frame["scheme"].unique():
+        needed = _needed(frame, str(scheme))
+        out |= {f"{scheme}-needed": len(needed), f"{scheme}-needs": listed(needed)}
+    return out
 
 
 def _needed(frame: pd.DataFrame, scheme: str) -> list[str]:
     part = frame[(frame["scheme"] == scheme) & (frame["need"] == BREAKS)]
     return list(part["barrier"])
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """What must be waited for with a pointer beside the function, and with the others."""
-    alike = {scheme: listed(_needed(frame, scheme)) for scheme in CALL_OPS}
-    if len(set(alike.values())) == 1:
-        first = f"With a pointer to the ops beside the function a change breaks only without {alike[CALL_OPS[0]]}, on both ISAs."
-    else:
-        first = f"With a pointer to the ops beside the function a change breaks without {listed(alike.values())}."
-    marks = frame.drop_duplicates("scheme").set_index("scheme")["hypothetical"]
-    counts = {str(s): len(_needed(frame, str(s))) for s in frame["scheme"].unique() if s not in CALL_OPS}
-    return f"{first} Of the others need: {listed(f'{marked(s, bool(marks[s]))} {n}' for s, n in counts.items())}."
-
-
-@judges("r5")
-def works_but_dear(frame: pd.DataFrame | None = None) -> Verdict:
-    """Both are safe as a whole and need more barriers than the same change does with a pointer beside the function."""
-    frame = rows() if frame is None else frame
-    least = len(_needed(frame, "riscv64-call-ops"))
-    counts = {scheme: len(_needed(frame, scheme)) for scheme in PROPOSED}
-    cases = pd.DataFrame([{"scheme": s, "truth": n > least and s in set(frame["scheme"])} for s, n in counts.items()])
-    kind, on = across(cases, {"scheme": "the scheme"})
-    said = listed(f"{marked(s)} needs {n} ({listed(_needed(frame, s))})" for s, n in counts.items())
-    because = f"Both are safe with all their barriers. Not to break, {said}; riscv64-call-ops needs {least}. {HYPOTHETICAL}"
-    return Verdict(kind, because, {f"{s} barriers": n for s, n in counts.items()}, on)
-
-
-@judges("r6")
-def waits_once(frame: pd.DataFrame | None = None) -> Verdict:
-    """With a pointer beside the function one wait alone is needed for nothing to break, on both ISAs that have it, also where
-    all others are left out at once."""
-    frame = rows() if frame is None else frame
-    needed = {scheme: _needed(frame, scheme) for scheme in CALL_OPS}
-    bare = frame[frame["barrier"] == OTHERS].set_index("scheme")["outcome"]
-    cases = pd.DataFrame(
-        [{"isa": s.partition("-")[0], "truth": len(n) == 1 and bare.get(s) in (SAFE, MISSED)} for s, n in needed.items()]
-    )
-    kind, on = across(cases, {"isa": "the ISA"})
-    effect = frame[frame["scheme"].isin(CALL_OPS) & (frame["need"] == NO_EFFECT)]
-    alone = listed(f"{s} breaks without {listed(names)} alone" for s, names in needed.items())
-    later = listed(f"{r.barrier} ({isa_name(str(r.isa))})" for r in effect.itertuples())
-    because = (
-        f"{alone}, which keeps the ops until nobody is in it. Without {later} nothing breaks, but a change may never take effect."
-    )
-    return Verdict(kind, because, {f"{s} breaks without": listed(names) for s, names in needed.items()}, on)
 
 
 FIGURES = (
@@ -175,7 +135,8 @@ FIGURES = (
         "Which waits of the safe schemes are needed, and what for?",
         table=table,
         body=body,
-        answer=answer,
-        limits=f"{LIMITS} {HYPOTHETICAL}",
+        limits=LIMITS,
+        kind="search",
+        hypothetical=True,
     ),
 )

@@ -12,7 +12,6 @@ from ...ftrace import addresses
 from ...ftrace.addresses import BPF, MODULES, Range
 from ...isa.riscv64 import JAL_REACH
 from ...publish import said
-from ...publish.cite.cite import LAB
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
@@ -249,7 +248,9 @@ FIGURES = (
         alt="A panel for each place of the trampoline: in the text, behind the image, in the modules' range, in BPF's. Rows are "
         "branches of the three ISAs, columns sizes of text; a cell has the percentage of pairs that are in reach.",
         limits="Computed from memory layouts (data/addresses.yml) and the places in Debian's images, scaled; not run. Every place "
-        f"of a range counts alike; allocators give the lowest first. Distances, not time. {said.HYPOTHETICAL}",
-        in_short=f"Computed from memory layouts and Debian's images. {LAB}; distances, not time. {said.HYPOTHETICAL}",
+        "of a range counts alike; allocators give the lowest first. Distances, not time.",
+        source="layout",
+        kind="distance",
+        hypothetical=True,
     ),
 )

@@ -14,7 +14,7 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each
+from ...publish.said import isa_name, listed, marked, on_each
 from ...trampolines.plain import Ops
 from ..growth import step
 from ..once import once
@@ -213,7 +213,8 @@ FIGURES = (
         "added to a call. With CALL_OPS the rows with one ops are all alike; the rows with more are long in both. The table has "
         "every number.",
         limits="Emulated counts of instructions in one call of a function without arguments; ops are dynamic, the callback returns "
-        f"at once, no timing. a/b: a ops on the function, b on another one; in brackets: computed from what each ops "
-        f"adds. {HYPOTHETICAL}",
+        "at once, no timing. a/b: a ops on the function, b on another one; in brackets: computed from what each ops "
+        "adds.",
+        hypothetical=True,
     ),
 )

@@ -14,7 +14,7 @@ from ...lab.run import Run
 from ...lab.view import Function
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, MARK, isa_name, listed, marked, on_each
+from ...publish.said import MARK, isa_name, listed, marked, on_each
 from ...trampolines.plain import Ops
 from ..once import once
 
@@ -211,7 +211,7 @@ def fixed_distance(frame: pd.DataFrame | None = None) -> Verdict:
 
 _LIMITS = (
     "From the lab's images, each function called once with an ops. Compressed or not: the traced functions; the trampoline's "
-    f"own code is the same in both. {HYPOTHETICAL}"
+    "own code is the same in both."
 )
 
 FIGURES = (
@@ -221,6 +221,7 @@ FIGURES = (
         table=table,
         answer=answer,
         limits=f"ops: bytes from the function's first byte. return: bytes from the ops to where the site's call returns. {_LIMITS}",
+        hypothetical=True,
     ),
     Figure(
         "fig-literals-code",
@@ -228,5 +229,6 @@ FIGURES = (
         rows=code,
         table=lambda frame: frame,
         limits=_LIMITS,
+        hypothetical=True,
     ),
 )

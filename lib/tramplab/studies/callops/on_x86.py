@@ -13,7 +13,7 @@ from ...lab.kernel import Kernel
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, MARK, listed, marked
+from ...publish.said import MARK, listed, marked
 from ...trampolines.plain import Ops
 from ..once import once
 
@@ -215,7 +215,7 @@ _WORDS = {
 }
 _LIMITS = (
     "Emulated counts in the newest release, booted without mitigations; no timing. copies: as kernels are, a lone ops, "
-    f"dynamic or not, has a trampoline of its own. {HYPOTHETICAL}"
+    "dynamic or not, has a trampoline of its own."
 )
 
 FIGURES = (
@@ -225,6 +225,7 @@ FIGURES = (
         table=calls,
         answer=answer,
         limits=_LIMITS,
+        hypothetical=True,
     ),
     Figure(
         "fig-x86-plans",
@@ -236,5 +237,6 @@ FIGURES = (
         "text, waits for every CPU and waits for every task. The table has the bytes of code made for ops too.",
         limits="Steps of the lab's plans with nothing else attached, no times. cpus: waits until every CPU has synchronised. "
         f"tasks: synchronize_rcu_tasks(). bytes: of code made for the ops that are there. {_LIMITS}",
+        hypothetical=True,
     ),
 )

@@ -10,7 +10,7 @@ from ...analyse.races.explore import SAFE, THREADS
 from ...analyse.races.fetches import MODELS
 from ...analyse.races.schemes import SCHEMES
 from ...analyse.races.verdicts import FREED, LATE, MISSED, PAIR, STATE, TARGET, TORN
-from ...publish.claims.claims import HOLDS
+from ...isa import ISAS
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
@@ -23,6 +23,24 @@ TITLE = "Patching schemes under every interleaving"
 UNITS = {"steps": "shortest", "states": "visited", "transitions": "visited"}
 #: What a schedule ends with -> its letter; the words are those of analyse/races/verdicts.py.
 LETTERS = {SAFE: "s", TARGET: "T", TORN: "M", PAIR: "P", FREED: "F", LATE: "L", MISSED: "N", STATE: "R"}
+#: Scheme -> what it is called where a reader meets it, beside its ISA.
+LABELS = {
+    "arm64-bl": "BL or NOP",
+    "arm64-common": "BL or NOP, shared trampoline",
+    "arm64-call-ops": "CALL_OPS",
+    "riscv64-pair": "AUIPC/JALR, not preemptible",
+    "riscv64-pair-preempt": "AUIPC/JALR, preemptible",
+    "riscv64-pair-target": "AUIPC/JALR to another target, preemptible",
+    "riscv64-trap": "AUIPC/JALR under a breakpoint",
+    "riscv64-saved-pc": "AUIPC/JALR, threads put back",
+    "riscv64-fixed-auipc": "AUIPC at boot, JALR or NOP",
+    "riscv64-common": "AUIPC at boot, shared trampoline",
+    "riscv64-call-ops": "CALL_OPS",
+    "x86_64-int3": "CALL or NOP under a breakpoint",
+    "x86_64-store": "CALL or NOP, one store",
+    "x86_64-store-crossing": "CALL or NOP, one store, unaligned",
+    "x86_64-common": "under a breakpoint, shared trampoline",
+}
 #: One trampoline for everybody, which knows its ops from a variable; and beside each function a pointer to the ops.
 COMMON, CALL_OPS = ("arm64-common", "riscv64-common", "x86_64-common"), ("arm64-call-ops", "riscv64-call-ops")
 #: AUIPC and JALR, preempted in between: the two examples of the mail.
@@ -71,11 +89,10 @@ def rows() -> pd.DataFrame:
 # -- what is shown
 
 
-def short(frame: pd.DataFrame) -> pd.DataFrame:
-    """As charts name them: without the ISA in front, and with the mark of what no kernel has."""
-    out = named(frame, "scheme")
-    names = [scheme.removeprefix(f"{isa}-") for scheme, isa in zip(out["scheme"], out["isa"], strict=True)]
-    return out.assign(scheme=names)
+def drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """As the chart names them, in words, with the mark of what no kernel has; on each ISA those come last."""
+    out = frame.sort_values("hypothetical", kind="stable").assign(scheme=lambda part: part["scheme"].map(LABELS))
+    return named(out.sort_values("isa", key=lambda isas: isas.map(list(ISAS).index), kind="stable"), "scheme")
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -102,25 +119,13 @@ def worst_of(frame: pd.DataFrame) -> pd.Series:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: schemes in all and those that are safe, "schemes-total", "schemes-safe"; states and transitions
     that were visited, under the worst model, for the safe ones together, "states-total", "transitions-total"; of each scheme
-    the steps of its worst schedule, "riscv64-pair-preempt-steps"."""
+    the steps of its worst schedule, "riscv64-pair-preempt-steps", and how it ends by model of fetches, "riscv64-pair-torn"."""
     some = frame[frame["worst"]]
     safe = some[some["outcome"] == SAFE]
     out: dict[str, object] = {"schemes-total": len(some), "schemes-safe": len(safe)}
     out |= {"states-total": f"{int(safe['states'].sum()):,}", "transitions-total": f"{int(safe['transitions'].sum()):,}"}
-    return out | {f"{r.scheme}-steps": r.steps for r in some.itertuples() if r.steps}
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """Which are safe, and which are not."""
-    some = named(frame[frame["worst"]], "scheme")
-    good = some[some["outcome"] == SAFE]["scheme"]
-    bad = [f"{r.scheme} ({r.outcome}, {r.steps} steps)" for r in some[some["outcome"] != SAFE].itertuples()]
-    torn = frame[(frame["fetch"] == TORN) & (frame["outcome"] == TORN) & ~frame["worst"]]
-    without = listed(named(torn, "scheme")["scheme"])
-    return (
-        f"Safe, whatever three threads are in the middle of: {listed(good)}. Not safe: {listed(bad)}."
-        + f" Where one fetch may find half of an instruction, {without} break too." * bool(without)
-    )
+    out |= {f"{r.scheme}-steps": r.steps for r in some.itertuples() if r.steps}
+    return out | {f"{r.scheme}-{r.fetch}": r.outcome for r in frame.itertuples()}
 
 
 # -- claims
@@ -130,21 +135,6 @@ def _said(frame: pd.DataFrame, schemes: tuple[str, ...]) -> str:
     some = frame[frame["worst"] & frame["scheme"].isin(schemes)]
     ends = {r.scheme: f"ends in '{r.outcome}' after {r.steps} steps" if r.steps else "is safe" for r in some.itertuples()}
     return listed(f"{name} {how}" for name, how in ends.items())
-
-
-@judges("r3")
-def patched_at_any_time(frame: pd.DataFrame | None = None) -> Verdict:
-    """On arm64, with a pointer beside the function, no interleaving reaches a bad state, whatever a CPU may fetch."""
-    frame = rows() if frame is None else frame
-    some = frame[frame["scheme"] == "arm64-call-ops"]
-    kind, on = across(some.assign(truth=some["outcome"] == SAFE), {"fetch": "what a CPU may fetch"})
-    visited = some[some["worst"]].iloc[0]
-    found = "none is bad" if kind == HOLDS else "some are bad"
-    because = (
-        f"Ops come and go and threads call: of {visited['states']} states and {visited['transitions']} steps of three threads, "
-        f"reduced, {found}, under each of the {len(some)} models of what a CPU may fetch."
-    )
-    return Verdict(kind, because, {"states": int(visited["states"]), "transitions": int(visited["transitions"])}, on)
 
 
 @judges("r4")
@@ -160,18 +150,6 @@ def preempted_between(frame: pd.DataFrame | None = None) -> Verdict:
     )
     steps = some[some["worst"]].set_index("scheme")["steps"]
     return Verdict(kind, because, {f"{name} steps": int(steps[name]) for name in EXAMPLES}, on)
-
-
-@judges("r8")
-def auipc_at_boot(frame: pd.DataFrame | None = None) -> Verdict:
-    """With the AUIPC written once, preemption between the two is no harm, where with both written it is."""
-    frame = rows() if frame is None else frame
-    found = worst_of(frame)
-    both = pd.DataFrame({"truth": [found["riscv64-fixed-auipc"] == SAFE, found["riscv64-pair-preempt"] != SAFE], "all": "all"})
-    kind, on = across(both, {"all": ""})
-    pair = "riscv64-pair-preempt", "riscv64-fixed-auipc"
-    because = f"In a preemptible kernel, {_said(frame, pair)}, without stopping the machine."
-    return Verdict(kind, because, {name: found[name] for name in pair}, on)
 
 
 @judges("r13")
@@ -191,11 +169,12 @@ FIGURES = (
     Figure(
         "fig-patching",
         "Which patching schemes are safe, whatever threads are in the middle of?",
-        chart=lambda frame: heat_map("outcome", rows="scheme", columns="fetch", letters=LETTERS)(short(frame)),
+        chart=lambda frame: heat_map("outcome", rows="scheme", columns="fetch", letters=LETTERS)(drawn(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA: for each scheme, and for each model of what a CPU may fetch, a letter: s where every interleaving of "
         "three threads with the patcher's steps is safe, else the property that the shortest bad one violates.",
-        limits=f"{LIMITS} {HYPOTHETICAL}",
+        limits=LIMITS,
+        kind="search",
+        hypothetical=True,
     ),
 )

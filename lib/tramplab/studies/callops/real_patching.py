@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.races.explore import SAFE
 from ...analyse.races.fetches import MODELS
 from ...analyse.races.schemes import scheme
-from ...publish.cite.cite import BESIDE
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
-from ...publish.said import HYPOTHETICAL, listed
 from ...vmlinux import races_saved
 from ..hypothetical import named
 from ..once import once
@@ -18,7 +15,7 @@ from . import patching
 
 NAME = "real_patching"
 TITLE = "Patching schemes on the text of Debian's kernels"
-LIMITS = f"{BESIDE} {patching.LIMITS} {HYPOTHETICAL}"
+LIMITS = f"The lab beside Debian's kernels, both emulated. {patching.LIMITS}"
 
 
 @once
@@ -93,28 +90,15 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return {"cases-total": len(frame), "cases-same": int(frame["same"].sum()), "kernels-total": frame["kernel"].nunique()}
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """In how many cases they agree, and by how many steps the shortest schedules differ."""
-    n = numbers(frame)
-    bad = frame[frame["same"] & (frame["kernel_outcome"] != SAFE)]
-    off = int((bad["kernel_steps"] - bad["lab_steps"]).abs().max()) if len(bad) else 0
-    said = (
-        f"On the text of {n['kernels-total']} of Debian's kernels {n['cases-same']} of {n['cases-total']} cases end as in the lab, "
-        f"and the shortest schedules differ by {off} steps at most."
-    )
-    other = named(frame[~frame["same"]], "scheme")
-    if len(other):
-        said += f" Otherwise end: {listed(f'{r.kernel} {r.scheme} ({r.fetch})' for r in other.itertuples())}."
-    return said
-
-
 FIGURES = (
     Figure(
         "fig-real-patching",
         "Do schemes end on real kernels' text as they do in the lab?",
         table=table,
         body=body,
-        answer=answer,
         limits=LIMITS,
+        source="both",
+        kind="search",
+        hypothetical=True,
     ),
 )

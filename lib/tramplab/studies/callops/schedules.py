@@ -13,7 +13,7 @@ from ...analyse.races.schedule import PATCHER, THREAD
 from ...analyse.races.schemes import scheme
 from ...analyse.races.strips import START, strips
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, marked
+from ...publish.said import marked
 from ...publish.stepper.stepper import Notes, Stepper, stepper
 from ...width import INDENTED_WIDTH
 from ..once import once
@@ -134,7 +134,6 @@ def _answer(frame: pd.DataFrame) -> str:
 
 def _figure(figure_id: str, question: str) -> Figure:
     name = SHOWN[figure_id]
-    hypothetical = bool(scheme(name).hypothetical)
     return Figure(
         figure_id,
         question,
@@ -142,7 +141,9 @@ def _figure(figure_id: str, question: str) -> Figure:
         table=table,
         body=lambda frame: steps(figure_id),
         answer=_answer,
-        limits=f"{LIMITS} {HYPOTHETICAL if hypothetical else ''}".strip(),
+        limits=LIMITS,
+        kind="search",
+        hypothetical=bool(scheme(name).hypothetical),
     )
 
 

@@ -8,7 +8,6 @@ from ...build import corpus
 from ...build.corpus import Compiled
 from ...isa import ISAS
 from ...publish import said
-from ...publish.cite.cite import LAB
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ..once import once
@@ -196,7 +195,8 @@ FIGURES = (
         alt="A panel per ISA and build with a bar per kind of patch site: bytes for each function, split into the site, what lies "
         "before the entry, landing pads and alignment.",
         limits="Bytes in the section of text of a corpus whose functions are as large as those of one Debian kernel, compiled by "
-        f"the lab's clang; not linked, nothing runs. {said.HYPOTHETICAL}",
-        in_short=f"{LAB}; bytes of text counted, not time. {said.HYPOTHETICAL}",
+        "the lab's clang; not linked, nothing runs.",
+        kind="bytes",
+        hypothetical=True,
     ),
 )

@@ -7,7 +7,6 @@ import itertools
 import pandas as pd
 
 from ...publish import published
-from ...publish.cite.cite import LAB
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
@@ -171,6 +170,6 @@ FIGURES = (
         limits="Published times as multiples of their own after 1/0, counts likewise. Ops are dynamic. a/b: a ops on the "
         "function, b on another one. !: published with a mistake, it repeats the row above. ?: does not fit the rest of its table, "
         "and is not used.",
-        in_short=f"{LAB}, beside published times; counts.",
+        kind="beside",
     ),
 )

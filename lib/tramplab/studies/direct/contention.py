@@ -10,7 +10,7 @@ from ...publish import published
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, on_each
+from ...publish.said import isa_name, listed, on_each
 from ..once import once
 from .contended import LIMITS, NAMES, elsewhere
 
@@ -232,7 +232,8 @@ FIGURES = (
         alt="A panel per ISA: attempts that failed per operation against the number of CPUs from 1 to 64. The line of the freelist "
         "rises straight with the CPUs; those of rings and shadow stacks lie on zero.",
         limits=f"{LIMITS} A retry is a compare-and-swap that failed, or an exclusive load that no successful store followed. Means "
-        f"of {len(SEEDS)} seeds. {HYPOTHETICAL}",
+        f"of {len(SEEDS)} seeds.",
+        hypothetical=True,
     ),
     Figure(
         "fig-contention-scaling",
@@ -244,7 +245,7 @@ FIGURES = (
         "Emulated lines of the freelist rise less steeply than the published ones; those of rings and shadow stacks are level, the "
         "published one of rings only up to some twenty threads.",
         limits=f"{LIMITS} Emulated: instructions per node, or per hooked call. Published: threads divided by throughput, on two "
-        "Xeon 8260 with 48 cores and 96 threads (commit 4bbd93455659). Shapes beside each other, not a prediction. "
-        f"{HYPOTHETICAL}",
+        "Xeon 8260 with 48 cores and 96 threads (commit 4bbd93455659). Shapes beside each other, not a prediction.",
+        hypothetical=True,
     ),
 )

@@ -10,7 +10,7 @@ from ...analyse.contention import POOLS, contend
 from ...isa import ISAS
 from ...publish.figures.chart import heat_map, lines
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, listed, on_each
+from ...publish.said import listed, on_each
 from ..once import once
 from .contended import LIMITS, NAMES, elsewhere
 
@@ -177,7 +177,8 @@ FIGURES = (
         "room.",
         limits=f"{LIMITS} One seed, in hooked calls; percent of takes. Columns: how deep calls are, and sleeping tasks per CPU, "
         "which hold a node all the time, with two nodes per CPU; each: one deep, one node per CPU, with stalls, no calls around; "
-        f"40: shadow stacks alone. {HYPOTHETICAL}",
+        f"40: shadow stacks alone.",
+        hypothetical=True,
     ),
     Figure(
         "fig-contention-miss-cost",

@@ -8,7 +8,7 @@ from ...analyse.contention import POOLS, SCHEDULES, contend
 from ...isa import ISAS
 from ...publish.figures.chart import heat_map, lines
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, listed, on_each
+from ...publish.said import listed, on_each
 from ..once import once
 from .contended import LIMITS, NAMES
 
@@ -142,7 +142,8 @@ FIGURES = (
         answer=_schedules_answer,
         alt="A panel per ISA with a row per schedule and a column per pool: instructions of taking a node and giving it back. "
         "Those of the freelist are many when all CPUs run at once, fewer with stalls, and few when they take turns.",
-        limits=f"{LIMITS} {CPUS} CPUs, means of {len(SEEDS)} seeds. {HYPOTHETICAL}",
+        limits=f"{LIMITS} {CPUS} CPUs, means of {len(SEEDS)} seeds.",
+        hypothetical=True,
     ),
     Figure(
         "fig-contention-fairness",
@@ -153,6 +154,7 @@ FIGURES = (
         alt="A panel per ISA with a line per pool: operations of each CPU over the mean, from the CPU that did least to the one "
         "that did most. The line of the freelist rises more than those of the other pools.",
         limits=f"{LIMITS} {CPUS} CPUs, {OPERATIONS} operations in each of {len(SEEDS)} runs; no CPU is nearer to memory than "
-        f"another. {HYPOTHETICAL}",
+        f"another.",
+        hypothetical=True,
     ),
 )

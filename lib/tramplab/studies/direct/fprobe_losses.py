@@ -5,9 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from ...isa import ISAS
-from ...publish.cite.cite import LAB
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, marked
+from ...publish.said import marked
 from ..once import once
 from ..time.published_pairs import PAIRS
 from .stages import DIRECT, SEQUENCE, WITHOUT_NODE, Stage, run
@@ -111,7 +110,8 @@ FIGURES = (
         table=table,
         answer=answer,
         limits="Emulated counts of one call of a two-argument function. Published: times on a Raspberry Pi 4; what a hook adds is "
-        f"what an event takes more than without it. The rounds are of kernels that differ. {HYPOTHETICAL}",
-        in_short=f"{LAB}; counts beside published times. {HYPOTHETICAL}",
+        "what an event takes more than without it. The rounds are of kernels that differ.",
+        kind="beside",
+        hypothetical=True,
     ),
 )

@@ -11,9 +11,9 @@ from ...lab.run import Run
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars, waterfall
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each
+from ...publish.said import isa_name, listed, marked, on_each
 from ..once import once
-from .stages import DIRECT, OPTIMISED, REASONS, SEQUENCE, UNOPTIMISED, WITHOUT_NODE, Stage, every, run
+from .stages import DIRECT, OPTIMISED, PROPOSED, REASONS, SEQUENCE, UNOPTIMISED, WITHOUT_NODE, Stage, every, run
 
 NAME = "fprobe_parts"
 TITLE = "What makes BPF through an fprobe dear"
@@ -245,14 +245,16 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, instructions: "arm64-unoptimised-added", "-optimised-added", "-direct-added", "-over" (the
-    optimised one over the direct call), and per part "arm64-copying-over"; "arm64-all-registers-off" and so on, what goes with
-    a reason alone; "arm64-ring-added", what the ring adds instead of the list; "arm64-trampolines-apart", by how much the two
-    trampolines differ."""
+    """What the prose quotes, instructions: "arm64-unoptimised-added", "-optimised-added", "-direct-added", "-proposed-added"
+    (with a stack of nodes for each task), "-over" (the optimised one over the direct call), and per part "arm64-copying-over";
+    "arm64-all-registers-off" and so on, what goes with a reason alone; "arm64-ring-added", what the ring adds
+    instead of the list; "arm64-trampolines-apart", by how much the two trampolines differ."""
     out: dict[str, object] = {"least": f"{100 * LEAST:.0f} %"}
     for isa in ISAS:
         for name, stage in (("unoptimised", UNOPTIMISED), ("optimised", OPTIMISED), ("direct", DIRECT)):
             out[f"{isa}-{name}-added"] = total(frame, isa, stage)
+        with_stack, idle = run(isa, PROPOSED)
+        out[f"{isa}-proposed-added"] = (with_stack.counts.total - idle.counts.total).instructions
         out[f"{isa}-over"] = total(frame, isa, OPTIMISED) - total(frame, isa, DIRECT)
     for r in left(frame).itertuples():
         out[f"{r.isa}-{r.part.replace(', ', '-').replace(' ', '-')}-over"] = int(r.instructions)
@@ -278,7 +280,8 @@ FIGURES = (
         alt="A waterfall per ISA: what BPF through an unoptimised fprobe adds to a call, in instructions, what goes with each of "
         "the four reasons that were named, one after the other, then with the hook's node and the fprobe itself, and the direct "
         "call that is left. The table has what each takes off when it goes alone, and what it brings back as the only one left.",
-        limits=f"{_LIMITS}One CPU and one ops. In the table: taken off alone / brought back alone. {HYPOTHETICAL}",
+        limits=f"{_LIMITS}One CPU and one ops. In the table: taken off alone / brought back alone.",
+        hypothetical=True,
     ),
     Figure(
         "fig-fprobe-left",
@@ -289,6 +292,7 @@ FIGURES = (
         alt="Four bars per ISA: BPF through an unoptimised fprobe, through one without the four reasons, through one that takes no "
         "node of a return hook either, and by a direct call, each made of its parts: site and trampoline, list function, fprobe "
         "and return hook, copying, and the program with its guards.",
-        limits=f"{_LIMITS}riscv64's direct call comes through ftrace_caller. {HYPOTHETICAL}",
+        limits=f"{_LIMITS}riscv64's direct call comes through ftrace_caller.",
+        hypothetical=True,
     ),
 )

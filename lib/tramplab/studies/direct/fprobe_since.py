@@ -13,13 +13,12 @@ from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish import published
-from ...publish.cite.cite import TIMED
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed
 from ...vmlinux import saved
 from ..once import once
-from ..time.saved_times import MEASURED, columns, timed
+from ..time.saved_times import MACHINES, MEASURED, columns, timed
 
 NAME = "fprobe_since"
 TITLE = "An fprobe at a function's entry and at its return, release by release"
@@ -190,7 +189,8 @@ FIGURES = (
         "The table has Debian's kernels beside, stores, mispredicted returns and measured cycles.",
         limits="Emulated counts of one call with one probe, without the handler. missed: mispredicted returns in the call, and of "
         f"{CALLERS} callers above it. Debian: the same call in the release's package, where it has fprobes. {MEASURED}",
-        in_short=TIMED,
+        kind="measured",
+        machine=MACHINES,
         measured=True,
     ),
 )

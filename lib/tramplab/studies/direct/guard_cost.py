@@ -15,7 +15,7 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, marked, on_each, slug
+from ...publish.said import marked, on_each, slug
 from ...trampolines.bpf import Bpf
 from ...trampolines.plain import Ops
 from ..every_release import every_release
@@ -192,7 +192,7 @@ FIGURES = (
         alt="A panel per ISA with a bar per guard: the instructions that it adds to a call, split into what is for recursion, "
         "preemption, RCU and migration, and the rest. The table has components, loads and stores.",
         limits="Emulated counts with the guard less those without, where programs without are called bare, which no kernel does; "
-        "of the list function only its guard. An instruction is for what the function is for that it was written in. "
-        f"{HYPOTHETICAL}",
+        "of the list function only its guard. An instruction is for what the function is for that it was written in.",
+        hypothetical=True,
     ),
 )

@@ -6,11 +6,10 @@ import pandas as pd
 
 from ...isa import ISAS
 from ...lab.run import Run
-from ...publish.cite.cite import BESIDE, LAB
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each
+from ...publish.said import isa_name, listed, marked, on_each
 from ...vmlinux import beside, saved
 from ..once import once
 from .kprobe_ways import (
@@ -236,7 +235,8 @@ FIGURES = (
         alt="A panel per ISA, a bar per way to a BPF program: instructions that it adds to a call, by a direct call, by an "
         "optimised fprobe, by an fprobe as it was, and by a kprobe, through ftrace and through a breakpoint. The table has ratios "
         "and exceptions, too.",
-        limits=f"{_LIMITS}{HYPOTHETICAL}",
+        limits=_LIMITS.strip(),
+        hypothetical=True,
     ),
     Figure(
         "fig-kprobe-rounds",
@@ -244,8 +244,9 @@ FIGURES = (
         table=rounds,
         answer=rounds_answer,
         limits=f"{_LIMITS}Published: times of three rounds on a Raspberry Pi 4, and of getpid() on an M1; what a way adds is what "
-        f"an event takes more than without it. {HYPOTHETICAL}",
-        in_short=f"{LAB}; counts beside published times. {HYPOTHETICAL}",
+        f"an event takes more than without it.",
+        kind="beside",
+        hypothetical=True,
     ),
     Figure(
         "fig-kprobe-real",
@@ -254,6 +255,6 @@ FIGURES = (
         answer=real_answer,
         limits="Emulated counts of instructions in one call, without the probed function, the handler and the slot; no timing. "
         "Real: the text of Debian's packages, booted without mitigations.",
-        in_short=BESIDE,
+        source="both",
     ),
 )

@@ -223,6 +223,7 @@ FIGURES = (
         table=table,
         answer=answer,
         limits="Distances from rec->ip, driven in the lab: the code lies there and was executed. Counts of instructions added to "
-        f"one call, that code's own among them; no timing. {said.HYPOTHETICAL}",
+        "one call, that code's own among them; no timing.",
+        hypothetical=True,
     ),
 )

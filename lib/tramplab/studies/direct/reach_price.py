@@ -12,13 +12,12 @@ from ...isa import ISAS
 from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...publish import said
-from ...publish.cite.cite import TIMED
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ..every_release import every_release
 from ..once import once
-from ..time.saved_times import MEASURED, columns, timed
+from ..time.saved_times import MACHINES, MEASURED, columns, timed
 from . import reach_ranges
 from .reach_kernels import kernels
 from .reach_ranges import far_by_chance, where_bpf_lies
@@ -211,7 +210,8 @@ FIGURES = (
         limits="Emulated counts of what is added to one call of a three-argument function; mispredicted returns under a "
         "return-stack model. `far` is as far away as the lab's layout has it; `near` on riscv64 v7.2 is within 2 KiB of "
         f"ftrace_caller, where no real code of modules or BPF lies. {MEASURED}",
-        in_short=TIMED,
+        kind="measured",
+        machine=MACHINES,
         measured=True,
     ),
 )

@@ -14,7 +14,6 @@ from ...ftrace.site import Site
 from ...ftrace.window import window
 from ...isa import ISAS
 from ...publish import said
-from ...publish.cite.cite import LAB
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...vmlinux import saved
@@ -263,6 +262,7 @@ FIGURES = (
         "whether all of the range is in a site's reach, some of it with or without its lowest place, or nothing.",
         limits="Computed, not run: ranges from the kernels' sources (data/addresses.yml: 48-bit addresses, 4 KiB pages), places "
         "from Debian's images; larger kernels are Debian's, scaled. What else lies there, and so what is free, is not known.",
-        in_short=f"Computed from memory layouts and Debian's images, not run. {LAB}; distances, not time.",
+        source="layout",
+        kind="distance",
     ),
 )

@@ -12,7 +12,7 @@ from ...lab.places import STACK_SIZE
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map, lines
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each
+from ...publish.said import isa_name, listed, marked, on_each
 from ...publish.table import pivot
 from ..every_release import every_release
 from ..once import once
@@ -247,7 +247,8 @@ FIGURES = (
         "back with the consumer run once or twice. The table has how often it ran, and the bytes of stack per round.",
         limits="Emulated: each consumer counts, then calls the function it hooks. In the table runs/calls, or rounds x bytes of "
         "stack "
-        f"where there is no end. {HYPOTHETICAL}",
+        "where there is no end.",
+        hypothetical=True,
     ),
     Figure(
         "fig-recursion-stack",
@@ -258,7 +259,8 @@ FIGURES = (
         answer=lambda frame: _taken(frame),
         alt="A panel per ISA with a line per hook that has no guard: bytes of stack in use at each further call of the function, "
         "straight up to the stack's end.",
-        limits=f"Emulated; the lab's stacks have {STACK_SIZE} bytes, and the whole of one is there for the call. {HYPOTHETICAL}",
+        limits=f"Emulated; the lab's stacks have {STACK_SIZE} bytes, and the whole of one is there for the call.",
+        hypothetical=True,
     ),
 )
 

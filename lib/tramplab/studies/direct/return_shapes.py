@@ -16,7 +16,7 @@ from ...lab.run import Run
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, marked, on_each
+from ...publish.said import isa_name, marked, on_each
 from ...trampolines import pools
 from ...trampolines.bpf import Bpf
 from ...trampolines.fprobe import Fprobe
@@ -239,6 +239,7 @@ FIGURES = (
         "program at the function's entry and one at its return, split into stack, task, pool and the rest. The table says where "
         "the arguments are while the function runs, how it returns, and which returns are mispredicted.",
         limits=f"Emulated accesses of one call; no timing. missed: mispredicted returns in the call, and of {CALLERS} callers "
-        f"above it. {HYPOTHETICAL}",
+        f"above it.",
+        hypothetical=True,
     ),
 )

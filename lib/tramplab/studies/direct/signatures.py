@@ -12,7 +12,7 @@ from ...lab.measure import FUNCTIONS
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each
+from ...publish.said import isa_name, listed, marked, on_each
 from ...trampolines.bpf import Bpf
 from ...trampolines.direct import Direct
 from ...trampolines.fprobe import Fprobe
@@ -227,6 +227,7 @@ FIGURES = (
         alt="A panel per ISA, arguments against instructions over a function without arguments: a line for a trampoline that is "
         "called directly and stores registers, and one for a callback that copies from ftrace_regs.",
         limits="Emulated counts, over the same hook on a function without arguments; no timing. What the trampoline before the "
-        f"callback stores is the same for every function, and left out. {HYPOTHETICAL}",
+        "callback stores is the same for every function, and left out.",
+        hypothetical=True,
     ),
 )

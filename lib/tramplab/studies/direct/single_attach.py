@@ -14,7 +14,7 @@ from ...lab.kernel import Kernel
 from ...publish import published
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, MARK, isa_name, listed
+from ...publish.said import MARK, isa_name, listed
 from ...trampolines.direct import Direct
 from ...trampolines.single import SingleSlowPath
 from ..once import once
@@ -227,6 +227,7 @@ FIGURES = (
         limits="Steps of the lab's plans, no times; as many functions as the guest has are counted, more are computed from what "
         "each takes. lookup/-c: both of them. text: writes to executable memory, ops pointers among them. cpus: waits for every "
         "CPU, on arm64 for this one's own fetches. tasks: synchronize_rcu_tasks(); a kernel waits for its rude variant as well. "
-        f"later: freed by call_rcu_tasks(), for which nobody waits. {HYPOTHETICAL}",
+        "later: freed by call_rcu_tasks(), for which nobody waits.",
+        hypothetical=True,
     ),
 )

@@ -9,7 +9,7 @@ import pandas as pd
 from ...lab.run import Run
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, on_each
+from ...publish.said import isa_name, listed, on_each
 from ..once import once
 from .setups import CASES, IN_OPS, Setup, requests, setups, shown
 
@@ -158,7 +158,7 @@ def _signed(n: int) -> str:
 _LIMITS = (
     "Emulated counts of one call of a three-argument function over the unhooked one; no timing. in-ops: as kernels are; one-ops: "
     "as x86-64 is since v7.0. A stub saves all argument registers and counts. shared: a far direct call and one ops. ops: one ops, "
-    f"no direct call. lookup and lookup-c find their entry at once. {HYPOTHETICAL}"
+    "no direct call. lookup and lookup-c find their entry at once."
 )
 
 FIGURES = (
@@ -171,6 +171,7 @@ FIGURES = (
         alt="A panel per ISA: instructions that a direct call out of its site's reach adds, one bar per way to keep the target, "
         "split into ftrace's trampoline, ftrace's C code and the direct call's own stub. The table has near and shared calls too.",
         limits=_LIMITS,
+        hypothetical=True,
     ),
 )
 

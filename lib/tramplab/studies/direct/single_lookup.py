@@ -10,7 +10,7 @@ from ...ftrace.steps import block, word
 from ...lab.kernel import Kernel
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, marked, on_each
+from ...publish.said import marked, on_each
 from ...trampolines.single.slowpath import MOST_COUNTED
 from ..growth import step
 from ..once import once
@@ -174,6 +174,7 @@ FIGURES = (
         limits="Counted in the emulator: a call that finds its entry at once, and what each entry in front adds. The mean is "
         "computed from both, entries spread evenly over the buckets: at most 64 as posted, v6 of the series "
         "(20251230145010.103439-5-jolsa@kernel.org), or 4096 as the copy of an ops' filter may have. No timing: each entry may be "
-        f"a cache miss. {HYPOTHETICAL}",
+        "a cache miss.",
+        hypothetical=True,
     ),
 )

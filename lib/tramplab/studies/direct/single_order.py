@@ -6,7 +6,7 @@ import pandas as pd
 
 from ...publish.figures.chart import state_strip
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed
+from ...publish.said import isa_name, listed
 from ..once import once
 from . import between
 from .between import CHANGES, Seen
@@ -193,8 +193,8 @@ FIGURES = (
         answer=answer,
         limits="One CPU that calls or was halted, and one that writes; every store is seen at once, so what barriers are for is "
         "not tried. Far targets on arm64; both: direct call and ops; -: nothing; .: no such write. table: direct_functions; list: "
-        "of ops; word: the callsite's, ops or target; own word: the target's; join, leave: the direct call beside an ops. "
-        f"{HYPOTHETICAL}",
+        "of ops; word: the callsite's, ops or target; own word: the target's; join, leave: the direct call beside an ops.",
+        hypothetical=True,
     ),
     Figure(
         "fig-single-safety",
@@ -204,6 +204,7 @@ FIGURES = (
         limits="calls: after each step; sets: with each set of the live writes; halted: at each instruction of site and "
         "trampoline; third: ran neither old nor new; ordered: writes that may not change places. overwritten: halted calls that go "
         "wrong where what ftrace frees is overwritten at once; the stub itself is not freed here. One CPU at a time, every store "
-        f"is seen at once. {HYPOTHETICAL}",
+        "is seen at once.",
+        hypothetical=True,
     ),
 )

@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 
 from ...errors import TramplabError
-from ...publish.cite.cite import BESIDE
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, listed, marked
+from ...publish.said import listed, marked
 from ...vmlinux import saved
 from ..once import once
 from .setups import IN_OPS, setups
@@ -116,8 +115,8 @@ FIGURES = (
         table=table,
         answer=answer,
         limits="Bytes before a function from images of the lab, times the traced functions that Debian's kernels have. "
-        "lookup and lookup-c are as in-ops. Functions keep their alignment of 8; what a compiler pads otherwise is not counted. "
-        f"{HYPOTHETICAL}",
-        in_short=f"{BESIDE} {HYPOTHETICAL}",
+        "lookup and lookup-c are as in-ops. Functions keep their alignment of 8; what a compiler pads otherwise is not counted.",
+        source="both",
+        hypothetical=True,
     ),
 )

@@ -9,7 +9,6 @@ import pandas as pd
 from ...analyse.stacks import DOUBLED, FP, MISSING, RETURNED, RIGHT, WRONG
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL
 from ..once import once
 from . import stack_calls
 from .stack_calls import ABSENT, ASLEEP, BODY, CALLED, FRAMES, FTRACE, RETURN, SITE, C
@@ -117,6 +116,7 @@ FIGURES = (
         alt="A panel per hook: from top to bottom the stretches of a call in the order in which they run, each with its number of "
         "instructions; in the columns the traced function, its caller and that one's, with a letter for what a trace taken there "
         "has of it.",
-        limits=f"Emulated calls, unwound by frame pointers before every instruction; hooked returns are looked up. {HYPOTHETICAL}",
+        limits="Emulated calls, unwound by frame pointers before every instruction; hooked returns are looked up.",
+        hypothetical=True,
     ),
 )

@@ -9,7 +9,7 @@ from ...ftrace import releases
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map, stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, slug
+from ...publish.said import isa_name, listed, slug
 from ..once import once
 from . import stack_calls
 from .stack_calls import ASLEEP, BPF_CALLS, CALLED, CODE, DIRECT, FRAMES, HOOK, PROGRAM, RETURN
@@ -233,7 +233,7 @@ _BY = {FP: "frame pointers", ORC: "ORC"}
 _CHART = heat_map("worst", rows="hook", columns="taken", letters=LETTERS, abreast=2)
 _LIMITS = (
     "Emulated calls of lab kernels, one task; counts of instructions. fprobes on return hooks are of v6.12 on x86-64 and v6.9 on "
-    f"riscv64. riscv64's kernels look up no return hooks of this kind. {HYPOTHETICAL}"
+    "riscv64. riscv64's kernels look up no return hooks of this kind."
 )
 FIGURES = (
     Figure(
@@ -245,6 +245,7 @@ FIGURES = (
         alt="A panel per kernel: for each hook, and for traces taken in its program, asleep in the function, and at any "
         "instruction of the hook, a letter for the worst that happens to a frame. The table has the counts and every hook.",
         limits=_LIMITS,
+        hypothetical=True,
     ),
     Figure(
         "fig-stacks-lost",
@@ -256,5 +257,6 @@ FIGURES = (
         alt="A panel per kernel with a bar per hook: the share of its instructions at which a trace lacks the function, its caller "
         "or that one's, by whose code it is: ftrace's trampoline, that of a direct call, the return trampoline, C.",
         limits=_LIMITS,
+        hypothetical=True,
     ),
 )

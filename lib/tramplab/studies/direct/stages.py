@@ -26,19 +26,22 @@ FUNCTION, ARGUMENTS = "two_args", (1, 2)
 class Stage:
     """Which of the four is there: all registers saved, the walk over the list, the return hooked in any case, its node from the
     shared list. Where the return is not hooked, the handler at the entry declines, when the node has been taken already; without
-    node none is taken, and the arguments are on the stack, which was not proposed."""
+    node none is taken, and the arguments are on the stack, which was not proposed. own_stack: the node is on a stack of the task's
+    own, as was proposed, and not in the rings per CPU that v6.7 has."""
 
     regs: bool = True
     walk: bool = True
     hook: bool = True
     freelist: bool = True
     node: bool = True
+    own_stack: bool = False
 
 
 #: Reason -> what it is called.
 REASONS = {"regs": "all registers", "walk": "list function", "hook": "needless return hook", "freelist": "shared freelist"}
 UNOPTIMISED, OPTIMISED, DIRECT = Stage(), Stage(False, False, False, False), "direct"
 WITHOUT_NODE = replace(OPTIMISED, node=False)
+PROPOSED = replace(OPTIMISED, own_stack=True)
 #: One taken away after the other.
 SEQUENCE = tuple(itertools.accumulate(REASONS, lambda stage, reason: replace(stage, **{reason: False}), initial=UNOPTIMISED))
 
@@ -97,7 +100,7 @@ def run(isa: str, stage: Stage | str) -> tuple[Run, Run]:
         with kernel.attached(kernel.function(FUNCTION), Bpf(fentry=1)):
             return kernel.call(FUNCTION, *ARGUMENTS), idle
     build = BUILDS[isa][(stage.regs, stage.walk)]
-    pool = ("rethook", "freelist" if stage.freelist else "objpool")
+    pool = ("rethook", "shadow" if stage.own_stack else "freelist" if stage.freelist else "objpool")
     kernel, idle = _kernel(isa, build.release, (*build.overrides, pool))
     request = Fprobe(
         bpf=True,

@@ -13,7 +13,7 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, marked
+from ...publish.said import isa_name, listed, marked
 from ...publish.table import pivot
 from ...trampolines.bpf import Bpf
 from ...trampolines.direct import Direct
@@ -246,7 +246,8 @@ FIGURES = (
         "whether a call reads such fields, writes them, or both. The table has every field, and how often.",
         limits="Emulated: every access of one call, by the field it falls into; in the table loads+stores. `two`: two ops, "
         "through the "
-        f"list function; `RCU`: an ops with FTRACE_OPS_FL_RCU. {HYPOTHETICAL}",
+        "list function; `RCU`: an ops with FTRACE_OPS_FL_RCU.",
+        hypothetical=True,
     ),
     Figure(
         "fig-preemption",
@@ -260,6 +261,7 @@ FIGURES = (
         "kernel that preempts nothing. The table has the counts it sees.",
         limits="Emulated: read from the preempt count when the callback is entered. In the table: sections without preemption, "
         "counted "
-        f"RCU readers, migration off. {HYPOTHETICAL}",
+        "RCU readers, migration off.",
+        hypothetical=True,
     ),
 )

@@ -186,6 +186,7 @@ FIGURES = (
         "called, "
         "left out, or the call faults. The table has the field that is wanted.",
         limits="Emulated: RCU's mark for this CPU is cleared, or what leads to the current task is 0, for one call. That no kernel "
-        f"should call a traced function in either state is not said by this. {HYPOTHETICAL}",
+        "should call a traced function in either state is not said by this.",
+        hypothetical=True,
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...publish.cite.cite import BESIDE
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name
 from ...vmlinux import beside, saved
@@ -175,6 +174,6 @@ FIGURES = (
         answer=answer,
         limits="Emulated counts of instructions in one call; no timing. Two numbers: the kernel's and the lab's; 0: no such "
         "function there, as where it is part of another.",
-        in_short=BESIDE,
+        source="both",
     ),
 )

@@ -7,7 +7,6 @@ import textwrap
 import pandas as pd
 
 from ...isa import ISAS
-from ...publish.cite.cite import KERNELS
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, slug
@@ -160,7 +159,7 @@ FIGURES = (
         "of Debian's plain kernel. A direct call that the site makes itself adds nothing and is left out. The table has all "
         "numbers.",
         limits=_LIMITS,
-        in_short=KERNELS,
+        source="image",
     ),
     Figure(
         "fig-kernel-flavours",
@@ -168,6 +167,6 @@ FIGURES = (
         table=flavours,
         answer=answer_flavours,
         limits=_LIMITS,
-        in_short=KERNELS,
+        source="image",
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pandas as pd
 
 from ...ftrace.facts import parse
-from ...publish.cite.cite import BESIDE
 from ...publish.figures.chart import scatter
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed
@@ -131,6 +130,6 @@ FIGURES = (
         "each hook and part of a call, a colour and shape for each release. On the line both are equal. The table has all numbers.",
         limits="Emulated counts of instructions in one call; no timing. Real: the text of Debian's packages, booted without "
         "mitigations; what is faked is on the page. The lab: the same release and ISA.",
-        in_short=BESIDE,
+        source="both",
     ),
 )

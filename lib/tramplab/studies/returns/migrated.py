@@ -275,5 +275,6 @@ FIGURES = (
         limits=f"Emulated in {LATEST}, and for k5 in {listed(OLDER)}: a field is right if it is told as it was at the function's "
         "return, in calls with other registers and another stack. kept registers: those that functions keep; other: arguments and "
         "scratch. No kernel has a shim.",
+        hypothetical=True,
     ),
 )

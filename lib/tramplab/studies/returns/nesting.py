@@ -162,7 +162,7 @@ def _frames(known: pd.DataFrame) -> str:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: "x86_64-graph-tracer-deepest" (calls of one task that are all seen), "-all" (of each of "tasks"
     tasks), "-tasks" (with a call each); "x86_64-graph-tracer-frame" (bytes of the task's stack for each call, at which
-    that ends first); "x86_64-guard-seen", "-missed"; "cpus", "tasks", "stack"."""
+    that ends first); "x86_64-guard-seen", "-missed"; "cpus", "tasks", "stack"; those of nesting_told behind "told-"."""
     out: dict[str, object] = {"cpus": CPUS, "tasks": TASKS, "stack": STACK_SIZE}
     for r in whole(frame).itertuples():
         key = f"{r.isa}-{slug(r.name)}"
@@ -170,7 +170,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         out[f"{key}-frame"] = STACK_SIZE // max(int(r.deepest), 1)
     for r in guarded().itertuples():
         out |= {f"{r.isa}-guard-seen": int(r.seen), f"{r.isa}-guard-missed": int(r.missed)}
-    return out
+    return out | {f"told-{name}": number for name, number in nesting_told.numbers(nesting_told.rows()).items()}
 
 
 # --- The claim

@@ -11,7 +11,6 @@ from ...ftrace.ops import Request
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...lab.run import Run
-from ...publish.cite.cite import TIMED
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
@@ -266,7 +265,8 @@ FIGURES = (
         "program, with what runs that, else a bare one. Cycles are native ones of the call, in user mode, where windows agree. "
         f"missed: mispredicted returns in the call, and of {CALLERS} callers above it. Debian: the same call in the release's "
         "package, where it was counted; the trampoline of BPF fexit and the slot of a breakpoint are the lab's there.",
-        in_short=TIMED,
+        kind="measured",
+        machine=saved_times.MACHINES,
         measured=True,
     ),
 )

@@ -142,6 +142,7 @@ FIGURES = (
         alt="A panel per ISA with a bar per Debian kernel, stacked by whose the code is: kretprobe's and that of return hooks are "
         "the thin first parts and stay so, kprobe's is the largest; fprobe's has grown to the second in the newest.",
         limits="Debian's plain kernels. Functions are told by their names, and reach to the next symbol.",
-        in_short=return_releases.IN_SHORT,
+        source="sources",
+        kind="fact",
     ),
 )

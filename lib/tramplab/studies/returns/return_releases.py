@@ -271,6 +271,7 @@ FIGURES = (
         limits="Facts of data/releases.yml with their sources, no run. sure: how well it is known since when; a dash: the ISA "
         "never had anything else. kretprobe entry: at functions that ftrace can trace. fexit: direct calls, by which it gets "
         "to kernel functions.",
-        in_short=IN_SHORT,
+        source="sources",
+        kind="fact",
     ),
 )

@@ -16,7 +16,7 @@ from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, on_each, slug
+from ...publish.said import isa_name, listed, on_each, slug
 from ...trampolines.kprobe import Kretprobe
 from ..hypothetical import named
 from ..once import once
@@ -210,6 +210,7 @@ FIGURES = (
         "what a kretprobe adds with each.",
         limits="A kretprobe in the newest release, its trampoline rebuilt to save less; no trap: all registers by a trampoline "
         "where the kernel has an exception save them, against which less is held there; consumers of the chapter on register "
-        f"structures, beside a full set of true registers. {HYPOTHETICAL}",
+        "structures, beside a full set of true registers.",
+        hypothetical=True,
     ),
 )

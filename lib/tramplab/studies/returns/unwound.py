@@ -212,5 +212,6 @@ FIGURES = (
         "trampoline, in the handler at the return and elsewhere in the hook. The table has the instructions and every case.",
         limits="Emulated calls of lab kernels, one task; counts of instructions; x86-64 by ORC's rules, arm64 and riscv64 by frame "
         "pointers. * hypothetical: the kernel's unwinder does it the other way.",
+        hypothetical=True,
     ),
 )

@@ -147,7 +147,7 @@ FIGURES = (
         answer=answer,
         alt="A bar per ISA: the instructions of the conversions that a call goes through on its way from the entry to perf. The "
         "table has loads, stores and bytes of each.",
-        limits=f"Emulated counts of copies alone, without the calls around them; the first and the last structure are {LATEST}'s. "
-        f"{HYPOTHETICAL}",
+        limits=f"Emulated counts of copies alone, without the calls around them; the first and the last structure are {LATEST}'s.",
+        hypothetical=True,
     ),
 )

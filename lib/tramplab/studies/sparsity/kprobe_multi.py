@@ -175,7 +175,7 @@ def chain(frame: pd.DataFrame) -> pd.DataFrame:
 LIMITS = (
     "Emulated: one call of a function with a link, a tiny program that reads two arguments and counts; shares of what the link "
     "adds, with the way. both: with a handler at the return as well. "
-    f"The full save is what its trampoline adds to an ops. {HYPOTHETICAL}"
+    "The full save is what its trampoline adds to an ops."
 )
 FIGURES = (
     Figure(
@@ -187,5 +187,6 @@ FIGURES = (
         alt="A panel per ISA: for each way its share of what a link adds to a call, in percent: of instructions at the entry, "
         "and with a handler at the return.",
         limits=LIMITS,
+        hypothetical=True,
     ),
 )

@@ -14,7 +14,6 @@ from ...analyse.sparsity.providers import PROVIDERS
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel
-from ...publish.cite.cite import BESIDE
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
 from ...publish.said import listed
@@ -195,10 +194,11 @@ FIGURES = (
         table=table,
         body=body,
         answer=answer,
-        limits=f"{BESIDE} Of members that share their bytes the first: of cs and ss the two bytes that C reads. Where the lab's "
+        limits="Of members that share their bytes the first: of cs and ss the two bytes that C reads. Where the lab's "
         "kernel of the same release has no such provider it is of the nearest shown that has. On v6.12 no handler is given what "
         "return_to_handler fills: it is looked at as the C function that the trampoline calls is entered. Providers that an image "
         "has not, or whose hook is not laid out there, are left out: data/kernel-frames.json says why.",
-        in_short=f"{BESIDE} Where a release has no such provider the lab's nearest is taken.",
+        source="both",
+        caveat="Where a release has no such provider the lab's nearest is taken.",
     ),
 )

@@ -14,7 +14,7 @@ from ...publish.claims.claims import FAILS
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name, listed, on_each
+from ...publish.said import isa_name, listed, on_each, slug
 from ..once import once
 from ..variants.register_map import in_short
 from . import consumer_runs
@@ -117,10 +117,13 @@ def outcome(frame: pd.DataFrame, isa: str, release: str, view: str, consumer: st
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes: cells of the newest release that ask something, "cells", and those that are right, wrong or rest on
-    garbage, "right", "wrong", "garbage"; consumers, "consumers"."""
+    garbage, "right", "wrong", "garbage"; consumers, "consumers"; by the pt_regs that ftrace_partial_regs() makes at the entry,
+    whether user_mode() and a callchain's start are right, "riscv64-v7-2-user-mode", "riscv64-v7-2-callchain"."""
     some = frame[(frame["release"] == NEW) & (frame["outcome"] != NOT_ASKED)]
     counts = some["outcome"].value_counts()
-    return {"cells": len(some), "consumers": some["consumer"].nunique()} | {kind: int(counts.get(kind, 0)) for kind in LETTERS}
+    out = {"cells": len(some), "consumers": some["consumer"].nunique()} | {kind: int(counts.get(kind, 0)) for kind in LETTERS}
+    made = frame[(frame["way"] == PARTIAL) & (frame["provider"] == ENTRY) & frame["consumer"].isin((MODE, CHAIN))]
+    return out | {f"{r.isa}-{slug(r.release)}-{r.consumer}": r.outcome for r in made.itertuples()}
 
 
 def _as_user(frame: pd.DataFrame) -> str:

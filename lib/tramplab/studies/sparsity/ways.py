@@ -256,7 +256,7 @@ def _marks(fills: pd.DataFrame, isa: str) -> list[str]:
 
 LIMITS = (
     "Emulated counts of one warm call; a fill and a light structure beside the same link whose program reads the ftrace_regs, a "
-    f"full save beside one of arguments. {HYPOTHETICAL}"
+    "full save beside one of arguments."
 )
 FIGURES = (
     Figure(
@@ -268,6 +268,7 @@ FIGURES = (
         alt="A panel per ISA with a bar per way: the instructions that it adds to a call. The table has loads, stores, bytes of "
         "stack and of each CPU, and how many of the consumers are right.",
         limits=LIMITS,
+        hypothetical=True,
     ),
     Figure(
         "fig-ways-served",
@@ -281,6 +282,7 @@ FIGURES = (
         alt="A panel per ISA: for each way and consumer a letter that says whether what it concludes is right, wrong, garbage, or "
         "whether the structure lacks what it reads.",
         limits="Emulated: each consumer beside what it concludes from a full set; what is right by chance, as a zero where zero is "
-        f"true, counts as right. {HYPOTHETICAL}",
+        "true, counts as right.",
+        hypothetical=True,
     ),
 )

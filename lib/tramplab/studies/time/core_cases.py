@@ -141,6 +141,7 @@ FIGURES = (
         limits=f"cases: measured times of this kind of core that set none of its parameters. in band: within {BAND:.0%} of the "
         "estimate. error: the median. rank: the least Spearman correlation of a set with five cases or more. Estimates of the "
         "others are shown here only.",
+        kind="estimate",
         measured=True,
     ),
 )

@@ -20,7 +20,7 @@ from ...native.kept import HOOKS, own, saved
 from ...publish.figures.chart import Drawing, dumbbell
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
-from ...publish.said import HYPOTHETICAL, UNTIMED, estimated, listed, marked
+from ...publish.said import UNTIMED, estimated, listed, marked
 from ..once import each, once
 from . import native_machine
 
@@ -289,8 +289,7 @@ def _band(row: Mapping) -> str:
 _LINES = dumbbell("cycles", "hook", "by", low="low", high="high", facet="panel", columns=2)
 _LIMITS = (
     "Native times, warm, in user mode, less the unhooked call; under the name of a core is its model's estimate, with its band. ? "
-    "marks a time that was not met again in three windows, or of a hook that has several speeds: nothing is concluded from it. "
-    + HYPOTHETICAL
+    "marks a time that was not met again in three windows, or of a hook that has several speeds: nothing is concluded from it."
 )
 _ALT = (
     "A line per hook: the cycles that it adds as measured, and beside them the estimate of the nearest model with its band. The "
@@ -306,6 +305,8 @@ FIGURES = (
         answer=answer,
         alt=_ALT,
         limits=_LIMITS,
+        kind="native",
+        hypothetical=True,
         measured=True,
     ),
     Figure(
@@ -317,6 +318,8 @@ FIGURES = (
         answer=answer_here,
         alt=_ALT,
         limits=f"{_LIMITS} Every machine has its own.",
+        kind="native",
+        hypothetical=True,
         measured=True,
         own=True,
     ),

@@ -281,6 +281,7 @@ FIGURES = (
         alt="A panel per machine, for the model of its core: estimated against measured nanoseconds that trampolines add to a "
         "call. The table below has rank correlations and errors of all models.",
         limits=_LIMITS,
+        kind="native",
         measured=True,
     ),
     Figure(
@@ -290,6 +291,7 @@ FIGURES = (
         table=table,
         answer=answer_here,
         limits=f"{_LIMITS} Every machine has its own.",
+        kind="native",
         measured=True,
         own=True,
     ),

@@ -224,5 +224,7 @@ FIGURES = (
         "cycles that ops add to a call, all as multiples of one ops with CALL_OPS. The table below has every number.",
         limits="Published times as multiples of their own case after 1/0; estimates likewise, with the band of the core's "
         "uncertain parameters. Ops are dynamic. Case a/b: a ops on the function, b on another one.",
+        source="published",
+        kind="estimate",
     ),
 )

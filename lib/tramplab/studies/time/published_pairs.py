@@ -255,5 +255,7 @@ FIGURES = (
         alt="A panel per core and a line per pair of hooks: how many times as much the first adds, as published and as estimated, "
         "with its band. The table below has every number.",
         limits=_LIMITS,
+        source="published",
+        kind="estimate",
     ),
 )

@@ -12,7 +12,6 @@ from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL
 from ...trampolines import shapes
 from ..hypothetical import named
 from ..once import once
@@ -143,6 +142,7 @@ FIGURES = (
         table=table,
         answer=answer,
         limits="Exact under the model of a return stack that nothing repairs: mispredicted returns in the call "
-        f"+ of the {CALLERS} callers above it. Hooks without any are left out. {HYPOTHETICAL}",
+        f"+ of the {CALLERS} callers above it. Hooks without any are left out.",
+        hypothetical=True,
     ),
 )

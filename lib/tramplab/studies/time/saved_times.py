@@ -10,6 +10,8 @@ from ...publish.figures.fitted import digits
 from ...publish.said import listed
 from . import native_machine
 
+#: What the saved machines are; a test holds it against what their files say.
+MACHINES = "x86-64 virtual machines"
 #: For the limits of a figure in which such cycles stand beside counts.
 MEASURED = (
     "Cycles, under the name of a core or a machine, are native ones that the hook added to the call of a one-argument function, in "

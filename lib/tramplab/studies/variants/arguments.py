@@ -15,7 +15,7 @@ from ...lab.kernel import Kernel
 from ...lab.measure import STUDIED
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, marked
+from ...publish.said import isa_name, marked
 from ..growth import step
 from ..hypothetical import flagged, named
 from ..once import once
@@ -93,7 +93,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 _LIMITS = (
     f"{releases.LATEST}; emulated counts of one call, one callback, functions of no to eight integers; no timing. On x86-64 "
     "the seventh and the eighth argument are on the stack. What is hypothetical lies in reach of the site on every ISA; BPF's code "
-    f"lies so on x86-64 and arm64. {HYPOTHETICAL}"
+    f"lies so on x86-64 and arm64."
 )
 
 
@@ -152,6 +152,7 @@ FIGURES = (
         alt="A panel per ISA: instructions that a hook adds to one call, against the number of integer arguments of the function, "
         "with a line per hook. The table below has every number.",
         limits=_LIMITS,
+        hypothetical=True,
     ),
     Figure(
         "fig-arguments-bytes",
@@ -159,5 +160,6 @@ FIGURES = (
         table=bytes_table,
         answer=_answer_bytes,
         limits=_LIMITS,
+        hypothetical=True,
     ),
 )

@@ -250,7 +250,7 @@ FIGURES = (
         alt="A panel per ISA: instructions added to a call, a row per consumer and a column per save set, the kernels' own "
         "first. A dash: the set does not serve, or the release has not got it. The table below has every number.",
         limits="Emulated counts of instructions in one call of a three-argument function, less the unhooked call's, without the "
-        "functions; no timing. The consumers are the lab's: those of registers move ip as a kprobe does, but are no kprobes. "
-        f"{HYPOTHETICAL}",
+        "functions; no timing. The consumers are the lab's: those of registers move ip as a kprobe does, but are no kprobes.",
+        hypothetical=True,
     ),
 )

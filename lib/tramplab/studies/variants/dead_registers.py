@@ -13,7 +13,6 @@ from ...errors import GuestFault, StepLimit
 from ...isa import ISAS, Isa
 from ...lab.kernel import Kernel
 from ...lab.measure import STUDIED
-from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.figure import Figure
 from ..once import once
 
@@ -129,44 +128,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-@judges("v4")
-def dead_at_the_first_instruction(frame: pd.DataFrame | None = None) -> Verdict:
-    """No result changes with a poison in an argument register that carries nothing, or in a return register."""
-    frame = rows() if frame is None else frame
-    claimed = frame[frame["role"].isin(CLAIMED)]
-    kind, on = across(claimed.assign(truth=claimed["effect"] == "none"), BY_ISA)
-    n = numbers(frame)
-    shown = frame[(frame["effect"] != "none") & frame["role"].isin(("argument",))]
-    besides = {
-        isa: sorted({r.register for r in part.itertuples()} - set(ISAS[isa].args))
-        for isa, part in shown.groupby("isa", sort=False)
-    }
-    because = (
-        f"Of {n['claimed']} poisons in argument registers that carry nothing and in return registers, {n['alive']} changed a "
-        f"result; of {n['arguments']} in registers that carry an argument, {n['arguments'] - n['unnoticed']} did."
-    )
-    for isa, registers in besides.items():
-        if registers:
-            because += f" On {isa} {', '.join(registers)} is alive where a struct is returned through memory."
-    found = {"poisoned": n["claimed"], "results changed": n["alive"], "of arguments": n["arguments"] - n["unnoticed"]}
-    return Verdict(kind, because, found, on)
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """How many poisons changed a result: in registers that carry an argument, and in those that could have."""
-    n = numbers(frame)
-    return (
-        f"Its arguments: {n['arguments'] - n['unnoticed']} of {n['arguments']} poisons in registers that carry one changed the "
-        f"result, and {n['alive']} of {n['claimed']} in the other argument registers and the return registers."
-    )
-
-
 FIGURES = (
     Figure(
         "fig-dead-registers",
         "Which registers does a function need at its first instruction?",
         table=table,
-        answer=answer,
         limits="Functions of no to eight integers and one that returns a struct through memory, compiled by clang at -O2; one "
         "register poisoned per call. What was compiled to need nothing else may need it elsewhere.",
     ),

@@ -16,7 +16,6 @@ from ...lab.kernel import Kernel
 from ...lab.measure import STUDIED
 from ...lab.run import Run
 from ...lab.view import Function
-from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.figure import Figure
 from ...trampolines.plain import Ops
 from ..once import once
@@ -122,41 +121,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, Any]:
     return out
 
 
-@judges("v2")
-def arguments_must_be_saved(frame: pd.DataFrame | None = None) -> Verdict:
-    """Under a callback that spoils what it may, every restore that a function needs is needed; under a tiny one it may not be."""
-    frame = rows() if frame is None else frame
-    needed = frame[frame["carries"] & (frame["callback"] == "clobbers")]
-    kind, on = across(needed.assign(truth=~needed["right"]), BY_ISA)
-    n = numbers(frame)
-    because = (
-        f"Each restore of the ops trampoline was taken out under each function that takes the register, {n['dropped']} times per "
-        f"callback. With a callback that spoils every caller-saved register {n['clobbers']} results were wrong; with the lab's, "
-        f"which only counts, {n['counts']}; in the others the register happened to hold its value still."
-    )
-    found = {
-        "taken out": n["dropped"],
-        "wrong under the spoiling callback": n["clobbers"],
-        "under the counting one": n["counts"],
-    }
-    return Verdict(kind, because, found, on)
-
-
-def answer(frame: pd.DataFrame) -> str:
-    """How many results were wrong without a restore that the function needs, under either callback."""
-    n = numbers(frame)
-    return (
-        f"Without a restore that the function needs, {n['clobbers']} of {n['dropped']} results are wrong under a callback that "
-        f"spoils all that C lets it, and {n['counts']} under one that only counts."
-    )
-
-
 FIGURES = (
     Figure(
         "fig-dropped-saves",
         "Must a trampoline save the arguments?",
         table=table,
-        answer=answer,
         limits="The newest release; functions of no to eight integers. A restore is replaced by a NOP, which is the same for the "
         "function as not having saved the register.",
     ),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pandas as pd
 
 from ...ftrace import releases
-from ...isa import ISAS
-from ...publish import said
 from ...publish.figures.figure import Figure
 from ...publish.stepper.stepper import Notes, Stepper, stepper
 from ...trampolines.plain import Ops
@@ -97,21 +95,11 @@ def body(_: pd.DataFrame) -> Stepper:
     return stepper(walks(), NOTES)
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """How many instructions are before the callback and behind it."""
-    n = {where: {isa: stretches.numbers(frame)[f"{isa}-{where}"] for isa in ISAS} for where in ("save", "restore")}
-    return (
-        f"The trampolines execute {said.on_each(n['save'], 'instructions')} before the callback, and "
-        f"{said.on_each(n['restore'])} after it."
-    )
-
-
 FIGURES = (
     Figure(
         "fig-first-callback",
         f"What happens between the call and the callback? ({releases.LATEST})",
         body=body,
-        answer=answer,
         limits="Emulated counts, no timing. One call of a three-argument function with one ops attached; stretches begin at "
         "the milestone named and end at the next.",
     ),

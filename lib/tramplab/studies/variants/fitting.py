@@ -14,7 +14,7 @@ from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, marked, on_each
+from ...publish.said import marked, on_each
 from ...trampolines.fitting import FittingSlowPath
 from ...trampolines.plain import Ops
 from ..every_release import every_release
@@ -210,7 +210,8 @@ FIGURES = (
         answer=answer,
         limits="Emulated counts of instructions in one call of a three-argument function; no timing. ops: who joins (+), by "
         "what it needs: the live arguments, an ftrace_regs, all registers; set: what the fitted trampoline saves. - in a "
-        f"number's place: that kernel has no trampoline for all registers. {HYPOTHETICAL}",
+        "number's place: that kernel has no trampoline for all registers.",
+        hypothetical=True,
     ),
 )
 

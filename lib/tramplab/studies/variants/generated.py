@@ -17,7 +17,7 @@ from ...lab.run import Run
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, on_each
+from ...publish.said import isa_name, on_each
 from ...publish.table import pivot
 from ...trampolines.bpf import Bpf
 from ...trampolines.direct import Direct
@@ -183,7 +183,7 @@ def _answer(frame: pd.DataFrame) -> str:
 
 
 _LIMITS = (
-    f"Emulated counts of one call, no timing. The callback counts; without it, the rest is what the hook takes. {HYPOTHETICAL}"
+    "Emulated counts of one call, no timing. The callback counts; without it, the rest is what the hook takes."
 )
 
 FIGURES = (
@@ -197,5 +197,6 @@ FIGURES = (
         alt="A panel per ISA: instructions of a hook on a function of two arguments, one bar per kind of trampoline, split into "
         "trampoline, core and callback. The table below has every number.",
         limits=_LIMITS,
+        hypothetical=True,
     ),
 )

@@ -12,7 +12,7 @@ from ...lab.measure import FUNCTIONS
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, marked
+from ...publish.said import isa_name, marked
 from ...publish.table import pivot
 from ...trampolines.arguments import live_registers
 from ..hypothetical import flagged, named
@@ -145,6 +145,7 @@ FIGURES = (
         alt="A panel per ISA: instructions of two trampolines for a function of two arguments, by what they are for. The table "
         "below has every number.",
         limits="Emulated counts of the trampolines' own instructions in one call of a function with two arguments. What an "
-        f"instruction is for is found from what it reads, writes and comes before. {HYPOTHETICAL}",
+        "instruction is for is found from what it reads, writes and comes before.",
+        hypothetical=True,
     ),
 )

@@ -261,6 +261,7 @@ FIGURES = (
         alt="Bars per ISA: instructions added to a call that is sent on to another function, one bar per save set, the kernels' "
         "own first, split into site, trampoline, core and callback. The table below has every number.",
         limits="Emulated counts of instructions in one call of a three-argument function, less the unhooked call's, without the "
-        f"functions themselves; no timing. {HYPOTHETICAL}",
+        "functions themselves; no timing.",
+        hypothetical=True,
     ),
 )

@@ -190,9 +190,12 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, by names like "arm64-ops-restored": how many registers of an ISA have a fate under a hook.
 
-    Flags are not counted. Also "arm64-regs-release", the release in which ops-regs is shown.
+    Flags are not counted. Also "arm64-regs-release", the release in which ops-regs is shown; "arm64-registers", how many there are;
+    "losing-an-argument", how many hooks that a kernel has lose a register in which the function's arguments are.
     """
-    out: dict[str, object] = {}
+    out: dict[str, object] = {"losing-an-argument": len(_losing(frame))}
+    kinds = frame[frame["role"] != "flags"].groupby("isa", sort=False)["register"].nunique()
+    out |= {f"{isa}-registers": int(n) for isa, n in kinds.items()}
     for (isa, hook), part in frame[frame["role"] != "flags"].groupby(["isa", "hook"], sort=False):
         for fate in FATES:
             out[f"{isa}-{hook}-{said.slug(fate)}"] = int((part["fate"] == fate).sum())
@@ -201,16 +204,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     return out
 
 
-def answer(frame: pd.DataFrame) -> str:
-    """Whether an argument is ever lost, and what one ops brings back, of how many registers."""
+def _losing(frame: pd.DataFrame) -> list[str]:
+    """Hooks that a kernel has and that lose a register in which the function's arguments are."""
     real = frame[~frame["hypothetical"] & (frame["role"] != "flags")]
     passed = [(isa.name, register) for isa in ISAS.values() for register in isa.args[:ARGUMENTS]]
     mine = real[[pair in passed for pair in zip(real["isa"], real["register"], strict=True)]]
-    losing = list(dict.fromkeys(mine["hook"][mine["fate"].map(FATES) == "lost"]))
-    who = f"{said.listed(losing)} lose an argument" if losing else "No hook that a kernel has loses an argument"
-    ops = real[real["hook"] == "ops"]
-    back = {str(isa): f"{(part['fate'] == 'restored').sum()} of {len(part)}" for isa, part in ops.groupby("isa", sort=False)}
-    return f"{who} of the function. One ops brings back {said.on_each(back, 'registers')}."
+    return list(dict.fromkeys(mine["hook"][mine["fate"].map(FATES) == "lost"]))
 
 
 FIGURES = (
@@ -219,10 +218,10 @@ FIGURES = (
         "Which registers does a hook bring back, and which does it lose?",
         chart=lambda frame: heat_map("fate", "registers", "hook", letters=LETTERS, quiet=("kept",))(grouped(frame)),
         table=table,
-        answer=answer,
         alt="A panel per ISA: registers down the side, hooks across, and in every cell what becomes of the register between "
         "the function's first byte and its body. The table lists the registers by hook and fate.",
         limits="One call of a three-argument function with one callback; the newest release, ops-regs in the last shown that "
-        f"has it. A callback is taken to change every register that the calling convention lets it change. {said.HYPOTHETICAL}",
+        "has it. A callback is taken to change every register that the calling convention lets it change.",
+        hypothetical=True,
     ),
 )

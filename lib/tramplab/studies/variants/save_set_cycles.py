@@ -14,10 +14,11 @@ from ...publish.claims.claims import UNDECIDABLE
 from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
-from ...publish.said import HYPOTHETICAL, UNTIMED, listed
+from ...publish.said import UNTIMED, listed
 from ..hypothetical import flagged, named
 from ..once import once
 from ..time import native_machine
+from ..time.saved_times import MACHINES
 
 NAME = "save_set_cycles"
 TITLE = "What a trampoline's save set adds, in measured cycles"
@@ -117,6 +118,9 @@ FIGURES = (
         table=table,
         answer=_answer,
         limits="Cycles that one ops adds to a call of a function of one argument, measured natively, warm, in user mode. Machines "
-        "are called by their cores. " + HYPOTHETICAL,
+        "are called by their cores.",
+        kind="measured",
+        machine=MACHINES,
+        hypothetical=True,
     ),
 )

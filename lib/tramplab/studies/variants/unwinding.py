@@ -17,7 +17,7 @@ from ...isa import ISAS
 from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, on_each
+from ...publish.said import on_each
 from ..once import once
 from . import unwound
 from .unwound import FP, OFF, WITHOUT, by_isa, of
@@ -261,7 +261,8 @@ FIGURES = (
         chart=lambda rows: unwound.chart(rows[rows["hook"] == DRAWN]),
         alt="A panel per ISA with a bar per way of unwinding and part of a hook with two callbacks: the share of its instructions "
         "at which the traced function and its caller are both found. The table below has every hook.",
-        limits=f"{LIMITS} fix-up off: what moves the frame pointer is a NOP. {HYPOTHETICAL}",
+        limits=f"{LIMITS} fix-up off: what moves the frame pointer is a NOP.",
+        hypothetical=True,
         answer=_answer,
     ),
     Figure(

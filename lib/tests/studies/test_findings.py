@@ -1,0 +1,169 @@
+"""Findings: every guard is so, a guard notices each named number that moves, and no citation loses its scope."""
+
+import functools
+import re
+
+import pytest
+
+from tramplab import TramplabError, studies
+from tramplab.cli import main
+from tramplab.publish.cite import cite
+from tramplab.publish.claims import claims, verdict
+from tramplab.publish.figures.show import show
+from tramplab.publish.findings import findings, guard, shown
+from tramplab.studies import short, stated
+
+FINDINGS = findings.read()
+#: What has digits and is no measurement: ISAs, releases, commits, names of registers and programs.
+NAMES = re.compile(r"x86-64|arm64|riscv64|v\d+\.\d+|\b[0-9a-f]{12}\b|\bK1\b|\b[axt]\d\b|\bC\b")
+
+
+@functools.cache
+def numbers_of(name):
+    """The numbers of a finding's study, and what is given besides."""
+    return {**findings.GIVEN, **stated.numbers_of(FINDINGS[name])}
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_every_guard_is_so(name):
+    """A failing one says which finding, both sides and their values: somebody rewrites the sentence."""
+    assert not stated.stated(FINDINGS[name]).problem, name
+
+
+def moved(value: object) -> list[object]:
+    """A number thirty percent up and down, by one at least."""
+    number = guard.as_number(value)
+    step = max(0.3 * abs(number), 1)
+    return [number + step, number - step]
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_a_guard_notices_each_named_number_that_moves_and_each_compared_pair_that_is_swapped(name):
+    finding, numbers = FINDINGS[name], numbers_of(name)
+    for one in finding.named:
+        if isinstance(guard.as_number(numbers[one]), float) and one in re.findall(r"\{([^{}]+)\}", finding.says):
+            assert any(guard.failures(finding.holds, {**numbers, one: other}) for other in moved(numbers[one])), one
+    for left, right in guard.names(finding.holds, numbers):
+        if numbers[left] != numbers[right]:
+            swapped = {**numbers, left: numbers[right], right: numbers[left]}
+            assert guard.failures(finding.holds, swapped), (left, right)
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_a_text_has_no_number_of_its_own_and_says_where_it_is_hypothetical(name):
+    finding = FINDINGS[name]
+    for text in (finding.says, finding.because):
+        assert not re.search(r"\d", NAMES.sub("", re.sub(r"\{[^{}]+\}", "", text))), text
+        assert "..." not in text and "…" not in text and text[-1] in ".?"
+    if finding.hypothetical:
+        assert re.search(r"hypothetical|proposed|no kernel", f"{finding.says} {finding.scope}")
+    assert stated.study_of(finding) is studies.with_figure(finding.figure)
+
+
+def test_claims_and_pages_name_findings_that_are_theirs():
+    for name, finding in FINDINGS.items():
+        for claim in map(claims.get, finding.claims):
+            assert claim.judge == stated.study_of(finding).__name__, name
+            found = verdict.judge(claim.id)
+            assert found.kind == claim.expect and found.because.startswith(stated.stated(finding).says)
+    named = [one for finding in FINDINGS.values() for one in finding.claims]
+    assert len(named) == len(set(named))
+    for page in {finding.page for finding in FINDINGS.values()}:
+        assert [f.id for f in findings.in_short(page) if f.page != page] == []
+        assert not (findings.in_short(page) and short.of(page.rpartition("/")[2])), "a page says it in one way"
+
+
+# -- shown and cited
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_a_citation_keeps_its_scope_however_little_room_there_is(name):
+    """Line by line, down to the lines that every citation has."""
+    finding = FINDINGS[name]
+    whole = stated.citation(name)
+    scope = " ".join(finding.limits.split())
+    for lines in range(cite.LINES, 0, -1):
+        text = stated.citation(name, lines=lines)
+        assert scope in " ".join(text.split()) and "..." not in text
+        assert len(text.splitlines()) <= cite.LINES and max(map(len, text.splitlines())) <= 72
+    assert stated.stated(finding).says in " ".join(whole.split())
+
+
+def test_a_page_and_a_figure_are_cited_with_the_scope_of_each_finding(capsys):
+    for name in ("patching-races", "fig-patching"):
+        assert main(["cite", name]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        there = [f for f in FINDINGS.values() if stated.stated(f).says in text]
+        assert there and all(f.scope.format(**findings.GIVEN).rstrip(".") in text for f in there)
+
+
+def test_a_finding_that_is_not_so_any_more_is_shown_with_what_is_not(monkeypatch, capsys):
+    finding = FINDINGS["guard-is-lost"]
+    numbers = {**numbers_of(finding.id), "arm64-guarded-stays-3-total": 169}
+    monkeypatch.setattr(stated, "numbers_of", lambda _: numbers)
+    one = stated.stated(finding)
+    assert one.problem == "arm64-guarded-stays-3-total < 0.35 * arm64-guarded-stays-1-total is not so: 169 and 59.15"
+    for text in (shown.below(one)[1], shown.in_short_text([one]), shown.as_text([one]), stated.citation(finding.id)):
+        assert "Not so in this run: arm64-guarded-stays-3-total" in " ".join(text.split())
+    assert main(["findings", finding.id]) == 1 and "Not so in this run" in capsys.readouterr().out
+
+
+def test_a_claim_whose_finding_is_not_so_has_another_verdict_than_expected(monkeypatch):
+    study = stated.study_of(findings.of_claim("v2"))
+    other = {**numbers_of("restores-are-needed"), "clobbers": 88}
+    monkeypatch.setattr(study, "numbers", lambda rows: other)
+    monkeypatch.setattr(verdict, "_VERDICTS", {})
+    monkeypatch.setattr(verdict, "_JUDGES", {})
+    found = verdict.judged("v2")
+    assert found.verdict.kind == verdict.REFUTED and "restores-are-needed: clobbers == dropped is not so" in found.verdict.because
+    assert "expected was: holds" in found.problem
+
+
+def test_a_page_says_in_short_what_its_figures_do_not_say_again():
+    page = stated.in_short("trampoline-variants")
+    figure = show(studies.with_figure("fig-single-callback"), "fig-single-callback")
+    for finding in findings.in_short("trampoline-variants"):
+        assert f'<li id="{finding.id}">' in page.html and stated.stated(finding).says in " ".join(page.text.split())
+        assert f'id="{finding.id}"' not in figure.html
+    other = stated.stated(findings.get("saving-less-saves-little"))
+    assert f'id="{other.finding.id}"' in figure.html and f"{other.says} {other.because}" in " ".join(figure.text.split())
+
+
+def test_findings_as_json_have_guards_and_scope(capsys):
+    assert main(["findings", "pair-needs-no-preemption", "--json"]) == 0
+    text = capsys.readouterr().out
+    assert '"seen_in": ["lab", "image"]' in text and '"holds": [' in text and '"problem": null' in text
+
+
+# -- the language of guards
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers", "failed"),
+    [
+        ("near < far", {"near": 1, "far": 2}, []),
+        ("near < far", {"near": 2, "far": 2}, ["near < far is not so: 2 and 2"]),
+        ("0 < near < far", {"near": -1, "far": 2}, ["0 < near is not so: 0 and -1"]),
+        ("max(near, far) <= 0.5 * all and how == 'safe'", {"near": 1, "far": 2, "all": "4", "how": "safe"}, []),
+        ("how == 'safe'", {"how": "torn"}, ["how == 'safe' is not so: torn and safe"]),
+        ("min(near, far) >= 1.5", {"near": 1, "far": 2}, ["min(near, far) >= 1.5 is not so: 1 and 1.5"]),
+        ("x86_64-direct+ops-added != 3", {"x86_64-direct+ops-added": 3}, ["x86_64-direct+ops-added != 3 is not so: 3 and 3"]),
+    ],
+)
+def test_guards(text, numbers, failed):
+    assert guard.failures([text], numbers) == failed
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("near", "has no comparison in 'near'"),
+        ("near < ", "has no comparison in"),
+        ("naer < far", "did you mean near"),
+        ("near < how", "compares a text with a number"),
+        ("0.5 * how < near", "is 'safe' and no number"),
+    ],
+)
+def test_a_guard_that_is_none_is_a_sentence(text, complaint):
+    with pytest.raises(TramplabError, match=re.escape(complaint)):
+        guard.failures([text], {"near": 1, "far": 2, "how": "safe"})

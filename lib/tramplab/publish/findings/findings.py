@@ -1,0 +1,196 @@
+"""Findings as data/findings/ has them: read, checked, and stated with the numbers of a run."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ... import documents
+from ...errors import TramplabError
+from ...given import of_name
+from ...paths import data_file
+from ...schema import checked
+from ..cite import permalinks
+from . import guard
+
+FOLDER = "findings"
+MOST_NUMBERS = 3
+#: What a finding's numbers are.
+KINDS = {
+    "count": "Counts of instructions, not time.",
+    "time": "Measured time.",
+    "search": "Every order of steps is searched; no time.",
+    "fact": "Read from sources or images, not run.",
+}
+#: Where it was seen.
+RINGS = {
+    "lab": "the lab, rewritten trampolines and C core, not Linux",
+    "image": "Debian's images, emulated",
+    "machine": "the lab's code on a real CPU",
+    "booted": "a booted kernel",
+    "published": "published measurements",
+}
+HYPOTHETICAL = "Hypothetical: no kernel has it."
+#: A number's name in a finding's text, and the release that is meant where nothing else is said: no number of a study.
+_NAMED = re.compile(r"\{([^{}]+)\}")
+GIVEN = {"latest": documents.read("releases.yml")["shown"][-1]}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that the runs show, in an author's words.
+
+    id: its permalink.
+    argument: the file that has it.
+    figure: where it is seen; the figure's study has the numbers.
+    says: the sentence, with {names} of numbers.
+    holds: the guards, all of which must be true.
+    because: the reason, a sentence.
+    scope: which kernels and which configuration.
+    kind: one of KINDS.
+    seen_in: some of RINGS.
+    hypothetical: it is about what no kernel has.
+    claims: whose verdict it is.
+    """
+
+    id: str
+    argument: str
+    figure: str
+    says: str
+    holds: tuple[str, ...]
+    because: str
+    scope: str
+    kind: str
+    seen_in: tuple[str, ...]
+    hypothetical: bool = False
+    claims: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> list[str]:
+        """The numbers that the text and its reason name, each once."""
+        return [name for name in dict.fromkeys(_NAMED.findall(f"{self.says} {self.because}")) if name not in GIVEN]
+
+    @property
+    def page(self) -> str:
+        """The page that has it, its figure's: book/kretprobe."""
+        return page_of(self.figure)
+
+    @property
+    def limits(self) -> str:
+        """What must be said wherever its numbers are: scope, where it was seen, what the numbers are, and that no kernel has it."""
+        seen = "; and in ".join(RINGS[ring] for ring in self.seen_in)
+        scope = self.scope.format(**GIVEN).rstrip(".")
+        parts = [f"Scope: {scope}.", HYPOTHETICAL * self.hypothetical, f"Seen in {seen}.", KINDS[self.kind]]
+        return " ".join(filter(None, parts))
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A finding with the numbers of a run. says, because: its texts. problem: what of its guards is not so, "" if all are."""
+
+    finding: Finding
+    says: str
+    because: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A file of findings. in_short: page -> what it says at its top, in order."""
+
+    findings: dict[str, Finding]
+    in_short: dict[str, tuple[Finding, ...]]
+
+
+@functools.cache
+def _arguments() -> dict[str, Argument]:
+    folder = data_file("releases.yml").parent / FOLDER
+    return {path.stem: read_file(f"{FOLDER}/{path.name}") for path in sorted(folder.glob("*.yml"))}
+
+
+def read_file(name: str) -> Argument:
+    """The findings of one file; raises TramplabError for one that is wrong."""
+    data = checked(name, documents.read(name), "findings")
+    argument = name.removeprefix(f"{FOLDER}/").removesuffix(".yml")
+    found = {key: _finding(key, argument, entry) for key, entry in data["findings"].items()}
+    pages = data.get("in_short", {})
+    return Argument(found, {page: tuple(of_name(f"finding of {name}", key, found) for key in keys) for page, keys in pages.items()})
+
+
+@functools.cache
+def read() -> dict[str, Finding]:
+    """The findings of this checkout, by id, in the order of the files; raises TramplabError for an id that two files have."""
+    found: dict[str, Finding] = {}
+    for argument, one in _arguments().items():
+        for name, finding in one.findings.items():
+            if name in found:
+                raise TramplabError(f"{FOLDER}/{argument}.yml: the id {name} is that of {found[name].argument}.yml, too.")
+            found[name] = finding
+    return found
+
+
+def get(name: str) -> Finding:
+    """One finding by id; raises TramplabError with near matches."""
+    return of_name("finding", name, read())
+
+
+def in_short(page: str) -> list[Finding]:
+    """What a page such as book/kretprobe says in short, in order; nothing where no file has it."""
+    name = page.rpartition("/")[2]
+    return [finding for one in _arguments().values() for finding in one.in_short.get(name, ())]
+
+
+def page_of(figure_id: str) -> str:
+    """The page that a figure is on."""
+    return permalinks.get(figure_id).page
+
+
+def of_figure(figure_id: str) -> list[Finding]:
+    """The findings that a figure shows, in the order of the files."""
+    return [finding for finding in read().values() if finding.figure == figure_id]
+
+
+def of_claim(claim_id: str) -> Finding | None:
+    """The finding that is a claim's verdict; None where it has none."""
+    return next((finding for finding in read().values() if claim_id in finding.claims), None)
+
+
+def addresses() -> list[str]:
+    """The citable addresses of all findings."""
+    return [f"{finding.page}.html#{finding.id}" for finding in read().values()]
+
+
+def stated(finding: Finding, numbers: Mapping[str, object]) -> Stated:
+    """A finding with the numbers of its study; raises TramplabError where it names one that the study has not."""
+    known = {**GIVEN, **numbers}
+    for name in (*_NAMED.findall(finding.says + finding.because),):
+        of_name(f"number of {finding.id}", name, known)
+    says, because = (_NAMED.sub(lambda match: str(known[match[1]]), text) for text in (finding.says, finding.because))
+    return Stated(finding, says, because, "; ".join(guard.failures(finding.holds, known)))
+
+
+def _finding(name: str, argument: str, entry: dict[str, Any]) -> Finding:
+    texts = {key: " ".join(entry[key].split()) for key in ("says", "because", "scope")}
+    finding = Finding(
+        name,
+        argument,
+        entry["figure"],
+        texts["says"],
+        tuple(entry["holds"]),
+        texts["because"],
+        texts["scope"],
+        entry["kind"],
+        tuple(entry["seen_in"]),
+        entry.get("hypothetical", False),
+        tuple(entry.get("claims", ())),
+    )
+    where = f"{FOLDER}/{argument}.yml: {name}"
+    told = [n for n in _NAMED.findall(finding.says) if n not in GIVEN]
+    if len(told) > MOST_NUMBERS:
+        raise TramplabError(f"{where} names {len(told)} numbers; at most {MOST_NUMBERS} are read.")
+    for text in finding.holds:
+        guard.comparisons(text)
+    return finding

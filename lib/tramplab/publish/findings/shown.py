@@ -1,0 +1,112 @@
+"""Findings as readers see them: in short at the top of a page, below a figure, as a citation, as text and as JSON."""
+
+from __future__ import annotations
+
+import html
+import json
+import textwrap
+from collections.abc import Sequence
+
+from ...width import INDENTED_WIDTH, WIDTH
+from ..cite import cite
+from ..figures.files import FIGURE
+from . import findings
+from .findings import RINGS, Stated
+
+
+def citation(stated: Stated, full: bool = False, lines: int = cite.LINES) -> str:
+    """The block for a review mail: the sentence, its reason where there is room, and always the scope."""
+    f = stated.finding
+    parts = [_problem(stated), stated.says, stated.because]
+    body = "\n".join(f"  {guard}" for guard in f.holds) if full else ""
+    whole = [part for part in parts if part]
+    return cite.citation(f.id, whole, body, f.limits, f"tramplab findings {f.id}", full, lines=lines, terms=False)
+
+
+def of_several(name: str, several: Sequence[Stated], limits: str, rerun: str, full: bool = False, lines: int = cite.LINES) -> str:
+    """The citation of a page or a figure: as many of its findings as fit, each whole and with its scope."""
+    parts = [f"{s.says} [{_scope(s)}]" for s in several]
+    return cite.citation(name, parts, "", limits, rerun, full, lines=lines, terms=False)
+
+
+def limits_of(several: Sequence[Stated]) -> str:
+    """What is true of several findings' numbers."""
+    rings = dict.fromkeys(RINGS[ring] for s in several for ring in s.finding.seen_in)
+    return " ".join([f"Seen in {', '.join(rings)}.", *dict.fromkeys(findings.KINDS[s.finding.kind] for s in several)])
+
+
+def in_short_html(page: str, several: Sequence[Stated], text: str) -> str:
+    """The list at the top of a page, each item under the finding's id, and the page's citation."""
+    items = [f'<li id="{s.finding.id}">{html.escape(s.says)} {_link(s)}{_problem_html(s)}</li>' for s in several]
+    head = f'<div class="{FIGURE} tl-short"><p class="tl-title">In short</p><ul>'
+    return "\n".join([head, *items, "</ul>", cite.box(text, page), "</div>"])
+
+
+def in_short_text(several: Sequence[Stated]) -> str:
+    """The same for a terminal and for the page's text."""
+    lines = ["In short", ""]
+    for s in several:
+        item = f"{_joined(_problem(s), s.says)} ({s.finding.figure})"
+        lines.append(textwrap.fill(item, INDENTED_WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False))
+    return "\n".join(lines) + "\n"
+
+
+def below(stated: Stated) -> tuple[str, str]:
+    """What is below a figure of a finding that the page does not say in short, as HTML and as text."""
+    text = _joined(_problem(stated), stated.says, stated.because)
+    filled = textwrap.fill(text, INDENTED_WIDTH, break_on_hyphens=False)
+    return f'<p class="tl-finding" id="{stated.finding.id}">{html.escape(text)}</p>', f"{filled}\n"
+
+
+def as_text(several: Sequence[Stated]) -> str:
+    """Findings in lines of at most 72 columns."""
+    parts = []
+    for s in several:
+        paragraphs = (_joined(_problem(s), s.says), s.because, s.finding.limits)
+        filled = [textwrap.fill(p, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False) for p in paragraphs]
+        parts.append("\n".join([f"{s.finding.id} ({s.finding.figure})", *filled]) + "\n")
+    return "\n".join(parts)
+
+
+def as_json(several: Sequence[Stated]) -> str:
+    """Findings as a list of JSON objects, a line each."""
+    return "[\n" + ",\n".join(json.dumps(_record(s)) for s in several) + "\n]\n"
+
+
+def _record(s: Stated) -> dict[str, object]:
+    f = s.finding
+    return {
+        "id": f.id,
+        "figure": f.figure,
+        "page": f.page,
+        "says": s.says,
+        "because": s.because,
+        "scope": f.scope.format(**findings.GIVEN),
+        "kind": f.kind,
+        "seen_in": list(f.seen_in),
+        "hypothetical": f.hypothetical,
+        "claims": list(f.claims),
+        "holds": list(f.holds),
+        "problem": s.problem or None,
+    }
+
+
+def _scope(s: Stated) -> str:
+    scope = s.finding.scope.format(**findings.GIVEN).rstrip(".")
+    return f"{scope}; hypothetical, no kernel has it" if s.finding.hypothetical else scope
+
+
+def _problem(s: Stated) -> str:
+    return f"Not so in this run: {s.problem}. The text was:" if s.problem else ""
+
+
+def _problem_html(s: Stated) -> str:
+    return f' <strong class="tl-problem">Not so in this run: {html.escape(s.problem)}.</strong>' if s.problem else ""
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(filter(None, parts))
+
+
+def _link(s: Stated) -> str:
+    return f'<a href="#{s.finding.figure}" aria-label="Figure of this finding">figure</a>'

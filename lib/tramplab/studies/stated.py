@@ -1,0 +1,59 @@
+"""Findings with the numbers of a run made now: what pages, commands and notebooks show of data/findings/."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..errors import TramplabError
+from ..publish.figures.figure import Study
+from ..publish.figures.show import Shown
+from ..publish.findings import findings, shown
+from ..publish.findings.findings import Finding, Stated
+from . import with_figure
+
+
+def study_of(finding: Finding) -> Study:
+    """The study that has a finding's figure; raises TramplabError where none has."""
+    study = with_figure(finding.figure)
+    if study is None:
+        raise TramplabError(f"{findings.FOLDER}/{finding.argument}.yml: {finding.id}: no study has the figure {finding.figure}.")
+    return study
+
+
+def numbers_of(finding: Finding) -> dict[str, object]:
+    """The numbers that a finding may name, from a run made now."""
+    study = study_of(finding)
+    return getattr(study, "numbers", lambda rows: {})(study.rows())
+
+
+def stated(finding: Finding) -> Stated:
+    """A finding with its numbers."""
+    return findings.stated(finding, numbers_of(finding))
+
+
+def every() -> list[Stated]:
+    """All findings, each with its numbers."""
+    return [stated(finding) for finding in findings.read().values()]
+
+
+def in_short(page: str) -> Shown:
+    """What a page shows at its top: its findings, each with a link to its figure, and the page's citation."""
+    several = [stated(finding) for finding in findings.in_short(page)]
+    text = page_citation(page)
+    return Shown(shown.in_short_html(page, several, text), shown.in_short_text(several), text)
+
+
+def page_citation(page: str, full: bool = False, lines: int = 12) -> str:
+    """The block for a review mail that cites a page."""
+    several = [stated(finding) for finding in findings.in_short(page)]
+    return shown.of_several(page, several, shown.limits_of(several), "make book", full, lines)
+
+
+def citation(name: str, full: bool = False, lines: int = 12) -> str:
+    """The block for a review mail that cites a finding."""
+    return shown.citation(stated(findings.get(name)), full, lines)
+
+
+def sentences(names: Iterable[str]) -> dict[str, str]:
+    """What findings say, by their ids: for a page to quote."""
+    return {name: stated(findings.get(name)).says for name in names}
