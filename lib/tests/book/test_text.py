@@ -17,6 +17,8 @@ from tramplab.analyse import cores, judged
 from tramplab.publish.cite import pages, permalinks
 from tramplab.publish.editions import read_edition
 from tramplab.publish.figures import files
+from tramplab.publish.findings import findings
+from tramplab.studies import stated
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import book_files
@@ -261,6 +263,16 @@ def test_no_page_but_that_on_time_shows_estimated_cycles(site, page):
     assert re.findall(r"\d \(-?[\d.]+ to [\d.]+\)", text) == []
     if page == "book/index":  # so that the search finds what there is
         assert set(unusable) & {*re.findall(r"[\w-]+", (site / "book/counts-to-time.txt").read_text("utf-8"))}
+
+
+def test_a_page_says_a_finding_once(site):
+    """On a page of its argument; the front page and the ledger of claims say some of them again, once each."""
+    twins = {page: " ".join((site / f"{page}.txt").read_text("utf-8").split()) for page in PAGES}
+    for finding in findings.read().values():
+        says = stated.stated(finding).says
+        found = {page: text.count(says) for page, text in twins.items() if says in text}
+        assert found.pop(finding.page) == 1, finding.id
+        assert found.keys() <= {"book/index", "book/claims"} and set(found.values()) <= {1}, (finding.id, found)
 
 
 def test_figures_are_in_the_twins_as_their_tables_with_number_and_id(site):

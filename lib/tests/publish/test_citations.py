@@ -11,6 +11,7 @@ from tramplab import studies
 from tramplab.cli import main, study_text
 from tramplab.publish import said
 from tramplab.publish.cite import cite, edition, permalinks
+from tramplab.publish.claims import claims, ledger
 from tramplab.publish.figures.cited import CHOICES, block, chosen_rows, cited
 from tramplab.publish.figures.figure import Figure, find
 from tramplab.publish.figures.show import show
@@ -218,6 +219,24 @@ def test_what_is_not_there_is_one_sentence(arguments, complaint, capsys):
     assert main(["cite", *arguments]) == 2
     error = capsys.readouterr().err
     assert complaint in error and error.count("\n") == 1
+
+
+def test_chosen_rows_carry_their_own_mark():
+    """What the mark means is said where a chosen row has it, and nothing of it where none has."""
+    figure = dataclasses.replace(NEWEST, hypothetical=True)
+    for hook, starred in (("ops", False), ("ops-live", True)):
+        text = " ".join(cited(Study(figure), "fig-x", chosen={"hook": hook}).split())
+        assert (said.HYPOTHETICAL in text) == starred and "In part hypothetical" not in text
+    whole = cited(Study(dataclasses.replace(figure, answer=lambda _: "It adds.")), "fig-x")
+    assert "In part hypothetical: no kernel has it." in " ".join(whole.split()), "no star is explained where none is"
+
+
+@pytest.mark.parametrize("claim", [*claims.read()])
+def test_a_claims_citation_keeps_its_scope_however_little_room_there_is(claim):
+    scope = ledger.citation(claim, full=True).split("\n\n")[-1].partition("Tramplab, edition")[0]
+    for lines in range(cite.LINES, 0, -1):
+        text = ledger.citation(claim, lines=lines)
+        assert " ".join(scope.split()) in " ".join(text.split()) and "..." not in text and f"Claim {claim}, in our words:" in text
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -129,6 +129,12 @@ def test_a_page_says_in_short_what_its_figures_do_not_say_again():
     assert f'id="{other.finding.id}"' in figure.html and f"{other.says} {other.because}" in " ".join(figure.text.split())
 
 
+def test_a_notebook_shows_one_finding_with_scope_and_citation():
+    found = stated.one("guard-is-lost")
+    assert 'id="guard-is-lost"' in found.html and "Scope: arm64 since" in found.text
+    assert found.citation == stated.citation("guard-is-lost")
+
+
 def test_findings_as_json_have_guards_and_scope(capsys):
     assert main(["findings", "pair-needs-no-preemption", "--json"]) == 0
     text = capsys.readouterr().out

@@ -54,6 +54,12 @@ def citation(name: str, full: bool = False, lines: int = 12) -> str:
     return shown.citation(stated(findings.get(name)), full, lines)
 
 
+def one(name: str) -> Shown:
+    """A finding for a notebook: what it says, why, its scope, and its citation."""
+    several = [stated(findings.get(name))]
+    return Shown(shown.below(several[0])[0], shown.as_text(several), citation(name))
+
+
 def sentences(names: Iterable[str]) -> dict[str, str]:
     """What findings say, by their ids: for a page to quote."""
     return {name: stated(findings.get(name)).says for name in names}

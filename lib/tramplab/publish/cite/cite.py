@@ -50,6 +50,8 @@ def citation(
         return "\n\n".join(part for part in parts if part) + "\n"
     room, rows = lines - len(tail) - len(above), body.strip("\n").splitlines()
     said = fitted(several, min(room, max(2, room - len(rows))))
+    if several and not said and not rows:
+        said = wrapped(f"Longer than a mail's block: tramplab cite {name} --full").splitlines()
     if len(said) + len(rows) > room:
         left = room - len(said) - 1
         kept = rows[:left] if any(_NUMBER.search(row) for row in rows[:left]) else []  # no heading without a row

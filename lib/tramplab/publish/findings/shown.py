@@ -32,7 +32,7 @@ def of_several(name: str, several: Sequence[Stated], limits: str, rerun: str, fu
 def limits_of(several: Sequence[Stated]) -> str:
     """What is true of several findings' numbers."""
     rings = dict.fromkeys(RINGS[ring] for s in several for ring in s.finding.seen_in)
-    return " ".join([f"Seen in {', '.join(rings)}.", *dict.fromkeys(findings.KINDS[s.finding.kind] for s in several)])
+    return " ".join([f"Seen in {'; and in '.join(rings)}.", *dict.fromkeys(findings.KINDS[s.finding.kind] for s in several)])
 
 
 def in_short_html(page: str, several: Sequence[Stated], text: str) -> str:
