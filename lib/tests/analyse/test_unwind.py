@@ -30,7 +30,7 @@ from tramplab.analyse.unwind import (
 from tramplab.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS, get
-from tramplab.publish.said import HYPOTHETICAL, MARK, marked
+from tramplab.publish.said import MARK, marked
 from tramplab.publish.table import text_table
 from tramplab.studies.variants import unwinding, unwound
 from tramplab.width import INDENTED_WIDTH
@@ -311,7 +311,7 @@ def test_how_a_kernel_is_unwound():
     assert how["riscv64", unwinding.NOBODY, unwinding.PLAIN] == how["x86_64", unwinding.NOBODY, unwinding.PLAIN] == unwound.WITHOUT
     shown = unwinding.newest(r)
     assert (shown["hypothetical"] == shown["unwound"].str.endswith(MARK)).all() and shown["hypothetical"].any()
-    assert HYPOTHETICAL in unwinding.FIGURES[0].limits
+    assert unwinding.FIGURES[0].hypothetical
 
 
 def test_shares_add_up_to_the_call():

@@ -12,6 +12,7 @@ import pytest
 from tramplab.paths import checkout
 from tramplab.publish.cite import pages, permalinks
 from tramplab.publish.claims import claims
+from tramplab.publish.findings import findings
 
 PAGES = sorted((checkout() / "book").glob("*.md"))
 WORDS = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundred|thousand"
@@ -138,6 +139,6 @@ def test_every_section_can_be_cited(page):
 def test_permalinks_are_what_the_book_declares():
     """`make update` was run, and nothing that was ever citable went away without a new place."""
     text = (checkout() / "data" / permalinks.FILE).read_text("utf-8")
-    declared = [*pages.addresses(checkout() / "book"), *claims.addresses()]
+    declared = [*pages.addresses(checkout() / "book"), *claims.addresses(), *findings.addresses()]
     assert permalinks.updated(text, declared) == text
     assert {link.target for link in permalinks.read().values()} == set(declared)

@@ -123,8 +123,7 @@ def test_estimates_and_times_are_not_called_counts(name):
         assert TIMES.search(text) and "not time" not in text
     else:
         assert ("not time" in text) != bool(TIMES.search(text))
-    if said.HYPOTHETICAL in figure.limits:
-        assert said.HYPOTHETICAL in text
+    assert figure.hypothetical == ("hypothetical: no kernel has it" in text) or findings.of_figure(name)
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -8,7 +8,7 @@ from tramplab import Kernel, Ops
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.publish import published
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, UNDECIDABLE
 from tramplab.publish.figures.figure import find
 from tramplab.publish.figures.show import show
 from tramplab.studies.callops import direct_cases, dispatch, literals, on_x86, timed
@@ -111,12 +111,12 @@ def test_steps_leave_out_what_is_wrong_in_a_table(times):
 # -- the VisionFive 2
 
 
-def test_r12_is_told_from_whether_the_times_grow_as_counts_do(times):
-    assert timed.needed(times).kind == HOLDS and "43 to 108 ns on a K1" in timed.needed(times).because
+def test_r12_is_left_open_and_tells_how_the_times_grow(times):
+    assert timed.needed(times).kind == UNDECIDABLE and "43 to 108 ns" in timed.needed(times).because
     even = times.copy()
     k1 = (even["machine"] == "K1") & (even["built"] == WITHOUT) & (even["here"] == 1)
     even.loc[k1, "published"] = 100 + 50 * even.loc[k1, "elsewhere"]
-    assert timed.needed(even).kind == FAILS
+    assert timed.needed(even).numbers["most"] < 108
 
 
 def test_the_answer_says_how_far_times_are_from_counts(times):
@@ -221,15 +221,10 @@ def test_with_the_pointer_every_change_is_a_site_and_its_word(x86):
     assert on_x86.get(x86, COPIES, CHANGES[-1], "bytes") == 0
 
 
-def test_r11_falls_where_it_does_not_work_and_where_nothing_is_gained(x86):
-    assert on_x86.of_interest().kind == HOLDS
-    assert on_x86.of_interest(x86.assign(right=False)).kind == FAILS
-    same = x86.copy()
-    for what in (*on_x86.LOADS, *CHANGES):
-        here = same["what"] == what
-        for column in (*on_x86.CALLED, *on_x86.PLANNED):
-            same.loc[here, column] = same.loc[here & (same["built"] == COPIES), column].iloc[0]
-    assert on_x86.of_interest(same).kind == FAILS
-    quicker = same.copy()
+def test_r11_is_left_open_and_tells_what_was_built(x86):
+    v = on_x86.of_interest(x86)
+    assert v.kind == UNDECIDABLE and "every result is right" in v.because and "13 waits" in v.because
+    assert "not every call is right" in on_x86.of_interest(x86.assign(right=False)).because
+    quicker = x86.copy()
     quicker.loc[(quicker["what"] == "one ops") & (quicker["built"] == POINTER), "instructions"] -= 1
-    assert on_x86.of_interest(quicker).kind == HOLDS
+    assert on_x86.of_interest(quicker).numbers["one ops, CALL_OPS *"] == v.numbers["one ops, CALL_OPS *"] - 1

@@ -203,4 +203,4 @@ def test_r7_fails_where_a_jal_is_long_enough(reach):
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda s: s.NAME)
 def test_every_figure_is_shown_with_its_answer(study):
-    assert all("hypothetical" in figure.limits for figure in shown_with_answers(study))
+    assert all(figure.hypothetical for figure in shown_with_answers(study))

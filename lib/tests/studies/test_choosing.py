@@ -54,21 +54,27 @@ def test_the_table_of_x86(chosen):
 
 
 def test_a_third_variable_is_seen(chosen):
-    """A direct call is one. Rows in which another decides, both do, or none does, give other verdicts."""
-    verdict = choosing.two_variables(chosen)
+    """A direct call is one, which the claim names, and its reach where that may be either. Rows in which another one decides, or
+    none does, give other verdicts."""
+    verdict = choosing.three_variables(chosen)
     assert choosing.deciding(chosen) == [("direct",)]
-    assert (verdict.kind, verdict.on) == (DEPENDS, choosing.FURTHER["direct"])
+    assert str(verdict) == "true then: not with direct calls near and far (arm64 since v6.4)"
     without = chosen[chosen["direct"] == "none"]
-    assert choosing.two_variables(without).kind == HOLDS and "None of the 5" in choosing.two_variables(without).because
+    assert choosing.three_variables(without).kind == HOLDS
     for name in ("static", "guarded", "filter", "elsewhere"):
         other = without.assign(trampoline=without["trampoline"] + without[name])
-        if name == "filter":  # which tells no callback from one
-            other = other[other["callbacks"] != "none"]
-        assert choosing.two_variables(other).on == choosing.FURTHER[name]
-        both = choosing.two_variables(chosen.assign(trampoline=chosen["trampoline"] + chosen[name]))
-        assert both.on == f"{choosing.FURTHER['direct']}, and {choosing.FURTHER[name]}"
-    random = choosing.two_variables(chosen.assign(trampoline=chosen["step"].astype(str)))
-    assert random.kind == FAILS and "No set" in random.because
+        assert choosing.three_variables(other).kind == FAILS
+    x86 = chosen.assign(trampoline=chosen["trampoline"].where(chosen["isa"] != "x86_64", chosen["trampoline"] + chosen["static"]))
+    assert choosing.three_variables(x86).kind == DEPENDS
+    assert choosing.three_variables(chosen.assign(trampoline=chosen["step"].astype(str))).kind == FAILS
+
+
+def test_direct_calls_are_as_far_as_kernels_have_them(chosen):
+    """Never far on x86-64, never near on riscv64 since v6.16, either on arm64."""
+    there = choosing.possible(chosen)
+    there = there[there["direct"] != "none"].groupby(["isa", "release"])["direct"].agg(set)
+    assert there["x86_64", "v7.2"] == {"near"} and there["arm64", "v7.2"] == {"near", "far"}
+    assert there["riscv64", "v6.12"] == {"near"} and there["riscv64", "v7.2"] == {"far"}
 
 
 def test_what_is_called_rests_on_more_and_with_call_ops_on_what_was_before(chosen):

@@ -9,7 +9,7 @@ from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.publish import published
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
-from tramplab.publish.said import HYPOTHETICAL, MARK
+from tramplab.publish.said import MARK
 from tramplab.studies.direct import contended, contention, contention_misses, contention_schedules
 from tramplab.trampolines.fprobe import Fprobe
 
@@ -144,4 +144,4 @@ def test_shadow_stacks_are_marked_and_limits_say_what_this_is():
         for figure in study.FIGURES:
             assert "algorithmic contention, no timing" in figure.limits
             shown = figure.table(figure.rows(rows)).to_string()
-            assert (f"shadow{MARK}" in shown) and (HYPOTHETICAL in figure.limits or "cost" in figure.id)
+            assert (f"shadow{MARK}" in shown) and (figure.hypothetical or "cost" in figure.id)

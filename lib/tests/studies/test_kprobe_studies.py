@@ -6,7 +6,7 @@ import pytest
 from tramplab.isa import ISAS
 from tramplab.publish import published
 from tramplab.publish.claims.claims import FAILS, HOLDS
-from tramplab.publish.said import HYPOTHETICAL, MARK
+from tramplab.publish.said import MARK
 from tramplab.studies.direct import fprobe_losses, kprobe_losses, kprobe_ways
 from tramplab.studies.direct.kprobe_ways import BREAKPOINT, CLAIMED, FTRACE, ROUNDS, UNOPTIMISED_WAY
 from tramplab.studies.direct.stages import DIRECT
@@ -141,4 +141,4 @@ def test_what_no_kernel_has_is_marked(rows):
     for table in (kprobe_losses.table(rows), kprobe_losses.rounds(rows)):
         for way in table["way"]:
             assert way.endswith(MARK) == way.startswith("fprobe")
-    assert all(HYPOTHETICAL in figure.limits for figure in kprobe_losses.FIGURES[:2])
+    assert all(figure.hypothetical for figure in kprobe_losses.FIGURES[:2])

@@ -5,10 +5,11 @@ import pytest
 from tramplab import Bpf, Fprobe, Kernel, Kretprobe, TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
-from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.publish.claims.claims import FAILS, HOLDS
 from tramplab.studies.returns import return_left
 from tramplab.studies.returns import return_releases as study
 from tramplab.studies.returns.mechanisms import breaks
+from tramplab.studies.returns.migrated import SAME
 from tramplab.studies.returns.return_releases import ENTRY, FEXIT, FPROBE, KRETPROBE, LATEST, NONE, SAID
 from tramplab.vmlinux import probes_saved
 
@@ -104,16 +105,19 @@ def test_the_answer_follows_the_rows(rows):
 
 
 def test_the_verdict_on_k6_follows_the_rows(rows):
-    """With fprobes all along it could have gone at once; with none, never; in the release that brings them, not yet."""
-    verdict = study.not_at_once(rows)
-    assert verdict.kind == DEPENDS and "v6.15 is the first" in verdict.because and study.numbers(rows)["removable"] == "v6.15"
-    fprobes = rows["what"] == FPROBE
-    there = rows.assign(state=rows["state"].mask(fprobes, "graph tracer"))
-    assert study.not_at_once(there).kind == FAILS and f"{SAID} is the first" in study.not_at_once(there).because
-    gone = rows.assign(state=rows["state"].mask(fprobes, NONE))
-    assert study.not_at_once(gone).kind == HOLDS and "There is none in which" in study.not_at_once(gone).because
-    late = rows.assign(state=rows["state"].mask(fprobes & (rows["release"] != LATEST), NONE))
-    assert study.not_at_once(late).kind == HOLDS
+    """It is of users that move unchanged; where an fprobe is missing, they cannot. The lack of one is told beside it."""
+    users = study.fields_read()
+    verdict = study.not_at_once(rows, users)
+    assert verdict.kind == HOLDS and verdict.numbers["first without"] == "v6.15" == study.numbers(rows)["removable"]
+    assert "Up to v6.13 some ISA" in verdict.because and f"{LATEST} still has kretprobes." in verdict.because
+    same = users.assign(outcome=SAME)
+    assert str(study.not_at_once(rows, same)) == "depends on the release"
+    there = rows.assign(state=rows["state"].mask(rows["what"] == FPROBE, "graph tracer"))
+    assert study.not_at_once(there, same).kind == FAILS
+    assert study.not_at_once(there, users).kind == HOLDS
+    assert study.not_at_once(there, users).numbers["first without"] == SAID
+    gone = rows.assign(state=rows["state"].mask(rows["what"] == FPROBE, NONE))
+    assert study.not_at_once(gone, same).kind == HOLDS
 
 
 # --- What kernels still contain

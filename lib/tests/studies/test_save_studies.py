@@ -83,7 +83,7 @@ def test_hypothetical_hooks_are_marked_wherever_they_are_shown():
             without = {str(h) for h in rows.loc[rows["hypothetical"], "hook"]}
             assert without and all(hooks.hypothetical(h) or h in generated.SKETCHED for h in without)
             shown = show(study, figure.id)
-            assert "* hypothetical: no kernel has it." in " ".join(shown.citation.split())
+            assert figure.hypothetical and "hypothetical: no kernel has it." in " ".join(shown.citation.split())
             lines = [line.split() for line in shown.text.splitlines() if set(line.split()) & without]
             for words in lines if figure.id != "fig-save-set-cycles" else ():
                 assert all(words[i + 1].startswith("*") for i, word in enumerate(words) if word in without), words
@@ -114,7 +114,7 @@ def test_what_is_drawn_of_live_patching_is_what_is_added():
 
 def test_what_no_kernel_has_is_marked():
     """In rows, tables, what is drawn and what citations say; what a release has is not."""
-    assert all(HYPOTHETICAL in study.FIGURES[0].limits for study in (live_patching, consumers))
+    assert all(study.FIGURES[0].hypothetical for study in (live_patching, consumers))
     assert HYPOTHETICAL in live_patching.ip_is_enough_for_live_patching().because
     assert HYPOTHETICAL in consumers.gains_from_saving_less().because
     for frame, shown in (

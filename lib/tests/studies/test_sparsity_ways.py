@@ -90,12 +90,14 @@ def test_the_least_fill_serves_and_is_not_on_the_stack(out):
 
 def test_whether_a_copy_is_acceptable_is_left_to_the_reader(shares):
     v = kprobe_multi.copying_is_acceptable(shares)
-    assert v.kind == UNDECIDABLE and all(f"{share}" in v.because for share in v.numbers.values())
+    assert v.kind == UNDECIDABLE and all(v.numbers[f"{isa}, at most"] in v.because for isa in ISAS)
     every = shares["kind"] == COPY
     other = kprobe_multi.copying_is_acceptable(changed(shares, "share", 90.0, every & (shares["place"] == STACK)))
     assert other.numbers["riscv64, at most"] == "90.0 %" != v.numbers["riscv64, at most"]
     back = changed(shares, "share", 90.0, every & (shares["probe"] == kprobe_multi.BOTH))
-    assert kprobe_multi.copying_is_acceptable(back).numbers == v.numbers
+    there = kprobe_multi.copying_is_acceptable(back).numbers
+    assert there["arm64, as merged, at entry and return"].startswith("90 %")
+    assert all(there[f"{isa}, at most"] == v.numbers[f"{isa}, at most"] for isa in ISAS)
 
 
 def test_what_a_compiler_decides_is_told_both_ways(shares):

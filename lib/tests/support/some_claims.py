@@ -12,7 +12,7 @@ threads:
 chapters: {one: The first chapter}
 claims:
   - {id: x1, chapter: one, thread: T, said: It is <b>&., judged_by: Look.}
-  - {id: x2, chapter: one, thread: [T], said: It was., judged_by: Look back., message: 2@x, expect: holds}
+  - {id: x2, chapter: one, thread: [T], said: It was., judged_by: Look back., message: 2@x, scope: Of one., expect: holds}
 """
 
 

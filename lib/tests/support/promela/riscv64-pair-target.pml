@@ -1,6 +1,6 @@
 /*
  * A site that calls the common trampoline is led to a direct call's target, with the machine stopped, in a preemptible kernel. No
- * kernel with such sites is one, or has direct calls. The ops that was attached goes away without a word.
+ * kernel with such sites is one. The ops that was attached goes away without a word.
  */
 #define BARRIERS "stop_machine", "fence.i"
 #include "pair.inc"

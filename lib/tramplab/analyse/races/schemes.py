@@ -90,7 +90,7 @@ _SCHEMES = (
         "AUIPC and JALR led from ftrace_caller to a direct call's target, with the machine stopped, in a preemptible kernel",
         (),
         ("module",),
-        hypothetical=f"{_PREEMPTION}, and has direct calls",
+        hypothetical=_PREEMPTION,
         changed=by_hand.leading_elsewhere,
     ),
     Scheme(

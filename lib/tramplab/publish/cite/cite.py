@@ -52,7 +52,7 @@ def citation(
     said = fitted(several, min(room, max(2, room - len(rows))))
     if several and not said and not rows:
         said = wrapped(f"Longer than a mail's block: tramplab cite {name} --full").splitlines()
-    if len(said) + len(rows) > room:
+    if rows and len(said) + len(rows) > room:
         left = room - len(said) - 1
         kept = rows[:left] if any(_NUMBER.search(row) for row in rows[:left]) else []  # no heading without a row
         rows = [*kept, f"({len(rows) - len(kept)} more lines: tramplab cite {name} --full)"]

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 from ...width import WIDTH
 from ..cite import cite
-from ..findings import findings
 from . import verdict
 from .claims import Claim
 
 NOT_JUDGED = "not yet judged"
-CLAIM_LINES = 4  # of a citation, the rest is for the verdict
+CLAIM_LINES = 3, 4  # of a citation, if that many hold a sentence, or else; the rest is for the verdict
 
 
 def citation(claim_id: str, full: bool = False, lines: int = cite.LINES) -> str:
@@ -22,15 +21,15 @@ def citation(claim_id: str, full: bool = False, lines: int = cite.LINES) -> str:
     head, rerun = f"Claim {c.id}, in our words: {c.said}", f"tramplab claims {c.id}" if v else ""
     says = f"Verdict: {v}. {v.because}" if v else f"Verdict: {NOT_JUDGED}. To be judged by: {c.judged_by}"
     problem = f"Not as expected: {j.problem}" if j.problem else ""
-    finding = findings.of_claim(c.id)
-    limits = finding.limits if finding else c.scope or (cite.LIMITS if v else "")
+    limits = c.scope or (cite.LIMITS if v else "")
     if full:
-        said = "\n".join([cite.wrapped(f"Thread: {c.source}"), *(f"<{m}>" for m in c.messages)])
+        thread = "\n".join([cite.wrapped(f"Thread: {c.source}"), *(f"<{m}>" for m in c.messages)])
         seen = cite.wrapped(j.seen.said) if j.seen else ""
-        parts = [said, cite.wrapped(says), seen, _aligned(v.numbers) if v else "", cite.wrapped(problem)]
+        parts = [thread, cite.wrapped(says), seen, _aligned(v.numbers) if v else "", cite.wrapped(problem)]
         return cite.citation(c.id, head, "\n\n".join(p for p in parts if p), limits, rerun, full=True, terms=False)
-    above = [*cite.fitted(cite.sentences(head), CLAIM_LINES), *cite.wrapped(_mail(c)).splitlines()]
-    return cite.citation(c.id, f"{problem} {says}".strip(), "", limits, rerun, above=above, lines=lines, terms=False)
+    said = next(filter(None, (cite.fitted(cite.sentences(head), most) for most in CLAIM_LINES)), [])
+    above = [*said, *cite.wrapped(_mail(c)).splitlines()]
+    return cite.citation(c.id, says, "", f"{problem} {limits}".strip(), rerun, above=above, lines=lines, terms=False)
 
 
 def _mail(c: Claim) -> str:

@@ -52,7 +52,7 @@ def ledger(chapter: str) -> Shown:
     title, page = html.escape(some[0].claim.chapter_title), _page(chapter)
     there = f', discussed from <a href="{page}.html">{title}</a> on' if page else ", the chapter is not written yet"
     head = f'<div class="tl-figure tl-ledger"><p>{_count(some).removesuffix(".")}{there}.</p>'
-    text = f"{_count(some)}\n\n" + "\n".join(_text(j, INDENTED_WIDTH) for j in some)
+    text = _fill(_count(some), INDENTED_WIDTH, "", "") + "\n\n" + "\n".join(_text(j, INDENTED_WIDTH) for j in some)
     return Shown(f"{head}\n{entries_html(some)}\n</div>", text, cite.citation(f"claims-{chapter}", _count(some)))
 
 

@@ -8,8 +8,9 @@ from ...ftrace.addresses import BPF
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
-from ...publish.said import HYPOTHETICAL, listed, marked
+from ...publish.said import listed
 from ..direct.reach_ranges import DEBIAN
+from ..direct.reach_ways import FAR, NEAR
 from ..once import once
 from ..variants import call_ops
 from . import barriers, branch_reach, direct_cases, dispatch, text_bytes
@@ -24,7 +25,7 @@ BETTER, LARGER, SAME, AS_COMPLICATED = "better", "larger", "the same", "as compl
 LIMITS = (
     "Emulated counts, bytes of a made corpus, reach in Debian's kernel, and patching in every order of steps; no timing. v6.15 "
     "beside v6.16, which has more than CALL_OPS: the AUIPC of a site is written once. The RFC kept the pair, and with it what "
-    "v6.15 has in the last two rows. No riscv64 kernel before v6.16 has direct calls: what its pair reaches."
+    "v6.15 has in the last two rows. Direct calls before: of v6.12, which has the pair and reaches BPF's code by it."
 )
 
 
@@ -35,17 +36,15 @@ def rows() -> pd.DataFrame:
     grid, text = dispatch.rows(), text_bytes.rows()
     calls = [dispatch.cell(grid, ISA, built, 1, 0) for built in (dispatch.WITHOUT, dispatch.WITH)]
     site, more = (float(str(text_bytes.numbers(text)[f"{ISA}-{what}-each"])) for what in ("site", "call-ops"))
-    direct = direct_cases.rows()
-    direct = direct[direct["isa"] == ISA].drop_duplicates("case", keep="last").set_index("case")["instructions"]
     reach = branch_reach.rows()
-    near = _reached(reach, "v6.12"), _reached(reach, "v7.2")
-    cases = [int(direct["near" if share == _ALL else "far"]) for share in near]
+    ways = {release: NEAR if _reached(reach, release) == _ALL else FAR for release in ("v6.12", "v7.2")}
+    cases = [direct_cases.instructions(ISA, release, way) for release, way in ways.items()]
     waits = barriers.numbers(barriers.rows())
     kinds = [int(str(waits[f"{name}-needed"])) for name in ("riscv64-pair", "riscv64-call-ops")]
     out = [
         ("a call, dynamic ops", BETTER, *calls, "instructions", calls[1] < calls[0]),
         ("text, a function", LARGER, site, site + more, "bytes", more > 0),
-        (marked("direct call (BPF)"), SAME, *cases, "instructions", cases[0] == cases[1]),
+        ("direct call (BPF)", SAME, *cases, "instructions", cases[0] == cases[1]),
         ("safe patching", AS_COMPLICATED, *kinds, "waits", kinds[1] >= kinds[0]),
     ]
     frame = pd.DataFrame(out, columns=["what", "expected", "before", "after", "unit", "truth"])
@@ -107,7 +106,7 @@ def four_rows(frame: pd.DataFrame | None = None) -> Verdict:
     told = [f"{r.what}: {r.before:g} to {r.after:g} {r.unit}, {'' if r.truth else 'not '}{r.expected}" for r in frame.itertuples()]
     because = (
         f"From v6.15 to v6.16, {'; '.join(told)}. A static ops that is alone: {call_ops.change(static, 'instructions')}. The RFC "
-        f"kept the pair of v6.15, and so its direct calls and its patching. {HYPOTHETICAL}"
+        "kept the pair of v6.15, and so its direct calls and its patching."
     )
     return Verdict(kind, because, {f"{r.what}, v6.16": f"{r.after:g}" for r in frame.itertuples()}, on)
 

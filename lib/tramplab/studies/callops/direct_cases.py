@@ -40,15 +40,30 @@ def rows() -> pd.DataFrame:
     for (isa, release, case), part in kernels:
         if not releases.features(ISAS[str(isa)], str(release), {})["call_ops"]:
             continue
-        before = list(takewhile(lambda r: r.place != TARGET, part.sort_values("step").itertuples()))
-        own = [r for r in before if r.place in (SITE, COMMON)]
+        before = _before(part)
         row: dict[str, Any] = {"isa": isa, "release": release, "case": case, "places": tuple(_places(before))}
-        row |= {name: sum(int(getattr(r, name)) for r in own) for name in UNITS}
+        row |= {name: _own(before, name) for name in UNITS}
         row["reached"] = len(before) < len(part)
         out.append(row | {"right": bool(part["right"].all()), "allocated": releases.reach(str(isa), str(release), "bpf").value})
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
+
+
+def instructions(isa: str, release: str, case: str) -> int:
+    """What site and trampoline execute before the direct call's own code, in any kernel with direct calls."""
+    known = reach_ways.rows()
+    return _own(_before(known[(known["isa"] == isa) & (known["release"] == release) & (known["case"] == case)]), "instructions")
+
+
+def _before(part: pd.DataFrame) -> list[Any]:
+    """The stretches of a call before the direct call's own code."""
+    return list(takewhile(lambda r: r.place != TARGET, part.sort_values("step").itertuples()))
+
+
+def _own(stretches: list[Any], name: str) -> int:
+    """A count of the site and the trampoline."""
+    return sum(int(getattr(r, name)) for r in stretches if r.place in (SITE, COMMON))
 
 
 def _places(stretches: list[Any]) -> list[str]:

@@ -10,10 +10,11 @@ from ...ftrace import releases
 from ...ftrace.ops import Registered
 from ...ftrace.steps import Step, Sync, Wait, Write
 from ...lab.kernel import Kernel
-from ...publish.claims.verdict import Verdict, across, judges
+from ...publish.claims.claims import UNDECIDABLE
+from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import MARK, listed, marked
+from ...publish.said import listed, marked
 from ...trampolines.plain import Ops
 from ..once import once
 
@@ -36,6 +37,8 @@ CHANGES = ("first comes", "second comes", "second goes", "first goes")
 CALLED = ("instructions", "loads", "stores")
 #: What is counted of a plan: stores to text, waits until every CPU has synchronised, and waits for every task.
 PLANNED = ("text", "cpus", "tasks", "bytes")
+#: Why r11 is no run's to decide.
+UNDECIDED = "it is a wish"
 UNITS = {**dict.fromkeys(CALLED, "added"), "bytes": "B"}
 
 
@@ -185,25 +188,21 @@ def _answer_plans(frame: pd.DataFrame) -> str:
 
 @judges("r11")
 def of_interest(frame: pd.DataFrame | None = None) -> Verdict:
-    """Is there something to see: with the pointer everything works that did, and changing what is attached takes fewer waits or
-    writes, an ops less code, or a call fewer instructions. Nobody said how much; what it costs is told beside it."""
+    """What was built and counted; that it would be interesting is a wish."""
     frame = rows() if frame is None else frame
-    works = bool(frame.loc[frame["what"].isin(LOADS), "right"].all())
     total = {(b, c): sum(get(frame, b, change, c) for change in CHANGES) for b in BUILT for c in PLANNED}
     total |= {(b, "bytes"): get(frame, b, CHANGES[0], "bytes") for b in BUILT}
-    fewer = [c for c in PLANNED if total[POINTER, c] < total[COPIES, c]]
-    one, two = ({b: get(frame, b, load, "instructions") for b in BUILT} for load in ("one ops", "two ops"))
-    quicker = [load for load in LOADS if get(frame, POINTER, load, "instructions") < get(frame, COPIES, load, "instructions")]
-    gains = bool(fewer) or bool(quicker)
-    kind, on = across(pd.DataFrame({"isa": [ISA], "truth": [works and gains]}), {"isa": "the ISA"})
-    saved = [f"{words} ({total[COPIES, c]} to {total[POINTER, c]})" for c, words in _WORDS.items() if c in fewer]
+    one = {b: get(frame, b, "one ops", "instructions") for b in BUILT}
+    calls = frame[frame["what"].isin(LOADS)]
+    works = "every ops is called and every result is right" if calls["right"].all() else "not every call is right"
     because = (
-        f"Built here, and hypothetical{MARK}: with one ops a call adds {one[POINTER]} instructions instead of {one[COPIES]}, with "
-        f"two {two[POINTER]} instead of {two[COPIES]}. In exchange it saves {listed(saved) or 'nothing'} over four changes."
+        f"Built here, and hypothetical, as no kernel has it: {works}. With one ops a call adds {one[POINTER]} instructions "
+        f"instead of {one[COPIES]}; two ops that come and go take {total[POINTER, 'cpus']} waits for every CPU instead of "
+        f"{total[COPIES, 'cpus']}."
     )
-    values = {f"one ops, {name}": one[b] for b, name in _NAMES.items()}
-    values |= {f"{name}, {words}": total[b, c] for b, name in _NAMES.items() for c, words in _WORDS.items() if c in fewer}
-    return Verdict(kind, because, values, on)
+    values: dict[str, int | float | str] = {f"one ops, {name}": one[b] for b, name in _NAMES.items()}
+    values |= {f"{name}, {words}": total[b, c] for b, name in _NAMES.items() for c, words in _WORDS.items()}
+    return Verdict(UNDECIDABLE, because, values, UNDECIDED)
 
 
 _NAMES = {COPIES: COPIES, POINTER: marked(POINTER)}

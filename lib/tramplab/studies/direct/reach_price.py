@@ -6,13 +6,12 @@ import pandas as pd
 
 from ...analyse.returnstack import replay
 from ...emulate.counts import COMPONENTS
-from ...ftrace import releases
-from ...ftrace.addresses import BPF
 from ...isa import ISAS
 from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...publish import said
-from ...publish.claims.verdict import Verdict, across, judges
+from ...publish.claims.claims import UNDECIDABLE
+from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ..every_release import every_release
@@ -30,8 +29,9 @@ OPS, PROGRAM = "ops", "bpf-fentry"
 HOOKS = {**CASES, OPS: "ops", PROGRAM: "bpf-fentry"}
 COUNTS = ("instructions", "loads", "stores", "branches_taken")
 UNITS: dict[str, str] = {}
-#: What data/releases.yml says of code that every site reaches.
-NEAR_CODE, ARM64 = "near", "arm64"
+ARM64 = "arm64"
+#: Why d1 is no run's to decide.
+UNDECIDED = "what is complex is a question of maintenance"
 
 
 @once
@@ -161,30 +161,22 @@ def answer(frame: pd.DataFrame) -> str:
 
 @judges("d1")
 def range_makes_it_complex(prices: pd.DataFrame | None = None, ranges: pd.DataFrame | None = None) -> Verdict:
-    """True in a release of arm64 in which BPF's code may lie out of BL's reach, and a call then takes another way, with more code.
-    Complex is ours: the thread did not say how much. The other ISAs stand beside it."""
+    """What the second way is and costs; whether that is complex no run decides."""
     prices, ranges = rows() if prices is None else prices, reach_ranges.rows() if ranges is None else ranges
-    found = dict.fromkeys(zip(prices["isa"], prices["release"], strict=True))
-    more = {kernel: detour(prices, *kernel).astype(int) for kernel in found}
-    here = [release for isa, release in found if isa == ARM64]
-    newest = here[-1]
-    far = {release: releases.reach(ARM64, release, BPF).value != NEAR_CODE for release in here}
-    far[newest] = far_by_chance(ranges, ARM64, newest)
-    truth = [far[release] and bool(more[ARM64, release]["instructions"]) for release in here]
-    kind, on = across(pd.DataFrame({"release": here, "truth": truth}), {"release": "the release"})
-    extra, where = more[ARM64, newest], "may lie out of BL's reach" if far[newest] else "always lies in BL's reach"
-    told = [
-        f"{said.isa_name(isa)} {release} ({where_bpf_lies(ranges, isa, release)}, {more[isa, release]['instructions']} more)"
-        for isa, release in kernels()
-        if isa != ARM64
-    ]
+    newest = [release for isa, release in zip(prices["isa"], prices["release"], strict=True) if isa == ARM64][-1]
+    extra = detour(prices, ARM64, newest).astype(int)
+    never = [f"{said.isa_name(isa)} {r}" for isa, r in kernels() if where_bpf_lies(ranges, isa, r) == reach_ranges.NEVER]
+    where = "may lie out of BL's reach" if far_by_chance(ranges, ARM64, newest) else "always lies in BL's reach"
     because = (
-        f"On arm64 {newest} BPF's code {where}, and a call that does not reach it goes through ftrace_caller and the callsite's "
-        f"ops: {extra['instructions']} instructions more, {extra['loads']} loads and {counted(extra['stores'])} among them. Beside "
-        f"it: {said.listed(told)}. That another way makes it complex is our threshold."
+        f"On arm64 {newest} BPF's code {where}. A call that does not reach it goes through ftrace_caller and the callsite's ops: "
+        f"{extra['instructions']} instructions more, {extra['loads']} loads and {counted(extra['stores'])} among them. Nothing is "
+        f"out of reach on {said.listed(never)}."
     )
-    values = {f"{said.isa_name(isa)} {r}, out of reach": int(more[isa, r]["instructions"]) for isa, r in kernels()}
-    return Verdict(kind, because, {**values, "arm64, loads": int(extra["loads"])}, on)
+    values: dict[str, int | float | str] = {"arm64, loads": int(extra["loads"])}
+    for isa, release in kernels():
+        name = f"{said.isa_name(isa)} {release}, out of reach"
+        values |= {name: int(detour(prices, isa, release)["instructions"]), f"{name}, is": where_bpf_lies(ranges, isa, release)}
+    return Verdict(UNDECIDABLE, because, values, UNDECIDED)
 
 
 def counted(stores: int) -> str:

@@ -54,6 +54,8 @@ class Laid:
         start, end, caller, size = (int(n * factor) & -8 for n in (*self.text, self.caller, self.size))
         return Laid(f"{text} MiB", (start, end), caller, size)
 
+#: In words, where every site reaches every place.
+NEVER = "never out of reach"
 
 @once
 def rows() -> pd.DataFrame:
@@ -192,7 +194,7 @@ def far_by_chance(frame: pd.DataFrame, isa: str, release: str) -> bool:
 
 def where_bpf_lies(frame: pd.DataFrame, isa: str, release: str) -> str:
     """The same in words."""
-    return {frozenset({ALL}): "never out of reach", frozenset({NONE}): "always out of reach"}.get(
+    return {frozenset({ALL}): NEVER, frozenset({NONE}): "always out of reach"}.get(
         frozenset(_bpf(frame, isa, release)), "in reach or out of it"
     )
 

@@ -20,28 +20,29 @@ from ...trampolines.bpf import Bpf
 from ...trampolines.fprobe import Fprobe
 
 FUNCTION, ARGUMENTS = "two_args", (1, 2)
+WITHOUT_ARGUMENTS = "no_args"
 
 
 @dataclass(frozen=True)
 class Stage:
     """Which of the four is there: all registers saved, the walk over the list, the return hooked in any case, its node from the
     shared list. Where the return is not hooked, the handler at the entry declines, when the node has been taken already; without
-    node none is taken, and the arguments are on the stack, which was not proposed. own_stack: the node is on a stack of the task's
-    own, as was proposed, and not in the rings per CPU that v6.7 has."""
+    node none is taken, and the arguments are on the stack, which was not proposed."""
 
     regs: bool = True
     walk: bool = True
     hook: bool = True
     freelist: bool = True
     node: bool = True
-    own_stack: bool = False
 
 
 #: Reason -> what it is called.
 REASONS = {"regs": "all registers", "walk": "list function", "hook": "needless return hook", "freelist": "shared freelist"}
+#: What was to take the place of the shared list: a stack of each task (20221024220008.48780b0f58903afed2dc8d4a@kernel.org). The
+#: ring per CPU that came instead, in v6.7, is what a Stage without the list has.
+OWN_STACK = "shadow"
 UNOPTIMISED, OPTIMISED, DIRECT = Stage(), Stage(False, False, False, False), "direct"
 WITHOUT_NODE = replace(OPTIMISED, node=False)
-PROPOSED = replace(OPTIMISED, own_stack=True)
 #: One taken away after the other.
 SEQUENCE = tuple(itertools.accumulate(REASONS, lambda stage, reason: replace(stage, **{reason: False}), initial=UNOPTIMISED))
 
@@ -87,21 +88,28 @@ def every() -> list[Stage]:
 
 
 @functools.lru_cache(maxsize=2)
-def _kernel(isa: str, release: str, overrides: tuple[tuple[str, Any], ...]) -> tuple[Kernel, Run]:
+def _kernel(
+    isa: str, release: str, overrides: tuple[tuple[str, Any], ...], function: str, given: tuple[int, ...]
+) -> tuple[Kernel, Run]:
     kernel = Kernel(isa, release, meter=RECORD, **dict(overrides))
-    return kernel, kernel.call(FUNCTION, *ARGUMENTS)
+    return kernel, kernel.call(function, *given)
 
 
-def run(isa: str, stage: Stage | str) -> tuple[Run, Run]:
-    """A call with a program by this stage's fprobe, or called directly (DIRECT), and the same call unhooked in that kernel."""
+def run(isa: str, stage: Stage | str, pool: str = "", arguments: bool = True) -> tuple[Run, Run]:
+    """A call with a program by this stage's fprobe, or called directly (DIRECT), and the same call unhooked in that kernel.
+
+    pool: where the hook's node is taken from, instead of what the stage says. arguments: of the function with two, or of the one
+    without any.
+    """
+    function, given = (FUNCTION, ARGUMENTS) if arguments else (WITHOUT_ARGUMENTS, ())
     if isinstance(stage, str):
         build = BUILDS[isa][(False, False)]
-        kernel, idle = _kernel(isa, build.release, build.overrides)
-        with kernel.attached(kernel.function(FUNCTION), Bpf(fentry=1)):
-            return kernel.call(FUNCTION, *ARGUMENTS), idle
+        kernel, idle = _kernel(isa, build.release, build.overrides, function, given)
+        with kernel.attached(kernel.function(function), Bpf(fentry=1)):
+            return kernel.call(function, *given), idle
     build = BUILDS[isa][(stage.regs, stage.walk)]
-    pool = ("rethook", "shadow" if stage.own_stack else "freelist" if stage.freelist else "objpool")
-    kernel, idle = _kernel(isa, build.release, (*build.overrides, pool))
+    taken = ("rethook", pool or ("freelist" if stage.freelist else "objpool"))
+    kernel, idle = _kernel(isa, build.release, (*build.overrides, taken), function, given)
     request = Fprobe(
         bpf=True,
         exit=stage.node,
@@ -110,5 +118,5 @@ def run(isa: str, stage: Stage | str) -> tuple[Run, Run]:
         save="regs" if stage.regs else "args",
         dynamic=build.dynamic,
     )
-    with kernel.attached(kernel.function(FUNCTION), request):
-        return kernel.call(FUNCTION, *ARGUMENTS), idle
+    with kernel.attached(kernel.function(function), request):
+        return kernel.call(function, *given), idle

@@ -11,10 +11,11 @@ import pandas as pd
 from ...errors import GuestFault
 from ...ftrace import releases
 from ...lab.kernel import Kernel
-from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
+from ...publish.claims.claims import UNDECIDABLE
+from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, isa_name, listed, marked
+from ...publish.said import MARK, isa_name, listed, marked
 from ...publish.table import pivot
 from ..every_release import every_release
 from ..once import once
@@ -30,6 +31,8 @@ CALLED, LEFT_OUT, FAULT, NONE = "callback is called", "callback is left out", "f
 LETTERS = {CALLED: "c", FAULT: "F", LEFT_OUT: "s", NONE: "-"}
 #: Programs as kernels run them.
 PROGRAMS = ("fentry", "fexit", "fmod_ret")
+#: Why d10 is no run's to decide.
+UNDECIDED = "the thread names no place in a kernel where it would be so"
 
 
 @once
@@ -150,28 +153,21 @@ def conditions(frame: pd.DataFrame) -> pd.DataFrame:
 
 @judges("d10")
 def runs_without_task_or_rcu(frame: pd.DataFrame | None = None) -> Verdict:
-    """A BPF trampoline, as kernels have it, runs its program where there is no task, and where RCU is not watching."""
+    """What a BPF trampoline does where there is no task, or RCU does not watch; whether a kernel has such a place no run here
+    decides."""
     frame = rows() if frame is None else frame
-    cases = conditions(frame)
-    kind, on = across(cases, {"missing": "whether the task or RCU is missing", **BY_ISA})
-    said = []
-    for missing, part in cases.groupby("missing", sort=False):
-        said.append(f"without {'a task' if missing == 'task' else 'RCU watching'} in {int(part['truth'].sum())} of {len(part)}")
+    cases = {str(m): f"{int(part['truth'].sum())} of {len(part)}" for m, part in conditions(frame).groupby("missing", sort=False)}
+    because = (
+        f"Made so that RCU does not watch, a BPF trampoline runs its program in {cases['RCU']} cases; made so that there is no "
+        f"current task, in {cases['task']}. Neither shows that a kernel has such a place."
+    )
+    values: dict[str, int | float | str] = {f"programs run without {m}": n for m, n in cases.items()}
     first = newest(frame)
     first = first[(first["missing"] == "task") & (first["hook"] == "fentry") & (first["outcome"] == FAULT)]
-    wanted = ", ".join(f"{r.at} on {isa_name(r.isa)}" for r in first.itertuples())
+    values |= {f"{isa_name(r.isa)}, what fentry wants of the task": r.at for r in first.itertuples()}
     bare = frame[frame["hook"].isin(["direct", *SKETCHED]) & (frame["outcome"] != NONE)]
-    because = (
-        "Of fentry, fexit and fmod_ret programs in all releases shown that have them the trampoline runs the program "
-        f"{listed(said)} "
-        f"cases{'; the task is dereferenced for ' + wanted + ' first' if wanted else ''}. Without the enter and exit functions "
-        "nothing "
-        f"is wanted of either: a plain direct call and {marked('a bare program')} run in {int((bare['outcome'] == CALLED).sum())} "
-        "of "
-        f"{len(bare)} cases. {HYPOTHETICAL}"
-    )
-    values = {f"programs run without {m}": f"{int(p['truth'].sum())} of {len(p)}" for m, p in cases.groupby("missing", sort=False)}
-    return Verdict(kind, because, values, on)
+    values[f"without enter and exit functions{MARK}"] = f"{int((bare['outcome'] == CALLED).sum())} of {len(bare)}"
+    return Verdict(UNDECIDABLE, because, values, UNDECIDED)
 
 
 FIGURES = (

@@ -12,11 +12,13 @@ from ...ftrace import releases
 from ...ftrace.releases import LATEST, Features, parse
 from ...isa import ISAS
 from ...publish.cite.cite import LAB
-from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
+from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import state_strip
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each
 from ..once import once
+from . import migrated
+from .migrated import LOST, PROGRAM, SHIMMED, STAP
 
 NAME = "return_releases"
 TITLE = "Kretprobes and what could replace them, by release"
@@ -212,8 +214,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 def cases(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row per ISA and release from SAID on: isa, release, truth, which says that a kretprobe cannot go in this release, because
-    in it or in the one before no fprobe of that ISA sees returns."""
+    """A row per ISA and release from SAID on: isa, release, truth, which says that in it or in the one before no fprobe of that ISA
+    sees returns. It is the least that a kretprobe's removal takes."""
     known, out = list(releases.known()), []
     for isa in frame["isa"].unique():
         there = has(frame, isa, FPROBE)
@@ -234,28 +236,60 @@ def later(frame: pd.DataFrame) -> int:
     return len(known) - 1 - known.index(first) if first in known else 0
 
 
-@judges("k6")
-def not_at_once(frame: pd.DataFrame | None = None) -> Verdict:
-    """True of an ISA and a release, from the one on that was under development when it was said, if a kretprobe could not have gone
-    in it: because there, or in the release before, no fprobe of the ISA sees returns.
+def unmoved(frame: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
+    """A row per release from SAID on of which it is known whether users could move unchanged: release, truth (they could not: on
+    some ISA no fprobe sees returns, or a program of BPF or systemtap reads there what it is not told as under a kretprobe).
 
-    That is the order which the mail proposes: the replacement comes first, users move, and the interface goes in the release after
-    that. Whether they have moved, releases do not tell; so this is the least that must be there.
+    users: rows of migrated, with their release. A release with an fprobe everywhere, whose fields were not told apart, has no row.
     """
-    known = rows() if frame is None else frame
-    judged = cases(known)
-    kind, on = across(judged, BY_RELEASE)
-    parts = judged.groupby("isa", sort=False)["truth"]
-    cannot = {str(isa): f"{part.sum()} of {len(part)}" for isa, part in parts}
+    every, told = together(frame), users[users["use"].isin((PROGRAM, STAP))]
+    out = []
+    for release in releases.known()[releases.known().index(SAID) :]:
+        read = told[told["release"] == release]
+        if release not in every or len(read):
+            out.append({"release": release, "truth": release not in every or bool(read["outcome"].isin((SHIMMED, LOST)).any())})
+    return pd.DataFrame(out)
+
+
+def fields_read() -> pd.DataFrame:
+    """What users of kretprobes read, under the replacement: rows of migrated with their release."""
+    return pd.concat([migrated.rows().assign(release=LATEST), migrated.older()], ignore_index=True)
+
+
+@judges("k6")
+def not_at_once(frame: pd.DataFrame | None = None, users: pd.DataFrame | None = None) -> Verdict:
+    """True of a release if kretprobe's users could not have moved in it as they are: the mail wants the interface gone when all of
+    them have. Whether an fprobe was there is the least of it, and is told beside it.
+
+    users: rows of fields_read().
+    """
+    known, users = rows() if frame is None else frame, fields_read() if users is None else users
+    judged = unmoved(known, users)
+    kind, on = across(judged, {"release": "the release"})
+    isas = list(dict.fromkeys(known["isa"]))
+    cannot = cases(known).groupby("isa", sort=False)["truth"]
+    some = users[(users["release"] == LATEST) & (users["use"] == PROGRAM)]
+    broken = {isa: int(some[some["isa"] == isa]["outcome"].isin((SHIMMED, LOST)).sum()) for isa in isas}
     gone = removable(known)
-    first = f"{gone} is the first in which it was nowhere; {LATEST}, {later(known)} releases later, has kretprobes still"
     because = (
-        f"The least that it takes is an fprobe beside the kretprobe in the release before the one without it; whether users could "
-        f"move then is not judged. From {SAID} to {LATEST} that fprobe was wanting in {on_each(cannot, 'releases')}. "
-        f"{first if gone != NONE else 'There is none in which it was nowhere'}."
+        f"A BPF program that moves as it is loses {on_each(broken, 'fields')} in {LATEST}. Up to {_before(together(known))} some "
+        f"ISA had no fprobe that sees returns. {LATEST} {'still has' if _everywhere(known) else 'no longer has'} kretprobes."
     )
-    values: dict[str, int | float | str] = {isa_name(isa): n for isa, n in cannot.items()}
+    values: dict[str, int | float | str] = {f"{isa_name(isa)}, fields of a BPF program lost": broken[isa] for isa in isas}
+    values |= {f"{isa_name(str(i))}, releases without an fprobe": f"{p.sum()} of {len(p)}" for i, p in cannot}
+    values |= {"releases judged": len(judged), "in which users could not move": int(judged["truth"].sum())}
     return Verdict(kind, because, {**values, "first without": gone}, on)
+
+
+def _before(there: list[str]) -> str:
+    """The last release before something was there for good."""
+    known = releases.known()
+    return known[known.index(there[0]) - 1] if there and there[0] != known[0] else known[-1] if not there else known[0]
+
+
+def _everywhere(frame: pd.DataFrame) -> bool:
+    """Are there kretprobes on every ISA in the newest release?"""
+    return all(LATEST in has(frame, isa, KRETPROBE) for isa in frame["isa"].unique())
 
 
 FIGURES = (

@@ -26,7 +26,7 @@ ENTRY, BOTH = PROBES
 #: The fills that were talked about: what there is, and what makes it look like the kernel's.
 FILLS = ("plain", "kernel")
 #: Why p7 is no run's to decide.
-UNDECIDED = "what is acceptable is a judgement, and the shares are what a run can give"
+UNDECIDED = "what is acceptable is a judgement"
 UNITS = {"link": "added", "instructions": "added", "share": "%"}
 
 
@@ -152,18 +152,18 @@ def proposed(frame: pd.DataFrame) -> pd.DataFrame:
 def copying_is_acceptable(frame: pd.DataFrame | None = None) -> Verdict:
     """The shares; whether they are acceptable no run decides."""
     frame = rows() if frame is None else frame
-    told, values = [], {}
-    for isa, part in proposed(frame).groupby("isa", sort=False):
-        said = " and ".join(f"{r.share:.1f} % ({r.way.split(',')[0]})" for r in part.itertuples())
-        where = "in place" if set(part["place"]) == {IN_PLACE} else "on the stack"
-        told.append(f"{said} {where} on {isa_name(str(isa))}")
-        values[f"{isa}, at most"] = f"{part['share'].max():.1f} %"
-    merged, both = (share(frame, f"plain, {CPU}", probe) for probe in PROBES)
+    most = {str(isa): f"{part['share'].max():.1f} %" for isa, part in proposed(frame).groupby("isa", sort=False)}
+    placed = {str(isa): set(part["place"]) == {IN_PLACE} for isa, part in proposed(frame).groupby("isa", sort=False)}
+    none = [isa_name(isa) for isa, there in placed.items() if there]
     because = (
-        f"Of the instructions that a link adds at the entry, the fill is {listed(told)}; as it was merged, into memory of each "
-        f"CPU, it is {on_each(merged)}, and with a handler at the return {on_each(both)}. {compiled()} The thread gave no number. "
-        "No kernel has this copy on the stack."
+        f"Of the instructions that a link adds at the entry, the copy is at most {on_each(most)}"
+        f"{f'; {listed(none)} fills in place' if none else ''}. The mail gives no number: a pt_regs need not be fast, and the "
+        "verifier stays simple. A copy on the stack is hypothetical."
     )
+    values: dict[str, int | float | str] = {f"{isa}, at most": share for isa, share in most.items()}
+    for probe in PROBES:
+        merged = share(frame, f"plain, {CPU}", probe)
+        values |= {f"{isa}, as merged, at {probe}": n for isa, n in merged.items()}
     return Verdict(UNDECIDABLE, because, values, UNDECIDED)
 
 

@@ -23,6 +23,8 @@ NAME = "register_consumers"
 TITLE = "What consumers conclude from registers"
 #: Before any pt_regs was made of a ftrace_regs; the first shown with one; and the newest.
 OLD, PLAIN, NEW = RELEASES = ("v6.1", "v6.16", "v7.2")
+#: The release under development when p2 was said.
+SAID = "v6.5"
 LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", NOT_ASKED: "-"}
 ENTRY, ALL, BREAKPOINT = "ftrace_caller", "ftrace_regs_caller", "breakpoint"
 MODE, CHAIN = "user-mode", "callchain"
@@ -164,27 +166,44 @@ def answer_reads(frame: pd.DataFrame) -> str:
 # -- claims
 
 
+@once
+def at_the_time() -> pd.DataFrame:
+    """What ftrace_get_regs() gives at the entry in SAID, the release under development when p2 was said; columns as rows()."""
+    frame = pd.DataFrame([row for isa in ISAS for row in _rows(isa, SAID)])
+    return frame[(frame["consumer"] == FULL) & (frame["way"] == ACCESSORS)].reset_index(drop=True)
+
+
 @judges("p2")
-def given_out_if_full(frame: pd.DataFrame | None = None) -> Verdict:
-    """At the entry, ftrace_get_regs() gives a pt_regs where every register is in it, and NULL otherwise, on arm64 always."""
-    frame = rows() if frame is None else frame
-    some = frame[(frame["consumer"] == FULL) & frame["provider"].isin((ENTRY, ALL)) & (frame["way"] == ACCESSORS)]
-    null = some["said"] == "0x0"
-    truth = (some["outcome"] == RIGHT) & (null | (some["isa"] != "arm64"))
-    kind, on = across(some.assign(truth=truth), {"isa": "the ISA", "release": "the release"})
-    given = {isa: _places(some[(some["isa"] == isa) & ~null]) for isa in ISAS}
-    never = listed(isa_name(isa) for isa in ISAS if not len(some[(some["isa"] == isa) & (some["release"] == NEW) & ~null]))
-    sparse = listed(dict.fromkeys(f"{isa_name(str(r.isa))} {r.release}" for r in some[some["outcome"] == WRONG].itertuples()))
-    there = listed(f"{isa_name(isa)} {where}" for isa, where in given.items() if where)
-    because = (
-        f"True in {truth.sum()} of {len(some)} cases at the entry. It gives out a pt_regs on {there}, of which those of "
-        f"{sparse or 'no release'} are not full; in {NEW} it gives none on {never}."
-    )
-    return Verdict(kind, because, {"cases": len(some), "true": int(truth.sum())}, on)
+def given_out_if_full(then: pd.DataFrame | None = None, frame: pd.DataFrame | None = None) -> Verdict:
+    """At the entry, ftrace_get_regs() gives a pt_regs where every register is in it, and NULL otherwise, on arm64 always; in the
+    tree of the mail's day.
+
+    then: rows of at_the_time(). frame: rows of this module, for what is so now.
+    """
+    then, frame = at_the_time() if then is None else then, rows() if frame is None else frame
+    now = frame[(frame["release"] == NEW) & (frame["consumer"] == FULL) & (frame["way"] == ACCESSORS)]
+    asked, since = (_as_said(part[part["provider"].isin((ENTRY, ALL))]) for part in (then, now))
+    kind, on = across(asked, {"isa": "the ISA"})
+    arm64 = asked[asked["isa"] == "arm64"]
+    others = asked[~asked["truth"] & (asked["isa"] != "arm64")]
+    because = f"In {SAID} it is {'always' if arm64['truth'].all() else 'not always'} NULL on arm64"
+    if len(others):
+        because += (
+            f". On {listed(map(isa_name, dict.fromkeys(others['isa'])))} it gives out a pt_regs that is not full, from "
+            f"{listed(dict.fromkeys(others['provider']))}"
+        )
+    if len(full := asked[asked["truth"] & (asked["said"] != "0x0")]):
+        isas = listed(map(isa_name, dict.fromkeys(full["isa"])))
+        because += f"; on {isas} a full one, from {listed(dict.fromkeys(full['provider']))}"
+    because += f". In {NEW} it is as said on {'every ISA' if since['truth'].all() else 'some ISAs'}."
+    both = {SAID: asked, NEW: since}
+    values = {f"{release}, as said": f"{int(part['truth'].sum())} of {len(part)}" for release, part in both.items()}
+    return Verdict(kind, because, values, on)
 
 
-def _places(part: pd.DataFrame) -> str:
-    return listed(f"{release} ({listed(some['provider'])})" for release, some in part.groupby("release", sort=False))
+def _as_said(part: pd.DataFrame) -> pd.DataFrame:
+    """With a column truth: is a full set given out, and nothing else, on arm64 nothing at all?"""
+    return part.assign(truth=(part["outcome"] == RIGHT) & ((part["said"] == "0x0") | (part["isa"] != "arm64")))
 
 
 @judges("p3")

@@ -6,16 +6,20 @@ import itertools
 
 import pandas as pd
 
-from ...publish.claims.verdict import BY_RELEASE, Verdict, across, judges
+from ...ftrace import releases
+from ...publish.claims.verdict import Verdict, judges
+from ...publish.said import listed
 from ..every_release import every_release
 from ..once import once
+from ..until import until
 from . import switching
 from .attached import Hooked
 from .plays import newest_plays
 
 #: What is attached: letters of attached.REQUESTS, at most so many at once.
 LETTERS, DEPTH = "agrd", 3
-BY = {**BY_RELEASE, "call_ops": "CALL_OPS"}
+#: The feature that is an ops pointer beside the site.
+POINTER = "call_ops"
 
 
 @once
@@ -69,24 +73,31 @@ def backs_out_exactly(frame: pd.DataFrame | None = None, calls: pd.DataFrame | N
     frame = rows() if frame is None else frame
     calls = switching.rows() if calls is None else calls
     exact = frame[["site", "literal", "text", "idle"]].all(axis="columns")
-    kind, on = across(frame.assign(truth=exact), BY)
-
-    because = [
-        f"Of {len(frame)} removals on all ISAs and releases shown, "
-        + ", ".join(f"{frame[c].sum()} {what}" for c, what in _WHAT.items())
-        + "."
-    ]
+    cases = frame.assign(truth=exact).groupby(["isa", "release"], as_index=False, sort=False)["truth"].all()
+    since = {isa: str(releases.intervals(isa, POINTER)[0].since) for isa in _with_pointer(frame)}
+    kind, on = until(cases, since, "CALL_OPS")
     numbers: dict[str, int | float | str] = {"removals": len(frame)}
     numbers |= {what: int(frame[c].sum()) for c, what in _WHAT.items()}
-    for sequence, (other, own) in _GUARDED.items():
+    moved = []
+    for sequence, (own, said) in _GUARDED.items():
         (letter,) = {ops for ops in switching.SEQUENCES[sequence] if len(ops) == 1}
-        ends = [(p, p.first[letter], p.last[letter]) for p in newest_plays(calls, sequence)]
-        for way in dict.fromkeys((was.calls, now.calls) for _, was, now in ends if was.calls != now.calls):
-            found = [(p, was.total, now.total) for p, was, now in ends if (was.calls, now.calls) == way]
-            costs = ", ".join(f"{p} ({was} to {now} instructions)" for p, was, now in found)
-            because.append(f"Once {other} came and went, {own} goes to {way[1]}, not {way[0]}, on {costs}.")
-            numbers |= {f"{p}, {own}, instructions": f"{was} to {now}" for p, was, now in found}
-    return Verdict(kind, " ".join(because), numbers, on)
+        for p in newest_plays(calls, sequence):
+            was, now = p.first[letter], p.last[letter]
+            if was.calls != now.calls:
+                moved.append(said)
+                numbers[f"{p}, {own}, instructions"] = f"{was.total} to {now.total}"
+    inexact = [f"{len(frame) - frame[c].sum()} do not {what}" for c, what in _WHAT.items() if not frame[c].all()]
+    because = f"Of {len(frame)} removals {listed(inexact) or 'all restore everything'}."
+    if inexact:
+        because = f"{because[:-1]}; all else is as before, to the byte."
+    if moved:
+        because += f" So {', and '.join(dict.fromkeys(moved))}."
+    return Verdict(kind, because, numbers, on)
+
+
+def _with_pointer(frame: pd.DataFrame) -> list[str]:
+    """The ISAs that have the ops pointer in some release shown."""
+    return list(dict.fromkeys(frame["isa"][frame["call_ops"]]))
 
 
 _WHAT = {
@@ -95,8 +106,8 @@ _WHAT = {
     "text": "restore all other code",
     "idle": "lead back to the booted code",
 }
-#: Sequences of `switching` in which two ops differ in the recursion guard: who comes and goes, whose call is looked at.
+#: Sequences of `switching` in which two ops differ in the recursion guard -> whose call is looked at, and what happens to it.
 _GUARDED = {
-    "guarded leaves": ("an ops with the recursion guard", "a plain ops' call"),
-    "guarded stays": ("a plain ops", "a guarded ops' call"),
+    "guarded leaves": ("a plain ops' call", "a plain ops stays on the list function when a guarded one has come and gone"),
+    "guarded stays": ("a guarded ops' call", "a guarded one loses its guard when a plain one has"),
 }

@@ -10,9 +10,11 @@ import pandas as pd
 
 from ...emulate.machine import COUNT
 from ...ftrace import releases
+from ...ftrace.addresses import BPF
 from ...ftrace.ops import Registered, Request
+from ...isa import ISAS
 from ...lab.kernel import Kernel
-from ...publish.claims.claims import DEPENDS, FAILS, HOLDS
+from ...publish.claims.claims import THEN
 from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import state_strip
 from ...publish.figures.figure import Figure
@@ -21,6 +23,7 @@ from ...trampolines.direct import Direct
 from ...trampolines.plain import Ops
 from ..every_release import every_release
 from ..once import once
+from ..until import until
 
 NAME = "choosing"
 TITLE = "The trampoline of a function, by its callbacks"
@@ -33,7 +36,9 @@ NOTHING, OWN, DIRECT = "nothing", "own ", "the direct call's stub"
 _COMMON, _GENERATED = ("ftrace_caller", "ftrace_regs_caller"), "ftrace_trampoline["
 _STUBS = tuple(Direct(far=far).target for far in (False, True))
 _ORDER = ("none", "one", "more")
-#: The two variables of the claim, and those that could be a third: column -> what it is in a sentence.
+#: What data/releases.yml says of code that some sites reach.
+EITHER = "either"
+#: The claim's two variables, and those that could be a further one (the claim names the first): column -> what it is in a sentence.
 TWO = ("callbacks", "regs")
 FURTHER = {
     "direct": "direct calls and their reach",
@@ -153,41 +158,44 @@ def deciding(frame: pd.DataFrame, what: str = "trampoline") -> list[tuple[str, .
     return []
 
 
+def possible(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows without direct calls at a distance at which no kernel of that release has BPF's code from its sites."""
+    where = {key: releases.reach(*key, BPF).value for key in set(zip(frame["isa"], frame["release"], strict=True))}
+    either = [r.direct in ("none", where[r.isa, r.release]) or where[r.isa, r.release] == EITHER for r in frame.itertuples()]
+    return frame[either]
+
+
+def reach_decides(isa: str) -> str:
+    """The first release in which a direct call of an ISA may be near or far; "" if there is none."""
+    there = (r for r in releases.known() if releases.features(ISAS[isa], r, {})["direct"])
+    return next((r for r in there if releases.reach(isa, r, BPF).value == EITHER), "")
+
+
 @judges("s1")
-def two_variables(frame: pd.DataFrame | None = None) -> Verdict:
-    """The two variables decide alone, or with a third, or nothing that was varied does."""
+def three_variables(frame: pd.DataFrame | None = None) -> Verdict:
+    """States that are alike in the two variables, and in whether the function has a direct caller, have one trampoline."""
     frame = rows() if frame is None else frame
-    sets = deciding(frame)
-    further = sets[0] if sets else ()
-    kind = FAILS if not sets else DEPENDS if further else HOLDS
-    on = ", and ".join(FURTHER[name] for name in further)
-    two = frame.groupby(["isa", "release", *TWO])["trampoline"].nunique()
-    without = frame[frame["direct"] == "none"]
-    alone = without.groupby(["isa", "release", *TWO])["trampoline"].nunique()
+    real = possible(frame)
+    real = real.assign(called=real["direct"] != "none")
+    one = real.groupby(["isa", "release", *TWO, "called"], sort=False)["trampoline"].nunique() == 1
+    cases = one.groupby(["isa", "release"], sort=False).all().rename("truth").reset_index()
+    ended = {isa: release for isa in dict.fromkeys(cases["isa"]) if (release := reach_decides(isa))}
+    kind, on = until(cases, ended, "direct calls near and far")
+    without = real[~real["called"]].groupby(["isa", "release", *TWO])["trampoline"].nunique() == 1
     because = (
-        f"Of {len(two)} combinations of ISA, release and the two variables, {int((two == 1).sum())} have one trampoline in all "
-        f"of the {len(frame)} states. Without direct calls it is {int((alone == 1).sum())} of {len(alone)} combinations, in "
-        f"{len(without)} states. {_in_words(sets)}"
+        f"Callbacks, all registers and a direct caller pick one trampoline in {int(one.sum())} of {len(one)} combinations on all "
+        f"ISAs and releases; without direct calls the first two do, in {int(without.sum())} of {len(without)}."
     )
+    if kind == THEN:
+        because += " A direct call on arm64 goes straight to its target or through ftrace_caller, by reach."
     found = {
-        "states": len(frame),
-        "combinations": len(two),
-        "with one trampoline": int((two == 1).sum()),
-        "combinations without direct calls": len(alone),
-        "with one trampoline, without direct calls": int((alone == 1).sum()),
+        "states": len(real),
+        "combinations": len(one),
+        "with one trampoline": int(one.sum()),
+        "combinations without direct calls": len(without),
+        "with one trampoline, without direct calls": int(without.sum()),
     }
     return Verdict(kind, because, found, on)
-
-
-def _in_words(sets: list[tuple[str, ...]]) -> str:
-    """What was found of the variables beside the two."""
-    if not sets:
-        return "No set of the variables that were varied decides."
-    if not sets[0]:
-        return f"None of the {len(FURTHER)} further variables matters."
-    names = " or ".join(" and ".join(names) for names in sets)
-    rest = [name for name in FURTHER if all(name not in names for names in sets)]
-    return f"With a further variable ({names}) every combination has one; these change nothing: {', '.join(rest) or 'none'}."
 
 
 # -- what is shown

@@ -12,7 +12,7 @@ from ...ftrace import releases
 from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import state_strip
 from ...publish.figures.figure import Figure
-from ...publish.said import isa_name
+from ...publish.said import isa_name, listed
 from ..alike import alike
 from ..every_release import every_release
 from ..once import once
@@ -32,6 +32,8 @@ SEQUENCES = {
 }
 UNITS = dict.fromkeys((*COMPONENTS, "total"), "insns")
 LIST = "ftrace_ops_list_func"
+#: The ISA that makes a trampoline for a single ops, and in 2021 was the one that BPF's trampolines were called from.
+SAID_OF = "x86_64"
 
 
 @once
@@ -225,7 +227,8 @@ def all_get_registers(frame: pd.DataFrame | None = None) -> Verdict:
 
 @judges("s5")
 def list_replaces_own_trampoline(frame: pd.DataFrame | None = None) -> Verdict:
-    """A lone ops has a trampoline of its own; a second one brings the common one and the list; without it, all is back."""
+    """A lone ops has a trampoline of its own; a second one brings the common one and the list; without it, all is back. Judged of
+    the ISA of which it was said, the one with such trampolines."""
     frame = rows() if frame is None else frame
 
     def true_of(p: Play) -> bool:
@@ -234,19 +237,24 @@ def list_replaces_own_trampoline(frame: pd.DataFrame | None = None) -> Verdict:
         common = not two.target.startswith("ftrace_trampoline[") and two.calls == LIST
         return own and common and (back.target, back.calls) == (one.target, one.calls)
 
-    def each(p: Play, column: str) -> str:
-        values = [getattr(r, column) for r in (p.first["a"], p.first["a b"], p.last["a"])]
-        return f"{values[0]} throughout" if len(set(values)) == 1 else ", ".join(map(str, values))
+    def generic(p: Play) -> bool:
+        one, two = p.first["a"], p.first["a b"]
+        return not one.target.startswith("ftrace_trampoline[") and one.calls != LIST and two.calls == LIST
 
-    found = newest_plays(frame, "plain")
-    kind, on = decide(frame, "plain", true_of)
+    kind, on = decide(frame[frame["isa"] == SAID_OF], "plain", true_of)
+    found = {p.isa: p for p in newest_plays(frame, "plain")}
+    here = found.pop(SAID_OF)
+    one, two, back = here.first["a"], here.first["a b"], here.last["a"]
     because = (
-        f"With one ops, two, and one again, the patch site goes to {per_isa(found, lambda p: each(p, 'target'))}. "
-        f"From there it goes to {per_isa(found, lambda p: each(p, 'calls'))}. "
-        f"Instructions of one call: {per_isa(found, lambda p: each(p, 'total'))}."
+        f"On {here} the site goes to {one.target} with one ops, to {two.target} and {two.calls} with two, and to {back.target} "
+        f"with one again: {one.total}, {two.total} and {back.total} instructions."
     )
+    if found and all(map(generic, found.values())):
+        others = listed(map(isa_name, found))
+        because += f" {others} have no trampoline for one ops to be replaced; a second brings the list there too."
     states = {"a": "one ops", "a b": "two ops"}
-    numbers = {f"{p}, instructions, {what}": int(p.first[ops].total) for p in found for ops, what in states.items()}
+    plays = (here, *found.values())
+    numbers = {f"{p}, instructions, {what}": int(p.first[ops].total) for p in plays for ops, what in states.items()}
     return Verdict(kind, because, numbers, on)
 
 
