@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ftrace import releases
+from ..ftrace.meant import has_literal
 from ..ftrace.releases import Features
 from .image import Opened
 
@@ -13,14 +14,14 @@ _LOWEST_FLAG = ("FTRACE_FL_MODIFIED", "FTRACE_FL_CALL_OPS_EN", "FTRACE_FL_DIRECT
 def features(opened: Opened, shape: str) -> Features:
     """The features that the slow path and BPF's trampolines ask for, by their names in data/releases.yml. shape: of the patch
     sites. `direct_jmp` shows in a constant that came with it (BPF_MOD_NOP, in the series of 25e4e3565d45). What the image does not
-    tell is as in the nearest release known: the bits of a record's counter where no type names its flags, and for which functions
-    BPF makes trampolines, but where its code for arguments on the stack is there."""
+    tell is as in the nearest release known: how a kretprobe comes in, the bits of a record's counter where no type names its flags,
+    and for which functions BPF makes trampolines, but where its code for arguments on the stack is there."""
     types = opened.types
     lowest = next(filter(None, map(types.enumerator, _LOWEST_FLAG)), 0)
     usual = releases.features(opened.isa, releases.nearest(opened.release), {})
     values = {
         "site": shape,
-        "call_ops": shape.startswith("literal"),
+        "call_ops": has_literal(shape),
         "direct": opened.has("call_direct_funcs"),
         "direct_in_ops": types.has("ftrace_ops", "direct_call"),
         "direct_shares": types.has("ftrace_ops", "ops_func"),
@@ -31,6 +32,7 @@ def features(opened: Opened, shape: str) -> Features:
         "bpf_union_args": usual["bpf_union_args"],
         "bpf_program_nop": _program_nop(opened, bool(usual["bpf_program_nop"])),
         "bpf_args": _stack_arguments(opened) or usual["bpf_args"],
+        "kretprobe_entry": usual["kretprobe_entry"],
     }
     return Features(opened.isa.name, opened.release, values, {})
 
