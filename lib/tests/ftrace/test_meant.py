@@ -31,7 +31,7 @@ def words(node: ast.expr, constants: set[str]) -> bool:
     """Is this a string, a constant that is one, or several of them?"""
     if isinstance(node, (ast.Tuple, ast.Set, ast.List)):
         return any(words(one, constants) for one in node.elts)
-    return (isinstance(node, ast.Constant) and isinstance(node.value, str)) or (isinstance(node, ast.Name) and node.id in constants)
+    return isinstance(node.value, str) if isinstance(node, ast.Constant) else isinstance(node, ast.Name) and node.id in constants
 
 
 def decided(source: str) -> Iterator[str]:
@@ -44,7 +44,8 @@ def decided(source: str) -> Iterator[str]:
             sides = [node.left, *node.comparators]
             if any(map(asks, sides)) and any(words(side, constants) for side in sides):
                 yield ast.unparse(node)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in STRINGS and asks(node.func.value):
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and called.attr in STRINGS and asks(called.value):
             yield ast.unparse(node)
 
 

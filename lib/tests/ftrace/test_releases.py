@@ -131,8 +131,8 @@ def test_history_in_words(isa, feature, when):
 
 @every_isa
 def test_how_a_kretprobe_comes_in_follows_from_the_site(isa):
-    """Through ftrace where that serves kprobes; else by a breakpoint at a function's first instruction, unless that is the record of
-    its site, or belongs to it: in every release, and with every feature overridden."""
+    """Through ftrace where that serves kprobes; else by a breakpoint at a function's first instruction, unless that is its site's
+    record, or belongs to it: in every release, and with every feature overridden."""
     own = arch.of(isas.get(isa))
     changes = [{}, *({name: value} for name, value in own.CONSEQUENCES if name != "direct_jmp")]
     for r, overrides in itertools.product(releases.known(), changes):

@@ -257,6 +257,11 @@ def faults(isa: str, use: str) -> tuple[Fault, ...]:
     return tuple(Fault(isa, use, r["from"], r["to"], r["by"], r["fixed_by"], r["sure"], r["said"]) for r in rows)
 
 
+def broken_uses(isa: str) -> tuple[str, ...]:
+    """The uses that did not work on an ISA in some releases."""
+    return tuple(data()["broken"][isa])
+
+
 def broken(isa: str, release: str, use: str) -> Fault | None:
     """What did not work in a release, of a use under `broken`; None where it worked.
 
