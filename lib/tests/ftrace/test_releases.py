@@ -91,6 +91,9 @@ HISTORY = [
     ("riscv64", "kretprobe_entry", False, "v6.10", "v6.15"),
     ("riscv64", "kretprobe_entry", "breakpoint", "v6.16", "v7.2"),
     ("arm64", "live_patching", True, "v6.17", "v7.2"),
+    ("x86_64", "recursion_rcu_test", True, "v6.3", "v6.9"),
+    ("arm64", "recursion_rcu_test", True, "v6.3", "v6.9"),
+    ("riscv64", "recursion_rcu_test", True, "v6.8", "v6.9"),
 ]
 
 

@@ -18,7 +18,7 @@ from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each
 from ...trampolines.plain import Ops
 from ..growth import step
 from ..once import once
-from ..time.published_call_ops import CALLBACK, FUNCTION, OTHER, TABLES
+from ..time.published_call_ops import CALLBACK, FUNCTION, LIKE_SERIES, OTHER, SERIES, TABLES
 
 NAME = "dispatch"
 TITLE = "What a call costs with ops on the function and elsewhere"
@@ -60,7 +60,7 @@ def builds() -> list[Built]:
     for isa in ISAS:
         table = next((t for t in TABLES if t.isa == isa), None)
         if table:
-            out += [Built(isa, WITHOUT, table.before), Built(isa, WITH, table.after)]
+            out += [Built(isa, WITHOUT, table.before, SERIES), Built(isa, WITH, table.after, SERIES)]
     return out
 
 
@@ -214,6 +214,6 @@ FIGURES = (
         "every number.",
         limits="Emulated counts of instructions in one call of a function without arguments; ops are dynamic, the callback returns "
         f"at once, no timing. a/b: a ops on the function, b on another one; in brackets: computed from what each ops "
-        f"adds. {HYPOTHETICAL}",
+        f"adds. {LIKE_SERIES} {HYPOTHETICAL}",
     ),
 )
