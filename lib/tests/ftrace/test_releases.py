@@ -8,7 +8,7 @@ import yaml
 from tramplab import Direct, Kernel, Ops
 from tramplab import isa as isas
 from tramplab.errors import TramplabError
-from tramplab.ftrace import arch, releases
+from tramplab.ftrace import arch, meant, releases
 from tramplab.isa.x86_64 import ENDBR64, NOP5
 from tramplab.paths import data_file
 from tramplab.trampolines.kprobe import MODULES as kprobes
@@ -146,6 +146,7 @@ def test_how_a_kretprobe_comes_in_follows_from_the_site(isa):
         site = own.site("f", 0, 0, f)
         breaks = kprobes[isa].place(site) == site.entry
         assert f["kretprobe_entry"] == ("ftrace" if f["kprobes_on_ftrace"] else "breakpoint" if breaks else False), (r, overrides)
+        assert f["kretprobe_entry"] == meant.kretprobe_entry(f["site"], bool(f["kprobes_on_ftrace"])), (r, overrides)
 
 
 def test_what_was_broken_is_said_of_the_releases_that_were():

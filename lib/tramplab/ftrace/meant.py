@@ -7,6 +7,8 @@ from .arch.protocol import FeatureTable
 
 #: Sites that have the callsite's ops as data before the function.
 _LITERAL = "literal"
+#: Those whose record is a function's first instruction, or belongs to it: behind a landing pad a kprobe is put after that.
+_FIRST = ("nop5", "detour")
 
 
 def fprobes_on_graph_tracer(features: FeatureTable) -> bool:
@@ -42,6 +44,17 @@ def kprobes_break(features: FeatureTable) -> bool:
 def bpf_takes_registers_only(features: FeatureTable) -> bool:
     """Do BPF trampolines take arguments in registers alone?"""
     return bool(features["bpf_args"] == "registers")
+
+
+def kretprobe_entry(site: str, on_ftrace: bool) -> str | bool:
+    """How a kretprobe comes in at a traced function of a kernel with sites of this shape, by what register_kretprobe() refuses: a
+    kprobe at an ftrace record that ftrace does not serve, and a kretprobe anywhere but at a function's entry. False: it does not.
+    on_ftrace: does ftrace serve kprobes? Of releases data/releases.yml says it.
+
+    >>> kretprobe_entry("detour8", True), kretprobe_entry("detour8", False), kretprobe_entry("literal-auipc-jalr", False)
+    ('ftrace', False, 'breakpoint')
+    """
+    return "ftrace" if on_ftrace else not site.startswith(_FIRST) and "breakpoint"
 
 
 def has_literal(site: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ftrace import releases
-from ..ftrace.meant import bpf_takes_registers_only, has_literal
+from ..ftrace.meant import bpf_takes_registers_only, has_literal, kretprobe_entry
 from ..ftrace.releases import Features
 from .image import Opened
 
@@ -14,8 +14,8 @@ _LOWEST_FLAG = ("FTRACE_FL_MODIFIED", "FTRACE_FL_CALL_OPS_EN", "FTRACE_FL_DIRECT
 def features(opened: Opened, shape: str) -> Features:
     """The features that the slow path and BPF's trampolines ask for, by their names in data/releases.yml. shape: of the patch
     sites. `direct_jmp` shows in a constant that came with it (BPF_MOD_NOP, in the series of 25e4e3565d45). What the image does not
-    tell is as in the nearest release known: how a kretprobe comes in, the bits of a record's counter where no type names its flags,
-    and for which functions BPF makes trampolines, but where its code for arguments on the stack is there."""
+    tell is as in the nearest release known: the bits of a record's counter where no type names its flags, and for which functions
+    BPF makes trampolines, but where its code for arguments on the stack is there."""
     types = opened.types
     lowest = next(filter(None, map(types.enumerator, _LOWEST_FLAG)), 0)
     usual = releases.features(opened.isa, releases.nearest(opened.release), {})
@@ -32,7 +32,7 @@ def features(opened: Opened, shape: str) -> Features:
         "bpf_union_args": usual["bpf_union_args"],
         "bpf_program_nop": _program_nop(opened, bool(usual["bpf_program_nop"])),
         "bpf_args": _stack_arguments(opened, usual) or usual["bpf_args"],
-        "kretprobe_entry": usual["kretprobe_entry"],
+        "kretprobe_entry": kretprobe_entry(shape, opened.has("kprobe_ftrace_handler")),
     }
     return Features(opened.isa.name, opened.release, values, {})
 
