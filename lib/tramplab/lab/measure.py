@@ -59,10 +59,8 @@ def counted(r: Run, isa: str, hook: str, release: str, args: int, callbacks: int
 
     components: counts by component. entry: from the function's first byte to its body, without the callbacks. exit: from
     the body's last instruction until the caller. frame_bytes, frame_bytes_written: the trampolines' stack frame and how
-    much of it they write. stack_bytes: how deep the whole call goes below its first stack pointer. broken: where kernels of this
-    release do not do this, what happens instead; counted is what they were meant to do.
+    much of it they write. stack_bytes: how deep the whole call goes below its first stack pointer.
     """
-    fault = hooks.fault(hooks.get(hook), isa, release)
     return {
         "isa": isa,
         "hook": hook,
@@ -75,5 +73,4 @@ def counted(r: Run, isa: str, hook: str, release: str, args: int, callbacks: int
         "frame_bytes": r.frame.frame,
         "frame_bytes_written": r.frame.written,
         "stack_bytes": r.frame.deepest,
-        **({"broken": str(fault)} if fault else {}),
     }
