@@ -156,10 +156,17 @@ def _list(args: argparse.Namespace) -> None:
             if h.hypothetical:
                 when = "the lab does not make it" if when == releases.NEVER else f"the lab makes it {when}"
             print(f"  {'':<{width}}  {isa}: {when}")
+            for fault in releases.faults(isa, h.use) if h.use else ():
+                print(_under(f"{'':<{width + 6}}", f"{fault}"))
     print("Functions: " + "\n           ".join(" ".join(FUNCTIONS[n : n + 5]) for n in range(0, len(FUNCTIONS), 5)))
     print("Studies:")
     for name, module in studies.every().items():
         print(f"  {name:<20}{module.TITLE}")
+
+
+def _under(indent: str, said: str) -> str:
+    """What is said of a line above it, in lines of that indent."""
+    return textwrap.fill(said, 2 * WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False)
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -190,6 +197,8 @@ def _measure(args: argparse.Namespace) -> None:
         return
     print(f"{m['hook']} on {m['isa']} {m['release']}, {m['args']} arguments, {m['callbacks']} callbacks")
     print(f"{m['hook']}: {hooks.get(m['hook']).title}")
+    if "broken" in m:
+        print(textwrap.fill(f"broken in {m['broken']}; counted here as it was meant to work", WIDTH, break_on_hyphens=False))
     fields = list(m["entry"])
     names = ("insns", "loads", "stores", "load B", "store B", "taken")
     print(f"{'':<12}" + "".join(f"{n:>10}" for n in names))

@@ -83,6 +83,25 @@ def test_list(tramplab):
     assert marked == [h for h in hooks.HOOKS if hooks.hypothetical(h)] and out.count(": the lab makes it ") == 3 * len(marked) - 1
 
 
+def test_list_says_since_when_and_what_was_broken(tramplab):
+    out = tramplab("list")[1]
+    under = {name: out.split(f"\n  {name} ")[1].split("\n  ")[1:] for name in ("kretprobe-brk", "direct+ops")}
+    assert "                    riscv64: v5.12 to v6.9, since v6.16" in under["kretprobe-brk"]
+    said = " ".join(map(str.strip, under["direct+ops"]))
+    assert "v6.4 to v6.7: a direct call is not called while an ops is on its function" in said
+
+
+def test_measure_says_that_a_release_had_it_broken(tramplab):
+    """Where it was, as text and as data; the counts are of what was meant."""
+    broken, whole = (tramplab("measure", "x86_64", "direct+ops", "--release", r)[1] for r in ("v6.4", "v6.8"))
+    said = " ".join(broken.split())
+    assert "broken in v6.4 to v6.7: a direct call is not called while an ops is on its function" in said
+    assert "(broken by 60c8971899f3, fixed by a8b9cf62ade1, bdbddb109c75); counted here as it was meant to work" in said
+    assert "broken" not in whole and max(map(len, broken.splitlines())) <= 80
+    found = json.loads(tramplab("measure", "x86_64", "direct+ops", "--release", "v6.4", "--json")[1])
+    assert found["broken"].startswith("v6.4 to v6.7: ") and found["components"]["callback"]["instructions"] > 0
+
+
 def test_run_formats_hold_the_same_rows(tramplab):
     as_json = json.loads(tramplab("run", "counting", "--format", "json")[1])
     as_csv = list(csv.DictReader(io.StringIO(tramplab("run", "counting", "--format", "csv")[1])))

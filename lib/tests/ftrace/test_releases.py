@@ -8,9 +8,10 @@ import yaml
 from tramplab import Direct, Kernel, Ops
 from tramplab import isa as isas
 from tramplab.errors import TramplabError
-from tramplab.ftrace import arch, releases
+from tramplab.ftrace import arch, meant, releases
 from tramplab.isa.x86_64 import ENDBR64, NOP5
 from tramplab.paths import data_file
+from tramplab.trampolines.kprobe import MODULES as kprobes
 
 ISAS = ("x86_64", "arm64", "riscv64")
 TABLE = yaml.safe_load(data_file("releases.yml").read_text("utf-8"))
@@ -84,6 +85,15 @@ HISTORY = [
     ("riscv64", "call_ops", True, "v6.16", "v7.2"),
     ("riscv64", "direct", True, "v6.8", "v7.2"),
     ("riscv64", "pt_regs_frame", True, "v6.8", "v6.9"),
+    ("x86_64", "kretprobe_entry", "ftrace", "v5.17", "v7.2"),
+    ("arm64", "kretprobe_entry", "breakpoint", "v5.17", "v7.2"),
+    ("riscv64", "kretprobe_entry", "ftrace", "v5.17", "v6.9"),
+    ("riscv64", "kretprobe_entry", False, "v6.10", "v6.15"),
+    ("riscv64", "kretprobe_entry", "breakpoint", "v6.16", "v7.2"),
+    ("arm64", "live_patching", True, "v6.17", "v7.2"),
+    ("x86_64", "recursion_rcu_test", True, "v6.3", "v6.9"),
+    ("arm64", "recursion_rcu_test", True, "v6.3", "v6.9"),
+    ("riscv64", "recursion_rcu_test", True, "v6.8", "v6.9"),
 ]
 
 
@@ -120,6 +130,49 @@ def test_never(isa, feature):
 def test_history_in_words(isa, feature, when):
     """The words of error messages: one span where the feature was there without a break, whatever the sources."""
     assert releases.history(isa, feature) == when
+
+
+@every_isa
+def test_how_a_kretprobe_comes_in_follows_from_the_site(isa):
+    """Through ftrace where that serves kprobes; else by a breakpoint at a function's first instruction, unless that is its site's
+    record, or belongs to it: in every release, and with every feature overridden."""
+    own = arch.of(isas.get(isa))
+    changes = [{}, *({name: value} for name, value in own.CONSEQUENCES if name != "direct_jmp")]
+    for r, overrides in itertools.product(releases.known(), changes):
+        try:
+            f = features(isa, r, **overrides)
+        except TramplabError:  # never part of it
+            continue
+        site = own.site("f", 0, 0, f)
+        breaks = kprobes[isa].place(site) == site.entry
+        assert f["kretprobe_entry"] == ("ftrace" if f["kprobes_on_ftrace"] else "breakpoint" if breaks else False), (r, overrides)
+        assert f["kretprobe_entry"] == meant.kretprobe_entry(f["site"], bool(f["kprobes_on_ftrace"])), (r, overrides)
+
+
+def test_what_was_broken_is_said_of_the_releases_that_were():
+    """By the histories of the commits; what no ISA has an entry of is refused with near matches."""
+    when = {(isa, use): [f.when for f in releases.faults(isa, use)] for isa in ISAS for use in TABLE["broken"][isa]}
+    assert when == {
+        ("x86_64", "direct_beside_ops"): ["v6.4 to v6.7"],
+        ("x86_64", "live_patch_then_fexit"): ["v6.7 to v6.17"],
+        ("x86_64", "live_patch_fentry_fexit"): ["v6.0 to v6.17"],
+        ("arm64", "live_patch_then_fexit"): ["v6.17"],
+        ("arm64", "live_patch_fentry_fexit"): ["v6.17"],
+        ("riscv64", "clang_arguments"): ["v6.10 to v6.15"],
+    }
+    for release, broken in (("v6.3", False), ("v6.4", True), ("v6.7", True), ("v6.8", False)):
+        assert bool(releases.broken("x86_64", release, "direct_beside_ops")) == broken
+        assert releases.broken("arm64", release, "direct_beside_ops") is None
+    assert str(releases.broken("x86_64", "v6.4", "direct_beside_ops")).endswith(
+        "(broken by 60c8971899f3, fixed by a8b9cf62ade1, bdbddb109c75)"
+    )
+    for isa in ISAS:  # nothing is broken before it is there
+        for use in ("live_patch_then_fexit", "live_patch_fentry_fexit"):
+            for r in releases.known():
+                has = features(isa, r)
+                assert not releases.broken(isa, r, use) or (has["live_patching"] and has["direct"] and has["direct_shares"])
+    with pytest.raises(TramplabError, match="unknown use that was broken 'direct_besides_ops'; did you mean direct_beside_ops"):
+        releases.faults("arm64", "direct_besides_ops")
 
 
 @every_isa

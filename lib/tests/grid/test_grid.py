@@ -27,6 +27,11 @@ from tramplab.progress import Progress
 # --- What is in it
 
 
+def wanted(measured: dict) -> dict:
+    """The row of a measurement."""
+    return {**rows.flat({name: value for name, value in measured.items() if name != "broken"}), "broken": ""}
+
+
 @pytest.mark.parametrize("isa", ISAS)
 def test_rows_are_what_measure_says(isa):
     """Every hook, on a kernel that has been used before: what a kernel of its own gives."""
@@ -35,7 +40,7 @@ def test_rows_are_what_measure_says(isa):
     for unit in cells.units((isa,), args=(0, 8), callbacks=(1, 3)):
         columns, answer = rows.answer(unit, kernel)
         for callbacks, row in zip(unit.callbacks, answer.rows, strict=True):
-            expected = rows.flat(measure(isa, unit.hook, args=unit.args, callbacks=callbacks))
+            expected = wanted(measure(isa, unit.hook, args=unit.args, callbacks=callbacks))
             assert dict(zip(columns, row, strict=True)) == expected
         assert not answer.refused
     assert kernel.slowpath.ops == []
@@ -46,7 +51,7 @@ def test_many_callbacks_attached_one_by_one():
     """The sixty-fourth row is a call that runs through all of them."""
     (unit,) = cells.units(("x86_64",), ("direct+ops",), args=(2,))
     columns, answer = rows.answer(unit, Kernel("x86_64"))
-    expected = rows.flat(measure("x86_64", "direct+ops", args=2, callbacks=64))
+    expected = wanted(measure("x86_64", "direct+ops", args=2, callbacks=64))
     assert dict(zip(columns, answer.rows[63], strict=True)) == expected
 
 
@@ -67,7 +72,7 @@ def test_the_csv(grid):
     status, out, err = grid(*SMALL)
     found = list(csv.DictReader(io.StringIO(out)))
     assert (status, len(found)) == (0, 36) and "rows" in err
-    assert list(found[0]) == list(rows.flat(measure("arm64", "ops")))
+    assert list(found[0]) == list(wanted(measure("arm64", "ops")))
     assert [r["hook"] for r in found] == ["none"] * 3 + ["ops"] * 15 + ["direct"] * 3 + ["direct+ops"] * 15
     assert [r["callbacks"] for r in found[:9]] == ["0", "0", "0", "1", "2", "3", "5", "6", "1"]
     assert {r["return_mispredicts_entries"] for r in found} == {"16"}
@@ -96,8 +101,15 @@ def test_another_release(grid):
     assert status == 0 and set(found) == {
         h.name for h in hooks.HOOKS.values() if h.there(Kernel("arm64", "v6.1").features)
     }
-    expected = rows.flat(measure("arm64", "ops-regs", "v6.1"))
+    expected = wanted(measure("arm64", "ops-regs", "v6.1"))
     assert found["ops-regs"] == {name: str(value) for name, value in expected.items()}
+
+
+def test_what_a_release_had_broken_is_marked(grid):
+    """With the releases, in the last column, which every row has."""
+    out = grid("--isa", "x86_64,arm64", "--hook", "ops,direct+ops", "--args", "1", "--callbacks", "1", "--release", "v6.4")[1]
+    found = {(r["isa"], r["hook"]): r["broken"] for r in csv.DictReader(io.StringIO(out))}
+    assert found.pop(("x86_64", "direct+ops")) == "v6.4 to v6.7" and set(found.values()) == {""} and len(found) == 3
 
 
 def test_rows_end_where_the_lab_refuses(monkeypatch):

@@ -305,7 +305,8 @@ def test_states_against_what_releases_are():
 def test_without_rcu_and_without_a_task():
     frame = without.rows()
     rcu, task = (frame[(frame["missing"] == missing) & (frame["outcome"] != without.NONE)] for missing in ("RCU", "task"))
-    assert ((rcu["outcome"] == without.LEFT_OUT) == (rcu["hook"] == "ops RCU")).all() and rcu["right"].all()
+    asked = rcu["hook"].eq("ops RCU") | (rcu["hook"].eq("two ops") & rcu["release"].eq("v6.4") & rcu["isa"].ne("riscv64"))
+    assert ((rcu["outcome"] == without.LEFT_OUT) == asked).all() and rcu["right"].all()
     touched = surroundings.rows()
     uses = touched[(touched["owner"] == "task") | (touched["field"] == "current_task")]
     uses = set(uses[["isa", "release", "hook"]].itertuples(index=False, name=None))

@@ -255,10 +255,26 @@ def test_live_patching_is_first_whoever_came_first():
     assert (orders["first"] == orders["second"]).all()
 
 
+def test_what_kernels_had_broken_is_marked():
+    """Of x86-64 v6.4 both programs, in either order; later fexit after a live patch alone, up to v6.17; of arm64 nothing shown: its
+    kernels have live patching since v6.17."""
+    frame = beside_bpf.rows()
+    marked = frame[frame["broken"] != ""]
+    assert set(zip(marked["isa"], marked["release"], marked["beside"], marked["patching"], strict=True)) == {
+        *(("x86_64", "v6.4", beside, order) for beside in ("fentry", "fexit") for order in beside_bpf.ORDERS),
+        *(("x86_64", release, "fexit", "first") for release in ("v6.12", "v6.16")),
+    }
+    table = beside_bpf.table(frame).set_index(["isa", "beside"])
+    assert table.loc[("x86_64", "fentry"), "v6.4"].endswith("!") and not table.loc[("x86_64", "fentry"), "v6.12"].endswith("!")
+    assert "arm64 since v6.17, riscv64 never" in beside_bpf.FIGURES[0].limits
+
+
 def test_what_is_said_of_sharing_follows_the_rows():
     frame = beside_bpf.rows()
     assert "from v6.1 on fentry and fexit run" in beside_bpf.answer(frame)
-    assert beside_bpf.answer(frame).endswith("Refused in v7.2, too: fexit on riscv64.")
+    refused, broken = beside_bpf.answer(frame).split(" Kernels of some releases had it broken (!): ")
+    assert refused.endswith("Refused in v7.2, too: fexit on riscv64.") and broken == "x86-64 v6.4, v6.12, v6.16."
+    assert "broken" not in beside_bpf.answer(frame.assign(broken=""))
     other = frame.copy()
     other.loc[other["release"] == "v6.1", ["outcome", "ran", "went_on"]] = beside_bpf.BUSY, "", ""
     assert "from v6.4 on" in beside_bpf.answer(other) and beside_bpf.numbers(other)["first"] == "v6.4"

@@ -63,4 +63,19 @@ MUTANTS = [
         FILE,
         ("RCU not asked for one", "if (!(op->flags & FTRACE_OPS_FL_RCU) || rcu_is_watching())", "if (1)"),
     ),
+    *of(
+        "x86_64",
+        "v6.4",
+        "guard_asks_whether_rcu_watches",
+        "core/recursion.h",
+        ("RCU not asked by the guard", "#ifdef CONFIG_RECURSION_RCU_TEST", "#if 0"),
+        ("no warning", "\t\tLAB_WARN();\n\t\treturn 0;\n\t}\n#endif", "\t\treturn 0;\n\t}\n#endif"),
+    ),
+    *of(
+        "x86_64",
+        "v7.2",
+        "guard_asks_whether_rcu_watches",
+        "core/recursion.h",
+        ("RCU asked in every release", "#ifdef CONFIG_RECURSION_RCU_TEST", "#if 1"),
+    ),
 ]

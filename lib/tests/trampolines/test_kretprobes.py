@@ -141,6 +141,43 @@ def test_another_probe_at_an_address_is_refused_with_what_can_be_done():
         assert k.call(f, 1, 2).hits == (2,)
 
 
+def test_where_traced_functions_take_no_kretprobe_one_is_refused_unless_it_is_as_others_have_it():
+    """In the releases that data/releases.yml says; a kprobe is taken there, behind the site, and an override takes a kretprobe."""
+    for release, taken in (("v6.9", True), ("v6.10", False), ("v6.15", False), ("v6.16", True)):
+        k = Kernel("riscv64", release, meter="count")
+        f = k.function("two_args")
+        with k.attached(f, Kretprobe(breakpoint=True, untraced=True)):
+            assert k.call(f, 1, 2).hits == (1,)
+        if taken:
+            with k.attached(f, Kretprobe(breakpoint=True)):
+                assert k.call(f, 1, 2).hits == (1,)
+        else:
+            with pytest.raises(TramplabError, match=rf"^riscv64 {release} takes no kretprobe at .*untraced=True"):
+                k.attach(f, Kretprobe(breakpoint=True))
+            with k.attached(f, Kprobe(breakpoint=True)):
+                assert k.call(f, 1, 2).hits == (1,)
+    k = Kernel("riscv64", "v6.12", kretprobe_entry="breakpoint")
+    assert str(k) == "riscv64 v6.12 with kretprobe_entry=breakpoint"
+    with k.attached(k.function("two_args"), Kretprobe(breakpoint=True)):
+        assert k.call("two_args", 1, 2).hits == (1,)
+    with pytest.raises(TramplabError, match="untraced= is for a kretprobe by a breakpoint"):
+        Kretprobe(untraced=True)
+
+
+@pytest.mark.parametrize(
+    ("isa", "release", "hook", "said"),
+    [
+        ("riscv64", "v7.2", "kretprobe", "riscv64 has it v5.12 to v6.9; ask for kretprobe-brk, which it has."),
+        ("arm64", "v7.2", "kprobe-bpf", "arm64 has it never; ask for kprobe-brk-bpf, which it has."),
+        ("riscv64", "v6.12", "kretprobe-brk", "riscv64 has it v5.12 to v6.9, since v6.16; choose a release that has it."),
+    ],
+)
+def test_measuring_what_a_release_has_not_is_refused_with_what_it_has(isa, release, hook, said):
+    with pytest.raises(TramplabError) as e:
+        measure.counts_of(isa, hook, release)
+    assert str(e.value).startswith(f"{isa} {release} has no {hook} hook; ") and str(e.value).endswith(said)
+
+
 @every_isa
 def test_a_hit_inside_a_handler_is_missed_by_each_of_several(isa):
     """It is the one that stands for them that is hit."""

@@ -11,6 +11,8 @@ from tramplab import Kernel, Ops
 
 #: With and without a trampoline for all registers; x86-64's tells a partly filled pt_regs from a full one.
 PLACES = (place("x86_64", "v7.2"), place("arm64", "v6.1"), place("arm64", "v7.2"), place("riscv64", "v7.2"))
+#: Those whose guard asks whether RCU watches.
+ASKING = (place("x86_64", "v6.4"), place("arm64", "v6.4"), place("riscv64", "v6.9"))
 #: ftrace_ops.flags.
 SAVE_REGS, STUB = 1 << 2, 1 << 5
 #: ftrace_hash.flags: functions of modules that are not loaded.
@@ -77,11 +79,22 @@ def guard_is_held(k: Kernel) -> None:
 
 
 def rcu_does_not_watch(k: Kernel) -> None:
-    """An ops that asked for RCU is not called meanwhile, and others are."""
+    """An ops that asked for RCU is not called meanwhile, and others are, unless the guard asks."""
+    asks = int(k.features["recursion_rcu_test"])
     for requests in ((Ops(rcu=True), Ops()), (Ops(rcu=True, dynamic=False),)):
         with probing(k, *requests) as p:
             with cpu(k).having(rcu_watching=0):
-                assert p.call() == [0, 1][: len(requests)]
+                assert p.call(warnings=asks) == [0, 1 - asks][: len(requests)]
+            assert all(p.call())
+
+
+def guard_asks_whether_rcu_watches(k: Kernel) -> None:
+    """Where it does not, nobody behind the guard is called, with a warning; where the guard does not ask, they are."""
+    asks = int(k.features["recursion_rcu_test"])
+    for requests in ((Ops(), Ops()), (Ops(recursion=True, dynamic=False),)):
+        with probing(k, *requests) as p:
+            with cpu(k).having(rcu_watching=0):
+                assert p.call(warnings=asks) == [1 - asks] * len(requests)
             assert all(p.call())
 
 
@@ -94,12 +107,13 @@ CHECKS = {
         registers_that_were_not_saved,
         guard_is_held,
         rcu_does_not_watch,
+        guard_asks_whether_rcu_watches,
     )
 }
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("where", PLACES, ids=str)
+@pytest.mark.parametrize("where", (*PLACES, *ASKING), ids=str)
 def test_in_this_state_too_a_call_comes_out_right(where, check):
     CHECKS[check](booted(where))
 

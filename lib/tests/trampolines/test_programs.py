@@ -186,7 +186,7 @@ def check_kretprobe(k: Kernel, breakpoint_: bool) -> None:
     idle, before = k.call(f, *ARGUMENTS), held(k)
     hits = k.cpus[0].pcpu + k.image.struct("lab_pcpu").fields["kprobe_nhit"].offset
     first = k.machine.read_u64(hits)
-    with k.attached(f, Kretprobe(breakpoint=breakpoint_, bpf=True, observe=True)):
+    with k.attached(f, Kretprobe(breakpoint=breakpoint_, untraced=breakpoint_, bpf=True, observe=True)):
         for n in (1, 2):
             run, hit = k.call(f, *ARGUMENTS), k.machine.read_u64(hits)
             (one,) = seen(k)

@@ -29,7 +29,7 @@ def probes_in_a_handler(k: Kernel) -> None:
     done; the third one's is done after that."""
     told = Struct(k, "lab_watching", k.image.address("lab_watching"))
     for breaks in (True, False) if k.isa.name == "x86_64" else (True,):
-        outer = Kretprobe(breakpoint=breaks, entry=True, watch=True, filter=("one_arg",))
+        outer = Kretprobe(breakpoint=breaks, untraced=breaks, entry=True, watch=True, filter=("one_arg",))
         inner = Kprobe(breakpoint=True, filter=("two_args", "three_args"))
         with k.attached(None, outer, inner) as registered:
             tell(k, at_entry=k.function("calls_others").address, most=1)
@@ -46,7 +46,7 @@ def probes_in_a_handler(k: Kernel) -> None:
 
 def probe_while_one_is_stepped(k: Kernel) -> None:
     """A kprobe that is hit while another's instruction is done out of its place has no way on: the call ends."""
-    outer = Kretprobe(breakpoint=True, entry=True, watch=True, filter=("one_arg",))
+    outer = Kretprobe(breakpoint=True, untraced=True, entry=True, watch=True, filter=("one_arg",))
     with k.attached(None, outer, Kprobe(breakpoint=True, filter=("two_args",))):
         tell(k, at_entry=k.function("two_args").address, most=1)
         with k.machine.watching(k.function("two_args").address, lambda: cpu(k).put({"kprobe_status": HIT_SS})):
@@ -58,7 +58,7 @@ def probe_while_one_is_stepped(k: Kernel) -> None:
 def breakpoint_of_nobody(k: Kernel) -> None:
     """A breakpoint in a handler that is no kprobe's is an error: it is not the one after a copy while no copy is run, nor is it
     while one is run somewhere else."""
-    f, outer = k.function("two_args"), Kretprobe(breakpoint=True, entry=True, watch=True, filter=("one_arg",))
+    f, outer = k.function("two_args"), Kretprobe(breakpoint=True, untraced=True, entry=True, watch=True, filter=("one_arg",))
     code = {"x86_64": "int3", "arm64": "brk #6", "riscv64": ".option norvc\nebreak"}[k.isa.name]
     at, kept = f.site.body, k.machine.read(f.site.body, 4)
     for status, members in ((HIT_ACTIVE, ("slot", "slot_end")), (HIT_SS, ())):
@@ -87,8 +87,8 @@ def jump_in_its_place(k: Kernel) -> None:
 
 def several_in_a_handler(k: Kernel) -> None:
     """Of several at one address each is missed, not the kprobe that stands for them."""
-    outer = Kretprobe(breakpoint=True, entry=True, watch=True, filter=("one_arg",))
-    inner = Kretprobe(breakpoint=True, several=3, filter=("two_args",))
+    outer = Kretprobe(breakpoint=True, untraced=True, entry=True, watch=True, filter=("one_arg",))
+    inner = Kretprobe(breakpoint=True, untraced=True, several=3, filter=("two_args",))
     with k.attached(None, outer, inner) as registered:
         tell(k, at_entry=k.function("two_args").address, most=1)
         assert k.call("one_arg", 5).value == 15

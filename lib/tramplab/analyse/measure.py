@@ -8,6 +8,7 @@ from typing import Any
 from .. import isa as isas
 from ..ftrace.releases import LATEST
 from ..given import whole
+from ..lab import hooks
 from ..lab.measure import counted, run
 from ..lab.run import Run
 from . import cycles, judged, returnstack
@@ -21,7 +22,8 @@ def measure(
     """What `tramplab measure` prints: the counts (see lab.measure.counted), and
 
     return_mispredicts: returns that a return stack gets wrong, in the call (own) and among its callers (outer), with the
-    number of callers and of entries, see returnstack. estimate, with a core: cycles, see as_dict.
+    number of callers and of entries, see returnstack. estimate, with a core: cycles, see as_dict. broken: where kernels of this
+    release do not do this, what happens instead; counted is what they were meant to do.
     """
     args, callbacks = whole(args, "args"), whole(callbacks, "callbacks")
     chosen = None if core is None else judged.require(core, isas.get(isa).name)
@@ -35,6 +37,8 @@ def measure(
     if chosen:
         unhooked = r if hook == "none" else run(isa, "none", release, args, **overrides)
         found["estimate"] = estimated(r, unhooked, chosen)
+    if fault := hooks.fault(hooks.get(hook), isa, release):
+        found["broken"] = str(fault)
     return found
 
 

@@ -39,6 +39,8 @@ def data() -> dict[str, Any]:
         raise TramplabError(f"{FILE}: shown: the releases must stand in their order, the newest last.")
     for place, rows in _lists(found):
         _owed(place, rows, found)
+    for place, fault in _faults(found):
+        _broken(place, fault, found)
     _named(found)
     return found
 
@@ -60,6 +62,24 @@ def _lists(found: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         yield from ((f"{group}, {isa}, {what}", rows) for what, rows in found[group][isa].items())
 
 
+def _faults(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every entry of what did not work, and where it stands."""
+    for isa in ISAS:
+        yield from ((f"broken, {isa}, {use}", fault) for use, faults in found["broken"][isa].items() for fault in faults)
+
+
+def _broken(place: str, fault: dict[str, Any], found: dict[str, Any]) -> None:
+    """A fault has known sources, and lasts from one release that can be asked for to another."""
+    for name in (fault["by"], fault["fixed_by"]):
+        if name not in found["sources"]:
+            raise TramplabError(f"{FILE}: {place}: {unknown('source', name, found['sources'], ['those under sources'])}")
+    for release in (fault["from"], fault["to"]):
+        if release not in every(found):
+            raise TramplabError(f"{FILE}: {place}: {release} is not from {found['first']} to {found['last']}.")
+    if parse(fault["from"]) > parse(fault["to"]):
+        raise TramplabError(f"{FILE}: {place}: {fault['from']} comes after {fault['to']}; from is the first release, to the last.")
+
+
 def _owed(place: str, rows: list[dict[str, Any]], found: dict[str, Any]) -> None:
     """Intervals have known sources, begin before they end, follow each other, and each has a release that can be asked for."""
     for row in rows:
@@ -78,6 +98,7 @@ def _owed(place: str, rows: list[dict[str, Any]], found: dict[str, Any]) -> None
 def _named(found: dict[str, Any]) -> None:
     """Every source is somebody's, and what no release has is a value of a feature."""
     used = {row["source"] for _, rows in _lists(found) for row in rows}
+    used |= {fault[name] for _, fault in _faults(found) for name in ("by", "fixed_by")}
     if idle := [name for name in found["sources"] if name not in used]:
         raise TramplabError(f"{FILE}: nothing rests on the source {idle[0]}; name it where it is one, or take it out.")
     features = dict.fromkeys(name for section in ("common", *ISAS) for name in found[section])

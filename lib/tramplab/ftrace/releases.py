@@ -43,6 +43,34 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """What did not work from one release to another, both inclusive. by, fixed_by: names of sources. said: what happened, a clause
+    that begins small."""
+
+    isa: str
+    use: str
+    first: str
+    last: str
+    by: str
+    fixed_by: str
+    sure: str
+    said: str
+
+    def contains(self, release: str) -> bool:
+        """Has this release the fault?"""
+        return parse(self.first) <= parse(release) <= parse(self.last)
+
+    @property
+    def when(self) -> str:
+        """The releases: "v6.4 to v6.7"."""
+        return self.first if self.first == self.last else f"{self.first} to {self.last}"
+
+    def __str__(self) -> str:
+        by, fixed = (source(name).get("commit", "-") for name in (self.by, self.fixed_by))
+        return f"{self.when}: {self.said} (broken by {by}, fixed by {fixed})"
+
+
+@dataclass(frozen=True)
 class Features:
     """The features of one release on one ISA, and what was overridden by hand."""
 
@@ -216,6 +244,31 @@ def registers(isa: str, release: str, what: str) -> Interval:
     if found := _holds(uses, release):
         return found
     raise TramplabError(f"{isa} {release} has no such use of registers ({what}); it came in {uses[0].since}.")
+
+
+@functools.cache
+def faults(isa: str, use: str) -> tuple[Fault, ...]:
+    """When a use of what an ISA has did not work, oldest first; empty if it always did. Raises TramplabError for a use that no ISA
+    has an entry of under `broken`."""
+    uses = dict.fromkeys(name for of_isa in data()["broken"].values() for name in of_isa)
+    if use not in uses:
+        raise unknown("use that was broken", use, uses)
+    rows = data()["broken"][isa].get(use, [])
+    return tuple(Fault(isa, use, r["from"], r["to"], r["by"], r["fixed_by"], r["sure"], r["said"]) for r in rows)
+
+
+def broken_uses(isa: str) -> tuple[str, ...]:
+    """The uses that did not work on an ISA in some releases."""
+    return tuple(data()["broken"][isa])
+
+
+def broken(isa: str, release: str, use: str) -> Fault | None:
+    """What did not work in a release, of a use under `broken`; None where it worked.
+
+    >>> broken("x86_64", "v6.4", "direct_beside_ops").when, broken("x86_64", "v6.8", "direct_beside_ops")
+    ('v6.4 to v6.7', None)
+    """
+    return next((fault for fault in faults(isa, use) if fault.contains(release)), None)
 
 
 def table() -> list[dict[str, str]]:

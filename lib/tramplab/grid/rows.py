@@ -51,11 +51,13 @@ def _kernel(isa: str, release: str) -> Kernel:
 def answer(unit: Unit, kernel: Kernel) -> tuple[list[str], Answer]:
     """The columns and the rows of a unit, on an idle kernel of its ISA and release, which is idle again afterwards.
 
-    Rows end where the lab cannot attach as many as are asked for.
+    Rows end where the lab cannot attach as many as are asked for. The last column, broken, has the releases whose kernels do not do
+    what is counted, "" where they do.
     """
     function, hook = kernel.function(FUNCTIONS[unit.args]), hooks.get(unit.hook)
     found: list[dict[str, str | int]] = []
-    refused = ""
+    fault, refused = hooks.fault(hook, unit.isa, unit.release), ""
+    broken = {"broken": fault.when if fault else ""}
     with growing(kernel, function) as attach:
         for callbacks in unit.callbacks:
             try:
@@ -64,5 +66,5 @@ def answer(unit: Unit, kernel: Kernel) -> tuple[list[str], Answer]:
                 refused = f"{unit}, {callbacks} callbacks: {e}"
                 break
             run = kernel.call(function, *range(1, unit.args + 1))
-            found.append(flat(of_run(run, unit.isa, unit.hook, unit.release, unit.args, callbacks)))
+            found.append({**flat(of_run(run, unit.isa, unit.hook, unit.release, unit.args, callbacks)), **broken})
     return list(found[0]) if found else [], Answer(tuple(tuple(row.values()) for row in found), refused)

@@ -11,7 +11,20 @@ from ..given import of_name, whole
 from ..trampolines import KINDS
 from ..trampolines.kind import MAX_CALLBACKS, Hook
 
-__all__ = ["CALLED", "HOOKS", "MAX_CALLBACKS", "PLAIN", "Hook", "get", "history", "hypothetical", "label", "requests", "require"]
+__all__ = [
+    "CALLED",
+    "HOOKS",
+    "MAX_CALLBACKS",
+    "PLAIN",
+    "Hook",
+    "fault",
+    "get",
+    "history",
+    "hypothetical",
+    "label",
+    "requests",
+    "require",
+]
 
 #: By name, in the order of their kinds.
 HOOKS: dict[str, Hook] = {h.name: h for kind in KINDS for h in kind.hooks}
@@ -42,7 +55,21 @@ def require(hook: Hook, features: releases.Features) -> None:
         return
     if features[hook.offered]:
         raise TramplabError(f"the lab does not build the {hook.name} hook of {features}; {history(hook, features.isa)}.")
-    raise TramplabError(f"{features} has no {hook.name} hook; {history(hook, features.isa)}.")
+    said = f"{features} has no {hook.name} hook; {history(hook, features.isa)}"
+    if hook.instead and HOOKS[hook.instead].there(features):
+        said += f"; ask for {hook.instead}, which it has"
+    elif releases.NEVER not in said:
+        said += "; choose a release that has it"
+    raise TramplabError(f"{said}.")
+
+
+def fault(hook: Hook, isa: str, release: str) -> releases.Fault | None:
+    """What did not work in a release's kernels of what a hook is a case of; None where it worked, and for every other hook.
+
+    >>> fault(get("direct+ops"), "x86_64", "v6.4").when, fault(get("direct+ops"), "x86_64", "v7.2")
+    ('v6.4 to v6.7', None)
+    """
+    return releases.broken(isa, release, hook.use) if hook.use else None
 
 
 def history(hook: Hook, isa: str) -> str:

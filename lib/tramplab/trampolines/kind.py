@@ -21,7 +21,8 @@ class Hook:
     most: how many. requests: number of callbacks -> what to register, in order. hypothetical: no kernel has it, and `needs` is
     what the lab builds it on. offered: the feature with which kernels have it, where that can be older than what the lab builds.
     probe: it is built on an ops, or beside them, so what it executes is mostly its own. traps: CPUs take breakpoints for it, which
-    only an emulated one does here. unlike: a value of `needs` with which the lab does not build it.
+    only an emulated one does here. unlike: a value of `needs` with which the lab does not build it. instead: the hook that does the
+    same where a release does not have this one. use: what under `broken` in data/releases.yml it is a case of.
     """
 
     name: str
@@ -35,6 +36,8 @@ class Hook:
     probe: bool = False
     traps: bool = False
     unlike: str = ""
+    instead: str = ""
+    use: str = ""
 
     def there(self, features: Features) -> bool:
         """Does the lab build it with these features?"""

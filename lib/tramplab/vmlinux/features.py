@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ftrace import releases
+from ..ftrace.meant import bpf_takes_registers_only, has_literal, kretprobe_entry
 from ..ftrace.releases import Features
 from .image import Opened
 
@@ -20,7 +21,7 @@ def features(opened: Opened, shape: str) -> Features:
     usual = releases.features(opened.isa, releases.nearest(opened.release), {})
     values = {
         "site": shape,
-        "call_ops": shape.startswith("literal"),
+        "call_ops": has_literal(shape),
         "direct": opened.has("call_direct_funcs"),
         "direct_in_ops": types.has("ftrace_ops", "direct_call"),
         "direct_shares": types.has("ftrace_ops", "ops_func"),
@@ -30,7 +31,8 @@ def features(opened: Opened, shape: str) -> Features:
         "bpf_struct_args": usual["bpf_struct_args"],
         "bpf_union_args": usual["bpf_union_args"],
         "bpf_program_nop": _program_nop(opened, bool(usual["bpf_program_nop"])),
-        "bpf_args": _stack_arguments(opened) or usual["bpf_args"],
+        "bpf_args": _stack_arguments(opened, usual) or usual["bpf_args"],
+        "kretprobe_entry": kretprobe_entry(shape, opened.has("kprobe_ftrace_handler")),
     }
     return Features(opened.isa.name, opened.release, values, {})
 
@@ -44,11 +46,11 @@ def _program_nop(opened: Opened, usual: bool) -> bool:
     return not opened.types.has("bpf_tramp_image", "ip_after_call")
 
 
-def _stack_arguments(opened: Opened) -> str:
+def _stack_arguments(opened: Opened, usual: Features) -> str:
     """What BPF's trampolines take, where the code that copies arguments on the stack shows it, in stable trees, too: save_args() of
     x86-64's JIT (473e3150e30a), struct arg_aux of arm64's (9014cf56f13d). Empty where nothing shows it."""
     if opened.isa.name == "x86_64" and opened.has("save_args"):
         return "stack"
-    if opened.isa.name == "arm64" and opened.types.has("arg_aux") and releases.parse(opened.release) < (6, 16):
+    if opened.isa.name == "arm64" and opened.types.has("arg_aux") and bpf_takes_registers_only(usual):
         return "stack-scalars"
     return ""

@@ -112,7 +112,7 @@ def _rethook(machine: RealMachine) -> Way:
     if machine.opened.types.has("fprobe", "ops"):
         return Way(HOOKS["fprobe-exit"].attach, RETURN, 3)
     served = machine.opened.has("kprobe_ftrace_handler")
-    return Way(HOOKS["kretprobe" if served else "kretprobe-brk"].attach, RETURN, 1)
+    return Way(HOOKS["kretprobe"].attach if served else breakpoints.untraced, RETURN, 1)
 
 
 def _own(machine: RealMachine) -> Way:

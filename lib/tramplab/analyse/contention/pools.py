@@ -18,11 +18,11 @@ from ...trampolines.fprobe import Fprobe
 
 #: What rethook= can be.
 POOLS = ("freelist", "objpool", "shadow")
-#: ISA -> a release and features with which the lab builds all three there; without a test of RCU in front of the pool.
+#: ISA -> a release and features with which the lab builds all three there; without the tests of RCU that some have.
 KERNELS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "x86_64": ("v6.12", {}),
-    "arm64": ("v6.4", {}),
-    "riscv64": ("v6.9", {"rethook_rcu_test": False}),
+    "arm64": ("v6.4", {"recursion_rcu_test": False}),
+    "riscv64": ("v6.9", {"rethook_rcu_test": False, "recursion_rcu_test": False}),
 }
 FUNCTION = "two_args"
 _POP, _PUSH = "rethook_try_get", "rethook_recycle"

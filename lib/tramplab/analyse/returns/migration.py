@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...errors import TramplabError, unknown
+from ...ftrace.meant import kprobes_break
 from ...ftrace.ops import Request
 from ...isa import Isa
 from ...lab.kernel import Kernel
@@ -75,7 +76,7 @@ def request(
     if teller not in TELLERS:
         raise unknown("teller", teller, TELLERS)
     if teller == BEFORE:
-        return Kretprobe(filter=functions, breakpoint=not kernel.features["kprobes_on_ftrace"], entry=entry, observe=observe)
+        return Kretprobe(filter=functions, breakpoint=kprobes_break(kernel.features), entry=entry, observe=observe)
     if teller == FEXIT:
         return Bpf(filter=functions, fentry=int(entry), fexit=1, observe=observe)
     return Fprobe(filter=functions, entry=entry, exit=True, observe=observe, shim=teller if teller in SHIMS else "")

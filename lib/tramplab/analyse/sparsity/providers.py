@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...errors import TramplabError
+from ...ftrace.meant import fprobes_on_graph_tracer
 from ...ftrace.ops import Request
 from ...ftrace.releases import Features
 from ...given import of_name
@@ -17,7 +18,6 @@ from .fields import FTRACE_REGS, PT_REGS
 
 #: Where a provider takes over: at a function's first byte; at a breakpoint in it; and, as a symbol, where it comes back to.
 ENTRY, BREAKPOINT = "entry", "breakpoint"
-_FGRAPH = "fgraph"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def _kretprobe(name: str, whom: str, kept: str) -> Provider:
     return Provider(
         name,
         f"{name}, {whom}",
-        lambda functions: Kretprobe(filter=functions, breakpoint=True),
+        lambda functions: Kretprobe(filter=functions, breakpoint=True, untraced=True),
         lambda f: f["kretprobe"] == kept,
         "lab_kretprobe_exit",
         1,
@@ -91,7 +91,7 @@ _PROVIDERS = (
         "return_to_handler",
         "return_to_handler, to an fprobe's exit handler",
         lambda functions: Fprobe(filter=functions, exit=True),
-        lambda f: f["rethook"] == _FGRAPH,
+        fprobes_on_graph_tracer,
         "lab_fprobe_exit",
         3,
         FTRACE_REGS,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import TramplabError, unknown
+from ...ftrace.meant import fprobes_on_graph_tracer
 from ...ftrace.releases import history
 from ...lab.kernel import Kernel
 from ...trampolines.fprobe.handlers import links
@@ -80,7 +81,7 @@ def provider(link: str, struct: str = PT_REGS) -> Provider:
         link,
         f"a link's handler ({link}), to its program",
         lambda functions: Fprobe(filter=functions, link=link),
-        lambda features: features["rethook"] == "fgraph",
+        fprobes_on_graph_tracer,
         program(link),
         0,
         struct,

@@ -18,6 +18,7 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("args", False): {"regs": True, "site": "mov-bl", "call_ops": False, "direct": False, "bpf": False},
     ("regs", True): {"args": False, "site": "mov-bl", "call_ops": False, "direct": False, "bpf": False, "rethook": False},
     ("regs", False): {"args": True},
+    ("kprobes_on_ftrace", True): {"kretprobe_entry": "ftrace"},
     ("kretprobe", "rethook"): {"kretprobe_brk": False},
     ("return_save", "args"): {"kretprobe_brk": False},
     ("return_save", "value"): {"kretprobe_brk": False},

@@ -34,6 +34,7 @@ DEFINES = {
     "partial_regs_update": "CONFIG_PARTIAL_REGS_UPDATE",
     "shared_epilogue": "CONFIG_X86_SHARED_EPILOGUE",
     "rethook_rcu_test": "CONFIG_RETHOOK_RCU_TEST",
+    "recursion_rcu_test": "CONFIG_RECURSION_RCU_TEST",
     "fprobe_entry_ops": "CONFIG_FPROBE_ENTRY_OPS",
     "fgraph_static_call": "CONFIG_FGRAPH_STATIC_CALL",
     "kprobes_on_ftrace": "CONFIG_KPROBES_ON_FTRACE",

@@ -19,14 +19,22 @@ _ATOMIC = {
     "pt_regs_frame": False,
     "graph_slot": False,
     "counter_bits": 19,
+    "kprobes_on_ftrace": False,
+    "kretprobe_entry": "breakpoint",
 }
+#: Where a patch site is a function's first instruction, that takes a kretprobe through ftrace or none; and ftrace serves kprobes
+#: only with a trampoline for all registers.
+_FIRST = {"site": "detour8", "kretprobe_entry": False}
+_FIRST_ARGS = {**_FIRST, "pt_regs_frame": False, "graph_slot": False, "kprobes_on_ftrace": False}
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("call_ops", False): {"site": "auipc-jalr", "direct": False, "call_dest": True, "bpf": False},
     ("call_ops", True): {**_ATOMIC, "call_dest": False},
-    ("args", True): {"regs": False, "pt_regs_frame": False, "graph_slot": False, "site": "detour8"},
-    ("args", False): {"regs": True, "call_ops": False, "site": "detour8"},
-    ("regs", True): {"args": False, "call_ops": False, "site": "detour8", "rethook": False},
-    ("regs", False): {"args": True, "pt_regs_frame": False, "graph_slot": False, "site": "detour8"},
+    ("args", True): {**_FIRST_ARGS, "regs": False},
+    ("args", False): {"regs": True, "call_ops": False, **_FIRST},
+    ("regs", True): {"args": False, "call_ops": False, **_FIRST, "rethook": False},
+    ("regs", False): {**_FIRST_ARGS, "args": True},
+    ("kprobes_on_ftrace", True): {"kretprobe_entry": "ftrace"},
+    ("kprobes_on_ftrace", False): {"kretprobe_entry": False},
     ("direct", True): {**_ATOMIC, "direct_in_ops": True, "bpf": True},
 }
 

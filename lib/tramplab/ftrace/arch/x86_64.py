@@ -20,6 +20,7 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("direct", False): {"direct_in_ops": False, "direct_jmp": False, "bpf": False},
     # a direct call that shares its function leaves through ftrace_regs_caller
     ("regs", False): {"direct": False, "direct_in_ops": False, "direct_jmp": False, "bpf": False},
+    ("kprobes_on_ftrace", False): {"kretprobe_entry": False},
     # hypothetical: the common trampolines serve every ops alone, so none has a copy
     ("call_ops", True): {"site": _LITERAL, "args": True, "per_ops_trampoline": False, "counter_bits": 19},
 }

@@ -16,13 +16,22 @@ enum { TRACE_FTRACE_START = 0, TRACE_LIST_START = TRACE_CTX_NR };
 
 /*
  * Take the bit of this context; the transition bit gives one more chance while the context changes. Gives what is left of the
- * bits when it is given back; 0: recursion. No user has a bit beyond an int's.
+ * bits when it is given back; 0: recursion, or where that is asked RCU does not watch, of which the kernel warns once. No user
+ * has a bit beyond an int's.
  */
 static inline int trace_recursion_enter(int start)
 {
 	struct task_struct *me = current;
 	unsigned long held = READ_ONCE(me->trace_recursion);
-	int bit = 1 << (TRACE_CTX_NORMAL - lab_context_level() + start);
+	int bit;
+
+#ifdef CONFIG_RECURSION_RCU_TEST
+	if (unlikely(!rcu_is_watching())) {
+		LAB_WARN();
+		return 0;
+	}
+#endif
+	bit = 1 << (TRACE_CTX_NORMAL - lab_context_level() + start);
 
 	if (unlikely((int)held & bit)) {
 		bit = 1 << (TRACE_CTX_TRANSITION + start);

@@ -18,7 +18,7 @@ from ...publish.said import isa_name, listed, marked, on_each
 from ...trampolines.plain import Ops
 from ..growth import step
 from ..once import once
-from ..time.published_call_ops import CALLBACK, FUNCTION, OTHER, TABLES
+from ..time.published_call_ops import CALLBACK, FUNCTION, LIKE_SERIES, OTHER, SERIES, TABLES
 
 NAME = "dispatch"
 TITLE = "What a call costs with ops on the function and elsewhere"
@@ -60,7 +60,7 @@ def builds() -> list[Built]:
     for isa in ISAS:
         table = next((t for t in TABLES if t.isa == isa), None)
         if table:
-            out += [Built(isa, WITHOUT, table.before), Built(isa, WITH, table.after)]
+            out += [Built(isa, WITHOUT, table.before, SERIES), Built(isa, WITH, table.after, SERIES)]
     return out
 
 
@@ -213,8 +213,8 @@ FIGURES = (
         "added to a call. With CALL_OPS the rows with one ops are all alike; the rows with more are long in both. The table has "
         "every number.",
         limits="Emulated counts of instructions in one call of a function without arguments; ops are dynamic, the callback returns "
-        "at once, no timing. a/b: a ops on the function, b on another one; in brackets: computed from what each ops "
-        "adds.",
+        "at once, no timing. a/b: a ops on the function, b on another one; in brackets: computed from what each ops adds. "
+        f"{LIKE_SERIES}",
         hypothetical=True,
     ),
 )

@@ -146,7 +146,8 @@ def answer_flavours(frame: pd.DataFrame) -> str:
 
 _LIMITS = (
     "Emulated counts of instructions in one call of bpf_fentry_test1(); no timing. The text of Debian's packages, booted without "
-    "mitigations; callbacks and the traced function are left out."
+    "mitigations; callbacks and the traced function are left out. x86-64's kretprobe-brk is as functions without a patch site "
+    "have it."
 )
 FIGURES = (
     Figure(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from ...analyse.returns.features import FEATURES, HARMS, NO, PART, RANK, REFUSED, TRIED, YES, Stage, most_together
+from ...ftrace.meant import kretprobes_on_return_hooks
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
@@ -56,7 +57,7 @@ def rows() -> pd.DataFrame:
 def _shown(build: Build) -> str:
     if build.mechanism != KRETPROBE:
         return build.mechanism
-    return OWN if _kernel(build.isa, build.release).features["kretprobe"] == "own" else HOOKS
+    return HOOKS if kretprobes_on_return_hooks(_kernel(build.isa, build.release).features) else OWN
 
 
 @once

@@ -8,6 +8,7 @@ import pandas as pd
 
 from ...emulate.counters import INSTRUCTION
 from ...errors import TramplabError
+from ...ftrace.meant import kprobes_break
 from ...ftrace.ops import Request
 from ...isa import ISAS
 from ...lab.kernel import Kernel
@@ -84,7 +85,7 @@ def kernel(isa: str) -> Kernel:
 
 def calls(isa: str) -> dict[str, list[tuple[Request, ...]]]:
     """Who is run -> what is attached in each of its calls: kretprobes, kprobes by a breakpoint and through ftrace, and others."""
-    own = not kernel(isa).features["kprobes_on_ftrace"]
+    own = kprobes_break(kernel(isa).features)
     nested = Kprobe(breakpoint=True, handler="lab_kprobe_reenter"), Kprobe(breakpoint=True, filter=(_INNER,))
     kretprobes: list[tuple[Request, ...]] = [(Kretprobe(breakpoint=True, entry=True),)]
     kretprobes += [(Kretprobe(breakpoint=own, entry=entry, declines=entry),) for entry in (False, True)]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ...emulate.machine import RECORD
 from ...errors import TramplabError, unknown
 from ...ftrace import releases
+from ...ftrace.meant import kprobes_break
 from ...ftrace.ops import Request
 from ...isa import ISAS
 from ...lab.kernel import Kernel
@@ -68,7 +69,7 @@ def spoken(name: str) -> str:
 
 def breaks(isa: str, release: str) -> bool:
     """Is a kprobe at the entry of a traced function a breakpoint there?"""
-    return not releases.features(ISAS[isa], release, {})["kprobes_on_ftrace"]
+    return kprobes_break(releases.features(ISAS[isa], release, {}))
 
 
 #: What asks for each.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from ...ftrace import releases
+from ...ftrace.meant import fprobes_on_graph_tracer, takes_kretprobe
 from ...ftrace.releases import LATEST, Features, parse
 from ...isa import ISAS
 from ...publish.cite.cite import LAB
@@ -43,22 +44,18 @@ class Lane:
 ENTRY = "kretprobe entry"
 
 
-def _entry(f: Features) -> str:
-    """How a kretprobe comes in where ftrace can trace the function: through ftrace; by a breakpoint at the first instruction; or
-    not, where that is ftrace's own record, at which check_ftrace_location() says -EINVAL without kprobes on ftrace."""
-    if f["kprobes_on_ftrace"]:
-        return "ftrace"
-    return NONE if str(f["site"]).startswith("detour") else "breakpoint"
+def _fprobe(f: Features) -> str:
+    return "graph tracer" if fprobes_on_graph_tracer(f) else "return hook"
 
 
 #: How a kretprobe comes in, where it keeps calls, what it takes instances from, how it comes back; then who else sees returns. A
 #: program of BPF's gets to a kernel function's entry, and so to its return, by a direct call.
 LANES = (
-    Lane(ENTRY, "kprobes_on_ftrace", _entry),
+    Lane(ENTRY, "kretprobe_entry", lambda f: str(f["kretprobe_entry"]) if takes_kretprobe(f) else NONE),
     Lane(KRETPROBE, "kretprobe", lambda f: {"own": "own list", "rethook": "return hook"}[f["kretprobe"]]),
     Lane("kretprobe pool", "return_pool", lambda f: f["return_pool"]),
     Lane("kretprobe return", "kretprobe_brk", lambda f: "exception" if f["kretprobe_brk"] else "trampoline"),
-    Lane(FPROBE, "rethook", lambda f: (NONE if not f["fprobe"] else "graph tracer" if f["rethook"] == "fgraph" else "return hook")),
+    Lane(FPROBE, "rethook", lambda f: _fprobe(f) if f["fprobe"] else NONE),
     Lane(FEXIT, "direct", lambda f: "direct call" if f["direct"] else NONE),
 )
 #: In the order in which the chart gives them its six colours: what is an exception has the same, and no line has one twice.

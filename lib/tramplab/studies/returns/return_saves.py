@@ -11,6 +11,7 @@ from ...analyse.sparsity.matrix import GARBAGE, NOT_ASKED, RIGHT, WRONG, Matrix,
 from ...analyse.sparsity.providers import PROVIDERS
 from ...analyse.sparsity.views import DIRECT, View
 from ...ftrace import releases
+from ...ftrace.meant import kprobes_break, kretprobes_on_return_hooks
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
@@ -85,12 +86,12 @@ def _kernel(isa: str, saves: str) -> Kernel:
 
 def _matrix(kernel: Kernel) -> Matrix:
     """All consumers on what the return trampoline of a kretprobe hands on."""
-    own = kernel.features["kretprobe"] == "own"
+    own = not kretprobes_on_return_hooks(kernel.features)
     return matrix(kernel, View(PROVIDERS["__kretprobe_trampoline" if own else "arch_rethook_trampoline"], DIRECT))
 
 
 def _cost(kernel: Kernel) -> dict[str, object]:
-    hooked, idle = with_and_without(kernel, Kretprobe(breakpoint=not kernel.features["kprobes_on_ftrace"]))
+    hooked, idle = with_and_without(kernel, Kretprobe(breakpoint=kprobes_break(kernel.features)))
     more = added(hooked, idle)
     return {"instructions": more.instructions, "stores": more.stores}
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from ...analyse import recovery
 from ...analyse.stacks import DOUBLED, MISSING, RETURNED, RIGHT, WRONG
+from ...ftrace.meant import kretprobes_on_return_hooks
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.said import marked
@@ -77,7 +78,7 @@ def asked(kernel: Kernel, case: Case) -> bool:
 
 def needs(kernel: Kernel, mechanism: str) -> str:
     """Who knows the calls that a mechanism hooks: one of recovery.MECHANISMS, "" if it hooks none."""
-    own = recovery.HOOKS if kernel.features["kretprobe"] == "rethook" else recovery.INSTANCES
+    own = recovery.HOOKS if kretprobes_on_return_hooks(kernel.features) else recovery.INSTANCES
     return _NEEDS.get(mechanism, own)
 
 

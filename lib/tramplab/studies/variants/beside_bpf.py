@@ -20,6 +20,7 @@ from ...trampolines.bpf import Bpf
 from ...trampolines.direct import Direct
 from ...trampolines.plain import Ops
 from ..every_release import every_release
+from ..faults import LIVE_PATCHING, MARK, said, since
 from ..once import once
 
 NAME = "beside_bpf"
@@ -49,11 +50,12 @@ UNITS = {"added": "insns"}
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, release, what stands beside live patching, and whether live patching comes first or second.
+    """One row per ISA, release, what is beside live patching, and whether live patching comes first or second.
 
     Columns: isa, release, beside (a name of BESIDE), patching ("first" or "second"), outcome (BOTH, or with which error the second
     one is refused, or NONE), ran (who executed, in the order of the first instruction), went_on ("replacement" or "function"),
-    added (instructions of a call, the functions left out, less those of the unhooked call). The last three are empty or missing
+    added (instructions of a call, the functions left out, less those of the unhooked call), broken (what under `broken` in
+    data/releases.yml kernels of this release did instead, "" where they did this). ran, went_on and added are empty or missing
     where they do not both run.
     """
     frame = pd.DataFrame(every_release(_tried)).astype({"added": "Int64"})
@@ -72,8 +74,16 @@ def _tried(isa: str, release: str) -> list[dict[str, object]]:
         for order in ORDERS:
             patch = Ops(save=save, callback="lab_livepatch", go_to=f"new_{FUNCTION}")
             both = (patch, request) if order == "first" else (request, patch)
-            out.append({"beside": beside, "patching": order, **_outcome(kernel, both, idle)})
+            tried = {"beside": beside, "patching": order, **_outcome(kernel, both, idle)}
+            out.append({**tried, "broken": _broken(isa, release, beside, order) if tried["outcome"] == BOTH else ""})
     return out
+
+
+def _broken(isa: str, release: str, beside: str, order: str) -> str:
+    """The use that kernels of a release have broken, of those that this is a case of: a direct call beside an ops, and fexit after
+    a live patch."""
+    uses = ("direct_beside_ops", *(["live_patch_then_fexit"] if (beside, order) == ("fexit", "first") else []))
+    return next((use for use in uses if releases.broken(isa, release, use)), "")
 
 
 def _outcome(kernel: Kernel, both: tuple[Request, Request], idle: Run) -> dict[str, object]:
@@ -108,25 +118,33 @@ def _order(run: Run) -> list[str]:
 
 
 def outcomes(frame: pd.DataFrame) -> pd.DataFrame:
-    """One row per ISA, release and what stands beside: what becomes of it in either order, which must be the same."""
+    """One row per ISA, release and what is beside: what becomes of it in either order, which must be the same, and what kernels
+    have broken of the order in which live patching is first."""
     keys = ["isa", "release", "beside"]
     found = frame.groupby(keys, sort=False)
     if (found["outcome"].nunique() > 1).any():
         raise TramplabError("the outcome depends on who comes first: show both orders.")
-    return found.first().reset_index()[[*keys, "outcome", "added"]]
+    return found.first().reset_index()[[*keys, "outcome", "added", "broken"]]
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """Per ISA and what stands beside: instructions added in each release where both run, else the error that the second gets."""
+    """Per ISA and what is beside: instructions added in each release where both run, marked where kernels have that broken, else
+    the error that the second gets."""
     out = outcomes(frame)
-    words = out["added"].astype(str).where(out["outcome"] == BOTH, out["outcome"].replace(NONE, " -").map(_error))
+    words = (out["added"].astype(str) + _marks(out)).where(out["outcome"] == BOTH, out["outcome"].replace(NONE, " -").map(_error))
     return pivot("said", "release", ("isa", "beside"), total=False)(out.assign(said=words))
+
+
+def _marks(frame: pd.DataFrame) -> pd.Series:
+    return frame["broken"].map(lambda use: MARK if use else "")
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: who ran, and in which order."""
     keys = ["isa", "release", "beside"]
     shown = frame[frame["outcome"] != NONE].assign(ran=lambda d: d["ran"].where(d["ran"] != "", d["outcome"].map(_error)))
+    shown = shown.assign(added=shown["added"].astype("string").fillna("-") + _marks(shown))
+    shown.attrs["right"] = ["added"]
     return shown[[*keys, "patching", "ran", "added"]]
 
 
@@ -158,7 +176,15 @@ def answer(frame: pd.DataFrame) -> str:
     if len(some):  # beside those that never are
         where = ", ".join(dict.fromkeys(f"{r.beside} on {isa_name(r.isa)}" for r in some.itertuples()))
         out += f" Refused in {releases.LATEST}, too: {where}."
+    if (both["broken"] != "").any():
+        out += f" Kernels of some releases had it broken ({MARK}): {_releases_of(both)}."
     return out
+
+
+def _releases_of(both: pd.DataFrame) -> str:
+    """The releases shown that have something of this broken, by ISA: "x86-64 v6.4, v6.12"."""
+    broken = both[both["broken"] != ""].groupby("isa", sort=False)["release"].unique()
+    return "; ".join(f"{isa_name(str(isa))} {', '.join(found)}" for isa, found in broken.items())
 
 
 FIGURES = (
@@ -172,6 +198,7 @@ FIGURES = (
         "second of the two: both run, or the error it gets. The table below has the same, with instructions.",
         limits="Emulated: the rules for who is let in are the lab's after kernel/trace/ftrace.c and kernel/bpf/trampoline.c. "
         "Counts of instructions in one call of a three-argument function, less the unhooked call's, without the functions; no "
-        "timing. Live patching is an ops that changes the ip, on riscv64 too, where no kernel was found that has it.",
+        f"timing. Live patching is an ops that changes the ip; kernels have it: {since('live_patching')}. "
+        f"{MARK}: counted as it was meant to work. {said(LIVE_PATCHING)}",
     ),
 )

@@ -119,6 +119,6 @@ FIGURES = (
         answer=answer,
         limits="Ops are dynamic, as those of the module that was timed. Instructions are counts of the lab; nanoseconds are "
         "published, of kernels (M1: a virtual machine, message 20230123134603.1064407-9-mark.rutland@arm.com; K1: "
-        "20250407180838.42877-10-andybnac@gmail.com).",
+        f"20250407180838.42877-10-andybnac@gmail.com). {published_call_ops.LIKE_SERIES}",
     ),
 )

@@ -21,6 +21,7 @@ from ...publish.figures.figure import Figure
 from ...publish.said import isa_name
 from ...trampolines.direct import Direct
 from ...trampolines.plain import Ops
+from .. import faults
 from ..every_release import every_release
 from ..once import once
 from ..until import until
@@ -283,6 +284,7 @@ FIGURES = (
         "one that wants all registers, one near or far direct call, more callbacks, and more of which one wants all registers. "
         "The blocks name the trampoline that a call ran. The table has the same.",
         limits="The trampoline that a call ran after every step of random sequences: plain ops and ops that want all registers, "
-        "dynamic and static, guarded or not, on one, many or all functions, and direct calls, near and far.",
+        "dynamic and static, guarded or not, on one, many or all functions, and direct calls, near and far. As it was meant to "
+        f"work: {faults.said(['direct_beside_ops'])}",
     ),
 )

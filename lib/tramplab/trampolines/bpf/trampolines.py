@@ -6,6 +6,7 @@ import itertools
 
 from ...errors import TramplabError
 from ...ftrace.layout import fields
+from ...ftrace.meant import bpf_takes_registers_only
 from ...ftrace.ops import Agreed, Generated, Registered, Request
 from ...ftrace.releases import Features, history
 from ...ftrace.site import Site
@@ -28,7 +29,7 @@ LARGEST = 4096
 
 def pushes_saved(features: Features) -> bool:
     """Does a release's JIT push rbx? x86-64's has a slot for it since it takes arguments on the stack (473e3150e30a)."""
-    return features.isa == "x86_64" and features["bpf_args"] == "registers"
+    return features.isa == "x86_64" and bpf_takes_registers_only(features)
 
 
 class BpfTrampolines:

@@ -101,6 +101,13 @@ KIND = Kind(
             False,
             lambda _: [Direct(far=True)],
         ),
-        Hook("direct+ops", "a direct call and ftrace_ops on one function", "direct", True, lambda k: [Direct(), *each(k)]),
+        Hook(
+            "direct+ops",
+            "a direct call and ftrace_ops on one function",
+            "direct",
+            True,
+            lambda k: [Direct(), *each(k)],
+            use="direct_beside_ops",
+        ),
     ),
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ftrace.maker import Maker
+from ...ftrace.meant import fprobes_on_graph_tracer
 from ...ftrace.ops import Request
 from ..ground import Ground
 from ..kind import MAX_CALLBACKS, Hook, Kind
@@ -43,7 +44,7 @@ _PROPOSED = Hook(
 
 
 def _maker(ground: Ground) -> Maker:
-    return GraphFprobes(ground) if ground.features["rethook"] == "fgraph" else Fprobes(ground)
+    return GraphFprobes(ground) if fprobes_on_graph_tracer(ground.features) else Fprobes(ground)
 
 
 KIND = Kind(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...errors import TramplabError
 from ...ftrace.layout import fields
+from ...ftrace.meant import fprobes_in_rings, fprobes_on_task_stack
 from ...ftrace.ops import FL_DYNAMIC, FL_ENABLED, FL_SAVE_REGS, Registered, Request
 from ...ftrace.releases import history
 from ...ftrace.steps import Free, Step, block
@@ -42,7 +43,7 @@ class Fprobes:
             raise TramplabError(f"{features}'s fprobes have no shims; {features.isa} has them on the function graph tracer.")
         if request.save == "regs" and not features["regs"]:
             raise TramplabError(f"{features} has no ftrace_regs_caller; {features.isa} has it {history(features.isa, 'regs')}.")
-        if request.nodes is not None and features["rethook"] == "shadow":
+        if request.nodes is not None and fprobes_on_task_stack(features):
             raise TramplabError("rethook='shadow' has a stack for each task and no pool: leave nodes= out.")
         if request.multi and not features["regs"]:
             raise TramplabError(
@@ -52,7 +53,7 @@ class Fprobes:
         multi.check(self._ground, request)
         if request.bpf:
             programs.check(self._image, functions)
-        if request.data and features["rethook"] == "objpool":
+        if request.data and fprobes_in_rings(features):
             pools.require_size(self._image, pools.FPROBE_NODE, request.data)
 
     def make(self, request: Fprobe, functions: tuple[str, ...]) -> Registered:

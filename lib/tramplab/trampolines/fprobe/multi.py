@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...errors import TramplabError
 from ...ftrace.layout import fields, private_of
+from ...ftrace.meant import fprobes_on_graph_tracer
 from ...ftrace.releases import history, registers
 from ...ftrace.steps import Step, block
 from ..ground import Ground
@@ -48,7 +49,7 @@ def handlers(ground: Ground, request: Fprobe) -> dict[str, str]:
     features, state, named = ground.features, request.link, LINKED
     if not request.link:
         named = _HANDLERS
-        if features["rethook"] == "fgraph":
+        if fprobes_on_graph_tracer(features):
             state = f"_{registers(features.isa, features.release, 'partial').value}"
     wanted = {"entry_handler": request.entry, "exit_handler": request.exit}
     return {name: handler + state for name, handler in named.items() if wanted[name]}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ...ftrace.ops import Request
 from ..kind import Hook, Kind
-from .kretprobe import Kretprobe
+from .kretprobe import ENTRY, Kretprobe
 from .maker import MODULES, Kprobes
 from .request import Kprobe
 
@@ -25,10 +25,13 @@ def _each(of: type[Kprobe], breakpoint: bool, bpf: bool) -> Callable[[int], list
 def _kinds(name: str, of: type[Kprobe], where: str = "") -> tuple[Hook, ...]:
     """One kind of probe through ftrace and by a breakpoint, each with a bare handler and with a BPF program."""
     out = []
-    for way, title, needs, breakpoint in (("", _FTRACE, "kprobes_on_ftrace", False), ("-brk", _BREAKPOINT, "ops", True)):
+    for way, other, title, needs, breakpoint in (
+        ("", "-brk", _FTRACE, "kprobes_on_ftrace", False),
+        ("-brk", "", _BREAKPOINT, ENTRY if of is Kretprobe else "ops", True),
+    ):
         for runs, handler, bpf in (("", _BARE, False), ("-bpf", _PROGRAM, True)):
-            said, made = f"{title.format(name)}, {handler}{where}", _each(of, breakpoint, bpf)
-            out.append(Hook(f"{name}{way}{runs}", said, needs, False, made, probe=True, traps=breakpoint))
+            said, made, instead = f"{title.format(name)}, {handler}{where}", _each(of, breakpoint, bpf), f"{name}{other}{runs}"
+            out.append(Hook(f"{name}{way}{runs}", said, needs, False, made, probe=True, traps=breakpoint, instead=instead))
     return tuple(out)
 
 

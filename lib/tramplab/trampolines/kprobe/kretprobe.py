@@ -6,13 +6,17 @@ from dataclasses import dataclass
 
 from ...errors import TramplabError
 from ...ftrace.arch.common import rethook_pool
+from ...ftrace.meant import kretprobes_on_return_hooks, takes_kretprobe
 from ...ftrace.ops import Request
+from ...ftrace.releases import history
 from ...ftrace.steps import Step
 from .. import pools
 from ..ground import Ground
 from .request import Kprobe
 
 STRUCT = "kretprobe"
+#: The feature that says whether, and how, a kretprobe comes in at a function that ftrace can trace.
+ENTRY = "kretprobe_entry"
 #: For the sentence about a function that has a kprobe already.
 TOGETHER = "; several kretprobes on one function are one request, such as Kretprobe(several=2)"
 #: What runs at the entry, and for a return hook at the return.
@@ -34,8 +38,9 @@ class Kretprobe(Kprobe):
     many calls of a function can be followed at a time, unless given as many as kernels take: ten, or two for each CPU. data: bytes
     of its own that each call has, for the handler at the entry to leave something for the other, up to MOST_DATA. observe: handlers
     that write down what they see instead of counting. watch: handlers of guest/consumers/returns.c, which do what they are told.
-    several: so many kretprobes on each function, behind a kprobe that stands for all of them. bpf: its handler runs a BPF program,
-    as perf events bring it there; observe: that program writes down what it sees.
+    several: so many kretprobes on each function, behind a kprobe that stands for all of them. untraced: as a function without a
+    patch site has it, by a breakpoint; here it is behind the site, whatever the release does with traced functions. bpf: its
+    handler runs a BPF program, as perf events bring it there; observe: that program writes down what it sees.
     """
 
     entry: bool = False
@@ -44,6 +49,7 @@ class Kretprobe(Kprobe):
     data: int = 0
     several: int = 1
     watch: bool = False
+    untraced: bool = False
 
     def __post_init__(self) -> None:
         Request.__post_init__(self)
@@ -63,6 +69,8 @@ class Kretprobe(Kprobe):
             raise TramplabError(f"a call cannot have {self.data} bytes of its own; give data= 0 or more.")
         if self.data > MOST_DATA:
             raise TramplabError(f"a kretprobe's calls have {MOST_DATA} bytes each at most, not {self.data}: give a smaller data=.")
+        if self.untraced and not self.breakpoint:
+            raise TramplabError("untraced= is for a kretprobe by a breakpoint: give it breakpoint=True.")
         if self.watch and (self.observe or self.declines):
             raise TramplabError("watch= brings its own handlers: leave observe= and declines= out.")
 
@@ -74,7 +82,13 @@ def check(ground: Ground, request: Kretprobe) -> None:
             f"a kretprobe changes where its function returns in the pt_regs that it is given, and {ground.features} has no "
             "ftrace_regs_caller to take that up; breakpoint=True asks for one by a breakpoint."
         )
-    if ground.features["kretprobe"] == "rethook" and rethook_pool(ground.features) == "shadow" and request.maxactive is not None:
+    if request.breakpoint and not request.untraced and not takes_kretprobe(ground.features):
+        isa = ground.features.isa
+        raise TramplabError(
+            f"{ground.features} takes no kretprobe at a function that ftrace can trace; {isa} does {history(isa, ENTRY)}; "
+            "untraced=True asks for one as other functions have it."
+        )
+    if kretprobes_on_return_hooks(ground.features) and rethook_pool(ground.features) == "shadow" and request.maxactive is not None:
         raise TramplabError("rethook='shadow' has a stack for each task and no pool: leave maxactive= out.")
 
 
@@ -93,7 +107,7 @@ def members(ground: Ground, take: pools.Take, request: Kretprobe, probe: int) ->
     count = request.maxactive or max(_LEAST, 2 * ground.cpus)
     own = {n: ground.image.address(f) for n, f in handlers(request).items() if n != "pre_handler"}
     own |= {"maxactive": count, "data_size": request.data}
-    if ground.features["kretprobe"] == "rethook":
+    if kretprobes_on_return_hooks(ground.features):
         hook, steps = pools.rethook(ground, take, pools.INSTANCE, _RETURN, probe, count, request.data)
         return own | {"rh": hook}, steps
     made, steps = pools.instances(ground, take, probe, count, request.data)

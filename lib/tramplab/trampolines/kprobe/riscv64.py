@@ -1,5 +1,6 @@
-"""riscv64: without ftrace a kprobe is an EBREAK. Where a site's AUIPC is fixed (v6.16 on) it may replace that, which is simulated;
-where rec->ip is the function's first byte, only what lies behind the site may be probed so."""
+"""riscv64: without ftrace a kprobe is an EBREAK. Where a site's AUIPC is fixed it may replace that, which is simulated; where
+rec->ip is the function's first byte, only what is behind the site may be probed so, and by no kretprobe (kretprobe_entry in
+data/releases.yml)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from ...errors import TramplabError
-from ...ftrace.releases import Features
+from ...ftrace.releases import Features, intervals
 from ...given import of_name
 
 
@@ -37,8 +37,11 @@ WAYS: dict[str, Way] = {
         Way("beside", "the target has a word of its own there", _LITERAL, ("direct_way", "direct_beside"), beside=True),
     )
 }
-#: Where a kernel has it: since which release.
-_SINCE = {"x86_64": "v7.0"}
+
+
+def _kernels(isa: str) -> str:
+    """Since when an ISA's kernels have one ops for all direct calls, after they had a target in each ops; "" where none has."""
+    return next((str(i) for i in intervals(isa, "direct_in_ops") if not i.value), "")
 
 
 def get(name: str, features: Features) -> Way:
@@ -49,9 +52,10 @@ def get(name: str, features: Features) -> Way:
         raise TramplabError(f"one ops for all direct calls is had on {isa} with single={fitting}, not {name}.")
     if not features["direct"]:
         raise TramplabError(f"{features} has no direct calls; take a release that has them.")
-    if isa in _SINCE and features["direct_in_ops"]:
-        raise TramplabError(f"{features} has the target of a direct call in its ops; one ops for all is since {_SINCE[isa]}.")
-    if isa not in _SINCE and not features["call_ops"]:
+    when = _kernels(isa)
+    if when and features["direct_in_ops"]:
+        raise TramplabError(f"{features} has the target of a direct call in its ops; one ops for all is {when}.")
+    if not when and not features["call_ops"]:
         raise TramplabError(f"{features} has no ops beside its functions, on which the way {name} is built; take a newer release.")
     return way
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from ...emulate.decode import Instruction
 from ...emulate.traps import Vector
 from ...ftrace.layout import bucket
+from ...ftrace.meant import takes_kretprobe
+from ...ftrace.releases import history
 from ...lab.view import Function
 from ...trampolines.kprobe import MODULES, Kprobe, Kretprobe
 from ..machine import RealMachine
@@ -22,8 +24,8 @@ _FAR = 200
 #: From VBAR_EL1 to the entry for synchronous exceptions of EL1 with SP_EL1 (ARM DDI 0487, D1.3).
 _SYNCHRONOUS = 0x200
 NOTES = "the stack is where a task's would lie; nobody traces exceptions or waits to run"
-#: Of kretprobes: register_kretprobe() says -EINVAL where a kprobe is not at the function's entry.
-_BEHIND = "where the site is the function's first instruction the kretprobe stands behind it, and a kernel would take none there"
+#: Of kretprobes: where they come in through ftrace, only functions without a patch site have one by a breakpoint.
+_BEHIND = "where the patch site is the function's first instruction the kretprobe is behind it, as functions without a site have it"
 
 
 def _leaving(machine: RealMachine, label: str, mnemonic: str) -> int:
@@ -109,11 +111,27 @@ def _kprobe(machine: RealMachine, function: Function) -> Expected:
     return Expected((Observed(block, 1, ip, probe, "the kprobe's handler"),))
 
 
-def _kretprobe(machine: RealMachine, function: Function) -> Expected:
-    _vector(machine)  # a kernel without has none, whatever its kretprobes are like
+def _taken(machine: RealMachine) -> None:
+    """Raise Absent where a function that ftrace can trace takes no kretprobe."""
+    if not takes_kretprobe(machine.features):
+        isa, version = machine.isa.name, machine.opened.version
+        when = history(isa, "kretprobe_entry")
+        raise Absent(f"{version} has no kretprobes at functions that ftrace can trace; {isa} has them {when}")
+
+
+def untraced(machine: RealMachine, function: Function) -> Expected:
+    """Attach a kretprobe as a function without a patch site has it, whatever this kernel does with traced functions. Raises Absent
+    where the kernel's exception is not known."""
+    _vector(machine)
     probe, expected = kretprobes.make(machine)
     arm(machine, function, probe, machine.address(kretprobes.PRE))
     return expected
+
+
+def _kretprobe(machine: RealMachine, function: Function) -> Expected:
+    _vector(machine)  # a kernel without has none, whatever its kretprobes are like
+    _taken(machine)
+    return untraced(machine, function)
 
 
 def _kprobe_event(machine: RealMachine, function: Function) -> Expected:
@@ -126,6 +144,7 @@ def _kprobe_event(machine: RealMachine, function: Function) -> Expected:
 
 def _kretprobe_event(machine: RealMachine, function: Function) -> Expected:
     _vector(machine)
+    _taken(machine)
     probe, expected = kretprobes.event(machine)
     arm(machine, function, probe, machine.address(kretprobes.PRE))
     return expected

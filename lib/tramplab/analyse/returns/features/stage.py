@@ -12,6 +12,7 @@ from ....build.dwarf import Field
 from ....errors import GuestFault, StepLimit, TramplabError
 from ....ftrace.arch.common import rethook_pool
 from ....ftrace.layout import fields
+from ....ftrace.meant import kretprobes_on_return_hooks
 from ....ftrace.ops import Registered, Request
 from ....given import of_name
 from ....lab import boot
@@ -188,7 +189,7 @@ class Stage:
         """What the request calls the size of its pool; "" where there is none."""
         features = self.kernel.features
         hooks = features["rethook"] if isinstance(self.request, Fprobe) else ""
-        if isinstance(self.request, Kretprobe) and features["kretprobe"] == "rethook":
+        if isinstance(self.request, Kretprobe) and kretprobes_on_return_hooks(features):
             hooks = rethook_pool(features)
         return "" if hooks in _NO_POOL else _POOL.get(type(self.request), "")
 
