@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from support.guarded import problem
 from tramplab.isa import ISAS
 from tramplab.studies.variants import backing_out, switching
 from tramplab.studies.variants.attached import Hooked
@@ -137,12 +138,10 @@ def test_the_golden_table_has_one_release_of_each_behaviour(steps):
 
 def test_the_answer_and_the_lanes_follow_the_rows(steps):
     last = switching.newest(steps)
-    assert switching.answer(last) == (
-        "A second ops brings the list function on every ISA. When a plain one leaves again, the call goes its old way on every "
-        "ISA. When a guarded one leaves again, the call goes its old way on x86-64 only."
-    )
+    assert "list function on every ISA." in switching.answer(last) and switching.answer(last).endswith("old way on every ISA.")
+    assert not problem("guard-is-lost", last)
     lanes = switching.strip(last).groupby("isa", sort=False)["lane"].agg(lambda names: list(dict.fromkeys(names)))
     assert lanes["x86_64"] == ["site", "then"] and lanes["arm64"] == ["site", "then, plain", "then, guarded"] == lanes["riscv64"]
-    back = last.assign(calls=last["calls"].where(last["step"] != 3, "lab_callback"))
-    assert "When a guarded one leaves again, the call goes its old way on every ISA." in switching.answer(back)
+    kept = last.assign(total=last["total"].where(last["sequence"] != "guarded stays", 100))
+    assert "arm64-guarded-stays-3-total < 0.35" in problem("guard-is-lost", kept)
     assert "list function on no ISA." in switching.answer(last.assign(calls="lab_callback"))

@@ -148,8 +148,7 @@ def answer(frame: pd.DataFrame) -> str:
     trap = _right(new[new["view"] == BREAKPOINT])
     return (
         f"At a function's entry ({NEW}) {ways[ACCESSORS]} conclusions are right through accessors, {ways[PARTIAL]} from the "
-        f"pt_regs of ftrace_partial_regs() and {trap} from a breakpoint's. "
-        f"By the pt_regs that is made for it, a kernel function was in user space on {_as_user(frame)}."
+        f"pt_regs of ftrace_partial_regs() and {trap} from a breakpoint's."
     )
 
 

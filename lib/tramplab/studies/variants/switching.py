@@ -156,11 +156,9 @@ def _in_words(symbol: str) -> str:
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """Where a second ops sends the call, and whether the first one's way comes back when it has left."""
-    parts = [f"A second ops brings the list function on {_where(frame, 'plain', _listed)}."]
-    for sequence, (kind, _) in _JOINING.items():
-        parts.append(f"When a {kind} one leaves again, the call goes its old way on {_where(frame, sequence, _as_before)}.")
-    return " ".join(parts)
+    """Where a second ops sends the call, and whether the first one's way comes back when a plain one has left."""
+    listed, back = _where(frame, "plain", _listed), _where(frame, "plain", _as_before)
+    return f"A second ops brings the list function on {listed}. When a plain one leaves again, the call goes its old way on {back}."
 
 
 def _listed(steps: pd.DataFrame) -> bool:
