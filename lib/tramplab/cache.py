@@ -24,7 +24,7 @@ from .errors import TramplabError
 from .paths import told_apart
 
 #: The environment variable that names a file for the lines on what was damaged, instead of standard error: in a book's cell
-#: anything on standard error is an error, and a file that was mended is none.
+#: anything on standard error is an error, and a file that was repaired is none.
 LINES = "TRAMPLAB_CACHE_LINES"
 _MARK = ".sha256"
 _BUILDING = ".building-"

@@ -23,7 +23,7 @@ from .errors import TramplabError, shown, unknown
 Of = TypeVar("Of")
 #: The ends of what a register can be given: negative numbers are passed as C passes them.
 WORDS = -(1 << 63), (1 << 64) - 1
-#: Digits of the largest number that anybody may type.
+#: Digits of the largest number that a user may type.
 _DIGITS = 20
 
 

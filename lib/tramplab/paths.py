@@ -72,7 +72,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
             with os.fdopen(handle, "wb") as f:
                 f.write(content.encode() if isinstance(content, str) else content)
                 if there:
-                    with contextlib.suppress(PermissionError):  # somebody else's stays theirs only where this may be decided
+                    with contextlib.suppress(PermissionError):  # only root may give another user's file back to them
                         os.fchown(handle, there.st_uid, there.st_gid)
                     os.fchmod(handle, stat.S_IMODE(there.st_mode))
             os.replace(temporary, target)

@@ -35,7 +35,7 @@ class History:
 
 
 def revision(root: Path) -> Revision:
-    """The revision of a checkout; unknown where git cannot answer, and in a folder of somebody else's repository."""
+    """The revision of a checkout; unknown where git cannot answer, and in a folder inside another repository."""
     try:
         if not os.path.exists(root / ".git") or Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():
             return _unknown(f"{root} is no git repository of its own; work in a clone")
@@ -45,7 +45,7 @@ def revision(root: Path) -> Revision:
     except FileNotFoundError:
         return _unknown("no git is on the PATH; install it")
     except OSError as e:
-        return _unknown(f"git cannot be run ({e.strerror}); install it anew")
+        return _unknown(f"git cannot be run ({e.strerror}); reinstall it")
     except subprocess.CalledProcessError as e:
         return _unknown(_refused(root, " ".join(os.fsdecode(e.stderr).split())))
 

@@ -1,7 +1,7 @@
 """Holds what a data file says against its schema in schemas/, with one sentence for what is wrong.
 
 A schema says what one entry looks like; what entries owe each other, such as a name that another one must have, is checked by
-whoever reads the file.
+the code that reads the file.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from ..schema import checked
 
 #: What each parameter means; cycles where nothing else is said.
 MEANINGS = {
-    "width": "slots per cycle: what the front end hands on (a slot is an instruction, but for the slots_ parameters)",
+    "width": "slots per cycle: what the front end delivers (a slot is an instruction, but for the slots_ parameters)",
     "fetch": "slots per cycle that get into the queue before them, up to a taken branch",
     "window": "instructions between the oldest unfinished one and the youngest (the reorder buffer)",
     "store_buffer": "stores between the oldest that is not in the cache yet and the youngest",

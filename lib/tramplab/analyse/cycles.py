@@ -85,12 +85,12 @@ def per_call(run: Called, core: Core) -> Estimate:
     return Estimate(_cycles(RecordedCall.of(run), core), core)
 
 
-def relative(dearer: tuple[Called, Called], cheaper: tuple[Called, Called], core: Core) -> Estimate:
+def relative(costly: tuple[Called, Called], cheap: tuple[Called, Called], core: Core) -> Estimate:
     """How many times as much one hook adds as another; each is a hooked call and the same call unhooked.
 
     Raises TramplabError if the second adds nothing.
     """
-    above, below = (_added(RecordedCall.of(hooked), RecordedCall.of(idle), core) for hooked, idle in (dearer, cheaper))
+    above, below = (_added(RecordedCall.of(hooked), RecordedCall.of(idle), core) for hooked, idle in (costly, cheap))
     if below <= 0:
         raise TramplabError(f"the second hook adds nothing on {core.name}, so nothing is a multiple of it.")
     return Estimate(above / below, core, unit="times")

@@ -1,7 +1,7 @@
-"""One hooked call with a value of its own in every register: what is stored, handed on, brought back and lost.
+"""One hooked call with a value of its own in every register: what is stored, passed, restored and lost.
 
 Nothing is declared. The call is stepped through; whenever it comes back from a callback, or from the core, into a
-trampoline, every register that a callee may change is spoiled, and every slot of the stack that holds a register's value
+trampoline, every register that a callee may change is overwritten, and every slot of the stack that holds a register's value
 gets another value that stands for the same register. So at the function's first own instruction a register that still
 has its value was left alone, one with a slot's value was loaded from there, and any other is lost.
 """
@@ -175,7 +175,7 @@ class _Play:
         return [r for place, r in self.held.items() if start <= place < start + size]
 
     def _meddle(self, state: dict[str, int]) -> dict[str, int]:
-        """Spoil what the callee may change, but for a value that it returns, and mark the slots."""
+        """Overwrite what the callee may change, except its return value, and mark the slots."""
         change: dict[str, int] = {}
         for r in spoilable(self.isa):
             if r not in self.isa.returns or self.meant.get(state[r]):

@@ -1,7 +1,7 @@
-"""What a stack trace says of the frames that ought to be in it, at every instruction of a call: right, missing, doubled or wrong.
+"""The frames that a stack trace should contain, at every instruction of a call: right, missing, doubled or wrong.
 
 A frame is told by the return address that is truly in use, or for the traced function by its range. Frames of the hook's own may
-stand between them. A function that has returned ought not to be there any more; if it is, because the way back into it lies in
+stand between them. A function that has returned should not be there any more; if it is, because the way back into it lies in
 a record, nothing false is said.
 """
 
@@ -30,7 +30,7 @@ FP, ORC = "fp", "ORC"
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame that ought to be found: its addresses from `low` up to, not including, `high`. A return address counts as the byte
+    """A frame that should be found: its addresses from `low` up to, not including, `high`. A return address counts as the byte
     before it, which is the call's."""
 
     low: int
@@ -38,7 +38,7 @@ class Frame:
 
     @classmethod
     def returning_to(cls, address: int) -> Frame:
-        """The frame of whoever goes on at an address."""
+        """The frame of the function that continues at an address."""
         return cls(address - 1, address + 1)
 
 
@@ -46,7 +46,7 @@ class Frame:
 class Seen:
     """Before one instruction: where that is, and what a chain says of the frames, innermost first: one of STATES each. error:
     why the chain ended before its end, or "". guessed: see chain.Chain. over: has the function returned? asleep: is it a call
-    that the function makes, so that whoever sleeps in there is seen like this?"""
+    that the function makes, so that a task that sleeps in there is seen like this?"""
 
     pc: int
     states: tuple[str, ...]
@@ -94,7 +94,7 @@ def watch(
     kernel: Kernel, caller: Function | str, function: Function | str, arguments: Sequence[int], recovered: bool = True
 ) -> tuple[Run, list[Seen]]:
     """Call `caller`, which calls `function` once, or is it: the run, and what a trace says before every instruction from the
-    function's first up to its return to whoever called it.
+    function's first up to its return to the caller.
 
     The frames are the function, its caller, that one's, and so on. The kernel is unwound by ORC's rules if it has them, else by
     frame pointers. recovered: what return hooks took the place of is looked up. Raises TramplabError if there is no such call,

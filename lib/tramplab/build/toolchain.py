@@ -222,7 +222,7 @@ def program(isa: Isa, sources: Path, base: int) -> Path:
         return folder / "program.elf"
 
     path = publish(make, f"{isa.name}-{h.hexdigest()[:24]}.program")
-    with contextlib.suppress(OSError):  # of which whoever starts it complains
+    with contextlib.suppress(OSError):  # the error of starting it says so
         path.chmod(path.stat().st_mode | stat.S_IXUSR)  # a cache that was copied may have lost it
     return path
 

@@ -25,7 +25,7 @@ class Code:
 
     @property
     def asked(self) -> bool:
-        """Has anybody asked what text is? Nobody has while a kernel boots, which writes all its sites."""
+        """Has decoded text been asked for? Not while a kernel boots, which writes all its sites."""
         return bool(self._decoded or self._pages or self.pending)
 
     def changing(self, first: int, last: int) -> None:
@@ -85,13 +85,13 @@ class Later:
         return self._found
 
     def settle(self) -> None:
-        """Find out, if nobody has."""
+        """Decode now, unless that was done."""
         if self._how is None:
             return
         code, addresses = self._how
         try:
             self._found = code.all(addresses())
-        except TramplabError as e:  # it is whoever asks that wants to know
+        except TramplabError as e:  # the error is for the caller to raise
             self._found = e
         self._how = None
 

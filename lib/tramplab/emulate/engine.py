@@ -178,7 +178,7 @@ class Engine:
     # running
 
     def start(self, pc: int, until: int) -> None:
-        """Run from pc until the pc is `until`, somebody stops it, or it cannot go on, which raises Stopped."""
+        """Run from pc until the pc is `until`, a hook stops it, or it cannot continue, which raises Stopped."""
         self._invalid, self._ran = None, True
         try:
             self._uc.emu_start(pc, until)

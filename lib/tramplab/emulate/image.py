@@ -57,7 +57,7 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """Everything that is known of one kernel, whoever built it. Shared and never changed."""
+    """Everything that is known of one kernel, of the lab or a real one. Shared and never changed."""
 
     isa: Isa
     path: Path

@@ -46,7 +46,7 @@ class Places:
 
 @dataclass(frozen=True)
 class RawRun:
-    """One call, before anybody interprets it.
+    """One call as it was recorded, not yet interpreted.
 
     registers: after the return. tally: per instruction. events: a recording (else empty), see counters.EVENT.
     """
@@ -64,7 +64,7 @@ class Machine:
         self.image, self.isa, self.places = image, image.isa, places
         self._engine = Engine(image.isa)
         self.memory = Memory(self._engine, image.segments, (places.modules, places.heap, *places.stacks, *places.more))
-        self.name_of: Callable[[int], str | None] = image.where  # whoever generates code puts one here that knows it too
+        self.name_of: Callable[[int], str | None] = image.where  # code generators replace this by one that knows their code, too
         self.return_to = places.return_to
         self.cpu = 0
         self._contexts: dict[int, object] = {}  # of the CPUs that are not running
@@ -195,7 +195,7 @@ class Machine:
 
     @contextmanager
     def watching(self, address: int, call: Callable[[], None]) -> Iterator[None]:
-        """The same for the length of a `with`. The hook stays for the next: where one comes or goes all is translated anew."""
+        """The same for the length of a `with`. The hook stays for the next watch: a change of hooks flushes all translated code."""
         self.watch(address, call)
         try:
             yield

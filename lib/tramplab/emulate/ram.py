@@ -1,6 +1,6 @@
 """Memory that the emulator and Python share: what the guest stores is read here, and what is written here it loads.
 
-Through the engine a word of text takes ten times as long to write: it makes the memory writable for that, and anew what it
+Through the engine a word of text takes ten times as long to write: it makes the memory writable for that, and again what it
 looks addresses up in.
 """
 

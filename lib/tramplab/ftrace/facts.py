@@ -76,7 +76,7 @@ def _owed(place: str, rows: list[dict[str, Any]], found: dict[str, Any]) -> None
 
 
 def _named(found: dict[str, Any]) -> None:
-    """Every source is somebody's, and what no release has is a value of a feature."""
+    """Every source is used by a fact, and every hypothetical value is of a feature that exists."""
     used = {row["source"] for _, rows in _lists(found) for row in rows}
     if idle := [name for name in found["sources"] if name not in used]:
         raise TramplabError(f"{FILE}: nothing rests on the source {idle[0]}; name it where it is one, or take it out.")

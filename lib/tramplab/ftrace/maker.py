@@ -1,7 +1,7 @@
-"""Whoever makes what a kind of request needs: the one protocol between the slow path, which decides, and the makers.
+"""The maker of what a kind of request needs: the one protocol between the slow path, which decides, and the makers.
 
 The slow path asks in this order: does it serve the request; may it be; what is to be registered; and when there is room for
-it, the steps that make its code. At the end, behind the wait for everybody who may still be in that code, the steps that
+it, the steps that make its code. At the end, after the wait for all tasks that may still be in that code, the steps that
 give it back. Who makes what is in trampolines/.
 """
 
@@ -36,7 +36,7 @@ class Maker(Protocol):
         ...
 
     def free(self, ops: Registered) -> list[Step]:
-        """The steps that give it back, to be carried out when everybody has left it."""
+        """The steps that free it, to be carried out when all tasks have left it."""
         ...
 
 

@@ -1,7 +1,7 @@
 """dyn_ftrace records: one per patch site, its flags and how many ops want it.
 
 The rules are those of kernel/trace/ftrace.c (v5.17 to v7.2; flags and counter width per release in data/releases.yml),
-written down as facts in the docstrings and implemented anew.
+written down as facts in the docstrings and implemented independently.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class SharingSlowPath(SlowPath):
         return steps + self._update(new) + self._behind(old)
 
     def _narrow(self, kind: type[Request], members: Sequence[Registered]) -> list[Step]:
-        """It lets through what somebody still wants; without anybody it is unregistered."""
+        """Narrow the shared ops to the functions that are still wanted, and unregister it when there are none."""
         host = self._hosts[kind]
         if not members:
             del self._hosts[kind]

@@ -180,11 +180,11 @@ class SlowPath:
 
     @staticmethod
     def _behind(frees: list[Step]) -> list[Step]:
-        """Steps that give memory back, behind the wait for everybody who may still use it; none without any."""
+        """Steps that free memory, after the wait for all tasks that may still use it; none if nothing is to be freed."""
         return [Wait(Sync.RCU_TASKS, "nobody is still in the ops or its trampoline"), *frees] if frees else []
 
     def _direct_table(self) -> tuple[list[Step], list[Step]]:
-        """Releases that look direct targets up in one hash get that hash written anew: steps, and those that free the old."""
+        """Rewrite the one hash of direct targets, in releases that have it: the steps, and those that free the old hash."""
         if self.features["direct_in_ops"] or not self.features["direct"]:
             return [], []
         entries = {self.records[f].site.ip: o.direct for o in self.ops if o.direct for f in o.functions}

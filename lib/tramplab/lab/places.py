@@ -19,7 +19,7 @@ HEAP_SIZE = 64 * PAGE
 HEAP_OFFSET, STACK_OFFSET = 0x800000, 0xC00000
 #: From one CPU's stack to the next: pages between them stay unmapped, so that none runs into another.
 STACK_STRIDE = 2 * STACK_SIZE
-#: Bytes for code at a place of somebody's choice.
+#: Bytes for code at an address that the caller of Kernel chooses.
 ROOM = 64
 
 

@@ -61,14 +61,14 @@ class Ground:
 
 
 def near(image: Image) -> Heap:
-    """Whoever hands out the room near the text."""
+    """The allocator of the room near the text."""
     room = image.symbol(ROOM)
     full = "the room for trampolines near the kernel's text is full: detach one first."
     return Heap(room.address, room.size, full)
 
 
 def modules(base: int, size: int) -> Heap:
-    """Whoever hands out the module area."""
+    """The allocator of the module area."""
     return Heap(base, size, "the guest's module area is full: too many trampolines at once.")
 
 

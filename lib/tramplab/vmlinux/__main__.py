@@ -1,4 +1,4 @@
-"""`python -m tramplab.vmlinux`: what is found out of the fetched kernels and kept in data/ made anew, or of any image printed."""
+"""`python -m tramplab.vmlinux`: write the results of the fetched kernels to data/ again, or print those of any image."""
 
 import importlib
 import sys

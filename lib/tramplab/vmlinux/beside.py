@@ -21,7 +21,7 @@ FUNCTION = "one_arg"
 _COPY = re.compile(r"(\.(isra|constprop|part|cold)(\.\d+)*)+$")
 #: Parts of a call that are compared: what own code does is nobody's.
 COMPARED = ("site", "trampoline", "core")
-#: Features that whoever builds a kernel chooses, by the option that says so; those of a group go together.
+#: Features that are chosen when a kernel is built -> the option that decides them; those of a group go together.
 _BUILT = (
     {"call_ops": "DYNAMIC_FTRACE_WITH_CALL_OPS", "direct": "DYNAMIC_FTRACE_WITH_DIRECT_CALLS"},
     {"preemption": "PREEMPTION"},

@@ -39,7 +39,7 @@ class Box:
 
 
 def box(data: bytes, path: Path) -> Box | None:
-    """What the file is a container of; None where it is none that is known here.
+    """The container that the file is, with its content; None for a container that is not known here.
 
     Raises TramplabError where its header does not fit the file, or is of a kernel that cannot be run here.
     """
@@ -52,14 +52,14 @@ def _part(data: bytes, start: int, length: int, path: Path) -> memoryview:
     if not length or start + length > len(data):
         raise TramplabError(
             f"the header of {path} says that {length} bytes of kernel lie at {start}, "
-            f"but the file has {len(data)} bytes: get it anew, whole."
+            f"but the file has {len(data)} bytes: get the whole file again."
         )
     return memoryview(data)[start : start + length]
 
 
 def _header(data: bytes, size: int, path: Path) -> None:
     if len(data) < size:
-        raise TramplabError(f"{path} is truncated within its header: get the file anew, whole.")
+        raise TramplabError(f"{path} is truncated within its header: get the whole file again.")
 
 
 def _bzimage(data: bytes, path: Path) -> Box:

@@ -93,7 +93,7 @@ class Btf:
         return {}
 
     def _garbled(self, how: str) -> TramplabError:
-        return TramplabError(f"the BTF in {self._path} is garbled ({how}): get the file anew, and compare its checksum.")
+        return TramplabError(f"the BTF in {self._path} is garbled ({how}): get the file again, and compare its checksum.")
 
     def _index(self) -> Iterator[int]:
         """Where each type begins."""

@@ -109,7 +109,7 @@ class FromDwarf:
         except Exception as e:  # what the reader trips over in a damaged file is not to be foreseen
             said = str(e) if type(e) is ValueError else f"{type(e).__name__} {e}"
             why = " ".join(said.partition(". ")[0].split())[:200]
-            raise TramplabError(f"the debug info of {self._path} is damaged ({why}): get the file anew, whole.") from None
+            raise TramplabError(f"the debug info of {self._path} is damaged ({why}): get the whole file again.") from None
 
 
 class _Window(io.RawIOBase):

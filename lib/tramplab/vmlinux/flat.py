@@ -24,7 +24,7 @@ def parts(payload: Payload) -> Parts:
         raise too_large(path, size)
     found = relocate.find(data, isa)
     base = relocate.linked(data, found, _ALIGN, offset) if found else None
-    content = relocate.mended(data, found, base) if found and base else data
+    content = relocate.adjust(data, found, base) if found and base else data
     table = kallsyms.read(content, base or 0)
     if table is None:
         raise no_symbols(path)

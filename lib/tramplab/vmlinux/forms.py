@@ -59,7 +59,7 @@ def form(data: bytes, path: Path) -> tuple[Isa, str]:
 
 def _whole(data: bytes, end: int, path: Path) -> None:
     if end > len(data):
-        raise TramplabError(f"the kernel in {path} is truncated: {len(data)} of {end} bytes are there; get the file anew, whole.")
+        raise TramplabError(f"the kernel in {path} is truncated: {len(data)} of {end} bytes are there; get the whole file again.")
 
 
 def _elf(data: bytes, path: Path) -> Isa:
@@ -79,7 +79,7 @@ def _elf(data: bytes, path: Path) -> Isa:
     per_segment, number, per_section, headers = struct.unpack_from("<HHHH", data, 54)
     _whole(data, max(64, number and segments + number * per_segment, headers and sections + headers * per_section), path)
     if number and per_segment != 56:
-        raise TramplabError(f"the segments of {path} are described in {per_segment} bytes each, not in 56: get the file anew.")
+        raise TramplabError(f"the segments of {path} are described in {per_segment} bytes each, not in 56: get the file again.")
     for segment in range(number):
         kind, start, size = struct.unpack_from("<I4xQ16xQ", data, segments + 56 * segment)
         if kind == 1:  # PT_LOAD

@@ -48,7 +48,12 @@ class Structs:
 
 @dataclass(frozen=True)
 class ImageFrame:
-    """What one provider hands on. consumer: to whom. found: what each slot holds. places: where each is."""
+    """The structure that one provider passes.
+
+    consumer: the function that gets it.
+    found: what each slot holds.
+    places: where each slot is.
+    """
 
     consumer: str
     found: frames.Frame
@@ -58,7 +63,7 @@ class ImageFrame:
 def frame(
     machine: RealMachine, name: str, seeds: Sequence[int] = frames.SEEDS, poisons: Sequence[int] = frames.POISONS
 ) -> ImageFrame:
-    """What a provider of the lab's list hands on, on a real kernel, by samples of each seed with each poison, two of each at least.
+    """What a provider of the lab's list passes on a real kernel, by samples of each seed with each poison, two of each at least.
     Raises Absent, which says why, where this one has none."""
     provider, way = PROVIDERS[name], _WAYS[name](machine)
     structs = Structs(machine.isa, machine.opened.types)
@@ -127,7 +132,7 @@ def _return(machine: RealMachine) -> Way:
     if machine.opened.has("fprobe_return"):
         return Way(HOOKS["fprobe-exit"].attach, RETURN, 3)
     if machine.opened.types.has("fgraph_ret_regs") or not machine.opened.types.has(_ARCH):
-        raise Absent(f"return_to_handler of {machine.opened.version} hands on no struct ftrace_regs")
+        raise Absent(f"return_to_handler of {machine.opened.version} passes no struct ftrace_regs")
     return Way(HOOKS["graph"].attach, "ftrace_return_to_handler", 0)
 
 

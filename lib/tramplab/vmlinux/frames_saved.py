@@ -1,4 +1,4 @@
-"""`python -m tramplab.vmlinux frames`: who hands on which registers on Debian's kernels, kept in data/kernel-frames.json.
+"""`python -m tramplab.vmlinux frames`: which registers each provider passes on Debian's kernels, kept in data/kernel-frames.json.
 
 Of the plain kernels that have been fetched; what the file says of others stays.
 """
@@ -76,5 +76,5 @@ def text(kernels: list[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    """Make it anew; returns the exit status."""
+    """Write the file again; return the exit status."""
     return keeping.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{len(kernel['frames'])} providers")

@@ -106,7 +106,7 @@ def _opened(path: Path) -> Opened:
             raise TramplabError(f"{path} has no symbol {wanted}, so where its text lies is unknown: give the vmlinux of its build.")
     text = symbols["_stext"].address, symbols["_etext"].address
     if not any(load.address <= text[0] < text[1] <= load.address + load.size for load in parts.loads):
-        raise TramplabError(f"{path} has nothing where its symbols say that its text is ({text[0]:#x}): get the file anew, whole.")
+        raise TramplabError(f"{path} has nothing where its symbols say that its text is ({text[0]:#x}): get the whole file again.")
     segments = tuple(_split(parts.loads, text))
     image = Image(
         payload.isa,

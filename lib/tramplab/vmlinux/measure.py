@@ -40,7 +40,7 @@ def every(machine: RealMachine, function: str = FUNCTION, names: Iterable[str] =
 
 
 def one(machine: RealMachine, function: Traced, hook: Hook, registers: dict[str, int], idle: Run) -> Measured:
-    """Attach, call, check, take off again. idle: the same call without a hook."""
+    """Attach, call, check, detach. idle: the same call without a hook."""
     try:
         expected = hook.attach(machine, function)
         run = machine.call(function, registers)

@@ -207,11 +207,11 @@ def unpacked(data: bytes | memoryview, path: Path, said: str = "") -> tuple[byte
                 )
             out.write(chunk)
     except EOFError:
-        raise TramplabError(f"{what} is truncated: get the file anew, whole.") from None
+        raise TramplabError(f"{what} is truncated: get the whole file again.") from None
     except _FAILS as e:
         if "memory" in str(e).lower():
             raise TramplabError(
                 f"{what} needs more than {size(WORKSPACE)} to be unpacked in: unpack it by other means and give what comes out."
             ) from None
-        raise TramplabError(f"{what} is garbled: get the file anew, and compare its checksum.") from None
+        raise TramplabError(f"{what} is garbled: get the file again, and compare its checksum.") from None
     return out.getvalue(), packing.name

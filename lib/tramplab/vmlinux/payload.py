@@ -75,7 +75,7 @@ def _read(path: Path) -> bytes:
     except (OSError, ValueError) as e:
         raise TramplabError(f"cannot read {path} ({getattr(e, 'strerror', None) or e}): {_ADVICE}.") from None
     if not data:
-        raise TramplabError(f"{path} is empty: get the file anew.")
+        raise TramplabError(f"{path} is empty: get the file again.")
     if len(data) > packing.LIMIT:
         raise TramplabError(
             f"{path} has more than {packing.size(packing.LIMIT)}, where reading stops: "

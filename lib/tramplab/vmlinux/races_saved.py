@@ -52,7 +52,7 @@ def text(data: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Make it anew; returns the exit status."""
+    """Write the file again; return the exit status."""
 
     def all_text(kernels: list[dict[str, Any]]) -> str:
         return text({"threads": THREADS, "kernels": kernels})

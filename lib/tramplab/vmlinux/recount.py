@@ -1,4 +1,4 @@
-"""`python -m tramplab.vmlinux recount [NAME...]`: data/kernels/NAME.json made anew, of the images that have been fetched.
+"""`python -m tramplab.vmlinux recount [NAME...]`: count the fetched images again and write data/kernels/NAME.json.
 
 An image is one job, for processes of this machine or for a cluster's workers, which need it in their caches, too.
 """
@@ -20,7 +20,7 @@ _MADE = "the files that were named are made"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Make the files anew; returns the exit status, as streams.run() says."""
+    """Write the files again; return the exit status, as streams.run() says."""
 
     def command() -> None:
         args = _parser().parse_args(arguments)

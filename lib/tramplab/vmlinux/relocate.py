@@ -1,6 +1,6 @@
 """A kernel's own list of its pointers: where it is linked to lie, by that, and its pointers as they are then.
 
-A kernel that can be moved at boot carries a list of the pointers to mend: RELA, three words each, place, kind and pointer (what
+A kernel that can be moved at boot carries a list of the pointers to adjust: RELA, three words each, place, kind and pointer (what
 lies at the place may be zero), or RELR, addresses and bitmaps, with the pointers in their places. What RELR cannot say stands as
 RELA right in front of it.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Per ISA: the kind of a RELA entry that says "mend by the distance moved" (R_*_RELATIVE).
+#: Per ISA: the kind of a RELA entry that says "add the distance moved" (R_*_RELATIVE).
 _RELATIVE = {"x86_64": 8, "arm64": 1027, "riscv64": 3}
 _ENTRY = 3  # words of a RELA entry
 _FEWEST, _MOST = 1000, 1 << 20  # entries or words of a list that is not known by name: a kernel has tens of thousands
@@ -24,12 +24,17 @@ _KERNEL = np.uint64(0xFF00 << 48)  # addresses from here on are the kernel's
 
 @dataclass(frozen=True)
 class Relocations:
-    """kind: "RELA" or "RELR". places: addresses, as linked, of pointers. mends, pointers: of those of RELA the place, and what is
-    to be there."""
+    """The list of relocations of an image.
+
+    kind: "RELA" or "RELR".
+    places: addresses, as linked, of the pointers.
+    adjusted: places that RELA entries name.
+    pointers: what is to be at each of these.
+    """
 
     kind: str
     places: np.ndarray
-    mends: np.ndarray
+    adjusted: np.ndarray
     pointers: np.ndarray
 
 
@@ -60,12 +65,12 @@ def linked(data: bytes, found: Relocations, align: int, offset: int) -> int | No
     return best if best is not None and scores[best] > 0.5 else None
 
 
-def mended(data: bytes | memoryview, found: Relocations, base: int) -> bytearray:
+def adjust(data: bytes | memoryview, found: Relocations, base: int) -> bytearray:
     """A copy of bytes that lie at `base` as they were linked, with those of their pointers in place that RELA has. Those in front
     of RELR were found by where they stand, and are not put over anything but zero."""
     out = bytearray(data)
     into = np.frombuffer(out, np.uint8)
-    at = (found.mends - np.uint64(base)).astype(np.int64)
+    at = (found.adjusted - np.uint64(base)).astype(np.int64)
     inside = (at >= 0) & (at <= len(out) - 8)
     spread, pointers = at[inside][:, None] + np.arange(8), found.pointers[inside].astype("<u8").view(np.uint8).reshape(-1, 8)
     free = ~into[spread].any(axis=1) if found.kind == "RELR" else slice(None)

@@ -1,6 +1,6 @@
 """The published results: data/kernels/NAME.json for each listed image, made from the image, read by studies and tests.
 
-`python -m tramplab.vmlinux recount` makes them anew.
+`python -m tramplab.vmlinux recount` makes them again.
 """
 
 from __future__ import annotations
@@ -141,5 +141,5 @@ def text(found: dict[str, Any]) -> str:
 
 
 def measured(package: Package) -> str:
-    """The text of an image's file, measured anew."""
+    """The text of an image's file, from a new count."""
     return text(make(package))

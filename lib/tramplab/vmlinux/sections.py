@@ -44,7 +44,7 @@ class Segment:
 
 def damaged(path: Path, what: str) -> TramplabError:
     """For an ELF file that contradicts itself."""
-    return TramplabError(f"{path} is damaged, {what}: get the file anew, whole.")
+    return TramplabError(f"{path} is damaged, {what}: get the whole file again.")
 
 
 def sections(data: bytes, path: Path) -> list[Section]:

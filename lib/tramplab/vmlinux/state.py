@@ -40,7 +40,7 @@ class Cpu:
 
 
 def boot(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
-    """Set the registers that hold the task and the per-CPU base, and mend what boot would."""
+    """Set the registers that hold the task and the per-CPU base, and fix up what the boot code would."""
     cpu = _BOOT[opened.isa.name](opened, machine, heap)
     for name, size in _ONE_CPU.items():
         if opened.has(name):

@@ -1,4 +1,4 @@
-"""What knows an image's struct layouts and prototypes: BTF, or DWARF where somebody's own build has only that."""
+"""An image's struct layouts and prototypes, from BTF, or from DWARF where a kernel was built without BTF."""
 
 from __future__ import annotations
 

@@ -117,11 +117,11 @@ class Automaton:
         threads, here = self.threads, self.threads.moments[moment]
         if here.frozen:
             return
-        anew = here.notes == EVERYBODY and not noted
+        refetched = here.notes == EVERYBODY and not noted
         if at == IDLE:
-            yield CALLS, threads.begins(moment, anew), noted, None, b""
+            yield CALLS, threads.begins(moment, refetched), noted, None, b""
         else:
-            for to, wrong, instruction in threads.follow(moment, at, anew):
+            for to, wrong, instruction in threads.follow(moment, at, refetched):
                 yield EXECUTES, to, noted and (here.notes == EVERYBODY or to != IDLE), wrong, instruction
         if here.notes == EVERYBODY and noted and not threads.masked(at):
             yield INTERRUPTED, at, False, None, b""

@@ -19,7 +19,7 @@ from .subject import Subject
 from .threads import Threads
 from .verdicts import Violation
 
-#: Threads, states and seconds, unless somebody says otherwise.
+#: Threads, states and seconds, by default.
 THREADS, MOST_STATES, SECONDS = 3, 20_000_000, 60.0
 SAFE, UNSAFE, NOT_DECIDED = "safe", "unsafe", "not decided"
 

@@ -50,21 +50,21 @@ class Fetches:
         end = pc + self._isa.max_insn
         return tuple((n, w) for n, w in self._writes if w.address < end and pc < w.address + len(w.data))
 
-    def earliest(self, number: int, anew: bool = False, pc: int | None = None) -> int:
-        """The moment from which on a CPU may have its text, all of it or what lies at pc; anew: one that has been made to look
+    def earliest(self, number: int, refetched: bool = False, pc: int | None = None) -> int:
+        """The moment from which on a CPU may have its text, all of it or what lies at pc; refetched: one that has been made to look
         again in this moment."""
-        if anew or self._model == COHERENT:
+        if refetched or self._model == COHERENT:
             return number
         here = self._moments[number]
         unseen = here.unseen if pc is None else here.unseen.intersection(self._changing(pc))
         return min((here.horizon, *(n - 1 for n in unseen)))
 
     @functools.cache  # noqa: B019
-    def at(self, number: int, pc: int, anew: bool = False) -> tuple[bytes, ...]:
+    def at(self, number: int, pc: int, refetched: bool = False) -> tuple[bytes, ...]:
         """The instructions that a CPU may find at pc, in an order that is always the same."""
         if not self._changing(pc):
             return self._always(pc)
-        moments = range(self.earliest(number, anew, pc), number + 1)
+        moments = range(self.earliest(number, refetched, pc), number + 1)
         wholes = list(dict.fromkeys(w for n in moments for w in self._whole(n, pc)))
         return self._mixed(number, pc, wholes) if self._model == TORN else tuple(dict.fromkeys(self._cut(pc, w) for w in wholes))
 

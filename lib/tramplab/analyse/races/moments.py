@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import TramplabError
-from ...ftrace.steps import Free, Sync, Wait, Whom, Write
+from ...ftrace.steps import Free, Scope, Sync, Wait, Write
 from .subject import FixUp, Planned, overlap
 
 #: The waits after which every CPU executes text as it was written before.
@@ -70,7 +70,7 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
         given: dict[str, Any] = {"horizon": last.horizon, "unseen": last.unseen, "frozen": last.frozen}
         found.append(Moment(steps, step, why, **given | more))
 
-    def anew(step: Wait, at: int) -> dict[str, Any]:
+    def refetched(step: Wait, at: int) -> dict[str, Any]:
         """What a CPU may have, once such a wait is over that leads to moment `at`."""
         return {"horizon": at, "unseen": hidden.moments()} if step.sync in SYNCHRONISES[isa] else {}
 
@@ -94,16 +94,16 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
             then(done, step, step.why, number=number)
             continue
         at = len(found)
-        if step.sync.whom is Whom.STOPPED:
+        if step.sync.scope is Scope.STOPPED:
             stopped = True
             then(done, step, step.why, frozen=True, empty=not preemptible)
-        elif step.sync.whom is Whom.EVERY_TASK or (masks and step.sync in _INTERRUPTS):
-            notes = INSIDE if step.sync.whom is Whom.EVERY_TASK else EVERYBODY
+        elif step.sync.scope is Scope.EVERY_TASK or (masks and step.sync in _INTERRUPTS):
+            notes = INSIDE if step.sync.scope is Scope.EVERY_TASK else EVERYBODY
             then(number, step, f"begins to wait: {step.why}", notes=notes)
-            then(done, step, step.why, **anew(step, at + 1))
-        elif step.sync.whom in (Whom.EVERY_CPU, Whom.THIS_CPU) and step.sync not in (Sync.RCU, Sync.CALL_RCU):
+            then(done, step, step.why, **refetched(step, at + 1))
+        elif step.sync.scope in (Scope.EVERY_CPU, Scope.THIS_CPU) and step.sync not in (Sync.RCU, Sync.CALL_RCU):
             hidden.publish(step)
-            then(done, step, step.why, frozen=found[-1].frozen and not resumes(step), **anew(step, at))
+            then(done, step, step.why, frozen=found[-1].frozen and not resumes(step), **refetched(step, at))
             stopped = stopped and not resumes(step)
         else:
             raise TramplabError(f"the explorer does not know what {step.sync.kernel} waits for: take a plan without it.")

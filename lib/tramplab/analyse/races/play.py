@@ -10,7 +10,7 @@ from ...emulate.traps import Vector
 from ...ftrace.layout import Heap
 from ...ftrace.ops import Registered, Request
 from ...ftrace.slowpath import SlowPath
-from ...ftrace.steps import Free, Step, Wait, Whom
+from ...ftrace.steps import Free, Scope, Step, Wait
 from ...given import of_name
 from ...lab.kernel import Kernel
 from ...lab.places import vector
@@ -150,7 +150,7 @@ def _unregister(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Req
                 plan.freed[number] = step.what, step.owner.taken(step.what)
             elif step.owner is memory:
                 plan.freed[number] = ops.address, size
-    waits = [n for n, step in enumerate(steps, before) if isinstance(step, Wait) and step.sync.whom is Whom.EVERY_TASK]
+    waits = [n for n, step in enumerate(steps, before) if isinstance(step, Wait) and step.sync.scope is Scope.EVERY_TASK]
     plan.steps += steps
     gone = waits[-1] + 1 if waits else len(plan.steps)
     plan.ops[name] = ops, Attachment(name, ops.address, attached.on, before, gone)

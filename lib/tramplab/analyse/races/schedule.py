@@ -8,7 +8,7 @@ import textwrap
 from dataclasses import dataclass, replace
 
 from ...emulate import decode
-from ...ftrace.steps import Free, Sync, Wait, Whom, Write
+from ...ftrace.steps import Free, Scope, Sync, Wait, Write
 from ...given import whole
 from ...width import WIDTH
 from .automaton import CALLS, EXECUTES, INTERRUPTED, PATCHES, Taken
@@ -110,7 +110,7 @@ def _dull(result: Result, taken: Taken, met: set[tuple[int, int]]) -> str:
         step = result.threads_of.moments[taken.moment].step
         if isinstance(step, Write):
             return WRITES if any(overlap(m, (step.address, len(step.data))) for m in met) else PATCHER
-        if isinstance(step, Wait) and step.sync.whom is Whom.EVERY_TASK:
+        if isinstance(step, Wait) and step.sync.scope is Scope.EVERY_TASK:
             return WRITES
         interrupts = isinstance(step, Wait) and step.sync is not Sync.STOP_MACHINE and not resumes(step)
         return PATCHER if interrupts or isinstance(step, Free) else ""

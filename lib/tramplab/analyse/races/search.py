@@ -18,7 +18,7 @@ from .rows import IDLE_CODE, Rows
 SOURCE = Path(__file__).with_name("search.c")
 _GOES_ON, ALL_SEEN, WRONG, FULL = range(4)
 _VIOLATION, _NEVER = 1 << 31, (1 << 32) - 1
-#: States that are visited before somebody is told.
+#: States that are visited between two progress reports.
 _ROUND = 1 << 18
 #: States for which there is room at first, and by how much more at each further attempt.
 _FIRST_ROOM, _MORE = 1 << 15, 1 << 4
@@ -60,7 +60,7 @@ def search(
     if not lib:
         return _python(rows, threads, most, alike, tick)
     room = _FIRST_ROOM
-    while room < most:  # begun anew with more: a table that is too large costs more than a few states twice
+    while room < most:  # begun again with more: a table that is too large costs more than a few states twice
         found = _compiled(lib, rows, threads, room, alike, tick)
         if found.how != FULL:
             return found

@@ -60,7 +60,7 @@ _GRAPH, _PROGRAM = "return_to_handler", "lab_bpf_count"
 
 @dataclass(frozen=True)
 class Told:
-    """What somebody tells. right: field -> is it told, and as it was? None where the ISA has no such thing, or nobody was asked.
+    """The fields that one teller gives a handler. right: field -> is it given, and right? None where the ISA has no such thing.
     registers: those that are there."""
 
     right: Mapping[str, bool | None]
@@ -120,7 +120,7 @@ def provider(kernel: Kernel, teller: str) -> Provider:
     if teller == BEFORE:
         return PROVIDERS[_TRAMPOLINES[str(kernel.features["kretprobe"])]]
     if teller not in SHIMS:
-        raise TramplabError(f"{teller} hands on no structure of registers; ask for one of {', '.join((BEFORE, *WAYS, *SHIMS))}.")
+        raise TramplabError(f"{teller} passes no structure of registers; ask for one of {', '.join((BEFORE, *WAYS, *SHIMS))}.")
     return Provider(
         f"shim, {teller}",
         "a shim, to a kretprobe's handler",

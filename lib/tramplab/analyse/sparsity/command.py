@@ -1,4 +1,4 @@
-"""`tramplab registers`: what a register structure holds, and what somebody concludes from it, by running both."""
+"""`tramplab registers`: what a register structure holds, and what each consumer concludes from it, by running both."""
 
 from __future__ import annotations
 

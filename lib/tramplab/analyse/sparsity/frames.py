@@ -1,4 +1,4 @@
-"""What a provider hands on, found by running it: calls are hooked, and the structure is looked at as its consumer begins."""
+"""The structure that a provider passes, found by running it: calls are hooked, and it is read as its consumer begins."""
 
 from __future__ import annotations
 
@@ -39,7 +39,12 @@ _LAST = (1 << 30) - 1
 
 @dataclass(frozen=True)
 class Frame:
-    """What one provider of one kernel hands on. struct: the name of the structure. size: its bytes. slots: by name, in order."""
+    """The structure that one provider of one kernel passes.
+
+    struct: its name.
+    size: its bytes.
+    slots: by name, in order.
+    """
 
     provider: str
     kernel: str
@@ -98,7 +103,7 @@ def classified(
 def watched(
     kernel: Kernel, provider: Provider, seeds: Sequence[int] = SEEDS, poisons: Sequence[int] = POISONS
 ) -> dict[tuple[int, int], Seen]:
-    """(seed, poison) -> what was handed on then. The functions are hooked for this and free again behind it."""
+    """(seed, poison) -> the structure that was passed then. The functions are hooked for this and free again afterwards."""
     require(provider, kernel)
     seeds, poisons = numbers(seeds, poisons)
     with kernel.attached(None, provider.request(FUNCTIONS)) as (ops,):
@@ -138,8 +143,8 @@ def called(kernel: Kernel, provider: Provider, ops: Registered, seed: int, poiso
 def seen(
     kernel: Kernel, provider: Provider, ops: Registered, function: Function, seed: int, poison: int, call: Callable[[], object]
 ) -> Seen:
-    """What is handed on in a call that call() makes, of this function by itself or through others. ops: what hooks it. Raises
-    TramplabError if nothing is."""
+    """The structures that are passed in a call that call() makes, of this function by itself or through others. ops: what hooks it.
+    Raises TramplabError if nothing is."""
     between = Between(
         _where(kernel, provider, ops, function),
         goes_on(kernel.machine, provider, function),

@@ -98,7 +98,7 @@ def asked(view: View, consumer: Consumer) -> bool:
 
 
 def _free(places: Sequence[fields.Place], made: Sequence[bytes]) -> dict[str, int]:
-    """Field -> its bits that are not the same in all samples; the others are somebody's, though what is around them is nobody's."""
+    """Field -> its bits that differ between samples: garbage; the bits that agree were written by the provider."""
     out = {}
     for p in places:
         values = [p.of(data) for data in made]

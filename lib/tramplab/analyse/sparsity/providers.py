@@ -1,4 +1,4 @@
-"""Who hands a register structure to somebody: hooks, by the code that fills it."""
+"""Providers of a register structure: hooks, named after the code that fills it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walking on: the callers that a stack walk finds which starts from the registers that somebody was handed."""
+"""The callers that a stack walk finds when it starts from the registers that a consumer was given."""
 
 from __future__ import annotations
 

@@ -18,14 +18,14 @@ from . import fills
 from .fields import PT_REGS, embeds
 from .providers import Provider
 
-#: All registers are saved for everybody; a pt_regs is filled in from what was saved; a light structure is made of another; the
+#: All registers are saved for all consumers; a pt_regs is filled in from what was saved; a light structure is made of another; the
 #: program is rewritten, to read what was saved (context/).
 FULL, COPY, LIGHT, REWRITTEN = KINDS = ("full save", "fill", "light", "rewritten")
 #: Where what the program reads is: on the stack, in memory of this CPU, or where the trampoline put it.
 STACK, CPU, IN_PLACE = PLACES = ("stack", "per-CPU", "in place")
 #: The link whose program reads what the trampoline saved, as one would that was rewritten for it.
 READ = "fregs"
-#: Links that hand on light structures, and the function from which on they do.
+#: Links that pass light structures -> the function from which on they do.
 _LIGHT = ("light", "chain")
 _PLACES = {"stack": STACK, "cpu": CPU}
 

@@ -128,6 +128,6 @@ def update_code(steps: list[Step], features: FeatureTable) -> list[Step]:
         return [
             Wait(Sync.STOP_MACHINE, "every other hart waits"),
             *steps,
-            Wait(Sync.FENCE_I, "every hart fetches anew and goes on"),
+            Wait(Sync.FENCE_I, "every hart refetches and continues"),
         ]
-    return [*steps, Wait(Sync.FLUSH_ICACHE, "every hart fetches anew")]
+    return [*steps, Wait(Sync.FLUSH_ICACHE, "every hart refetches")]

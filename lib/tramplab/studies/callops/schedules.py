@@ -33,19 +33,19 @@ SHOWN = {
 NOTES: dict[str, Notes] = {
     "fig-preempted-first": {
         THREAD: {
-            (START, "nop"): "The first of two NOPs. It is preempted behind it, with nothing in t0 that is meant for anybody.",
+            (START, "nop"): "The first of two NOPs. It is preempted after it, and t0 was never set.",
         },
         PATCHER: {
             (START, "stop_machine"): "Stops CPUs. The thread is on none.",
             (START, "write 8 B: three_args"): "AUIPC and JALR in place of both NOPs.",
-            (START, "fence.i"): "Whoever goes on fetches what is there now, which is what it should not.",
+            (START, "fence.i"): "The resumed thread fetches the new second half, which does not fit its first.",
         },
     },
     "fig-preempted-target": {
         THREAD: {(START, "auipc"): "The upper half of the way to ftrace_caller is in t0, and it is preempted."},
         PATCHER: {
             (START, "write 8 B"): "Another AUIPC and another JALR: both halves are of another address.",
-            (START, "fence.i"): "Whoever goes on at the second finds the new one.",
+            (START, "fence.i"): "A thread that resumes at the second instruction executes the new one.",
         },
     },
     "fig-another-ops": {

@@ -149,7 +149,7 @@ FIGURES = (
         "percent of the text that are sites, the pointers before functions, and alignment.",
         limits="Sites counted in Debian's images, their bytes by the kind of site. Alignment is computed, from the average of the "
         "corpus, and for CALL_OPS alone. x86-64's text is filled up between its parts, to multiples of 2 MiB, so that its "
-        f"percentages are low. Not linked anew, nothing runs. {said.HYPOTHETICAL}",
+        f"percentages are low. Not linked again, nothing runs. {said.HYPOTHETICAL}",
         in_short=f"Sites counted in Debian's images; alignment computed. {LAB}; bytes, not time. {said.HYPOTHETICAL}",
     ),
 )

@@ -18,7 +18,7 @@ from .setups import Setup
 
 FUNCTION, ARGUMENTS, OTHER = "three_args", (1, 2, 3), "one_arg"
 #: What freed memory is overwritten with, and instructions after which a call that then goes astray is given up.
-RUBBISH, BUDGET = b"\xee", 5_000
+POISON, BUDGET = b"\xee", 5_000
 #: A change -> what is attached before it, and what comes (or with "-" goes): "d" is the direct call, "o" an ops.
 CHANGES = {
     "attach": ("", "d"),
@@ -175,7 +175,7 @@ def _on_its_way(kernel: Kernel, steps: list[Step], places: int, overwrite: bool)
     carried out but for its frees; for each of them. overwrite: and what is freed is overwritten.
     """
     changes = [(s.address, s.data) for s in steps if isinstance(s, Write)]
-    changes += [(at, RUBBISH * size) for at, size in _freed(kernel, steps)] if overwrite else []
+    changes += [(at, POISON * size) for at, size in _freed(kernel, steps)] if overwrite else []
     was = [(at, kernel.machine.read(at, len(data))) for at, data in changes]
     function, out = kernel.function(FUNCTION), []
     start, stack = kernel.passed(ARGUMENTS, {})

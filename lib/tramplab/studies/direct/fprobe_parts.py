@@ -1,4 +1,4 @@
-"""What makes BPF through an fprobe dear, by taking away one reason after the other, and what is left over a direct call."""
+"""What makes BPF through an fprobe expensive: one reason removed after the other, and what is left over a direct call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..once import once
 from .stages import DIRECT, OPTIMISED, REASONS, SEQUENCE, UNOPTIMISED, WITHOUT_NODE, Stage, every, run
 
 NAME = "fprobe_parts"
-TITLE = "What makes BPF through an fprobe dear"
+TITLE = "What makes BPF through an fprobe expensive"
 #: Part of a call -> what its functions' names begin with; what begins with none is a trampoline's or a site's.
 PARTS = {
     "list function": ("ftrace_ops_list_func", "hash_contains_ip"),
@@ -28,7 +28,7 @@ PARTS = {
 TRAMPOLINE = "site, trampoline"
 ORDER = (TRAMPOLINE, *PARTS)
 _BOTH = "fprobe, return hook"
-#: A reason counts if taking it away alone takes off at least this share of what the unoptimised fprobe adds. The thread gave no
+#: A reason counts if removing only this reason saves at least this share of what the unoptimised fprobe adds. The thread gave no
 #: number; this one is ours.
 LEAST = 0.05
 #: Copying is much if it adds at least this share of what a direct call adds. The mail gave no number; this one is ours.
@@ -113,7 +113,7 @@ def alone(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _steps_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per reason: instructions taken off in the order of the chart, alone, and brought back alone, for each ISA."""
+    """A line per reason: instructions saved by removing only this reason, and added by leaving only this one, for each ISA."""
     wide = alone(frame)
     wide["said"] = [f"{-r.off:+d} / {r.back:+d}" for r in wide.itertuples()]
     out = wide.pivot(index="reason", columns="isa", values="said").reindex(index=list(REASONS.values()), columns=list(ISAS))
@@ -146,7 +146,7 @@ def _the(reason: str) -> str:
 
 @judges("d3")
 def four_reasons(frame: pd.DataFrame | None = None) -> Verdict:
-    """True of a reason on an ISA if, taken away alone, it takes off LEAST of what the unoptimised fprobe adds."""
+    """True of a reason on an ISA if removing only this reason saves LEAST of what the unoptimised fprobe adds."""
     frame = rows() if frame is None else frame
     found = alone(frame)
     cases = found.assign(truth=found["share"] >= LEAST)
@@ -156,7 +156,7 @@ def four_reasons(frame: pd.DataFrame | None = None) -> Verdict:
         for name, part in found.groupby("reason", sort=False)
     ]
     because = (
-        f"Taken away alone, each takes off this share of the instructions that BPF through an unoptimised fprobe adds: "
+        f"Each reason, removed by itself, saves this share of the instructions that BPF through an unoptimised fprobe adds: "
         f"{'; '.join(told)}. A reason counts from {100 * LEAST:.0f} %; the thread gave no number, this one is ours. One CPU: the "
         "mail calls the freelist slow under contention, which is d8's matter. One ops, so the list is as short as can be. "
         "Hypothetical: no kernel runs BPF's fentry on an fprobe."
@@ -271,14 +271,14 @@ _LIMITS += "timing. "
 FIGURES = (
     Figure(
         "fig-fprobe-reasons",
-        "What makes BPF through an fprobe dear?",
+        "What makes BPF through an fprobe expensive?",
         chart=lambda frame: waterfall("instructions", "step", end=DIRECT)(steps(frame)),
         table=_steps_table,
         answer=_steps_answer,
         alt="A waterfall per ISA: what BPF through an unoptimised fprobe adds to a call, in instructions, what goes with each of "
         "the four reasons that were named, one after the other, then with the hook's node and the fprobe itself, and the direct "
-        "call that is left. The table has what each takes off when it goes alone, and what it brings back as the only one left.",
-        limits=f"{_LIMITS}One CPU and one ops. In the table: taken off alone / brought back alone. {HYPOTHETICAL}",
+        "call that is left. The table has what removing only this reason saves, and what leaving only this one adds.",
+        limits=f"{_LIMITS}One CPU and one ops. In the table: removed by itself / left by itself. {HYPOTHETICAL}",
     ),
     Figure(
         "fig-fprobe-left",

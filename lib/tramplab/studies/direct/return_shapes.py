@@ -206,15 +206,15 @@ def _missed(known: pd.DataFrame) -> list[str]:
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """Where they are, what that costs in memory traffic, and which returns it spoils."""
+    """Where the arguments are kept, the memory traffic of that, and the returns that are mispredicted."""
     known = whole(frame).set_index(["isa", "way"])
     hook, frames = ({isa: known.loc[(isa, way)] for isa in ISAS} for way in ("fprobe, list", "direct"))
     more = {isa: f"{hook[isa]['bytes']} bytes instead of {frames[isa]['bytes']}" for isa in ISAS}
-    spoilt, kept = ({isa: int(row["own"] + row["outer"]) for isa, row in rows.items()} for rows in (hook, frames))
+    hijacked, called = ({isa: int(row["own"] + row["outer"]) for isa, row in rows.items()} for rows in (hook, frames))
     return (
         "A BPF trampoline keeps the arguments on its frame and calls the function; a return hook keeps them in its node and "
         f"hijacks the return. With programs at entry and return the latter loads and stores {on_each(more)}. Of the call's returns "
-        f"and its {CALLERS} callers' it mispredicts {on_each(spoilt)}, the former {on_each(kept)}."
+        f"and its {CALLERS} callers' it mispredicts {on_each(hijacked)}, the former {on_each(called)}."
     )
 
 

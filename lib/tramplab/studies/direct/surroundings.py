@@ -129,7 +129,7 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def cells(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row per ISA, purpose of fields that anybody touches in the newest release, and hook: what it does to them (`how`)."""
+    """A row per ISA, purpose of fields that any hook touches in the newest release, and hook: what it does to them (`how`)."""
     part = newest(frame)
     did: dict[tuple[str, str, str], list[int]] = {}
     for r in part.itertuples():

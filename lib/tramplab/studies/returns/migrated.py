@@ -113,8 +113,8 @@ USES = {
 def rows() -> pd.DataFrame:
     """One row per ISA, use and field, in the newest release.
 
-    Columns: isa, use (a key of USES), read (in the user's words), field (as migration calls it), before, after (is it told rightly
-    by a kretprobe, and by its replacement? None where the ISA has it not), least (the shim that fills least and tells it rightly,
+    Columns: isa, use (a key of USES), read (in the user's words), field (as migration calls it), before, after (is it right
+    with a kretprobe, and with its replacement? None where the ISA has it not), least (the shim that fills least and has it right,
     "" where none does or none is asked), some (of a field that is several registers, does the replacement or a shim tell one?),
     outcome (one of LETTERS).
     """
@@ -159,7 +159,7 @@ def tells(isa: str, teller: str, release: str = LATEST) -> Told:
 
 
 def outcome(before: bool | None, after: bool | None, shimmed: bool) -> str:
-    """One of LETTERS, by whether a field is told rightly before, after, and by a shim.
+    """One of LETTERS, by whether a field is right before, after, and with a shim.
 
     >>> outcome(True, True, False), outcome(True, False, True), outcome(True, False, False), outcome(False, False, True)
     ('same', 'with a shim', 'lost', 'was wrong')
@@ -216,7 +216,7 @@ def answer(frame: pd.DataFrame) -> str:
     gone = [SEVERAL[field] for field, found in none.groupby(some["field"], sort=False) if found.all()]
     sp = [isa_name(isa) for isa in isas if "PT_REGS_SP" in _names(frame, PROGRAM, isa, SHIMMED)]
     return (
-        f"Of the fields that a kretprobe's BPF program reads rightly, {share(PROGRAM)} are the same for a link of kprobe_multi, "
+        f"Of the fields that a kretprobe's BPF program reads correctly, {share(PROGRAM)} are the same for a link of kprobe_multi, "
         f"and for fexit {share(TYPED)}. The stack pointer at a return reads otherwise on {listed(sp) or 'no ISA'}, where "
         f"return_to_handler does not save it{_earlier(frame)}; a shim can tell it. None of the "
         f"{' and '.join(gone) or 'lost fields'} can be had at a return from an fprobe, with a shim or without, on any ISA."
@@ -232,7 +232,7 @@ def _earlier(frame: pd.DataFrame) -> str:
 
 
 def stack_pointers() -> pd.DataFrame:
-    """A row per kernel of Debian's whose return_to_handler was run. Columns: kernel, isa, told (does it hand on the stack
+    """A row per kernel of Debian's whose return_to_handler was run. Columns: kernel, isa, told (does it pass the stack
     pointer?)."""
     isas = {package.name: package.isa for package in frames_saved.wanted()}
     out = []
@@ -247,7 +247,7 @@ def stack_pointers() -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """What the prose quotes, as in "x86_64-kprobe_multi-same": how many fields; "-shim", "-lost", "-never"; and "without-sp",
-    Debian's kernels whose return_to_handler does not hand on the stack pointer."""
+    Debian's kernels whose return_to_handler does not pass the stack pointer."""
     known = stack_pointers()
     out: dict[str, object] = {"without-sp": listed(known["kernel"][~known["told"]])}
     for _, r in counted(frame).iterrows():

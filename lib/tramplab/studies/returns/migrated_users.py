@@ -12,7 +12,7 @@ from .migrated import LATEST, LOST, OLDER, PROGRAM, SAME, SHIMMED, STAP
 
 @judges("k5")
 def users_break(frame: pd.DataFrame | None = None, before: pd.DataFrame | None = None) -> Verdict:
-    """True of a field on an ISA in a release if programs of BPF or systemtap read it rightly under a kretprobe, and not the same
+    """True of a field on an ISA in a release if programs of BPF or systemtap read it correctly under a kretprobe, and not the same
     under the replacement; what a shim brings back is broken without it."""
     known = migrated.rows() if frame is None else frame
     earlier = migrated.older() if before is None else before
@@ -32,8 +32,8 @@ def users_break(frame: pd.DataFrame | None = None, before: pd.DataFrame | None =
         said.append(f"{called} {on_each(broken)} (with a shim {listed(str(n) for n in gone.values())})")
     value = " Nothing breaks for who reads the value alone." if (some[some["field"] == "value"]["outcome"] == SAME).all() else ""
     because = (
-        f"Of the fields that are read rightly under a kretprobe, these are not the same afterwards in {LATEST}: for {said[0]}, and "
-        f"for {said[1]}.{value}{_more_before(every)}"
+        f"Of the fields that are read correctly under a kretprobe, these are not the same afterwards in {LATEST}: for {said[0]}, "
+        f"and for {said[1]}.{value}{_more_before(every)}"
     )
     return Verdict(kind, because, values, on)
 
@@ -53,5 +53,5 @@ def on_debian() -> Seen:
     frame, known = migrated.rows(), migrated.stack_pointers()
     same = frame[(frame["use"] == PROGRAM) & (frame["field"] == "sp")].set_index("isa")["outcome"] == SAME
     out, there = (listed(known["kernel"][known["told"] == told]) or "none" for told in (False, True))
-    said = f"return_to_handler of Debian's {out} does not hand on the stack pointer, that of {there} does."
+    said = f"return_to_handler of Debian's {out} does not pass the stack pointer, that of {there} does."
     return Seen(said, bool((known["told"] == known["isa"].map(same)).all()))

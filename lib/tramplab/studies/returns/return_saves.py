@@ -1,4 +1,4 @@
-"""What must a kretprobe's return trampoline save? Each set of registers, what it costs, and whom it does not serve."""
+"""What must a kretprobe's return trampoline save? Each set of registers, what it costs, and which consumers it does not serve."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _kernel(isa: str, saves: str) -> Kernel:
 
 
 def _matrix(kernel: Kernel) -> Matrix:
-    """All consumers on what the return trampoline of a kretprobe hands on."""
+    """All consumers on the structure that a kretprobe's return trampoline passes."""
     own = kernel.features["kretprobe"] == "own"
     return matrix(kernel, View(PROVIDERS["__kretprobe_trampoline" if own else "arch_rethook_trampoline"], DIRECT))
 
@@ -150,7 +150,7 @@ def answer(frame: pd.DataFrame) -> str:
     return (
         f"Saving what a value is returned in instead of all registers takes {on_each(away)} instructions off a kretprobe"
         f"{''.join(f'; {one}' for one in apart)}. "
-        f"{listed(CONSUMERS[c] for c in tracing).capitalize()} are told rightly on every ISA all the same; what is lost is "
+        f"{listed(CONSUMERS[c] for c in tracing).capitalize()} are right on every ISA all the same; what is lost is "
         f"{on_each(gone)}."
     )
 
@@ -178,8 +178,8 @@ def need_not_save(frame: pd.DataFrame | None = None) -> Verdict:
         isa: " instead of ".join(str(values[f"{isa_name(isa)}, {saves}"]) for saves in (VALUE, _full(known, isa))) for isa in isas
     }
     because = (
-        f"A return trampoline that saves the value, hypothetical on every ISA, tells rightly {on_each(compared)} instructions of a "
-        f"kretprobe whose trampoline saves all. Of those that are told rightly where all registers are saved, it does not serve "
+        f"A return trampoline that saves the value, hypothetical on every ISA, serves {on_each(compared)} instructions of a "
+        f"kretprobe whose trampoline saves all. Of the consumers that are right where all registers are saved, it does not serve "
         f"{on_each(gone)}."
     )
     return Verdict(kind, because, values, on)
@@ -202,7 +202,7 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
 FIGURES = (
     Figure(
         "fig-return-saves",
-        "Whom does a return trampoline serve that saves less?",
+        "Which consumers does a return trampoline serve that saves less?",
         chart=lambda frame: heat_map("outcome", rows="saves", columns="consumer", letters=LETTERS, abreast=1)(_drawn(frame)),
         table=table,
         answer=answer,

@@ -45,7 +45,7 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, probe, how (a kretprobe, an fprobe with handlers of its own, or a shim), name (as shown), hypothetical, part (of
     PARTS), instructions, loads, stores; and of the whole call with a handler at the return alone, in each of its rows: right, asked
-    (fields that the handler is told rightly, of those that a kretprobe's is).
+    (fields that are right in the handler, of those that are in a kretprobe's).
     """
     out = []
     for isa in ISAS:
@@ -98,7 +98,7 @@ def totals(frame: pd.DataFrame) -> pd.DataFrame:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and way: what it adds to a call with a handler at the return, the shim's share, what it adds with one at the
-    entry too, and how many fields are told rightly."""
+    entry too, and how many fields are right."""
     known = named(totals(frame), "name")
     some = known[known["probe"] == RETURN].reset_index(drop=True)
     both = known[known["probe"] == BOTH].set_index(["isa", "how"])["instructions"]

@@ -1,4 +1,4 @@
-"""Is a stack trace right while a function's return is hooked, and do return hooks spoil what claim k7 says they do?"""
+"""Is a stack trace right while a function's return is hooked, and do return hooks break what claim k7 says they break?"""
 
 from __future__ import annotations
 

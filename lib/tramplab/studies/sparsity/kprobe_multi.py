@@ -137,7 +137,7 @@ def answer(frame: pd.DataFrame) -> str:
     return (
         f"Of the instructions that a link of kprobe_multi adds at the entry, making the pt_regs as it was merged takes "
         f"{on_each(merged)}, and with a handler at the return {on_each(both)}. "
-        f"A full save would be {on_each(share(frame, f'{FULL}, {LATEST}'))}, light structures handed on up to perf "
+        f"A full save would be {on_each(share(frame, f'{FULL}, {LATEST}'))}, light structures passed up to perf "
         f"{on_each(share(frame, 'chain'))}. {compiled()} {HYPOTHETICAL}"
     )
 

@@ -23,7 +23,7 @@ from ..once import once
 from .register_frames import ABSENT
 
 NAME = "real_frames"
-TITLE = "Who hands on which registers on Debian's kernels"
+TITLE = "The registers that each provider passes on Debian's kernels"
 #: The slot that says in which mode the CPU was.
 MODES = {"x86_64": "cs", "arm64": "pstate", "riscv64": "status"}
 _LAB, _KERNEL = "lab", "kernel"

@@ -206,7 +206,7 @@ def assumptions(frame: pd.DataFrame | None = None) -> Verdict:
 
 @judges("p8")
 def flags_and_breakpoints(frame: pd.DataFrame | None = None) -> Verdict:
-    """With all registers saved, ftrace serves whom a breakpoint serves: who reads flags, and who emulates instructions."""
+    """With all registers saved, ftrace serves the consumers that a breakpoint serves, which read flags or emulate instructions."""
     frame = rows() if frame is None else frame
     lost: dict[str, list[str]] = {}
     for isa in ISAS:

@@ -1,4 +1,4 @@
-"""What does each way out of a light structure cost, and whom does it not serve?"""
+"""What does each way out of a light structure cost, and which consumers does it not serve?"""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Found:
 
 
 def full(isa: str) -> Iterable[Found]:
-    """All registers for everybody: in the last release that had it, and in the newest, if that is another, by a trampoline of the
-    lab's, whose structure is no pt_regs."""
+    """All registers for all consumers: in the last release that had it, and in the newest, if that is another, by a trampoline of
+    the lab's, whose structure is no pt_regs."""
     kernel = Kernel(isa, SAVING[isa])
     outcomes = ways_served.of_provider(kernel, provider("ftrace_regs_caller"))
     yield _saved(kernel, "regs", outcomes, f"{FULL}, {SAVING[isa]}")
@@ -77,7 +77,7 @@ def _saved(kernel: Kernel, saved: str, outcomes: dict[str, str], name: str) -> F
 
 
 def made(isa: str) -> Iterable[Found]:
-    """A pt_regs that is filled in, and light structures that are handed on, each by a link's handler."""
+    """A pt_regs that is filled in, and light structures that are passed on, each by a link's handler."""
     kernel = Kernel(isa)
     read = ways_priced.call(kernel, READ)
     for way in ways(kernel):
@@ -204,7 +204,7 @@ def answer(frame: pd.DataFrame) -> str:
         f"saving all registers adds {on_each({isa: row['instructions'] for isa, row in saves.items()})} to every call. "
         f"No fill is right for all: the largest leaves {on_each(left, 'consumers')} wrong, as condition flags and the registers "
         f"that functions keep are gone; after a full save it is {on_each(full_left)}. "
-        f"Light structures handed on up to perf ({marked('chain')}) add {on_each(chain, 'instructions')}. {HYPOTHETICAL}"
+        f"Light structures passed up to perf ({marked('chain')}) add {on_each(chain, 'instructions')}. {HYPOTHETICAL}"
     )
 
 
@@ -271,7 +271,7 @@ FIGURES = (
     ),
     Figure(
         "fig-ways-served",
-        "Whom does each way not serve?",
+        "Which consumers does each way not serve?",
         rows=lambda _: served(),
         chart=lambda frame: heat_map("outcome", rows="way", columns="consumer", letters=LETTERS, abreast=1)(
             named(frame, "way").assign(consumer=frame["consumer"].map(SHORT))

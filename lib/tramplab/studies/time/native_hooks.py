@@ -160,7 +160,7 @@ def _largest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps: of saved results, which are the same for everybody; of models only the nearest."""
+    """The table that data/expected/ keeps: of saved results, which are the same on every machine; of models only the nearest."""
     shown = native_machine.led(frame)
     nameless = shown.assign(core="estimate")
     titles = dict(zip(map(_part, _records(nameless)), map(_part, _records(shown)), strict=True))

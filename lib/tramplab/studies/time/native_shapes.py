@@ -192,7 +192,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps: of saved results, which are the same for everybody."""
+    """The table that data/expected/ keeps: of saved results, which are the same on every machine."""
     return table(frame)
 
 

@@ -1,4 +1,4 @@
-"""How many times as dear as another hook is a hook: as published, and as far as the lab has both?"""
+"""The ratio of what two hooks cost, as published, and in the lab as far as it has both."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Lab = tuple[str, str, str]
 class Pair:
     """One comparison.
 
-    run: whose measurement, in short. what: dearer / cheaper; "call / jump" is how the patch site reaches the trampoline.
-    dearer, cheaper: functions that give what each added, in any one unit. labs: the lab's nearest to both, None where it
+    run: whose measurement, in short. what: costly / cheap; "call / jump" is how the patch site reaches the trampoline.
+    costly, cheap: functions that give what each added, in any one unit. labs: the lab's nearest to both, None where it
     has nothing near. cores: what cycles are estimated for, none for the usable ones. missing: what the published hooks have and the
     lab's have not.
     """
@@ -40,8 +40,8 @@ class Pair:
     isa: str
     run: str
     what: str
-    dearer: Callable[[], float]
-    cheaper: Callable[[], float]
+    costly: Callable[[], float]
+    cheap: Callable[[], float]
     labs: tuple[Lab, Lab]
     cores: tuple[str, ...]
     missing: str
@@ -49,7 +49,7 @@ class Pair:
     @property
     def ratio(self) -> float:
         """The published ratio of what both add."""
-        return self.dearer() / self.cheaper()
+        return self.costly() / self.cheap()
 
 
 def _time(table: str, name: str, base: str = "base") -> Callable[[], float]:
@@ -82,44 +82,44 @@ PAIRS = (
     _arm64(
         run="Xu",
         what="fprobe / direct",
-        dearer=_time(_XU, "fentry-indirect"),
-        cheaper=_time(_XU, "fentry-direct"),
+        costly=_time(_XU, "fentry-indirect"),
+        cheap=_time(_XU, "fentry-direct"),
         labs=(("arm64", "v6.2", "ops"), _DIRECT),
     ),
     _arm64(
         run="Florent",
         what="fprobe+CALL_OPS/direct",
-        dearer=_time(_FLORENT, "fentry-indirect"),
-        cheaper=_time(_FLORENT, "fentry-direct"),
+        costly=_time(_FLORENT, "fentry-indirect"),
+        cheap=_time(_FLORENT, "fentry-direct"),
         labs=(("arm64", "v6.4", "ops"), _DIRECT),
     ),
     _arm64(
         run="RFC",
         what="fprobe, slow / direct",
-        dearer=_loss("arm64-rfc-fprobe-no-optimisation"),
-        cheaper=_loss("arm64-rfc-direct-calls"),
+        costly=_loss("arm64-rfc-fprobe-no-optimisation"),
+        cheap=_loss("arm64-rfc-direct-calls"),
         labs=(("arm64", "v6.1", "ops-regs"), _DIRECT),
     ),
     _arm64(
         run="RFC",
         what="fprobe, fast / direct",
-        dearer=_loss("arm64-rfc-fprobe-all-optimisations"),
-        cheaper=_loss("arm64-rfc-direct-calls"),
+        costly=_loss("arm64-rfc-fprobe-all-optimisations"),
+        cheap=_loss("arm64-rfc-direct-calls"),
         labs=(("arm64", "v6.4", "ops"), _DIRECT),
     ),
     _x86(
         run="2025",
         what="kprobe-multi / fentry",
-        dearer=_time(_BEFORE, "kprobe-multi", "kernel-count"),
-        cheaper=_time(_BEFORE, "fentry", "kernel-count"),
+        costly=_time(_BEFORE, "kprobe-multi", "kernel-count"),
+        cheap=_time(_BEFORE, "fentry", "kernel-count"),
         labs=(("x86_64", "v6.18", "kprobe-multi"), ("x86_64", "v6.18", "bpf-fentry")),
         missing="",
     ),
     _x86(
         run="2025",
         what="fexit / fentry, call",
-        dearer=_time(_BEFORE, "fexit", "kernel-count"),
-        cheaper=_time(_BEFORE, "fentry", "kernel-count"),
+        costly=_time(_BEFORE, "fexit", "kernel-count"),
+        cheap=_time(_BEFORE, "fentry", "kernel-count"),
         labs=(("x86_64", "v6.18", "bpf-fexit"), ("x86_64", "v6.18", "bpf-fentry")),
         missing="",
     ),
@@ -127,8 +127,8 @@ PAIRS = (
         _x86(
             run="2025",
             what=f"{title}, call / jump",
-            dearer=_time(_BEFORE, name, "kernel-count"),
-            cheaper=_time(_AFTER, name, "kernel-count"),
+            costly=_time(_BEFORE, name, "kernel-count"),
+            cheap=_time(_AFTER, name, "kernel-count"),
             labs=(("x86_64", "v6.18", f"bpf-{name}"), ("x86_64", "v6.19", f"bpf-{name}")),
             missing="",
         )
@@ -137,16 +137,16 @@ PAIRS = (
     _x86(
         run="2019",
         what="fexit / fentry",
-        dearer=_time(_2019, "fexit"),
-        cheaper=_time(_2019, "fentry"),
+        costly=_time(_2019, "fexit"),
+        cheap=_time(_2019, "fentry"),
         labs=(("x86_64", "v6.1", "bpf-fexit"), ("x86_64", "v6.1", "bpf-fentry")),
         missing="",
     ),
     _x86(
         run="2019",
         what="kprobe / fentry",
-        dearer=_time(_2019, "kprobe"),
-        cheaper=_time(_2019, "fentry"),
+        costly=_time(_2019, "kprobe"),
+        cheap=_time(_2019, "fentry"),
         labs=(("x86_64", "v6.1", "kprobe-bpf"), ("x86_64", "v6.1", "bpf-fentry")),
         missing="",
     ),
@@ -157,16 +157,16 @@ PAIRS = (
 def rows() -> pd.DataFrame:
     """One row per pair and core.
 
-    Columns: isa, run, what (dearer / cheaper), published (how many times as much it adds), core, instructions,
+    Columns: isa, run, what (costly / cheap), published (how many times as much it adds), core, instructions,
     cycles, low, high (the lab's ratios of what both add; cycles with their band), missing.
     """
     out = []
     for p in PAIRS:
         head = {"isa": p.isa, "run": p.run, "what": p.what, "published": round(p.ratio, 2)}
-        dearer, cheaper = map(_runs, p.labs)
-        instructions = _added(dearer) / _added(cheaper)
+        costly, cheap = map(_runs, p.labs)
+        instructions = _added(costly) / _added(cheap)
         for name in p.cores or [c.name for c in judged.usable(p.isa)]:
-            e = cycles.relative(dearer, cheaper, core(name))
+            e = cycles.relative(costly, cheap, core(name))
             lab = {"instructions": instructions, "cycles": e.mid, "low": e.low, "high": e.high}
             out.append({**head, "core": name, **{k: round(v, 2) for k, v in lab.items()}, "missing": p.missing})
     frame = pd.DataFrame(out)
@@ -228,14 +228,14 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """In how many pairs the published ratio lies in the band, by core, and which of two hooks is dearer."""
+    """In how many pairs the published ratio lies in the band, by core, and which of two hooks costs more."""
     said = []
     for name, part in frame.groupby("core", sort=False):
         inside = ((part["low"] <= part["published"]) & (part["published"] <= part["high"])).sum()
         said.append(f"{inside} of {len(part)} on {name}")
-    dearer = ((frame["cycles"] > 1) == (frame["published"] > 1)).sum()
-    which = "in every pair" if dearer == len(frame) else f"in {dearer} of {len(frame)} pairs"
-    return f"The estimate says {which} which hook is dearer. The published ratio lies in its band for {', '.join(said)}."
+    costly = ((frame["cycles"] > 1) == (frame["published"] > 1)).sum()
+    which = "in every pair" if costly == len(frame) else f"in {costly} of {len(frame)} pairs"
+    return f"The estimate says {which} which hook costs more. The published ratio lies in its band for {', '.join(said)}."
 
 
 _CHART = dumbbell("ratio", "pair", "by", low="low", high="high", facet="core", columns=2)
@@ -248,7 +248,7 @@ _LIMITS = (
 FIGURES = (
     Figure(
         "fig-published-pairs",
-        "How much dearer is one hook than another?",
+        "How much more does one hook cost than another?",
         chart=lambda frame: _CHART(dumbbells(frame)),
         table=table,
         answer=answer,

@@ -150,8 +150,8 @@ def answer(frame: pd.DataFrame) -> str:
     beside = " and ".join(dict.fromkeys(both["beside"]))
     refused = frame[frame["outcome"].isin((BUSY, NOT_MADE)) & (frame["release"] == releases.LATEST)]
     never = [name for name in BESIDE if name not in set(both["beside"])]
-    out = f"Of the releases shown, from {numbers(frame)['first']} on {beside} run beside live patching, whoever came first, and "
-    out += f"the function goes on in the replacement in {(both['went_on'] == 'replacement').sum()} of {len(both)} runs."
+    out = f"Of the releases shown, from {numbers(frame)['first']} on {beside} run beside live patching, in either order, "
+    out += f"and the function goes on in the replacement in {(both['went_on'] == 'replacement').sum()} of {len(both)} runs."
     if never:
         out += f" Refused in every release: a direct call with {', '.join(never)}."
     some = refused[~refused["beside"].isin(never)]

@@ -243,7 +243,7 @@ def gains_from_saving_less(frame: pd.DataFrame | None = None) -> Verdict:
 FIGURES = (
     Figure(
         "fig-consumers",
-        "Which save sets serve whom, and what do they add?",
+        "Which save sets serve which consumers, and what do they add?",
         chart=lambda frame: heat_map("instructions", rows="consumer", columns="save")(served(frame)),
         table=table,
         answer=answer,

@@ -100,8 +100,8 @@ def answer(frame: pd.DataFrame) -> str:
 
 @judges("r1")
 def pointer_instead_of_a_walk(frame: pd.DataFrame | None = None) -> Verdict:
-    """With one ops on the function: with the pointer ops elsewhere add nothing, without it each adds something and the call is
-    dearer; and the trampoline is not one made for the ops. Judged on the ISAs whose kernels have the pointer."""
+    """With one ops on the function: with the pointer ops elsewhere add nothing, without it each adds something and the call
+    costs more; and the trampoline is not one made for the ops. Judged on the ISAs whose kernels have the pointer."""
     frame = rows() if frame is None else frame
     cost = {key: part.set_index("others")["instructions"] for key, part in frame.groupby(["isa", "line"], sort=False)}
     own = frame[frame["line"] == ONE].groupby("isa", sort=False)["own"].any()

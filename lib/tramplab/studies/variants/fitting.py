@@ -217,7 +217,7 @@ FIGURES = (
 
 @judges("s7")
 def smallest_serves_all(frame: pd.DataFrame | None = None) -> Verdict:
-    """At every step all callbacks run and see what they were promised, no call is dearer than through the kernel's own choice,
+    """At every step all callbacks run and see what they were promised, no call costs more than through the kernel's own choice,
     and those where few arguments are needed are cheaper."""
     frame = rows() if frame is None else frame
     served = (frame["seen"] == 1) & frame["right"] & (frame["promised"] == "")

@@ -146,7 +146,7 @@ def bars(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """Per ISA, release and what is attached: functions that were replaced rightly, and one call of SHOWN."""
+    """Per ISA, release and what is attached: functions that were replaced correctly, and one call of SHOWN."""
 
     def part(kind: str) -> pd.Series:
         return frame[f"{kind}_right"].astype(str) + "/" + frame[kind].astype(str)

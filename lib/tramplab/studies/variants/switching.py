@@ -201,7 +201,7 @@ FIGURES = (
 
 @judges("s2")
 def all_get_registers(frame: pd.DataFrame | None = None) -> Verdict:
-    """Beside one ops that wants all registers, a plain one is handed as many; they are stored once for everybody."""
+    """Beside one ops that wants all registers, a plain one is passed as many; they are stored once for all callbacks."""
     frame = rows() if frame is None else frame
 
     def true_of(p: Play) -> bool:

@@ -12,7 +12,7 @@ class Sharing(Enum):
     """How a trampoline that calls the function gets along with an ops that changes where the function goes on."""
 
     AS_IT_IS = "it calls where the way back of the site's call leads, and that is where the ops sends calls"
-    MADE_ANEW = "it is made anew, to call where that way back leads (BPF_TRAMP_F_ORIG_STACK)"
+    MADE_AGAIN = "it is made again, to call where that way back leads (BPF_TRAMP_F_ORIG_STACK)"
     REFUSED = "no kernel's JIT makes such a one (-ENOTSUPP)"
 
 
@@ -46,7 +46,7 @@ class TrampolinePlan:
     program_nops: each program begins with a nop, and there is no other room for a jump past the fexit programs. pushes_saved:
     x86-64 pushes rbx below all else, and has no slot for it.
     jumped: entered by a jump, not by a call. landing_pad: starts with the ISA's landing pad. through_way_back: calls where the
-    way back of the site's call leads, not the body; only ISAs whose trampolines are made anew for that ask (see Sharing).
+    way back of the site's call leads, not the body; only ISAs whose trampolines are made again for that ask (see Sharing).
     """
 
     words: tuple[Place, ...]

@@ -17,7 +17,7 @@ class Bpf(Request):
     """BPF programs on one function, by a trampoline made for it.
 
     fentry, fexit, fmod_ret: how many programs of each kind; they run in this order: fentry, fmod_ret, the function, fexit.
-    Their cookies are 1, 2, 3, ... in that order. observe: programs that write down what they see and then spoil every
+    Their cookies are 1, 2, 3, ... in that order. observe: programs that write down what they see and then overwrite every
     register they may, instead of counting. guarded: with the enter and exit functions around each program, as the kernel has
     them; without, the program is called bare, as in the proposal of 2019. An fmod_ret program returns an
     entry of the guest's lab_bpf_verdicts (an observing one that of its cookie, else the first), 0 unless set; not 0, it keeps

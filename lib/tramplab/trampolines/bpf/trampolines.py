@@ -96,7 +96,7 @@ class BpfTrampolines:
     def _share(self, ops: Registered) -> Agreed:
         """Stands for bpf_tramp_ftrace_ops_func(): a trampoline that goes on to the function goes where the ops that changes the
         ip sends it anyway; one that calls the function does what its ISA's JIT has for that. When that ops leaves, the kernel
-        may make the trampoline anew once more; the lab leaves it, and it calls the same function by another instruction.
+        may make the trampoline once more; the lab leaves it, and it calls the same function by another instruction.
         """
         how = MODULES[self._image.isa.name].SHARING
         request, function = ops.request, ops.functions[0]
@@ -117,7 +117,7 @@ class BpfTrampolines:
             raise
         ops.direct, ops.generated = base, (Generated(base, len(data), "bpf_trampoline"),)
         return Agreed(
-            [text(base, data, f"the BPF trampoline of {function}, made anew to call where the ip leads")],
+            [text(base, data, f"the BPF trampoline of {function}, made again to call where the ip leads")],
             [Free(self._ground.modules, made.address, "the BPF trampoline that was there") for made in before[1]],
             lambda: self._go_back(ops, before),
         )

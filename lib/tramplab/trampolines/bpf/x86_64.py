@@ -15,7 +15,7 @@ from .code import Address, Align, Call, Item, Jump, Raw, Text, require_reach
 from .plan import Sharing, TrampolinePlan
 
 FIRST, SECOND, THIRD = "rdi", "rsi", "rdx"
-SHARING = Sharing.MADE_ANEW
+SHARING = Sharing.MADE_AGAIN
 _NOP4, _NOP8 = b"\x0f\x1f\x40\0", b"\x0f\x1f\x84" + bytes(5)
 #: NOPs of one byte and more (Intel SDM vol. 2, NOP), with prefixes.
 _NOPS = (

@@ -17,7 +17,7 @@ class Shape(Request):
 
     saves: registers saved and restored (2 to 14), the argument registers first; so it fits functions with no more
     arguments than that. nested: calls of the leaf (0 to 3). balanced: see the module. observe: the leaf writes down the
-    arguments it sees and then spoils every register it may, instead of returning at once.
+    arguments it sees and then overwrites every register it may, instead of returning at once.
     """
 
     saves: int

@@ -145,7 +145,7 @@ class SingleSlowPath(SharingSlowPath):
 
     @staticmethod
     def _later(frees: list[Step]) -> list[Step]:
-        """Steps that give memory back when everybody has left it, for which nobody waits; none without any."""
+        """Steps that free memory when all tasks have left it, without a wait; none if nothing is to be freed."""
         return [Wait(Sync.CALL_RCU_TASKS, "nobody still reads what was replaced"), *frees] if frees else []
 
     def _check(self, ops: Registered) -> None:

@@ -19,7 +19,7 @@ from .list import Package
 #: Where the machine's sources are.
 ETC = Path("/etc/apt")
 _PROGRAMS = ("apt-get", "dpkg-deb")
-# The hooks of the machine's settings would clean and index its own folders. Anybody may run this, so nothing is done as
+# The hooks of the machine's settings would clean and index its own folders. Any user may run this, so nothing is done as
 # another user, who could not write here. An index that cannot be fetched is an error, not a warning. The cache is switched on
 # because some machines have it off, and each download would take seconds more.
 _SETTINGS = """\

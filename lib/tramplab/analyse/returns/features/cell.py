@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ....errors import unknown
 
-#: It does; in part, or at a price that somebody has to know; not; the code does and the kernel refuses who asks; calls go astray,
+#: It does; in part, or at a price that the user has to know; not; the code does and the kernel refuses who asks; calls go astray,
 #: or do not end.
 YES, PART, NO, REFUSED, HARMS = "yes", "in part", "no", "refused", "harms"
 OUTCOMES = (YES, PART, NO, REFUSED, HARMS)

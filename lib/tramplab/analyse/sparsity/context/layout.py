@@ -32,7 +32,7 @@ class At:
 
 @dataclass(frozen=True)
 class Always:
-    """Whoever provides the structure vouches for this value, of as many bytes as the slot has."""
+    """The provider guarantees this value, as wide as the slot."""
 
     value: int
 

@@ -32,7 +32,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The program for the light structure, as long as before, and what changed. reads: the slots of pt_regs that it reads."""
+    """The program for the light structure, of the same length, and what changed. reads: the slots of pt_regs that it reads."""
 
     program: Program
     changes: tuple[Change, ...]

@@ -25,9 +25,13 @@ _MOST = 1 << 20
 
 @dataclass
 class Outcome:
-    """What came of a run. result: r0 at the exit. told: every call that somebody could see the result of, in order: the helper's
-    name, its numbers, and the bytes that it was handed. maps: by map, what was in it by key. touched: the bytes of the context that
-    were loaded, or copied by a helper, by their offsets; not compared."""
+    """The result of a run.
+
+    result: r0 at the exit.
+    told: every call of a helper with a visible effect, in order: its name, its numbers, and the bytes that were passed to it.
+    maps: map -> key -> value.
+    touched: offsets of the bytes of the context that were loaded, or copied by a helper; not compared.
+    """
 
     result: int = 0
     told: list[tuple[str, tuple[int | bytes, ...]]] = field(default_factory=list)

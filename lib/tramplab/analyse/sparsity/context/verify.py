@@ -2,7 +2,7 @@
 
 For this purpose only: it makes no program safe to run, it says which of them could be rewritten. Jumps go forward, so that every
 path ends. It is stricter than the kernel's with the context's address, which a privileged program may compare, return and keep in a
-map there: whoever reads through it later would look for a pt_regs. It is stricter with sizes for helpers, which must be constants,
+map there: a later reader of the map would take it for a pt_regs. It is stricter with sizes for helpers, which must be constants,
 and with stores into the context, which the kernel refuses only when a program is attached, as programs of uprobes may
 (<20250916215301.664963-2-jolsa@kernel.org>). It is less strict in one thing: a constant added to the context pointer is allowed,
 which the kernel refuses (`check_ptr_off_reg()` in kernel/bpf/verifier.c).
