@@ -35,7 +35,7 @@ class _Model(ctypes.Structure):
 
 
 class _Cycles:
-    """What each cycle has, the most memory that a model needs: nothing, before it has run and after."""
+    """The state of each cycle, the most memory that a model needs: nothing, before it has run and after."""
 
     def __init__(self, room: int) -> None:
         self.room = room

@@ -93,12 +93,16 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False)
 class Core:
-    """One core.
+    """A core with the parameters of its model.
 
-    clock_ghz: of the usual board or part. mca: its name for llvm-mca, None if that does not know it. cpus: pattern
-    of what native.host.cpu_model() calls such CPUs. vendor: pattern of what native.host.vendor() says of their maker's.
-    judged_by: measured set -> its cases that set parameters. ports: by name. uses: what is done -> the ports that can do it.
-    sources: what the parameters' sources stand for, {"text": ..., "url": ...}.
+    clock_ghz: of the usual board or part.
+    mca: its name in llvm-mca, None if llvm-mca does not know it.
+    cpus: pattern of the model names that native.host.cpu_model() gives for such CPUs.
+    vendor: pattern of what native.host.vendor() gives.
+    judged_by: measured set -> its cases that set parameters, which do not judge.
+    ports: by name.
+    uses: operation -> the ports that can do it.
+    sources: source -> {"text": ..., "url": ...}.
     """
 
     name: str

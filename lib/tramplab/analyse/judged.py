@@ -39,8 +39,11 @@ FEWEST = 5
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison. measured, estimate: of what a hook adds, in cycles, or in multiples of what another hook adds. sets: did it
-    set a parameter of the core?"""
+    """One comparison of an estimate with a measurement.
+
+    measured, estimate: what a hook adds, in cycles, or in multiples of what another hook adds.
+    sets: was it used to set a parameter of the core?
+    """
 
     core: str
     set: str
@@ -62,10 +65,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the cases say of one core.
+    """The result of all cases of one core.
 
-    cases: how many judge it. inside: how many of these lie in the band. error: the median of what estimates are off. rank: the
-    least rank correlation of its sets; None where no set has FEWEST cases.
+    cases: how many judge it.
+    inside: how many of these lie in the band.
+    error: the median relative error of the estimates.
+    rank: the lowest rank correlation of its sets; None where no set has FEWEST cases.
     """
 
     core: str
@@ -117,7 +122,7 @@ def judge(core: str, found: Iterable[Case]) -> Verdict:
 
 
 def verdict(core: str) -> Verdict:
-    """What the saved cases say of a core."""
+    """The verdict of the saved cases on a core."""
     return judge(cores.get(core).name, cases())
 
 

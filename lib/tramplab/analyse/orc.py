@@ -51,8 +51,8 @@ class Copy:
 
 @dataclass(frozen=True)
 class Orc:
-    """What the unwinder knows of one kernel at one moment: its image's layouts by address, what was copied, and the addresses in
-    BPF's trampolines at which their frame pointer holds."""
+    """The unwinder's data of one kernel at one moment: its image's layouts by address, what was copied, and the addresses in BPF's
+    trampolines at which their frame pointer holds."""
 
     image: Image
     known: dict[int, Layout]
@@ -60,7 +60,7 @@ class Orc:
     framed: frozenset[int] = frozenset()
 
     def layout(self, address: int) -> Layout | None:
-        """Of the instruction at an address or around it; None where nothing is known."""
+        """The layout at the instruction at an address or around it; None where nothing is known."""
         for copy in self.copies:
             if copy.address <= address < copy.address + copy.size:
                 address += copy.original - copy.address
@@ -97,8 +97,8 @@ class Orc:
 
 
 def of(kernel: Kernel) -> Orc | None:
-    """What the unwinder knows of a kernel as it is now, with what is attached; None where it has none: on ISAs without ORC
-    data, and in a kernel built with frame pointers, which it unwinds by them."""
+    """The unwinder's data of a kernel as it is now, with what is attached; None where it has none: on ISAs without ORC data, and in
+    a kernel built with frame pointers, which it unwinds by them."""
     if kernel.isa.name not in TABLES or kernel.features["frame_pointer"]:
         return None
     image = kernel.image
@@ -117,7 +117,8 @@ def of(kernel: Kernel) -> Orc | None:
 
 @functools.lru_cache(maxsize=16)
 def _of_image(image: Image) -> dict[int, Layout]:
-    """Of all functions of an image, as its file has them: patching does not change a stack. Room for what is made later is none."""
+    """The layouts of all functions of an image, as its file has them: patching does not change a stack. Room for code that is made
+    later has none."""
     found: dict[int, Layout] = {}
     for symbol in image.symbols.values():
         if symbol.size and symbol.name != ROOM and image.component_at(symbol.address):
@@ -130,7 +131,7 @@ def _of_image(image: Image) -> dict[int, Layout]:
 
 
 def _by_byte(image: Image, read: Callable[[int], Instruction], start: int, size: int) -> dict[int, Layout]:
-    """Of a function: the layout for every byte of its instructions, since a call's last byte is what stands for it."""
+    """The layout for every byte of a function's instructions, as a return address is looked up by the call's last byte."""
     known = TABLES[image.isa.name](read, start, size)
     return {address + n: layout for address, layout in known.items() for n in range(read(address).size)}
 

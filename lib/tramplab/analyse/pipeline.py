@@ -81,7 +81,7 @@ def _passed(before: list[int], after: list[int]) -> list[int]:
 
 
 class _Ports:
-    """What is done in each cycle, and whether the ports are enough for one thing more."""
+    """The operations of each cycle, and whether the ports are enough for one more."""
 
     def __init__(self) -> None:
         self._busy: dict[int, tuple[int, ...]] = {}
@@ -103,7 +103,7 @@ class _Ports:
 
 @functools.cache
 def _with(taken: tuple[int, ...], ports: int) -> tuple[int, ...] | None:
-    """What a cycle has, and one thing more; None if no assignment gives each of them a port of its own."""
+    """The operations of a cycle with one more; None if no assignment gives each of them a port of its own."""
     wanted = tuple(sorted((*taken, ports)))
     holders: dict[int, int] = {}  # port -> which of those wanted has it
     return wanted if all(_place(wanted, which, holders, set()) for which in range(len(wanted))) else None

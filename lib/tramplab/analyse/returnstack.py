@@ -66,7 +66,7 @@ class Miss:
 
 @dataclass(frozen=True)
 class ReturnStackResult:
-    """What a replay counted; see the module's own text for `own` and `outer`."""
+    """The counts of a replay; see the module's own text for `own` and `outer`."""
 
     own: int
     outer: int

@@ -46,11 +46,12 @@ FLAGS = {"x86_64": Flags("eflags", 0x8D7, 0x8D6, 0x46), "arm64": Flags("nzcv", 0
 
 @dataclass
 class Fate:
-    """What became of one register on the way to the function's own first instruction.
+    """What happened to one register between the call and the function's own first instruction.
 
-    slots: the places of the stack that trampolines stored it to, in bytes from the stack pointer at the function's first
-    byte. handed: a callback can read it, in what it is given. by_hook: site or trampoline put something else into it, for
-    whatever time. at_body: "restored" (from a slot), "kept" or "lost".
+    slots: the places of the stack that trampolines stored it to, in bytes from the stack pointer at the function's first byte.
+    handed: a callback can read it.
+    by_hook: the site or a trampoline changed it, even if only for a time.
+    at_body: "restored" (from a slot), "kept" or "lost".
     """
 
     register: str

@@ -59,7 +59,7 @@ class Seen:
 def found(
     chain: Chain, frames: Sequence[Frame], stand_ins: Collection[int] = (), exact: Collection[int] = (0,)
 ) -> tuple[str, ...]:
-    """What a chain says of these frames, innermost first: one of RIGHT, MISSING, DOUBLED and WRONG each.
+    """The state of each of these frames in a chain, innermost first: RIGHT, MISSING, DOUBLED or WRONG.
 
     Of frames that look the same the innermost are missing, or doubled. stand_ins: addresses that return addresses were replaced by;
     for each that stands in a chain, the first frame behind the function that is not found before it has a wrong name. A frame that

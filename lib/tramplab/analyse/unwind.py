@@ -33,10 +33,10 @@ from .returnstack import events
 
 @dataclass(frozen=True)
 class FrameRecord:
-    """Where the words of a frame record lie, in bytes from what the frame pointer holds: that of the caller's record, and
-    the return address. by_place: a return hook knows the frame by where the return address lies, and not by the caller's frame
-    pointer; graph_by_place: so does the function graph tracer. asks_first: a program counter at the return trampoline's first
-    byte is taken for a return address, too."""
+    """The place of the words of a frame record, in bytes from the address in the frame pointer: the address of the caller's record,
+    and the return address. by_place: a return hook identifies the frame by the place of the return address, and not by the
+    caller's frame pointer; graph_by_place: so does the function graph tracer. asks_first: a program counter at the return
+    trampoline's first byte is taken for a return address, too."""
 
     previous: int
     returns: int
@@ -68,13 +68,13 @@ class Boundary:
     by_orc: Chain | None = None
 
 
-#: What of the two a chain has: both with nothing between them, one, none; or both, but not one behind the other.
+#: Which of the two expected frames a chain contains: both adjacent, one, neither, or both out of order.
 BOTH, FUNCTION, CALLER, NEITHER, APART = FOUND = ("both", "function only", "caller only", "neither", "apart")
 
 
 @dataclass(frozen=True)
 class ChainVerdict:
-    """found: what a chain has of the traced function and its caller, one of FOUND. wrong: what in it is not so, or ""."""
+    """found: which of the expected frames a chain contains, one of FOUND. wrong: what is wrong in it, or ""."""
 
     found: str
     wrong: str

@@ -28,7 +28,9 @@ _MOST = 1_000_000
 
 @dataclass(frozen=True)
 class Contended:
-    """What a run came to. counted: per CPU, see emulate/interleave/layout.Cpu; all else is of all CPUs together.
+    """The result of one run.
+
+    counted: per CPU, see emulate/interleave/layout.Cpu; all else is of all CPUs together.
 
     operations: nodes taken, misses, and nodes given back. Instructions are those of the pool's code.
     """

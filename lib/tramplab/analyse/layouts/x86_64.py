@@ -24,8 +24,8 @@ _BELOW_FP = re.compile(r"\[rbp(?: ([+-]) (\w+))?\]")
 
 @dataclass(frozen=True)
 class _Stack:
-    """Bytes from rsp, and from rbp where that holds a frame's address, to the caller's frame; saved: as in Layout. copy: a register
-    that rbp was copied to, by way of which a trampoline saves it."""
+    """The stack at one instruction: bytes from rsp, and from rbp where that holds a frame's address, to the caller's frame. saved:
+    as in Layout. copy: a register that rbp was copied to, through which a trampoline saves it."""
 
     sp: int = WORD
     fp: int | None = None
@@ -38,8 +38,8 @@ class _Stack:
 
 
 def layouts(read: Callable[[int], Instruction], start: int, size: int) -> dict[int, Layout]:
-    """Of a function that is entered at its first byte, by a call: address -> what the stack looks like before the instruction
-    there. read: address -> instruction. Code that no way leads to, such as padding, is left out. Raises TramplabError."""
+    """Address -> layout of the stack before the instruction there, for a function that is entered at its first byte, by a call.
+    read: address -> instruction. Unreachable code, such as padding, is left out. Raises TramplabError."""
     found: dict[int, _Stack] = {}
     ways = [(start, _Stack())]
     while ways:

@@ -26,8 +26,12 @@ CALLS, EXECUTES, INTERRUPTED, PATCHES = "calls", "executes", "interrupted", "pat
 
 
 class Taken(NamedTuple):
-    """One step of a schedule. moment: at which one it was taken, or to which the patcher's step led. at: the thread's local before;
-    instruction: the bytes it executed, if it did."""
+    """One step of a schedule.
+
+    moment: the moment at which a thread took it, or to which the patcher's step led.
+    at: the thread's local before.
+    instruction: the bytes that it executed, if it executed any.
+    """
 
     what: str
     moment: int
@@ -36,8 +40,8 @@ class Taken(NamedTuple):
 
 
 class Move(NamedTuple):
-    """From one state to another: the first step, where the thread is behind it, how many steps there are in all with those that it
-    takes at once, and what must not happen."""
+    """A transition between two states: its first step, the thread's state after it, the number of steps including those that are
+    taken at once with it, and the violation, if it is one."""
 
     to: State
     first: Taken
@@ -48,9 +52,14 @@ class Move(NamedTuple):
 
 @dataclass
 class Automaton:
-    """table: state of a thread -> where it can be next, as (local, noted), or (-1 - its number, False) of a violation. carried:
-    (moment, local) -> the same of a thread when the patcher gets there. wrong: the violations. worst: the shortest schedule
-    that ends with one, and which; None if none does. states, transitions: how many were visited."""
+    """The states of one thread, for every moment of a plan.
+
+    table: state of a thread -> its next states, as (local, noted), or (-1 - its number, False) of a violation.
+    carried: (moment, local) -> the states of the same thread when the patcher gets there.
+    wrong: the violations.
+    worst: the shortest schedule that ends with a violation, and that violation; None if none does.
+    states, transitions: how many were visited.
+    """
 
     threads: Threads
     reduced: bool = True

@@ -96,7 +96,7 @@ def said(chosen: Scheme, result: Result, without: list[str], whole: bool, folded
 
 
 def _subjects(args: argparse.Namespace, images: Images) -> Iterator[tuple[Scheme, Subject]]:
-    """What is to be explored, each made when its turn comes."""
+    """The subjects to explore, each made when its turn comes."""
     if args.image is not None:
         yield from images(Path(args.image), args.scheme)
     else:

@@ -19,8 +19,13 @@ LEFT_OVER = 0x0BAD_0000_0000_0000
 
 @dataclass(frozen=True)
 class Executed:
-    """What an instruction did. pc: where it leads; None if the CPU could not go on. reads: (address, size) of its loads. stores:
-    addresses of its stores. lost: where it led, if that is why the CPU could not go on."""
+    """The effects of one instruction.
+
+    pc: the next program counter; None if the CPU could not go on.
+    reads: (address, size) of its loads.
+    stores: addresses of its stores.
+    lost: the address that it jumped to, if that is why the CPU could not go on.
+    """
 
     pc: int | None
     registers: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What instructions do to threads of one subject, executed once for each state and each value of what they read.
+"""The effects of instructions on threads of one subject, executed once for each state and each value of what they read.
 
 None of it depends on when a step comes or which waits a plan has, so it serves every exploration of the same subject.
 """
@@ -17,8 +17,11 @@ from .subject import Subject, overlap
 
 
 class Executions:
-    """Of one subject's threads. locals: their states, numbered. names, start: the registers, and what is in them when a call
-    begins."""
+    """The instructions of one subject's threads, executed once per state.
+
+    locals: the states of threads, numbered.
+    names, start: the registers, and their values when a call begins.
+    """
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.locals = subject, Interned()
@@ -36,7 +39,7 @@ class Executions:
         self._mask = (self._cpu.names.index(mask[0]), mask[1]) if mask else None
 
     def step(self, at: int, instruction: bytes, done: int) -> Step:
-        """What an instruction comes to for a thread, when so many of the plan's steps are done."""
+        """The effect of an instruction on a thread after this many of the plan's steps."""
         version = self._version(done)
         key = at, instruction
         found = self._known.get(key) or self._depending.get((*key, version))
@@ -71,7 +74,7 @@ class Executions:
         return bytes(here)
 
     def held(self, address: int, size: int, done: int) -> bytes:
-        """What memory holds when so many of the plan's steps are done."""
+        """The bytes in memory after this many of the plan's steps."""
         return self._after(address, self.text(address, size), self._version(done))
 
     def read(self, at: int, instruction: bytes) -> set[tuple[int, int]]:
@@ -99,7 +102,7 @@ class Executions:
         return sum(number < done for number, _ in self._writes)
 
     def _held(self, version: int) -> dict[int, bytes]:
-        """What memory that the plan writes at any time holds after so many of those writes: address -> bytes."""
+        """The memory that the plan writes at any time, after this many of those writes: address -> bytes."""
         return {low: self._after(low, data, version) for low, data in self._before.items()}
 
     def _after(self, base: int, before: bytes, version: int) -> bytes:

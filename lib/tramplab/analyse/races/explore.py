@@ -30,10 +30,15 @@ class _Late(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """verdict: SAFE, UNSAFE or NOT_DECIDED. violation, schedule: what goes wrong, and the fewest steps that lead there. states,
-    transitions: of all threads together; of one alone where it is unsafe, as one is enough for that. limit: what ended the
-    search before its time, "" if nothing did. seconds: it took so long, which no file keeps. threads_of: what its steps refer
-    to."""
+    """The result of one exploration.
+
+    verdict: SAFE, UNSAFE or NOT_DECIDED.
+    violation, schedule: what goes wrong, and the fewest steps that lead there.
+    states, transitions: of all threads together; of one thread where it is unsafe, as one is enough for that.
+    limit: the limit that ended the search, "" for none.
+    seconds: the time it took, which no file keeps.
+    threads_of: the automaton that the steps refer to.
+    """
 
     subject: Subject
     threads: int

@@ -1,4 +1,4 @@
-"""What a CPU may fetch at an address at some moment of a plan.
+"""The bytes that a CPU may fetch at an address at some moment of a plan.
 
 coherent: what memory holds. stale: what it held at any moment since the last one at which every CPU was made to look again; one
 fetch may find the new and the next one the old. torn: in addition one fetch may find parts of both, where the ISA does not

@@ -36,14 +36,19 @@ NOBODY, INSIDE, EVERYBODY = "", "inside", "everybody"
 
 @dataclass(frozen=True)
 class Moment:
-    """The time after a step, or in the middle of one.
+    """A point in a plan between two steps.
 
-    steps: how many have been done. step: the one that led here, None at first. why: what it is, for the reader. horizon: when
-    every CPU last looked again: what it has is text of this moment or a later one. unseen: the moments of writes of text that a CPU
-    need not have found then, as nobody had made them visible. frozen: do all threads stand still? notes: who is noted down as this
-    moment begins; the next one does not begin before all of them are gone. empty: does this moment only begin when no thread is
-    inside at all? during: a write of several granules is half done. number: of the step in the plan, where it is done here and
-    is no wait. """
+    steps: how many have been done.
+    step: the one that led here, None at first.
+    why: its reason, for the reader.
+    horizon: the moment at which every CPU last refetched: it has text of that moment or a later one.
+    unseen: the moments of writes of text that a CPU need not have seen then, as they had not been made visible.
+    frozen: are all threads stopped?
+    notes: which threads are noted as this moment begins; the next moment does not begin before all of them have left.
+    empty: does this moment only begin when no thread is inside at all?
+    during: a write of several granules is half done.
+    number: of the step in the plan, where it is done here and is no wait.
+    """
 
     steps: int
     step: Planned | None
@@ -58,8 +63,9 @@ class Moment:
 
 
 def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, dropped: Collection[int] = ()) -> list[Moment]:
-    """From before the first step to behind the last one. preemptible: see Subject. masks: do threads take breakpoints, with
-    interrupts off? dropped: numbers of steps that are left out. Raises TramplabError for a step whose wait is not modelled."""
+    """The moments of a plan, from before the first step to after the last. preemptible: see Subject. masks: do threads take
+    breakpoints with interrupts off? dropped: numbers of steps that are left out. Raises TramplabError for a step whose wait is
+    not modelled."""
     found = [Moment(0, None, "", 0)]
     hidden = Hidden(isa)
     stopped = False

@@ -1,4 +1,4 @@
-"""What comes of many scenarios, in a file of JSON lines: each is appended as soon as it is there, and in the end they are sorted.
+"""Results of many scenarios in a file of JSON lines: each is appended as soon as it is known, and in the end they are sorted.
 
 The first line says of which sources, how many threads and how many states at most. A file that is there is gone on with if it is
 of the same; what a process that was killed has left of a line is cut off. Each line ends with a checksum of it and of the first,

@@ -25,8 +25,13 @@ _NUMBER, _LEFT = 8, 31
 
 @dataclass(frozen=True)
 class Line:
-    """One step, or several that are told in one line. first, last: their numbers, from 1. who: PATCHER or THREAD. where:
-    symbol+offset of the instruction, "" for none; text: what is done."""
+    """One step, or several that are printed as one line.
+
+    first, last: their numbers, from 1.
+    who: PATCHER or THREAD.
+    where: symbol+offset of the instruction, "" for none.
+    text: what the step does.
+    """
 
     first: int
     last: int
@@ -104,8 +109,8 @@ def _patched(result: Result, taken: Taken) -> str:
 
 
 def _dull(result: Result, taken: Taken, met: set[tuple[int, int]]) -> str:
-    """Whose step it is, if the other side does not notice it; WRITES if it is begun before it is done; else "". met: what the
-    thread fetches and reads on its way."""
+    """The side whose step the other side does not notice; WRITES for a write that is begun before it is done; else "". met: what
+    the thread fetches and reads on its way."""
     if taken.what == PATCHES:
         step = result.threads_of.moments[taken.moment].step
         if isinstance(step, Write):

@@ -30,8 +30,13 @@ LARGEST = (1 << 32) - 2
 
 @dataclass(frozen=True)
 class Searched:
-    """how: ALL_SEEN, WRONG or FULL. states, transitions: how many were found and taken. depth: transitions on the way to the last
-    state. violation: the number of the one that was found."""
+    """The result of one search.
+
+    how: ALL_SEEN, WRONG or FULL.
+    states, transitions: how many were found and taken.
+    depth: transitions to the last state.
+    violation: the number of the one that was found.
+    """
 
     how: int
     states: int
@@ -71,7 +76,7 @@ def search(
 def _compiled(
     lib: ctypes.CDLL, rows: Rows, threads: int, most: int, alike: bool, tick: Callable[[int], None]
 ) -> Searched:
-    """With room for so many states."""
+    """The search in C, with room for this many states."""
     moments = len(rows.steps)
     moment_bits, code_bits = (moments - 1).bit_length(), (rows.codes - 1).bit_length()
     if moment_bits + threads * code_bits > 64:
@@ -144,7 +149,7 @@ def _python(rows: Rows, threads: int, most: int, alike: bool, tick: Callable[[in
 
 
 def _after(rows: Rows, state: tuple[int, tuple[int, ...]], alike: bool) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """What comes next: a step of one of the threads, or the patcher's."""
+    """The next states: a step of one of the threads, or the patcher's."""
     moment, codes = state
     for n, mine in enumerate(codes):
         if not (alike and mine in codes[:n]):

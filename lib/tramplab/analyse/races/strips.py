@@ -62,7 +62,7 @@ def strips(result: Result) -> list[dict[str, Any]]:
 
 
 class _Side(abc.ABC):
-    """A walk that is being made. sp: its stack pointer's name, "" for none. say: how values are written in it."""
+    """A walk that is being built. sp: its stack pointer's name, "" for none. say: formats values for it."""
 
     sp = ""
 

@@ -59,7 +59,7 @@ def sweep(args: argparse.Namespace, threads: int, most: int) -> list[dict[str, A
 
 
 def _found(wanted: Sequence[Scenario], saved: Saved | None, where: int | str, stream: TextIO | None) -> list[dict[str, Any]]:
-    """Of every scenario: what is saved, and the others from workers."""
+    """The results of all scenarios: those that are saved, and the others from workers."""
     found = {s: saved.load(s) for s in wanted if saved.has(s)} if saved else {}
     todo = [s for s in wanted if s not in found]
     remedy = workers.remedy("what was finished is saved" if saved else "nothing is kept without --save", where)

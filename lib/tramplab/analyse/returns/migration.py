@@ -1,4 +1,5 @@
-"""What handlers at a return are told: by a kretprobe, by what is to replace it, and by a shim that calls a kretprobe's handler.
+"""The fields that handlers at a return are given: by a kretprobe, by its replacements, and by a shim that calls a kretprobe's
+handler.
 
 Everything is found by running: structures of registers by the consumers that read them (analyse/sparsity/), what else a handler is
 told by handlers that write it down, and the context of a program by looking for each register among its words.
@@ -60,8 +61,11 @@ _GRAPH, _PROGRAM = "return_to_handler", "lab_bpf_count"
 
 @dataclass(frozen=True)
 class Told:
-    """The fields that one teller gives a handler. right: field -> is it given, and right? None where the ISA has no such thing.
-    registers: those that are there."""
+    """The fields that one teller gives a handler.
+
+    right: field -> is it given, and right? None where the ISA has no such thing.
+    registers: those that are given.
+    """
 
     right: Mapping[str, bool | None]
     registers: frozenset[str]
@@ -70,8 +74,8 @@ class Told:
 def request(
     kernel: Kernel, teller: str, functions: tuple[str, ...] = (), observe: bool = False, entry: bool = False
 ) -> Request:
-    """What asks for a teller's handler at the return, and with entry= for one at the entry too; raises TramplabError for an unknown
-    teller."""
+    """The request for a teller's handler at the return, and with entry= for one at the entry too. Raises TramplabError for an
+    unknown teller."""
     if teller not in TELLERS:
         raise unknown("teller", teller, TELLERS)
     if teller == BEFORE:
@@ -99,7 +103,7 @@ def told(kernel: Kernel, teller: str) -> Told:
 
 
 def matrix(kernel: Kernel, teller: str, seeds: Sequence[int] = frames.SEEDS) -> Matrix:
-    """What all consumers conclude from what a teller hands to its handler, in calls of these seeds."""
+    """The conclusions of all consumers from the registers that a teller passes to its handler, in calls of these seeds."""
     return of_samples(kernel, view(kernel, teller), samples(kernel, teller, seeds))
 
 
@@ -114,7 +118,7 @@ def samples(kernel: Kernel, teller: str, seeds: Sequence[int] = frames.SEEDS) ->
 
 
 def provider(kernel: Kernel, teller: str) -> Provider:
-    """Who fills the structure of registers; raises TramplabError for a program's context, which is none."""
+    """The provider of the structure of registers; raises TramplabError for a program's context, which has none."""
     if teller in WAYS:
         return PROVIDERS[_GRAPH]
     if teller == BEFORE:
@@ -134,8 +138,8 @@ def provider(kernel: Kernel, teller: str) -> Provider:
 
 
 def registers(kernel: Kernel, found: Matrix, seen: Collection[Seen]) -> frozenset[str]:
-    """Those whose values are in the structure, as they were, and can be read there by their names: of a ftrace_regs none is. One
-    that a hook's entry has left zero in all of these calls is not told by a zero that stands for nothing."""
+    """The registers whose original values are in the structure and can be read by their names; none of an ftrace_regs. A zero
+    counts only if the register was not zero in all of these calls because of the hook's entry."""
     if found.view.kind != PT_REGS:
         return frozenset()
     there = {register_of(kernel.isa, name) for name, slot in found.frame.slots.items() if slot.kind == TRUE}
@@ -146,7 +150,7 @@ def registers(kernel: Kernel, found: Matrix, seen: Collection[Seen]) -> frozense
 
 
 def _recorded(kernel: Kernel, teller: str) -> dict[str, bool | None]:
-    """What a handler that writes down all is told: a kretprobe's, which a shim calls too, or an fprobe's."""
+    """The fields that a recording handler is given: a kretprobe's, which a shim calls too, or an fprobe's."""
     old = teller not in WAYS
     struct, entered, back = ("lab_kretprobed", "addr", "ret_addr") if old else ("lab_returned", "entry_ip", "ret_ip")
     handler = "lab_kretprobe_observe_exit" if old else "lab_fprobe_observe_exit"
@@ -169,7 +173,7 @@ def _recorded(kernel: Kernel, teller: str) -> dict[str, bool | None]:
 
 
 def _context(kernel: Kernel) -> Told:
-    """What is among the words of a program's context: in the same place in every call, as a kretprobe's handler is told it."""
+    """The fields among the words of a program's context: those in the same place in every call, as in a kretprobe's handler."""
     words = {seed: _words(kernel, seed) for seed in frames.SEEDS}
     truth = {seed: seen.truth for (seed, poison), seen in samples(kernel, BEFORE).items() if not poison}
 
@@ -186,7 +190,7 @@ def _context(kernel: Kernel) -> Told:
 
 
 def _words(kernel: Kernel, seed: int) -> list[int]:
-    """Of one call: the arguments' number, the arguments, and what the function returned."""
+    """The words of one call: the number of arguments, the arguments, and the return value."""
     machine, function, found = kernel.machine, kernel.function(of_seed(seed)), []
 
     def begins() -> None:

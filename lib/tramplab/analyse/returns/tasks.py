@@ -29,9 +29,12 @@ class StackEnded(GuestFault):
 
 @dataclass(eq=False)
 class Task:
-    """A task: its number, the address of its task_struct, the end of its stack, and the CPU that it stays on. bodies: how many it
-    has come to in its call. stops: the stack pointer at the first of them, and at each where it stopped. value: what its call
-    returned, None before."""
+    """A task: its number, the address of its task_struct, the end of its stack, and the CPU that it stays on.
+
+    bodies: how many function bodies it has reached in its call.
+    stops: the stack pointer at the first of them, and at each where it stopped.
+    value: what its call returned, None before.
+    """
 
     number: int
     task: int

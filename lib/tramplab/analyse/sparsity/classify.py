@@ -1,4 +1,4 @@
-"""What the slots of a register structure hold, found out from samples: calls with other values in the registers and on the stack.
+"""The content of the slots of a register structure, found from samples: calls with other values in the registers and on the stack.
 
 Nothing is declared of a slot but which register it is named after. In every sample that register had another value, and so had
 the stack before the call, so what a slot holds shows where it comes from.
@@ -21,9 +21,15 @@ _NEAR = 1 << 16
 
 @dataclass(frozen=True)
 class Sample:
-    """One call. seed: which values the registers had. poison: which the stack had. values: slot -> what it holds. truth: register,
-    or another quantity that a rule may name -> its value where the provider took over. sizes: slot -> bytes, where not 8. outside:
-    the slots that lie in a caller's frame."""
+    """One call.
+
+    seed: selects the values of the registers.
+    poison: selects the content of the stack.
+    values: slot -> its content.
+    truth: register, or another quantity that a rule may name -> its value where the provider took over.
+    sizes: slot -> bytes, where not 8.
+    outside: the slots that lie in a caller's frame.
+    """
 
     seed: int
     poison: int
@@ -35,7 +41,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Slot:
-    """kind: one of KINDS. rule: of what is derived, from which register and how; of what is constant, the value; else ""."""
+    """The content of one slot over all samples.
+
+    kind: one of KINDS.
+    rule: for a derived slot, from which register and how; for a constant one, the value; else "".
+    """
 
     name: str
     kind: str

@@ -91,7 +91,8 @@ def _view(kernel: Kernel, name: str) -> View:
 
 
 def _cell(found: Matrix, name: str) -> Cell:
-    """Of one consumer; where nobody is asked that on any structure, as for every word in turn, there is none."""
+    """The cell of one consumer; for a question that is asked of no structure in a summary, as for every word in turn, there is
+    none."""
     known = {c.consumer.name: c for c in found.cells}
     if name not in known:
         raise unknown("consumer that concludes something", name, known)

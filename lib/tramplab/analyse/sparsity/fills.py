@@ -21,10 +21,14 @@ _FUNCTIONS = {
 
 @dataclass(frozen=True)
 class Filled:
-    """What one of them did.
+    """The result of one fill.
 
-    state: which it is, as releases.yml calls it. address: of the pt_regs that others now read. copied: is that another place than
-    the ftrace_regs? read: fields of the ftrace_regs that it read. wrote: fields of that pt_regs that it wrote. watched: the run.
+    state: the fill's name in releases.yml.
+    address: of the pt_regs that others now read.
+    copied: is that another place than the ftrace_regs?
+    read: fields of the ftrace_regs that it read.
+    wrote: fields of that pt_regs that it wrote.
+    watched: the run.
     """
 
     state: str
@@ -36,7 +40,7 @@ class Filled:
 
 
 def state(kernel: Kernel, what: str) -> str:
-    """In which state a kernel's release has it; raises TramplabError for one that has none, which are those before v6.14."""
+    """The state of a fill in a kernel's release; raises TramplabError for releases before v6.14, which have none."""
     if what not in FILLS:
         raise unknown("fill", what, FILLS)
     return releases.registers(kernel.isa.name, kernel.features.release, what).value

@@ -56,10 +56,15 @@ class Frame:
 
 @dataclass(frozen=True)
 class Seen:
-    """One hooked call at its consumer's first instruction. address: of the structure. data: its bytes. stack: the CPU's whole, from
-    its lowest byte on. truth: register, or "pc" -> what it was where the provider took over: at the function's first byte, a
-    breakpoint in it, or behind its return; pc: where the thread is to go on, and at a breakpoint where the CPU then is. handed: the
-    same where the consumer begins."""
+    """One hooked call at its consumer's first instruction.
+
+    address: of the structure.
+    data: its bytes.
+    stack: the CPU's whole stack, from its lowest byte on.
+    truth: register, or "pc" -> its value where the provider took over: at the function's first byte, at a breakpoint in it, or
+        after its return. pc is where the thread continues, and at a breakpoint where the CPU then is.
+    handed: the same where the consumer begins.
+    """
 
     address: int
     data: bytes
@@ -161,13 +166,18 @@ def seen(
 
 @dataclass(frozen=True)
 class Between:
-    """Where a call is looked at. takes_over: the address at which the provider does. goes_on: the address at which the thread is to
-    go on behind it, None at a breakpoint. consumer: the address of who is handed the structure. register: in which its address is
-    then. size: of the structure, in bytes. entered: the hooked function's first byte, where the thread is to go on at the address
-    that it was called with."""
+    """The addresses between which one call is watched.
 
-    takes_over: int
-    goes_on: int | None
+    entry_pc: first instruction of the provider.
+    resume_pc: where the thread continues after it, None at a breakpoint.
+    consumer: first instruction of the function that gets the structure.
+    register: the register with the structure's address at that moment.
+    size: of the structure, in bytes.
+    entered: the hooked function's first byte, where the thread continues at the return address of the call.
+    """
+
+    entry_pc: int
+    resume_pc: int | None
     consumer: int
     register: str
     size: int
@@ -175,11 +185,12 @@ class Between:
 
 
 def handed(machine: Machine, between: Between, seed: int, poison: int, call: Callable[[], object]) -> Seen | None:
-    """What a call hands to the consumer, with the flags of a seed, and below where the provider takes over the words of a poison.
-    call: makes the call, with the registers that it is to have. None where the consumer was not reached behind the provider."""
+    """The structure that a call passes to the consumer. seed: selects the flags; poison: selects the words below the provider's
+    stack pointer; call: makes the call, with the registers that it is to have. None where the consumer was not reached after the
+    provider."""
     state.choose(machine, seed)
     isa = machine.isa
-    way_back = [between.goes_on]
+    way_back = [between.resume_pc]
     taken: list[dict[str, int]] = []
     found: list[Seen] = []
 
@@ -201,7 +212,7 @@ def handed(machine: Machine, between: Between, seed: int, poison: int, call: Cal
             found.append(Seen(address, machine.read(address, between.size), stack, taken[0], state.now(machine)))
 
     with ExitStack() as watches:
-        places = [(between.takes_over, takes_over), (between.consumer, begins)]
+        places = [(between.entry_pc, takes_over), (between.consumer, begins)]
         for at, what in [(between.entered, entered), *places] if between.entered is not None else places:
             watches.enter_context(machine.watching(at, what))
         call()

@@ -20,13 +20,13 @@ from .providers import Provider
 from .registers import register_of
 from .views import View, given
 
-#: The same conclusion as from a full set; another one; one that changes with what the stack held before; not asked there.
+#: The same conclusion as from a full set; another one; one that depends on stale memory; not asked of this structure.
 RIGHT, WRONG, GARBAGE, NOT_ASKED = OUTCOMES = ("right", "wrong", "garbage", "not asked")
 #: The consumer that gives out every slot, and the one that says whether a full set is there.
 _EVERY, FULL = "register", "full"
 #: Which arguments are asked for, and which words of the stack: those that registers carry; the first above the stack pointer.
 _STACK_WORDS = 2
-#: A word that no register has, in what nothing of a full set fills.
+#: A word that no register has, for the parts that a full set does not fill.
 _NO_CALL = -1
 
 Answer = tuple[int | None, ...]
@@ -34,9 +34,14 @@ Answer = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Cell:
-    """One consumer on one view. outcome: one of OUTCOMES. said, should: one answer that it gave, and the one it should have given,
-    of the first sample and number where they differ, else of the first; of what rests on garbage and differs in no sample, one with
-    other garbage; None where it ended with a fault. fields: that it read."""
+    """One consumer on one view.
+
+    outcome: one of OUTCOMES.
+    said, should: one answer that it gave, and the right one: of the first sample and number where they differ, else of the first.
+        If the answer depends on stale memory but happens to agree in every sample: an answer from a run with different stale
+        memory. None where it ended with a fault.
+    fields: that it read.
+    """
 
     view: View
     consumer: Consumer
@@ -82,7 +87,7 @@ def of_samples(kernel: Kernel, view: View, samples: Mapping[tuple[int, int], See
 
 
 def view_frame(kernel: Kernel, view: View) -> Frame:
-    """What a view's consumers are given, field by field."""
+    """The structure that a view's consumers are given, field by field."""
     return _frame(kernel, view, Place(kernel, view).made(watched(kernel, view.provider)))
 
 

@@ -22,10 +22,16 @@ _FGRAPH = "fgraph"
 
 @dataclass(frozen=True)
 class Provider:
-    """name: of the code that fills the structure, or of what is made of such a one. request: what brings it there. offered: does a
-    kernel with these features have it? consumer: the guest function that is handed the structure. argument: its number among
-    that function's. struct: "pt_regs" or "ftrace_regs". takes_over: ENTRY, BREAKPOINT, or the guest symbol that a hooked function
-    comes back to."""
+    """Code that fills a register structure.
+
+    name: of that code, or of what is made of such a structure.
+    request: attaches it.
+    offered: does a kernel with these features have it?
+    consumer: the guest function that gets the structure.
+    argument: its number among that function's.
+    struct: "pt_regs" or "ftrace_regs".
+    takes_over: ENTRY, BREAKPOINT, or the guest symbol that a hooked function returns to.
+    """
 
     name: str
     title: str
@@ -102,7 +108,7 @@ PROVIDERS = {p.name: p for p in _PROVIDERS}
 
 
 def provider(name: str) -> Provider:
-    """By its name; raises TramplabError with near matches."""
+    """The provider of this name; raises TramplabError with near matches."""
     return of_name("provider", name, PROVIDERS)
 
 
@@ -114,5 +120,5 @@ def require(chosen: Provider, kernel: Kernel) -> None:
 
 
 def of(features: Features) -> list[Provider]:
-    """Those that a kernel with these features has, in order."""
+    """The providers of a kernel with these features, in order."""
     return [p for p in _PROVIDERS if p.offered(features)]

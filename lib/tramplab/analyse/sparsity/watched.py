@@ -18,11 +18,14 @@ MORE = 4
 
 @dataclass(frozen=True)
 class Watched:
-    """One run.
+    """One watched run of a guest function.
 
-    result: what it returned, None if it ended with a fault. more: the words it told besides. read, wrote: kind of structure -> its
-    fields, in the order of the first access. beyond: addresses of the words that it read elsewhere, without its own stack and what
-    the image never changes. instructions, loads, stores: how many it took, its return among them. fault: how it ended, else "".
+    result: what it returned, None if it ended with a fault.
+    more: the further words of its answer.
+    read, wrote: kind of structure -> its fields, in the order of the first access.
+    beyond: addresses of the words that it read elsewhere, without its own stack and what the image never changes.
+    instructions, loads, stores: how many it took, its return among them.
+    fault: how it ended, else "".
     """
 
     result: int | None

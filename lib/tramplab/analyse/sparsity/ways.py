@@ -32,8 +32,13 @@ _PLACES = {"stack": STACK, "cpu": CPU}
 
 @dataclass(frozen=True)
 class Way:
-    """One that is run. link: the guest's name for it. fill: of a COPY, what is filled in: a state of ftrace_partial_regs(), "perf",
-    or "most", all that can be. place: one of PLACES. hypothetical: has no kernel of the ISA this one?"""
+    """One way that is run.
+
+    link: the guest's name for it.
+    fill: of a COPY, what is filled in: a state of ftrace_partial_regs(), "perf", or "most", all that can be.
+    place: one of PLACES.
+    hypothetical: has no kernel of the ISA this one?
+    """
 
     link: str
     kind: str
@@ -48,7 +53,7 @@ class Way:
 
 
 def ways(kernel: Kernel) -> list[Way]:
-    """Those that are links of a kernel, in the order of the guest's; raises TramplabError where fprobes have none."""
+    """The ways that are links of a kernel, in the order of the guest's; raises TramplabError where fprobes have none."""
     found = links(kernel.image)
     if not found:
         raise TramplabError(f"{kernel} has no links; {kernel.isa.name} has fprobes {history(kernel.isa.name, 'fprobe')}.")
@@ -56,7 +61,7 @@ def ways(kernel: Kernel) -> list[Way]:
 
 
 def way(kernel: Kernel, link: str) -> Way:
-    """By its link; raises TramplabError with near matches."""
+    """The way of this link; raises TramplabError with near matches."""
     found = {w.link: w for w in ways(kernel)}
     if link not in found:
         raise unknown("way", link, found)

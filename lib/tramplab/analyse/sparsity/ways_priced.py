@@ -1,4 +1,4 @@
-"""What a way costs a call: what it adds to the link that makes nothing, in instructions, memory traffic, bytes and fields."""
+"""The price of a way: what it adds to the link that makes nothing, in instructions, memory traffic, bytes and fields."""
 
 from __future__ import annotations
 
@@ -28,8 +28,12 @@ SAVED = {"regs": ("regs", "args"), "own": ("own-regs", "own-args")}
 
 @dataclass(frozen=True)
 class Price:
-    """What is added. stack: bytes, how much deeper the call goes. memory: bytes of each CPU that are kept for it. wrote: fields of
-    the pt_regs that are written, in order."""
+    """What a way adds to a call.
+
+    stack: bytes by which the call goes deeper.
+    memory: bytes of each CPU that are kept for it.
+    wrote: fields of the pt_regs that are written, in order.
+    """
 
     instructions: int
     loads: int
@@ -59,13 +63,13 @@ def saving(kernel: Kernel, saved: str) -> tuple[Run, Run]:
 
 
 def price(with_it: Run, without: Run) -> Price:
-    """By two calls."""
+    """The price by two calls, with the way and without it."""
     added = with_it.counts.total - without.counts.total
     return Price(added.instructions, added.loads, added.stores, with_it.frame.deepest - without.frame.deepest)
 
 
 def rewritten(kernel: Kernel) -> Price:
-    """What a program takes more that reads its arguments from what the trampoline saved than one that reads them from a pt_regs."""
+    """The price of a program that reads its arguments from what the trampoline saved, over one that reads them from a pt_regs."""
     counts = [call(kernel, link).counts.by_symbol[program(link)] for link in (READ, _PLAIN)]
     added = counts[0] - counts[1]
     return Price(added.instructions, added.loads, added.stores, 0)

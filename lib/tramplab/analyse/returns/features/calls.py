@@ -26,7 +26,7 @@ SIZES = range(16)
 
 
 def _script_ends(tree: tuple[int, ...], at: int) -> list[int]:
-    """What each call of a script returns, in the order of the returns: where the script goes on."""
+    """The value that each call of a script returns, in the order of the returns: where the script continues."""
     ends: list[int] = []
 
     def walk(n: int) -> int:
@@ -50,7 +50,7 @@ def nesting(stage: Stage) -> Cell:
 
 
 def _recursion(stage: Stage, where: str) -> Cell:
-    """What becomes of calls of the probed function that its own handler makes."""
+    """The fate of calls of the probed function that its own handler makes."""
     value, inner = stage.expected(TARGET, 10, 20), stage.expected(TARGET, 1, 2)
     told = {where: stage.address(TARGET), "most": MOST}
     with stage.attached(TARGET, calls=2 * MOST, **told) as registered:
@@ -130,8 +130,8 @@ def without_room(stage: Stage) -> list[Nested]:
 
 
 def misses_told(stage: Stage) -> Cell:
-    """With more calls on their way than there is room for: does the probe's own counter have those that were missed, however much
-    data its calls have?"""
+    """Does the probe's own counter have the missed calls when more calls are in progress than there is room for, with any size of
+    data?"""
     runs = without_room(stage)
     if not all(run.right for run in runs):
         return Cell(HARMS)

@@ -1,4 +1,4 @@
-"""What a run comes to: an outcome, and in a few words why."""
+"""The outcome of a run, and in a few words why."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ RANK = {HARMS: -1, NO: 0, REFUSED: 0, PART: 1, YES: 2}
 
 @dataclass(frozen=True)
 class Cell:
-    """outcome: one of OUTCOMES. said: why, in a few words, "" where that says all. number: the one that decided, if one did."""
+    """The outcome of one run.
+
+    outcome: one of OUTCOMES.
+    said: why, in a few words, "" where the outcome says all.
+    number: the one that decided, if one did.
+    """
 
     outcome: str
     said: str = ""

@@ -45,8 +45,14 @@ WORD = 8
 
 @dataclass(frozen=True)
 class Row:
-    """What a handler wrote down. entered: at the entry. value: what was returned. data: the first word that the entry's handler
-    left for this call, 0 for nothing; intact: how many words are as they were left. arguments: what its registers say of them."""
+    """What a handler wrote down of one call.
+
+    entered: was it the handler at the entry?
+    value: what the call returned.
+    data: the first word that the entry's handler left for this call, 0 for none.
+    intact: how many words are as they were left.
+    arguments: the arguments, according to its registers.
+    """
 
     entered: bool
     value: int
@@ -57,8 +63,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Seen:
-    """A call and what was seen of it. value: what it returned, None where it did not. warnings: that the kernel gave. panicked: it
-    ended in panic()."""
+    """A call and what was seen of it.
+
+    value: what it returned, None where it did not.
+    warnings: that the kernel gave.
+    panicked: it ended in panic().
+    """
 
     value: int | None
     rows: tuple[Row, ...]
@@ -115,7 +125,7 @@ class Stage:
         return bool(self._pool)
 
     def address(self, function: str) -> int:
-        """Of a traced function."""
+        """The address of a traced function."""
         return self.kernel.function(function).address
 
     def expected(self, function: str, *arguments: int) -> int:
@@ -145,7 +155,7 @@ class Stage:
             self.tell()
 
     def tell(self, **told: int) -> None:
-        """What handlers do from now on: members of struct lab_watching, the others 0."""
+        """Set what handlers do from now on: members of struct lab_watching, the others 0."""
         for member in told:
             self._member(member)
         self.kernel.machine.write(self.kernel.image.address(_TOLD), fields(self.kernel.image, _TOLD, told))

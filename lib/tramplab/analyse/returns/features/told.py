@@ -1,4 +1,4 @@
-"""What a probe can tell of a call, and leave for its return."""
+"""The data of a call that a probe's handlers are given, and can leave for its return."""
 
 from __future__ import annotations
 

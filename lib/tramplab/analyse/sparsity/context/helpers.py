@@ -20,8 +20,12 @@ KEY_SIZE, VALUE_SIZE = 8, 64
 
 @dataclass(frozen=True)
 class Helper:
-    """One helper. takes: what its arguments must be, r1 first; a size belongs to the memory before or behind it. does: with the
-    context or with what it points at, in a few words. finds: is its result a map's value, or null?"""
+    """One helper.
+
+    takes: the kinds of its arguments, r1 first; a size belongs to the memory argument next to it.
+    does: what it does with the context or its target, in a few words.
+    finds: is its result a map's value, or null?
+    """
 
     number: int
     name: str
@@ -57,14 +61,14 @@ _NAMED = {h.name: h for h in _HELPERS}
 
 
 def named(name: str) -> Helper:
-    """By its name; raises TramplabError with near matches."""
+    """The helper of this name; raises TramplabError with near matches."""
     if name not in _NAMED:
         raise unknown("BPF helper", name, _NAMED)
     return _NAMED[name]
 
 
 def helper(number: int, at: int) -> Helper:
-    """By its number, which instruction `at` calls; raises TramplabError."""
+    """The helper of this number, which instruction `at` calls; raises TramplabError."""
     if number not in HELPERS:
         known = ", ".join(_NAMED)
         raise TramplabError(f"instruction {at} calls helper {number}, which the rewriter does not know. Known: {known}.")

@@ -49,7 +49,12 @@ Place = At | Always | Nowhere
 
 @dataclass(frozen=True)
 class Layout:
-    """places: every slot of pt_regs, by offset, and where it is. context: bytes of pt_regs. size: bytes of the light structure."""
+    """Where the slots of a pt_regs are in a light structure.
+
+    places: every slot of pt_regs, by offset, and where it is.
+    context: bytes of pt_regs.
+    size: bytes of the light structure.
+    """
 
     places: tuple[tuple[Slot, Place], ...]
     context: int
@@ -81,7 +86,7 @@ def slots(struct: Struct) -> tuple[Slot, ...]:
 
 
 def light_slots(light: Struct, pt_regs: Struct) -> tuple[Slot, ...]:
-    """Those of a light structure; where it is a pt_regs with another name, as x86-64's ftrace_regs, that one's."""
+    """The slots of a light structure; of x86-64's ftrace_regs, which is a pt_regs with another name, those of the pt_regs."""
     members = [(f.offset, f.size, f.elements) for f in light.fields.values()]
     return slots(pt_regs if members == [(0, pt_regs.size, 0)] else light)
 

@@ -36,7 +36,7 @@ class Written:
 
 
 class _Programs(Mapping[str, Written]):
-    """By name, read when they are first asked for."""
+    """Programs by name, read when they are first asked for."""
 
     def __getitem__(self, name: str) -> Written:
         return _read()[name]
@@ -53,14 +53,14 @@ PROGRAMS: Mapping[str, Written] = _Programs()
 
 
 def program(name: str) -> Written:
-    """By its name; raises TramplabError with near matches."""
+    """The program of this name; raises TramplabError with near matches."""
     if name not in PROGRAMS:
         raise unknown("context program", name, PROGRAMS)
     return PROGRAMS[name]
 
 
 def offsets(isa: Isa, pt_regs: Struct) -> dict[str, int]:
-    """What the names in programs stand for on an ISA: offsets in its pt_regs, and how large that is."""
+    """Name in programs -> its number on an ISA: offsets in its pt_regs, and the size of that."""
     there = {s.name: s.offset for s in slots(pt_regs)}
     named = registers(isa)
     for slot in named.values():

@@ -81,14 +81,14 @@ def _slots(use: Use, layout: Layout) -> list[Slot]:
 
 
 def _agreed(wanted: set[Instruction]) -> Instruction:
-    """What the instruction must be on every path."""
+    """The instruction that all paths agree on."""
     if len(wanted) > 1:
         raise Refusal(PATHS, f"must be {' on one path and '.join(sorted(repr(shown(i)) for i in wanted))} on another")
     return next(iter(wanted))
 
 
 def _wanted(i: Instruction, use: Use, layout: Layout) -> Instruction:
-    """What an instruction must be for one of its uses."""
+    """The instruction that one of its uses needs."""
     match use:
         case Elsewhere():
             return i

@@ -34,8 +34,11 @@ _BOUNDED: dict[str, Callable[[int, int], bool]] = {
 
 @dataclass(frozen=True)
 class Read:
-    """A load from the context. moved: by how much the pointer in the register was, before the instruction adds its own offset.
-    offset, size: what is read of pt_regs, in bytes."""
+    """A load from the context.
+
+    moved: how far the pointer in the register was moved before the instruction adds its own offset.
+    offset, size: the bytes of pt_regs that are read.
+    """
 
     moved: int
     offset: int
@@ -53,7 +56,7 @@ Uses = dict[int, set[Use]]
 
 
 def verify(program: Program, size: int) -> Uses | Refused:
-    """What a program does with a context of so many bytes, or why it is refused whatever becomes of it.
+    """The uses that a program makes of a context of this many bytes, or why it is refused in any case.
 
     Raises TramplabError for helpers outside the subset, if there are too many paths, and if there is no instruction.
     """
