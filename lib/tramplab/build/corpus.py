@@ -48,7 +48,11 @@ _FLAGS = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A function of the compiled corpus. start: its symbol's address in the section. size: its symbol's, in bytes."""
+    """A function of the compiled corpus.
+
+    start: its symbol's address in the section.
+    size: its symbol's, in bytes.
+    """
 
     name: str
     start: int
@@ -111,7 +115,7 @@ def _read(path: Path) -> Compiled:
     """The section of text of an object, and the functions in it."""
     with path.open("rb") as f:
         elf = ELFFile(f)
-        # one is among the first and the other among the last of ten thousand, of which each function has one for its site
+        # .text is near the start of ~10,000 section headers (one per patch site), .symtab near the end: search from both ends
         numbers = range(elf.num_sections())
         number = next((n for n in numbers if elf.get_section(n).name == ".text"), None)
         table = next((s for s in map(elf.get_section, reversed(numbers)) if isinstance(s, SymbolTableSection)), None)

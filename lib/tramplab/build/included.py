@@ -36,7 +36,7 @@ class Included:
         return {path: file.sha256 for path, file in self._all(source).items()}
 
     def mentioned(self, source: Path, names: Iterable[str]) -> list[str]:
-        """Those of the names that stand anywhere in a source or in what it includes, in the order given."""
+        """The names that occur in a source or in what it includes, in the order given."""
         files = self._all(source).values()
         return [name for name in names if any(name.encode() in file.words for file in files)]
 

@@ -39,7 +39,8 @@ class Written:
 
 @functools.lru_cache(maxsize=64)
 def written(path: Path) -> Written:
-    """What the debug info of a guest image says; kept, as it takes longer to read than most hooks to run."""
+    """The functions that each instruction of a guest image was written in, from its debug info; cached, as that takes longer to
+    read than most hooks to run."""
 
     def read(folder: Path) -> Path:
         (folder / "spans").write_text(json.dumps(_all_spans(path)), "utf-8")

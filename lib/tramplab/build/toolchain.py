@@ -54,10 +54,12 @@ _GUEST_LINKED = (*_LINKED, "--discard-locals")
 
 @dataclass(frozen=True)
 class GuestConfig:
-    """What distinguishes one build of the lab kernel from another on the same ISA.
+    """The options with which a guest is compiled.
 
-    defines: preprocessor names that are set (CONFIG_...). site_flags: how the traced functions get their patch sites.
-    frame_pointer: compile everything with frame pointers. core_flags: how the kernel's own C is protected (core/*.c).
+    defines: preprocessor names that are set (CONFIG_...).
+    site_flags: how the traced functions get their patch sites.
+    frame_pointer: compile everything with frame pointers.
+    core_flags: how the kernel's own C is protected (core/*.c).
     """
 
     defines: tuple[str, ...]
@@ -182,7 +184,7 @@ def fingerprint(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> str:
 
 @functools.lru_cache(maxsize=1000)
 def _name(how: str, guest: str, files: tuple[tuple[str, int, int, int], ...]) -> str:
-    """Of files that look like this; those are read again that do not any more."""
+    """The digest of files with this stat data; files whose stat data changed are read again."""
     h = hashlib.sha256(how.encode())
     for name, *seen in files:
         h.update(name.encode() + b"\0" + _sha256(f"{guest}/{name}", *seen))
@@ -191,7 +193,7 @@ def _name(how: str, guest: str, files: tuple[tuple[str, int, int, int], ...]) ->
 
 @functools.lru_cache(maxsize=10_000)
 def _sha256(path: str, *seen: int) -> bytes:
-    """Of a file that looks like this; read again when it does not any more."""
+    """The digest of a file with this stat data; read again when the stat data changes."""
     with open(path, "rb") as f:
         return hashlib.sha256(f.read()).digest()
 

@@ -59,5 +59,5 @@ def _decoded(kept: list[dict[str, dict]]) -> tuple[dict[str, Struct], dict[str, 
 
 @functools.cache
 def reader() -> bytes:
-    """What decides how debug info is understood and written down, as bytes to tell it by."""
+    """The sources that decide how debug info is understood and stored, as bytes for a digest."""
     return b"".join(Path(f).read_bytes() for f in (dwarf.__file__, __file__)) + elftools.__version__.encode()

@@ -48,7 +48,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Origin:
-    """What an image's symbols, its types and its patch sites were read from, for the reader."""
+    """The sources of an image's symbols, types and patch sites, for the reader."""
 
     symbols: str
     types: str

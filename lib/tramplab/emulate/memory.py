@@ -61,7 +61,7 @@ class Memory:
         return False
 
     def read(self, address: int, size: int) -> bytes:
-        """What is there; raises TramplabError where nothing is mapped."""
+        """The bytes at an address; raises TramplabError where nothing is mapped."""
         return self._engine.read(address, size)
 
     def write(self, address: int, data: bytes) -> None:

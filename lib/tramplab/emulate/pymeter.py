@@ -83,7 +83,7 @@ class PyMeter:
         return self._text[self._here].base + self._last
 
     def events(self) -> np.ndarray:
-        """What was recorded, in order; raises TramplabError if there was no room for all of it."""
+        """The recording, in order; raises TramplabError if there was no room for all of it."""
         if self._lost:
             raise TramplabError(f"the recording is full: {self._lost} events were lost; record a shorter call.")
         return np.array(self._events, EVENT)

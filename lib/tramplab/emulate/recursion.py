@@ -1,4 +1,4 @@
-"""What fills a stack: return addresses that come again and again, at the same distance."""
+"""The recursion that fills a stack: return addresses that occur again and again, at the same distance."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ class Recording:
     """A recorded call as arrays, in order.
 
     Per step: pc and sp, see Issued. Per access: step, the index of the step that made it; address, size in bytes, is_store.
-    pcs: the addresses of all steps, each once. repeated: those of them whose rounds are one step together.
+    pcs: the addresses of all steps, each once.
+    repeated: those of them whose rounds are one step together.
     """
 
     def __init__(self, events: np.ndarray, pcs: Iterable[int], repeated: Collection[int] = ()) -> None:
@@ -65,11 +66,12 @@ def _again(pcs: np.ndarray, repeated: Collection[int]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class StackFrame:
-    """What the trampolines of a call did with the stack, in bytes.
+    """The bytes of stack that the trampolines of a call use.
 
-    frame: from the stack pointer at the first trampoline instruction down to the lowest it reaches while a trampoline
-    runs. written: distinct bytes of that frame that trampoline instructions store to. deepest: from the stack pointer at
-    the traced function's first byte down to the lowest stack byte that anything in the call uses.
+    frame: from the stack pointer at the first trampoline instruction down to the lowest it reaches while a trampoline runs.
+    written: distinct bytes of that frame that trampoline instructions store to.
+    deepest: from the stack pointer at the traced function's first byte down to the lowest stack byte that anything in the call
+        uses.
     """
 
     frame: int

@@ -1,4 +1,4 @@
-"""What the lab has to know about an instruction set, as one frozen record per ISA: data, not behaviour."""
+"""An instruction set as the lab needs it, one frozen record per ISA: data, not behaviour."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class ReturnStack:
-    """Which instructions push and pop the return-address predictor's stack.
+    """What pushes to and pops from an ISA's return stack.
 
     link_registers: registers whose write by a jump pushes (empty where call and ret say so themselves).
     source: the document the rule is from.
@@ -42,11 +42,12 @@ class ReturnStack:
 
 @dataclass(frozen=True)
 class UserSpace:
-    """How the lab kernel is built as part of an ordinary process, and in what it then differs.
+    """How the guest runs as a process.
 
-    shift: bytes that every address lies lower than in the kernel, so that all distances stay. cflags: instead of the
-    kernel's. bases: as Isa.bases, with other registers where a kernel's own are out of a process's reach. differs:
-    what runs differently, for the reader; one instruction always stands for one.
+    shift: bytes that every address is lower than in the kernel, so that all distances stay.
+    cflags: instead of the kernel's.
+    bases: as Isa.bases, with other registers where a process cannot use a kernel's own.
+    differs: what runs differently, for the reader; one instruction always replaces one.
     """
 
     shift: int

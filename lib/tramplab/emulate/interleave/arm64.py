@@ -13,7 +13,7 @@ _SIMPLE = re.compile(r"\[(\w+)(?:, #(-?\w+))?\](!?)$")
 
 
 def touch(instruction: Instruction) -> Touch:
-    """Of an instruction that accesses memory, or ends a reservation."""
+    """The touch of an instruction that accesses memory, or ends a reservation."""
     name, operands = instruction.mnemonic, [o.strip() for o in instruction.operands.split(",")]
     if name == "clrex":
         return Touch(CLEAR)

@@ -17,9 +17,14 @@ _NO_REGISTER = 0xFF
 
 
 class Code:
-    """Some functions of a machine. base, length: from the first byte to the last, in bytes. registers: what a CPU's turn may
-    change, and the special ones that are its own; number: register -> its place among them. flags: the one that CMPXCHG sets;
-    start: its value at first."""
+    """Some functions of a machine, for the scheduler.
+
+    base, length: from the first byte to the last, in bytes.
+    registers: those that a CPU's turn may change, and its own special ones.
+    number: register -> its place among them.
+    flags: the one that CMPXCHG sets.
+    start: its value at first.
+    """
 
     def __init__(self, machine: Machine, functions: Sequence[tuple[int, int]], special: Sequence[str]) -> None:
         isa, own = machine.isa, _ISAS[machine.isa.name]

@@ -14,7 +14,7 @@ _SIZES = {"w": 4, "d": 8}
 
 
 def touch(instruction: Instruction) -> Touch:
-    """Of an instruction that accesses memory."""
+    """The touch of an instruction that accesses memory."""
     found = _SIMPLE.search(instruction.operands)
     if found is None:
         return Touch(SHARED)

@@ -14,7 +14,7 @@ _STACK = ("push", "pop", "call", "ret")
 
 
 def touch(instruction: Instruction) -> Touch:
-    """Of an instruction that accesses memory."""
+    """The touch of an instruction that accesses memory."""
     if instruction.mnemonic.endswith("cmpxchg"):
         return Touch(COMPARE_SWAP)
     if "[" not in instruction.operands and instruction.mnemonic.startswith(_STACK):
