@@ -27,11 +27,16 @@ class Edge:
 
 @dataclass(frozen=True)
 class Range:
-    """What an allocator is given on an ISA since a release.
+    """A range of addresses that an allocator uses.
 
-    code: whose it is. layout: its name. start, end: the range, end not included. image: the lowest and the highest address at
-    which the kernel's image may start; fits: the second bounds the image's end instead. holds: bytes that the image must fit
-    into, or there is no such range; 0 if it need not. source: an entry of the file's. sure: as in releases.yml.
+    code: the kind of code that is allocated there.
+    layout: its name.
+    start, end: the range, end not included.
+    image: the lowest and the highest address at which the kernel's image may start.
+    fits: the second bounds the image's end instead.
+    holds: bytes that the image must fit into, or there is no such range; 0 if it need not.
+    source: an entry of the file's.
+    sure: as in releases.yml.
     """
 
     isa: str

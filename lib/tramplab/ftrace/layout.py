@@ -41,7 +41,7 @@ class Heap:
         return self._taken[what]
 
     def give(self, what: int) -> None:
-        """Have the stretch back that was handed out at an address."""
+        """Take back the memory that was handed out at an address."""
         self._free.append((what, self._taken.pop(what)))
         self._free.sort()
         merged: list[tuple[int, int]] = []

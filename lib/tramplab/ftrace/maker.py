@@ -16,7 +16,7 @@ from .steps import Step
 
 
 class Maker(Protocol):
-    """Of one kind of request: what it is given to check and to make is of the kind that it serves."""
+    """The maker of one kind of request: what it is given to check and to make is of the kind that it serves."""
 
     def serves(self, request: Request) -> bool:
         """Is this request of its kind?"""
@@ -27,7 +27,7 @@ class Maker(Protocol):
         ...
 
     def make(self, request: Any, functions: tuple[str, ...]) -> Registered:
-        """What is to be registered for a request that was checked; nothing is taken yet."""
+        """The registration of a checked request; nothing is allocated yet."""
         ...
 
     def create(self, ops: Registered) -> list[Step]:

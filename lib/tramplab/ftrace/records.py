@@ -34,10 +34,11 @@ IGNORE, MAKE_CALL, MODIFY_CALL, MAKE_NOP = "ignore", "make call", "modify call",
 
 @dataclass(eq=False)
 class Record:
-    """One patch site's state.
+    """A site's dyn_ftrace record.
 
-    flags: the whole word, counter included. counter_bits: the release's. call_ops: whether this kernel is built with
-    CALL_OPS; without, its flag is never set.
+    flags: the whole word, counter included.
+    counter_bits: the release's.
+    call_ops: whether this kernel is built with CALL_OPS; without, its flag is never set.
     """
 
     site: Site

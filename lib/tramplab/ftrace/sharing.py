@@ -68,8 +68,8 @@ class SharingSlowPath(SlowPath):
 
     @property
     def counted(self) -> list[Registered]:
-        """What counts its calls: every ops, newest first, and instead of one that is shared those who share it; then what
-        ftrace does not know."""
+        """The registrations with counters of calls: every ops, newest first, with the members of a shared ops in its place; then
+        those that ftrace does not know."""
         found: list[Registered] = []
         for ops in self.ops:
             found += self._joined.get(type(ops.request), [ops])

@@ -22,10 +22,12 @@ from .steps import Free, Step, Sync, Wait, block, word
 
 
 class SlowPath:
-    """The bookkeeping of one guest. Every change returns its steps; nothing here touches the machine.
+    """Plans the changes that register and unregister ops.
 
-    heap: where tables and hashes of this guest are laid out. sites: function -> its patch site. makers: of every kind of
-    request that may come. memory: where ops are, the guest's pool unless it is said.
+    heap: where tables and hashes of this guest are laid out.
+    sites: function -> its patch site.
+    makers: of every kind of request that may come.
+    memory: where ops are, by default the guest's pool.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class SlowPath:
     # changes
 
     def boot(self) -> list[Step]:
-        """What is done once to every site before anything is traced."""
+        """The steps that are done once to every site before the first trace."""
         return [s for r in self.records.values() for s in self.arch.boot(r.site, self.features, self.image.address)]
 
     def register(self, request: Request) -> tuple[Registered, list[Step]]:
@@ -173,7 +175,7 @@ class SlowPath:
         return steps + self.memory.writes(ops, self._head(), ips, bool(self.features["direct_in_ops"]))
 
     def _give_back(self, ops: Registered, maker: Maker) -> None:
-        """At once what an ops took that nobody has seen yet."""
+        """Free at once what an ops has allocated, before any task could see it."""
         for step in (*maker.free(ops), *self.memory.free(ops)):
             if isinstance(step, Free):
                 step.owner.give(step.what)
@@ -255,7 +257,7 @@ class SlowPath:
         return [word(site.literal, ops, f"{site.function}: {why}")]
 
     def _literal_value(self, record: Record) -> tuple[int, str]:
-        """What a callsite's word is to hold, and why."""
+        """The value of a callsite's word, and why it has that value."""
         if not record.count:
             return self.image.address("ftrace_nop_ops"), "no ops"
         if record.has("CALL_OPS_EN"):
@@ -263,7 +265,7 @@ class SlowPath:
         return self.image.address("ftrace_list_ops"), "the list of ops"
 
     def _common_function(self) -> tuple[int, int]:
-        """What the common trampolines call, and the ops they pass (update_ftrace_function).
+        """The function that the common trampolines call, and the ops they pass (update_ftrace_function).
 
         None registered: the stub. One: its own function, unless it is dynamic or wants RCU. Otherwise the list function.
         """

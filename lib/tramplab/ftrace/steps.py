@@ -93,7 +93,7 @@ class Owner(Protocol):
     """An allocator that gets back what it gave: memory, a place in a pool, a counter."""
 
     def give(self, what: int) -> None:
-        """Have something back that was handed out; it may be handed out again from now on."""
+        """Take back what was handed out; it may be handed out again from now on."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a patch site can call by itself: from the lowest address to the highest, by asking the slow path about one after another."""
+"""The range of addresses that a patch site can call by itself, found by asking the slow path about one address after another."""
 
 from __future__ import annotations
 

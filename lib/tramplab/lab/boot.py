@@ -1,4 +1,4 @@
-"""What boot code would do before the first call, on each CPU: a current task, per-CPU data, and a caller's frame record."""
+"""The state that boot code sets up before the first call, on each CPU: a current task, per-CPU data, a caller's frame record."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def hypothetical(name: str) -> bool:
 
 
 def requests(hook: Hook, callbacks: int) -> list[Request]:
-    """What to register for a number of callbacks; raises TramplabError if the hook cannot take that many."""
+    """The requests of a hook with this number of callbacks; raises TramplabError if the hook cannot take that many."""
     return hook.requests(taken(hook, callbacks))
 
 

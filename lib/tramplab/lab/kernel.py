@@ -47,13 +47,18 @@ from .view import Components, Function, View, names
 class Kernel:
     """A lab kernel, booted and idle.
 
-    isa: "x86_64", "arm64" or "riscv64". release: a mainline tag; it decides trampolines, patch sites and core paths.
-    overrides: features by name (see data/releases.yml), e.g. call_ops=False; they are shown in str(kernel). meter: "record"
-    (default) sees every access of every call, "count" only counts. guest: the folder of guest sources. cpus: how many CPUs it
-    has; they run one at a time. traps: breakpoints go through the guest's entry to its handler, which x86-64's patching needs
-    when calls come between its steps; without, one ends a call with an error. fitting: hypothetical, each function's site goes
-    to the smallest trampoline that serves all ops on it (trampolines/fitting). single: one ops for all direct calls, in one of
-    the ways of trampolines/single. room_at: addresses at which there is to be room for code, wherever that is (trampolines/placed).
+    isa: "x86_64", "arm64" or "riscv64".
+    release: a mainline tag; it decides trampolines, patch sites and core paths.
+    meter: "record" (default) sees every access of every call, "count" only counts.
+    guest: the folder of guest sources.
+    cpus: how many CPUs it has; they run one at a time.
+    traps: breakpoints go through the guest's entry to its handler, which x86-64's patching needs when calls run between its steps;
+        without it, a breakpoint ends a call with an error.
+    fitting: hypothetical, each function's site goes to the smallest trampoline that serves all ops on it (trampolines/fitting).
+    single: one ops for all direct calls, in one of the ways of trampolines/single.
+    room_at: addresses at which code is to have room (trampolines/placed).
+    overrides: features by name (see data/releases.yml), e.g. call_ops=False; str(kernel) shows them.
+
     Raises TramplabError for an unknown ISA, release or feature, and for numbers, switches and paths that are none.
     """
 

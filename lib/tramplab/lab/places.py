@@ -24,8 +24,8 @@ ROOM = 64
 
 
 def places(image: Image, cpus: int = 1, traps: bool = False, room_at: Iterable[int] = ()) -> Places:
-    """Of a guest with so many CPUs; does it take breakpoints? room_at: addresses at which code is to have room, see apart(). Raises
-    TramplabError for more CPUs than the guest knows by number."""
+    """The memory of a guest with this many CPUs. traps: does it take breakpoints? room_at: addresses at which code is to have room,
+    see apart(). Raises TramplabError for more CPUs than the guest knows by number."""
     base, known = image.isa.module_base, image.symbol("lab_percpu").size // 8
     if cpus > known:
         raise TramplabError(f"the guest has room for {known} CPUs, not {cpus}; ask for fewer with cpus=.")

@@ -17,11 +17,15 @@ MAX_CALLBACKS = 120
 class Hook:
     """A way to hook a function.
 
-    needs: the feature a release must have (see data/releases.yml). counts: whether several callbacks can be attached, and
-    most: how many. requests: number of callbacks -> what to register, in order. hypothetical: no kernel has it, and `needs` is
-    what the lab builds it on. offered: the feature with which kernels have it, where that can be older than what the lab builds.
-    probe: it is built on an ops, or beside them, so what it executes is mostly its own. traps: CPUs take breakpoints for it, which
-    only an emulated one does here. unlike: a value of `needs` with which the lab does not build it.
+    needs: the feature a release must have (see data/releases.yml).
+    counts: whether several callbacks can be attached.
+    most: how many of them.
+    requests: number of callbacks -> what to register, in order.
+    hypothetical: no kernel has it, and `needs` is what the lab builds it on.
+    offered: the feature with which kernels have it, where that can be older than what the lab builds.
+    probe: it is built on an ops, or beside them, so most of what it executes is its own.
+    traps: CPUs take breakpoints for it, which only an emulated one does here.
+    unlike: a value of `needs` with which the lab does not build it.
     """
 
     name: str
@@ -43,7 +47,11 @@ class Hook:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a folder of trampolines/ offers. maker: makes the maker of one guest. hooks: those of this kind, by name."""
+    """The interface of a folder of trampolines/.
+
+    maker: makes the maker of one guest.
+    hooks: those of this kind, by name.
+    """
 
     maker: Callable[[Ground], Maker]
     hooks: tuple[Hook, ...] = ()

@@ -1,5 +1,5 @@
-"""What a call takes whose return is hooked, as it waits in memory: the struct rethook of a return hook, and nodes or a kretprobe's
-own instances, on their list or in the rings of the CPUs."""
+"""The objects that calls take while their return is hooked: the struct rethook of a return hook, and nodes or a kretprobe's own
+instances, on their list or in the rings of the CPUs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def _list(image: Image, places: list[int], one: bytes) -> tuple[int, list[Step]]
 
 
 def _rings(ground: Ground, take: Take, places: list[int], one: bytes) -> tuple[int, list[Step]]:
-    """By turns to the CPUs; each ring has room for all of them, because a node goes back to the CPU where its call returns."""
+    """Distribute the nodes over the CPUs by turns; each ring has room for all of them, because a node goes back to the CPU where
+    its call returns."""
     image, cpus = ground.image, ground.cpus
     steps = [_node(at, one) for at in places]
     head, room = image.struct("objpool_slot").size, 1 << (len(places) - 1).bit_length()

@@ -69,12 +69,12 @@ def reaches(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> b
 
 
 def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bytes:
-    """What the site holds while it calls target."""
+    """The bytes of the site while it calls target."""
     return BL.encode(s.ip, target)
 
 
 def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:
-    """What the site holds while nobody traces."""
+    """The bytes of the site while the function is not traced."""
     return NOP
 
 

@@ -94,7 +94,7 @@ def reaches(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> b
 
 
 def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bytes:
-    """What the patched part of the site holds while it calls target."""
+    """The bytes of the patched part of the site while it calls target."""
     if features["site"] == "detour16":
         return SD_RA + CALL_RA.encode(s.entry + 4, target) + LD_RA
     if features["site"] == "detour8":
@@ -103,7 +103,7 @@ def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -
 
 
 def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:
-    """What the patched part of the site holds while nobody traces."""
+    """The bytes of the patched part of the site while the function is not traced."""
     return NOP4 * ((s.body - s.ip) // len(NOP4))
 
 

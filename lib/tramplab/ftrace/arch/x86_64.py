@@ -65,13 +65,13 @@ def _place(target: int, features: FeatureTable) -> tuple[int, bool]:
 
 
 def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bytes:
-    """What the site holds while it calls target; an odd target (v6.19 on) is jumped to."""
+    """The bytes of the site while it calls target; an odd target (v6.19 on) is jumped to."""
     place, jump = _place(target, features)
     return (JMP if jump else CALL).encode(s.ip, place)
 
 
 def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:
-    """What the site holds while nobody traces."""
+    """The bytes of the site while the function is not traced."""
     return NOP5
 
 

@@ -22,10 +22,12 @@ _MINUS = re.compile(r"0xfffffffffffff([0-9a-f]{3})\b")
 
 @dataclass(frozen=True)
 class Wording:
-    """How the values of one call are written.
+    """The names with which values of a call are printed.
 
-    top: the stack pointer at the function's first byte. old: value -> register that held it then. names: places that
-    are in no symbol. met: the code addresses that the call itself meets.
+    top: the stack pointer at the function's first byte.
+    old: value -> register that held it then.
+    names: places that are in no symbol.
+    met: the code addresses that the call itself meets.
     """
 
     top: int

@@ -71,7 +71,7 @@ def require_taken(prototype: Prototype, features: Features) -> None:
 
 
 def _needs(prototype: Prototype, isa: str) -> list[_Need]:
-    """What the arguments ask of a trampoline, the verifier's part first."""
+    """The needs of the arguments, the verifier's part first."""
     where = list(enumerate(zip(prototype.parameters, places(ISAS[isa], prototype.parameters), strict=True), 1))
     structs = [i for i, (p, _) in where if p.struct]
     unions = [i for i, (p, _) in where if p.union]

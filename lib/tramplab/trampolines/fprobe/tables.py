@@ -15,7 +15,7 @@ from ...ftrace.steps import Free, Step, block, pointer, word
 
 #: Bits of the tables: of fprobes, and of functions where that has a fixed size (FPROBE_TABLE_BITS, FPROBE_IP_HASH_BITS).
 TABLE_BITS, IP_BITS = 6, 8
-#: Of one that grows: buckets as it is made, and how full it is when it grows, in hundredths (lib/rhashtable.c).
+#: A growing table: its first number of buckets, and the load at which it grows, in percent (lib/rhashtable.c).
 FIRST_BUCKETS, FULL = 64, 75
 
 

@@ -1,4 +1,4 @@
-"""What a tracer asks for that wants its callback called: a struct ftrace_ops."""
+"""The request of a tracer that wants its callback called: a struct ftrace_ops."""
 
 from __future__ import annotations
 

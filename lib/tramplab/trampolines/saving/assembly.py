@@ -35,7 +35,7 @@ class Code:
 
 
 def plan(image: Image, name: str, functions: tuple[str, ...]) -> SavePlan:
-    """What a trampoline with this save set does for these functions; for `live`, what any of them takes."""
+    """The plan of a trampoline with this save set for these functions; for `live`, the registers that any of them takes."""
     own = _MODULES[image.isa.name]
     if name == "live":
         taken = {r for f in functions for r in live_registers(image.isa, image.prototypes[f])}
