@@ -64,7 +64,7 @@ def units(
 
 
 def numbers(text: str, what: str, low: int, high: int) -> tuple[int, ...]:
-    """What a user typed as whole numbers and ranges; `what` names it in the error.
+    """The whole numbers and ranges that a user typed; `what` names them in the error.
 
     >>> numbers("0-2,8", "--args", 0, 8)
     (0, 1, 2, 8)

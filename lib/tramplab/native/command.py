@@ -115,8 +115,8 @@ def as_text(result: Result) -> str:
 
 
 def judged_text(result: Result) -> str:
-    """What these times say of each model of a core of the ISA, by the rule of `tramplab cores`. Cases that set parameters of a
-    model judge it nowhere."""
+    """The verdict of these times on each model of a core of the ISA, by the rule of `tramplab cores`. Cases that set parameters of
+    a model do not judge it."""
     isa = str(result.provenance["isa"])
     there = [core for core in cores.cores().values() if core.isa == isa]
     found = []

@@ -1,4 +1,4 @@
-"""What the CPU's own counters say of a call, and why they say nothing where they do not."""
+"""The CPU's own counters of a call, and why they are missing where they are."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def last_cpu() -> int:
 
 
 def machine() -> dict[str, str]:
-    """What tells one machine from another, as far as times go."""
+    """The facts that tell one machine from another, as far as times go."""
     return {
         "isa": isa().name,
         "cpu": cpu_model(_read(Path("/proc/cpuinfo"))),
@@ -54,8 +54,8 @@ def machine() -> dict[str, str]:
 
 
 def name(facts: Mapping[str, object]) -> str:
-    """What a file with the times of a machine is named after: its maker, family, model and stepping, or what there is of these, and
-    whether it is a virtual one. facts: as machine() has them.
+    """The name of a file with the times of a machine: its maker, family, model and stepping, as far as known, and whether it is
+    virtual. facts: as machine() has them.
 
     >>> name({"cpu": "AMD EPYC, family 25, model 17, stepping 1", "vendor": "AuthenticAMD", "virtualised": "KVM"})
     'amd-25-17-1-vm'
@@ -83,7 +83,7 @@ def facts(cpu: int) -> dict[str, object]:
 
 
 def warnings(facts: dict[str, Any]) -> list[str]:
-    """What a reader of the times should know, one sentence each."""
+    """The warnings for a reader of the times, one sentence each."""
     out = []
     if facts["virtualised"] != "no":
         out.append(

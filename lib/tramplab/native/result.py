@@ -137,7 +137,7 @@ def parsed(text: bytes, path: str | Path) -> Result:
 
 
 def _owed(name: str, saved: dict[str, Any]) -> None:
-    """What rows owe the windows, each other and the unhooked call, which is the first; times are kept with four digits."""
+    """Check rows against the windows, each other and the unhooked call, which is the first; times are kept with four digits."""
     base, clock = saved["rows"][0], saved["clock"]
     for n, row in enumerate(saved["rows"]):
         quickest = min((w for w in row["windows"] if w is not None), default=0)

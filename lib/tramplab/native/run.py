@@ -31,7 +31,7 @@ _REFUSED = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out: answers for the hooks that ran, a sentence for each that did not, and the subject without these."""
+    """The outcome of a run: answers for the hooks that ran, a sentence for each that did not, and the subject without these."""
 
     answers: Answers
     failures: tuple[str, ...]

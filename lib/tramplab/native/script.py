@@ -25,11 +25,14 @@ CHAIN, CHAIN_ADDITIONS = "-", 64
 
 @dataclass(frozen=True)
 class TimingPlan:
-    """What the child is to do: CPU to stay on (None: any), ms until a batch counts as hanging, batches.
+    """The child's task: CPU to stay on (None: any), ms until a batch counts as hanging, batches.
 
-    calls: of each hook before anything is timed, to compare with the emulated one. rounds: batches per hook, 0 to check only.
-    batch_ns: how long a batch is to take; the child makes it longer where the clock has coarse steps, and chooses so many calls.
-    warm: calls before a batch. counters: see COUNTERS.
+    calls: of each hook before anything is timed, to compare with the emulated one.
+    rounds: batches per hook, 0 to check only.
+    batch_ns: the length of a batch; the child makes it longer where the clock has coarse steps, and chooses the number of calls for
+        it.
+    warm: calls before a batch.
+    counters: see COUNTERS.
     """
 
     cpu: int | None = None
@@ -43,10 +46,14 @@ class TimingPlan:
 
 @dataclass
 class Answers:
-    """What the child answered, numbers by hook name (count: of every batch).
+    """The child's answers, numbers by hook name (count: of every batch).
 
-    batch: calls in a timed batch (of the chain: times 64 additions). pinned: errno, None if not asked. counters: errno per
-    counter asked for. died: (signal, pc, address, hook). refused: (what, address, errno). done: did it come to its end?
+    batch: calls in a timed batch (of the chain: times 64 additions).
+    pinned: errno, None if not asked.
+    counters: errno per counter asked for.
+    died: (signal, pc, address, hook).
+    refused: (what, address, errno).
+    done: did it come to its end?
     """
 
     pinned: int | None = None

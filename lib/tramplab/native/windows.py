@@ -102,7 +102,7 @@ class Series:
         return self._broken or told
 
     def result(self) -> Result:
-        """What the windows say together."""
+        """The result of all windows together."""
         cycle = min(self.windows[CHAIN])
         counted, why = counts(self._refused, self._counted)
         provenance = {**self.facts, "GHz": round(1 / cycle, 3) if cycle > 0 else None}

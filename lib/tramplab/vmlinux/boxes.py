@@ -1,4 +1,4 @@
-"""What a kernel is in: images that unpack themselves, programs of EFI and ELF files with a kernel in them, and boot loaders'
+"""Containers of a kernel: images that unpack themselves, programs of EFI and ELF files with a kernel in them, and boot loaders'
 images."""
 
 from __future__ import annotations
@@ -29,8 +29,13 @@ _HEADS = (
 
 @dataclass(frozen=True)
 class Box:
-    """name: of the container. content: the kernel in it. packed: must that be packed? said: what the container calls the
-    compression, "" where it does not."""
+    """A container with a kernel in it.
+
+    name: of the container.
+    content: the kernel in it.
+    packed: must the kernel be compressed?
+    said: the container's name for the compression, "" where it has none.
+    """
 
     name: str
     content: memoryview
@@ -108,7 +113,7 @@ def _elf(data: bytes, path: Path) -> Box | None:
 
 
 def _held(name: str, data: bytes, path: Path, parts: list[tuple[str, int, int]]) -> Box | None:
-    """What a section holds that is known to have a kernel, or all from where a kernel's header lies. parts: name, start and
+    """The content of a section that is known to have a kernel, or everything from a kernel's header on. parts: name, start and
     length of each section."""
     for of, start, size in parts:
         if of in _SECTIONS:
@@ -129,7 +134,7 @@ def _kernels(data: bytes) -> Iterator[int]:
 
 
 def _loaded(name: str, find: Callable[[bytes], tuple[int, int] | None]) -> Callable[[bytes, Path], Box | None]:
-    """What reads the image of a boot loader."""
+    """A function that reads the image of a boot loader."""
 
     def read(data: bytes, path: Path) -> Box | None:
         found = find(data)

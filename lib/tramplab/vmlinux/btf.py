@@ -144,7 +144,7 @@ class Btf:
         return at, info >> 24 & 0x7F, what
 
     def _each(self, at: int, layout: str) -> Iterable[tuple[int, ...]]:
-        """What stands behind the type at this place for each of its members."""
+        """The records after the type at this place, one for each of its members."""
         return struct.iter_unpack(layout, self._data[at + 12 : at + 12 + struct.calcsize(layout) * (self._info(at) & 0xFFFFFF)])
 
     def _info(self, at: int) -> int:

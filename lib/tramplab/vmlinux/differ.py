@@ -24,8 +24,11 @@ FIELDS = {
 
 @dataclass(frozen=True)
 class Change:
-    """One hook on two kernels. before, after: by the names of FIELDS; None where it was not measured, and then `said` is why.
-    symbols: (name, instructions before, after) of each function whose share changed, the largest change first."""
+    """One hook on two kernels.
+
+    before, after: by the names of FIELDS; None where it was not measured, for the reason in `said`.
+    symbols: (name, instructions before, after) of each function whose share changed, the largest change first.
+    """
 
     hook: str
     before: dict[str, int] | None

@@ -41,10 +41,11 @@ _T = TypeVar("_T")
 
 
 class FromDwarf:
-    """Of an ELF file with debug info; only the units are read that know what is asked for.
+    """The types of an ELF file with debug info; only units that have what is asked for are read.
 
-    found: the file's sections by name, those that have bytes. Raises TramplabError where they have none of these units; and
-    later where one is damaged.
+    found: the file's sections by name, those that have bytes.
+
+    Raises TramplabError where they have none of these units; and later where one is damaged.
     """
 
     origin = "DWARF"

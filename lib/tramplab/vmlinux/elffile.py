@@ -39,7 +39,7 @@ def parts(payload: Payload) -> Parts:
 
 
 def _loads(payload: Payload) -> list[Load]:
-    """What is to be loaded, at the address it is linked for."""
+    """The segments to load, at the addresses they are linked for."""
     headers = segments(payload.data, payload.path)
     if not any(s.address >= KERNEL for s in headers):
         raise _no_kernel(payload)

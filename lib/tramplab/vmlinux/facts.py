@@ -1,4 +1,4 @@
-"""What a result says of the kernel that it is of: where it came from, how it was built, what was patched and what is not real."""
+"""The facts about a kernel beside its results: where it came from, how it was built, what was patched and what is not real."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def of(machine: RealMachine) -> dict[str, Any]:
 
 
 def _unknown(opened: Opened) -> list[str]:
-    """What is taken from another release than the kernel's, where that is not known."""
+    """The facts that are taken from another release than the kernel's, because they are not known of its own."""
     nearest = releases.nearest(opened.release)
     if nearest == opened.release:
         return []

@@ -1,4 +1,4 @@
-"""What an unpacked kernel is: an ELF file or a flat Image, for which ISA, and whole. What it is where it is neither."""
+"""The form of an unpacked kernel: an ELF file or a flat Image, its ISA, and whether it is whole; or what the file is instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the slots of register structures hold on real kernels, told from samples as in the lab: analyse/sparsity/frames.py."""
+"""The content of register structures on real kernels, found from samples as in the lab: analyse/sparsity/frames.py."""
 
 from __future__ import annotations
 
@@ -26,8 +26,12 @@ _ARCH = "__arch_ftrace_regs"
 
 @dataclass(frozen=True)
 class Way:
-    """How a provider is brought to run. attach: as a hook's. consumer: the function that is handed the structure: own code, or the
-    kernel's. argument: its number among that function's."""
+    """How a provider is made to run.
+
+    attach: as a hook's.
+    consumer: the function that gets the structure: own code, or the kernel's.
+    argument: its number among that function's.
+    """
 
     attach: Callable[[RealMachine, Function], object]
     consumer: str
@@ -112,7 +116,7 @@ def _regs(machine: RealMachine) -> Way:
 
 
 def _rethook(machine: RealMachine) -> Way:
-    """To an fprobe as in the lab, or else to a kretprobe, whose own probe is a breakpoint but on x86-64."""
+    """The way to an fprobe as in the lab, or else to a kretprobe, whose own probe is a breakpoint except on x86-64."""
     require(machine, "arch_rethook_trampoline")
     if machine.opened.types.has("fprobe", "ops"):
         return Way(HOOKS["fprobe-exit"].attach, RETURN, 3)
@@ -121,13 +125,13 @@ def _rethook(machine: RealMachine) -> Way:
 
 
 def _own(machine: RealMachine) -> Way:
-    """To a kretprobe with instances of its own."""
+    """The way to a kretprobe with instances of its own."""
     require(machine, "__kretprobe_trampoline")
     return Way(HOOKS["kretprobe-brk"].attach, RETURN, 1)
 
 
 def _return(machine: RealMachine) -> Way:
-    """To an fprobe as in the lab; where no tracer is handed it, to the C function that looks for one."""
+    """The way to an fprobe as in the lab; where no tracer gets the structure, to the C function that looks for one."""
     require(machine, "return_to_handler")
     if machine.opened.has("fprobe_return"):
         return Way(HOOKS["fprobe-exit"].attach, RETURN, 3)

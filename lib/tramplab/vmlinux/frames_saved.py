@@ -26,8 +26,8 @@ def wanted() -> tuple[Package, ...]:
 
 
 def read() -> dict[str, Any]:
-    """What is kept; raises TramplabError where it is not as its schema says, contradicts itself, or is of other images than those
-    that are listed."""
+    """The file's content; raises TramplabError where it does not follow its schema, contradicts itself, or is of other images than
+    those that are listed."""
     found = keeping.read(data_file(FILE), SCHEMA, wanted())
     for kernel in found["kernels"]:
         providers = [entry["provider"] for entry in (*kernel["absent"], *kernel["frames"])]

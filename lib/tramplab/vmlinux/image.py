@@ -33,11 +33,15 @@ _LARGEST = 1 << 20  # bytes from a symbol to the next that are taken for its own
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """What is known of a kernel image before anything of it runs.
+    """A kernel image before any of it runs.
 
-    payload: the file and its container, without what was unpacked. image: for the machine. types: struct layouts and prototypes.
-    text: (start, end) of the kernel's text. version: as it says itself, "6.12.107+deb13-amd64"; release: "v6.12". facts: what was
-    found out on the way, for the reader.
+    payload: the file and its container, without what was unpacked.
+    image: for the machine.
+    types: struct layouts and prototypes.
+    text: (start, end) of the kernel's text.
+    version: its own version string, "6.12.107+deb13-amd64".
+    release: "v6.12".
+    facts: further facts, for the reader.
     """
 
     payload: Payload

@@ -136,7 +136,7 @@ def _names(data: bytes | bytearray, first: int, markers: list[int], number: int,
 
 
 def _values(data: bytes | bytearray, head: int, behind: int, number: int, address: int) -> tuple[list[int], str, bool] | None:
-    """What the values are, how they are kept, and whether they are addresses: of what is known, the one that is in order."""
+    """The values of symbols, how they are stored, and whether they are addresses: of the known forms, the one that is in order."""
     size = 4 * number
     early = head - 8 - (size + -size % 8)
     for at in (early, *(behind + -behind % 4 + n for n in (0, 4))):

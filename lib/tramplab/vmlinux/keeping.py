@@ -26,8 +26,8 @@ def opened(package: Package) -> Opened:
 
 
 def read(path: Path, schema: str, wanted: Sequence[Package], again: str = "make kernels") -> dict[str, Any]:
-    """What a file says. again: the command that makes it. Raises TramplabError where that is not as its schema wants it, or of
-    other images than those wanted."""
+    """The content of a file. again: the command that makes it. Raises TramplabError where the content does not follow its schema,
+    or is of other images than those that are listed."""
     found = checked(path.name, documents.parsed(path.name, documents.text(path, path.name)), schema)
     of = {p.name: (p.version, p.sha256) for p in wanted}
     names = [kernel["name"] for kernel in found["kernels"]]

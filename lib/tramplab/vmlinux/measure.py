@@ -21,7 +21,12 @@ MEASURED, ABSENT, FAILED = "measured", "absent", "failed"
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One hook on one kernel. status: "measured", "absent" or "failed". reason: why, where it is not measured. run: the call."""
+    """One hook on one kernel.
+
+    status: "measured", "absent" or "failed".
+    reason: why it is not measured.
+    run: the call.
+    """
 
     hook: Hook
     status: str
@@ -59,8 +64,8 @@ def one(machine: RealMachine, function: Traced, hook: Hook, registers: dict[str,
 def complaint(
     machine: RealMachine, function: Traced, expected: Expected, registers: dict[str, int], run: Run, idle: Run
 ) -> str:
-    """What is wrong with a call, "" if nothing: arguments at the body and in a program's array, what own code was given and how
-    often, the value, registers that a function keeps, the stack."""
+    """The error in a call, "" for none: arguments at the body and in a program's array, the values that own code was given and how
+    often it ran, the return value, registers."""
     isa = machine.isa
     if said := _itself(machine, function):
         return said
@@ -85,7 +90,7 @@ def complaint(
 
 
 def _arguments(machine: RealMachine, function: Traced, expected: Expected, registers: dict[str, int]) -> str:
-    """What is wrong with the arguments, in registers and on the stack, at the body and in the arrays of programs."""
+    """The error in the arguments, in registers and on the stack, at the body and in the arrays of programs."""
     isa, there, at = machine.isa, machine.at_body[0], f"at the body of {function.name}"
     every_argument = (*isa.args, *(r for r in (isa.struct_return,) if r not in isa.args))
     for name in every_argument if expected.arguments is None else expected.arguments:

@@ -32,7 +32,7 @@ def near(name: str, known: Iterable[str]) -> list[str]:
 
 
 def absent(path: Path, what: str, name: str, known: Iterable[str]) -> TramplabError:
-    """It names what is like it, not all that is known, which is a hundred thousand names.
+    """The error for a name that is absent; it lists near matches, not all known names, of which there are a hundred thousand.
 
     >>> print(absent(Path("vmlinuz"), "symbol", "ftrace_calle", ["_text", "ftrace_caller"]))
     vmlinuz has no symbol 'ftrace_calle' (did you mean ftrace_caller?): give another name, or a kernel that has it.

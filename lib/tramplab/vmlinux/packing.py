@@ -34,7 +34,7 @@ _BLOCK, _PACKED_BLOCK, _SIZE = 8 << 20, (8 << 20) + (8 << 20) // 255 + 16, 4
 
 
 class _Stream(Protocol):
-    """What the decompressors for bzip2, xz and lz4's newer frames are like, and what the others are brought to."""
+    """The interface of the decompressors for bzip2, xz and lz4's newer frames, to which the others are adapted."""
 
     @property
     def eof(self) -> bool: ...
@@ -46,7 +46,7 @@ class _Stream(Protocol):
 
 
 class _Brought:
-    """What both have as it is."""
+    """The members that both decompressors have in common."""
 
     needs_input = True
 
@@ -98,7 +98,7 @@ def _goes_on(packed: memoryview, at: int, magic: bytes) -> bool:
 
 
 def _streams(make: Callable[[], _Stream], piece: int = _PIECE) -> Callable[[memoryview, bytes], Iterator[bytes]]:
-    """What unpacks streams that say where they end, in chunks. Raises EOFError where one is cut short."""
+    """A function that unpacks streams that mark their end, in chunks. It raises EOFError where one is cut short."""
 
     def chunks(packed: memoryview, magic: bytes) -> Iterator[bytes]:
         at = 0

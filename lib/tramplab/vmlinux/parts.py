@@ -1,4 +1,4 @@
-"""What opening an ELF file and opening a flat image both come to."""
+"""The common result of opening an ELF file and opening a flat image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call of a real kernel's function passes, as far as the image's types tell: places of words, and what is on the stack."""
+"""The arguments that a call of a real kernel's function passes, as far as the image's types say: places of words, and the stack."""
 
 from __future__ import annotations
 

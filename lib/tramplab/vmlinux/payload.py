@@ -20,10 +20,12 @@ _ADVICE = "give a kernel image, such as a package's boot/vmlinuz-* or your own b
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """A kernel out of its container.
+    """The unpacked content of a kernel file.
 
-    data: the unpacked kernel, and behind an x86 one its table of relocations. elf: is it an ELF file? It is a flat Image
-    otherwise. packed: what it was in, for the reader, such as "bzImage, zstd". sha256: of the file as given, in hexadecimal.
+    data: the unpacked kernel, and after an x86 one its table of relocations.
+    elf: is it an ELF file? It is a flat Image otherwise.
+    packed: its container and compression, for the reader, such as "bzImage, zstd".
+    sha256: of the file as given, in hexadecimal.
     """
 
     path: Path

@@ -18,7 +18,7 @@ _NONE = ("__kprobes_text_", "__SCT__")
 
 
 def part_of(name: str) -> str | None:
-    """Whose a function is, by its name; None for what is nobody's here.
+    """The part that a function belongs to, by its name; None for a function of no part.
 
     >>> part_of("pre_handler_kretprobe"), part_of("bpf_kprobe_multi_link_attach"), part_of("arch_arm_kprobe"), part_of("vfs_read")
     ('kretprobe', 'fprobe', 'kprobe', None)

@@ -23,7 +23,8 @@ def wanted() -> tuple[Package, ...]:
 
 
 def read() -> dict[str, Any]:
-    """What is kept; raises TramplabError where it is not as its schema says, or of other images than those that are listed."""
+    """The file's content; raises TramplabError where it does not follow its schema, or is of other images than those that are
+    listed."""
     return keeping.read(data_file(FILE), SCHEMA, wanted())
 
 

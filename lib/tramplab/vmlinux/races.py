@@ -75,10 +75,10 @@ def stage(machine: RealMachine) -> Stage:
 
 
 def _lab(scheme: Scheme) -> Features:
-    """What the lab's kernel of a scheme has."""
+    """The features of the lab's kernel of a scheme."""
     return releases.features(isas.get(scheme.isa), scheme.release, dict(scheme.overrides))
 
 
 def _shape(features: Features) -> tuple[object, ...]:
-    """What says how sites change, and where a trampoline finds its ops."""
+    """The features that say how sites change, and where a trampoline finds its ops."""
     return features["site"], features["call_ops"]

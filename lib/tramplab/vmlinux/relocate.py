@@ -45,7 +45,7 @@ def find(data: bytes | memoryview, isa: str) -> Relocations | None:
 
 
 def listed(data: bytes, isa: str) -> Relocations:
-    """Those of a section of RELA; what they say of symbols is left out."""
+    """The relocations in a section of RELA; symbols are ignored."""
     table = np.frombuffer(data, "<u8", len(data) // 24 * _ENTRY).reshape(-1, _ENTRY)
     return _of_rela(table[table[:, 1] == _RELATIVE[isa]])
 

@@ -36,12 +36,12 @@ def every() -> tuple[dict[str, Any], ...]:
 
 
 def plain() -> list[dict[str, Any]]:
-    """Those of plain kernels, not of a flavour."""
+    """The results of plain kernels, not of a flavour."""
     return [found for found in every() if not found["package"]["flavour"]]
 
 
 def comparable() -> list[dict[str, Any]]:
-    """Those of plain kernels whose release the lab knows."""
+    """The results of plain kernels whose release the lab knows."""
     return [found for found in plain() if found["kernel"]["release"] in releases.known()]
 
 

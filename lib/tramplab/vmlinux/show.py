@@ -57,7 +57,7 @@ def _made(result: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def notes(result: dict[str, Any]) -> dict[str, list[str]]:
-    """What is not as in a booted kernel for some hooks only, and for which."""
+    """The differences to a booted kernel that concern only some hooks, and which hooks."""
     found: dict[str, list[str]] = {}
     for row in result["hooks"]:
         if "notes" in row:
@@ -125,7 +125,7 @@ def made_text(result: dict[str, Any]) -> str:
 
 
 def diff_text(a: dict[str, Any], b: dict[str, Any], changes: Iterable[Change]) -> str:
-    """What changed from one kernel to another; one line where nothing did."""
+    """The changes from one kernel to another; one line where there are none."""
     changed = [c for c in changes if c.differs]
     head = f"{a['kernel']['version']} -> {b['kernel']['version']} on {a['kernel']['isa']}, calls of {a['function']}()"
     if not changed:
@@ -164,7 +164,7 @@ def _without(row: dict[str, Any]) -> str:
 
 
 def _body(result: dict[str, Any]) -> list[str]:
-    """What is run of the function's body, if not all of it."""
+    """The part of the function's body that is run, if not all of it."""
     return _wrapped(f"body: {result['body']}") if "body" in result else []
 
 

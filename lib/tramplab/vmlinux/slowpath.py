@@ -84,7 +84,7 @@ class KernelOps(OpsMemory):
 
 
 def slowpath(machine: RealMachine, function: Function) -> SlowPath:
-    """Of a real kernel, for one function. Raises TramplabError for an image whose variables cannot be found."""
+    """The slow path of a real kernel, for one function. Raises TramplabError for an image whose variables cannot be found."""
     image = _seen(machine)
     sites = {function.name: function.site}
     return SlowPath(image, machine.features, machine.heap, sites, [_Common(image)], KernelOps(machine, image))

@@ -1,4 +1,5 @@
-"""What a booted kernel would have set up before the first call: a current task, per-CPU data, a preempt count that lets nobody in.
+"""The state that a booted kernel has set up before the first call: a current task, per-CPU data, a preempt count with preemption
+off.
 
 What is not real is said in `faked`: it stands in the notes of every result.
 """
@@ -29,7 +30,11 @@ _FLAGS = 0x202
 
 @dataclass(frozen=True)
 class Cpu:
-    """task: the address of the current task. percpu: what is added to a per-CPU address to get an ordinary one."""
+    """The registers of the CPU's state.
+
+    task: the address of the current task.
+    percpu: what is added to a per-CPU address to get an ordinary one.
+    """
 
     task: int
     percpu: int
@@ -49,7 +54,7 @@ def boot(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
 
 
 def pointer(opened: Opened, value: int) -> int:
-    """What a pointer in the image's data holds; raises TramplabError where that is none of the kernel's."""
+    """The address in a pointer of the image's data; raises TramplabError where it is none of the kernel's."""
     if not value >> 63:
         raise TramplabError(
             f"{opened.payload.path} has lost the pointers in its data: give the Image of its build, or its vmlinux as linked."

@@ -8,11 +8,11 @@ from ..build.dwarf import Prototype, Struct
 
 
 class Types(Protocol):
-    """What knows layouts and prototypes."""
+    """The protocol of struct layouts and prototypes."""
 
     @property
     def origin(self) -> str:
-        """What they are read from, for the reader."""
+        """Their source, for the reader."""
 
     def struct(self, name: str) -> Struct:
         """A struct's layout; raises TramplabError with near matches."""

@@ -27,7 +27,7 @@ _LONG = {**NOPS, 9: _NOP9, 10: b"\x66" + _NOP9, 11: b"\x66\x66" + _NOP9}
 
 
 def nops(size: int, longest: int = 8) -> bytes:
-    """So many bytes that do nothing, in as few instructions as a kernel makes of them."""
+    """No-operations of this many bytes, in as few instructions as the kernel uses."""
     return _LONG[longest] * (size // longest) + (_LONG[size % longest] if size % longest else b"")
 
 

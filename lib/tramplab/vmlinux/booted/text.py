@@ -17,7 +17,7 @@ class Text:
         self._last = 0
 
     def read(self, address: int, size: int) -> bytes:
-        """What lies there; raises TramplabError outside what the file holds."""
+        """The bytes at an address; raises TramplabError outside what the file holds."""
         at, data = self._at(address, size)
         return bytes(data[at : at + size])
 

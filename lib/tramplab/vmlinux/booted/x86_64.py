@@ -93,7 +93,7 @@ def static_calls(opened: Opened, read: Read) -> Iterator[tuple[int, int, bool]]:
 
 
 def static_call(site: int, target: int, tail: bool) -> bytes:
-    """What lies at the site of a static call of a function; of none, where target is 0."""
+    """The code at the site of a static call of a function; of a call of none, where target is 0."""
     if not target:
         return _RET if tail else NOP5
     return (JMP if tail else CALL).encode(site, target)

@@ -78,7 +78,7 @@ def _require(machine: RealMachine) -> None:
 
 
 def _register(machine: RealMachine, function: Function, probe: int, code: dict[str, int]) -> None:
-    """What register_fprobe() leaves behind of a struct fprobe that is zero, with this handler."""
+    """The state that register_fprobe() leaves for a struct fprobe that is zero, with this handler."""
     put(machine, "fprobe", probe, code)
     if machine.opened.types.has("fprobe", "ops"):
         _with_ops(machine, function, probe, code)

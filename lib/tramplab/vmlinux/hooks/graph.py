@@ -108,7 +108,7 @@ def _static_call(machine: RealMachine, name: str, func: int) -> None:
 
 
 def _shadow_stack(machine: RealMachine) -> None:
-    """What start_graph_tracing() gives a task."""
+    """Give the task a shadow stack, as start_graph_tracing() does."""
     size = _STACK if several(machine) else _DEPTH * machine.opened.struct("ftrace_ret_stack").size
     start = 0 if several(machine) else -1
     stack = {"ret_stack": machine.block(bytes(size)), "curr_ret_stack": start, "curr_ret_depth": -1}

@@ -47,8 +47,12 @@ _JUMP = re.compile(r"(je|jne|cbz|cbnz|adr|beqz|bnez|beq|bne)\b(.*?)#?(-?(?:0x)?[
 
 @dataclass(frozen=True)
 class Form:
-    """An instruction, or several that load an address or call. at: where it begins. count: of how many instructions it is.
-    pointer: what it loads that has no name."""
+    """An instruction, or several that load an address or call.
+
+    at: where it begins.
+    count: the number of instructions.
+    pointer: the address that it loads and that has no name.
+    """
 
     at: int
     text: str

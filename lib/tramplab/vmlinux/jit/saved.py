@@ -44,7 +44,8 @@ def wanted() -> tuple[Package, ...]:
 
 
 def read() -> dict[str, Any]:
-    """What is kept; raises TramplabError where it is not as its schema says, or of other images than those that are listed."""
+    """The file's content; raises TramplabError where it does not follow its schema, or is of other images than those that are
+    listed."""
     return keeping.read(data_file(FILE), SCHEMA, wanted(), "python -m tramplab.vmlinux jit")
 
 
@@ -65,7 +66,7 @@ def made(package: Package) -> dict[str, Any]:
 
 
 def _plan(machine: RealMachine) -> str:
-    """What the booted process is to do; see init/init.c."""
+    """The task of the booted process; see init/init.c."""
     types = machine.opened.types
     if not isinstance(types, Btf):
         raise TramplabError(f"{machine.opened.payload.path} has no BTF, by whose numbers programs are attached.")
