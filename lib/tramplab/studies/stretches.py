@@ -49,5 +49,5 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: instructions of every stretch, like "arm64-save"."""
+    """Numbers for the prose: instructions of every stretch, like "arm64-save"."""
     return {f"{r.isa}-{r[2]}": int(r.instructions) for r in frame.itertuples()}

@@ -84,7 +84,7 @@ def body(frame: pd.DataFrame) -> Body:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many rows are as expected, "as-expected", of "rows-total"."""
+    """Numbers for the prose: how many rows are as expected, "as-expected", of "rows-total"."""
     return {"as-expected": int(frame["truth"].sum()), "rows-total": len(frame)}
 
 

@@ -49,7 +49,7 @@ class Scheme:
 
 @functools.cache
 def schemes() -> tuple[Scheme, ...]:
-    """Those that are compared: of each ISA what its sites have, newest last, and the JAL that riscv64's do not have."""
+    """The branches that are compared: of each ISA those of its sites, newest last, and the JAL that riscv64's do not have."""
     names = {("arm64", "v7.2"): "BL", ("x86_64", "v7.2"): "CALL", (RISCV64, "v6.12"): PAIR, (RISCV64, "v7.2"): LONE}
     found = [Scheme(names[kernel], *kernel) for kernel in kernels()]
     pair = next(s for s in found if s.name == PAIR)
@@ -180,7 +180,7 @@ def _of(frame: pd.DataFrame, branch: str, where: str, kernel: str = DEBIAN) -> f
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, in percent: of Debian's riscv64 kernel of v6.12 what a JAL reaches of the text ("jal-text"); of that
+    """Numbers for the prose, in percent: of Debian's riscv64 kernel of v6.12 what a JAL reaches of the text ("jal-text"); of that
     of v7.2 what the lone JALR does ("lone-text"); their texts in MiB ("pair-mib", "lone-mib"); and the least text computed for
     in which BL does not reach all of it ("bl-short-mib")."""
     debian = frame[frame["kernel"] == DEBIAN].drop_duplicates("branch").set_index("branch")["text"]

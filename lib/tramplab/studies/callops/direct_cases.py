@@ -83,7 +83,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "riscv64-far-instructions" before the direct call's code in the newest release, "-loads" and
+    """Numbers for the prose: "riscv64-far-instructions" before the direct call's code in the newest release, "-loads" and
     "-stores"; and "arm64-allocated", near, far or either."""
     part = newest(frame)
     out: dict[str, object] = {f"{r.isa}-{r.case}-{n}": getattr(r, n) for r in part.itertuples() for n in UNITS}

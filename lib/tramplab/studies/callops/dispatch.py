@@ -155,7 +155,7 @@ def each(frame: pd.DataFrame, isa: str, built: str, cells: tuple[tuple[int, int]
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-without-1-100-added", what a cell adds, and "arm64-without-elsewhere-step" and "-here-step",
+    """Numbers for the prose: "arm64-without-1-100-added", what a cell adds, and "arm64-without-elsewhere-step" and "-here-step",
     what each ops more adds on another function and on this one; "room", how many ops the guest has room for in one cell."""
     short = {WITHOUT: "without", WITH: "with"}
     out: dict[str, object] = {

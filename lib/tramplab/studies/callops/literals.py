@@ -158,7 +158,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by image, such as "arm64-bti-before", bytes from the ops to the function, "-back", to where the
+    """Numbers for the prose, by image, such as "arm64-bti-before", bytes from the ops to the function, "-back", to where the
     call returns, and "-instructions", how many find it."""
     out: dict[str, object] = {}
     for r in images(frame).itertuples():

@@ -145,7 +145,7 @@ def get(frame: pd.DataFrame, built: str, what: str, column: str) -> int:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "copies-one-ops-added" and "pointer-one-ops-added" in instructions, "-loads-added";
+    """Numbers for the prose: "copies-one-ops-added" and "pointer-one-ops-added" in instructions, "-loads-added";
     "copies-first-comes-text", "-cpus", "-tasks" of the plans; and "copy-bytes", of a lone ops' trampoline."""
     names = {COPIES: "copies", POINTER: "pointer"}
     out: dict[str, object] = {}

@@ -121,7 +121,7 @@ def _cut(text: str, wide: int = 46) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many steps each takes, "riscv64-pair-target-steps"."""
+    """Numbers for the prose: how many steps each takes, "riscv64-pair-target-steps"."""
     return {f"{name}-steps": int(last) for name, last in frame.groupby("scheme")["last"].max().items()}
 
 

@@ -135,7 +135,7 @@ def more(frame: pd.DataFrame, isa: str, scheme: str, less: str = NONE, build: st
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: by ISA, in bytes per function, what plain sites add ("arm64-site-each"), what CALL_OPS adds to that
+    """Numbers for the prose: by ISA, in bytes per function, what plain sites add ("arm64-site-each"), what CALL_OPS adds to that
     ("-call-ops-each"), and how much of it is alignment ("-alignment-each"); of riscv64 what one patched instruction without
     CALL_OPS adds ("-fixed-each", "-fixed-alignment-each"), and alignment without compressed instructions
     ("-long-alignment-each"); of arm64 with landing pads what they add to a site ("-pad-each") and the percentage of the functions

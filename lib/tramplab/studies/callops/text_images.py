@@ -116,7 +116,7 @@ def _newest(frame: pd.DataFrame) -> dict[str, tuple[str, str]]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: by ISA, what CALL_OPS takes of the text of its newest kernel, or would take, in percent
+    """Numbers for the prose: by ISA, what CALL_OPS takes of the text of its newest kernel, or would take, in percent
     ("arm64-call-ops") and KiB ("arm64-call-ops-kib")."""
     out: dict[str, object] = {}
     for isa, (release, kernel) in _newest(frame).items():

@@ -24,10 +24,12 @@ _X86 = "v7.2"
 
 @dataclass(frozen=True)
 class Scheme:
-    """What sites one corpus is compiled with.
+    """The sites that one corpus is compiled with.
 
-    build: of BUILDS. name: as figures call it. release, call_ops: the lab's kernel that has such sites, and that feature where it
-    is overridden; "" where there are no sites. flags: instead of that kernel's, for what no kernel has, or what the lab's has not.
+    build: of BUILDS.
+    name: as figures call it.
+    release, call_ops: the lab's kernel that has such sites, and that feature where it is overridden; "" where there are no sites.
+    flags: instead of that kernel's, for sites that no kernel has, or not the lab's.
     hypothetical: no kernel has it.
     """
 

@@ -119,7 +119,7 @@ def steps(frame: pd.DataFrame, machine: str, built: str, line: str) -> dict[tupl
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: by table and cell, such as "k1-before-1-100", "-ns", "-ratio", "-instructions-ratio"; and
+    """Numbers for the prose: by table and cell, such as "k1-before-1-100", "-ns", "-ratio", "-instructions-ratio"; and
     "k1-elsewhere-step-low" and "-high", what each ops elsewhere was timed at, in ns, at the least and at the most."""
     out: dict[str, object] = {}
     for r in named(frame).itertuples():

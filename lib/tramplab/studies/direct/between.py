@@ -35,14 +35,17 @@ RUN = {"direct": tuple(Direct(far=far).target for far in (False, True)), "ops": 
 
 @dataclass(frozen=True)
 class Seen:
-    """What the calls showed of one change.
+    """The calls of one change.
 
-    old, new: what a call ran before the plan and after it, "direct", "ops", "direct + ops" or "nothing". between: the live writes
-    (those to what a call reads or executes) in order, by what they are of, and what a call ran after each. after: what calls ran
-    after each step, live or not. sets: what calls ran with each set of the live writes, which is where some order of them comes by.
-    fixed: pairs of writes that may not change places, or some call would run neither. halted: what calls ran that had begun before
-    the plan, one for each instruction of the site and of ftrace's trampoline at which they were halted while it was carried out.
-    overwritten: the same where what the plan frees was not waited for and is overwritten at once; "fault" if that ended a call.
+    old, new: what a call ran before the plan and after it, "direct", "ops", "direct + ops" or "nothing".
+    between: the live writes (those to what a call reads or executes) in order, by what they are of, and what a call ran after each.
+    after: what calls ran after each step, live or not.
+    sets: what calls ran with each set of the live writes, each of which some order of them reaches.
+    fixed: pairs of writes whose order matters: in the other order some call would run neither hook.
+    halted: what calls ran that had begun before the plan, one for each instruction of the site and of ftrace's trampoline at which
+        they were halted while it was carried out.
+    overwritten: the same where the plan does not wait before it frees, and the freed memory is overwritten at once; "fault" if that
+        ended a call.
     """
 
     old: str
@@ -99,7 +102,7 @@ def _request(letter: str, near: bool) -> Direct | Ops:
 
 
 def _ran(kernel: Kernel) -> str:
-    """What a call runs now besides the function; "fault" if it does not come to its end."""
+    """The hooks that a call runs now; "fault" if it does not come to its end."""
     try:
         return _told(kernel, kernel.call(FUNCTION, *ARGUMENTS, budget=BUDGET).executed)
     except TramplabError:
@@ -107,7 +110,7 @@ def _ran(kernel: Kernel) -> str:
 
 
 def _told(kernel: Kernel, executed: Callable[[int], bool]) -> str:
-    """By where these functions begin."""
+    """Which of RUN's functions were executed, by their entry addresses."""
     ran = [what for what, names in RUN.items() if any(executed(kernel.image.address(name)) for name in names)]
     return " + ".join(ran) or "nothing"
 

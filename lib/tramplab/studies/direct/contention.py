@@ -207,7 +207,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "operations-total"; for each ISA and pool, with 1 and with 64 CPUs that do nothing else,
+    """Numbers for the prose: "operations-total"; for each ISA and pool, with 1 and with 64 CPUs that do nothing else,
     "arm64-freelist-64-retries" and "arm64-freelist-64-pair"; "arm64-elsewhere"; as multiples of one CPU "x86_64-freelist-64-calls"
     and published ones, "kretprobe-64-published" and "raw-64-published"."""
     out: dict[str, object] = {"operations-total": f"{int(frame['operations'].sum()):,}".replace(",", " ")}

@@ -121,7 +121,7 @@ def costs(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "shadow-nodes", of a task; where there is always a node, "freelist-avoidable" of "freelist-takes",
+    """Numbers for the prose: "shadow-nodes", of a task; where there is always a node, "freelist-avoidable" of "freelist-takes",
     over all ISAs and numbers of CPUs; per ISA, pool and CPUs, where calls are three deep, "arm64-objpool-16-missed" in percent;
     where they are two deep and a task per CPU sleeps, "arm64-objpool-16-asleep-missed"; of an empty pool
     "arm64-objpool-16-cost"."""

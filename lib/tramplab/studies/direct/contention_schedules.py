@@ -83,7 +83,7 @@ def by_granule(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "cpus"; "turn", instructions of one; "line", bytes of a reservation; per ISA, pool and schedule
+    """Numbers for the prose: "cpus"; "turn", instructions of one; "line", bytes of a reservation; per ISA, pool and schedule
     "arm64-freelist-even-retries", "-pair", "-longest", "-least", "-most"; with reservations of a word "arm64-word-retries"."""
     out: dict[str, object] = {"cpus": CPUS, "turn": SCHEDULES["turns"].slice, "line": LINE}
     for r in means(frame).itertuples():

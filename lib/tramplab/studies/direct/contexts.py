@@ -99,7 +99,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: runs of a callback through the list function and of a program, "list-same-runs", "list-deeper-runs",
+    """Numbers for the prose: runs of a callback through the list function and of a program, "list-same-runs", "list-deeper-runs",
     "program-same-runs", "program-deeper-runs": one number if it is the same everywhere, else from the least to the most."""
     out: dict[str, object] = {}
     for name, guard in (("list", "two ops"), ("program", "fentry")):

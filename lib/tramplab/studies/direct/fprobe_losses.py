@@ -78,7 +78,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: per ISA "arm64-unoptimised-ratio" and "arm64-optimised-ratio" of instructions; per round
+    """Numbers for the prose: per ISA "arm64-unoptimised-ratio" and "arm64-optimised-ratio" of instructions; per round
     "rfc-unoptimised-published", and so on."""
     out: dict[str, object] = {}
     for r in frame.itertuples():

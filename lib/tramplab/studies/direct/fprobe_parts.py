@@ -245,7 +245,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, instructions: "arm64-unoptimised-added", "-optimised-added", "-direct-added", "-over" (the
+    """Numbers for the prose, instructions: "arm64-unoptimised-added", "-optimised-added", "-direct-added", "-over" (the
     optimised one over the direct call), and per part "arm64-copying-over"; "arm64-all-registers-off" and so on, what goes with
     a reason alone; "arm64-ring-added", what the ring adds instead of the list; "arm64-trampolines-apart", by how much the two
     trampolines differ."""

@@ -167,7 +167,7 @@ def speeds() -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-return-v7-2-added", instructions, "-debian", "-stores", "-missed" (in the call and above
+    """Numbers for the prose: "x86_64-return-v7-2-added", instructions, "-debian", "-stores", "-missed" (in the call and above
     it); and "v11-return-ratio", throughput after the move over that before, published."""
     out: dict[str, object] = {}
     for r in totals(frame).itertuples():

@@ -25,9 +25,9 @@ NAME = "guard_cost"
 TITLE = "What a guard adds to a call"
 FUNCTION, ARGUMENTS = "two_args", (1, 2)
 Requests = Callable[[], list[Request]]
-#: Guard -> a hook with it, and the same without, from which it is told; None where there is none. "trylock": the callback takes
-#: the bit itself. "RECURSION": its ops asks for it. "list": the list function's, of which only the guard is shown. Programs
-#: without a guard are called bare, which no kernel does.
+#: Guard -> (hook with the guard, same hook without it, or None if no such hook exists); the cost is the difference. "trylock": the
+#: callback takes the bit itself. "RECURSION": its ops asks for it. "list": the list function's, of which only the guard is shown.
+#: Programs without a guard are called bare, which no kernel does.
 GUARDS: dict[str, tuple[Requests, Requests | None]] = {
     "trylock": (lambda: [Ops(callback="lab_callback_guarded")], lambda: [Ops()]),
     "RECURSION": (lambda: [Ops(recursion=True)], lambda: [Ops()]),
@@ -152,7 +152,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: instructions that a guard adds, "arm64-fentry-added" in the newest release and, in each,
+    """Numbers for the prose: instructions that a guard adds, "arm64-fentry-added" in the newest release and, in each,
     "arm64-v6-12-fentry-added" and by part "arm64-v6-12-fentry-migration-added"."""
     out: dict[str, object] = {}
     for r in totals(frame, "isa", "release", "guard").itertuples():

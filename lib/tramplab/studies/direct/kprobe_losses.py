@@ -173,7 +173,7 @@ def beside_real(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: per ISA and way "arm64-kprobe-breakpoint-ratio" (of instructions), "-added" and "-exceptions"; per
+    """Numbers for the prose: per ISA and way "arm64-kprobe-breakpoint-ratio" (of instructions), "-added" and "-exceptions"; per
     round "rfc-kprobe-published", and so on, and "dd-fprobe-published" of copying; "bases-apart", the rates without a probe;
     "arm64-real-total", what Debian's 6.12 executes."""
     out: dict[str, object] = {}
@@ -205,9 +205,9 @@ def answer(frame: pd.DataFrame) -> str:
 def rounds_answer(frame: pd.DataFrame) -> str:
     """What each round says of the kprobe, beside the instructions."""
     kprobe = frame[(frame["isa"] == MEASURED_ON) & (frame["way"] == BREAKPOINT)].iloc[0]
-    first = "In every published round a kprobe takes most time"
+    first = "In every published round a kprobe takes the most time"
     if not all(frame.loc[frame[r].idxmax(), "way"] == BREAKPOINT for r in ROUNDS):
-        first = "Not in every published round a kprobe takes most time"
+        first = "In some published rounds a kprobe is not the costliest way"
     told = listed(f"{kprobe[r]:.2f} ({r})" for r in ROUNDS)
     return f"{first}: {told} times what a direct call adds, with {kprobe['instructions']:.2f} times the instructions."
 

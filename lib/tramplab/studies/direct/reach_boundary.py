@@ -174,7 +174,7 @@ def detour(part: pd.DataFrame) -> pd.Series:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by ISA and release, such as "arm64-v7-2-span", "-behind", "-ahead" (distances to the last place, in
+    """Numbers for the prose, by ISA and release, such as "arm64-v7-2-span", "-behind", "-ahead" (distances to the last place, in
     words) and, where a kernel has a way for it, "-beyond-added", "-beyond-loads-added" and "-beyond-taken-added";
     "arm64-same-since", the first release from which on all of it is so."""
     out: dict[str, object] = {"arm64-same-since": same_since(frame, "arm64")}

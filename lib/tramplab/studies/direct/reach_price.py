@@ -114,7 +114,7 @@ def beside(frame: pd.DataFrame, isa: str, release: str) -> pd.Series:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by ISA and release, such as "arm64-v7-2-near-added", "-far-added", "-shared-added"; "-detour-added",
+    """Numbers for the prose, by ISA and release, such as "arm64-v7-2-near-added", "-far-added", "-shared-added"; "-detour-added",
     with "-detour-loads-added", "-detour-stores-added" and "-detour-taken-added"; "-beside-added", what a direct call adds to a
     function with an ops; "-program-added", a BPF program's whole call in the lab; and "-mispredicted" of the three cases."""
     out: dict[str, object] = {}

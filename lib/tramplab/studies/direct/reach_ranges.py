@@ -199,7 +199,7 @@ def where_bpf_lies(frame: pd.DataFrame, isa: str, release: str) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, of Debian's kernels: text and image of each ISA's newest in MiB ("arm64-text", "arm64-image"), and of
+    """Numbers for the prose, of Debian's kernels: text and image of each ISA's newest in MiB ("arm64-text", "arm64-image"), and of
     arm64 the room for BPF ("arm64-bpf-room"), what of it is in reach with KASLR ("arm64-kaslr-inside") and how near the lowest
     place is ("arm64-kaslr-lowest"), without it what is in reach of the first and of the last site ("arm64-first-inside",
     "arm64-last-inside"); and the least text computed for with which a first site does not reach the lowest place

@@ -113,7 +113,7 @@ def way(frame: pd.DataFrame, isa: str, release: str, case: str) -> list[str]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: of arm64 in the newest release the instructions of ftrace_caller before it leaves to a direct call out
+    """Numbers for the prose: of arm64 in the newest release the instructions of ftrace_caller before it leaves to a direct call out
     of reach ("far-instructions"), before it calls the list function ("shared-before") and behind that ("shared-behind")."""
     _, release = kernels()[0]
     of = frame[(frame["isa"] == "arm64") & (frame["release"] == release) & (frame["place"] == "ftrace_caller")]

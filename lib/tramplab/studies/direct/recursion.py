@@ -163,7 +163,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, of the newest release and consumers that call the function itself: "arm64-ops-rounds" and
+    """Numbers for the prose, of the newest release and consumers that call the function itself: "arm64-ops-rounds" and
     "arm64-ops-size" (bytes each) of what has no end; "arm64-fentry-ran", "arm64-fentry-entered", "arm64-fentry-counted";
     "list-other-ran" and "list-other-total", how often the other function's ops ran of how often that was called, where both are
     called by the list function, and "program-other-ran", "program-other-total" of fentry programs, one number if all ISAs have the

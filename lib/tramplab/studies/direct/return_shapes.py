@@ -219,7 +219,7 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-direct-bytes", "-missed" (in the call and above it), and the same of "-fprobe-list" and so
+    """Numbers for the prose: "arm64-direct-bytes", "-missed" (in the call and above it), and the same of "-fprobe-list" and so
     on."""
     out: dict[str, object] = {}
     for r in whole(frame).itertuples():

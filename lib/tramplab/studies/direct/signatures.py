@@ -212,7 +212,7 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-copy-added" and "arm64-frame-added", instructions for all argument registers."""
+    """Numbers for the prose: "arm64-copy-added" and "arm64-frame-added", instructions for all argument registers."""
     cost = _most(adapters())
     return {f"{isa}-{key}-added": n for way, key in ((COPY, "copy"), (FRAME, "frame")) for isa, n in cost[way].items()}
 

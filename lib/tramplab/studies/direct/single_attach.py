@@ -180,7 +180,7 @@ def saved_waits() -> int:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, for a hundred functions: "arm64-in-ops-each-detach-tasks", "arm64-literal-at-once-attach-text"; how
+    """Numbers for the prose, for a hundred functions: "arm64-in-ops-each-detach-tasks", "arm64-literal-at-once-attach-text"; how
     many functions the guest has; and what was published, "published-before" and "published-after" in seconds, with
     "published-waits", how many waits their difference is."""
     out: dict[str, object] = {

@@ -113,7 +113,7 @@ def over(frame: pd.DataFrame, isa: str, way: str, case: str) -> int:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-lookup-far-added", instructions of a call, "arm64-lookup-far-over", how many more than as the
+    """Numbers for the prose: "arm64-lookup-far-added", instructions of a call, "arm64-lookup-far-over", how many more than as the
     kernel is, "arm64-lookup-far-loads" and "-stores"."""
     out: dict[str, object] = {}
     for r in totals(frame).itertuples():

@@ -136,7 +136,7 @@ def mean(frame: pd.DataFrame, isa: str, way: str, functions: int, most: int = SE
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "buckets" and "more-buckets", "arm64-lookup-each-step", and of the mean call with the buckets of the
+    """Numbers for the prose: "buckets" and "more-buckets", "arm64-lookup-each-step", and of the mean call with the buckets of the
     series "arm64-lookup-1000-added", and "arm64-lookup-1000-more-buckets-added"."""
     out: dict[str, object] = {"buckets": SERIES, "more-buckets": FILTER}
     for r in frame.itertuples():

@@ -145,7 +145,7 @@ def alike(frame: pd.DataFrame) -> bool:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "calls" and "third" of all; "arm64-lookup-overwritten" and "-halted", of far targets."""
+    """Numbers for the prose: "calls" and "third" of all; "arm64-lookup-overwritten" and "-halted", of far targets."""
     of = changes(frame)
     out: dict[str, object] = {"calls": _calls(of), "third": int(of["third"].sum())}
     far = of[of["target"] == FAR].groupby(["isa", "way"], sort=False)[["halted", "overwritten"]].sum()

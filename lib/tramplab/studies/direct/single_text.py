@@ -85,7 +85,7 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes of the newest kernels: "arm64-functions", "beside-per-function" (bytes), and "arm64-beside-more", KiB
+    """Numbers for the prose of the newest kernels: "arm64-functions", "beside-per-function" (bytes), and "arm64-beside-more", KiB
     of text that the way takes more than the kernel as it is."""
     out: dict[str, object] = {}
     last = newest(frame)

@@ -25,24 +25,30 @@ from ...trampolines.fprobe import Fprobe
 from ...trampolines.plain import Ops
 from ..once import once
 
-#: Called from outside, it calls the first of the two that are traced; it is the other one, which can sleep in what it calls.
+#: The outer caller. It calls the first traced function, which calls the second; the second one may sleep.
 CALLS, TRACED, ARGUMENTS = "calls_others", "two_args", (1, 2, 3)
 #: Where a trace is taken: in the callback or program, elsewhere in the hook, at the site, in the function, and of a task that
 #: sleeps in what the function calls.
 PROGRAM, HOOK, SITE, BODY, ASLEEP = PLACES = ("program", "hook", "site", "function", "asleep")
 FRAMES = ("function", "caller", "outer")
-#: Whose code a hook's instruction is: ftrace's trampoline, its copies included; what a direct call calls; where hooked returns come
-#: back to; all that is compiled from C.
+#: The code that a hook's instruction is part of: ftrace's trampoline, its copies included; the target of a direct call; the return
+#: trampoline; code compiled from C.
 FTRACE, CALLED, RETURN, C = CODE = ("ftrace's trampoline", "direct call's trampoline", "return trampoline", "C code")
-#: Of a frame that does not exist in that call.
+#: For a frame that does not exist in that call.
 ABSENT = "-"
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A hook: what is attached, and the guest function that is its consumer. hooks_return: does the function come back to a return
-    trampoline? looked_up: ISAs whose unwinders look up what that took the place of. kernel: one of KERNELS.
-    way: see trampolines/single. isas: that have it. unlike: no kernel has it on any ISA."""
+    """A hook: what is attached, and the guest function that is its consumer.
+
+    hooks_return: does the function return to a return trampoline?
+    looked_up: ISAs whose unwinders look up the return address that it replaced.
+    kernel: one of KERNELS.
+    way: see trampolines/single.
+    isas: that have it.
+    unlike: no kernel has it on any ISA.
+    """
 
     requests: Callable[[], list[Request]]
     program: str

@@ -144,7 +144,7 @@ def _of(frame: pd.DataFrame, isa: str, variant: str, taken: str, unwound: str = 
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: instructions, like "arm64-fp-fentry-in-the-hook-lost", "-all", "-right", "-refused"; of hooks that are
+    """Numbers for the prose: instructions, like "arm64-fp-fentry-in-the-hook-lost", "-all", "-right", "-refused"; of hooks that are
     not looked up "arm64-fp-fprobe-exit-not-looked-up-asleep-lost"."""
     out: dict[str, object] = {}
     for r in frame.itertuples():

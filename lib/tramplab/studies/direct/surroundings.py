@@ -182,7 +182,7 @@ def states_table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, of the newest release: loads and stores of the task's fields and of this CPU's data in a call, like
+    """Numbers for the prose, of the newest release: loads and stores of the task's fields and of this CPU's data in a call, like
     "arm64-fentry-task-accesses" and "arm64-ops-CPU-accesses"."""
     part = newest(frame)
     out: dict[str, object] = {}

@@ -82,7 +82,7 @@ def body(_: pd.DataFrame) -> Stepper:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: instructions of every stretch, like "fprobe-save", and of the whole call, "fprobe-all"."""
+    """Numbers for the prose: instructions of every stretch, like "fprobe-save", and of the whole call, "fprobe-all"."""
     out = {f"{r.isa.split()[0]}-{r[2]}": int(r.instructions) for r in frame.itertuples()}
     whole = frame.groupby("isa")["instructions"].sum()
     return out | {f"{way.split()[0]}-all": int(n) for way, n in whole.items()}

@@ -110,7 +110,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: in how many of the kernels (ISA and release) that have one a program is called without RCU and without
+    """Numbers for the prose: in how many of the kernels (ISA and release) that have one a program is called without RCU and without
     a task, "programs-rcu-called", "programs-task-called", of "programs-total"; the field that an fentry program wants first where
     there is no task, "arm64-fentry-wants"."""
     some = frame[frame["hook"].isin(PROGRAMS) & (frame["outcome"] != NONE)]

@@ -84,7 +84,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: instructions that each hook adds in the plain kernels, like "arm64-ops-static-v6-1-added"."""
+    """Numbers for the prose: instructions that each hook adds in the plain kernels, like "arm64-ops-static-v6-1-added"."""
     return {f"{slug(f'{r.isa} {r.hook} {r.release}')}-added": int(r.instructions) for r in plain(frame).itertuples()}
 
 

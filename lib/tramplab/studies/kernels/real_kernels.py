@@ -93,7 +93,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many comparisons of each part there are and are near, and how many kernels of which releases."""
+    """Numbers for the prose: how many comparisons of each part there are and are near, and how many kernels of which releases."""
     releases = dict.fromkeys(f["kernel"]["release"] for f in sorted(saved.plain(), key=lambda f: parse(f["kernel"]["release"])))
     out: dict[str, object] = {"aim-instructions": INSTRUCTIONS, "aim-percent": round(100 * PART), "kernels": len(saved.every())}
     out["releases"] = listed(releases)

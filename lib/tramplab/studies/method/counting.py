@@ -93,7 +93,7 @@ def rows() -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: words in the array, and per ISA the instructions of text and the executed ones."""
+    """Numbers for the prose: words in the array, and per ISA the instructions of text and the executed ones."""
     out = {"words": len(WORDS)}
     for isa, part in frame.groupby("isa"):
         out |= {f"static-{isa}": len(part), f"dynamic-{isa}": int(part["times"].sum())}

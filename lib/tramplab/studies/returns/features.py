@@ -192,7 +192,7 @@ def _alone(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-kretprobe-a-page-of-data" (the number that decided), "-said" and "-outcome" behind it;
+    """Numbers for the prose: "x86_64-kretprobe-a-page-of-data" (the number that decided), "-said" and "-outcome" behind it;
     "features"; "tried" (arguments); "x86_64-whole" (features that a kretprobe has in full), "x86_64-as-much" (of these, those
     that an fprobe has in full); "x86_64-together" (fprobes on one function with as much data as one may have)."""
     out: dict[str, object] = {"features": len(FEATURES), "tried": TRIED}

@@ -246,7 +246,7 @@ def simple_without(frame: pd.DataFrame | None = None) -> Verdict:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: by ISA "x86_64-gone" and "-all" (bytes, exceptions left out), "-functions" (that go), "-ftrace",
+    """Numbers for the prose: by ISA "x86_64-gone" and "-all" (bytes, exceptions left out), "-functions" (that go), "-ftrace",
     "-instruction", "-exception", "-probe" (bytes); of the structs "-instance", "-kretprobe", "-kprobe" (bytes); "-fields" (of a
     task or CPU, that go)."""
     out: dict[str, object] = {}

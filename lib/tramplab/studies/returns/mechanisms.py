@@ -35,8 +35,11 @@ LATEST = releases.LATEST
 
 @dataclass(frozen=True)
 class Build:
-    """A kernel, and what of it hooks a return there. mechanism: a name of MECHANISMS. debian: under which name the same
-    is counted in Debian's kernels."""
+    """A kernel, and the mechanism that hooks a return there.
+
+    mechanism: a name of MECHANISMS.
+    debian: the name under which the same is counted in Debian's kernels.
+    """
 
     isa: str
     mechanism: str
@@ -89,8 +92,8 @@ _RETHOOKS = {"x86_64": "v6.12", "riscv64": "v6.9"}
 
 @functools.cache
 def builds(isa: str) -> tuple[Build, ...]:
-    """All of an ISA, kernels' own alone, in order, with bare handlers but for fexit's program; raises TramplabError for an unknown
-    ISA."""
+    """All builds of an ISA, only those that kernels have, in order, with bare handlers except for fexit's program; raises
+    TramplabError for an unknown ISA."""
     if isa not in ISAS:
         raise unknown("ISA", isa, ISAS)
     found = [

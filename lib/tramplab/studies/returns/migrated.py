@@ -47,8 +47,11 @@ _EXTRA = {"kept registers": "kept", "other registers": "others"}
 
 @dataclass(frozen=True)
 class Use:
-    """teller: who tells its fields afterwards, but for those in `others`. fields: in the user's words -> as `migration` calls
-    them."""
+    """The users of one interface.
+
+    teller: the provider of its fields afterwards, except for those in `others`.
+    fields: in the user's words -> as `migration` calls them.
+    """
 
     teller: str
     fields: dict[str, str]
@@ -246,7 +249,7 @@ def stack_pointers() -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, as in "x86_64-kprobe_multi-same": how many fields; "-shim", "-lost", "-never"; and "without-sp",
+    """Numbers for the prose, as in "x86_64-kprobe_multi-same": how many fields; "-shim", "-lost", "-never"; and "without-sp",
     Debian's kernels whose return_to_handler does not pass the stack pointer."""
     known = stack_pointers()
     out: dict[str, object] = {"without-sp": listed(known["kernel"][~known["told"]])}

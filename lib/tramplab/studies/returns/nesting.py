@@ -160,7 +160,7 @@ def _frames(known: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-graph-tracer-deepest" (calls of one task that are all seen), "-all" (of each of "tasks"
+    """Numbers for the prose: "x86_64-graph-tracer-deepest" (calls of one task that are all seen), "-all" (of each of "tasks"
     tasks), "-tasks" (with a call each); "x86_64-graph-tracer-frame" (bytes of the task's stack for each call, at which
     that ends first); "x86_64-guard-seen", "-missed"; "cpus", "tasks", "stack"."""
     out: dict[str, object] = {"cpus": CPUS, "tasks": TASKS, "stack": STACK_SIZE}

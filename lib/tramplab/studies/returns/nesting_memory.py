@@ -180,7 +180,7 @@ def _range(values: pd.Series) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-kretprobe-rings-call" (bytes), "-default", "-even" (calls), "-most" (bytes for TASKS tasks);
+    """Numbers for the prose: "arm64-kretprobe-rings-call" (bytes), "-default", "-even" (calls), "-most" (bytes for TASKS tasks);
     "arm64-probes-4-deepest"; "arm64-kretprobe-list-32-cpus" (bytes); "arm64-data-more"; "data", "depth", "shadow" (bytes);
     "cpus" (of the largest machine)."""
     shadow = frame[frame["keeps"] == STACK]

@@ -15,7 +15,7 @@ OWN, TASK, NOBODY = "the probe", "the task", "nobody"
 
 
 def teller(found: Counted) -> str:
-    """Who counts the calls that were not seen."""
+    """The counter that has the calls that were not seen."""
     return OWN if found.missed else TASK if found.overrun else NOBODY
 
 
@@ -48,7 +48,7 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "sizes"; "x86_64-own" (with how many the probe's own counter has the calls); "x86_64-task" (the least
+    """Numbers for the prose: "sizes"; "x86_64-own" (with how many the probe's own counter has the calls); "x86_64-task" (the least
     bytes of data with which it is the task's, and "none" where there are none)."""
     out: dict[str, object] = {"sizes": frame["data"].nunique()}
     for isa, n in own(frame).items():

@@ -129,7 +129,7 @@ def _left(known: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, as in "x86_64-kretprobe-missed-in-call" of the newest kernel and
+    """Numbers for the prose, as in "x86_64-kretprobe-missed-in-call" of the newest kernel and
     "arm64-kretprobe-v6-1-missed-in-call"; "-missed-above" of the callers, "-missed-in-loop" per call in a loop."""
     out: dict[str, object] = {}
     for r in whole(frame).itertuples():

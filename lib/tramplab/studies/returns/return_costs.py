@@ -53,8 +53,8 @@ PROGRAMS = (KRETPROBE_BPF, MULTI, FEXIT)
 
 
 def part(name: str, walked: bool = False) -> str:
-    """Whose part of a call a function is; "" for a handler. walked: is the list of ops? Raises TramplabError for one that nobody
-    has named.
+    """The part of a call that a function belongs to; "" for a handler. walked: is the list of ops? Raises TramplabError for an
+    unknown function.
 
     >>> part("arch_rethook_trampoline"), part("arch_rethook_trampoline_callback"), part("bpf_trampoline[0]")
     ('trampolines', 'return hook', 'trampolines')
@@ -236,7 +236,7 @@ def _contradicted(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, as in "x86_64-kretprobe-added" of the newest kernel and "x86_64-kretprobe-v5-17-added": instructions;
+    """Numbers for the prose, as in "x86_64-kretprobe-added" of the newest kernel and "x86_64-kretprobe-v5-17-added": instructions;
     "-debian", "-stores", "-traps", "-missed" (in the call and above it), and by part
     "x86_64-kretprobe-exception-step"."""
     out: dict[str, object] = {}

@@ -91,7 +91,7 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-v7-2-percent", "-bytes", "-functions", "-times"; "x86_64-v7-2-fprobe-bytes" of each part."""
+    """Numbers for the prose: "x86_64-v7-2-percent", "-bytes", "-functions", "-times"; "x86_64-v7-2-fprobe-bytes" of each part."""
     out: dict[str, object] = {}
     for r in shares(frame).itertuples():
         key = f"{r.isa}-{slug(str(r.release))}"

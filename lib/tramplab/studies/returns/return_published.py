@@ -26,9 +26,15 @@ PUBLISHED, INSTRUCTIONS, MEASURED = "published", "lab, instructions", "lab, meas
 
 @dataclass(frozen=True)
 class Round:
-    """One published table. name: in short, of the series that moved fprobes to the graph tracer by its version. ids: how those of
-    its measurements begin. other: the bench that is compared with the one on a kretprobe, and mechanism: what that is. entry: the
-    bench of the same kind that sees the entry alone. release: the lab's nearest kernel."""
+    """One published table.
+
+    name: in short, of the series that moved fprobes to the graph tracer by its version.
+    ids: the beginning of the ids of its measurements.
+    other: the bench that is compared with the one on a kretprobe.
+    entry: the bench of the same kind that sees only the entry.
+    release: the lab's nearest kernel.
+    mechanism: the mechanism of that bench.
+    """
 
     name: str
     ids: str
@@ -160,7 +166,7 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by round as in "v22-after": "-published", "-return" and "-insns", ratios."""
+    """Numbers for the prose, by round as in "v22-after": "-published", "-return" and "-insns", ratios."""
     out: dict[str, object] = {}
     for r in frame.itertuples():
         key = slug(r.round)

@@ -128,7 +128,7 @@ def _of(frame: pd.DataFrame, isa: str, saves: str) -> pd.DataFrame:
 
 
 def _full(frame: pd.DataFrame, isa: str) -> str:
-    """What a smaller set is held against: all registers, saved in the same way."""
+    """The save set that a smaller set is compared with: all registers, saved in the same way."""
     return WITHOUT if len(_of(frame, isa, WITHOUT)) else REGS
 
 
@@ -186,7 +186,7 @@ def need_not_save(frame: pd.DataFrame | None = None) -> Verdict:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, as in "x86_64-value-added": instructions; "-stores", "-right" and "-asked"."""
+    """Numbers for the prose, as in "x86_64-value-added": instructions; "-stores", "-right" and "-asked"."""
     out: dict[str, object] = {}
     for r in whole(frame).itertuples():
         key = f"{r.isa}-{slug(r.saves)}"

@@ -111,7 +111,7 @@ def body(_: pd.DataFrame) -> Stepper:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: instructions of every stretch, like "kretprobe-tidy", of all behind the function, "kretprobe-all", and
+    """Numbers for the prose: instructions of every stretch, like "kretprobe-tidy", of all behind the function, "kretprobe-all", and
     of those behind the handler, "-after"; how often it stores before the handler, "-stores"."""
     out = {f"{r.isa}-{r[2]}": int(r.instructions) for r in frame.itertuples()}
     stores = frame[frame["from"] == TRAMPOLINE].set_index("isa")["stores"]

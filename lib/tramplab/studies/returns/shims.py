@@ -141,7 +141,7 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, as in "arm64-where-added": instructions with a handler at the return; "-both" with one at the entry
+    """Numbers for the prose, as in "arm64-where-added": instructions with a handler at the return; "-both" with one at the entry
     too, "-shim" the shim's part, "-stores", "-right" and "-asked"."""
     out: dict[str, object] = {}
     shim = frame[(frame["part"] == SHIM) & (frame["probe"] == RETURN)].set_index(["isa", "how"])["instructions"]

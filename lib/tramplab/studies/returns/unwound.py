@@ -93,7 +93,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: instructions, like "arm64-fgraph-at-return-lost" (or under a wrong name), "-all", "-refused"; where
+    """Numbers for the prose: instructions, like "arm64-fgraph-at-return-lost" (or under a wrong name), "-all", "-refused"; where
     hooked returns are not looked up "riscv64-kretprobe-not-asked-asleep-lost"."""
     out: dict[str, object] = {}
     for r in frame.itertuples():

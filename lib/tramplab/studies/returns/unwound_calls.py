@@ -41,8 +41,11 @@ _WORST = (WRONG, MISSING, DOUBLED)
 
 @dataclass(frozen=True)
 class Case:
-    """What is attached, in which kernel. name: as shown, without its recovery. parts: the builds whose probes are attached, in this
-    order; all of one kernel."""
+    """The builds that are attached, in which kernel.
+
+    name: as shown, without its recovery.
+    parts: the builds whose probes are attached, in this order; all of one kernel.
+    """
 
     name: str
     isa: str
@@ -63,8 +66,8 @@ class Case:
 
 
 def cases(isa: str) -> list[Case]:
-    """Of an ISA: no hook, every mechanism in its newest kernel, arm64's kretprobe in its older ones too, and two on one function
-    where the unwinder asks for both."""
+    """The cases of an ISA: no hook, every mechanism in its newest kernel, arm64's kretprobe in its older ones too, and two on one
+    function where the unwinder asks for both."""
     alone = [build for build in builds(isa) if build == newest(isa)[build.mechanism] or build.isa in OLDER]
     pairs = [Case(" + ".join(pair), isa, tuple(get(isa, name) for name in pair)) for pair in PAIRS if isa in BOTH_ASKED]
     return [Case(UNHOOKED, isa, ()), *(Case(build.name, isa, (build,)) for build in alone), *pairs]
@@ -76,7 +79,7 @@ def asked(kernel: Kernel, case: Case) -> bool:
 
 
 def needs(kernel: Kernel, mechanism: str) -> str:
-    """Who knows the calls that a mechanism hooks: one of recovery.MECHANISMS, "" if it hooks none."""
+    """The mechanism that knows the calls that a mechanism hooks: one of recovery.MECHANISMS, "" if it hooks none."""
     own = recovery.HOOKS if kernel.features["kretprobe"] == "rethook" else recovery.INSTANCES
     return _NEEDS.get(mechanism, own)
 
@@ -119,7 +122,7 @@ def place(row: dict[str, object]) -> str:
 
 
 def worst(row: dict[str, object]) -> str:
-    """What is worst of its frames; that the function has returned is not."""
+    """The worst state of its frames, except that the function has returned."""
     return next((state for state in _WORST if state in [row[frame] for frame in FRAMES]), RIGHT)
 
 

@@ -129,7 +129,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "programs", and by ISA how many are "arm64-accepted" and refused as nobody fills a field,
+    """Numbers for the prose: "programs", and by ISA how many are "arm64-accepted" and refused as nobody fills a field,
     "arm64-unfilled", or as a helper wants a pt_regs, "arm64-helper"; the most instructions that change in one, "arm64-changed"."""
     out: dict[str, object] = {"programs": frame["program"].nunique()}
     for isa, part in frame.groupby("isa", sort=False):

@@ -74,7 +74,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: of the chain to perf "arm64-chain-total" (instructions), "-chain-written" (bytes), and "conversions",
+    """Numbers for the prose: of the chain to perf "arm64-chain-total" (instructions), "-chain-written" (bytes), and "conversions",
     how many there are on each ISA."""
     out: dict[str, object] = {"conversions": frame["conversion"].nunique()}
     for isa, part in frame[frame["chain"]].groupby("isa", sort=False):

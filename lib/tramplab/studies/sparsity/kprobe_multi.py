@@ -113,7 +113,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-link-added" (instructions), and by ISA and way, as in "arm64-plain-per-cpu": "-share" and
+    """Numbers for the prose: "arm64-link-added" (instructions), and by ISA and way, as in "arm64-plain-per-cpu": "-share" and
     "-both-share" in percent; "riscv64-plain-per-cpu-inline" (instructions, see inlined())."""
     out: dict[str, object] = {f"{r.isa}-{slug(r.way)}-inline": r.inline for r in inlined().itertuples()}
     for r in frame.itertuples():

@@ -151,7 +151,7 @@ def old_modes(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "kernels-total"; "providers-total", of all kernels, and "providers-same", those of which all slots
+    """Numbers for the prose: "kernels-total"; "providers-total", of all kernels, and "providers-same", those of which all slots
     hold the same; "slots-total", "slots-same"; and slots of a kind that a provider leaves, "6.12-amd64-return_to_handler-garbage".
     """
     parts = dict(_each(frame))

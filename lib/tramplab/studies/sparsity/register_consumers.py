@@ -116,7 +116,7 @@ def outcome(frame: pd.DataFrame, isa: str, release: str, view: str, consumer: st
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: cells of the newest release that ask something, "cells", and those that are right, wrong or rest on
+    """Numbers for the prose: cells of the newest release that ask something, "cells", and those that are right, wrong or rest on
     garbage, "right", "wrong", "garbage"; consumers, "consumers"."""
     some = frame[(frame["release"] == NEW) & (frame["outcome"] != NOT_ASKED)]
     counts = some["outcome"].value_counts()

@@ -119,7 +119,7 @@ def count(frame: pd.DataFrame, isa: str, provider: str, kind: str) -> int:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by names like "arm64-ftrace_caller-true": registers that a provider passes in a way, in the newest
+    """Numbers for the prose, by names like "arm64-ftrace_caller-true": registers that a provider passes in a way, in the newest
     release that has it; "arm64-registers", of how many; "arm64-ftrace_caller-size", bytes of its structure."""
     out: dict[str, object] = {}
     for (isa, provider), part in newest(frame).groupby(["isa", "provider"], sort=False):

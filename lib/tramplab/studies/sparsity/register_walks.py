@@ -68,7 +68,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: walks, "walks", those that find nobody, "nobody", those that chance decides, "chance", and those that
+    """Numbers for the prose: walks, "walks", those that find nobody, "nobody", those that chance decides, "chance", and those that
     find something that is not there, "strange"."""
     counts = frame["outcome"].value_counts()
     strange = (frame["strange"] != "") | (frame["error"] != "")

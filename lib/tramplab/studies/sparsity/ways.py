@@ -169,7 +169,7 @@ def letters(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by ISA and way as in "arm64-plain-per-cpu": "-added" (instructions), "-loads", "-stores", "-stack" and
+    """Numbers for the prose, by ISA and way as in "arm64-plain-per-cpu": "-added" (instructions), "-loads", "-stores", "-stack" and
     "-memory" (B), "-fields" (written), "-right" and "-asked"."""
     out: dict[str, object] = {}
     for r in frame.itertuples():

@@ -111,7 +111,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: parameters of golden-cove that its own times set, in cycles."""
+    """Numbers for the prose: parameters of golden-cove that its own times set, in cycles."""
     core = cores.get("golden-cove")
     return {**{name: core[name].value for name in ("mispredict", "pop_flags", "forward")}, "branch": core["mispredict"].low}
 

@@ -137,7 +137,7 @@ def _lines(frame: pd.DataFrame) -> dict[str, Mapping]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: calls that were redirected in a run ("calls-total"), in millions, by either trampoline."""
+    """Numbers for the prose: calls that were redirected in a run ("calls-total"), in millions, by either trampoline."""
     lines = _lines(frame)
     return {"calls-total": f"{lines['all registers']['calls']:.1f} to {lines['ip alone']['calls']:.1f}"}
 

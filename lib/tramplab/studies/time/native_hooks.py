@@ -169,7 +169,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the page quotes: "jump", a sentence on what an fexit program's site gained by the jump; and of the rule by which
+    """Numbers for the page: "jump", a sentence on what an fexit program's site gained by the jump; and of the rule by which
     windows agree "windows", "within" and "steady"."""
     return {
         "jump": jump(native_machine.led(frame)),

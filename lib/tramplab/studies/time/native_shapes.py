@@ -197,7 +197,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the page quotes: "shapes", how many there are."""
+    """Numbers for the page: "shapes", how many there are."""
     return {"shapes": len(shapes.GRID)}
 
 

@@ -41,9 +41,8 @@ UNITS = {
 @dataclass(frozen=True)
 class Table:
     """A published table: the ids of its rows begin with `ids`; before and after are the lab's releases on either side.
-
-    machine: what it was timed on, in short. core: what cycles are estimated for; None where an emulator was timed, which
-    no core's model fits.
+    machine: the machine that it was timed on, in short.
+    core: the core for which cycles are estimated; None where an emulator was timed, which no core's model fits.
     """
 
     machine: str
@@ -194,7 +193,7 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by table ("k1-...", "m1-...", "qemu-..."): by how much the median ratio of the counts and of the
+    """Numbers for the prose, by table ("k1-...", "m1-...", "qemu-..."): by how much the median ratio of the counts and of the
     estimates is off, and of some cases the published time in ns, and the published, the counted and the estimated ratio to one
     ops with CALL_OPS, the last with its band."""
     out: dict[str, object] = {}

@@ -31,10 +31,12 @@ Lab = tuple[str, str, str]
 class Pair:
     """One comparison.
 
-    run: whose measurement, in short. what: costly / cheap; "call / jump" is how the patch site reaches the trampoline.
-    costly, cheap: functions that give what each added, in any one unit. labs: the lab's nearest to both, None where it
-    has nothing near. cores: what cycles are estimated for, none for the usable ones. missing: what the published hooks have and the
-    lab's have not.
+    run: whose measurement, in short.
+    what: costly / cheap; "call / jump" is how the patch site reaches the trampoline.
+    costly, cheap: functions that give what each added, in any one unit.
+    labs: the lab's nearest to both, None where it has nothing near.
+    cores: the cores for which cycles are estimated, none for the usable ones.
+    missing: what the published hooks have and the lab's do not.
     """
 
     isa: str
@@ -215,7 +217,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: per pair a number from 1, "3-published", and the estimated ratio with its band, "3-estimated" on its
+    """Numbers for the prose: per pair a number from 1, "3-published", and the estimated ratio with its band, "3-estimated" on its
     first core and "3-zen3-estimated" on each."""
     out: dict[str, object] = {}
     places = {key: n for n, key in enumerate(dict.fromkeys(zip(frame["run"], frame["what"], strict=True)), 1)}

@@ -117,7 +117,7 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many hooked calls there are, and in how many a return is mispredicted; the shared direct call
+    """Numbers for the prose: how many hooked calls there are, and in how many a return is mispredicted; the shared direct call
     ("shared") and the fexit program ("fexit") of x86-64 in the last release shown that shifts the stack ("shared-old-own"),
     and in the next one ("shared-new-own"); and the fexit program elsewhere ("arm64-fexit-own")."""
     real = hooked(frame)

@@ -75,7 +75,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by ISA and hook: "arm64-ops-0" and "arm64-ops-8", the bytes moved around a function of no and
+    """Numbers for the prose, by ISA and hook: "arm64-ops-0" and "arm64-ops-8", the bytes moved around a function of no and
     of eight arguments, and "arm64-ops-step", what each argument adds to them: one number, or "-" where steps differ; and
     "arm64-ops-added", the instructions added with two arguments."""
     out: dict[str, object] = {}

@@ -131,7 +131,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: instructions added where both run, "x86_64-fentry-v7-2-added"; "first", the first release shown in
+    """Numbers for the prose: instructions added where both run, "x86_64-fentry-v7-2-added"; "first", the first release shown in
     which both run somewhere; "orders-total", how many runs there are of both, and "replaced-total", those that went on in the
     replacement."""
     both = frame[frame["outcome"] == BOTH]

@@ -82,7 +82,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by names like "riscv64-one-ops-10-elsewhere-instructions-before"."""
+    """Numbers for the prose, by names like "riscv64-one-ops-10-elsewhere-instructions-before"."""
     out: dict[str, object] = {}
     for row in frame.itertuples():
         name = f"{row.isa}-{str(row.case).replace(',', '').replace(' ', '-')}"

@@ -74,7 +74,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-further-step", what each callback from the second to the third on adds in the newest
+    """Numbers for the prose: "arm64-further-step", what each callback from the second to the third on adds in the newest
     release, "arm64-second-step", what the second one adds there, and "x86_64-one-added", "x86_64-all-added": what it adds to a
     call with two callbacks that one of them, or both, want all registers; "x86_64-one-step": what each further one adds then, and
     "x86_64-none-step", what it adds where none does."""

@@ -255,7 +255,7 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many states there were in all, how many steps each sequence has, how many variables were
+    """Numbers for the prose: how many states there were in all, how many steps each sequence has, how many variables were
     varied beside the two, and the ISAs and releases where no set of them decides what the trampoline calls."""
     there = frame.groupby(["isa", "release"], sort=False)
     undecided = pd.DataFrame([key for key, part in there if not deciding(part, "calls")], columns=["isa", "release"])

@@ -39,7 +39,7 @@ UNITS = {"added": "insns", "saved": "words"}
 
 @dataclass(frozen=True)
 class Consumer:
-    """Who is called: its callback; the same in words; which guest word it writes what it read to, and what that must be ("" and
+    """A callback: its name; in words; the guest word that it writes its reading to, and the expected value of that word ("" and
     None: none).
 
     go_to: the function that calls go on in, for live patching.
@@ -189,7 +189,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by ISA and the consumer's last word: "x86_64-patching-saved-total", words saved of all registers,
+    """Numbers for the prose, by ISA and the consumer's last word: "x86_64-patching-saved-total", words saved of all registers,
     "-used-total", words of them that the consumer touches, "-read-total", words that it reads, "-least-added", instructions with
     the smallest set that serves, "-all-added", with all registers, "-args-added", with ftrace_regs where they serve."""
     out: dict[str, object] = {}

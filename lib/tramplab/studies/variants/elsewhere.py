@@ -83,7 +83,7 @@ def each(frame: pd.DataFrame, isa: str, line: str) -> int | str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-two-step", what each ops on another function adds to a call of a function with two ops, and
+    """Numbers for the prose: "arm64-two-step", what each ops on another function adds to a call of a function with two ops, and
     "arm64-without-step", what it adds with one in a kernel without CALL_OPS."""
     names = {"one": ONE, "two": TWO, "without": WITHOUT}
     return {f"{isa}-{name}-step": each(frame, isa, line) for isa in ISAS for name, line in names.items()}

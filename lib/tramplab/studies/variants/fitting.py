@@ -183,7 +183,7 @@ def more_writes(frame: pd.DataFrame) -> tuple[int, int]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-live-fewer", instructions fewer with a trampoline that saves the live arguments, the steps
+    """Numbers for the prose: "x86_64-live-fewer", instructions fewer with a trampoline that saves the live arguments, the steps
     at which only the fitted trampoline has the site written, and those after which an observer reads something else."""
     fewer = {f"{isa}-{saves}-fewer": n for saves in ("live", "args", "regs") for isa, n in saved(frame, saves).items()}
     writes, steps = more_writes(frame)

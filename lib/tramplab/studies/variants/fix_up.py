@@ -72,7 +72,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: what the fix-up costs, see cost()."""
+    """Numbers for the prose: what the fix-up costs, see cost()."""
     return cost()
 
 

@@ -115,7 +115,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes of a call with two arguments: "x86_64-bare-total", instructions of everything but the program, and
+    """Numbers for the prose of a call with two arguments: "x86_64-bare-total", instructions of everything but the program, and
     "x86_64-bare-alike" of them without the setting; "x86_64-bpf-fentry-trampoline" and "-core" of a part alone; how a site
     reaches BPF's code in the newest release, "arm64-reach", and what the way through ftrace_caller adds where it does not,
     "arm64-far-step"."""

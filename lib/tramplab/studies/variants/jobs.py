@@ -63,7 +63,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, Any]:
-    """What the prose quotes of the call with two arguments: "x86_64-bare-frame", the sum "x86_64-bare-total", and the sum of what
+    """Numbers for the prose of the call with two arguments: "x86_64-bare-frame", the sum "x86_64-bare-total", and the sum of what
     is compared like with like, "x86_64-bare-alike"; "x86_64-better-from", the least number of arguments from which on the live
     registers are no more instructions, or "none"."""
     out: dict[str, Any] = {}

@@ -169,7 +169,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: instructions added to a call, like "x86_64-ip-added" or "arm64-regs-added", with "-release";
+    """Numbers for the prose: instructions added to a call, like "x86_64-ip-added" or "arm64-regs-added", with "-release";
     "functions-total", how many there are; "x86_64-stacked-total", those with arguments on the stack; "missed-total",
     mispredicted returns of a call that goes on elsewhere; of one that comes back "call-missed-total", and of the callers above,
     "callers-total", "call-missed-outer"."""

@@ -83,7 +83,7 @@ def _watch(isa: str, release: str, kind: str, readable: tuple[str, ...]) -> list
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, Any]:
-    """What the prose quotes: switches, calls missed or seen twice, and switches after which something was seen otherwise, of
+    """Numbers for the prose: switches, calls missed or seen twice, and switches after which something was seen otherwise, of
     all that can be seen and of what was promised."""
     return {
         "switches": len(frame),

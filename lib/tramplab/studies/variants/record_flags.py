@@ -118,7 +118,7 @@ def widths() -> dict[str, int]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: the width of the counter by release, how many ops fill the newest, what a call would then take,
+    """Numbers for the prose: the width of the counter by release, how many ops fill the newest, what a call would then take,
     and how many of the sites rewritten got the bytes that they had."""
     full = int(frame[frame["release"] == releases.LATEST]["full"].iloc[0])
     step = callbacks.numbers(callbacks.rows())["x86_64-further-step"]

@@ -88,7 +88,7 @@ def told(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "measured", in words what machines measured."""
+    """Numbers for the prose: "measured", in words what machines measured."""
     return {"measured": told(frame)}
 
 

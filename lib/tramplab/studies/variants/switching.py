@@ -110,7 +110,7 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: instructions of a call in the newest release, by ISA, sequence and step (from 0), by names like
+    """Numbers for the prose: instructions of a call in the newest release, by ISA, sequence and step (from 0), by names like
     "arm64-guarded-leaves-3-total"; and "arm64-exclusive-fewer", how many fewer a call takes if a direct call does not share.
     """
     last = newest(frame)

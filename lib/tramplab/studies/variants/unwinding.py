@@ -227,7 +227,7 @@ def _answer_where(rows: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "release", the newest; "wrong-boundaries", at how many instructions of all calls frame pointers say
+    """Numbers for the prose: "release", the newest; "wrong-boundaries", at how many instructions of all calls frame pointers say
     what is not so in a kernel without them; "entry-gained", how many a call gains where first instructions are known; of ORC's
     rules "orc-found-boundaries" of "orc-all-boundaries" with ftrace's hooks in all releases."""
     alone = (frame["unwinder"] == PLAIN) & (frame["unwound"] == WITHOUT) & (frame["wrong"] != "")
