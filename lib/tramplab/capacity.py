@@ -74,13 +74,13 @@ def _groups(controller: str) -> Iterator[Path]:
 
 
 def _number(folder: Path, *names: str) -> int | None:
-    """What the first of the files says that is there and holds a number."""
+    """The number in the first of these files that exists and holds one."""
     said = [_text(folder / name).strip() for name in names]
     return next((int(text) for text in said if text.isdigit()), None)
 
 
 def _text(path: Path) -> str:
-    """What a file says; nothing where there is none."""
+    """The text of a file; "" where there is none."""
     try:
         return path.read_text("utf-8")
     except OSError:

@@ -148,7 +148,7 @@ def _patient(address: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What distributed writes to standard error is said in a sentence here, or nobody's concern."""
+    """Turn what distributed writes to standard error into one sentence, or drop it."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "distributed.gc", "tornado.application")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
@@ -166,7 +166,7 @@ def _revision() -> str:
 
 
 class _Sent:
-    """What is sent of a job: to unpickle it is to do it."""
+    """The form in which a job is sent: to unpickle it is to do it."""
 
     def __init__(self, sources: tuple[str, str], work: Callable[[Any], Any], job: object) -> None:
         self._sources, self._job = sources, pickle.dumps((work, job))

@@ -24,15 +24,15 @@ class TramplabError(Exception):
 
 
 class Unwritten(TramplabError):
-    """What was made cannot be written where it was to go."""
+    """A result cannot be written to its destination."""
 
     status = 1
 
 
 @dataclass(frozen=True)
 class Recursion:
-    """What a stack that ran out was filled with: the functions that call each other, outermost first, how often they did, and how
-    many bytes they take each time."""
+    """The recursion that filled a stack: the functions that call each other, outermost first, how often they did, and how many
+    bytes they take each time."""
 
     functions: tuple[str, ...]
     rounds: int
@@ -58,7 +58,7 @@ _BITS = 4096
 
 
 def shown(value: object) -> str:
-    """What was given where something else was wanted: the value, if it is one that fits a sentence, else what kind of thing.
+    """A value of the wrong kind, for an error: the value itself if it fits a sentence, else its type.
 
     >>> print(shown("two"), shown(1.5), shown(None), shown([1, 2]))
     'two' 1.5 None a list

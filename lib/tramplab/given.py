@@ -1,4 +1,4 @@
-"""What comes from outside, looked at where it comes in: what a caller in Python gives, and numbers on a command line.
+"""Checks of values from outside: arguments of callers in Python, and numbers on a command line.
 
 Each is returned as what it stands for, a whole number of numpy's as an int; or it is refused in one sentence that says how it was
 called, what it may be and what it was.
@@ -130,7 +130,8 @@ def folder(value: object, what: str) -> Path:
 
 
 def of_name(kind: str, name: object, known: Mapping[str, Of], elsewhere: Mapping[str, str] | None = None) -> Of:
-    """What has a name; raises TramplabError with the near matches, also for what is no name at all. elsewhere: as for unknown()."""
+    """The object of this name; raises TramplabError with the near matches, also for a value that is no name. elsewhere: as for
+    unknown()."""
     if not isinstance(name, str) or name not in known:
         raise unknown(kind, name, known, elsewhere=elsewhere)
     return known[name]

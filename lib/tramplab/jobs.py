@@ -124,7 +124,7 @@ def _without_numbers(
 
 
 class _Workers(SpawnContext):
-    """What starts the processes; it knows them all, and what each is doing."""
+    """The processes, and the job that each is doing."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

@@ -84,8 +84,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def destination(name: str | None) -> Callable[[str], object]:
-    """What writes a command's text where the user wants it: into the file of this name, of which check_target() is asked now, or to
-    standard output where there is none."""
+    """The function that writes a command's text where the user wants it: into the file of this name, which check_target() checks
+    now, or to standard output where there is none."""
     if name is None:
         return sys.stdout.write
     check_target(path := Path(name))
@@ -117,5 +117,5 @@ def _target(path: Path) -> tuple[Path, os.stat_result | None]:
 
 
 def told_apart(seen: os.stat_result) -> tuple[int, int, int]:
-    """What tells a file from another one that took its place: when it was written, its size, and its number."""
+    """The stat data that tell a file from another one that replaced it: when it was written, its size, and its number."""
     return seen.st_mtime_ns, seen.st_size, seen.st_ino

@@ -51,7 +51,8 @@ def revision(root: Path) -> Revision:
 
 
 def history(root: Path, file: str) -> History:
-    """What a file of a checkout ever said, on any of the branches that led to its commit; nothing where there is no revision."""
+    """The lines that a file of a checkout ever had, on any of the branches that led to its commit; nothing where there is no
+    revision."""
     if why := revision(root).why:
         return History({}, why)
     mark = "commit "
@@ -78,7 +79,7 @@ def _unknown(why: str) -> Revision:
 
 
 def _refused(root: Path, words: str) -> str:
-    """What is behind git's own words."""
+    """The cause of an error of git's, in our words."""
     if "dubious ownership" in words:
         allow = f"git config --global --add safe.directory {shlex.quote(str(root.resolve()))}"
         return f"{root} belongs to another user; `{allow}` has git read it"

@@ -24,7 +24,7 @@ _KINDS = {"object": "mapping", "array": "list", "string": "text", "integer": "wh
 
 
 def facts(file: str, schema: str) -> Any:
-    """What a file of data/ says, if it is as schemas/SCHEMA.yml says; raises TramplabError that names the file and the mistake."""
+    """The content of a file of data/, checked by schemas/SCHEMA.yml; raises TramplabError that names the file and the mistake."""
     return checked(file, documents.read(file), schema)
 
 
@@ -49,7 +49,7 @@ def _validator(schema: str) -> Callable[[Any], Any]:
 
 
 def _sentence(e: fastjsonschema.JsonSchemaValueException, data: Any) -> str:
-    """What is wrong, where."""
+    """The mistake, and its place."""
     path, said = e.path[1:], e.definition
     whole, part = _place(path, data), _place(path[:-1], data)
     key, value = path[-1] if path else "it", reprlib.repr(e.value)
@@ -76,7 +76,7 @@ def _sentence(e: fastjsonschema.JsonSchemaValueException, data: Any) -> str:
 
 
 def _keys(whole: str, found: Iterable[object], said: dict[str, Any]) -> str:
-    """What is wrong with the keys of a mapping. What is missing may be there under another name, which is then what is told."""
+    """The mistake in the keys of a mapping. A missing key may be there under another name, which is then reported."""
     known = said.get("properties") or said.get("propertyNames", {"enum": ()})["enum"]
     closed = "propertyNames" in said or said.get("additionalProperties") is False
     if strange := [k for k in found if k not in known and closed]:
