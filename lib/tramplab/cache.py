@@ -133,8 +133,8 @@ def say(line: str) -> None:
 
 def remove_old(prefix: str, seconds: int, now: float, but: str = "") -> None:
     """Remove folders with this prefix that are older than `seconds`. A timestamp in the future counts as old (clock skew)."""
-    here = folder()
-    for left in (here / name for name in os.listdir(here) if name.startswith(prefix)):  # a cache has thousands of files
+    root = folder()
+    for left in (root / name for name in os.listdir(root) if name.startswith(prefix)):  # a cache has thousands of files
         with contextlib.suppress(OSError):  # another process is done with it
             if left.name != but and abs(now - left.lstat().st_mtime) > seconds:
                 shutil.rmtree(left, ignore_errors=True)
@@ -142,8 +142,8 @@ def remove_old(prefix: str, seconds: int, now: float, but: str = "") -> None:
 
 def _put(make: Callable[[Path], Path], name: str) -> bytes:
     """Make a file, put it in its place with its checksum; returns its content."""
-    path, here = place(name), folder()
-    building = here / f"{_BUILDING}{uuid.uuid4().hex}"  # known before it is there, so that a Ctrl-C finds it
+    path, root = place(name), folder()
+    building = root / f"{_BUILDING}{uuid.uuid4().hex}"  # known before it is there, so that a Ctrl-C finds it
     try:
         with _writing(path.parent):
             building.mkdir(mode=0o700)

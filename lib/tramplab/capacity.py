@@ -69,8 +69,8 @@ def _groups(controller: str) -> Iterator[Path]:
             if kind == ("cgroup" if controllers else "cgroup2") and (not controllers or controller in options.split(",")):
                 # In a container what is mounted may be the container's own group, under a path of the host.
                 inside = path.removeprefix(root.rstrip("/")) if path.startswith(root) else "/"
-                here = Path(where) / inside.lstrip("/")
-                yield from (f for f in (here, *here.parents) if f.is_relative_to(where))
+                group = Path(where) / inside.lstrip("/")
+                yield from (f for f in (group, *group.parents) if f.is_relative_to(where))
 
 
 def _number(folder: Path, *names: str) -> int | None:

@@ -276,13 +276,13 @@ def _update(args: argparse.Namespace) -> None:
 def _update_permalinks() -> None:
     """Add what the pages have and the list has not; TramplabError, and nothing written, where it has lost something."""
     root, name = checkout(), f"data/{permalinks.FILE}"
-    path, told = root / name, history(root, name)
+    path, past = root / name, history(root, name)
     old = documents.text(path, permalinks.FILE) if path.is_file() else ""
     new = permalinks.updated(old, [*pages.addresses(root / "book"), *claims.addresses()])
-    for sentence in permalinks.lost(permalinks.parse(new), told).values():
+    for sentence in permalinks.lost(permalinks.parse(new), past).values():
         raise TramplabError(sentence)
-    if told.lacks:
-        print(f"{path.name}: not held against all that it ever listed: {told.lacks}")
+    if past.lacks:
+        print(f"{path.name}: not held against all that it ever listed: {past.lacks}")
     _rewrite(path, new)
 
 

@@ -58,9 +58,9 @@ def history(root: Path, file: str) -> History:
     mark = "commit "
     log = ["log", "--no-show-signature", "--reverse", "--full-history", "-m", "-p", "-U0", "--no-renames", f"--format={mark}%H"]
     shallow = _git(root, "rev-parse", "--is-shallow-repository") == "true"
-    told = _git(root, *log, "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", file)
+    patches = _git(root, *log, "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", file)
     lines, commit = {}, ""
-    for line in told.splitlines():
+    for line in patches.splitlines():
         if line.startswith(mark):
             commit = line.removeprefix(mark)[:DIGITS]
         elif line.startswith("+") and not line.startswith("+++"):

@@ -96,8 +96,8 @@ def _place(path: list[str], data: Any) -> str:
     for step in path:
         if isinstance(data, list):
             data = data[int(step)]
-            own = str(data["id"]) if isinstance(data, dict) and isinstance(data.get("id"), str) else None
-            words = [own] if own else [*words, f"number {int(step) + 1}"]
+            name = str(data["id"]) if isinstance(data, dict) and isinstance(data.get("id"), str) else None
+            words = [name] if name else [*words, f"number {int(step) + 1}"]
         else:
             data = data.get(step) if isinstance(data, dict) else None
             group = words and isinstance(data, dict) and words[-1].endswith("s")

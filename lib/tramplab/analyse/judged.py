@@ -114,11 +114,11 @@ def cases() -> tuple[Case, ...]:
 
 def judge(core: str, found: Iterable[Case]) -> Verdict:
     """The verdict of some cases on a core; those that set its parameters are left out."""
-    own = [c for c in found if c.core == core and not c.sets]
-    sets = [[c for c in own if c.set == name] for name in dict.fromkeys(c.set for c in own)]
+    judging = [c for c in found if c.core == core and not c.sets]
+    sets = [[c for c in judging if c.set == name] for name in dict.fromkeys(c.set for c in judging)]
     ranks = [spearman([c.measured for c in part], [c.estimate for c in part]) for part in sets if len(part) >= FEWEST]
-    error = statistics.median(abs(c.off) for c in own) if own else None
-    return Verdict(core, len(own), sum(c.inside for c in own), error, min(ranks) if ranks else None)
+    error = statistics.median(abs(c.off) for c in judging) if judging else None
+    return Verdict(core, len(judging), sum(c.inside for c in judging), error, min(ranks) if ranks else None)
 
 
 def verdict(core: str) -> Verdict:
@@ -158,9 +158,9 @@ def usable(isa: str) -> list[cores.Core]:
 def nearest(cpu: str, vendor: str, isa: str) -> cores.Core | None:
     """The usable core that is a CPU's own, or else the maker's latest, or else any; None where the ISA has none. cpu, vendor: see
     native.host.cpu_model() and vendor()."""
-    own = cores.of_cpu(cpu)
+    modelled = cores.of_cpu(cpu)
     latest_first = reversed(usable(isa))  # files of a maker's cores are in order of their years
-    return min(latest_first, key=lambda core: (core is not own, not re.fullmatch(core.vendor, vendor)), default=None)
+    return min(latest_first, key=lambda core: (core is not modelled, not re.fullmatch(core.vendor, vendor)), default=None)
 
 
 def require(name: str, isa: str) -> cores.Core:

@@ -233,8 +233,8 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
                     at = take(store_ports, at)
                 if at >= addresses_known:
                     addresses_known = at + 1
-                there = take(data_ports, value) if data_ports else value
-                finished = max(finished, at + 1, there + 1)
+                stored_at = take(data_ports, value) if data_ports else value
+                finished = max(finished, at + 1, stored_at + 1)
                 for _ in range(stores):
                     written.append(value)
                     drained.append(max(finished, drained[-per_cycle] + 1))

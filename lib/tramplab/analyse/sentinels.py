@@ -118,20 +118,20 @@ class _Play:
         before = next(states)
         self.top, body = before[self.isa.sp], False
         self.first = {r: before[r] for r in self.numbers}
-        here = self._part(before)
+        part = self._part(before)
         for state in states:
             after = state
-            there = self._part(after) if after[self.isa.pc] != self.machine.return_to else "caller"
+            next_part = self._part(after) if after[self.isa.pc] != self.machine.return_to else "caller"
             if not body:
-                self._note(here, before, after)
-            if there == "callback" != here:
+                self._note(part, before, after)
+            if next_part == "callback" != part:
                 self._hand(after)
-            if there == "function" and not body:
+            if next_part == "function" and not body:
                 body = True
                 self._look(after)
-            elif there == "trampoline" and here in ("callback", "core") and not body:
+            elif next_part == "trampoline" and part in ("callback", "core") and not body:
                 after = self._meddle(after)
-            before, here = after, there
+            before, part = after, next_part
 
     def _part(self, state: dict[str, int]) -> str:
         return self.run.component_of(state[self.isa.pc])

@@ -119,11 +119,11 @@ def watch_both(
         raise TramplabError(f"{caller.name} did not call {function.name}; choose one of the functions it calls.")
     back = truth[first]
     last = next((n for n in range(first, len(pcs)) if pcs[n] == back[0]), len(pcs))
-    own = Frame(function.address, function.address + function.size)
-    inside = [n for n in range(first, last) if own.low <= pcs[n] < own.high]
-    called = _entries(kernel) - {own.low}
+    traced = Frame(function.address, function.address + function.size)
+    inside = [n for n in range(first, last) if traced.low <= pcs[n] < traced.high]
+    called = _entries(kernel) - {traced.low}
     sleeping = {n for n in inside if n + 1 < last and pcs[n + 1] in called}
-    frames = (own, *map(Frame.returning_to, back if _has_record(kernel) else back[:-1]))
+    frames = (traced, *map(Frame.returning_to, back if _has_record(kernel) else back[:-1]))
     stand_ins, entry = recovery.trampolines(kernel), _exception_entry(kernel)
     out: dict[bool, list[Seen]] = {looked_up: [] for looked_up in recovered}
     known: dict[object, tuple[str, ...]] = {}  # from one instruction to the next it is mostly the same

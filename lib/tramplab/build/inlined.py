@@ -32,8 +32,8 @@ class Written:
         """The names of the functions that the instruction at an address is part of, the one that was called first; empty for
         assembly, and for code made at run time. Where the compiler mixed the instructions of two, its own word is taken."""
         if pc not in self._known:
-            here = sorted((depth, name) for low, high, depth, name in self._spans if low <= pc < high)
-            self._known[pc] = tuple(name for _, name in here)
+            spans = sorted((depth, name) for low, high, depth, name in self._spans if low <= pc < high)
+            self._known[pc] = tuple(name for _, name in spans)
         return self._known[pc]
 
 

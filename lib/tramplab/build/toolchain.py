@@ -161,12 +161,12 @@ def _seen(isa: Isa, guest: Path) -> _Seen:
     booted, so with as little as will do."""
     found = {name: os.stat(f"{guest}/{name}") for name in ("functions.c", "link.ld")}
     for folder in ("include", "core", "consumers", isa.name):
-        there = os.open(f"{guest}/{folder}", os.O_RDONLY)
+        handle = os.open(f"{guest}/{folder}", os.O_RDONLY)
         try:
-            names = [name for name in os.listdir(there) if name.endswith((".c", ".h", ".S", ".inc"))]
-            found |= {f"{folder}/{name}": os.stat(name, dir_fd=there) for name in names}
+            names = [name for name in os.listdir(handle) if name.endswith((".c", ".h", ".S", ".inc"))]
+            found |= {f"{folder}/{name}": os.stat(name, dir_fd=handle) for name in names}
         finally:
-            os.close(there)
+            os.close(handle)
     return tuple((name, *told_apart(seen)) for name, seen in sorted(found.items()))
 
 

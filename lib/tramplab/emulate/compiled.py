@@ -33,8 +33,8 @@ def _library(source: Path) -> ctypes.CDLL | None:
 
     def make(folder: Path) -> Path:
         out = folder / name
-        own = {f"ZIG_{which}_CACHE_DIR": str(folder / "zig") for which in ("LOCAL", "GLOBAL")}  # it may have no other
-        run_tool("cc", *_FLAGS, str(source), "-o", str(out), cwd=folder, env=own)
+        caches = {f"ZIG_{which}_CACHE_DIR": str(folder / "zig") for which in ("LOCAL", "GLOBAL")}  # it may have no other
+        run_tool("cc", *_FLAGS, str(source), "-o", str(out), cwd=folder, env=caches)
         return out
 
     try:

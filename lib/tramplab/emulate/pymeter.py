@@ -47,15 +47,15 @@ class PyMeter:
         if address != self._next:
             self._text[self._here].taken[self._last] += 1
         self._next = address + size
-        here = find(self._text, address)
-        if here < 0:
+        stretch = find(self._text, address)
+        if stretch < 0:
             return True
-        self._here, counters = here, self._text[here]
+        self._here, counters = stretch, self._text[stretch]
         self._last = address - counters.base
         if not counters.executed[self._last]:
-            if self._touched[here] < len(counters.touched):
-                counters.touched[self._touched[here]] = self._last
-            self._touched[here] += 1
+            if self._touched[stretch] < len(counters.touched):
+                counters.touched[self._touched[stretch]] = self._last
+            self._touched[stretch] += 1
         counters.executed[self._last] += 1
         return True
 

@@ -91,11 +91,11 @@ def frame_of(call: Recording, is_trampoline: Callable[[int], bool]) -> StackFram
     stored, sp = call.address[call.is_store], call.sp[call.sp > low]
     below = stored[(stored > low) & (stored < first)]
     lowest = min(int(sp.min(initial=first)), int(below.min(initial=first)))
-    own = call.each(is_trampoline)
-    if not own.any():
+    in_trampoline = call.each(is_trampoline)
+    if not in_trampoline.any():
         return StackFrame(0, 0, first - lowest)
-    top, bottom = int(call.sp[own][0]), int(call.sp[own].min())
-    made = own[call.step] & call.is_store
+    top, bottom = int(call.sp[in_trampoline][0]), int(call.sp[in_trampoline].min())
+    made = in_trampoline[call.step] & call.is_store
     spans = set(zip(call.address[made].tolist(), call.size[made].tolist(), strict=True))
     written = {b for a, n in spans for b in range(max(a, bottom), min(a + n, top))}
     return StackFrame(top - bottom, len(written), first - lowest)

@@ -87,13 +87,13 @@ class SharingSlowPath(SlowPath):
         kind = type(shared)
         member.index, member.address = self.memory.claim()
         try:
-            own = maker.create(member)
+            creating = maker.create(member)
             steps = self._widen(kind, shared, member.functions)
         except TramplabError:
             self._give_back(member, maker)
             raise
         self._joined.setdefault(kind, []).insert(0, member)
-        return member, own + steps + self._sharer(member).enter(member)
+        return member, creating + steps + self._sharer(member).enter(member)
 
     def _leave(self, member: Registered, shared: Request) -> list[Step]:
         kind, maker = type(shared), self._sharer(member)

@@ -98,8 +98,8 @@ class SlowPath:
             self.records[f].remove(ops, self.wanting(f))
         steps += self._update(ops.functions)
         table, old = self._direct_table()
-        own = maker_of(ops.request, self.makers).free(ops)
-        return steps + table + self._behind([*own, *old, *self.memory.free(ops)])
+        freeing = maker_of(ops.request, self.makers).free(ops)
+        return steps + table + self._behind([*freeing, *old, *self.memory.free(ops)])
 
     # answers
 
@@ -117,8 +117,8 @@ class SlowPath:
             direct = self._direct(function)
             return direct if self._reaches(record.site, direct) else common
         if record.has("TRAMP"):
-            own = self.wanting(function)[0].trampoline
-            return own if self._reaches(record.site, own) else common
+            trampoline = self.wanting(function)[0].trampoline
+            return trampoline if self._reaches(record.site, trampoline) else common
         return common
 
     # inside
@@ -151,9 +151,9 @@ class SlowPath:
         """The direct calls that come to share a function with an ops that changes the ip, now that this one comes."""
         found: dict[Registered, None] = {}
         for f in ops.functions:
-            there = [ops, *self.wanting(f)]
-            if any(o.ipmodify for o in there):
-                found.update(dict.fromkeys(o for o in there if o.is_direct and not o.shared))
+            wanting = [ops, *self.wanting(f)]
+            if any(o.ipmodify for o in wanting):
+                found.update(dict.fromkeys(o for o in wanting if o.is_direct and not o.shared))
         return list(found)
 
     def _agree(self, direct: Registered) -> Agreed:

@@ -71,13 +71,13 @@ def as_csv(units: list[Unit], found: dict[Unit, tuple[list[str], Answer]]) -> st
 def _all(units: list[Unit], store: kept.Kept, where: int | str, stream: TextIO | None) -> dict[Unit, tuple[list[str], Answer]]:
     """The columns and rows of every unit: those that are kept, and the others from workers."""
     loaded = ((u, store.load(u)) for u in units)
-    found = {u: there for u, there in loaded if there}
+    found = {u: unit_rows for u, unit_rows in loaded if unit_rows}
     total = sum(len(u.callbacks) for u in units)
     todo = sorted((u for u in units if u not in found), key=lambda u: -len(u.callbacks))  # at the end the short ones fill up
-    there = sum(len(u.callbacks) for u in found)
+    unit_rows = sum(len(u.callbacks) for u in found)
     try:
         with (
-            Progress(total, there, "rows", stream) as progress,
+            Progress(total, unit_rows, "rows", stream) as progress,
             jobs.shared(rows.of, todo, where, workers.remedy(KEPT, where)) as answers,
         ):
             for unit, (columns, answer) in answers:

@@ -108,10 +108,10 @@ class Isa:
     @functools.cached_property
     def in_user_space(self) -> Isa:
         """This ISA for a lab kernel that is built as part of a process; always the same record."""
-        there = self.user_space
-        if there is None:
+        user = self.user_space
+        if user is None:
             raise TramplabError(f"the lab kernel cannot be built as part of a process on {self.name}.")
-        places = {name: getattr(self, name) - there.shift for name in ("text_base", "module_base", "far_base")}
+        places = {name: getattr(self, name) - user.shift for name in ("text_base", "module_base", "far_base")}
         # a kernel's pages are up to 64 KiB, and mmap knows nothing smaller
-        cflags = (*there.cflags, "-DCONFIG_LAB_USER=1")
-        return replace(self, cflags=cflags, bases=there.bases, user_space=None, page=1 << 16, **places)
+        cflags = (*user.cflags, "-DCONFIG_LAB_USER=1")
+        return replace(self, cflags=cflags, bases=user.bases, user_space=None, page=1 << 16, **places)

@@ -130,15 +130,15 @@ class Kernel:
         if isinstance(name, Function) and self._has_untraced(name):
             return name
         site = of_name("traced function", known, self.slowpath.records).site
-        own = Function(known, site, site.entry, self.image.functions[known].size)
-        if isinstance(name, Function) and name != own:
+        traced = Function(known, site, site.entry, self.image.functions[known].size)
+        if isinstance(name, Function) and name != traced:
             where = f"{known} at {name.address:#x}"
             raise TramplabError(f"{where} is a function of another kernel: ask this one for its own, by function({known!r}).")
-        return own
+        return traced
 
     def _has_untraced(self, function: Function) -> bool:
-        there = None if function.name in self.slowpath.records else self.image.symbols.get(function.name)
-        return there is not None and there.address == function.address
+        symbol = None if function.name in self.slowpath.records else self.image.symbols.get(function.name)
+        return symbol is not None and symbol.address == function.address
 
     @property
     def functions(self) -> tuple[str, ...]:

@@ -75,8 +75,8 @@ def native(args: argparse.Namespace) -> None:
     release = how.get("release", LATEST)
     if args.save is True and (args.keep or (args.hook and release == LATEST)):
         raise TramplabError(f"--save without FILE is for all hooks of {LATEST}, or for --shapes: name the file to be written.")
-    own = own_file(SHAPES if args.shapes else HOOKS, release) if args.save is True else None
-    target = own or (None if args.save is None else Path(args.save))
+    saved_to = own_file(SHAPES if args.shapes else HOOKS, release) if args.save is True else None
+    target = saved_to or (None if args.save is None else Path(args.save))
     if target:
         check_target(target)
     if args.keep:
@@ -118,9 +118,9 @@ def judged_text(result: Result) -> str:
     """The verdict of these times on each model of a core of the ISA, by the rule of `tramplab cores`. Cases that set parameters of
     a model do not judge it."""
     isa = str(result.provenance["isa"])
-    there = [core for core in cores.cores().values() if core.isa == isa]
+    models = [core for core in cores.cores().values() if core.isa == isa]
     found = []
-    for core in there:
+    for core in models:
         setting, estimates = {case for names in core.judged_by.values() for case in names}, _estimates(result, core)
         timed = {str(r["hook"]): float(str(r["cycles_over"])) for r in result.rows if r["agreed"]}
         found += [

@@ -141,10 +141,10 @@ def virtualised() -> str:
     """ "no", or by what as far as the system says."""
     product = " ".join(filter(None, (_read(Path(f"/sys/class/dmi/id/{n}")) for n in ("sys_vendor", "product_name"))))
     guest = re.search(r"^flags\s*:.*\bhypervisor\b", _read(Path("/proc/cpuinfo")), re.M)
-    told = _read(Path("/sys/hypervisor/type")) or _read(Path("/proc/device-tree/hypervisor/compatible")).rstrip("\0")
+    hypervisor = _read(Path("/sys/hypervisor/type")) or _read(Path("/proc/device-tree/hypervisor/compatible")).rstrip("\0")
     known = re.search(r"QEMU|KVM|VMware|VirtualBox|Xen|Virtual Machine|Amazon EC2|Google Compute", product)
-    if guest or told or known:
-        return plain(told or product) or "hypervisor not named"
+    if guest or hypervisor or known:
+        return plain(hypervisor or product) or "hypervisor not named"
     return "no"
 
 

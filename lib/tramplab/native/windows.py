@@ -98,8 +98,8 @@ class Series:
     @property
     def done(self) -> bool:
         """Is another window of no use: because each hook agrees or has several speeds, or because none can be run any more?"""
-        told = self.count >= NEEDED and all(self.agrees(h) or not self.steady(h) for h in self.hooks)
-        return self._broken or told
+        decided = self.count >= NEEDED and all(self.agrees(h) or not self.steady(h) for h in self.hooks)
+        return self._broken or decided
 
     def result(self) -> Result:
         """The result of all windows together."""

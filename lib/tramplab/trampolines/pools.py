@@ -32,8 +32,8 @@ def rethook(ground: Ground, take: Take, node: str, handler: str, data: int, coun
     steps: list[Step] = []
     if how != "shadow":  # there the nodes are the task's
         places = [take(size, NODES) for _ in range(count)]
-        own = fields(image, "rethook_node", {"rethook": at})
-        member, steps = _kept(ground, take, how, places, own.ljust(size, b"\0"))
+        content = fields(image, "rethook_node", {"rethook": at})
+        member, steps = _kept(ground, take, how, places, content.ljust(size, b"\0"))
         values[{"freelist": "list", "objpool": "ring"}[how]] = member
     return at, [*steps, block(at, fields(image, "rethook", values), "the return hook")]
 
@@ -81,9 +81,9 @@ def _rings(ground: Ground, take: Take, places: list[int], one: bytes) -> tuple[i
     head, room = image.struct("objpool_slot").size, 1 << (len(places) - 1).bit_length()
     slots = []
     for cpu in range(cpus):
-        own = places[cpu::cpus]
-        ring = fields(image, "objpool_slot", {"head": 0, "tail": len(own), "last": len(own), "mask": room - 1})
-        entries = b"".join(map(pointer, own)).ljust(8 * room, b"\0")
+        nodes = places[cpu::cpus]
+        ring = fields(image, "objpool_slot", {"head": 0, "tail": len(nodes), "last": len(nodes), "mask": room - 1})
+        entries = b"".join(map(pointer, nodes)).ljust(8 * room, b"\0")
         slots.append(take(head + len(entries), RING))
         steps.append(block(slots[-1], ring + entries, f"the ring of CPU {cpu}"))
     table = take(8 * cpus, RING)

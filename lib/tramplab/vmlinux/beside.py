@@ -64,7 +64,7 @@ def pairs(result: dict[str, Any]) -> Iterator[Pair]:
         if row["status"] != "measured" or hook is None or hook.lab is None:
             continue
         try:
-            own = lab(kernel["isa"], kernel["release"], hook.name, *overridden)
+            lab_row = lab(kernel["isa"], kernel["release"], hook.name, *overridden)
         except TramplabError:
             continue
         for component in COMPARED:
@@ -73,8 +73,8 @@ def pairs(result: dict[str, Any]) -> Iterator[Pair]:
             if component == "trampoline":
                 for symbol in MADE.keys() & row["symbols"].keys():
                     real = _less(real, row["symbols"][symbol])
-            if any(real) or any(own[component]):
-                yield Pair(row["hook"], component, real, own[component])
+            if any(real) or any(lab_row[component]):
+                yield Pair(row["hook"], component, real, lab_row[component])
 
 
 def release(kernel: dict[str, Any]) -> str:
@@ -83,8 +83,8 @@ def release(kernel: dict[str, Any]) -> str:
     >>> release({"release": "v6.12"}), release({"release": "v8.0"})
     ('v6.12', 'v7.2 (the lab does not know v8.0, and this is the nearest that it does)')
     """
-    own, nearest = kernel["release"], releases.nearest(kernel["release"])
-    return own if own == nearest else f"{nearest} (the lab does not know {own}, and this is the nearest that it does)"
+    version, nearest = kernel["release"], releases.nearest(kernel["release"])
+    return version if version == nearest else f"{nearest} (the lab does not know {version}, and this is the nearest that it does)"
 
 
 def overrides(kernel: dict[str, Any]) -> tuple[tuple[str, object], ...]:
@@ -92,7 +92,7 @@ def overrides(kernel: dict[str, Any]) -> tuple[tuple[str, object], ...]:
     one of them differs."""
     usual, config = releases.features(isas.get(kernel["isa"]), releases.nearest(kernel["release"]), {}), kernel["config"]
     groups = [{name: bool(config[option]) for name, option in group.items()} for group in _BUILT]
-    differ = [group for group in groups if any(bool(usual[name]) != there for name, there in group.items())]
+    differ = [group for group in groups if any(bool(usual[name]) != value for name, value in group.items())]
     return tuple(item for group in differ for item in group.items())
 
 

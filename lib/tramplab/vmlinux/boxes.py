@@ -124,11 +124,11 @@ def _held(name: str, data: bytes, path: Path, parts: list[tuple[str, int, int]])
 
 def _kernels(data: bytes) -> Iterator[int]:
     """Where kernels begin, by their own headers."""
-    for at, magic, where, there in _HEADS:
+    for at, magic, where, offset in _HEADS:
         found = data.find(magic)
         while found >= 0:
             start = found - at
-            if start >= 0 and data[start + where : start + where + len(there)] == there:
+            if start >= 0 and data[start + where : start + where + len(offset)] == offset:
                 yield start
             found = data.find(magic, found + 1)
 

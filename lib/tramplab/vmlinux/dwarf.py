@@ -52,13 +52,13 @@ class FromDwarf:
 
     def __init__(self, data: bytes, found: dict[str, Section], path: Path) -> None:
         self._path = path
-        there = {name: found[f".{name}"] for name in _SECTIONS if f".{name}" in found}
-        if any(s.flags & COMPRESSED for s in there.values()):
+        present = {name: found[f".{name}"] for name in _SECTIONS if f".{name}" in found}
+        if any(s.flags & COMPRESSED for s in present.values()):
             raise TramplabError(
                 f"the debug info of {path} is compressed: run `objcopy --decompress-debug-sections FILE OUT` and give what "
                 f"comes out."
             )
-        views = {name: memoryview(data)[s.at : s.at + s.size] for name, s in there.items()}
+        views = {name: memoryview(data)[s.at : s.at + s.size] for name, s in present.items()}
         wanted = self._whole(lambda: [at for at, name in units(views) if name.endswith(_SOURCES)])
         if not wanted:
             raise TramplabError(

@@ -48,7 +48,7 @@ def of(machine: RealMachine) -> dict[str, Any]:
         "types_from": opened.image.origin.types,
         "found": [*opened.facts, *_unknown(opened)],
         "places": places(opened),
-        "config": {name: there(machine) for name, there in _CONFIG.items()},
+        "config": {name: has(machine) for name, has in _CONFIG.items()},
         "site": machine.booted.shape,
         "booted": list(machine.booted.done),
         "mitigations": machine.mitigations,
@@ -67,11 +67,11 @@ def _unknown(opened: Opened) -> list[str]:
 def places(opened: Opened) -> dict[str, list[str]]:
     """Where an image lies as linked, by name: start and end of the whole ("image", with data and what is cleared at boot;
     left out where no symbol says its end), of its text, and of ftrace_caller()."""
-    there = {name: s.address for name, s in opened.image.symbols.items() if name in ("_start", "_text", "_end")}
+    addresses = {name: s.address for name, s in opened.image.symbols.items() if name in ("_start", "_text", "_end")}
     found = {"text": opened.text}
     caller = opened.image.symbols.get("ftrace_caller")
     if caller:
         found["ftrace_caller"] = (caller.address, caller.address + caller.size)
-    if len(there) > 1 and "_end" in there:
-        found["image"] = (there.get("_start", there.get("_text", 0)), there["_end"])
+    if len(addresses) > 1 and "_end" in addresses:
+        found["image"] = (addresses.get("_start", addresses.get("_text", 0)), addresses["_end"])
     return {name: [f"{address:#x}" for address in span] for name, span in found.items()}

@@ -91,11 +91,11 @@ def complaint(
 
 def _arguments(machine: RealMachine, function: Traced, expected: Expected, registers: dict[str, int]) -> str:
     """The error in the arguments, in registers and on the stack, at the body and in the arrays of programs."""
-    isa, there, at = machine.isa, machine.at_body[0], f"at the body of {function.name}"
+    isa, body, at = machine.isa, machine.at_body[0], f"at the body of {function.name}"
     every_argument = (*isa.args, *(r for r in (isa.struct_return,) if r not in isa.args))
     for name in every_argument if expected.arguments is None else expected.arguments:
-        if there[name] != registers[name]:
-            return f"{name} was {registers[name]:#x} and is {there[name]:#x} {at}"
+        if body[name] != registers[name]:
+            return f"{name} was {registers[name]:#x} and is {body[name]:#x} {at}"
     stacked = passed.stacked(machine.opened, function.name)
     for n, (wanted, word) in enumerate(zip(stacked, machine.stacked_at_body[0], strict=True), 1):
         if word != wanted:

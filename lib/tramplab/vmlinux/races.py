@@ -41,8 +41,8 @@ def subjects(opened: Opened, name: str | None) -> list[tuple[Scheme, Subject]]:
     chosen = [s for s in fitting(machine) if name in (None, s.name)]
     if not chosen:
         known = [s.name for s in fitting(machine)]
-        there = f"those that it does are {', '.join(known)}" if known else "nor by any other that is explored"
-        raise TramplabError(f"{opened.version} does not change its sites by {name or 'any scheme that is explored'}: {there}.")
+        known_ones = f"those that it does are {', '.join(known)}" if known else "nor by any other that is explored"
+        raise TramplabError(f"{opened.version} does not change its sites by {name or 'any scheme that is explored'}: {known_ones}.")
     first = [machine, *(RealMachine(opened) for _ in chosen[1:])]
     return [(scheme, scheme.subject(stage(m))) for scheme, m in zip(chosen, first, strict=True)]
 

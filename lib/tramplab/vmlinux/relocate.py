@@ -109,11 +109,11 @@ def _relr(words: np.ndarray, relative: int) -> Relocations | None:
     address = ~odd & (words >= _KERNEL)
     start, places = 0, np.zeros(0, np.uint64)
     for at, length in sorted(_runs(address | odd, _FEWEST), key=lambda run: -run[1])[:_TRIES]:
-        run, here = words[at : at + length], address[at : at + length]
-        if length <= _MOST and min(count := int(here.sum()), length - count) * _MIXED >= length:
-            first, last = _longest(run, here, 8 * len(words))
+        run, addresses = words[at : at + length], address[at : at + length]
+        if length <= _MOST and min(count := int(addresses.sum()), length - count) * _MIXED >= length:
+            first, last = _longest(run, addresses, 8 * len(words))
             first += int(words[at + first - 1] == relative)  # the last pointer of RELA
-            found = _unpacked(run[first:last], here[first:last])
+            found = _unpacked(run[first:last], addresses[first:last])
             if len(found) > max(len(places), _FEWEST):
                 start, places = at + first, found
     rest = _in_front(words, start, relative)
@@ -134,9 +134,9 @@ def _unpacked(run: np.ndarray, address: np.ndarray) -> np.ndarray:
     """The places that addresses and bitmaps stand for; a bitmap's 63 bits are for the words behind those already told."""
     at = np.arange(len(run))
     last = np.maximum.accumulate(np.where(address, at, 0))
-    told = run[last] + (8 + 8 * 63 * (at - last - 1)).astype(np.uint64)
+    firsts = run[last] + (8 + 8 * 63 * (at - last - 1)).astype(np.uint64)
     which, bit = np.nonzero(np.unpackbits(run[~address].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")[:, 1:])
-    return np.concatenate((run[address], told[~address][which] + (8 * bit).astype(np.uint64)))
+    return np.concatenate((run[address], firsts[~address][which] + (8 * bit).astype(np.uint64)))
 
 
 def _in_front(words: np.ndarray, end: int, relative: int) -> np.ndarray:

@@ -82,7 +82,7 @@ def _pool(isa: str, name: str, cpus: int, nodes: int | None, guest: Path) -> Poo
     hook = _word(kernel, probe.address, "fprobe", "rethook")
     free = {"freelist": _listed, "objpool": _ringed, "shadow": _stacked}[name](kernel, hook)
     setting = _setting(kernel, name, hook, free)
-    kept = [*setting.shared, *(own for some in setting.own for own in some)]
+    kept = [*setting.shared, *(ranges for some in setting.own for ranges in some)]
     return Pool(kernel, name, setting, {at: kernel.machine.read(at, size) for at, size in kept})
 
 

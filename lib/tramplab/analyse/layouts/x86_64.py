@@ -75,8 +75,8 @@ def _after(i: Instruction, stack: _Stack) -> _Stack:
     """The stack behind an instruction."""
     first, _, second = i.operands.partition(", ")
     if i.mnemonic in _PUSHES:
-        own = stack.saved is None and stack.fp is None and first == "rbp"
-        return replace(stack, sp=stack.sp + WORD, saved=-stack.sp - WORD if own else stack.saved)
+        saves_fp = stack.saved is None and stack.fp is None and first == "rbp"
+        return replace(stack, sp=stack.sp + WORD, saved=-stack.sp - WORD if saves_fp else stack.saved)
     if i.mnemonic in _POPS:
         popped = replace(stack, sp=stack.sp - WORD)
         return _restored(i, popped, -stack.sp) if first in _FP else popped

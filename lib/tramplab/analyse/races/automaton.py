@@ -123,16 +123,16 @@ class Automaton:
         """What a thread can do by itself: what, where it is then, whether it is still noted down, what is wrong, the
         instruction."""
         moment, at, noted = state
-        threads, here = self.threads, self.threads.moments[moment]
-        if here.frozen:
+        threads, current = self.threads, self.threads.moments[moment]
+        if current.frozen:
             return
-        refetched = here.notes == EVERYBODY and not noted
+        refetched = current.notes == EVERYBODY and not noted
         if at == IDLE:
             yield CALLS, threads.begins(moment, refetched), noted, None, b""
         else:
             for to, wrong, instruction in threads.follow(moment, at, refetched):
-                yield EXECUTES, to, noted and (here.notes == EVERYBODY or to != IDLE), wrong, instruction
-        if here.notes == EVERYBODY and noted and not threads.masked(at):
+                yield EXECUTES, to, noted and (current.notes == EVERYBODY or to != IDLE), wrong, instruction
+        if current.notes == EVERYBODY and noted and not threads.masked(at):
             yield INTERRUPTED, at, False, None, b""
 
     def _on(self, moment: int, at: int, noted: bool) -> tuple[int, int]:

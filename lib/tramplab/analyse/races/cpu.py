@@ -146,8 +146,8 @@ class Cpu:
                 self._held[address] = value
         if self._on != local.registers:
             on = self._on or (None,) * len(self.names)
-            for name, value, there in zip(self.names, local.registers, on, strict=True):
-                if value != there:
+            for name, value, current in zip(self.names, local.registers, on, strict=True):
+                if value != current:
                     self._engine.set_register(name, value)
             self._on = local.registers
 

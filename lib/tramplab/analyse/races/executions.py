@@ -68,10 +68,10 @@ class Executions:
 
     def text(self, address: int, size: int) -> bytes:
         """Text as it is before the plan."""
-        here = bytearray(self.subject.machine.read(address, size))
+        content = bytearray(self.subject.machine.read(address, size))
         for low, data in self._before.items():
-            overlay(here, address, low, data)
-        return bytes(here)
+            overlay(content, address, low, data)
+        return bytes(content)
 
     def held(self, address: int, size: int, done: int) -> bytes:
         """The bytes in memory after this many of the plan's steps."""
@@ -107,10 +107,10 @@ class Executions:
 
     def _after(self, base: int, before: bytes, version: int) -> bytes:
         """A stretch that begins at base, after so many of those writes."""
-        here = bytearray(before)
+        content = bytearray(before)
         for _, write in self._writes[:version]:
-            overlay(here, base, write.address, write.data)
-        return bytes(here)
+            overlay(content, base, write.address, write.data)
+        return bytes(content)
 
 
 def overlay(here: bytearray, base: int, address: int, data: bytes) -> None:

@@ -55,9 +55,9 @@ class Fetches:
         again in this moment."""
         if refetched or self._model == COHERENT:
             return number
-        here = self._moments[number]
-        unseen = here.unseen if pc is None else here.unseen.intersection(self._changing(pc))
-        return min((here.horizon, *(n - 1 for n in unseen)))
+        moment = self._moments[number]
+        unseen = moment.unseen if pc is None else moment.unseen.intersection(self._changing(pc))
+        return min((moment.horizon, *(n - 1 for n in unseen)))
 
     @functools.cache  # noqa: B019
     def at(self, number: int, pc: int, refetched: bool = False) -> tuple[bytes, ...]:
@@ -90,17 +90,17 @@ class Fetches:
         if since < number:
             return self._whole(since, pc)
         size = self._room(pc)
-        here = bytearray(self._before(pc, size))
+        content = bytearray(self._before(pc, size))
         for n, done in self._near(pc):
             if n <= number and not self._moments[n].during:
-                overlay(here, pc, done.address, done.data)
+                overlay(content, pc, done.address, done.data)
         write = self._moments[number].during
         if write is None:
-            return [bytes(here)]
+            return [bytes(content)]
         pieces = [(at, data) for at, data in write.pieces if at < pc + size and pc < at + len(data)]
         found = []
         for chosen in itertools.product((False, True), repeat=len(pieces)):
-            mixed = bytearray(here)
+            mixed = bytearray(content)
             for (at, data), is_new in zip(pieces, chosen, strict=True):
                 if is_new:
                     overlay(mixed, pc, at, data)

@@ -135,8 +135,8 @@ def _to_pages(nodes: list[int], rings: list[int], cpus: int) -> int:
     number = len(rings) // (cpus + 1)
     blocks = []
     for n in range(number):
-        own, each = rings[n * (cpus + 1) :][:cpus], nodes[n * len(nodes) // number : (n + 1) * len(nodes) // number]
-        blocks += [ring + sum(each[cpu::cpus]) for cpu, ring in enumerate(own)]
+        slots, each = rings[n * (cpus + 1) :][:cpus], nodes[n * len(nodes) // number : (n + 1) * len(nodes) // number]
+        blocks += [ring + sum(each[cpu::cpus]) for cpu, ring in enumerate(slots)]
     return sum(-block % PAGE for block in blocks)
 
 

@@ -91,15 +91,15 @@ def told(kernel: Kernel, teller: str) -> Told:
         return _context(kernel)
     seen = samples(kernel, teller)
     found = of_samples(kernel, view(kernel, teller), seen)
-    there = registers(kernel, found, seen.values())
+    present = registers(kernel, found, seen.values())
     right: dict[str, bool | None] = {}
     cells = {cell.consumer.name: cell for cell in found.cells}
     for field, name in CONCLUDED.items():
         cell = cells[name]
         none = cell.outcome == NOT_ASKED and asked(found.view, CONSUMERS[name])
         right[field] = None if none else cell.outcome == RIGHT
-    right |= {field: set(of(kernel.isa)) <= there for field, of in REGISTERS.items()}
-    return Told(right | _recorded(kernel, teller), there)
+    right |= {field: set(of(kernel.isa)) <= present for field, of in REGISTERS.items()}
+    return Told(right | _recorded(kernel, teller), present)
 
 
 def matrix(kernel: Kernel, teller: str, seeds: Sequence[int] = frames.SEEDS) -> Matrix:
@@ -142,8 +142,8 @@ def registers(kernel: Kernel, found: Matrix, seen: Collection[Seen]) -> frozense
     counts only if the register was not zero in all of these calls because of the hook's entry."""
     if found.view.kind != PT_REGS:
         return frozenset()
-    there = {register_of(kernel.isa, name) for name, slot in found.frame.slots.items() if slot.kind == TRUE}
-    return frozenset(r for r in there if any(one.truth[r] for one in seen))
+    original = {register_of(kernel.isa, name) for name, slot in found.frame.slots.items() if slot.kind == TRUE}
+    return frozenset(r for r in original if any(one.truth[r] for one in seen))
 
 
 # inside

@@ -141,7 +141,7 @@ class Tasks:
     def _run(self, task: Task, start: int, arguments: tuple[int, ...] | None, bodies: int) -> bool:
         machine, isa = self._machine, self._machine.isa
         with machine.on(task.cpu.number):
-            own = machine.engine.save()
+            saved = machine.engine.save()
             self._switch(task)
             if arguments is not None:
                 values = {isa.sp: task.stack_top - 64, isa.fp: task.stack_top - 32}
@@ -156,7 +156,7 @@ class Tasks:
                 task.context = machine.engine.save()
             finally:
                 self._now = None
-                machine.engine.restore(own)
+                machine.engine.restore(saved)
                 self._current(task.cpu, task.cpu.task)
         return task.value is None
 

@@ -115,8 +115,8 @@ def provider(name: str) -> Provider:
 def require(chosen: Provider, kernel: Kernel) -> None:
     """Raise TramplabError, with those that there are, if a kernel does not have a provider."""
     if not chosen.offered(kernel.features):
-        there = ", ".join(p.name for p in of(kernel.features))
-        raise TramplabError(f"{kernel} has no {chosen.name}; it has {there}.")
+        offered = ", ".join(p.name for p in of(kernel.features))
+        raise TramplabError(f"{kernel} has no {chosen.name}; it has {offered}.")
 
 
 def of(features: Features) -> list[Provider]:

@@ -27,10 +27,10 @@ class Code:
     """
 
     def __init__(self, machine: Machine, functions: Sequence[tuple[int, int]], special: Sequence[str]) -> None:
-        isa, own = machine.isa, _ISAS[machine.isa.name]
+        isa, module = machine.isa, _ISAS[machine.isa.name]
         self.base = min(at for at, _ in functions)
         self.length = max(at + size for at, size in functions) - self.base
-        self.flags, self.start = own.FLAGS, {own.FLAGS: own.START}
+        self.flags, self.start = module.FLAGS, {module.FLAGS: module.START}
         found: dict[int, tuple[int, Touch]] = {}
         named = set()
         for start, size in functions:
@@ -38,7 +38,7 @@ class Code:
             while at < start + size:
                 instruction = machine.instruction_at(at)
                 memory = accesses_of(isa, instruction)
-                touch = own.touch(instruction)
+                touch = module.touch(instruction)
                 if not (memory.loads or memory.stores or touch.kind == CLEAR) or touch.base == isa.sp:
                     touch = Touch(LOCAL)
                 elif touch.kind == ACCESS and touch.base not in isa.registers:

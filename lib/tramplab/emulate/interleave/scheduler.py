@@ -211,8 +211,8 @@ class Scheduler:
     def _areas(self) -> np.ndarray:
         """An array of layout.Area, in order; raises TramplabError where two overlap."""
         shared = [(at, at + size, EVERYBODY) for at, size in self._setting.shared]
-        own = [(at, at + size, cpu) for cpu, some in enumerate(self._setting.own) for at, size in some]
-        areas = sorted(shared + own)
+        private = [(at, at + size, cpu) for cpu, some in enumerate(self._setting.own) for at, size in some]
+        areas = sorted(shared + private)
         for (_, end, _), (start, _, _) in itertools.pairwise(areas):
             if end > start:
                 raise TramplabError(f"two owners claim the memory at {start:#x}; give each CPU its own.")

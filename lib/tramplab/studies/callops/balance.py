@@ -105,9 +105,9 @@ def four_rows(frame: pd.DataFrame | None = None) -> Verdict:
     frame = rows() if frame is None else frame
     kind, on = across(frame, {"what": "what is compared"})
     static = call_ops.rows().set_index(["isa", "case"]).loc[(ISA, call_ops.STATIC[1, 0])]
-    told = [f"{r.what}: {r.before:g} to {r.after:g} {r.unit}, {'' if r.truth else 'not '}{r.expected}" for r in frame.itertuples()]
+    each = [f"{r.what}: {r.before:g} to {r.after:g} {r.unit}, {'' if r.truth else 'not '}{r.expected}" for r in frame.itertuples()]
     because = (
-        f"From v6.15 to v6.16, {'; '.join(told)}. A static ops that is alone: {call_ops.change(static, 'instructions')}. The RFC "
+        f"From v6.15 to v6.16, {'; '.join(each)}. A static ops that is alone: {call_ops.change(static, 'instructions')}. The RFC "
         f"kept the pair of v6.15, and so its direct calls and its patching. {HYPOTHETICAL}"
     )
     return Verdict(kind, because, {f"{r.what}, v6.16": f"{r.after:g}" for r in frame.itertuples()}, on)

@@ -78,8 +78,8 @@ def _scheme(scheme: Scheme) -> Iterator[dict[str, object]]:
         reach = [_window(scheme, laid, image, (n + 0.5) / SITES) for n in range(SITES)]
         head: dict[str, object] = {"isa": scheme.isa, "release": scheme.release, "branch": scheme.name}
         head |= {"hypothetical": scheme.jal, "kernel": laid.name, "text": round((laid.text[1] - laid.text[0]) / MIB, 1)}
-        for where, there in places.items():
-            yield {**head, "where": where, "reached": share(reach, there)}
+        for where, reached in places.items():
+            yield {**head, "where": where, "reached": share(reach, reached)}
 
 
 def _image(scheme: Scheme, laid: Laid) -> tuple[int, int]:
@@ -175,8 +175,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _of(frame: pd.DataFrame, branch: str, where: str, kernel: str = DEBIAN) -> float:
     """Percent reached in one row."""
-    here = (frame["branch"] == branch) & (frame["where"] == where) & (frame["kernel"] == kernel)
-    return float(frame.loc[here, "reached"].iloc[0])
+    chosen = (frame["branch"] == branch) & (frame["where"] == where) & (frame["kernel"] == kernel)
+    return float(frame.loc[chosen, "reached"].iloc[0])
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
@@ -220,21 +220,21 @@ def all_targets_are_in_reach(frame: pd.DataFrame | None = None) -> Verdict:
     """True of a release of riscv64 in whose kernel, as Debian has it and in every size computed for, a JAL does not reach all
     places, and its own site does: then nothing is out of reach."""
     frame = rows() if frame is None else frame
-    own = frame[(frame["isa"] == RISCV64) & ~frame["hypothetical"]]
+    sites = frame[(frame["isa"] == RISCV64) & ~frame["hypothetical"]]
     jal = frame[frame["hypothetical"]].groupby("kernel")["reached"].min()
     short = bool((jal < 100).all())
-    cases = own.assign(truth=(own["reached"] == 100) & short)
+    cases = sites.assign(truth=(sites["reached"] == 100) & short)
     kind, on = across(cases, {"release": "the release"})
-    told = [
+    parts = [
         f"{release}'s {branch} reaches {_three(frame, branch)}"
-        for release, branch in dict.fromkeys(zip(own["release"], own["branch"], strict=True))
+        for release, branch in dict.fromkeys(zip(sites["release"], sites["branch"], strict=True))
     ]
     because = (
         f"Of the pairs of site and place in the text of Debian's riscv64 kernel a JAL reaches {percent(_of(frame, JAL, TEXT))} %: "
-        f"{'too few' if short else 'enough, in some kernel'}. Of those and of what modules and BPF may get, {'; '.join(told)}."
+        f"{'too few' if short else 'enough, in some kernel'}. Of those and of what modules and BPF may get, {'; '.join(parts)}."
     )
     values = {"JAL, text": percent(_of(frame, JAL, TEXT))}
-    for branch in own["branch"].unique():
+    for branch in sites["branch"].unique():
         values |= {f"{branch}, {where}": percent(_of(frame, branch, where)) for where in (TEXT, MODULES, BPF)}
     return Verdict(kind, because, values, on)
 

@@ -41,9 +41,9 @@ def rows() -> pd.DataFrame:
         if not releases.features(ISAS[str(isa)], str(release), {})["call_ops"]:
             continue
         before = list(takewhile(lambda r: r.place != TARGET, part.sort_values("step").itertuples()))
-        own = [r for r in before if r.place in (SITE, COMMON)]
+        ftrace = [r for r in before if r.place in (SITE, COMMON)]
         row: dict[str, Any] = {"isa": isa, "release": release, "case": case, "places": tuple(_places(before))}
-        row |= {name: sum(int(getattr(r, name)) for r in own) for name in UNITS}
+        row |= {name: sum(int(getattr(r, name)) for r in ftrace) for name in UNITS}
         row["reached"] = len(before) < len(part)
         out.append(row | {"right": bool(part["right"].all()), "allocated": releases.reach(str(isa), str(release), "bpf").value})
     frame = pd.DataFrame(out)
@@ -71,8 +71,8 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     with all it calls), and what site and trampoline take."""
     part = newest(frame)
     out = part[["isa", "case", "instructions", "loads", "stores"]].copy()
-    told = [[_SHORT.get(p, p) for p in places if p not in (SITE, DIRECT)] for places in part["places"]]
-    out.insert(2, "before", [", ".join(dict.fromkeys(places)) or "-" for places in told])
+    runs = [[_SHORT.get(p, p) for p in places if p not in (SITE, DIRECT)] for places in part["places"]]
+    out.insert(2, "before", [", ".join(dict.fromkeys(places)) or "-" for places in runs])
     out.attrs["units"] = {}
     return out
 
@@ -115,15 +115,15 @@ def three_cases(frame: pd.DataFrame | None = None) -> Verdict:
     ]
     kind, on = across(frame.assign(truth=truth), BY_ISA)
     part = newest(frame)
-    told = []
+    each = []
     for case in (NEAR, FAR):
         of = part[part["case"] == case]
-        told.append(f"{case} {on_each({str(r.isa): r.instructions for r in of.itertuples()}, 'instructions')}")
+        each.append(f"{case} {on_each({str(r.isa): r.instructions for r in of.itertuples()}, 'instructions')}")
     only = part.drop_duplicates("isa")
     never = [str(isa) for isa in only[only["allocated"] == FAR]["isa"]]
     met = f" A kernel of {listed(never)} has no near target: its sites reach little beyond ftrace_caller." if never else ""
     because = (
-        f"So it is in {int(sum(truth))} of {len(frame)} cases driven. Before the direct call's code run {'; '.join(told)}; shared, "
+        f"So it is in {int(sum(truth))} of {len(frame)} cases driven. Before the direct call's code run {'; '.join(each)}; shared, "
         f"the list function runs first.{met}"
     )
     values = {f"{r.isa}, {r.case}, instructions": int(r.instructions) for r in part.itertuples() if r.case != SHARED}

@@ -82,15 +82,15 @@ def _cells(built: Built) -> list[dict[str, object]]:
     for cells, grows in ((IDLE, "elsewhere"), (ELSEWHERE, "elsewhere"), (HERE, "here")):
         line = _counted(built, [cell for cell in cells if max(cell) <= COUNTED])
         each = step({max(cell) if grows == "here" else cell[1]: n for cell, n in line.items()})
-        for here, elsewhere in cells:
-            n = line.get((here, elsewhere))
+        for on_it, elsewhere in cells:
+            n = line.get((on_it, elsewhere))
             if n is None:
                 last = max(line)
                 if not isinstance(each, int):
-                    raise TramplabError(f"{built.isa}: ops do not add the same each, so {here}/{elsewhere} is not known.")
-                n = line[last] + each * (here + elsewhere - sum(last))
-            computed = (here, elsewhere) not in line
-            out.append({"here": here, "elsewhere": elsewhere, "computed": computed, "instructions": n})
+                    raise TramplabError(f"{built.isa}: ops do not add the same each, so {on_it}/{elsewhere} is not known.")
+                n = line[last] + each * (on_it + elsewhere - sum(last))
+            computed = (on_it, elsewhere) not in line
+            out.append({"here": on_it, "elsewhere": elsewhere, "computed": computed, "instructions": n})
     return out
 
 
@@ -98,12 +98,12 @@ def _counted(built: Built, cells: list[tuple[int, int]]) -> dict[tuple[int, int]
     """The cells, each with as many ops more as it has; the instructions that each adds."""
     kernel = built.kernel()
     function, other = kernel.function(FUNCTION), kernel.function(OTHER)
-    unhooked, there, out = kernel.call(function), (0, 0), {}
+    unhooked, attached, out = kernel.call(function), (0, 0), {}
     idle = unhooked.counts.total.instructions
     for cell in cells:
-        for place, n in zip((function, other), (cell[0] - there[0], cell[1] - there[1]), strict=True):
+        for place, n in zip((function, other), (cell[0] - attached[0], cell[1] - attached[1]), strict=True):
             kernel.attach(place, *(Ops(callback=CALLBACK) for _ in range(n)))
-        there, run = cell, kernel.call(function)
+        attached, run = cell, kernel.call(function)
         if run.value != unhooked.value:
             raise TramplabError(f"{built.isa} {built.built}: with {cell} ops the function returns something else.")
         out[cell] = run.counts.total.instructions - idle
@@ -174,16 +174,16 @@ def answer(frame: pd.DataFrame) -> str:
     far = on_each({isa: _from_to(frame, isa, 1, 100) for isa in had}, "instructions")
     two = on_each({isa: _from_to(frame, isa, 2, 0) for isa in had}, "instructions")
     level = all(each(frame, isa, WITH, ELSEWHERE) == 0 for isa in ISAS)
-    told = "the same as with none elsewhere" if level else "more than with none elsewhere"
+    elsewhere = "the same as with none elsewhere" if level else "more than with none elsewhere"
     out = [
-        f"CALL_OPS takes a call with one ops, and a hundred on another function, from {far}, {told}.",
+        f"CALL_OPS takes a call with one ops, and a hundred on another function, from {far}, {elsewhere}.",
         f"A call with two ops on the function it takes from {two}.",
     ]
     for isa in ISAS:
         if isa not in had:
-            own, given = cell(frame, isa, WITHOUT, 1, 100), cell(frame, isa, WITH, 1, 100)
+            without, given = cell(frame, isa, WITHOUT, 1, 100), cell(frame, isa, WITH, 1, 100)
             lone = f"{isa_name(isa)}, whose lone ops has a trampoline of its own"
-            out.append(f"{lone}, adds {own} instructions; built with {marked(WITH)}, {given}.")
+            out.append(f"{lone}, adds {without} instructions; built with {marked(WITH)}, {given}.")
     return " ".join(out)
 
 

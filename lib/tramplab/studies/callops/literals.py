@@ -171,7 +171,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 def answer(frame: pd.DataFrame) -> str:
     """The distance from the entry, that from the return address by image, and what finds the ops."""
     found = images(frame)
-    told = {
+    loads = {
         isa: " or ".join(dict.fromkeys(part["behind"].str.replace("/", " or "))) + MARK * bool(part["hypothetical"].any())
         for isa, part in found.groupby("isa", sort=False)
     }
@@ -182,7 +182,7 @@ def answer(frame: pd.DataFrame) -> str:
     rounded = f", so on {listed(rounds)} the trampoline rounds down" if rounds else ""
     return (
         f"The ops starts {before} bytes before the function in all {len(found)} images. From it to where the site's call "
-        f"returns are {on_each(told, 'bytes')}{rounded}. Instructions that find it: {on_each(words)}."
+        f"returns are {on_each(loads, 'bytes')}{rounded}. Instructions that find it: {on_each(words)}."
     )
 
 

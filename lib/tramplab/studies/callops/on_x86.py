@@ -62,13 +62,13 @@ def rows() -> pd.DataFrame:
 
 def _called(kernel: Kernel, load: str) -> dict[str, object]:
     """What a call with the ops of a load has more than one without."""
-    here, elsewhere = LOADS[load]
+    on_it, elsewhere = LOADS[load]
     function, other = kernel.function(FUNCTION), kernel.function(OTHER)
     unhooked = kernel.call(function, *ARGUMENTS)
-    with kernel.attached(other, *(Ops(save=save) for save in elsewhere)), kernel.attached(function, *(Ops(save=s) for s in here)):
+    with kernel.attached(other, *(Ops(save=save) for save in elsewhere)), kernel.attached(function, *(Ops(save=s) for s in on_it)):
         run = kernel.call(function, *ARGUMENTS)
     added = {name: getattr(run.counts.total, name) - getattr(unhooked.counts.total, name) for name in CALLED}
-    return {**added, "right": run.value == unhooked.value and sum(run.hits) == len(here)}
+    return {**added, "right": run.value == unhooked.value and sum(run.hits) == len(on_it)}
 
 
 def _changes(kernel: Kernel) -> list[dict[str, int]]:
@@ -170,16 +170,16 @@ def answer(frame: pd.DataFrame) -> str:
 
 def _answer_plans(frame: pd.DataFrame) -> str:
     """Waits and writes for the first ops, for all four changes, and what is left of memory."""
-    told = []
+    parts = []
     for what in ("cpus", "text"):
         a, b = (sum(get(frame, built, change, what) for change in CHANGES) for built in BUILT)
-        told.append(f"{b} {_WORDS[what]} instead of {a}")
+        parts.append(f"{b} {_WORDS[what]} instead of {a}")
     tasks = {sum(get(frame, built, change, "tasks") for change in CHANGES) for built in BUILT}
-    own = get(frame, COPIES, CHANGES[0], "bytes")
+    copied = get(frame, COPIES, CHANGES[0], "bytes")
     waits = f", as many waits for every task ({tasks.pop()})" if len(tasks) == 1 else ""
     return (
-        f"With CALL_OPS * two ops that come to a function of x86-64 and go again take {listed(told)}{waits}. "
-        f"A lone ops then has no {own} bytes of code of its own."
+        f"With CALL_OPS * two ops that come to a function of x86-64 and go again take {listed(parts)}{waits}. "
+        f"A lone ops then has no {copied} bytes of code of its own."
     )
 
 

@@ -65,11 +65,11 @@ def causes(made: Compiled, plain: Compiled, before: int, at: int, first: str = L
         found[PADDING] += function.start - before - end
         found[first] += before
         found[SITE] += at
-        own, without = function.size - at, usual[function.name]
+        body, without = function.size - at, usual[function.name]
         found[OWN] += without.size
         pad = _pad(made.text, function.start) - _pad(plain.text, without.start)
         found[PAD] += pad
-        found[OTHER] += own - without.size - pad
+        found[OTHER] += body - without.size - pad
         end = function.start + function.size
     found[PADDING] += len(made.text) - end
     return found
@@ -125,8 +125,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def each(frame: pd.DataFrame, isa: str, scheme: str, build: str = USUAL) -> pd.Series:
     """Bytes per function by cause, without the functions' own code."""
-    here = (frame["isa"] == isa) & (frame["scheme"] == scheme) & (frame["build"] == build) & (frame["cause"] != OWN)
-    return frame[here].set_index("cause")["each"]
+    chosen = (frame["isa"] == isa) & (frame["scheme"] == scheme) & (frame["build"] == build) & (frame["cause"] != OWN)
+    return frame[chosen].set_index("cause")["each"]
 
 
 def more(frame: pd.DataFrame, isa: str, scheme: str, less: str = NONE, build: str = USUAL) -> pd.Series:
@@ -142,8 +142,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     that need one ("-signed"); of x86-64 the room for mitigations ("-room-each"); and of the corpus "functions" and "mean", bytes of
     one's own code on x86-64."""
     out: dict[str, object] = {"functions": f"{int(frame['functions'].iloc[0]):,}"}
-    own = frame[(frame["cause"] == OWN) & (frame["isa"] == "x86_64") & (frame["scheme"] == NONE)]
-    out["mean"] = f"{own['each'].iloc[0]:.0f}"
+    bodies = frame[(frame["cause"] == OWN) & (frame["isa"] == "x86_64") & (frame["scheme"] == NONE)]
+    out["mean"] = f"{bodies['each'].iloc[0]:.0f}"
     for isa, usual in BEFORE.items():
         added = more(frame, isa, CALL_OPS, usual)
         out[f"{isa}-site-each"] = f"{each(frame, isa, usual)[SITE]:.0f}"
@@ -159,15 +159,15 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 def answer(frame: pd.DataFrame) -> str:
     """What CALL_OPS adds to each function's plain site, and how much of it is alignment; what compressed instructions and landing
     pads change."""
-    told = []
+    parts = []
     for isa, usual in BEFORE.items():
         added = more(frame, isa, CALL_OPS, usual)
         name = said.marked(said.isa_name(isa), bool(_hypothetical(frame, isa)))
-        told.append(f"{_digit(added.sum())} on {name} ({added[LITERAL]:.0f} the pointer, {_digit(added[PADDING])} alignment)")
+        parts.append(f"{_digit(added.sum())} on {name} ({added[LITERAL]:.0f} the pointer, {_digit(added[PADDING])} alignment)")
     long = more(frame, "riscv64", CALL_OPS, PAIR, LONG)
     sites = said.listed(f"{each(frame, isa, usual)[SITE]:.0f} on {said.isa_name(isa)}" for isa, usual in BEFORE.items())
     return (
-        f"To each function CALL_OPS adds {said.listed(told)}, in bytes on average, beside its site of {sites}. Without compressed "
+        f"To each function CALL_OPS adds {said.listed(parts)}, in bytes on average, beside its site of {sites}. Without compressed "
         f"instructions the alignment takes {_digit(long[PADDING])} on riscv64. With landing pads a plain site costs arm64 "
         f"{_digit(each(frame, 'arm64', PLAIN, BTI)[PAD])} more: what signs a return address is one itself, but not behind a site."
     )

@@ -105,8 +105,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _call_ops(frame: pd.DataFrame, isa: str, release: str, kernel: str, column: str = "percent") -> float:
     """What the pointers and what aligns for them take of one kernel."""
-    here = (frame["isa"] == isa) & (frame["release"] == release) & (frame["kernel"] == kernel) & (frame["cause"] != SITE)
-    return float(frame.loc[here, column].sum())
+    chosen = (frame["isa"] == isa) & (frame["release"] == release) & (frame["kernel"] == kernel) & (frame["cause"] != SITE)
+    return float(frame.loc[chosen, column].sum())
 
 
 def _newest(frame: pd.DataFrame) -> dict[str, tuple[str, str]]:
@@ -127,13 +127,13 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def answer(frame: pd.DataFrame) -> str:
     """What CALL_OPS takes of the text of each ISA's newest kernel, or would take, and what its sites take."""
-    told = []
+    parts = []
     for isa, (release, kernel) in sorted(_newest(frame).items(), key=lambda item: item[1][1] == WITH):
         name = said.marked(said.isa_name(isa), kernel == WITH)
-        told.append(f"{_call_ops(frame, isa, release, kernel):.1f} % of {name} {release}")
+        parts.append(f"{_call_ops(frame, isa, release, kernel):.1f} % of {name} {release}")
     sites = frame[(frame["cause"] == SITE) & (frame["kernel"] == BUILT)]["percent"]
     return (
-        f"Of the text of Debian's kernels CALL_OPS takes {said.listed(told)}, alignment with it. Sites themselves take "
+        f"Of the text of Debian's kernels CALL_OPS takes {said.listed(parts)}, alignment with it. Sites themselves take "
         f"{sites.min():.1f} to {sites.max():.1f} %."
     )
 

@@ -74,8 +74,8 @@ SCHEMES = (
 
 def flags(scheme: Scheme) -> tuple[str, ...]:
     """What the compiler is given for it: the build's flags, and those of its sites, counted in the build's shortest instruction."""
-    own, step = BUILDS[scheme.isa, scheme.build]
-    return (*own, *(_counted(flag, ISAS[scheme.isa], step) for flag in _sites(scheme)))
+    build, step = BUILDS[scheme.isa, scheme.build]
+    return (*build, *(_counted(flag, ISAS[scheme.isa], step) for flag in _sites(scheme)))
 
 
 def _sites(scheme: Scheme) -> tuple[str, ...]:

@@ -79,15 +79,15 @@ def compared(frame: pd.DataFrame) -> pd.DataFrame:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A part per table: ns, and the multiples."""
-    told = named(frame)
-    marks = ["!" if r.mistaken else "?" if r.odd else "" for r in told.itertuples()]
+    rows = named(frame)
+    marks = ["!" if r.mistaken else "?" if r.odd else "" for r in rows.itertuples()]
     out = pd.DataFrame(
         {
-            "table": told["isa"] + ", " + told["machine"],
-            "case": told["case"],
-            "ns": [f"{r.published:g}{m}" for r, m in zip(told.itertuples(), marks, strict=True)],
-            "published": [f"{v:.2f}" for v in told["published_ratio"]],
-            "counted": [f"{v:.2f}" for v in told["instructions_ratio"]],
+            "table": rows["isa"] + ", " + rows["machine"],
+            "case": rows["case"],
+            "ns": [f"{r.published:g}{m}" for r, m in zip(rows.itertuples(), marks, strict=True)],
+            "published": [f"{v:.2f}" for v in rows["published_ratio"]],
+            "counted": [f"{v:.2f}" for v in rows["instructions_ratio"]],
         }
     )
     out = out.rename(columns={"table": "isa"})

@@ -88,9 +88,9 @@ def _before(setup: Setup, change: str, near: bool) -> tuple[Kernel, list[Step]]:
     """A kernel just before a change, and the plan of that."""
     kernel = setup.kernel()
     kernel.attach(kernel.function(OTHER), Direct(far=True))
-    there, moving = CHANGES[change]
+    names, moving = CHANGES[change]
     attached = {}
-    for letter in there:
+    for letter in names:
         (attached[letter],) = kernel.attach(kernel.function(FUNCTION), _request(letter, near))
     if moving.startswith("-"):
         return kernel, kernel.slowpath.unregister(attached[moving[1:]])

@@ -121,8 +121,8 @@ def _retries_answer(frame: pd.DataFrame) -> str:
 
 def scaling(frame: pd.DataFrame) -> pd.DataFrame:
     """Lines of the chart: panel (the load), line, CPUs, and times as much as with one; of x86-64, as the published ones are."""
-    here = means(frame).query("isa == 'x86_64'")
-    out = [{"panel": r.load, "line": NAMES[r.pool], "CPUs": r.cpus, "times": round(r.times, 2)} for r in here.itertuples()]
+    emulated = means(frame).query("isa == 'x86_64'")
+    out = [{"panel": r.load, "line": NAMES[r.pool], "CPUs": r.cpus, "times": round(r.times, 2)} for r in emulated.itertuples()]
     for load, pools in PUBLISHED.items():
         for pool in pools:
             found = measured(load, pool).items()
@@ -151,14 +151,14 @@ def _scaling_table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _scaling_answer(frame: pd.DataFrame) -> str:
     most = max(frame["cpus"])
-    here = {load: at(frame, "x86_64", "freelist", load, most)["times"] for load in LOADS}
-    there = {load: measured(load, "freelist")[most] for load in LOADS}
+    lab = {load: at(frame, "x86_64", "freelist", load, most)["times"] for load in LOADS}
+    timed = {load: measured(load, "freelist")[most] for load in LOADS}
     ring = means(frame).query("pool == 'objpool' and load == @ALONE")["times"].max()
     published_ring = measured(ALONE, "objpool")
     flat = max(n for n, t in published_ring.items() if t < SLOW)
     return (
-        f"With {most} CPUs instead of one, a node of the freelist takes {here[ALONE]:.0f} times the instructions on x86-64, and a "
-        f"whole hooked call {here[CALLS]:.1f} times; published for as many threads are {there[ALONE]:.0f} and {there[CALLS]:.0f} "
+        f"With {most} CPUs instead of one, a node of the freelist takes {lab[ALONE]:.0f} times the instructions on x86-64, and a "
+        f"whole hooked call {lab[CALLS]:.1f} times; published for as many threads are {timed[ALONE]:.0f} and {timed[CALLS]:.0f} "
         f"times the time. A node of a ring takes {ring:.2f} times the instructions; published is less than {SLOW:.0f} times the "
         f"time up to {flat} threads, and {published_ring[most]:.0f} times with {most}."
     )
@@ -179,15 +179,15 @@ def slow(frame: pd.DataFrame | None = None) -> Verdict:
     others = high[[pool for pool in POOLS if pool != "freelist"]].max(axis=1)
     cases = high.assign(truth=(high["freelist"] >= SLOW) & (others < SLOW))
     kind, on = across(cases, {**BY_ISA, "load": "what else the CPUs do", "cpus": "the number of CPUs"})
-    told = []
+    parts = []
     for load in LOADS:
         some = cases[cases["load"] == load]
         least, most = (some[some["cpus"] == n].set_index("isa")["freelist"] for n in (some["cpus"].min(), some["cpus"].max()))
         each = [f"{least[isa]:.1f} to {most[isa]:.1f} times on {isa_name(isa)}" for isa in dict.fromkeys(found["isa"])]
-        told.append(f"{load}: {listed(each)}")
+        parts.append(f"{load}: {listed(each)}")
     because = (
         f"What taking a node of the list and giving it back executes with {HIGH} to {max(found['cpus'])} CPUs, as a multiple of "
-        f"the same with one: {'; '.join(told)}; of the other pools at most {others.max():.2f} times. Slow is {SLOW:.0f} times or "
+        f"the same with one: {'; '.join(parts)}; of the other pools at most {others.max():.2f} times. Slow is {SLOW:.0f} times or "
         f"more, and high contention {HIGH} CPUs or more; the mail gave no numbers, these are ours. Instructions, not cache lines: "
         "no timing."
     )

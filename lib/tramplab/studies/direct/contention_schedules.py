@@ -77,8 +77,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def by_granule(frame: pd.DataFrame) -> pd.DataFrame:
     """Retries of the list per operation with reservations of a line and of a word. Columns: isa, line, word."""
-    here = frame[(frame["schedule"] == next(iter(SCHEDULES))) & (frame["pool"] == "freelist")]
-    wide = here.pivot_table(index="isa", columns="granule", values="retries", aggfunc="mean", sort=False).dropna()
+    chosen = frame[(frame["schedule"] == next(iter(SCHEDULES))) & (frame["pool"] == "freelist")]
+    wide = chosen.pivot_table(index="isa", columns="granule", values="retries", aggfunc="mean", sort=False).dropna()
     return wide.rename(columns={LINE: "line", WORD: "word"}).reset_index()
 
 

@@ -73,13 +73,13 @@ def total(frame: pd.DataFrame, isa: str, stage: Stage | str, column: str = "inst
 
 def chosen(frame: pd.DataFrame, isa: str, stage: Stage | str) -> pd.DataFrame:
     """The rows of one stage, or of the direct call."""
-    here = frame[frame["isa"] == isa]
+    rows = frame[frame["isa"] == isa]
     if isinstance(stage, str):
-        return here[here["way"] == DIRECT]
-    here = here[here["way"] != DIRECT]
+        return rows[rows["way"] == DIRECT]
+    rows = rows[rows["way"] != DIRECT]
     for name in CHOSEN:
-        here = here[here[name] == getattr(stage, name)]
-    return here
+        rows = rows[rows[name] == getattr(stage, name)]
+    return rows
 
 
 # --- One after the other
@@ -151,13 +151,13 @@ def four_reasons(frame: pd.DataFrame | None = None) -> Verdict:
     found = alone(frame)
     cases = found.assign(truth=found["share"] >= LEAST)
     kind, on = across(cases, {"reason": "the reason", **BY_ISA})
-    told = [
+    shares = [
         f"{_the(str(name))} {listed(f'{100 * r.share:.1f} % on {isa_name(r.isa)}' for r in part.itertuples())}"
         for name, part in found.groupby("reason", sort=False)
     ]
     because = (
         f"Each reason, removed by itself, saves this share of the instructions that BPF through an unoptimised fprobe adds: "
-        f"{'; '.join(told)}. A reason counts from {100 * LEAST:.0f} %; the thread gave no number, this one is ours. One CPU: the "
+        f"{'; '.join(shares)}. A reason counts from {100 * LEAST:.0f} %; the thread gave no number, this one is ours. One CPU: the "
         "mail calls the freelist slow under contention, which is d8's matter. One ops, so the list is as short as can be. "
         "Hypothetical: no kernel runs BPF's fentry on an fprobe."
     )
@@ -218,7 +218,7 @@ def _ways_answer(frame: pd.DataFrame) -> str:
 def copying_is_too_much(frame: pd.DataFrame | None = None) -> Verdict:
     """True on an ISA if copying alone adds MUCH of what a direct call adds, whatever else an fprobe does."""
     frame = rows() if frame is None else frame
-    cases, told = [], []
+    cases, shares = [], []
     values: dict[str, int | float | str] = {}
     for isa in dict.fromkeys(frame["isa"]):
         direct = chosen(frame, isa, DIRECT).set_index("part")["instructions"]
@@ -226,12 +226,12 @@ def copying_is_too_much(frame: pd.DataFrame | None = None) -> Verdict:
         share = copying / direct.sum()
         cases.append({"isa": isa, "truth": share >= MUCH})
         whose = f"{100 * share:.0f} % of the {direct.sum()} ({direct[TRAMPOLINE]} its trampoline's)"
-        told.append(f"{copying} on {isa_name(isa)}, {whose}")
+        shares.append(f"{copying} on {isa_name(isa)}, {whose}")
         values |= {f"{isa}, copying": copying, f"{isa}, share": f"{100 * share:.0f} %"}
     kind, on = across(pd.DataFrame(cases), BY_ISA)
     because = (
         "Were the fprobe itself free, copying arguments, cookie and run context would still add instructions to what a direct call "
-        f"executes, whose trampoline copies too: {'; '.join(told)}. From {100 * MUCH:.0f} % it counts as much; the mail gave no "
+        f"executes, whose trampoline copies too: {'; '.join(shares)}. From {100 * MUCH:.0f} % it counts as much; the mail gave no "
         "number, this one is ours, and what is acceptable no count can say. Hypothetical: no kernel runs BPF's fentry on an "
         "fprobe, and how the copy is written is the lab's."
     )

@@ -131,11 +131,11 @@ def answer(frame: pd.DataFrame) -> str:
     known = totals(frame)
     said = []
     for event in EVENTS:
-        told = []
+        parts = []
         for isa in ISAS:
-            here = known[(known["isa"] == isa) & (known["event"] == event)]
-            told.append(f"{listed(f'{r.instructions} in {r.release}' for r in here.itertuples())} on {isa_name(isa)}")
-        said.append(f"A function's {event} by an fprobe adds instructions: {'; '.join(told)}.")
+            chosen = known[(known["isa"] == isa) & (known["event"] == event)]
+            parts.append(f"{listed(f'{r.instructions} in {r.release}' for r in chosen.itertuples())} on {isa_name(isa)}")
+        said.append(f"A function's {event} by an fprobe adds instructions: {'; '.join(parts)}.")
     away = known[(known["event"] == "return") & (known["outer"] > 0)]
     return f"{' '.join(said)} {_returns(away)} {timed(EVENTS['return'], f'an fprobe at the return in {LATEST}')}"
 

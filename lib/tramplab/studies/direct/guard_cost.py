@@ -174,10 +174,10 @@ def added(frame: pd.DataFrame, guard: str) -> dict[str, int]:
 
 def answer(frame: pd.DataFrame) -> str:
     """What a callback's guard adds, and what a program's."""
-    own, program = (on_each(added(frame, guard), "instructions") for guard in ("trylock", "fentry"))
+    callback, program = (on_each(added(frame, guard), "instructions") for guard in ("trylock", "fentry"))
     asked = on_each(added(frame, "RECURSION"))
     return (
-        f"A callback that takes ftrace's guard itself adds {own}; what is around a BPF program adds {program} to a "
+        f"A callback that takes ftrace's guard itself adds {callback}; what is around a BPF program adds {program} to a "
         f"{marked('bare call')}. An ops that asks for the guard by its flag adds {asked}."
     )
 

@@ -47,7 +47,7 @@ def rows() -> pd.DataFrame:
         made = calls(isa)
         base = _instructions(made[DIRECT])
         for way, pair in made.items():
-            there = {r: ratios(r).get(way) if isa == MEASURED_ON else None for r in ROUNDS}
+            published = {r: ratios(r).get(way) if isa == MEASURED_ON else None for r in ROUNDS}
             out.append(
                 {
                     "isa": isa,
@@ -57,7 +57,7 @@ def rows() -> pd.DataFrame:
                     "added": _instructions(pair),
                     "instructions": round(_instructions(pair) / base, 2),
                     "exceptions": _entered(pair[0]),
-                    **{r: None if ratio is None else round(ratio, 2) for r, ratio in there.items()},
+                    **{r: None if ratio is None else round(ratio, 2) for r, ratio in published.items()},
                 }
             )
     return pd.DataFrame(out)
@@ -114,8 +114,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _sorted(frame: pd.DataFrame, isa: str, column: str, ways: list[str]) -> list[str]:
     """These ways in the order of a column, on an ISA; those that have no number in it are left out."""
-    here = frame[(frame["isa"] == isa) & frame["way"].isin(ways)].dropna(subset=[column])
-    return list(here.sort_values(column, kind="stable")["way"])
+    chosen = frame[(frame["isa"] == isa) & frame["way"].isin(ways)].dropna(subset=[column])
+    return list(chosen.sort_values(column, kind="stable")["way"])
 
 
 @judges("d4")
@@ -123,14 +123,14 @@ def order(frame: pd.DataFrame | None = None) -> Verdict:
     """True where direct call, optimised fprobe, fprobe and kprobe come in that order: by instructions on each ISA, and by time in
     each published round but the claim's own that has an fprobe and a kprobe. A round has not every way."""
     frame = rows() if frame is None else frame
-    cases, told = [], []
+    cases, orders = [], []
     values: dict[str, int | float | str] = {}
     isas = list(dict.fromkeys(frame["isa"]))
     for isa in isas:
         by, wanted = frame[frame["isa"] == isa].set_index("way"), [*CLAIMED, usual(isa)]
         cases.append({"isa": isa, "measure": "instructions", "truth": _sorted(frame, isa, "instructions", wanted) == wanted})
         kprobe, fprobe = (by.loc[way, "instructions"] for way in (usual(isa), UNOPTIMISED_WAY))
-        told.append(f"{kprobe:.2f} and {fprobe:.2f} on {isa_name(isa)}")
+        orders.append(f"{kprobe:.2f} and {fprobe:.2f} on {isa_name(isa)}")
         values |= {f"{isa}, {way}": f"{by.loc[way, 'instructions']:.2f}" for way in wanted[len(CLAIMED) - 1 :]}
     others = [r for r in ROUNDS[1:] if {UNOPTIMISED_WAY, BREAKPOINT} <= set(frame.dropna(subset=[r])["way"])]
     wanted = [*CLAIMED, BREAKPOINT]
@@ -144,7 +144,7 @@ def order(frame: pd.DataFrame | None = None) -> Verdict:
     because = (
         "By instructions direct call, optimised fprobe and fprobe come in the published order "
         f"{'' if three else 'not '}everywhere. Kprobe and fprobe add, as multiples of the direct call's instructions, "
-        f"{listed(told)}. In the other published rounds that have both, the kprobe {'takes' if last else 'does not always take'} "
+        f"{listed(orders)}. In the other published rounds that have both, the kprobe {'takes' if last else 'does not always take'} "
         f"more time than the fprobe: {listed(f'{published[r]:.2f} ({r})' for r in others)} times the direct call's. "
         "No count sees what an exception takes. In Debian's 6.12 a breakpoint kprobe without any program executes "
         f"{on_each(real_breakpoints(), 'instructions')}. Hypothetical: BPF's fentry on an fprobe."
@@ -190,14 +190,14 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def answer(frame: pd.DataFrame) -> str:
     """The usual kprobe beside fprobe and direct call, by instructions, and its exceptions, per ISA."""
-    usually = {isa: here.set_index("way").loc[usual(str(isa))] for isa, here in frame.groupby("isa", sort=False)}
+    usually = {isa: part.set_index("way").loc[usual(str(isa))] for isa, part in frame.groupby("isa", sort=False)}
     fprobes = frame[frame["way"] == UNOPTIMISED_WAY].set_index("isa")
     cheaper = all(kprobe["added"] < fprobes.loc[isa, "added"] for isa, kprobe in usually.items())
     than = "fewer instructions than" if cheaper else "not fewer instructions everywhere than"
-    told = {str(isa): f"{k['instructions']:.2f} against {fprobes.loc[isa, 'instructions']:.2f}" for isa, k in usually.items()}
+    ratios = {str(isa): f"{k['instructions']:.2f} against {fprobes.loc[isa, 'instructions']:.2f}" for isa, k in usually.items()}
     taken = {str(isa): int(kprobe["exceptions"]) for isa, kprobe in usually.items()}
     return (
-        f"BPF on a kprobe adds {than} on an unoptimised fprobe: as multiples of a direct call {on_each(told)}. "
+        f"BPF on a kprobe adds {than} on an unoptimised fprobe: as multiples of a direct call {on_each(ratios)}. "
         f"No count sees what the CPU does at an exception, of which a kprobe takes {on_each(taken)}."
     )
 
@@ -208,8 +208,8 @@ def rounds_answer(frame: pd.DataFrame) -> str:
     first = "In every published round a kprobe takes the most time"
     if not all(frame.loc[frame[r].idxmax(), "way"] == BREAKPOINT for r in ROUNDS):
         first = "In some published rounds a kprobe is not the costliest way"
-    told = listed(f"{kprobe[r]:.2f} ({r})" for r in ROUNDS)
-    return f"{first}: {told} times what a direct call adds, with {kprobe['instructions']:.2f} times the instructions."
+    times = listed(f"{kprobe[r]:.2f} ({r})" for r in ROUNDS)
+    return f"{first}: {times} times what a direct call adds, with {kprobe['instructions']:.2f} times the instructions."
 
 
 def real_answer(frame: pd.DataFrame) -> str:

@@ -201,8 +201,8 @@ def answer(frame: pd.DataFrame) -> str:
         if not part["hypothetical"].any():
             more = detour(part)
             further.append(f"{int(more['instructions'])} instructions and {int(more['loads'])} loads on {name}")
-    told = "; ".join(f"{where} on {said.listed(names)}" for where, names in reach.items())
-    return f"By itself a site calls what lies {told}. One place further it calls ftrace_caller, which adds {said.listed(further)}."
+    parts = "; ".join(f"{where} on {said.listed(names)}" for where, names in reach.items())
+    return f"By itself a site calls what lies {parts}. One place further it calls ftrace_caller, which adds {said.listed(further)}."
 
 
 def _reach(part: pd.DataFrame) -> str:

@@ -120,16 +120,16 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     out: dict[str, object] = {}
     every = totals(frame)
     for isa, release in dict.fromkeys(zip(frame["isa"], frame["release"], strict=True)):
-        name, here = f"{isa}-{release.replace('.', '-')}", every.loc[(isa, release)]
-        out |= {f"{name}-{case}-added": int(here.loc[case, "instructions"]) for case in CASES}
+        name, costs = f"{isa}-{release.replace('.', '-')}", every.loc[(isa, release)]
+        out |= {f"{name}-{case}-added": int(costs.loc[case, "instructions"]) for case in CASES}
         more = detour(frame, isa, release)
         out[f"{name}-detour-added"] = int(more["instructions"])
         for short, column in (("loads", "loads"), ("stores", "stores"), ("taken", "branches_taken")):
             out[f"{name}-detour-{short}-added"] = int(more[column])
         out[f"{name}-beside-added"] = int(beside(frame, isa, release)["instructions"])
-        if PROGRAM in here.index:
-            out[f"{name}-program-added"] = int(here.loc[PROGRAM, "instructions"])
-        out[f"{name}-mispredicted"] = said.listed(str(int(here.loc[case, "mispredicted"])) for case in CASES)
+        if PROGRAM in costs.index:
+            out[f"{name}-program-added"] = int(costs.loc[PROGRAM, "instructions"])
+        out[f"{name}-mispredicted"] = said.listed(str(int(costs.loc[case, "mispredicted"])) for case in CASES)
     return out
 
 
@@ -141,7 +141,7 @@ def answer(frame: pd.DataFrame) -> str:
     far = {isa: every.loc[(isa, FAR)] - every.loc[(isa, NEAR)] for isa in isas}
     paid = {isa: more for isa, more in far.items() if more["instructions"]}
     none = [isa for isa in isas if isa not in paid]
-    told = [f"{int(more['instructions'])} on {isa}" for isa, more in paid.items()]
+    detours = [f"{int(more['instructions'])} on {isa}" for isa, more in paid.items()]
     among: dict[str, list[str]] = {}
     for isa, more in paid.items():
         parts = f"{int(more['loads'])} loads, {counted(int(more['stores']))} and {int(more['branches_taken'])} taken branches"
@@ -151,7 +151,7 @@ def answer(frame: pd.DataFrame) -> str:
              if every.loc[(isa, case), "mispredicted"]}  # fmt: skip
     missed = said.listed(f"{n} on {isa}" for isa, n in wrong.items())
     return (
-        f"Out of its site's reach a direct call costs more instructions: {said.listed(told)}. "
+        f"Out of its site's reach a direct call costs more instructions: {said.listed(detours)}. "
         f"Among them are {said.listed(f'{parts} on {said.listed(on)}' for parts, on in among.items())}. On {said.listed(none)} "
         "nothing is out of reach. To a function with an ops it adds "
         f"{said.listed(f'{n} on {isa}' for isa, n in shared.items())}, through the list function. "
@@ -167,14 +167,14 @@ def range_makes_it_complex(prices: pd.DataFrame | None = None, ranges: pd.DataFr
     prices, ranges = rows() if prices is None else prices, reach_ranges.rows() if ranges is None else ranges
     found = dict.fromkeys(zip(prices["isa"], prices["release"], strict=True))
     more = {kernel: detour(prices, *kernel).astype(int) for kernel in found}
-    here = [release for isa, release in found if isa == ARM64]
-    newest = here[-1]
-    far = {release: releases.reach(ARM64, release, BPF).value != NEAR_CODE for release in here}
+    costlier = [release for isa, release in found if isa == ARM64]
+    newest = costlier[-1]
+    far = {release: releases.reach(ARM64, release, BPF).value != NEAR_CODE for release in costlier}
     far[newest] = far_by_chance(ranges, ARM64, newest)
-    truth = [far[release] and bool(more[ARM64, release]["instructions"]) for release in here]
-    kind, on = across(pd.DataFrame({"release": here, "truth": truth}), {"release": "the release"})
+    truth = [far[release] and bool(more[ARM64, release]["instructions"]) for release in costlier]
+    kind, on = across(pd.DataFrame({"release": costlier, "truth": truth}), {"release": "the release"})
     extra, where = more[ARM64, newest], "may lie out of BL's reach" if far[newest] else "always lies in BL's reach"
-    told = [
+    parts = [
         f"{said.isa_name(isa)} {release} ({where_bpf_lies(ranges, isa, release)}, {more[isa, release]['instructions']} more)"
         for isa, release in kernels()
         if isa != ARM64
@@ -182,7 +182,7 @@ def range_makes_it_complex(prices: pd.DataFrame | None = None, ranges: pd.DataFr
     because = (
         f"On arm64 {newest} BPF's code {where}, and a call that does not reach it goes through ftrace_caller and the callsite's "
         f"ops: {extra['instructions']} instructions more, {extra['loads']} loads and {counted(extra['stores'])} among them. Beside "
-        f"it: {said.listed(told)}. That another way makes it complex is our threshold."
+        f"it: {said.listed(parts)}. That another way makes it complex is our threshold."
     )
     values = {f"{said.isa_name(isa)} {r}, out of reach": int(more[isa, r]["instructions"]) for isa, r in kernels()}
     return Verdict(kind, because, {**values, "arm64, loads": int(extra["loads"])}, on)

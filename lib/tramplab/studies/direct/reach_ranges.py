@@ -166,24 +166,24 @@ def cases(frame: pd.DataFrame) -> pd.DataFrame:
     out = []
     for (isa, layout), part in data.groupby(["isa", "layout"], sort=False):
         alike = (part.groupby("kernel")["case"].nunique() == 1).all()
-        for site, here in part.groupby("site", sort=False):
+        for site, rows in part.groupby("site", sort=False):
             if alike and site != next(iter(SITES)):
                 continue
             where = layout if alike else f"{layout}: {site} site"
-            out += [{"isa": isa, "where": where, "text": r.kernel, "case": r.case} for r in here.itertuples()]
+            out += [{"isa": isa, "where": where, "text": r.kernel, "case": r.case} for r in rows.itertuples()]
     return pd.DataFrame(out)
 
 
 def _one(frame: pd.DataFrame, isa: str, release: str, layout: str, kernel: str = DEBIAN) -> pd.DataFrame:
     """The rows of one range of a kernel, image at its lowest place, by site."""
-    here = (frame["isa"] == isa) & (frame["release"] == release) & (frame["layout"] == layout) & (frame["kernel"] == kernel)
-    return frame[here & (frame["at"] == "lowest")].set_index("site")
+    chosen = (frame["isa"] == isa) & (frame["release"] == release) & (frame["layout"] == layout) & (frame["kernel"] == kernel)
+    return frame[chosen & (frame["at"] == "lowest")].set_index("site")
 
 
 def _bpf(frame: pd.DataFrame, isa: str, release: str) -> set[str]:
     """What becomes of BPF's code, at all sites of all computed kernels of a release."""
-    here = (frame["isa"] == isa) & (frame["release"] == release) & frame["code"].str.contains(addresses.BPF)
-    return set(frame.loc[here, "case"])
+    chosen = (frame["isa"] == isa) & (frame["release"] == release) & frame["code"].str.contains(addresses.BPF)
+    return set(frame.loc[chosen, "case"])
 
 
 def far_by_chance(frame: pd.DataFrame, isa: str, release: str) -> bool:
@@ -228,8 +228,8 @@ def answer(frame: pd.DataFrame) -> str:
     modules, kaslr, plain = (_one(frame, "arm64", release, layout) for layout in (MODULES, KASLR, NO_KASLR))
     others: dict[str, list[str]] = {}
     for isa, newer in kernels()[1:]:
-        here = frame[(frame["isa"] == isa) & (frame["release"] == newer) & (frame["kernel"] == DEBIAN)]
-        words = said.listed({ALL: "all", NONE: "nothing"}.get(case, "some") for case in dict.fromkeys(here["case"]))
+        newest = frame[(frame["isa"] == isa) & (frame["release"] == newer) & (frame["kernel"] == DEBIAN)]
+        words = said.listed({ALL: "all", NONE: "nothing"}.get(case, "some") for case in dict.fromkeys(newest["case"]))
         others.setdefault(words, []).append(f"{said.isa_name(isa)} {newer}")
     room, inside = (about(int(kaslr[column].max())) for column in ("room", "inside"))
     elsewhere = said.listed(f"{words} is in reach on {said.listed(names)}" for words, names in others.items())
@@ -248,8 +248,8 @@ def _all_or_not(part: pd.DataFrame) -> str:
 
 def _in_reach(part: pd.DataFrame) -> str:
     """Is the lowest place in the reach of the sites?"""
-    there = part["case"].isin((ALL, LOWEST))
-    return "in reach" if there.all() else "in reach of some sites" if there.any() else "out of reach"
+    reached = part["case"].isin((ALL, LOWEST))
+    return "in reach" if reached.all() else "in reach of some sites" if reached.any() else "out of reach"
 
 
 FIGURES = (

@@ -108,8 +108,8 @@ def detours(frame: pd.DataFrame) -> pd.DataFrame:
 
 def way(frame: pd.DataFrame, isa: str, release: str, case: str) -> list[str]:
     """The places of one case of one kernel, in order."""
-    here = (frame["isa"] == isa) & (frame["release"] == release) & (frame["case"] == case)
-    return frame.loc[here, "place"].to_list()
+    chosen = (frame["isa"] == isa) & (frame["release"] == release) & (frame["case"] == case)
+    return frame.loc[chosen, "place"].to_list()
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
@@ -131,20 +131,20 @@ def answer(frame: pd.DataFrame) -> str:
     loose = [str(isa) for isa in ways if ways[isa][NEAR] == ways[isa][FAR]]
     also = [str(isa) for isa in ways if isa != arm64 and str(isa) not in loose]
     saved = "has saved nothing" if not far["stores"].sum() else f"has stored {int(far['stores'].sum())} words"
-    told = f" So it is on {said.listed(also)}." if also else ""
+    same = f" So it is on {said.listed(also)}." if also else ""
     never = f" On {said.listed(loose)} nothing that the layout allows is out of reach." if loose else ""
     return (
         f"On {arm64} a site calls the direct call's code itself where it reaches it; else it calls ftrace_caller, which leaves for "
         f"that code after {int(far['instructions'].sum())} instructions and {saved}; beside an ops the list function finds it, and "
-        f"ftrace_caller leaves for it when all callbacks have run.{told}{never}"
+        f"ftrace_caller leaves for it when all callbacks have run.{same}{never}"
     )
 
 
 def _answer_detour(frame: pd.DataFrame) -> str:
     """How many instructions that is, and what ends it; rows are those of detours()."""
     parts = {str(isa): part[part["of"] != SITE]["instruction"].to_list() for isa, part in frame.groupby("isa", sort=False)}
-    told = [f"{len(texts)} instructions on {isa}, the last of them {texts[-1]}" for isa, texts in parts.items()]
-    return f"ftrace_caller reads the callsite's ops, finds its direct call, and goes there: {'; '.join(told)}."
+    detours = [f"{len(texts)} instructions on {isa}, the last of them {texts[-1]}" for isa, texts in parts.items()]
+    return f"ftrace_caller reads the callsite's ops, finds its direct call, and goes there: {'; '.join(detours)}."
 
 
 LIMITS = (

@@ -218,8 +218,8 @@ def guard_is_needed(frame: pd.DataFrame | None = None, cost: pd.DataFrame | None
     kind, on = across(frame, {"part": "which of the two is meant", **BY_ISA})
     lock, preemption = (frame[frame["part"] == part] for part in (LOCK, PREEMPTION))
     sizes = on_each({r.isa: f"{r.rounds} times {r.size}" for r in lock.itertuples()}, "bytes")
-    own, program = (guard_cost.added(cost, guard) for guard in ("trylock", "fentry"))
-    both = "; ".join(f"{own[isa]} and {program[isa]} on {isa_name(isa)}" for isa in own)
+    callback, program = (guard_cost.added(cost, guard) for guard in ("trylock", "fentry"))
+    both = "; ".join(f"{callback[isa]} and {program[isa]} on {isa_name(isa)}" for isa in callback)
     off = int((preemption["dropped"] == preemption["kept"]).sum())
     because = (
         f"Without the lock a callback that calls its function took {sizes}, and all of the stack; with it "
@@ -229,8 +229,8 @@ def guard_is_needed(frame: pd.DataFrame | None = None, cost: pd.DataFrame | None
         f"{both}."
     )
     values: dict[str, int | float | str] = {}
-    for isa in own:
-        values |= {f"{isa_name(isa)}, ftrace's guard": own[isa], f"{isa_name(isa)}, a program's": program[isa]}
+    for isa in callback:
+        values |= {f"{isa_name(isa)}, ftrace's guard": callback[isa], f"{isa_name(isa)}, a program's": program[isa]}
     return Verdict(kind, because, values, on)
 
 

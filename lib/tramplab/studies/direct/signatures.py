@@ -80,8 +80,8 @@ def _callback(isa: str) -> list[dict[str, object]]:
     with kernel.attached(kernel.function(function), Ops()) as (ops,):
         last = kernel.isa.args[len(OF_CALLBACK) - 1]
         registers, memory = _entered(kernel, ops.func, function, last)
-        told = (kernel.function(function).site.ip, kernel.machine.return_to, ops.address, registers[last])
-        known = dict(zip(told, OF_CALLBACK, strict=True))
+        given = (kernel.function(function).site.ip, kernel.machine.return_to, ops.address, registers[last])
+        known = dict(zip(given, OF_CALLBACK, strict=True))
     out = []
     for n, r in enumerate(kernel.isa.args):
         at = memory.find((WORD + n).to_bytes(8, "little"))
@@ -148,8 +148,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def alike(frame: pd.DataFrame) -> pd.DataFrame:
     """Of how many argument registers each entry finds the argument in. Columns: isa, entry, there, all."""
-    there = frame.assign(there=[h == f"{ARGUMENT} {n}" for h, n in zip(frame["holds"], frame["number"], strict=True)])
-    found = there.groupby(["isa", "entry"], sort=False)["there"].agg(["sum", "size"]).reset_index()
+    present = frame.assign(there=[h == f"{ARGUMENT} {n}" for h, n in zip(frame["holds"], frame["number"], strict=True)])
+    found = present.groupby(["isa", "entry"], sort=False)["there"].agg(["sum", "size"]).reset_index()
     return found.set_axis(["isa", "entry", "there", "all"], axis=1)
 
 

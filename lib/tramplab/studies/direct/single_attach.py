@@ -159,8 +159,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: all numbers of functions, those that are computed in brackets."""
     out = shown(frame)
     out["isa"] = out["isa"] + ", " + out["change"]
-    told = zip(out["functions"], out["computed"], strict=True)
-    out["functions"] = [f"({n})" if computed else f"{n}" for n, computed in told]
+    sizes = zip(out["functions"], out["computed"], strict=True)
+    out["functions"] = [f"({n})" if computed else f"{n}" for n, computed in sizes]
     keys = ["isa", "how", "functions", *COUNTED]
     out["way"] = out.groupby(keys, sort=False)["way"].transform(_together)
     out = out[["isa", "way", "how", "functions", *COUNTED]].drop_duplicates(ignore_index=True)
@@ -200,14 +200,14 @@ def answer(frame: pd.DataFrame) -> str:
     ways = {isa: next(w for w in frame[frame["isa"] == isa]["way"] if w != IN_OPS) for isa in isas}
     waits = {int(of(frame, isa, IN_OPS, EACH, "detach")["tasks"]) for isa in isas}
     one = {int(of(frame, isa, way, how, "detach")["tasks"]) for isa, way in ways.items() for how in (EACH, AT_ONCE)}
-    told = []
+    parts = []
     for isa, way in ways.items():
         before, after = of(frame, isa, IN_OPS, EACH, "attach"), of(frame, isa, way, AT_ONCE, "attach")
-        told.append(f"from {before['writes']} and {before['cpus']} to {after['writes']} and {after['cpus']} on {isa_name(isa)}")
+        parts.append(f"from {before['writes']} and {before['cpus']} to {after['writes']} and {after['cpus']} on {isa_name(isa)}")
     return (
         f"Detaching from {n} functions waits {_range(waits)} times for all tasks with an ops for each trampoline, and "
         f"{_range(one)} times with one for all, one by one or at once. Attaching to them in one update brings writes and waits for "
-        f"CPUs {listed(told)}."
+        f"CPUs {listed(parts)}."
     )
 
 

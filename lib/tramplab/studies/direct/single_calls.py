@@ -136,16 +136,16 @@ def _ways(frame: pd.DataFrame) -> list[str]:
 def answer(frame: pd.DataFrame) -> str:
     """What each way adds to a far call, whether near calls differ, and what sharing costs."""
     isas = list(dict.fromkeys(frame[frame["hypothetical"]]["isa"]))
-    told = []
+    parts = []
     for way in _ways(frame):
         n = {isa: _signed(over(frame, isa, way, "far")) for isa in isas}
         much = next(iter(n.values())) if len(set(n.values())) == 1 else on_each(n)
-        told.append(f"{much} {SAID[way]} ({way})")
+        parts.append(f"{much} {SAID[way]} ({way})")
     shared, plain = ([over(frame, isa, way, case) for isa in isas for way in _ways(frame)] for case in ("shared", "ops"))
     alone = "takes as many as now" if set(plain) == {0} else f"changes by {_signed(min(plain))} to {_signed(max(plain))}"
     return (
         f"One ops for all direct calls would change the instructions of a far one on {listed(map(isa_name, isas))} by "
-        f"{listed(told)}. A call whose site reaches its target is {'the same' if _same_near(frame) else 'not the same'} in all "
+        f"{listed(parts)}. A call whose site reaches its target is {'the same' if _same_near(frame) else 'not the same'} in all "
         f"ways. Beside an ops a direct call takes {min(shared)} to {max(shared)} more, as C looks the target up in a hash there; "
         f"an ops alone {alone}."
     )

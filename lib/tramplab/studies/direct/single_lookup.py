@@ -115,8 +115,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _named(frame: pd.DataFrame) -> list[str]:
     """A way with the call that looks up: "lookup far *"."""
-    told = zip(frame["way"], frame["case"], frame["hypothetical"], strict=True)
-    return [marked(f"{way} {case}", bool(is_so)) for way, case, is_so in told]
+    rows = zip(frame["way"], frame["case"], frame["hypothetical"], strict=True)
+    return [marked(f"{way} {case}", bool(is_so)) for way, case, is_so in rows]
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
@@ -148,9 +148,9 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def answer(frame: pd.DataFrame) -> str:
     """What each entry in front adds, and the mean far call with few and with many functions."""
-    here = frame[frame["way"] == "lookup"]
-    isas = list(dict.fromkeys(here["isa"]))
-    each = {isa: here[here["isa"] == isa]["each"].iloc[0] for isa in isas}
+    lookups = frame[frame["way"] == "lookup"]
+    isas = list(dict.fromkeys(lookups["isa"]))
+    each = {isa: lookups[lookups["isa"] == isa]["each"].iloc[0] for isa in isas}
     few, many = FUNCTIONS[1], FUNCTIONS[4]
     grown = {isa: f"{mean(frame, isa, 'lookup', few)} to {mean(frame, isa, 'lookup', many)}" for isa in isas}
     better = {isa: mean(frame, isa, "lookup", many, FILTER) for isa in isas}

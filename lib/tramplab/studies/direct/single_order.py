@@ -78,8 +78,8 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     for change in CHANGES:
         part = far[(far["change"] == change) & (far["isa"] == far["isa"].iloc[0])]
         for write, nth in _merged(part):
-            here = part[(part["write"] == write) & (part["nth"] == nth)].set_index("way")["ran"]
-            lines.append({"change": change, "after": write, **{way: here.get(way, ".") for way in ways}})
+            ran = part[(part["write"] == write) & (part["nth"] == nth)].set_index("way")["ran"]
+            lines.append({"change": change, "after": write, **{way: ran.get(way, ".") for way in ways}})
     out = pd.DataFrame(lines)
     before = out[ways].where(out[ways] != ".").groupby(out["change"], sort=False).ffill().groupby(out["change"], sort=False).shift()
     old = part_of(far, "old").reindex(list(out["change"])).set_axis(out.index)
@@ -165,10 +165,10 @@ def answer(frame: pd.DataFrame) -> str:
     third = int(of["third"].sum())
     fixed = list(dict.fromkeys(filter(None, of["fixed"])))
     orders = f"must be ordered: {listed(fixed)}" if fixed else "may come in any order once what they lead to is written"
-    told = f" It is the same on {listed(map(isa_name, dict.fromkeys(frame['isa'])))}." if alike(frame) else ""
+    same = f" It is the same on {listed(map(isa_name, dict.fromkeys(frame['isa'])))}." if alike(frame) else ""
     return (
         f"{third or 'None'} of {_calls(of)} calls ran neither what was attached before a change nor what is after it. The live "
-        f"writes {orders}.{told}"
+        f"writes {orders}.{same}"
     )
 
 

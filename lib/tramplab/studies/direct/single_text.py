@@ -39,8 +39,8 @@ def rows() -> pd.DataFrame:
         for way in WAYS:
             setup, size = made[kernel["isa"], way]
             head = {"isa": kernel["isa"], "release": kernel["release"], "kernel": found["package"]["version"]}
-            told = {"way": way, "hypothetical": setup.hypothetical, "per_function": size, "functions": functions}
-            out.append({**head, **told, "kernel_bytes": size * functions})
+            columns = {"way": way, "hypothetical": setup.hypothetical, "per_function": size, "functions": functions}
+            out.append({**head, **columns, "kernel_bytes": size * functions})
     frame = pd.DataFrame(out)
     frame.attrs["units"] = UNITS
     return frame
@@ -101,12 +101,12 @@ def answer(frame: pd.DataFrame) -> str:
     n, last = numbers(frame), newest(frame)
     most = str(last.loc[last["per_function"].idxmax(), "way"])
     kernels = last[last["way"] == most].itertuples()
-    told = [f"{n[f'{r.isa}-{most}-more']} KiB in Debian's {r.kernel} for {r.isa} ({r.functions} functions)" for r in kernels]
+    saved = [f"{n[f'{r.isa}-{most}-more']} KiB in Debian's {r.kernel} for {r.isa} ({r.functions} functions)" for r in kernels]
     sizes: dict[object, list[str]] = {}
     for way in WAYS:
         sizes.setdefault(n[f"{way}-per-function"], []).append(way)
     parts = [f"{listed(ways)} {'has' if len(ways) == 1 else 'have'} {size} bytes" for size, ways in sizes.items()]
-    return f"Before each function {listed(parts)}; what {most} has more is {listed(told)}."
+    return f"Before each function {listed(parts)}; what {most} has more is {listed(saved)}."
 
 
 FIGURES = (

@@ -198,7 +198,7 @@ def _code(symbol: str, component: str) -> str:
 
 def kernels_named(frame: pd.DataFrame) -> pd.Series:
     """How figures name a kernel: its ISA, and how it is unwound where there are two ways."""
-    both = {isa for isa, own in frame.groupby("isa") if own["unwound"].nunique() > 1}
+    both = {isa for isa, part in frame.groupby("isa") if part["unwound"].nunique() > 1}
     said = {FP: "frame pointers", ORC: "ORC"}
     names = [isa_name(i) + (f", {said[u]}" if i in both else "") for i, u in zip(frame["isa"], frame["unwound"], strict=True)]
     return pd.Series(names, index=frame.index)

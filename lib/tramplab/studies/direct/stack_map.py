@@ -38,12 +38,12 @@ def rows() -> pd.DataFrame:
     frame = frame[frame["where"] != ASLEEP]
     frame = frame.assign(place=[_place(r) for r in frame.itertuples()])
     keys, out = ["isa", "unwound", "variant", "hypothetical", "recovered"], []
-    for key, own in frame.groupby(keys, sort=False):
-        told = ["place", "code", *FRAMES]
-        parts = itertools.groupby(own.to_dict("records"), key=lambda r: tuple(r[name] for name in told))
+    for key, group in frame.groupby(keys, sort=False):
+        columns = ["place", "code", *FRAMES]
+        parts = itertools.groupby(group.to_dict("records"), key=lambda r: tuple(r[name] for name in columns))
         for step, (about, part) in enumerate(parts, 1):
             head = dict(zip(keys, key, strict=True)) | {"step": step}
-            out.append({**head, **dict(zip(told, about, strict=True)), "boundaries": sum(r["boundaries"] for r in part)})
+            out.append({**head, **dict(zip(columns, about, strict=True)), "boundaries": sum(r["boundaries"] for r in part)})
     found = pd.DataFrame(out)
     found.attrs["units"] = {}
     return found
@@ -75,8 +75,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     letters = {**LETTERS, ABSENT: "."}
     out = []
     keys = ["isa", "unwound", "variant", "recovered"]
-    for (isa, unwound, variant, recovered), own in frame.groupby(keys, sort=False):
-        kept = [("".join(letters[getattr(r, name)] for name in FRAMES), r.boundaries) for r in own.itertuples()]
+    for (isa, unwound, variant, recovered), group in frame.groupby(keys, sort=False):
+        kept = [("".join(letters[getattr(r, name)] for name in FRAMES), r.boundaries) for r in group.itertuples()]
         parts = [(said, sum(n for _, n in part)) for said, part in itertools.groupby(kept, key=lambda x: x[0])]
         name = variant + ("" if recovered else ", not looked up")
         for n in range(0, len(parts), A_LINE):
@@ -89,8 +89,8 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per stretch and frame of the calls that the chart shows; `isa` names the hook."""
     out = []
     for variant in DRAWN:
-        own = of(frame, "arm64", variant)
-        for r, name in zip(own.itertuples(), stack_calls.named(own), strict=True):
+        chosen = of(frame, "arm64", variant)
+        for r, name in zip(chosen.itertuples(), stack_calls.named(chosen), strict=True):
             row = f"{r.step} {_SHORT.get(r.code, r.code)}, {r.boundaries}"
             out += [{"isa": name, "row": row, "frame": _NAMES[f], "state": getattr(r, f)} for f in FRAMES]
     return pd.DataFrame(out)
@@ -100,9 +100,9 @@ def answer(frame: pd.DataFrame) -> str:
     """How long both are there in the calls that are drawn."""
     said = []
     for variant in DRAWN:
-        own = of(frame, "arm64", variant)
-        good = own[own["caller"] == RIGHT]["boundaries"].sum()
-        said.append(f"{good} of {own['boundaries'].sum()} with {variant}")
+        chosen = of(frame, "arm64", variant)
+        good = chosen[chosen["caller"] == RIGHT]["boundaries"].sum()
+        said.append(f"{good} of {chosen['boundaries'].sum()} with {variant}")
     return f"On arm64 the caller is found at so many instructions of the whole call: {', '.join(said)}."
 
 

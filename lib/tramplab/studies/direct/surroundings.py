@@ -208,9 +208,9 @@ def answer(frame: pd.DataFrame) -> str:
     never = [h for h in HOOKS if not any(h in touched(isa) for isa in isas)]
     program = part[(part["hook"] == "fentry") & (part["owner"] == "task")].groupby("isa", sort=False)["field"].agg(list)
     fields = "; ".join(f"{listed(names)} on {isa_name(str(isa))}" for isa, names in program.items())
-    told = [marked(h, h in SKETCHED) for h in never]
+    untouched = [marked(h, h in SKETCHED) for h in never]
     return (
-        f"On every ISA {listed(common)} use the current task; {listed(told)} do not. An fentry program's guard uses {fields} "
+        f"On every ISA {listed(common)} use the current task; {listed(untouched)} do not. An fentry program's guard uses {fields} "
         "of the task."
     )
 

@@ -132,8 +132,8 @@ def answer(frame: pd.DataFrame) -> str:
         isas = part.groupby("hook", sort=False)["isa"].agg(list)
         every = last["isa"].nunique()
         where = {h: "" if len(on) == every else f" ({listed(map(isa_name, on))})" for h, on in isas.items()}
-        told = [marked(str(h), h in SKETCHED) + said for h, said in where.items()]
-        return listed(told) or "none"
+        names = [marked(str(h), h in SKETCHED) + said for h, said in where.items()]
+        return listed(names) or "none"
 
     return (
         f"Where RCU is not watching, only an ops that asks for it ({hooks('RCU', LEFT_OUT)}) is left out; {hooks('RCU', CALLED)} "

@@ -72,8 +72,8 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     releases = list(dict.fromkeys(shown["release"]))
     wide = wide.reindex(pd.MultiIndex.from_tuples(order, names=["isa", "hook"]))[releases]
     wide = wide.astype("string").fillna("-").reset_index()
-    own = shown.groupby(["isa", "hook"])["made"].max()
-    wide["hook"] = [", ".join(filter(None, (r.hook, own[r.isa, r.hook]))) for r in wide.itertuples()]
+    made = shown.groupby(["isa", "hook"])["made"].max()
+    wide["hook"] = [", ".join(filter(None, (r.hook, made[r.isa, r.hook]))) for r in wide.itertuples()]
     wide.attrs["right"] = releases
     return wide
 
@@ -90,10 +90,10 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def flavours(frame: pd.DataFrame) -> pd.DataFrame:
     """The hooks of which a flavour adds more or less than the plain kernel of the same release: both numbers."""
-    there = frame[frame["status"] == "measured"]
-    usual = there[there["flavour"] == PLAIN].set_index(["isa", "release", "hook"])["instructions"]
+    measured = frame[frame["status"] == "measured"]
+    usual = measured[measured["flavour"] == PLAIN].set_index(["isa", "release", "hook"])["instructions"]
     out = []
-    for row in there[there["flavour"] != PLAIN].itertuples():
+    for row in measured[measured["flavour"] != PLAIN].itertuples():
         other = usual.get((row.isa, row.release, row.hook))
         if other is not None and other != row.instructions:
             head = {"isa": row.isa, "release": row.release, "flavour": row.flavour, "hook": row.hook}
@@ -108,8 +108,8 @@ def why_not(frame: pd.DataFrame) -> str:
     reasons = [r.replace(f"{v} has", "it has") for r, v in zip(part["reason"], part["version"], strict=True)]
     for reason, group in part.assign(reason=reasons).groupby("reason", sort=False):
         lines += textwrap.wrap(f"{reason}:", WIDTH)
-        for (isa, release), here in group.groupby(["isa", "release"], sort=False):
-            said = f"{isa_name(str(isa))} {release}: {', '.join(here['hook'])}"
+        for (isa, release), rows in group.groupby(["isa", "release"], sort=False):
+            said = f"{isa_name(str(isa))} {release}: {', '.join(rows['hook'])}"
             lines += textwrap.wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(lines)
 
@@ -118,15 +118,15 @@ def answer(frame: pd.DataFrame) -> str:
     """What one ops, ten ops and one BPF program add in the newest plain kernel of each ISA."""
     shown = plain(frame)
     newest = shown[shown["release"] == next(iter(saved.newest().values()))["kernel"]["release"]]
-    told, alike = [], []
+    parts, alike = [], []
     for isa, part in newest.groupby("isa", sort=False):
         cost = part.set_index("hook")["instructions"]
         alike.append(cost["ops"] == cost["ops-static"])
-        told.append(f"{cost['ops']}, {cost['ops:10']} and {cost['bpf-fentry']} on {isa_name(str(isa))}")
+        parts.append(f"{cost['ops']}, {cost['ops:10']} and {cost['bpf-fentry']} on {isa_name(str(isa))}")
     release = newest["release"].iloc[0].removeprefix("v")
     one = "one ops, dynamic or static" if all(alike) else "one dynamic ops"
     what = f"{one}, ten ops and a BPF program on the lab's trampoline"
-    return f"In Debian's {release} kernels {what} add {listed(told)} instructions."
+    return f"In Debian's {release} kernels {what} add {listed(parts)} instructions."
 
 
 def answer_flavours(frame: pd.DataFrame) -> str:

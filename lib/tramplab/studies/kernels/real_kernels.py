@@ -98,8 +98,8 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     out: dict[str, object] = {"aim-instructions": INSTRUCTIONS, "aim-percent": round(100 * PART), "kernels": len(saved.every())}
     out["releases"] = listed(releases)
     for name, part in (("trampolines", TRAMPOLINE), ("c", CORE)):
-        here = frame[frame["part"] == part]
-        out |= {f"{name}-all": len(here), f"{name}-near": int(here["near"].sum())}
+        rows = frame[frame["part"] == part]
+        out |= {f"{name}-all": len(rows), f"{name}-near": int(rows["near"].sum())}
     return out
 
 

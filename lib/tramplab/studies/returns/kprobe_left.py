@@ -84,14 +84,14 @@ def kernel(isa: str) -> Kernel:
 
 def calls(isa: str) -> dict[str, list[tuple[Request, ...]]]:
     """Who is run -> what is attached in each of its calls: kretprobes, kprobes by a breakpoint and through ftrace, and others."""
-    own = not kernel(isa).features["kprobes_on_ftrace"]
+    breakpoint = not kernel(isa).features["kprobes_on_ftrace"]
     nested = Kprobe(breakpoint=True, handler="lab_kprobe_reenter"), Kprobe(breakpoint=True, filter=(_INNER,))
     kretprobes: list[tuple[Request, ...]] = [(Kretprobe(breakpoint=True, entry=True),)]
-    kretprobes += [(Kretprobe(breakpoint=own, entry=entry, declines=entry),) for entry in (False, True)]
+    kretprobes += [(Kretprobe(breakpoint=breakpoint, entry=entry, declines=entry),) for entry in (False, True)]
     return {
         KRETPROBE: kretprobes,
         PROBE: [(Kprobe(breakpoint=True),), (Kprobe(breakpoint=True, post=True),), nested],
-        FTRACE: [] if own else [(Kprobe(),), (Kprobe(post=True),)],
+        FTRACE: [] if breakpoint else [(Kprobe(),), (Kprobe(post=True),)],
         "others": [(), (Ops(),), (Ops(), Ops()), (Fprobe(),), (Fprobe(exit=True),), (Fgraph(),), (Bpf(fentry=1, fexit=1),)],
     }
 
@@ -230,14 +230,14 @@ def simple_without(frame: pd.DataFrame | None = None) -> Verdict:
     cases = pd.DataFrame([{"goes": goes, "isa": isa, "truth": not n} for (goes, isa), n in more.items()])
     kind, on = across(cases, {"goes": "what goes with it", **BY_ISA})
     share = {isa: gone(known, isa) for isa in isas}
-    told = {isa: f"{100 * part / whole:.0f} %" for isa, (part, whole) in share.items()}
+    each = {isa: f"{100 * part / whole:.0f} %" for isa, (part, whole) in share.items()}
     values: dict[str, int | float | str] = {}
     for isa in isas:
-        values |= {f"{isa_name(isa)}, goes": told[isa], f"{isa_name(isa)}, through ftrace": f"{more[ALONE, isa]} B"}
+        values |= {f"{isa_name(isa)}, goes": each[isa], f"{isa_name(isa)}, through ftrace": f"{more[ALONE, isa]} B"}
     apart = on_each({isa: more[ALONE, isa] for isa in isas}, "bytes")
     left = on_each({isa: more[BOTH, isa] for isa in isas}, "bytes") if any(more[BOTH, isa] for isa in isas) else "nothing"
     because = (
-        f"In the lab's guest, which alone was counted here, {on_each(told)} of the bytes that are kprobes' own go with kretprobes. "
+        f"In the lab's guest, which alone was counted here, {on_each(each)} of the bytes that are kprobes' own go with kretprobes. "
         f"Of what is left, {apart} are not reached by a breakpoint: the entry through ftrace. If that goes as well, which Masami "
         f"Hiramatsu saw fprobes replace, too, {left} is left beside a breakpoint's wrapper, which still does the instruction in "
         "whose place it stands, and knows kprobes that are hit inside a handler. The lab has no optimised kprobes."

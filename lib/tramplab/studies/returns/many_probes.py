@@ -175,8 +175,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _value(frame: pd.DataFrame, isa: str, mechanism: str, column: str, probes: int = 1, functions: int = 1) -> int:
     keys = {"isa": isa, "mechanism": mechanism, "probes": probes, "functions": functions}
-    here = frame.loc[(frame[[*keys]] == pd.Series(keys)).all(axis=1), column]
-    return int(here.iloc[0])
+    values = frame.loc[(frame[[*keys]] == pd.Series(keys)).all(axis=1), column]
+    return int(values.iloc[0])
 
 
 def further(frame: pd.DataFrame, isa: str, mechanism: str) -> int:
@@ -264,14 +264,14 @@ def _debian(mechanism: str, booted: str) -> int | None:
 
 def mitigations_answer(frame: pd.DataFrame) -> str:
     """From how many probes on fprobes are the cheaper ones, with and without mitigations; and when one alone is."""
-    with_them, told = mitigated(frame), []
+    with_them, parts = mitigated(frame), []
     for handlers, pair in PAIRS.items():
         plain, other = (_from(cheaper_from(of, "x86_64", pair)) for of in (frame, with_them))
-        told.append(f"with {handlers}, {plain if plain == other else f'{plain} without and {other} with mitigations'}")
+        parts.append(f"with {handlers}, {plain if plain == other else f'{plain} without and {other} with mitigations'}")
     even = [(handlers, even_at(frame, pair)) for handlers, pair in PAIRS.items()]
     alone = listed(f"{n} (with {handlers})" for handlers, n in even if n)
     rest = f" One alone does where each return and each indirect call takes as much as {alone} instructions more." if alone else ""
-    return f"On x86-64 fprobes on one function add fewer instructions than as many kretprobes: {'; '.join(told)}.{rest}"
+    return f"On x86-64 fprobes on one function add fewer instructions than as many kretprobes: {'; '.join(parts)}.{rest}"
 
 
 def _from(probes: int) -> str:

@@ -52,6 +52,6 @@ def on_debian() -> Seen:
     """Do Debian's trampolines leave out the stack pointer where the lab's do?"""
     frame, known = migrated.rows(), migrated.stack_pointers()
     same = frame[(frame["use"] == PROGRAM) & (frame["field"] == "sp")].set_index("isa")["outcome"] == SAME
-    out, there = (listed(known["kernel"][known["told"] == told]) or "none" for told in (False, True))
-    said = f"return_to_handler of Debian's {out} does not pass the stack pointer, that of {there} does."
+    without, having = (listed(known["kernel"][known["told"] == given]) or "none" for given in (False, True))
+    said = f"return_to_handler of Debian's {without} does not pass the stack pointer, that of {having} does."
     return Seen(said, bool((known["told"] == known["isa"].map(same)).all()))

@@ -67,8 +67,8 @@ def _run(found: Bounds, tasks: int, depth: int) -> dict[str, object]:
 def _whole(found: Bounds) -> dict[str, object]:
     one, wide = found.depth(DEEPEST), found.tasks(MOST_TASKS)
     every = found.depth(DEEPEST, TASKS, guess=one.most)
-    told = nesting_told.teller(one.beyond.counted) if one.beyond else NOBODY
-    return {"deepest": one.most, "ends": one.ends, "deepest_all": every.most, "widest": wide.most, "told": told}
+    counter = nesting_told.teller(one.beyond.counted) if one.beyond else NOBODY
+    return {"deepest": one.most, "ends": one.ends, "deepest_all": every.most, "widest": wide.most, "told": counter}
 
 
 @once

@@ -38,12 +38,12 @@ def own(frame: pd.DataFrame) -> dict[str, int]:
 
 def answer(frame: pd.DataFrame) -> str:
     """With how many sizes an fprobe's own counter has the calls that it misses."""
-    sizes, told = frame["data"].nunique(), own(frame)
-    if set(told.values()) == {sizes}:
+    sizes, counted = frame["data"].nunique(), own(frame)
+    if set(counted.values()) == {sizes}:
         return "An fprobe's own counter has every call that it misses."
     return (
         "Whether an fprobe's own counter has the calls that it misses, or the task's alone, follows from how much data its calls "
-        f"have: its own with {by_isa(told, f'of {sizes} sizes')}."
+        f"have: its own with {by_isa(counted, f'of {sizes} sizes')}."
     )
 
 

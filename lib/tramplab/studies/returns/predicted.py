@@ -113,19 +113,19 @@ def answer(frame: pd.DataFrame) -> str:
 
 def _named(rows: pd.DataFrame) -> str:
     """Mechanisms, with their releases where not the newest alone is meant."""
-    return listed(spoken(str(name)) for name, own in rows.groupby("mechanism", sort=False) if LATEST in set(own["release"]))
+    return listed(spoken(str(name)) for name, part in rows.groupby("mechanism", sort=False) if LATEST in set(part["release"]))
 
 
 def _left(known: pd.DataFrame) -> str:
     """Why callers are mispredicted: what the call leaves on the stack, or takes."""
     part = known[known["release"] == LATEST]
     ways = {"one entry too few": part["left"] < 0, "one too many": part["left"] > 0}
-    told = []
-    for what, there in ways.items():
-        by = {isa: listed(map(spoken, own["name"])) for isa, own in part[there].groupby("isa", sort=False)}
+    parts = []
+    for what, chosen in ways.items():
+        by = {isa: listed(map(spoken, rows["name"])) for isa, rows in part[chosen].groupby("isa", sort=False)}
         if by:
-            told.append(f"{what} behind it with {on_each(by)}")
-    return f"The return stack has {'. It has '.join(told)}." if told else "The return stack is level behind every call."
+            parts.append(f"{what} behind it with {on_each(by)}")
+    return f"The return stack has {'. It has '.join(parts)}." if parts else "The return stack is level behind every call."
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:

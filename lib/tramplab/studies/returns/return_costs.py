@@ -187,8 +187,8 @@ def answer(frame: pd.DataFrame) -> str:
     cheaper than a kretprobe, and what of the latter is the exceptions'; what Debian's kernels say, and what was timed."""
     known = _newest(frame).sort_values(["isa", "instructions"])
     known["said"] = [f"{spoken(str(r.name))} {r.instructions}" for r in known.itertuples()]
-    told = known["mechanism"].isin(PROGRAMS)
-    bare, program = ({isa: listed(part[part["isa"] == isa]["said"]) for isa in ISAS} for part in (known[~told], known[told]))
+    bpf = known["mechanism"].isin(PROGRAMS)
+    bare, program = ({isa: listed(part[part["isa"] == isa]["said"]) for isa in ISAS} for part in (known[~bpf], known[bpf]))
     parts = frame[(frame["release"] == LATEST) & (frame["mechanism"] == KRETPROBE)].pivot(
         index="isa", columns="part", values="instructions"
     )
@@ -208,8 +208,8 @@ def _timed() -> str:
     both = {machine: (taken, fprobe[machine]) for machine, taken in kretprobe.items() if machine in fprobe}
     if not both:
         return "No saved machine has timed a kretprobe and an fprobe."
-    told = (f"{digits(f)} cycles where a kretprobe takes {digits(k)} (on {machine})" for machine, (k, f) in both.items())
-    return f"Measured on x86-64, an fprobe takes {listed(told)}."
+    times = (f"{digits(f)} cycles where a kretprobe takes {digits(k)} (on {machine})" for machine, (k, f) in both.items())
+    return f"Measured on x86-64, an fprobe takes {listed(times)}."
 
 
 def _where(frame: pd.DataFrame, one: str, other: str) -> str:
@@ -227,8 +227,8 @@ def _contradicted(frame: pd.DataFrame) -> str:
     """Do Debian's kernels rank the mechanisms otherwise?"""
     known = _newest(frame).dropna(subset=["debian"])
     turned = []
-    for isa, here in known.groupby("isa", sort=False):
-        if list(here.sort_values("instructions")["name"]) != list(here.sort_values("debian")["name"]):
+    for isa, part in known.groupby("isa", sort=False):
+        if list(part.sort_values("instructions")["name"]) != list(part.sort_values("debian")["name"]):
             turned.append(isa_name(str(isa)))
     if turned:
         return f"Debian's {LATEST} ranks those that were counted there otherwise on {listed(turned)}."

@@ -47,10 +47,10 @@ def shares(frame: pd.DataFrame) -> pd.DataFrame:
     with the return hooks that it is on), kprobe (bytes of the rest), percent (of both), times (how often fprobe's bytes are
     kretprobe's). Return hooks are kretprobe's alone since fprobes are on the graph tracer, and fprobes' too before."""
     bytes_, functions = (_wide(frame, what) for what in ("bytes", "functions"))
-    own = bytes_[KRETPROBE] + bytes_[HOOK]
-    out = pd.DataFrame({"functions": functions[KRETPROBE] + functions[HOOK], "bytes": own, "kprobe": bytes_[KPROBE]})
-    out["percent"] = (100 * own / (own + bytes_[KPROBE])).round().astype(int)
-    out["times"] = (bytes_[FPROBE] / own).round(1)
+    kretprobe = bytes_[KRETPROBE] + bytes_[HOOK]
+    out = pd.DataFrame({"functions": functions[KRETPROBE] + functions[HOOK], "bytes": kretprobe, "kprobe": bytes_[KPROBE]})
+    out["percent"] = (100 * kretprobe / (kretprobe + bytes_[KPROBE])).round().astype(int)
+    out["times"] = (bytes_[FPROBE] / kretprobe).round(1)
     return out.reset_index()
 
 
@@ -109,8 +109,8 @@ def still_there() -> Seen:
     known = [(packages[kernel["name"]], kernel["parts"]) for kernel in probes_saved.read()["kernels"]]
     with_kretprobe = [p for p, parts in known if "register_kretprobe" in parts[KRETPROBE]]
     with_fprobe = [p for p, parts in known if "register_fprobe" in parts[FPROBE]]
-    there = {isa: return_releases.has(line, isa, return_releases.FPROBE) for isa in {p.isa for p, _ in known}}
-    agrees = len(with_kretprobe) == len(known) and all(nearest(p.release) in there[p.isa] for p in with_fprobe)
+    present = {isa: return_releases.has(line, isa, return_releases.FPROBE) for isa in {p.isa for p, _ in known}}
+    agrees = len(with_kretprobe) == len(known) and all(nearest(p.release) in present[p.isa] for p in with_fprobe)
     named = listed(f"{isa_name(p.isa)} {p.release}" for p in with_fprobe)
     said = f"Of {len(known)} Debian kernels looked at {len(with_kretprobe)} have kretprobes; those with fprobes: {named or 'none'}."
     return Seen(said, agrees)
@@ -121,8 +121,8 @@ def what_stays() -> Seen:
     """Agrees if what stays of kprobes and is no breakpoint, the entry through ftrace, is there on the ISAs where the lab's is."""
     packages, kernels = {p.name: p for p in probes_saved.wanted()}, probes_saved.read()["kernels"]
     known = [(packages[kernel["name"]], "kprobe_ftrace_handler" in kernel["parts"][KPROBE]) for kernel in kernels]
-    agrees = all(there == bool(features(ISAS[p.isa], nearest(p.release), {})["kprobes_on_ftrace"]) for p, there in known)
-    named = listed(f"{isa_name(p.isa)} {p.release}" for p, there in known if there)
+    agrees = all(present == bool(features(ISAS[p.isa], nearest(p.release), {})["kprobes_on_ftrace"]) for p, present in known)
+    named = listed(f"{isa_name(p.isa)} {p.release}" for p, present in known if present)
     _, new = ends(rows())
     share = on_each({str(isa): f"{n} %" for isa, n in new["percent"].items()})
     said = (

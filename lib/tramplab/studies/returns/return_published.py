@@ -154,8 +154,8 @@ def answer(frame: pd.DataFrame) -> str:
     faster = int((multi["published"] < 1).sum())
     against = contradicted(multi)
     taken = measured(MULTI, LATEST)
-    told = listed(f"{ratio:.2f} ({machine})" for machine, ratio in taken.items())
-    timed = f"takes {told} times a kretprobe's cycles" if told else "was timed on no saved machine"
+    ratios = listed(f"{ratio:.2f} ({machine})" for machine, ratio in taken.items())
+    timed = f"takes {ratios} times a kretprobe's cycles" if ratios else "was timed on no saved machine"
     shares = [f"{multi[ratio].min():.2f} to {multi[ratio].max():.2f} times" for ratio in ("published", "returns")]
     return (
         f"A program on an fprobe's exit takes less time than one on a kretprobe in {faster} of {len(multi)} rounds that "

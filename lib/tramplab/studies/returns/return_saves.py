@@ -85,8 +85,8 @@ def _kernel(isa: str, saves: str) -> Kernel:
 
 def _matrix(kernel: Kernel) -> Matrix:
     """All consumers on the structure that a kretprobe's return trampoline passes."""
-    own = kernel.features["kretprobe"] == "own"
-    return matrix(kernel, View(PROVIDERS["__kretprobe_trampoline" if own else "arch_rethook_trampoline"], DIRECT))
+    instances = kernel.features["kretprobe"] == "own"
+    return matrix(kernel, View(PROVIDERS["__kretprobe_trampoline" if instances else "arch_rethook_trampoline"], DIRECT))
 
 
 def _cost(kernel: Kernel) -> dict[str, object]:
@@ -165,14 +165,14 @@ def need_not_save(frame: pd.DataFrame | None = None) -> Verdict:
         full, less = (_of(known, isa, s)["outcome"] for s in (_full(known, isa), VALUE))
         cases += [{"isa": isa, "consumer": c, "truth": less[c] == full[c]} for c in CONSUMERS if full[c] == RIGHT]
     kind, on = across(pd.DataFrame(cases), {"consumer": "who reads it", **BY_ISA})
-    told = whole(known).set_index(["isa", "saves"])
+    costs = whole(known).set_index(["isa", "saves"])
     isas = list(known["isa"].unique())
     gone = {isa: listed(CONSUMERS[c] for c in lost(known, isa, VALUE)) or "nobody" for isa in isas}
     values: dict[str, int | float | str] = {
         f"{isa_name(isa)}, {saves}": f"{r['right']} of {r['asked']} for {r['instructions']}"
         for isa in isas
         for saves in (VALUE, _full(known, isa))
-        for r in (told.loc[(isa, saves)],)
+        for r in (costs.loc[(isa, saves)],)
     }
     compared = {
         isa: " instead of ".join(str(values[f"{isa_name(isa)}, {saves}"]) for saves in (VALUE, _full(known, isa))) for isa in isas

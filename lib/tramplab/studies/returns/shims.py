@@ -131,8 +131,8 @@ def answer(frame: pd.DataFrame) -> str:
     where = f"on {listed(map(isa_name, cheaper))} only" if cheaper else "on no ISA"
     where += f" (on {listed(map(isa_name, alike))} about as many)" if alike else ""
     known = totals(frame)
-    told = known[(known["how"] == SHIMS[-1]) & (known["probe"] == RETURN)].set_index("isa")
-    right = {isa: f"{told.loc[isa, 'right']} of {told.loc[isa, 'asked']}" for isa in isas}
+    whole = known[(known["how"] == SHIMS[-1]) & (known["probe"] == RETURN)].set_index("isa")
+    right = {isa: f"{whole.loc[isa, 'right']} of {whole.loc[isa, 'asked']}" for isa in isas}
     return (
         f"A {marked('shim')} that keeps a kretprobe's handler on an fprobe takes {on_each(ends, 'instructions')}, by how much "
         f"it fills. With the one that fills most, a handler costs fewer instructions than under its kretprobe {where}, and "

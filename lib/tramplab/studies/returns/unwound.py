@@ -40,12 +40,12 @@ def rows() -> pd.DataFrame:
 def counted(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows from those of unwound_calls."""
     keys, out = ["isa", "name", "release", "recovered", "real", "pair", "hooks", "place"], []
-    for key, own in frame.groupby(keys, sort=False):
-        sums = {name: int(own.loc[own["worst"] == state, "boundaries"].sum()) for state, name in COUNTS.items()}
-        refused = int(own.loc[(own["error"] != "") | own["guessed"], "boundaries"].sum())
-        there = next(state for state in _WORST if state in set(own["worst"]))
-        total = int(own["boundaries"].sum())
-        out.append({**dict(zip(keys, key, strict=True)), "boundaries": total, **sums, "refused": refused, "worst": there})
+    for key, part in frame.groupby(keys, sort=False):
+        sums = {name: int(part.loc[part["worst"] == state, "boundaries"].sum()) for state, name in COUNTS.items()}
+        refused = int(part.loc[(part["error"] != "") | part["guessed"], "boundaries"].sum())
+        worst = next(state for state in _WORST if state in set(part["worst"]))
+        total = int(part["boundaries"].sum())
+        out.append({**dict(zip(keys, key, strict=True)), "boundaries": total, **sums, "refused": refused, "worst": worst})
     found = pd.DataFrame(out)
     found["at"] = found["place"].map(PLACES.index)
     order = {name: n for n, name in enumerate(dict.fromkeys(zip(frame["isa"], frame["name"], frame["recovered"], strict=True)))}
@@ -69,11 +69,11 @@ def cells(frame: pd.DataFrame) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and case: at how many of how many instructions the whole trace is right, by place; asked: are hooked returns
     looked up, as the kernel's unwinder does or, with the mark, does not."""
-    told = frame.assign(
+    labelled = frame.assign(
         said=[f"{r.right}/{r.boundaries}" for r in frame.itertuples()],
         asked=[_asked(r) for r in frame.itertuples()],
     )
-    wide = pivot("said", "place", index=("isa", "name", "asked"), total=False)(told)
+    wide = pivot("said", "place", index=("isa", "name", "asked"), total=False)(labelled)
     out = wide[["isa", "name", "asked", *PLACES]].fillna("-").rename(columns=_SHORT)
     out.attrs["right"] = list(_SHORT.values())
     return out
@@ -179,15 +179,15 @@ def spoil(returns: pd.DataFrame | None = None, traces: pd.DataFrame | None = Non
             out.append({"effect": TRACES, "hook": hook, "truth": any(mechanism in places[p][isa] for p in places)})
     kind, on = across(pd.DataFrame(out), {"effect": "what is spoilt", "hook": "the return hook"})
     hooked = {isa: [missed.loc[(isa, newest(isa)[m].name)] for m in _hooking(traces, isa)] for isa in ISAS}
-    told = "; ".join(f"on {isa_name(isa)} {listed(_missed(own))}" for isa, own in hooked.items())
+    missed_by = "; ".join(f"on {isa_name(isa)} {listed(_missed(rows_of))}" for isa, rows_of in hooked.items())
     fexit = {isa: "+".join(str(int(n)) for n in missed.loc[(isa, FEXIT), ["own", "outer"]]) for isa in ISAS}
     because = (
-        f"Mispredicted returns in the call and of the callers above it: {told}. With BPF fexit, which hooks no return: "
+        f"Mispredicted returns in the call and of the callers above it: {missed_by}. With BPF fexit, which hooks no return: "
         f"{on_each(fexit)}. Stack traces of a sleeper lose or misname a frame {_tell(traces, SLEEPING)}; those in the handler at "
         f"the return {_tell(traces, EXIT)}."
     )
     values: dict[str, int | float | str] = {
-        f"{isa_name(isa)}, {r['name']}": f"{int(r['own'])}+{int(r['outer'])}" for isa, own in hooked.items() for r in own
+        f"{isa_name(isa)}, {r['name']}": f"{int(r['own'])}+{int(r['outer'])}" for isa, rows_of in hooked.items() for r in rows_of
     }
     return Verdict(kind, because, values, on)
 

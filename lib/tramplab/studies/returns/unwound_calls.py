@@ -80,8 +80,8 @@ def asked(kernel: Kernel, case: Case) -> bool:
 
 def needs(kernel: Kernel, mechanism: str) -> str:
     """The mechanism that knows the calls that a mechanism hooks: one of recovery.MECHANISMS, "" if it hooks none."""
-    own = recovery.HOOKS if kernel.features["kretprobe"] == "rethook" else recovery.INSTANCES
-    return _NEEDS.get(mechanism, own)
+    kind = recovery.HOOKS if kernel.features["kretprobe"] == "rethook" else recovery.INSTANCES
+    return _NEEDS.get(mechanism, kind)
 
 
 _NEEDS = {RETHOOK: recovery.HOOKS, FGRAPH: recovery.GRAPH, FPROBE: recovery.GRAPH, FEXIT: ""}
@@ -128,5 +128,5 @@ def worst(row: dict[str, object]) -> str:
 
 def named(frame: pd.DataFrame) -> list[str]:
     """How figures name a case: with whether hooked returns are looked up, and the mark of what no kernel's unwinder does."""
-    told = zip(frame["name"], frame["recovered"], frame["real"], strict=True)
-    return [marked(name + ("" if recovered else ", not asked"), not real) for name, recovered, real in told]
+    rows = zip(frame["name"], frame["recovered"], frame["real"], strict=True)
+    return [marked(name + ("" if recovered else ", not asked"), not real) for name, recovered, real in rows]

@@ -110,8 +110,8 @@ def cases(frame: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
         part = entry[entry["isa"] == isa]
         end = part[part["way"] == "chain"].iloc[0]
         fills = part[(part["kind"] == COPY) & part["place"].isin((STACK, IN_PLACE)) & part["way"].str.startswith("kernel")]
-        here = inlined[(inlined["isa"] == isa) & inlined["way"].isin(fills["way"])]
-        fill = int(here["inline"].min() if len(here) else fills["instructions"].min())
+        copies = inlined[(inlined["isa"] == isa) & inlined["way"].isin(fills["way"])]
+        fill = int(copies["inline"].min() if len(copies) else fills["instructions"].min())
         row = {"isa": isa, "added": end["instructions"], "share": end["share"], "fill": fill, "written": bytes_of}
         out.append({**row, "truth": end["instructions"] > fill})
     return pd.DataFrame(out)

@@ -81,13 +81,13 @@ def inlined() -> pd.DataFrame:
 def compiled() -> str:
     """What of a fill a compiler decides."""
     merged = inlined().set_index(["isa", "way"])
-    told = [
+    parts = [
         f"on {isa_name(isa)} {r['call']} instructions as GCC compiles it, with a call of memcpy(), and {r['inline']} inlined, "
         "as by clang"
         for (isa, way), r in merged.iterrows()
         if way == f"plain, {CPU}"
     ]
-    return f"As it was merged, the copy is {listed(told)}."
+    return f"As it was merged, the copy is {listed(parts)}."
 
 
 # -- what is shown
@@ -95,9 +95,9 @@ def compiled() -> str:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and way: what it adds, its share at the entry, and with a handler at the return."""
-    told = named(frame, "way")
-    both = told[told["probe"] == BOTH].set_index(["isa", "way"])["share"]
-    part = told[told["probe"] == ENTRY]
+    rows = named(frame, "way")
+    both = rows[rows["probe"] == BOTH].set_index(["isa", "way"])["share"]
+    part = rows[rows["probe"] == ENTRY]
     out = part[["isa", "way"]].assign(
         instr=part["instructions"],
         entry=[f"{r.share:.1f}" for r in part.itertuples()],
@@ -152,15 +152,15 @@ def proposed(frame: pd.DataFrame) -> pd.DataFrame:
 def copying_is_acceptable(frame: pd.DataFrame | None = None) -> Verdict:
     """The shares; whether they are acceptable no run decides."""
     frame = rows() if frame is None else frame
-    told, values = [], {}
+    shares, values = [], {}
     for isa, part in proposed(frame).groupby("isa", sort=False):
         said = " and ".join(f"{r.share:.1f} % ({r.way.split(',')[0]})" for r in part.itertuples())
         where = "in place" if set(part["place"]) == {IN_PLACE} else "on the stack"
-        told.append(f"{said} {where} on {isa_name(str(isa))}")
+        shares.append(f"{said} {where} on {isa_name(str(isa))}")
         values[f"{isa}, at most"] = f"{part['share'].max():.1f} %"
     merged, both = (share(frame, f"plain, {CPU}", probe) for probe in PROBES)
     because = (
-        f"Of the instructions that a link adds at the entry, the fill is {listed(told)}; as it was merged, into memory of each "
+        f"Of the instructions that a link adds at the entry, the fill is {listed(shares)}; as it was merged, into memory of each "
         f"CPU, it is {on_each(merged)}, and with a handler at the return {on_each(both)}. {compiled()} The thread gave no number. "
         "No kernel has this copy on the stack."
     )

@@ -44,9 +44,9 @@ def rows() -> pd.DataFrame:
 
 def _kernel(kernel: dict[str, Any]) -> Iterator[dict[str, object]]:
     package = next(p for p in frames_saved.wanted() if p.name == kernel["name"])
-    told = beside.overrides(saved.read(package)["kernel"])
+    overrides = beside.overrides(saved.read(package)["kernel"])
     for found in kernel["frames"]:
-        lab = _lab(package.isa, package.release, found["provider"], told)
+        lab = _lab(package.isa, package.release, found["provider"], overrides)
         head = {
             "kernel": package.name.removeprefix("debian-"),
             "version": package.version,
@@ -78,8 +78,8 @@ def _slots(lab: Kernel, name: str) -> tuple[Mapping[str, Slot], tuple[fields.Pla
 def paired(there: list[dict[str, Any]], lab: Mapping[str, Slot], places: tuple[fields.Place, ...]) -> Iterator[dict[str, object]]:
     """Slots of a kernel, as they are kept, beside the lab's: those of one name, then those of one place and size. Columns slot to
     same of the rows."""
-    own = {slot["slot"] for slot in there}
-    at = {(p.offset, p.size): p.name for p in places if p.name not in own}
+    lab_slots = {slot["slot"] for slot in there}
+    at = {(p.offset, p.size): p.name for p in places if p.name not in lab_slots}
     left = dict.fromkeys(p.name for p in places)
     for slot in there:
         name = slot["slot"] if slot["slot"] in left else at.get((slot["offset"], slot["size"]), "")

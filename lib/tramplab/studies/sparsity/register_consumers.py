@@ -172,9 +172,9 @@ def given_out_if_full(frame: pd.DataFrame | None = None) -> Verdict:
     given = {isa: _places(some[(some["isa"] == isa) & ~null]) for isa in ISAS}
     never = listed(isa_name(isa) for isa in ISAS if not len(some[(some["isa"] == isa) & (some["release"] == NEW) & ~null]))
     sparse = listed(dict.fromkeys(f"{isa_name(str(r.isa))} {r.release}" for r in some[some["outcome"] == WRONG].itertuples()))
-    there = listed(f"{isa_name(isa)} {where}" for isa, where in given.items() if where)
+    places = listed(f"{isa_name(isa)} {where}" for isa, where in given.items() if where)
     because = (
-        f"True in {truth.sum()} of {len(some)} cases at the entry. It gives out a pt_regs on {there}, of which those of "
+        f"True in {truth.sum()} of {len(some)} cases at the entry. It gives out a pt_regs on {places}, of which those of "
         f"{sparse or 'no release'} are not full; in {NEW} it gives none on {never}."
     )
     return Verdict(kind, because, {"cases": len(some), "true": int(truth.sum())}, on)

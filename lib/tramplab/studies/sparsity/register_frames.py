@@ -156,12 +156,12 @@ def what_arguments_need(frame: pd.DataFrame | None = None) -> Verdict:
     some = newest(frame)
     truth, more = [], {}
     for isa in ISAS.values():
-        own = some[(some["isa"] == isa.name) & (some["provider"] == ARGUMENTS) & (some["kind"] == TRUE)]
-        there = set(own["register"]) - {""}
+        unchanged = some[(some["isa"] == isa.name) & (some["provider"] == ARGUMENTS) & (some["kind"] == TRUE)]
+        registers = set(unchanged["register"]) - {""}
         needed = {*isa.args, isa.sp}
         way = {isa.fp, isa.link, "pc", isa.struct_return, *isa.returns}
-        truth.append({"isa": isa.name, "truth": needed <= there and there - needed <= way})
-        more[isa.name] = listed(r for r in every(isa.name) if r in there - needed)
+        truth.append({"isa": isa.name, "truth": needed <= registers and registers - needed <= way})
+        more[isa.name] = listed(r for r in every(isa.name) if r in registers - needed)
     kind, on = across(pd.DataFrame(truth), {"isa": "the ISA"})
     full = [isa for isa in ISAS if count(frame, isa, ALL, TRUE) >= len(every(isa)) - 1]
     counts = {isa: count(frame, isa, ARGUMENTS, TRUE) for isa in ISAS}

@@ -105,8 +105,8 @@ def into_perf(frame: pd.DataFrame | None = None) -> Verdict:
     the structure says user space."""
     frame = rows() if frame is None else frame
     some = frame[frame["start"] != "here"]
-    there = (some["strange"] == "") & (some["error"] == "")
-    truth = ((some["start"] == "registers") == (some["found"] > 0)) & there
+    clean = (some["strange"] == "") & (some["error"] == "")
+    truth = ((some["start"] == "registers") == (some["found"] > 0)) & clean
     kind, on = across(some.assign(truth=truth), {"isa": "the ISA"})
     starts = some["start"].value_counts()
     because = (

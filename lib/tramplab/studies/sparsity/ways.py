@@ -145,9 +145,9 @@ def served() -> pd.DataFrame:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per way: counts, bytes, and how many consumers are right of those that were asked."""
-    told = named(frame, "way")
-    out = told[["isa", "way", "instructions", "loads", "stores", "stack", "memory"]].copy()
-    out["right"] = [f"{r.right}/{r.asked}" if r.asked else "-" for r in told.itertuples()]
+    rows = named(frame, "way")
+    out = rows[["isa", "way", "instructions", "loads", "stores", "stack", "memory"]].copy()
+    out["right"] = [f"{r.right}/{r.asked}" if r.asked else "-" for r in rows.itertuples()]
     out = out.rename(columns={"instructions": "instr", "loads": "ld", "stores": "st", "memory": "CPU"})
     out.attrs = {"right": ("right",), "units": {"stack": "B", "CPU": "B"}}
     return out
@@ -160,9 +160,9 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def letters(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per way with a letter of LETTERS for each consumer."""
-    told = named(frame, "way").assign(consumer=frame["consumer"].map(SHORT), said=frame["outcome"].map(LETTERS))
-    wide = told.pivot(index=["isa", "way"], columns="consumer", values="said")
-    lines = pd.MultiIndex.from_frame(told[["isa", "way"]].drop_duplicates())
+    rows = named(frame, "way").assign(consumer=frame["consumer"].map(SHORT), said=frame["outcome"].map(LETTERS))
+    wide = rows.pivot(index=["isa", "way"], columns="consumer", values="said")
+    lines = pd.MultiIndex.from_frame(rows[["isa", "way"]].drop_duplicates())
     out = wide.reindex(index=lines, columns=list(SHORT.values())).reset_index()
     out.columns = [str(name) for name in out.columns]
     return out

@@ -44,17 +44,17 @@ def rows() -> pd.DataFrame:
 
 def _checked(core: Core, found: list[Case]) -> list[Case]:
     """The cases, in the core's own order of sets."""
-    there: dict[str, list[str]] = {}
+    columns: dict[str, list[str]] = {}
     for case in found:
-        there.setdefault(case.set, []).append(case.case)
+        columns.setdefault(case.set, []).append(case.case)
     file = f"cores/{core.name}.yml"
-    for name in sorted(core.judged_by.keys() ^ there.keys()):
-        if name not in there:
-            raise TramplabError(f"{file}: {unknown('set', name, sorted(there))}")
+    for name in sorted(core.judged_by.keys() ^ columns.keys()):
+        if name not in columns:
+            raise TramplabError(f"{file}: {unknown('set', name, sorted(columns))}")
         raise TramplabError(f"{file}: judged_by lacks {name}, which was measured on such a core; add it.")
     for name, setting in core.judged_by.items():
-        if strange := sorted(set(setting) - set(there[name])):
-            raise TramplabError(f"{file}: {unknown('case', strange[0], there[name])}")
+        if strange := sorted(set(setting) - set(columns[name])):
+            raise TramplabError(f"{file}: {unknown('case', strange[0], columns[name])}")
     return found
 
 

@@ -62,7 +62,7 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
         facts, arguments = native_machine.facts(result), int(str(result.provenance["arguments"]))
         models: list[Core | None] = [*native_machine.models(result)]
         for row in result.rows[1:]:
-            told = {
+            columns = {
                 "machine": machine,
                 "hook": row["hook"],
                 "hypothetical": hypothetical(str(row["hook"])),
@@ -76,7 +76,7 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
                 lead = model is not None and model.name == facts["core"]
                 of_model = {"core": model and model.name, "lead": lead, "exact": lead and facts["exact"]}
                 asked = str(facts["isa"]), str(row["hook"]), str(facts["release"]), arguments
-                out.append({**facts, **told, **of_model, **(estimate(*asked, model.name) if model else {})})
+                out.append({**facts, **columns, **of_model, **(estimate(*asked, model.name) if model else {})})
     made = pd.DataFrame(out, columns=COLUMNS)
     made.attrs["units"] = UNITS
     return made
@@ -189,8 +189,8 @@ def answer(frame: pd.DataFrame) -> str:
 
 def costs(part: pd.DataFrame) -> str:
     """What some hooks add on one machine, of those it agrees on; "" if these are none."""
-    told = (r for r in _records(native_machine.led(part)) if r["agreed"])
-    good = {r["hook"]: r for r in told if not pd.isna(r["cycles"])}
+    agreed = (r for r in _records(native_machine.led(part)) if r["agreed"])
+    good = {r["hook"]: r for r in agreed if not pd.isna(r["cycles"])}
     named = [f"{words} {digits(good[h]['ns'])} ns, {digits(good[h]['cycles'])} cycles" for h, words in _QUOTED if h in good]
     return f"What they add: {'; '.join(named)}." if named else ""
 

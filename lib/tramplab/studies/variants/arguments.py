@@ -109,12 +109,12 @@ def _answer(frame: pd.DataFrame) -> str:
     flat = frame.groupby(["isa", "hook"], sort=False)["instructions"].nunique().groupby("hook", sort=False).max() == 1
     rising = [marked(hook, hypothetical(hook)) for hook in flat.index if not flat[hook]]
     sets = ("ops-live", "ops-clobbered", "ops-own-regs")
-    told = []
+    parts = []
     for isa in dict.fromkeys(frame["isa"]):
         live, clobbered, whole = (n[f"{isa}-{hook}-added"] for hook in sets)
-        told.append(f"{live}, {clobbered} or {whole} on {isa_name(isa)}")
+        parts.append(f"{live}, {clobbered} or {whole} on {isa_name(isa)}")
     return (
-        f"With two arguments an ops adds {', '.join(told)}, as it saves them, all that C may clobber, or all registers. "
+        f"With two arguments an ops adds {', '.join(parts)}, as it saves them, all that C may clobber, or all registers. "
         f"Only what is made for the function costs more with each argument: {' and '.join(rising)}."
     )
 
@@ -123,10 +123,10 @@ def _answer_bytes(frame: pd.DataFrame) -> str:
     rising = frame.groupby(["isa", "hook"])["bytes_moved"].nunique() > 1
     first = frame[frame["args"] <= 1].pivot(index="isa", columns=["hook", "args"], values="bytes_moved")["ops-live"]
     more = first[1] - first[0]
-    told = [f"{more[isa]:.0f} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
+    growth = [f"{more[isa]:.0f} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
     return (
         f"The same number for every function in {len(rising) - rising.sum()} of {len(rising)} cases (hooks on an ISA). Where only "
-        f"the live arguments are saved, the first argument adds a store and a load: in bytes {', '.join(told)}."
+        f"the live arguments are saved, the first argument adds a store and a load: in bytes {', '.join(growth)}."
     )
 
 

@@ -78,14 +78,14 @@ def backs_out_exactly(frame: pd.DataFrame | None = None, calls: pd.DataFrame | N
     ]
     numbers: dict[str, int | float | str] = {"removals": len(frame)}
     numbers |= {what: int(frame[c].sum()) for c, what in _WHAT.items()}
-    for sequence, (other, own) in _GUARDED.items():
+    for sequence, (other, removed) in _GUARDED.items():
         (letter,) = {ops for ops in switching.SEQUENCES[sequence] if len(ops) == 1}
         ends = [(p, p.first[letter], p.last[letter]) for p in newest_plays(calls, sequence)]
         for way in dict.fromkeys((was.calls, now.calls) for _, was, now in ends if was.calls != now.calls):
             found = [(p, was.total, now.total) for p, was, now in ends if (was.calls, now.calls) == way]
             costs = ", ".join(f"{p} ({was} to {now} instructions)" for p, was, now in found)
-            because.append(f"Once {other} came and went, {own} goes to {way[1]}, not {way[0]}, on {costs}.")
-            numbers |= {f"{p}, {own}, instructions": f"{was} to {now}" for p, was, now in found}
+            because.append(f"Once {other} came and went, {removed} goes to {way[1]}, not {way[0]}, on {costs}.")
+            numbers |= {f"{p}, {removed}, instructions": f"{was} to {now}" for p, was, now in found}
     return Verdict(kind, " ".join(because), numbers, on)
 
 

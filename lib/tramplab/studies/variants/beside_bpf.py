@@ -103,8 +103,8 @@ def _error(outcome: str) -> str:
 
 def _order(run: Run) -> list[str]:
     """Who executed, in the order of the first instruction; of the function its own body, not its patch site."""
-    own = [run.symbol_of(s.pc) for s in run.steps if run.component_of(s.pc) != "site"]
-    return [RUNNING[name] for name in dict.fromkeys(own) if name in RUNNING]
+    symbols = [run.symbol_of(s.pc) for s in run.steps if run.component_of(s.pc) != "site"]
+    return [RUNNING[name] for name in dict.fromkeys(symbols) if name in RUNNING]
 
 
 def outcomes(frame: pd.DataFrame) -> pd.DataFrame:

@@ -101,8 +101,8 @@ def answer(frame: pd.DataFrame) -> str:
     cases = {name: part.set_index("isa") for name, part in frame.groupby("case", sort=False)}
     names = ("one ops, 10 elsewhere", "two ops", "one static ops")
     instructions = said.on_each({str(isa): change(row, "instructions") for isa, row in cases["one ops"].iterrows()}, "instructions")
-    told = ({str(isa): change(row, "instructions") for isa, row in cases[name].iterrows()} for name in names)
-    far, both, static = map(said.on_each, told)
+    changes = ({str(isa): change(row, "instructions") for isa, row in cases[name].iterrows()} for name in names)
+    far, both, static = map(said.on_each, changes)
     k1 = change(cases["one ops"].loc["riscv64"], "ns")
     return (
         f"One dynamic ops falls from {instructions}; a SpacemiT K1 was timed at {k1} ns (published). With ten ops on another "

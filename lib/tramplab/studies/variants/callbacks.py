@@ -112,8 +112,8 @@ def answer(frame: pd.DataFrame) -> str:
     regs = f"With two of them, one that wants all registers adds {once}; "
     regs += "both together add no more." if same else f"both add {every}."
     bent = [isa for isa in ISAS if "-" != n[f"{isa}-one-step"] != n[f"{isa}-none-step"] != "-"]
-    there = [f"{n[f'{isa}-one-step']} on {_named(isa, n)}, not {n[f'{isa}-none-step']}" for isa in bent]
-    return (further if straight else "") + regs + (f" Each further one adds {', '.join(there)}, then." if there else "")
+    steps = [f"{n[f'{isa}-one-step']} on {_named(isa, n)}, not {n[f'{isa}-none-step']}" for isa in bent]
+    return (further if straight else "") + regs + (f" Each further one adds {', '.join(steps)}, then." if steps else "")
 
 
 def _named(isa: str, n: dict[str, object]) -> str:

@@ -113,16 +113,16 @@ def _call(kernel: Kernel, consumer: Consumer, save: str, result: int, idle: Run)
             run = kernel.call(FUNCTION, *ARGUMENTS, registers={KEPT[kernel.isa.name]: MARK})
     except TramplabError:  # this save set does not let it change the ip, or the release has not got it
         return {"served": False}
-    told = machine.read_u64(image.address(consumer.wrote)) if consumer.wrote else None
-    served = run.value == result and run.hits == (1,) and told == consumer.wanted
+    wrote = machine.read_u64(image.address(consumer.wrote)) if consumer.wrote else None
+    served = run.value == result and run.hits == (1,) and wrote == consumer.wanted
     return {"served": served, "added": (run.counts.outside - idle.counts.outside).instructions, **_frame(kernel, run)}
 
 
 def _frame(kernel: Kernel, run: Run) -> dict[str, object]:
     """What is written to the trampoline's frame before the callback, and what the callback does there."""
-    own = [s for s in run.steps if run.component_of(s.pc) == "trampoline"]
+    ours = [s for s in run.steps if run.component_of(s.pc) == "trampoline"]
     called = next(i for i, s in enumerate(run.steps) if run.component_of(s.pc) == "callback")
-    bottom, top = min(s.sp for s in own), own[0].sp
+    bottom, top = min(s.sp for s in ours), ours[0].sp
 
     def words(steps: Iterable[Any], stores: bool) -> list[int]:
         accesses = (a for s in steps for a, _, w in s.accesses if w == stores)

@@ -99,8 +99,8 @@ def body(_: pd.DataFrame) -> Stepper:
 def answer(frame: pd.DataFrame) -> str:
     """How much of a call lies before the program and behind it."""
     n = numbers(frame)
-    told = [f"{n[f'{isa}-save']} and {n[f'{isa}-callback']} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
-    return f"Up to the program, and from its first byte until the arguments are loaded again, {', '.join(told)} instructions run."
+    counts = [f"{n[f'{isa}-save']} and {n[f'{isa}-callback']} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
+    return f"Up to the program, and from its first byte until the arguments are loaded again, {', '.join(counts)} instructions run."
 
 
 FIGURES = (

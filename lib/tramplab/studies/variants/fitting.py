@@ -62,13 +62,13 @@ def _play(isa: str, release: str, need: str) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     first: observer.Saw = {}
     for step, ops in enumerate(_states(need), 1):
-        here, there = fitted.reach(ops), usual.reach(ops)
-        first = first or here["saw"]
-        differs = observer.differing(first, here["saw"])
+        fitting, as_usual = fitted.reach(ops), usual.reach(ops)
+        first = first or fitting["saw"]
+        differs = observer.differing(first, fitting["saw"])
         promised = [f for f in differs if _is_promised(f, need)]
-        row = {"step": step, "ops": " ".join(ops), "hypothetical": True, "saves": here["saves"], "total": here["total"]}
-        row |= {"usual": there.get("total"), "writes": here["writes"], "usual_writes": there.get("writes")}
-        row |= {"seen": here["seen"], "right": here["right"], "differs": " ".join(differs), "promised": " ".join(promised)}
+        row = {"step": step, "ops": " ".join(ops), "hypothetical": True, "saves": fitting["saves"], "total": fitting["total"]}
+        row |= {"usual": as_usual.get("total"), "writes": fitting["writes"], "usual_writes": as_usual.get("writes")}
+        row |= {"seen": fitting["seen"], "right": fitting["right"], "differs": " ".join(differs), "promised": " ".join(promised)}
         out.append(row)
     return out
 

@@ -154,10 +154,10 @@ def ten_instructions_remove_the_overhead(frame: pd.DataFrame | None = None) -> V
     ]
     kind, on = across(pd.DataFrame(cases), {"isa": "the ISA", "made": "what is around the program"})
     three = ("bare", "ops-live", "bpf-fentry")
-    told = [f"{', '.join(f'{n[v]:.0f}' for v in three)} on {isa_name(isa)}" for isa, n in two.iterrows()]
+    counts = [f"{', '.join(f'{n[v]:.0f}' for v in three)} on {isa_name(isa)}" for isa, n in two.iterrows()]
     because = (
         "For two arguments a generated trampoline that only calls the program, one of ftrace's kind that saves only the live "
-        f"arguments, and fentry as merged take {'; '.join(told)}. Landing pads, patch slots and what it takes to reach code that "
+        f"arguments, and fentry as merged take {'; '.join(counts)}. Landing pads, patch slots and what it takes to reach code that "
         f"no branch reaches are counted on no side. True is at most {TEN} (ten, and two that we allow), and fewer than by saving "
         "less. The first two are hypothetical: no kernel has them."
     )

@@ -62,14 +62,14 @@ def _watch(isa: str, release: str, kind: str, readable: tuple[str, ...]) -> list
     attached: list[tuple[str, Registered]] = []
     out = []
     for n in range(STEPS):
-        there = [name for name, _ in attached]
+        hooks = [name for name, _ in attached]
         if attached and (len(attached) == MOST or chance.random() < 0.45):
             name, ops = attached.pop(chance.randrange(len(attached)))
             kernel.detach(ops)
             change = f"-{name}"
         else:
             # a function can have one direct call
-            name = chance.choice([x for x in names if x != "direct" or x not in there])
+            name = chance.choice([x for x in names if x != "direct" or x not in hooks])
             (ops,) = kernel.attach(function, REQUESTS[OTHERS[name]]())
             attached.append((name, ops))
             change = f"+{name}"

@@ -54,15 +54,15 @@ def _changes(kernel: Kernel) -> Iterator[tuple[str, bool, bool]]:
     """Register and unregister at random, and give for every record that is concerned: the twins that differ, whether the plan
     writes its site, and whether it then has the same bytes as before."""
     chance, slowpath = random.Random(SEED), kernel.slowpath
-    there: list[Registered] = []
+    registered: list[Registered] = []
     for _ in range(STEPS):
         before = {f: (r.flags, kernel.machine.read(r.site.ip, r.site.body - r.site.ip)) for f, r in slowpath.records.items()}
-        if there and (len(there) == MOST or chance.random() < 0.5):
-            ops = there.pop(chance.randrange(len(there)))
+        if registered and (len(registered) == MOST or chance.random() < 0.5):
+            ops = registered.pop(chance.randrange(len(registered)))
             steps = slowpath.unregister(ops)
         else:
-            ops, steps = slowpath.register(choosing.drawn(kernel, chance, any(o.is_direct for o in there))[0])
-            there.append(ops)
+            ops, steps = slowpath.register(choosing.drawn(kernel, chance, any(o.is_direct for o in registered))[0])
+            registered.append(ops)
         to = [step.address for step in steps if isinstance(step, Write)]
         written = {f for f in ops.functions if any(map(slowpath.records[f].site.holds, to))}
         kernel.apply(steps)

@@ -127,8 +127,8 @@ class _Watched(Hooked):
 
 def flag(names: str, name: str) -> str:
     """A flag with its _EN twin: "in force" if the site was made to follow it, "wanted" if only the record has it, or "-"."""
-    there = names.split()
-    return ("in force" if f"{name}_EN" in there else "wanted") if name in there else "-"
+    flags = names.split()
+    return ("in force" if f"{name}_EN" in flags else "wanted") if name in flags else "-"
 
 
 def in_short(names: str) -> str:

@@ -230,9 +230,9 @@ def list_replaces_own_trampoline(frame: pd.DataFrame | None = None) -> Verdict:
 
     def true_of(p: Play) -> bool:
         one, two, back = p.first["a"], p.first["a b"], p.last["a"]
-        own = one.target.startswith("ftrace_trampoline[") and one.calls != LIST
+        has_own = one.target.startswith("ftrace_trampoline[") and one.calls != LIST
         common = not two.target.startswith("ftrace_trampoline[") and two.calls == LIST
-        return own and common and (back.target, back.calls) == (one.target, one.calls)
+        return has_own and common and (back.target, back.calls) == (one.target, one.calls)
 
     def each(p: Play, column: str) -> str:
         values = [getattr(r, column) for r in (p.first["a"], p.first["a b"], p.last["a"])]

@@ -165,8 +165,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     rows = unwound.shares(frame[_ways(frame) & ~_newer(frame)])
     sums = rows.groupby([*_LINE, "release"], sort=False)[["both", "boundaries"]].sum()
     cells = sums.astype(str).agg("/".join, axis="columns").unstack("release")
-    there = set(cells.index)
-    lines = [line for line in itertools.product(ISAS, frame["hook"].unique(), unwound.HOW) if line in there]
+    present = set(cells.index)
+    lines = [line for line in itertools.product(ISAS, frame["hook"].unique(), unwound.HOW) if line in present]
     wide = cells.reindex(pd.MultiIndex.from_tuples(lines, names=_LINE))
     return wide[list(releases.shown())].reset_index().fillna("-").rename_axis(columns=None)
 

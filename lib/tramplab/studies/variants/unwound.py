@@ -85,4 +85,4 @@ def of(rows: pd.DataFrame, column: str = "both") -> str:
 
 def by_isa(rows: pd.DataFrame, column: str = "both") -> str:
     """The same for each ISA in turn: "all 4 instructions on x86-64 and none of 5 on arm64"."""
-    return said.on_each({str(isa): of(own, column) for isa, own in rows.groupby("isa", sort=False)}, "instructions")
+    return said.on_each({str(isa): of(part, column) for isa, part in rows.groupby("isa", sort=False)}, "instructions")

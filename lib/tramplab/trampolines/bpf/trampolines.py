@@ -135,9 +135,9 @@ class BpfTrampolines:
 
     def _code(self, plan: TrampolinePlan, request: Bpf, site: Site) -> tuple[int, bytes]:
         """Room for a trampoline, and its bytes there. Raises TramplabError if it is too large; no room is taken then."""
-        isa, own = self._image.isa, MODULES[self._image.isa.name]
-        pieces = list(items(plan, own))
-        size = size_of(isa, own, pieces)
+        isa, module = self._image.isa, MODULES[self._image.isa.name]
+        pieces = list(items(plan, module))
+        size = size_of(isa, module, pieces)
         if size > LARGEST:
             raise TramplabError(
                 f"the trampoline for {request.programs} programs on {site.function} would have {size} bytes; at most "
@@ -145,7 +145,7 @@ class BpfTrampolines:
             )
         base = self._ground.modules.take(size)
         try:
-            return base, lay_out(isa, own, pieces, base)
+            return base, lay_out(isa, module, pieces, base)
         except TramplabError:
             self._ground.modules.give(base)
             raise

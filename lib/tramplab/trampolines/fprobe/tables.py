@@ -101,8 +101,8 @@ class Tables:
         changed = {at: value for at, value in now.items() if self._words.get(at, 0) != value}
         self._words = now
         size = max(self._image.struct(name).size for name in ("fprobe_hlist_node", "fprobe_hlist"))
-        own = {at: v for at, v in changed.items() if any(start <= at < start + size for start in first)}
-        return self._written(own, why) + self._written({at: v for at, v in changed.items() if at not in own}, why)
+        private = {at: v for at, v in changed.items() if any(start <= at < start + size for start in first)}
+        return self._written(private, why) + self._written({at: v for at, v in changed.items() if at not in private}, why)
 
     @staticmethod
     def _written(words: dict[int, int], why: str) -> list[Step]:

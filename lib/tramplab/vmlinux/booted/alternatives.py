@@ -47,11 +47,11 @@ def apply(opened: Opened, text: Text, spared: Container[int] = ()) -> list[str]:
         if not opened.text[0] <= site < opened.text[1] or site in spared:
             continue
         flags = (_NOT if value["cpuid"] & _NOT_OLD else 0) if old else value["flags"]
-        here = value["cpuid"] & (_FEATURE_OLD if old else _FEATURE) == ALWAYS
+        always = value["cpuid"] & (_FEATURE_OLD if old else _FEATURE) == ALWAYS
         size = value["instrlen"]
         if site + size > opened.text[1]:
             raise damaged(opened.payload.path, f"the site of an alternative at {site:#x} goes on after the end of its text")
-        if here != bool(flags & _NOT):
+        if always != bool(flags & _NOT):
             source = base + at + layout.fields["repl_offset"].offset + value["repl_offset"]
             code = _moved(opened, text, source, site, value["replacementlen"], bool(flags & _DIRECT_CALL))
             if len(code) > size:

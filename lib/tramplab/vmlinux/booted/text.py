@@ -23,10 +23,10 @@ class Text:
 
     def write(self, address: int, data: bytes) -> None:
         """Change text."""
-        at, there = self._at(address, len(data))
-        if not isinstance(there, bytearray):
+        at, segment = self._at(address, len(data))
+        if not isinstance(segment, bytearray):
             raise damaged(self._path, f"one of its tables wants data at {address:#x} patched as text")
-        there[at : at + len(data)] = data
+        segment[at : at + len(data)] = data
 
     def word(self, address: int) -> int:
         """Eight bytes as a number."""

@@ -37,8 +37,8 @@ def _handlers(machine: RealMachine, function: Function, wanted: str) -> tuple[di
     """One handler, by the member that leads to it. It keeps the site's address and the caller's, which it is given since v6.5."""
     name = ENTRY if wanted == "entry_handler" else RETURN
     code, block = handler(machine, name, Given(1), Given(2), 0)
-    told = machine.opened.types.has("fprobe", "hlist_array") or machine.opened.types.has("fprobe_rethook_node", "entry_parent_ip")
-    caller = machine.machine.return_to if told else None
+    has_ip = machine.opened.types.has("fprobe", "hlist_array") or machine.opened.types.has("fprobe_rethook_node", "entry_parent_ip")
+    caller = machine.machine.return_to if has_ip else None
     seen = Observed(block, 1, function.site.ip, caller, f"the {wanted.replace('_', ' ')}")
     return {wanted: code}, Expected((seen,))
 

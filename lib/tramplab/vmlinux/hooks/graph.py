@@ -72,11 +72,11 @@ def _single(machine: RealMachine, tracer: int) -> None:
 
 def _subordinate(machine: RealMachine, function: Function, ops: int, tracer: int, none: int) -> None:
     """The tracer's own ops: on the list of graph_ops, and never called itself."""
-    own = inplace.member(machine, "fgraph_ops", tracer, "ops")
-    inplace.start(machine, own, [function.site.ip], none)
-    flags = inplace.get(machine, "ftrace_ops", own, "flags") | FL_ENABLED | layout.FL_SUBOP
-    put(machine, "ftrace_ops", own, {"flags": flags, "managed": ops})
-    head, entry = (inplace.member(machine, "ftrace_ops", at, name) for at, name in ((ops, "subop_list"), (own, "list")))
+    gops = inplace.member(machine, "fgraph_ops", tracer, "ops")
+    inplace.start(machine, gops, [function.site.ip], none)
+    flags = inplace.get(machine, "ftrace_ops", gops, "flags") | FL_ENABLED | layout.FL_SUBOP
+    put(machine, "ftrace_ops", gops, {"flags": flags, "managed": ops})
+    head, entry = (inplace.member(machine, "ftrace_ops", at, name) for at, name in ((ops, "subop_list"), (gops, "list")))
     inplace.only_entry(machine, head, entry)
 
 

@@ -52,8 +52,8 @@ def nesting(stage: Stage) -> Cell:
 def _recursion(stage: Stage, where: str) -> Cell:
     """The fate of calls of the probed function that its own handler makes."""
     value, inner = stage.expected(TARGET, 10, 20), stage.expected(TARGET, 1, 2)
-    told = {where: stage.address(TARGET), "most": MOST}
-    with stage.attached(TARGET, calls=2 * MOST, **told) as registered:
+    instructions = {where: stage.address(TARGET), "most": MOST}
+    with stage.attached(TARGET, calls=2 * MOST, **instructions) as registered:
         seen = stage.call(TARGET, 10, 20)
         made, counted = stage.told("called"), stage.missed(registered)
     returned = stage.kernel.machine.read_u64(stage.kernel.image.address("lab_watch_value"))
@@ -115,8 +115,8 @@ def kprobe_below(stage: Stage) -> Cell:
 
 def kprobe_in_handler(stage: Stage) -> Cell:
     """A breakpoint in what the handler at the return calls: is the kprobe hit?"""
-    told = {"at_exit": stage.address(BELOW), "most": 1}
-    right, hits, missed, returns = _kprobe(stage, BELOW, (TARGET, (3, 4)), **told)
+    instructions = {"at_exit": stage.address(BELOW), "most": 1}
+    right, hits, missed, returns = _kprobe(stage, BELOW, (TARGET, (3, 4)), **instructions)
     if not right or returns != 1:
         return Cell(HARMS)
     return of(hits == 1, "" if hits else "missed, counted" if missed else "missed")
@@ -138,9 +138,9 @@ def misses_told(stage: Stage) -> Cell:
     missed = [run.calls - run.counted.seen for run in runs]
     if not any(missed):
         return Cell(YES, "none missed", 0)
-    told = sum(run.counted.missed == calls for run, calls in zip(runs, missed, strict=True))
-    if told == len(runs):
-        return Cell(YES, number=told)
-    if told:
-        return Cell(PART, f"{told} of {len(runs)} sizes", told)
-    return Cell(NO, "the task's" if any(run.counted.overrun for run in runs) else "nobody's", told)
+    agreeing = sum(run.counted.missed == calls for run, calls in zip(runs, missed, strict=True))
+    if agreeing == len(runs):
+        return Cell(YES, number=agreeing)
+    if agreeing:
+        return Cell(PART, f"{agreeing} of {len(runs)} sizes", agreeing)
+    return Cell(NO, "the task's" if any(run.counted.overrun for run in runs) else "nobody's", agreeing)

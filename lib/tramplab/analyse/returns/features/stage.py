@@ -216,8 +216,8 @@ class Stage:
 
         def words(name: str) -> list[int]:
             field = layout.fields[name]
-            own = data[field.offset : field.offset + field.size]
-            return [int.from_bytes(own[i : i + WORD], "little") for i in range(0, field.size, WORD)]
+            member = data[field.offset : field.offset + field.size]
+            return [int.from_bytes(member[i : i + WORD], "little") for i in range(0, field.size, WORD)]
 
         (entered,), (value,), (left,), (intact,) = map(words, ("entered", "value", "data", "intact"))
         return Row(bool(entered), value, left, intact, tuple(words("arguments")))

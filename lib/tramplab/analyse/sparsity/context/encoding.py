@@ -130,8 +130,8 @@ def decoded(code: bytes) -> Program:
         else:
             program.append(i)
         if not _known(i, at + 1 < len(slots)):
-            there = code[8 * at : 8 * at + 8].hex(" ")
-            raise TramplabError(f"instruction {at}, {there}, is outside the BPF subset of the rewriter.")
+            shown = code[8 * at : 8 * at + 8].hex(" ")
+            raise TramplabError(f"instruction {at}, {shown}, is outside the BPF subset of the rewriter.")
     return tuple(program)
 
 

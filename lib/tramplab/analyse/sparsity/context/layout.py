@@ -105,12 +105,12 @@ def layout(
     promised: constants that a provider vouches for, by pt_regs' names; they go before slots. Raises TramplabError for a verdict or
     a name that there is not.
     """
-    there = {s.name: s for s in light_slots(light, pt_regs)}
+    light_slot = {s.name: s for s in light_slots(light, pt_regs)}
     wanted = slots(pt_regs)
     names, promised = [s.name for s in wanted], promised or {}
-    renamed = {} if renamed is None or list(there) == names else renamed
+    renamed = {} if renamed is None or list(light_slot) == names else renamed
     for kind, given, known in (
-        (f"slot of {light.name}", [*filled, *renamed.values()], list(there)),
+        (f"slot of {light.name}", [*filled, *renamed.values()], list(light_slot)),
         ("slot of pt_regs", [*renamed, *promised], names),
         ("verdict", list(filled.values()), list(VERDICTS)),
     ):
@@ -121,11 +121,11 @@ def layout(
     def place(slot: Slot) -> Place:
         if slot.name in promised:
             return Always(promised[slot.name] & (1 << 8 * slot.size) - 1)
-        own = there.get(renamed.get(slot.name, slot.name))
-        if own is None or own.size != slot.size:
+        slot_in_light = light_slot.get(renamed.get(slot.name, slot.name))
+        if slot_in_light is None or slot_in_light.size != slot.size:
             return Nowhere(f"{light.name} has no slot for it")
-        verdict = filled.get(own.name, GARBAGE)
-        return At(own.offset) if verdict in (TRUE, DERIVED) else Nowhere(_WHY[verdict])
+        verdict = filled.get(slot_in_light.name, GARBAGE)
+        return At(slot_in_light.offset) if verdict in (TRUE, DERIVED) else Nowhere(_WHY[verdict])
 
     return Layout(tuple((s, place(s)) for s in wanted), pt_regs.size, light.size)
 

@@ -61,12 +61,12 @@ def program(name: str) -> Written:
 
 def offsets(isa: Isa, pt_regs: Struct) -> dict[str, int]:
     """Name in programs -> its number on an ISA: offsets in its pt_regs, and the size of that."""
-    there = {s.name: s.offset for s in slots(pt_regs)}
+    offset_of = {s.name: s.offset for s in slots(pt_regs)}
     named = registers(isa)
     for slot in named.values():
-        if slot not in there:
-            raise unknown(f"slot of {isa.name}'s pt_regs", slot, there)
-    return {_SIZE: pt_regs.size} | {name: there[slot] for name, slot in named.items()}
+        if slot not in offset_of:
+            raise unknown(f"slot of {isa.name}'s pt_regs", slot, offset_of)
+    return {_SIZE: pt_regs.size} | {name: offset_of[slot] for name, slot in named.items()}
 
 
 def registers(isa: Isa) -> dict[str, str]:

@@ -185,8 +185,8 @@ class _Verifier:
         assert i.condition is not None
         over, away = at + 1, at + 1 + i.off
         if isinstance(first, Found) and second == Scalar(0) and i.condition in ("==", "!=") and i.kind == JMP:
-            null, there = (away, over) if i.condition == "==" else (over, away)
-            found = (there, state.without_null(first.lookup, True))
+            null, not_null = (away, over) if i.condition == "==" else (over, away)
+            found = (not_null, state.without_null(first.lookup, True))
             return [found] if first.checked else [(null, state.without_null(first.lookup, False)), found]
         for value in (first, second):
             if not isinstance(value, Scalar):
