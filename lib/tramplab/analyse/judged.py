@@ -89,8 +89,8 @@ class Verdict:
         """The verdict in a sentence."""
         if not self.cases:
             return f"nothing was timed on a core of the kind of {self.core}."
-        said = f"{self.inside} of {self.cases} measured times lie within {BAND:.0%} of what the model of {self.core} says"
-        return said + (f", and the rank correlation is {self.rank:.2f}." if self.rank is not None else ", too few to rank them.")
+        share = f"{self.inside} of {self.cases} measured times lie within {BAND:.0%} of what the model of {self.core} says"
+        return share + (f", and the rank correlation is {self.rank:.2f}." if self.rank is not None else ", too few to rank them.")
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float:
@@ -166,7 +166,7 @@ def nearest(cpu: str, vendor: str, isa: str) -> cores.Core | None:
 def require(name: str, isa: str) -> cores.Core:
     """A core whose estimates may be shown; raises TramplabError for any other, with the reason."""
     core = cores.get(name, isa)
-    if (found := verdict(name)).usable:
+    if (judgement := verdict(name)).usable:
         return core
     good = ", ".join(c.name for c in usable(isa)) or "no core"
-    raise TramplabError(f"no cycles are estimated for {name}: {found.why} Usable for {isa}: {good} (see `tramplab cores`).")
+    raise TramplabError(f"no cycles are estimated for {name}: {judgement.why} Usable for {isa}: {good} (see `tramplab cores`).")

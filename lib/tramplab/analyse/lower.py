@@ -86,11 +86,11 @@ class LoweredProgram:
     @functools.cached_property
     def asking(self) -> dict[str, list[int]]:
         """Every parameter that was filled in -> the items, by number, in which it was."""
-        found: dict[str, list[int]] = {}
+        items_by_name: dict[str, list[int]] = {}
         for n, names in enumerate(self.asked):
             for name in names:
-                found.setdefault(name, []).append(n)
-        return found
+                items_by_name.setdefault(name, []).append(n)
+        return items_by_name
 
 
 def lower(program: Program, core: Core, values: dict[str, int]) -> LoweredProgram:

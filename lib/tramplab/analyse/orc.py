@@ -74,7 +74,7 @@ class Orc:
         first = recover(registers[isa.pc], sp - WORD)
         if first is None:
             return Chain((registers[isa.pc],), NO_NODE)
-        found, place, guessed = [first], first, False
+        addresses, place, guessed = [first], first, False
         while self.image.component_at(place) != _OUTERMOST:
             layout = self.layout(place)
             guessed = guessed or layout is None
@@ -83,17 +83,17 @@ class Orc:
             back = read(top - WORD)
             saved = fp if layout.saved is None else read(top + layout.saved)
             if back is None or saved is None:
-                return Chain(tuple(found), OUTSIDE, guessed)
+                return Chain(tuple(addresses), OUTSIDE, guessed)
             if top <= sp:
-                return Chain(tuple(found), DOWN, guessed)
+                return Chain(tuple(addresses), DOWN, guessed)
             if not is_text(back):
-                return Chain(tuple(found), NO_CODE, guessed)
+                return Chain(tuple(addresses), NO_CODE, guessed)
             back = recover(back, top - WORD)
             if back is None:
-                return Chain(tuple(found), NO_NODE, guessed)
-            found.append(back)
+                return Chain(tuple(addresses), NO_NODE, guessed)
+            addresses.append(back)
             sp, fp, place = top, saved, back - 1
-        return Chain(tuple(found), "", guessed)
+        return Chain(tuple(addresses), "", guessed)
 
 
 def of(kernel: Kernel) -> Orc | None:
@@ -110,8 +110,8 @@ def of(kernel: Kernel) -> Orc | None:
             original = image.address("ftrace_regs_caller" if ops.saves_regs else "ftrace_caller")
             copies.append(Copy(ops.trampoline, ops.trampoline_size, original))
         for made in ops.generated if isinstance(ops.request, Bpf) else ():
-            known = _by_byte(image, kernel.machine.instruction_at, made.address, made.size)
-            framed |= {address for address, layout in known.items() if layout == RECORD}
+            layouts = _by_byte(image, kernel.machine.instruction_at, made.address, made.size)
+            framed |= {address for address, layout in layouts.items() if layout == RECORD}
     return Orc(image, _of_image(image), tuple(copies), frozenset(framed))
 
 
@@ -132,8 +132,8 @@ def _of_image(image: Image) -> dict[int, Layout]:
 
 def _by_byte(image: Image, read: Callable[[int], Instruction], start: int, size: int) -> dict[int, Layout]:
     """The layout for every byte of a function's instructions, as a return address is looked up by the call's last byte."""
-    known = TABLES[image.isa.name](read, start, size)
-    return {address + n: layout for address, layout in known.items() for n in range(read(address).size)}
+    layout_of = TABLES[image.isa.name](read, start, size)
+    return {address + n: layout for address, layout in layout_of.items() for n in range(read(address).size)}
 
 
 def _instruction(image: Image, address: int) -> Instruction:

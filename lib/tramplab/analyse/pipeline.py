@@ -43,8 +43,8 @@ def cycles(program: LoweredProgram, call: RecordedCall, in_order: bool) -> float
     Looked at are all clocks of the model and not only its end: the slowest chain of instructions may start early and take
     many repetitions until it is the one that everything waits for.
     """
-    known = compiled_pipeline.cycles(program, mispredicted(call, program.values), in_order)
-    return slowly(program, call, in_order) if known is None else known
+    compiled = compiled_pipeline.cycles(program, mispredicted(call, program.values), in_order)
+    return slowly(program, call, in_order) if compiled is None else compiled
 
 
 def slowly(program: LoweredProgram, call: RecordedCall, in_order: bool) -> float:

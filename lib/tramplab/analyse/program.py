@@ -105,13 +105,13 @@ def program(call: RecordedCall) -> Program:
 
 def operation_of(isa: Isa, i: Instruction) -> Operation:
     """The operation that an instruction is to a pipeline; raises TramplabError if it is in no table."""
-    found = _TABLES[isa.name](i.mnemonic, i.operands)
-    if found is None:
+    operation = _TABLES[isa.name](i.mnemonic, i.operands)
+    if operation is None:
         raise TramplabError(
             f"cannot estimate {f'{i.mnemonic} {i.operands}'.strip()!r} at {i.address:#x}: it is in no table of "
             f"{Operation.__module__}.{isa.name}; add it there."
         )
-    return found
+    return operation
 
 
 def _sources(steps: list[Issued]) -> Iterator[Source]:

@@ -67,11 +67,11 @@ class Recovery:
     def __call__(self, address: int, frame: int) -> int | None:
         """The address itself, if it is no trampoline's; else the one whose place that took, None if no call is known that was
         hooked in this frame."""
-        found: int | None = address
+        recovered: int | None = address
         for n, kind in enumerate(self._kinds):
-            if found == kind.trampoline:
-                found = self._of(n, self._read(frame - WORD) if kind.by_pointer and self._read else frame)
-        return found
+            if recovered == kind.trampoline:
+                recovered = self._of(n, self._read(frame - WORD) if kind.by_pointer and self._read else frame)
+        return recovered
 
     def _of(self, n: int, frame: int) -> int | None:
         kind = self._kinds[n]

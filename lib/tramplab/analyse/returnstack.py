@@ -165,8 +165,8 @@ def replay(run: Run | RecordedCall, entries: int = ENTRIES, callers: int = CALLE
         predicted = stack.pop()
         if predicted != actual:
             name = _named(call, chain, actual)
-            said = None if predicted is None else _named(call, chain, predicted)
-            where.append(Miss(None, f"the return to {name}", said, name))
+            named = None if predicted is None else _named(call, chain, predicted)
+            where.append(Miss(None, f"the return to {name}", named, name))
     return ReturnStackResult(first, len(where) - first, callers, entries, tuple(where))
 
 

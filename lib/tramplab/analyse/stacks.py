@@ -125,20 +125,20 @@ def watch_both(
     sleeping = {n for n in inside if n + 1 < last and pcs[n + 1] in called}
     frames = (traced, *map(Frame.returning_to, back if _has_record(kernel) else back[:-1]))
     stand_ins, entry = recovery.trampolines(kernel), _exception_entry(kernel)
-    out: dict[bool, list[Seen]] = {looked_up: [] for looked_up in recovered}
-    known: dict[object, tuple[str, ...]] = {}  # from one instruction to the next it is mostly the same
+    all_seen: dict[bool, list[Seen]] = {looked_up: [] for looked_up in recovered}
+    memo: dict[object, tuple[str, ...]] = {}  # from one instruction to the next it is mostly the same
     for n in range(first, last):
         for looked_up, chain in stepped[n][1].items():
             pc = chain.addresses[0]
             alike = pc in entry, tuple([frame.low <= pc < frame.high for frame in frames]), chain.addresses[1:]
-            if alike not in known:
+            if alike not in memo:
                 exact = {0, *(at for at, before in enumerate(chain.addresses, 1) if before in entry)}
-                known[alike] = found(chain, frames, stand_ins, exact)
-            states, over = known[alike], n > inside[-1]
+                memo[alike] = found(chain, frames, stand_ins, exact)
+            states, over = memo[alike], n > inside[-1]
             if over and states[0] != DOUBLED:
                 states = (RETURNED, *states[1:])
-            out[looked_up].append(Seen(pcs[n], states, chain.error, chain.guessed, over, n in sleeping))
-    return run, out
+            all_seen[looked_up].append(Seen(pcs[n], states, chain.error, chain.guessed, over, n in sleeping))
+    return run, all_seen
 
 
 def way(kernel: Kernel) -> str:
@@ -181,14 +181,14 @@ def follow(kernel: Kernel, registers: dict[str, int], read: Read, recover: Recov
     chain = unwind(isa, registers, read, is_text, recover=ends)
     if not ends.returns:
         return chain
-    found, at, fields = (*chain.addresses, ends.returns), ends.place + WORD, kernel.image.struct("pt_regs").fields
+    addresses, at, fields = (*chain.addresses, ends.returns), ends.place + WORD, kernel.image.struct("pt_regs").fields
     pc, fp, sp = (read(at + fields[name].offset) for name in INTERRUPTED[isa.name])
     if pc is None or fp is None or sp is None:
-        return Chain(found, OUTSIDE)
+        return Chain(addresses, OUTSIDE)
     if sp <= at:
-        return Chain(found, DOWN)
+        return Chain(addresses, DOWN)
     rest = follow(kernel, {isa.pc: pc, isa.fp: fp, isa.sp: sp}, read, recover)
-    return Chain((*found, *rest.addresses), rest.error)
+    return Chain((*addresses, *rest.addresses), rest.error)
 
 
 def _as_it_is_now(kernel: Kernel, read: Read) -> Read:
@@ -222,7 +222,7 @@ def _stepped(
     kernel: Kernel, function: Function, arguments: tuple[int, ...], recovered: Collection[bool]
 ) -> Iterator[tuple[int, dict[bool, Chain]]]:
     """The call, an instruction at a time: before each its address and the chain, with return hooks looked up or not."""
-    machine, isa, known = kernel.machine, kernel.isa, orc.of(kernel)
+    machine, isa, unwinder = kernel.machine, kernel.isa, orc.of(kernel)
     hooked = recovery.asking(kernel)
     for registers in stepping(machine, function.address, *kernel.passed(arguments, {})):
         pc = registers[isa.pc]
@@ -232,8 +232,8 @@ def _stepped(
         chains = {}
         for looked_up in recovered:
             recover: Recover = hooked() if looked_up and hooked else as_it_is
-            if known:
-                chains[looked_up] = known.unwind(registers, read, machine.is_text, recover)
+            if unwinder:
+                chains[looked_up] = unwinder.unwind(registers, read, machine.is_text, recover)
             else:
                 chains[looked_up] = follow(kernel, registers, read, recover)
         yield pc, chains

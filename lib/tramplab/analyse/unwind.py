@@ -96,32 +96,32 @@ def unwind(
     first = recover(pc, registers[isa.fp]) if record.asks_first else pc
     if first is None:
         return Chain((pc,), NO_NODE)
-    found = [first]
+    addresses = [first]
     if entry:
         back = registers[isa.link] if isa.link else read(registers[isa.sp])
         if back is None:
-            return Chain(tuple(found), OUTSIDE)
-        found.append(back)
+            return Chain(tuple(addresses), OUTSIDE)
+        addresses.append(back)
     pointer, lowest = registers[isa.fp], registers[isa.sp]
     while pointer:
         base = pointer + min(record.previous, record.returns)
         previous, back = read(pointer + record.previous), read(pointer + record.returns)
         if previous is None or back is None:
-            return Chain(tuple(found), OUTSIDE)
+            return Chain(tuple(addresses), OUTSIDE)
         if pointer % WORD:
-            return Chain(tuple(found), CROOKED)
+            return Chain(tuple(addresses), CROOKED)
         if base < lowest:
-            return Chain(tuple(found), DOWN)
+            return Chain(tuple(addresses), DOWN)
         if not back:  # the outermost record
             break
         if not is_text(back):
-            return Chain(tuple(found), NO_CODE)
+            return Chain(tuple(addresses), NO_CODE)
         back = recover(back, pointer + record.returns if by_place else previous)
         if back is None:
-            return Chain(tuple(found), NO_NODE)
-        found.append(back)
+            return Chain(tuple(addresses), NO_NODE)
+        addresses.append(back)
         pointer, lowest = previous, base + 2 * WORD
-    return Chain(tuple(found))
+    return Chain(tuple(addresses))
 
 
 def watch(kernel: Kernel, caller: Function | str, function: Function | str, *arguments: int) -> tuple[Run, list[Boundary]]:
@@ -153,9 +153,9 @@ def live(call: RecordedCall) -> list[tuple[int, ...]]:
     register's value is a call: so arm64's BPF trampoline calls the function.
     """
     happened = {e.step: e for e in events(call)}
-    stack, out = [call.returns_to] * 2, []
+    stack, boundaries = [call.returns_to] * 2, []
     for step in range(len(call.steps)):
-        out.append(tuple(reversed(stack)))
+        boundaries.append(tuple(reversed(stack)))
         if step not in happened:
             continue
         e = happened[step]
@@ -167,7 +167,7 @@ def live(call: RecordedCall) -> list[tuple[int, ...]]:
                 pass
         if e.link.pushes:
             stack.append(e.behind)
-    return out
+    return boundaries
 
 
 def _made_by_hand(call: RecordedCall, step: int) -> bool:
@@ -196,7 +196,7 @@ _Step = tuple[int, Chain, Chain, Chain | None]
 
 def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> Iterator[_Step]:
     """The call, an instruction at a time: before each its address and what the unwinders find."""
-    machine, isa, name_of, known = kernel.machine, kernel.isa, kernel.names(), orc.of(kernel)
+    machine, isa, name_of, unwinder = kernel.machine, kernel.isa, kernel.names(), orc.of(kernel)
     for registers in stepping(machine, function.address, *kernel.passed(arguments, {})):
         pc = registers[isa.pc]
         if pc == machine.return_to:
@@ -205,7 +205,7 @@ def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> 
         plain = unwind(isa, registers, read, machine.is_text)
         first = "+" not in (name_of(pc) or "+")
         at_entry = unwind(isa, registers, read, machine.is_text, entry=True) if first else plain
-        yield pc, plain, at_entry, known.unwind(registers, read, machine.is_text) if known else None
+        yield pc, plain, at_entry, unwinder.unwind(registers, read, machine.is_text) if unwinder else None
 
 
 def stack(machine: Machine, sp: int) -> Callable[[int], int | None]:

@@ -45,8 +45,8 @@ class Contended:
 
     def total(self, name: str) -> int:
         """A counter's sum over the CPUs."""
-        if name not in (known := self.counted.dtype.names or ()):
-            raise unknown("counter", name, known)
+        if name not in (columns := self.counted.dtype.names or ()):
+            raise unknown("counter", name, columns)
         return int(self.counted[name].sum())
 
     @property

@@ -40,20 +40,20 @@ class _Stack:
 def layouts(read: Callable[[int], Instruction], start: int, size: int) -> dict[int, Layout]:
     """Address -> layout of the stack before the instruction there, for a function that is entered at its first byte, by a call.
     read: address -> instruction. Unreachable code, such as padding, is left out. Raises TramplabError."""
-    found: dict[int, _Stack] = {}
+    stacks: dict[int, _Stack] = {}
     ways = [(start, _Stack())]
     while ways:
         address, stack = ways.pop()
         if not start <= address < start + size:
             continue  # a tail call, or the function ends with a call that does not come back
-        if address in found:
-            if found[address] != stack:
-                raise TramplabError(f"the stack at {address:#x} depends on the way there: {found[address]}, {stack}.")
+        if address in stacks:
+            if stacks[address] != stack:
+                raise TramplabError(f"the stack at {address:#x} depends on the way there: {stacks[address]}, {stack}.")
             continue
-        found[address] = stack
+        stacks[address] = stack
         instruction = read(address)
         ways += _ways(instruction, _after(instruction, stack), start, size)
-    return {address: stack.layout for address, stack in found.items()}
+    return {address: stack.layout for address, stack in stacks.items()}
 
 
 def _ways(i: Instruction, after: _Stack, start: int, size: int) -> list[tuple[int, _Stack]]:

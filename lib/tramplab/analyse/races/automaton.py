@@ -140,8 +140,8 @@ class Automaton:
         if not self.reduced or self.threads.moments[moment].frozen:
             return at, 0
         end, steps = self._through(at)
-        while (found := self._alone(moment, end, noted)) is not None:
-            end, more = self._through(found[0])
+        while (step := self._alone(moment, end, noted)) is not None:
+            end, more = self._through(step[0])
             steps += 1 + more
         return end, steps
 
@@ -149,8 +149,8 @@ class Automaton:
         """The same of what nobody ever can; worked out once."""
         if at not in self._ends:
             end, steps = at, 0
-            while (found := self.threads.quiet(end)) is not None:
-                end, steps = found[0], steps + 1
+            while (step := self.threads.quiet(end)) is not None:
+                end, steps = step[0], steps + 1
             self._ends[at] = end, steps
         return self._ends[at]
 
@@ -169,10 +169,10 @@ class Automaton:
         """The steps that a thread takes at once behind the first of a move."""
         (moment, _, noted), at = move.to, move.behind
         for _ in range(move.length - 1):
-            found = self._alone(moment, at, noted)
-            assert found is not None, "it has gone this way before"
-            yield Taken(EXECUTES, moment, at, found[1])
-            at = found[0]
+            step = self._alone(moment, at, noted)
+            assert step is not None, "it has gone this way before"
+            yield Taken(EXECUTES, moment, at, step[1])
+            at = step[0]
 
     def _number(self, wrong: Violation) -> int:
         if wrong not in self.wrong:

@@ -43,8 +43,8 @@ def barriers(subject: Subject) -> list[Barrier]:
 
 def numbers_of(subject: Subject, names: Sequence[str]) -> list[int]:
     """The steps of the barriers of these names; raises TramplabError with near matches."""
-    known = {b.name: b for b in barriers(subject)}
+    by_name = {b.name: b for b in barriers(subject)}
     for name in names:
-        if name not in known:
-            raise unknown("barrier", name, known)
-    return [number for name in names for number in known[name].numbers]
+        if name not in by_name:
+            raise unknown("barrier", name, by_name)
+    return [number for name in names for number in by_name[name].numbers]

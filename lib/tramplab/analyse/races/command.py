@@ -80,19 +80,19 @@ def said(chosen: Scheme, result: Result, without: list[str], whole: bool, folded
     about += f", without {', '.join(without)}" * bool(without) + "."
     if chosen.hypothetical:
         about += f" No kernel has it: {chosen.hypothetical}."
-    out = [head, *textwrap.wrap(about, WIDTH), ""]
+    lines = [head, *textwrap.wrap(about, WIDTH), ""]
     if result.verdict == UNSAFE:
-        out += [schedule.text(result, folded)]
+        lines += [schedule.text(result, folded)]
     elif result.limit:
-        out += textwrap.wrap(
+        lines += textwrap.wrap(
             f"Not decided: the limit of {result.limit} was reached; nothing bad was found in what was visited. "
             "Raise --max-states or --time-limit, or take fewer --threads.",
             WIDTH,
         )
-        out.append("")
+        lines.append("")
     wrapped = textwrap.TextWrapper(WIDTH, subsequent_indent=" " * 27)
     listed = [line for b in barriers(result.subject) for line in wrapped.wrap(f"  {b.name:<24} {b.why}")]
-    return "\n".join([*out, *(["Barriers, for --without:", *listed] if listed else [])]) + "\n"
+    return "\n".join([*lines, *(["Barriers, for --without:", *listed] if listed else [])]) + "\n"
 
 
 def _subjects(args: argparse.Namespace, images: Images) -> Iterator[tuple[Scheme, Subject]]:

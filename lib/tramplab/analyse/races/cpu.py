@@ -64,8 +64,8 @@ class Cpu:
 
     def registers(self) -> tuple[int, ...]:
         """As they are on the machine now."""
-        found = self._engine.registers()
-        return tuple(found[n] if n in found else self._engine.register(n) for n in self.names)
+        registers_now = self._engine.registers()
+        return tuple(registers_now[n] if n in registers_now else self._engine.register(n) for n in self.names)
 
     def set_data(self, values: dict[int, bytes]) -> None:
         """Give what the plan writes these values, address -> bytes."""

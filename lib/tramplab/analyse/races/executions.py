@@ -42,17 +42,17 @@ class Executions:
         """The effect of an instruction on a thread after this many of the plan's steps."""
         version = self._version(done)
         key = at, instruction
-        found = self._known.get(key) or self._depending.get((*key, version))
-        if found is None:
+        stored = self._known.get(key) or self._depending.get((*key, version))
+        if stored is None:
             self._cpu.set_data(self._values[version])
             local = self.locals[at]
             executed = self._cpu.execute(local, instruction)
-            found = self._judge.outcome(local, len(instruction), executed)
+            stored = self._judge.outcome(local, len(instruction), executed)
             if any(map(self.written, executed.reads)):
-                self._depending[(*key, version)] = found
+                self._depending[(*key, version)] = stored
             else:
-                self._known[key] = found
-        return found
+                self._known[key] = stored
+        return stored
 
     @functools.cache  # noqa: B019 - as long-lived as what it is for
     def written(self, span: tuple[int, int]) -> tuple[int, ...]:
@@ -79,8 +79,8 @@ class Executions:
 
     def read(self, at: int, instruction: bytes) -> set[tuple[int, int]]:
         """All (address, size) that a thread's next instruction has ever read there."""
-        known = (*self._known.items(), *self._depending.items())
-        steps = [step for (local, data, *_), step in known if (local, data) == (at, instruction)]
+        executed = (*self._known.items(), *self._depending.items())
+        steps = [step for (local, data, *_), step in executed if (local, data) == (at, instruction)]
         return {read for step in steps for read in step.reads}
 
     def restore(self) -> None:
@@ -122,10 +122,10 @@ def overlay(here: bytearray, base: int, address: int, data: bytes) -> None:
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Stretches, (address, size), as few as cover these."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for low, size in sorted(spans):
-        if found and low <= sum(found[-1]):
-            found[-1] = found[-1][0], max(sum(found[-1]), low + size) - found[-1][0]
+        if ranges and low <= sum(ranges[-1]):
+            ranges[-1] = ranges[-1][0], max(sum(ranges[-1]), low + size) - ranges[-1][0]
         else:
-            found.append((low, size))
-    return found
+            ranges.append((low, size))
+    return ranges

@@ -87,9 +87,9 @@ def explore(
         if one.worst and reduced:
             verdict = UNSAFE  # the others may as well stay out of it
         else:
-            found = search(rows(one), threads, most, reduced, tell)
-            states, transitions = found.states, found.transitions
-            verdict = {ALL_SEEN: SAFE, WRONG: UNSAFE}.get(found.how, NOT_DECIDED)
+            searched = search(rows(one), threads, most, reduced, tell)
+            states, transitions = searched.states, searched.transitions
+            verdict = {ALL_SEEN: SAFE, WRONG: UNSAFE}.get(searched.how, NOT_DECIDED)
             limit = "" if verdict != NOT_DECIDED else f"{most} states"
     except _Late:
         states, transitions, limit = states or one.states, transitions or one.transitions, f"{seconds:g} s"

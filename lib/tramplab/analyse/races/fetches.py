@@ -98,14 +98,14 @@ class Fetches:
         if write is None:
             return [bytes(content)]
         pieces = [(at, data) for at, data in write.pieces if at < pc + size and pc < at + len(data)]
-        found = []
+        contents = []
         for chosen in itertools.product((False, True), repeat=len(pieces)):
             mixed = bytearray(content)
             for (at, data), is_new in zip(pieces, chosen, strict=True):
                 if is_new:
                     overlay(mixed, pc, at, data)
-            found.append(bytes(mixed))
-        return list(dict.fromkeys(found))
+            contents.append(bytes(mixed))
+        return list(dict.fromkeys(contents))
 
     def _mixed(self, number: int, pc: int, wholes: list[bytes]) -> tuple[bytes, ...]:
         """What parcels of these make together: all instructions that were ever written, and of the others, which are all of a

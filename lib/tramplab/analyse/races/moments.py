@@ -66,15 +66,15 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
     """The moments of a plan, from before the first step to after the last. preemptible: see Subject. masks: do threads take
     breakpoints with interrupts off? dropped: numbers of steps that are left out. Raises TramplabError for a step whose wait is
     not modelled."""
-    found = [Moment(0, None, "", 0)]
+    moments_so_far = [Moment(0, None, "", 0)]
     hidden = Hidden(isa)
     stopped = False
 
     def then(steps: int, step: Planned | None, why: str, **more: Any) -> None:
         """The next moment, which a CPU enters with the text that it has, unless more is said."""
-        last = found[-1]
+        last = moments_so_far[-1]
         given: dict[str, Any] = {"horizon": last.horizon, "unseen": last.unseen, "frozen": last.frozen}
-        found.append(Moment(steps, step, why, **given | more))
+        moments_so_far.append(Moment(steps, step, why, **given | more))
 
     def refetched(step: Wait, at: int) -> dict[str, Any]:
         """What a CPU may have, once such a wait is over that leads to moment `at`."""
@@ -84,7 +84,7 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
         if number in dropped and isinstance(step, Write):
             raise TramplabError(f"only a wait, or what gives something back, can be left out of a plan, not: {step.why}.")
         if number in dropped:
-            found[-1] = replace(found[-1], steps=number + 1)
+            moments_so_far[-1] = replace(moments_so_far[-1], steps=number + 1)
             if isinstance(step, Wait):
                 hidden.passed(step)
                 if stopped and resumes(step):  # CPUs go on all the same, with what they have
@@ -96,10 +96,10 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
             then(number, step, f"begins to {step.why}", during=step)
         if isinstance(step, (Write, Free, FixUp)):
             if isinstance(step, Write) and step.text:
-                hidden.write(len(found), step)
+                hidden.write(len(moments_so_far), step)
             then(done, step, step.why, number=number)
             continue
-        at = len(found)
+        at = len(moments_so_far)
         if step.sync.scope is Scope.STOPPED:
             stopped = True
             then(done, step, step.why, frozen=True, empty=not preemptible)
@@ -109,17 +109,17 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
             then(done, step, step.why, **refetched(step, at + 1))
         elif step.sync.scope in (Scope.EVERY_CPU, Scope.THIS_CPU) and step.sync not in (Sync.RCU, Sync.CALL_RCU):
             hidden.publish(step)
-            then(done, step, step.why, frozen=found[-1].frozen and not resumes(step), **refetched(step, at))
+            then(done, step, step.why, frozen=moments_so_far[-1].frozen and not resumes(step), **refetched(step, at))
             stopped = stopped and not resumes(step)
         else:
             raise TramplabError(f"the explorer does not know what {step.sync.kernel} waits for: take a plan without it.")
-    steps_done = found[-1].steps
+    steps_done = moments_so_far[-1].steps
     if stopped:
         then(steps_done, None, "every CPU goes on", frozen=False)
     if isa in BY_ITSELF:
         why = "every CPU has taken an interrupt since"
-        found.append(Moment(steps_done, None, why, len(found), hidden.moments()))
-    return found
+        moments_so_far.append(Moment(steps_done, None, why, len(moments_so_far), hidden.moments()))
+    return moments_so_far
 
 
 class Hidden:

@@ -66,9 +66,9 @@ def search(
         return _python(rows, threads, most, alike, tick)
     room = _FIRST_ROOM
     while room < most:  # begun again with more: a table that is too large costs more than a few states twice
-        found = _compiled(lib, rows, threads, room, alike, tick)
-        if found.how != FULL:
-            return found
+        searched = _compiled(lib, rows, threads, room, alike, tick)
+        if searched.how != FULL:
+            return searched
         room *= _MORE
     return _compiled(lib, rows, threads, most, alike, tick)
 

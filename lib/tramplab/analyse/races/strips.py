@@ -191,14 +191,14 @@ def _met(result: Result, say: Wording) -> Iterator[_Place]:
     """What of the plan's writes the thread fetches or reads in this schedule, once each."""
     executed = [t for t in result.schedule if t.what == EXECUTES]
     met = {place for t in executed for place in result.threads_of.touched(t.at, t.instruction)}
-    known = set()
+    seen_places = set()
     for taken in result.schedule:
         step = result.threads_of.moments[taken.moment].step
         if taken.what != PATCHES or not isinstance(step, Write):
             continue
         place = step.address, len(step.data)
-        if place not in known and any(overlap(m, place) for m in met):
-            known.add(place)
+        if place not in seen_places and any(overlap(m, place) for m in met):
+            seen_places.add(place)
             yield _Place(*place, say.place(*place), step.text)
 
 

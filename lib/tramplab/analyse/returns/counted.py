@@ -85,8 +85,8 @@ _COUNTERS: Mapping[type[Request], Callable[[Kernel, Registered], tuple[int, int]
 def require_counter(request: Request) -> None:
     """Raise TramplabError for a request that sees no return, that counts entries with the returns, or that is several."""
     if type(request) not in _COUNTERS:
-        known = ", ".join(kind.__name__ for kind in _COUNTERS)
-        raise TramplabError(f"{type(request).__name__} sees no function return; what is counted here: {known}.")
+        kinds = ", ".join(kind.__name__ for kind in _COUNTERS)
+        raise TramplabError(f"{type(request).__name__} sees no function return; what is counted here: {kinds}.")
     sees = getattr(request, "exit", True) and getattr(request, "fexit", 1) == 1
     if not sees or getattr(request, "entry", False) or getattr(request, "fentry", 0) or getattr(request, "fmod_ret", 0):
         raise TramplabError("returns alone are counted: give the probe one handler there and none at the entry.")
@@ -117,8 +117,8 @@ def _shadowed(ops: Registered) -> bool:
 
 def shadow_words(kernel: Kernel, task: int) -> int:
     """Words of a task's shadow stack that are taken; 0 where there is none."""
-    known = "curr_ret_stack" in kernel.image.struct("task_struct").fields
-    return _field(kernel, task, "task_struct", "curr_ret_stack") if known else 0
+    indexed = "curr_ret_stack" in kernel.image.struct("task_struct").fields
+    return _field(kernel, task, "task_struct", "curr_ret_stack") if indexed else 0
 
 
 def references(kernel: Kernel, registered: Iterable[Registered]) -> int:

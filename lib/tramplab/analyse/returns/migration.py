@@ -179,14 +179,14 @@ def _context(kernel: Kernel) -> Told:
 
     def there(register: str) -> bool:
         # counted from the last word, which is what the function returned, as functions take different numbers of arguments
-        known = range(-min(map(len, words.values())), 0)
-        return any(all(words[seed][n] == truth[seed][register] for seed in words) for n in known)
+        numbers = range(-min(map(len, words.values())), 0)
+        return any(all(words[seed][n] == truth[seed][register] for seed in words) for n in numbers)
 
     isa = kernel.isa
-    found = frozenset(r for r in (*isa.registers, "pc") if r in truth[0] and there(r))
+    registers_there = frozenset(r for r in (*isa.registers, "pc") if r in truth[0] and there(r))
     right: dict[str, bool | None] = dict.fromkeys(FIELDS)
-    right |= {"value": isa.returns[0] in found, "ip": "pc" in found, "sp": isa.sp in found}
-    return Told(right | {field: set(of(isa)) <= found for field, of in REGISTERS.items()}, found)
+    right |= {"value": isa.returns[0] in registers_there, "ip": "pc" in registers_there, "sp": isa.sp in registers_there}
+    return Told(right | {field: set(of(isa)) <= registers_there for field, of in REGISTERS.items()}, registers_there)
 
 
 def _words(kernel: Kernel, seed: int) -> list[int]:

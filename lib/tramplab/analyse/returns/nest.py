@@ -77,8 +77,8 @@ def nest(kernel: Kernel, request: Request, tasks: int, depth: int, beside: tuple
                     group.begin(task, script, bodies=depth)
                 words = shadow_words(kernel, first.task)
                 values = [(group.finish(task) - script) // WORD for task in group.all]
-                found = counted(kernel, ops, addresses) - before
+                counts = counted(kernel, ops, addresses) - before
     finally:
         kernel.heap.give(script)
     taken = (first.stops[0] - first.stops[-1]) // max(depth - 1, 1)
-    return Nested(tasks, depth, found, values == [depth] * tasks, taken - idle, WORD * words)
+    return Nested(tasks, depth, counts, values == [depth] * tasks, taken - idle, WORD * words)

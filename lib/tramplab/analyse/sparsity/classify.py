@@ -77,10 +77,10 @@ def _slot(name: str, samples: Sequence[Sample], register: str) -> Slot:
             return Slot(name, GARBAGE)
     if len(set(values)) == 1:
         # a register that is the same each time, as the way back is, may stand here; a small number is one of itself
-        known = [quantity for quantity, value in samples[0].truth.items() if value == values[0] > _NEAR]
-        if not known or any(s.truth[known[0]] != values[0] for s in samples):
+        equal = [quantity for quantity, value in samples[0].truth.items() if value == values[0] > _NEAR]
+        if not equal or any(s.truth[equal[0]] != values[0] for s in samples):
             return Slot(name, CONSTANT, f"{values[0]:#x}" if values[0] > 9 else str(values[0]))
-        return Slot(name, DERIVED, known[0])
+        return Slot(name, DERIVED, equal[0])
     return Slot(name, DERIVED, rule) if (rule := _rule(samples, values)) else Slot(name, UNKNOWN)
 
 

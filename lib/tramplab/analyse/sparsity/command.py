@@ -83,17 +83,17 @@ def as_json(found: Matrix, name: str | None) -> dict[str, object]:
 
 
 def _view(kernel: Kernel, name: str) -> View:
-    known = {view.name: view for view in views(kernel)}
+    by_name = {view.name: view for view in views(kernel)}
     wanted = ", ".join(part.strip() for part in name.split(","))
-    if wanted not in known:
-        raise unknown(f"register structure of {kernel}", wanted, known)
-    return known[wanted]
+    if wanted not in by_name:
+        raise unknown(f"register structure of {kernel}", wanted, by_name)
+    return by_name[wanted]
 
 
 def _cell(found: Matrix, name: str) -> Cell:
     """The cell of one consumer; for a question that is asked of no structure in a summary, as for every word in turn, there is
     none."""
-    known = {c.consumer.name: c for c in found.cells}
-    if name not in known:
-        raise unknown("consumer that concludes something", name, known)
-    return known[name]
+    by_name = {c.consumer.name: c for c in found.cells}
+    if name not in by_name:
+        raise unknown("consumer that concludes something", name, by_name)
+    return by_name[name]

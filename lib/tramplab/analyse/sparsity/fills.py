@@ -60,9 +60,9 @@ def fill(kernel: Kernel, what: str, fregs: int, regs: int, as_of: str = "") -> F
     kernel's release. Raises TramplabError for an unknown fill or state, and for a kernel that does not record.
     """
     chosen = as_of or state(kernel, what)
-    known = states(kernel.isa.name, what)
-    if chosen not in known:
-        raise unknown(f"state of {FILLS[what]} on {kernel.isa.name}", chosen, known)
+    states_here = states(kernel.isa.name, what)
+    if chosen not in states_here:
+        raise unknown(f"state of {FILLS[what]} on {kernel.isa.name}", chosen, states_here)
     seen = run(kernel, _FUNCTIONS[what][chosen], {FTRACE_REGS: fregs, PT_REGS: regs})
     address = seen.result if seen.result is not None else regs
     written = PT_REGS if address == regs else FTRACE_REGS

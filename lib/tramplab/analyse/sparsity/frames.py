@@ -76,8 +76,8 @@ class Seen:
 def frame(kernel: Kernel, provider: Provider, seeds: Sequence[int] = SEEDS, poisons: Sequence[int] = POISONS) -> Frame:
     """What each slot holds, by samples of each seed with each poison, two of each at least. Raises TramplabError where the kernel
     has no such provider."""
-    found = watched(kernel, provider, seeds, poisons)
-    handed = {at: (s.address, s.data, s.truth) for at, s in found.items()}
+    samples = watched(kernel, provider, seeds, poisons)
+    handed = {at: (s.address, s.data, s.truth) for at, s in samples.items()}
     return classified(kernel.image, kernel.machine.stack, str(kernel), provider.name, provider.struct, handed)
 
 
@@ -158,10 +158,10 @@ def seen(
         kernel.image.struct(provider.struct).size,
         function.address if provider.at_return else None,
     )
-    found = handed(kernel.machine, between, seed, poison, call)
-    if found is None:
+    taken = handed(kernel.machine, between, seed, poison, call)
+    if taken is None:
         raise TramplabError(f"{provider.name} of {kernel} did not hand anything to {provider.consumer}.")
-    return found
+    return taken
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def handed(machine: Machine, between: Between, seed: int, poison: int, call: Cal
     isa = machine.isa
     way_back = [between.resume_pc]
     taken: list[dict[str, int]] = []
-    found: list[Seen] = []
+    passed: list[Seen] = []
 
     def entered() -> None:
         way_back[0] = machine.register(isa.link) if isa.link else machine.read_u64(machine.register(isa.sp))
@@ -206,17 +206,17 @@ def handed(machine: Machine, between: Between, seed: int, poison: int, call: Cal
         taken.append(truth)
 
     def begins() -> None:
-        if taken and not found:
+        if taken and not passed:
             address = machine.register(between.register)
             stack = machine.read(machine.stack.address, machine.stack.size)
-            found.append(Seen(address, machine.read(address, between.size), stack, taken[0], state.now(machine)))
+            passed.append(Seen(address, machine.read(address, between.size), stack, taken[0], state.now(machine)))
 
     with ExitStack() as watches:
         places = [(between.entry_pc, takes_over), (between.consumer, begins)]
         for at, what in [(between.entered, entered), *places] if between.entered is not None else places:
             watches.enter_context(machine.watching(at, what))
         call()
-    return found[0] if found else None
+    return passed[0] if passed else None
 
 
 def goes_on(machine: Machine, provider: Provider, function: Function) -> int | None:

@@ -41,9 +41,9 @@ _READ: Mapping[str, Callable[[Machine], dict[str, int]]] = {"x86_64": _x86_64, "
 def now(machine: Machine) -> dict[str, int]:
     """Register -> value, "pc" for the program counter whatever the ISA calls it, and flags and mode by the names of their slots'
     registers, as an exception would find them now."""
-    found = machine.registers()
-    found["pc"] = found.pop(machine.isa.pc)
-    return found | _READ[machine.isa.name](machine)
+    values = machine.registers()
+    values["pc"] = values.pop(machine.isa.pc)
+    return values | _READ[machine.isa.name](machine)
 
 
 def choose(machine: Machine, seed: int) -> None:

@@ -71,7 +71,7 @@ def run(kernel: Kernel, function: str, structures: Mapping[str, int], *arguments
         inside = [kind for kind, (start, end) in spans.items() if start <= address < end]
         for kind in inside:
             seen[is_store][kind] |= dict.fromkeys(touched(kernel.image, kind, address - spans[kind][0], size))
-        if not inside and not is_store and not any(address in known for known in (stack, *tables)):
+        if not inside and not is_store and not any(address in area for area in (stack, *tables)):
             beyond[address] = None
     more = tuple(machine.read_u64(stack.start + WORD * n) for n in range(MORE))
     read, wrote = ({kind: tuple(names) for kind, names in seen[store].items()} for store in (False, True))

@@ -54,18 +54,18 @@ class Way:
 
 def ways(kernel: Kernel) -> list[Way]:
     """The ways that are links of a kernel, in the order of the guest's; raises TramplabError where fprobes have none."""
-    found = links(kernel.image)
-    if not found:
+    link_names = links(kernel.image)
+    if not link_names:
         raise TramplabError(f"{kernel} has no links; {kernel.isa.name} has fprobes {history(kernel.isa.name, 'fprobe')}.")
-    return [_way(kernel, link) for link in found if link != READ]
+    return [_way(kernel, link) for link in link_names if link != READ]
 
 
 def way(kernel: Kernel, link: str) -> Way:
     """The way of this link; raises TramplabError with near matches."""
-    found = {w.link: w for w in ways(kernel)}
-    if link not in found:
-        raise unknown("way", link, found)
-    return found[link]
+    by_link = {w.link: w for w in ways(kernel)}
+    if link not in by_link:
+        raise unknown("way", link, by_link)
+    return by_link[link]
 
 
 def _way(kernel: Kernel, link: str) -> Way:
@@ -75,8 +75,8 @@ def _way(kernel: Kernel, link: str) -> Way:
     # where a pt_regs is embedded, and so needs no room, is seen: the program reads what the trampoline has filled
     place = IN_PLACE if where == "stack" and embeds(kernel.image) and fill != "perf" else _PLACES[where]
     isa = kernel.isa.name
-    known = fill in fills.states(isa, "partial") or fill == "perf"
-    return Way(link, COPY, fill, place, place == STACK or not known)
+    is_fill = fill in fills.states(isa, "partial") or fill == "perf"
+    return Way(link, COPY, fill, place, place == STACK or not is_fill)
 
 
 def provider(link: str, struct: str = PT_REGS) -> Provider:

@@ -96,10 +96,10 @@ def wrote(kernel: Kernel, link: str) -> tuple[str, ...]:
         run = kernel.call(function, *ARGUMENTS)
     if not at:
         raise TramplabError(f"{link!r} is no link of {kernel} that has a handler.")
-    found: dict[str, None] = {}
+    fields: dict[str, None] = {}
     size = kernel.image.struct(PT_REGS).size
     for pc, address, _, width, what in machine.events().tolist():
         made = run.component_of(pc) == "callback" or run.symbol_of(pc) == _COPY
         if what == STORE and address < at[0] + size and at[0] < address + width and made:
-            found |= dict.fromkeys(touched(kernel.image, PT_REGS, address - at[0], width))
-    return tuple(found)
+            fields |= dict.fromkeys(touched(kernel.image, PT_REGS, address - at[0], width))
+    return tuple(fields)

@@ -63,8 +63,9 @@ def _recursion(stage: Stage, where: str) -> Cell:
         return Cell(HARMS, "endless")
     inside = len(seen.exits) - 1
     missed = made - inside
-    said = ", ".join(f"{n} {what}" for n, what in ((inside, "seen"), (counted, "counted"), (max(missed - counted, 0), "lost")) if n)
-    return Cell(YES if missed <= counted else PART, said, missed)
+    fates = (inside, "seen"), (counted, "counted"), (max(missed - counted, 0), "lost")
+    counts = ", ".join(f"{n} {what}" for n, what in fates if n)
+    return Cell(YES if missed <= counted else PART, counts, missed)
 
 
 def recursion_at_entry(stage: Stage) -> Cell:
@@ -85,8 +86,8 @@ def tail_call(stage: Stage) -> Cell:
     if seen.value != value:
         return Cell(HARMS)
     entered = [row.arguments[:2] for row in seen.entries] == [(7, 9), (9, 7)]
-    found = [row.value for row in seen.exits]
-    return Cell(YES if entered and found == [value] * 2 else PART if found else NO)
+    values = [row.value for row in seen.exits]
+    return Cell(YES if entered and values == [value] * 2 else PART if values else NO)
 
 
 def _kprobe(stage: Stage, function: str, called: tuple[str, tuple[int, ...]], **told: int) -> tuple[bool, int, int, int]:

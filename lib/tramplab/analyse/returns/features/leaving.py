@@ -25,8 +25,8 @@ def alone(stage: Stage) -> Cell:
                 return Cell(PART, f"{times} times", times)
         lost, words = references(stage.kernel, registered), shadow_words(stage.kernel, stage.kernel.cpus[0].task)
     if lost or words:
-        said = "a reference each" if lost == MOST else f"{lost} references, {words} words"
-        return Cell(PART, said, lost or words)
+        losses = "a reference each" if lost == MOST else f"{lost} references, {words} words"
+        return Cell(PART, losses, lost or words)
     return Cell(YES)
 
 

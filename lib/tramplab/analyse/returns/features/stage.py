@@ -94,8 +94,8 @@ class Stage:
 
     def __init__(self, kernel: Kernel, request: Request) -> None:
         if type(request) not in _WATCHES:
-            known = ", ".join(kind.__name__ for kind in _WATCHES)
-            raise TramplabError(f"{type(request).__name__} sees no function return; these do: {known}.")
+            kinds = ", ".join(kind.__name__ for kind in _WATCHES)
+            raise TramplabError(f"{type(request).__name__} sees no function return; these do: {kinds}.")
         if not (getattr(request, "exit", True) and getattr(request, "fexit", 1)):
             raise TramplabError("this probe sees entries alone: give it exit=True, or fexit=1.")
         if getattr(request, "several", 1) != 1 or request.filter or request.notrace:

@@ -70,8 +70,8 @@ def named(name: str) -> Helper:
 def helper(number: int, at: int) -> Helper:
     """The helper of this number, which instruction `at` calls; raises TramplabError."""
     if number not in HELPERS:
-        known = ", ".join(_NAMED)
-        raise TramplabError(f"instruction {at} calls helper {number}, which the rewriter does not know. Known: {known}.")
+        names = ", ".join(_NAMED)
+        raise TramplabError(f"instruction {at} calls helper {number}, which the rewriter does not know. Known: {names}.")
     return HELPERS[number]
 
 

@@ -76,13 +76,13 @@ class Layout:
 
 def slots(struct: Struct) -> tuple[Slot, ...]:
     """Every scalar of a struct by its offset, elements of arrays one by one."""
-    found = []
+    all_slots = []
     for name, f in struct.fields.items():
         each = f.size // f.elements if f.elements else f.size
-        found += [
+        all_slots += [
             Slot(f"{name}[{n}]" if f.elements else name, f.offset + n * each, each) for n in range(f.elements or 1)
         ]
-    return tuple(sorted(found, key=lambda s: s.offset))
+    return tuple(sorted(all_slots, key=lambda s: s.offset))
 
 
 def light_slots(light: Struct, pt_regs: Struct) -> tuple[Slot, ...]:

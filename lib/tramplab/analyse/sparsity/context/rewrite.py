@@ -116,14 +116,14 @@ def _filled(use: Read | Through, layout: Layout) -> None:
 
 
 def _read(i: Instruction, use: Read, layout: Layout) -> Instruction:
-    found = layout.covering(use.offset, use.size)
+    covering = layout.covering(use.offset, use.size)
     _filled(use, layout)
-    (slot, place), *more = found
+    (slot, place), *more = covering
     if isinstance(place, Always) and not more:
         return _constant(i, slot, place.value, use.offset - slot.offset)
-    by = {p.offset - s.offset if isinstance(p, At) else None for s, p in found}
+    by = {p.offset - s.offset if isinstance(p, At) else None for s, p in covering}
     if len(by) > 1 or None in by:
-        raise Refusal(SPLIT, f"reads {' and '.join(s.name for s, _ in found)} of pt_regs at once, which lie apart")
+        raise Refusal(SPLIT, f"reads {' and '.join(s.name for s, _ in covering)} of pt_regs at once, which lie apart")
     assert isinstance(place, At)
     off = use.offset + place.offset - slot.offset - use.moved
     if off == i.off:

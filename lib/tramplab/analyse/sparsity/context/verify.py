@@ -173,11 +173,11 @@ class _Verifier:
             if not isinstance(value, Scalar):
                 kind = NUMBER if isinstance(value, Context) else INVALID
                 raise Refusal(kind, f"calculates with {called(value)}'s address")
-        known = [v.value for v in (first, second) if isinstance(v, Scalar) and v.value is not None]
-        if len(known) < 2 and not (operation == "=" and isinstance(second, Scalar) and second.value is not None):
+        constants = [v.value for v in (first, second) if isinstance(v, Scalar) and v.value is not None]
+        if len(constants) < 2 and not (operation == "=" and isinstance(second, Scalar) and second.value is not None):
             return UNKNOWN
         extend = i.off if operation == "=" else 0
-        return Scalar(arithmetic.operate(operation, known[0], known[-1], bits, extend))
+        return Scalar(arithmetic.operate(operation, constants[0], constants[-1], bits, extend))
 
     def _branch(self, at: int, i: Instruction, state: State) -> list[tuple[int, State]]:
         """Both ways, or the one that is taken where that is known."""
@@ -186,8 +186,8 @@ class _Verifier:
         over, away = at + 1, at + 1 + i.off
         if isinstance(first, Found) and second == Scalar(0) and i.condition in ("==", "!=") and i.kind == JMP:
             null, not_null = (away, over) if i.condition == "==" else (over, away)
-            found = (not_null, state.without_null(first.lookup, True))
-            return [found] if first.checked else [(null, state.without_null(first.lookup, False)), found]
+            branch = (not_null, state.without_null(first.lookup, True))
+            return [branch] if first.checked else [(null, state.without_null(first.lookup, False)), branch]
         for value in (first, second):
             if not isinstance(value, Scalar):
                 kind = NUMBER if isinstance(value, Context) else INVALID
