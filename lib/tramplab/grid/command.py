@@ -48,13 +48,13 @@ def grid(args: argparse.Namespace) -> None:
     write = destination(args.out)
     now = kept.state()
     store = kept.Kept(now)
-    found = _all(units, store, where, None if args.quiet else sys.stderr)
+    rows = _all(units, store, where, None if args.quiet else sys.stderr)
     if kept.state() != now:
         raise TramplabError("the sources were changed while the grid was running; run it again.")
-    write(as_csv(units, found))
+    write(as_csv(units, rows))
     sys.stdout.flush()
     store.forget(units)
-    cut = [found[u][1].refused for u in units if found[u][1].refused]
+    cut = [rows[u][1].refused for u in units if rows[u][1].refused]
     if cut:
         print(f"tramplab: {len(cut)} of {len(units)} runs of rows end early; the first: {cut[0]}", file=sys.stderr)
 
@@ -71,10 +71,10 @@ def as_csv(units: list[Unit], found: dict[Unit, tuple[list[str], Answer]]) -> st
 def _all(units: list[Unit], store: kept.Kept, where: int | str, stream: TextIO | None) -> dict[Unit, tuple[list[str], Answer]]:
     """The columns and rows of every unit: those that are kept, and the others from workers."""
     loaded = ((u, store.load(u)) for u in units)
-    found = {u: unit_rows for u, unit_rows in loaded if unit_rows}
+    finished = {u: unit_rows for u, unit_rows in loaded if unit_rows}
     total = sum(len(u.callbacks) for u in units)
-    todo = sorted((u for u in units if u not in found), key=lambda u: -len(u.callbacks))  # at the end the short ones fill up
-    unit_rows = sum(len(u.callbacks) for u in found)
+    todo = sorted((u for u in units if u not in finished), key=lambda u: -len(u.callbacks))  # at the end the short ones fill up
+    unit_rows = sum(len(u.callbacks) for u in finished)
     try:
         with (
             Progress(total, unit_rows, "rows", stream) as progress,
@@ -82,11 +82,11 @@ def _all(units: list[Unit], store: kept.Kept, where: int | str, stream: TextIO |
         ):
             for unit, (columns, answer) in answers:
                 store.save(unit, columns, answer)
-                found[unit] = columns, answer
+                finished[unit] = columns, answer
                 progress.add(len(unit.callbacks))
     except KeyboardInterrupt:
         done = sum(len(u.callbacks) for u in units if store.has(u))
         raise KeyboardInterrupt(
             f"interrupted; {done} of {total} rows are kept, and the same command goes on from there."
         ) from None
-    return found
+    return finished

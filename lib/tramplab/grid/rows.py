@@ -54,7 +54,7 @@ def answer(unit: Unit, kernel: Kernel) -> tuple[list[str], Answer]:
     Rows end where the lab cannot attach as many as are asked for.
     """
     function, hook = kernel.function(FUNCTIONS[unit.args]), hooks.get(unit.hook)
-    found: list[dict[str, str | int]] = []
+    parts: list[dict[str, str | int]] = []
     refused = ""
     with growing(kernel, function) as attach:
         for callbacks in unit.callbacks:
@@ -64,5 +64,5 @@ def answer(unit: Unit, kernel: Kernel) -> tuple[list[str], Answer]:
                 refused = f"{unit}, {callbacks} callbacks: {e}"
                 break
             run = kernel.call(function, *range(1, unit.args + 1))
-            found.append(flat(of_run(run, unit.isa, unit.hook, unit.release, unit.args, callbacks)))
-    return list(found[0]) if found else [], Answer(tuple(tuple(row.values()) for row in found), refused)
+            parts.append(flat(of_run(run, unit.isa, unit.hook, unit.release, unit.args, callbacks)))
+    return list(parts[0]) if parts else [], Answer(tuple(tuple(row.values()) for row in parts), refused)

@@ -61,7 +61,7 @@ def add(sub: argparse._SubParsersAction) -> None:
 def native(args: argparse.Namespace) -> None:
     """Run it; what ran is printed and saved even where a hook failed, which is the error at the end."""
     given = {name: getattr(args, name) for name in ("rounds", "windows", "args", "release") if getattr(args, name) is not None}
-    how: dict[str, Any] = {name: said if name == "release" else typed(said, f"--{name}") for name, said in given.items()}
+    how: dict[str, Any] = {name: value if name == "release" else typed(value, f"--{name}") for name, value in given.items()}
     if args.judge and args.shapes:
         raise TramplabError("--judge judges by hooks: leave --shapes out.")
     if args.shapes and args.hook:
@@ -102,16 +102,16 @@ def as_text(result: Result) -> str:
     wide, core = max(map(len, names)), _nearest(result)
     estimates = _estimates(result, core) if core else {}
     titles = [*(title for title, _ in _COLUMNS), *(("model", "off") if core else ())]
-    out = ["ns per call; what is over the unhooked call also in cycles", " " * wide + _line(titles)]
+    lines = ["ns per call; what is over the unhooked call also in cycles", " " * wide + _line(titles)]
     for name, r in zip(names, result.rows, strict=True):
-        out.append(f"{name:<{wide}}" + _line([*(_cell(r[key]) for _, key in _COLUMNS), *_model(r, estimates, core)]))
+        lines.append(f"{name:<{wide}}" + _line([*(_cell(r[key]) for _, key in _COLUMNS), *_model(r, estimates, core)]))
     isa = result.provenance["isa"]
     model = f"model: what that of {core.name} estimates in cycles; off: how far that is from the cycles." if core else ""
-    out += ["", *textwrap.wrap(model or f"No model of a core of {isa} is usable (see `tramplab cores`).", WIDTH)]
+    lines += ["", *textwrap.wrap(model or f"No model of a core of {isa} is usable (see `tramplab cores`).", WIDTH)]
     facts = ", ".join(f"{k}: {result.provenance[k]}" for k in _SHOWN if k in result.provenance)
     for paragraph in (result.verdict(), facts):
-        out += ["", *textwrap.wrap(paragraph, WIDTH, break_on_hyphens=False)]
-    return "\n".join([*out, *filter(None, [result.cautions(WIDTH)])]) + "\n"
+        lines += ["", *textwrap.wrap(paragraph, WIDTH, break_on_hyphens=False)]
+    return "\n".join([*lines, *filter(None, [result.cautions(WIDTH)])]) + "\n"
 
 
 def judged_text(result: Result) -> str:
@@ -142,11 +142,11 @@ def _nearest(result: Result) -> Core | None:
 
 def _estimates(result: Result, core: Core) -> dict[str, float]:
     """Cycles by a model for each hook that the lab has."""
-    facts, found = result.provenance, {}
+    facts, estimates = result.provenance, {}
     for hook in [str(r["hook"]) for r in result.rows[1:] if "saves" not in r]:
         with contextlib.suppress(TramplabError):
-            found[hook] = hook_estimate(core.isa, hook, str(facts["release"]), int(str(facts["arguments"])), core).mid
-    return found
+            estimates[hook] = hook_estimate(core.isa, hook, str(facts["release"]), int(str(facts["arguments"])), core).mid
+    return estimates
 
 
 def _model(row: dict[str, object], estimates: dict[str, float], core: Core | None) -> list[str]:

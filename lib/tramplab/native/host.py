@@ -84,21 +84,21 @@ def facts(cpu: int) -> dict[str, object]:
 
 def warnings(facts: dict[str, Any]) -> list[str]:
     """The warnings for a reader of the times, one sentence each."""
-    out = []
+    sentences = []
     if facts["virtualised"] != "no":
-        out.append(
+        sentences.append(
             f"virtual machine ({facts['virtualised']}): its host may take the CPU away, share its core or change the "
             "clock at any time."
         )
     if facts["governor"] not in ("performance", "unknown"):
-        out.append(f"the CPU's frequency governor is {facts['governor']}: the clock may change during the run.")
+        sentences.append(f"the CPU's frequency governor is {facts['governor']}: the clock may change during the run.")
     if facts["governor"] == "unknown":
-        out.append("the CPU's frequency governor is not to be seen: the clock may change during the run.")
+        sentences.append("the CPU's frequency governor is not to be seen: the clock may change during the run.")
     if facts["smt"] == "on":
-        out.append("SMT is on: whatever runs on the sibling takes its share of the core.")
+        sentences.append("SMT is on: whatever runs on the sibling takes its share of the core.")
     if facts["load"] > 0.5 * (facts["cpus"] or 1):
-        out.append(f"the load was {facts['load']} on {facts['cpus']} CPUs when the run began: others were at work.")
-    return out
+        sentences.append(f"the load was {facts['load']} on {facts['cpus']} CPUs when the run began: others were at work.")
+    return sentences
 
 
 def cpu_model(cpuinfo: str) -> str:
@@ -122,9 +122,9 @@ def vendor(cpuinfo: str) -> str:
     >>> vendor("vendor_id : AuthenticAMD\\n"), vendor("CPU implementer : 0x41\\n"), vendor("uarch : sifive,u74-mc\\n")
     ('AuthenticAMD', '0x41', 'sifive')
     """
-    found = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.+)$", cpuinfo, re.M))
-    named = found.get("vendor_id") or found.get("CPU implementer") or found.get("uarch", "").partition(",")[0]
-    return plain(named or found.get("mvendorid") or "unknown")
+    fields = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.+)$", cpuinfo, re.M))
+    named = fields.get("vendor_id") or fields.get("CPU implementer") or fields.get("uarch", "").partition(",")[0]
+    return plain(named or fields.get("mvendorid") or "unknown")
 
 
 def plain(text: str, longest: int = 40) -> str:
@@ -142,8 +142,8 @@ def virtualised() -> str:
     product = " ".join(filter(None, (_read(Path(f"/sys/class/dmi/id/{n}")) for n in ("sys_vendor", "product_name"))))
     guest = re.search(r"^flags\s*:.*\bhypervisor\b", _read(Path("/proc/cpuinfo")), re.M)
     hypervisor = _read(Path("/sys/hypervisor/type")) or _read(Path("/proc/device-tree/hypervisor/compatible")).rstrip("\0")
-    known = re.search(r"QEMU|KVM|VMware|VirtualBox|Xen|Virtual Machine|Amazon EC2|Google Compute", product)
-    if guest or hypervisor or known:
+    match = re.search(r"QEMU|KVM|VMware|VirtualBox|Xen|Virtual Machine|Amazon EC2|Google Compute", product)
+    if guest or hypervisor or match:
         return plain(hypervisor or product) or "hypervisor not named"
     return "no"
 

@@ -39,8 +39,8 @@ def own(kind: str) -> Result:
 
 def saved(kind: str) -> dict[str, Result]:
     """The results in data/native/ by the name of their file."""
-    found = {path.stem: load(path) for path in sorted(_saved().glob("*.json"))}
-    return {name: r for name, r in found.items() if ("saves" in r.rows[0]) == (kind == SHAPES)}
+    results = {path.stem: load(path) for path in sorted(_saved().glob("*.json"))}
+    return {name: r for name, r in results.items() if ("saves" in r.rows[0]) == (kind == SHAPES)}
 
 
 def own_file(kind: str, release: str) -> Path:

@@ -114,25 +114,25 @@ def _maps(regions: tuple[Region, ...], page: int) -> list[tuple[int, int, bool]]
 
 def answers(text: str) -> Answers:
     """Read what the child wrote; a line that is cut short is where it ended."""
-    out = Answers()
+    collected = Answers()
     for line in text.splitlines(keepends=True):
         if not line.endswith("\n"):
             break
         word, *rest = line.split()
         if word == "pinned":
-            out.pinned = int(rest[0], 16)
+            collected.pinned = int(rest[0], 16)
         elif word == "counter":
-            out.counters.append(int(rest[0], 16))
+            collected.counters.append(int(rest[0], 16))
         elif word == "died":
             number, pc, address = (int(n, 16) for n in rest[:3])
-            out.died = number, pc, address, rest[3]
+            collected.died = number, pc, address, rest[3]
         elif word == "refused":
             at, errno = (int(n, 16) for n in rest[1:])
-            out.refused = rest[0], at, errno
+            collected.refused = rest[0], at, errno
         elif word == "done":
-            out.done = True
+            collected.done = True
         elif word == "count":
-            out.count.setdefault(rest[-1], []).append([int(n, 16) for n in rest[:-1]])
+            collected.count.setdefault(rest[-1], []).append([int(n, 16) for n in rest[:-1]])
         else:
-            getattr(out, word)[rest[-1]] = [int(n, 16) for n in rest[:-1]]
-    return out
+            getattr(collected, word)[rest[-1]] = [int(n, 16) for n in rest[:-1]]
+    return collected

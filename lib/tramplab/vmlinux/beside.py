@@ -105,8 +105,8 @@ def built(kernel: dict[str, Any]) -> list[str]:
     >>> built({"isa": "arm64", "release": "v6.12", "config": config})
     ['built as this kernel: preemption=True, preempt_rcu=True']
     """
-    said = [f"{name}={value}" for name, value in overrides(kernel)]
-    lines = [f"built as this kernel: {', '.join(said)}"] if said else []
+    options = [f"{name}={value}" for name, value in overrides(kernel)]
+    lines = [f"built as this kernel: {', '.join(options)}"] if options else []
     return lines + [why for option, why in _NOT_MODELLED.items() if kernel["config"].get(option)]
 
 

@@ -87,8 +87,9 @@ def _zboot(data: bytes, path: Path) -> Box:
     """An EFI program that unpacks and starts the flat image in it (drivers/firmware/efi/libstub/zboot-header.S)."""
     _header(data, 0x40, path)
     start, length = struct.unpack_from("<II", data, 8)
-    said = data[24:56].partition(b"\0")[0].decode("ascii", "replace")
-    return Box("EFI zboot", _part(data, start, length, path), True, said if said.isascii() and said.isprintable() else "")
+    compression = data[24:56].partition(b"\0")[0].decode("ascii", "replace")
+    readable = compression.isascii() and compression.isprintable()
+    return Box("EFI zboot", _part(data, start, length, path), True, compression if readable else "")
 
 
 def _efi(data: bytes, path: Path) -> Box | None:
@@ -125,20 +126,20 @@ def _held(name: str, data: bytes, path: Path, parts: list[tuple[str, int, int]])
 def _kernels(data: bytes) -> Iterator[int]:
     """Where kernels begin, by their own headers."""
     for at, magic, where, offset in _HEADS:
-        found = data.find(magic)
-        while found >= 0:
-            start = found - at
+        position = data.find(magic)
+        while position >= 0:
+            start = position - at
             if start >= 0 and data[start + where : start + where + len(offset)] == offset:
                 yield start
-            found = data.find(magic, found + 1)
+            position = data.find(magic, position + 1)
 
 
 def _loaded(name: str, find: Callable[[bytes], tuple[int, int] | None]) -> Callable[[bytes, Path], Box | None]:
     """A function that reads the image of a boot loader."""
 
     def read(data: bytes, path: Path) -> Box | None:
-        found = find(data)
-        return Box(name, _part(data, *found, path)) if found else None
+        content = find(data)
+        return Box(name, _part(data, *content, path)) if content else None
 
     return read
 

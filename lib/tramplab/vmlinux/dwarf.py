@@ -99,17 +99,17 @@ class FromDwarf:
         """What one of the units says of a name; further units are read until one knows it."""
         while name not in entries and self._unread:
             unit = self._unread.pop()
-            found = self._whole(functools.partial(dwarf.of_unit, unit))
-            for known, more in zip((self._structs, self._functions, self._enumerators), found, strict=True):
-                known.update({**more, **known})
+            entries_of = self._whole(functools.partial(dwarf.of_unit, unit))
+            for names, more in zip((self._structs, self._functions, self._enumerators), entries_of, strict=True):
+                names.update({**more, **names})
         return entries.get(name)
 
     def _whole(self, read: Callable[[], _T]) -> _T:
         try:
             return read()
         except Exception as e:  # what the reader trips over in a damaged file is not to be foreseen
-            said = str(e) if type(e) is ValueError else f"{type(e).__name__} {e}"
-            why = " ".join(said.partition(". ")[0].split())[:200]
+            message = str(e) if type(e) is ValueError else f"{type(e).__name__} {e}"
+            why = " ".join(message.partition(". ")[0].split())[:200]
             raise TramplabError(f"the debug info of {self._path} is damaged ({why}): get the whole file again.") from None
 
 
@@ -136,5 +136,5 @@ class _Window(io.RawIOBase):
 
 
 def _reader(views: dict[str, memoryview]) -> DWARFInfo:
-    found = {name: DebugSectionDescriptor(cast(BinaryIO, _Window(view)), name, 0, len(view), 0) for name, view in views.items()}
-    return DWARFInfo(DwarfConfig(True, "", 8), **{f"{name}_sec": found.get(name) for name in _SECTIONS})
+    sections = {name: DebugSectionDescriptor(cast(BinaryIO, _Window(view)), name, 0, len(view), 0) for name, view in views.items()}
+    return DWARFInfo(DwarfConfig(True, "", 8), **{f"{name}_sec": sections.get(name) for name in _SECTIONS})

@@ -44,13 +44,13 @@ def read() -> dict[str, Any]:
 def made(package: Package) -> dict[str, Any]:
     """Every provider on a kernel that has been fetched; of those that it has not, why."""
     machine = RealMachine(keeping.opened(package))
-    found, absent = [], []
+    frames_made, absent = [], []
     for provider in PROVIDERS:
         try:
-            found.append(_frame(machine, provider))
+            frames_made.append(_frame(machine, provider))
         except Absent as e:
             absent.append({"provider": provider, "reason": str(e)})
-    return {**keeping.of(package), "absent": absent, "frames": found}
+    return {**keeping.of(package), "absent": absent, "frames": frames_made}
 
 
 def _frame(machine: RealMachine, provider: str) -> dict[str, Any]:
@@ -67,12 +67,12 @@ def _frame(machine: RealMachine, provider: str) -> dict[str, Any]:
 
 def text(kernels: list[dict[str, Any]]) -> str:
     """As the file has it: a line for each slot."""
-    out = []
+    lines = []
     for kernel in kernels:
         each = ",\n".join("   " + keeping.lines(frame, "   ", "slots") for frame in kernel["frames"])
         head = keeping.lines({k: v for k, v in kernel.items() if k != "frames"}, "  ", "absent")
-        out.append(f'  {head[:-1]}, "frames": [\n{each}\n  ]}}')
-    return '{\n "kernels": [\n' + ",\n".join(out) + "\n ]\n}\n"
+        lines.append(f'  {head[:-1]}, "frames": [\n{each}\n  ]}}')
+    return '{\n "kernels": [\n' + ",\n".join(lines) + "\n ]\n}\n"
 
 
 def main() -> int:

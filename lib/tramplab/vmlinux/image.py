@@ -80,8 +80,8 @@ class Opened:
     def struct(self, name: str) -> Struct:
         """The layout of a struct; raises TramplabError with near matches, also when a member is looked up that it has not."""
         if name not in self._structs:
-            found = self.types.struct(name)
-            self._structs[name] = replace(found, fields=Members(self.payload.path, name, found.fields))
+            layout = self.types.struct(name)
+            self._structs[name] = replace(layout, fields=Members(self.payload.path, name, layout.fields))
         return self._structs[name]
 
     def prototype(self, name: str) -> Prototype | None:

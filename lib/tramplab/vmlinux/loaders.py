@@ -45,9 +45,9 @@ def tree(data: bytes) -> tuple[int, int] | None:
                 at = end + 4 & ~3
             elif token == _PROPERTY and nodes:
                 size, name = struct.unpack_from(">II", data, at)
-                said = data[strings + name : strings + name + _DEEP].partition(b"\0")[0]
-                if said in _WANTED:
-                    nodes[-1][1][said] = at + 8, at + 8 + size
+                property_name = data[strings + name : strings + name + _DEEP].partition(b"\0")[0]
+                if property_name in _WANTED:
+                    nodes[-1][1][property_name] = at + 8, at + 8 + size
                 at += 8 + size + 3 & ~3
             elif token == _END and nodes:
                 names, found = [name for name, _ in nodes], nodes.pop()[1]

@@ -67,8 +67,8 @@ def complaint(
     """The error in a call, "" for none: arguments at the body and in a program's array, the values that own code was given and how
     often it ran, the return value, registers."""
     isa = machine.isa
-    if said := _itself(machine, function):
-        return said
+    if trouble := _itself(machine, function):
+        return trouble
     if len(machine.at_body) != 1:
         return f"the body of {function.name} ran {len(machine.at_body)} times"
     if wrong := _arguments(machine, function, expected, registers):
@@ -121,15 +121,15 @@ def row(m: Measured) -> dict[str, Any]:
     return_mispredicts: see analyse.returnstack. symbols: instructions, loads and stores of each of the kernel's functions and
     trampolines that ran, and of what was generated for it. notes: what is not as in a booted kernel, for this hook.
     """
-    found: dict[str, Any] = {"hook": m.hook.name, "status": m.status}
+    entry: dict[str, Any] = {"hook": m.hook.name, "status": m.status}
     if m.run is None:
-        return {**found, "reason": m.reason}
+        return {**entry, "reason": m.reason}
     if m.hook.notes:
-        found["notes"] = m.hook.notes
+        entry["notes"] = m.hook.notes
     counts, replayed = m.run.counts, returnstack.replay(m.run)
     theirs = {m.run.symbol_of(pc) for pc in m.run.instructions if m.run.component_of(pc) in ("trampoline", "core")}
     return {
-        **found,
+        **entry,
         "components": {c: counts.by_component[c].as_dict() for c in COMPONENTS},
         "frame_bytes": m.run.frame.frame,
         "frame_bytes_written": m.run.frame.written,

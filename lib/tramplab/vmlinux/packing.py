@@ -197,15 +197,15 @@ def unpacked(data: bytes | memoryview, path: Path, said: str = "") -> tuple[byte
             f"the kernel in {path} is packed with {packing.name}, which Tramplab does not unpack: "
             f"unpack it by other means and give the vmlinux or Image that comes out."
         )
-    what, out = f"the {packing.name} stream in {path}", io.BytesIO()  # whose value is not copied when it is taken
+    what, buffer = f"the {packing.name} stream in {path}", io.BytesIO()  # whose value is not copied when it is taken
     try:
         for chunk in packing.chunks(memoryview(data), packing.magic):
-            if out.tell() + len(chunk) > LIMIT:
+            if buffer.tell() + len(chunk) > LIMIT:
                 raise TramplabError(
                     f"{what} makes more than {size(LIMIT)}, where unpacking stops: "
                     f"give another image, or one without debug information (`strip --strip-debug -o OUT FILE`)."
                 )
-            out.write(chunk)
+            buffer.write(chunk)
     except EOFError:
         raise TramplabError(f"{what} is truncated: get the whole file again.") from None
     except _FAILS as e:
@@ -214,4 +214,4 @@ def unpacked(data: bytes | memoryview, path: Path, said: str = "") -> tuple[byte
                 f"{what} needs more than {size(WORKSPACE)} to be unpacked in: unpack it by other means and give what comes out."
             ) from None
         raise TramplabError(f"{what} is garbled: get the file again, and compare its checksum.") from None
-    return out.getvalue(), packing.name
+    return buffer.getvalue(), packing.name

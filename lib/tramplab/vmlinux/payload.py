@@ -45,17 +45,17 @@ def unpack(path: Path) -> Payload:
     names: list[str] = []
     unpacks_itself = False
     for _ in range(_LAYERS):
-        found = box(data, path)
-        if found is None and not packing.known(data):
+        container = box(data, path)
+        if container is None and not packing.known(data):
             break
-        unpacks_itself = found is not None and found.packed
-        if found is None or found.packed:
-            data, name = packing.unpacked(found.content if found else data, path, found.said if found else "")
+        unpacks_itself = container is not None and container.packed
+        if container is None or container.packed:
+            data, name = packing.unpacked(container.content if container else data, path, container.said if container else "")
             names.insert(0, name)
         else:
-            data = bytes(found.content)
-        if found:
-            names.insert(0, found.name)
+            data = bytes(container.content)
+        if container:
+            names.insert(0, container.name)
     isa, name = form(data, path)
     return Payload(path, isa, data, name == "ELF", ", ".join(names if unpacks_itself else [name, *names]), sha256)
 

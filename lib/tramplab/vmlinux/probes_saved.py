@@ -35,12 +35,12 @@ def made(package: Package) -> dict[str, Any]:
 
 def text(kernels: list[dict[str, Any]]) -> str:
     """As the file has it: a line for each part of a kernel."""
-    out = []
+    lines = []
     for kernel in kernels:
         head = ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in kernel.items() if k != "parts")
-        parts = ",\n".join(f"   {json.dumps(part)}: {json.dumps(found)}" for part, found in kernel["parts"].items())
-        out.append(f'  {{{head}, "parts": {{\n{parts}\n  }}}}')
-    return '{\n "kernels": [\n' + ",\n".join(out) + "\n ]\n}\n"
+        parts = ",\n".join(f"   {json.dumps(part)}: {json.dumps(functions)}" for part, functions in kernel["parts"].items())
+        lines.append(f'  {{{head}, "parts": {{\n{parts}\n  }}}}')
+    return '{\n "kernels": [\n' + ",\n".join(lines) + "\n ]\n}\n"
 
 
 def main() -> int:

@@ -40,8 +40,8 @@ def subjects(opened: Opened, name: str | None) -> list[tuple[Scheme, Subject]]:
     machine = RealMachine(opened)
     chosen = [s for s in fitting(machine) if name in (None, s.name)]
     if not chosen:
-        known = [s.name for s in fitting(machine)]
-        known_ones = f"those that it does are {', '.join(known)}" if known else "nor by any other that is explored"
+        names = [s.name for s in fitting(machine)]
+        known_ones = f"those that it does are {', '.join(names)}" if names else "nor by any other that is explored"
         raise TramplabError(f"{opened.version} does not change its sites by {name or 'any scheme that is explored'}: {known_ones}.")
     first = [machine, *(RealMachine(opened) for _ in chosen[1:])]
     return [(scheme, scheme.subject(stage(m))) for scheme, m in zip(chosen, first, strict=True)]

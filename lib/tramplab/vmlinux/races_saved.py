@@ -62,10 +62,10 @@ def main() -> int:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    found = keeping.read(path, SCHEMA, wanted())
-    for kernel in found["kernels"]:
+    content = keeping.read(path, SCHEMA, wanted())
+    for kernel in content["kernels"]:
         tried = [(result["scheme"], result["fetch"]) for result in kernel["results"]]
         if len(set(tried)) < len(tried) or any((r["outcome"] == SAFE) != (r["steps"] == 0) for r in kernel["results"]):
-            said = "a scheme is there twice, or what is safe has steps to what is not"
-            raise TramplabError(f"{path.name}: {kernel['name']}: {said}: run `make kernels`.")
-    return found
+            mistake = "a scheme is there twice, or what is safe has steps to what is not"
+            raise TramplabError(f"{path.name}: {kernel['name']}: {mistake}: run `make kernels`.")
+    return content

@@ -94,12 +94,12 @@ def _of_rela(table: np.ndarray) -> Relocations:
 
 def _rela(words: np.ndarray, relative: int) -> Relocations | None:
     """The longest run of entries of this kind, at any of the three places a run can begin."""
-    found = [(0, 0)]
+    places = [(0, 0)]
     for phase in range(_ENTRY):
         table = words[phase : phase + (len(words) - phase) // _ENTRY * _ENTRY].reshape(-1, _ENTRY)
         runs = _runs((table[:, 1] == relative) & (table[:, 0] >= _KERNEL), _FEWEST)
-        found += [(length, phase + _ENTRY * start) for start, length in runs]
-    length, start = max(found)
+        places += [(length, phase + _ENTRY * start) for start, length in runs]
+    length, start = max(places)
     return _of_rela(words[start : start + _ENTRY * length].reshape(-1, _ENTRY)) if length else None
 
 
@@ -113,9 +113,9 @@ def _relr(words: np.ndarray, relative: int) -> Relocations | None:
         if length <= _MOST and min(count := int(addresses.sum()), length - count) * _MIXED >= length:
             first, last = _longest(run, addresses, 8 * len(words))
             first += int(words[at + first - 1] == relative)  # the last pointer of RELA
-            found = _unpacked(run[first:last], addresses[first:last])
-            if len(found) > max(len(places), _FEWEST):
-                start, places = at + first, found
+            unpacked = _unpacked(run[first:last], addresses[first:last])
+            if len(unpacked) > max(len(places), _FEWEST):
+                start, places = at + first, unpacked
     rest = _in_front(words, start, relative)
     return Relocations("RELR", places, rest[:, 0].copy(), rest[:, 2].copy()) if len(places) else None
 

@@ -20,7 +20,7 @@ MADE = {"bpf_trampoline": "lab's trampoline", "kprobe_insn_slot": "lab's slot"}
 
 def made(row: dict[str, Any]) -> str:
     """The part of a measured hook's code that the lab has made, a word of MADE; "" for none."""
-    return next((said for symbol, said in MADE.items() if symbol in row["symbols"]), "")
+    return next((word for symbol, word in MADE.items() if symbol in row["symbols"]), "")
 
 
 def machine_of(path: Path, mitigations: str = NONE) -> RealMachine:

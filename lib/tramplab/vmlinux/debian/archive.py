@@ -103,9 +103,9 @@ class Archive:
         """The package's file, in a folder that has no other; raises Gone if the lists do not have this version of it, and
         TramplabError with apt's own words for what else goes wrong."""
         done = self._run(folder, "download", f"{package.package}:{package.architecture}={package.version}")
-        found = list(folder.glob("*.deb"))
-        if done.returncode == 0 and len(found) == 1:
-            return found[0]
+        packages = list(folder.glob("*.deb"))
+        if done.returncode == 0 and len(packages) == 1:
+            return packages[0]
         raise Gone([package]) if _ABSENT.search(done.stderr) else _failed("download", done)
 
     def _run(self, where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

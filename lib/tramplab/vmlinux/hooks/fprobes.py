@@ -119,9 +119,9 @@ def _in_tables(machine: RealMachine, function: Function, probe: int) -> None:
 
 def _growing(machine: RealMachine, table: int, entry: int, ip: int) -> None:
     """A rhltable as rhltable_init() makes it with the kernel's own parameters, with one entry in it, a struct rhlist_head."""
-    known = machine.opened.struct("rhashtable_params")
+    parameters = machine.opened.struct("rhashtable_params")
     given = machine.address("fprobe_rht_params")
-    machine.write(member(machine, "rhashtable", table, "p"), machine.machine.read(given, known.size))
+    machine.write(member(machine, "rhashtable", table, "p"), machine.machine.read(given, parameters.size))
     fewest = max(inplace.get(machine, "rhashtable_params", given, "min_size"), _FEWEST)
     put(machine, "rhashtable_params", member(machine, "rhashtable", table, "p"), {"min_size": fewest})
     first = machine.opened.struct("bucket_table").fields["buckets"].offset

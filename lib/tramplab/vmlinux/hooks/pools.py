@@ -63,6 +63,6 @@ def ring(machine: RealMachine, head: int, nodes: Nodes) -> None:
         at = slot + entries + 8 * capacity + size * n
         machine.write_u64(slot + entries + 8 * n, at)
         nodes.put(machine, at)
-    known = {"obj_size": size, "nr_objs": count, "nr_possible_cpus": 1, "nr_cpus": 1, "capacity": capacity, "ref": count + 1}
+    members = {"obj_size": size, "nr_objs": count, "nr_possible_cpus": 1, "nr_cpus": 1, "capacity": capacity, "ref": count + 1}
     release = machine.address(nodes.release) if machine.opened.has(nodes.release) else 0
-    put(machine, "objpool_head", head, {**known, "cpu_slots": machine.words(slot), "release": release, "context": nodes.owner})
+    put(machine, "objpool_head", head, {**members, "cpu_slots": machine.words(slot), "release": release, "context": nodes.owner})

@@ -73,8 +73,8 @@ def spelled(text: str) -> str:
 
 def forms(isa: Isa, address: int, data: bytes, names: Mapping[int, str]) -> list[Form]:
     """A trampoline's forms. names: of addresses; one that has none is a pointer, which has the number of when it first comes."""
-    known = dict(names)
-    found = list(_joined(isa, list(_decoded(isa, address, data)), known))
+    symbols = dict(names)
+    found = list(_joined(isa, list(_decoded(isa, address, data)), symbols))
     starts = {form.at: f"#{number}" for number, form in enumerate(found)}
     out = []
     for form in found:

@@ -56,13 +56,13 @@ def made(package: Package) -> dict[str, Any]:
     with temporary("tramplab-jit-") as folder:
         image = folder / Path(package.path).name
         image.write_bytes(content(package))
-        said = boot.lines(opened.isa, image, _plan(machine))
-    version = next(line.partition(" ")[2] for line in said if line.startswith("version "))
+        printed = boot.lines(opened.isa, image, _plan(machine))
+    version = next(line.partition(" ")[2] for line in printed if line.startswith("version "))
     run_ctx = opened.struct(_RUN_CTX)
     head = {**keeping.of(package), "isa": opened.isa.name, "release": package.release, "banner": version}
     head |= {"run_ctx": run_ctx.size, "cookie_at": run_ctx.fields["bpf_cookie"].offset}
     head |= {"direct_jmp": bool(machine.features["direct_jmp"]), "guards": {name: opened.address(name) for name in GUARDS}}
-    return {**head, "refused": list(_refused(said)), "trampolines": list(_trampolines(machine, said))}
+    return {**head, "refused": list(_refused(printed)), "trampolines": list(_trampolines(machine, printed))}
 
 
 def _plan(machine: RealMachine) -> str:
@@ -70,11 +70,11 @@ def _plan(machine: RealMachine) -> str:
     types = machine.opened.types
     if not isinstance(types, Btf):
         raise TramplabError(f"{machine.opened.payload.path} has no BTF, by whose numbers programs are attached.")
-    out = []
+    lines = []
     for wave in _WAVES:
-        out += [f"{name} {kinds} {types.number(name):x} {machine.function(name).site.ip:x}" for name, kinds in wave.items()]
-        out.append("-")
-    return "\n".join(out) + "\n"
+        lines += [f"{name} {kinds} {types.number(name):x} {machine.function(name).site.ip:x}" for name, kinds in wave.items()]
+        lines.append("-")
+    return "\n".join(lines) + "\n"
 
 
 def _refused(said: list[str]) -> Iterator[dict[str, Any]]:
