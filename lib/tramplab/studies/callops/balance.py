@@ -43,13 +43,13 @@ def rows() -> pd.DataFrame:
     cases = [int(direct["near" if share == _ALL else "far"]) for share in near]
     waits = barriers.numbers(barriers.rows())
     kinds = [int(str(waits[f"{name}-needed"])) for name in ("riscv64-pair", "riscv64-call-ops")]
-    out = [
+    records = [
         ("a call, dynamic ops", BETTER, *calls, "instructions", calls[1] < calls[0]),
         ("text, a function", LARGER, site, site + more, "bytes", more > 0),
         (marked("direct call (BPF)"), SAME, *cases, "instructions", cases[0] == cases[1]),
         ("safe patching", AS_COMPLICATED, *kinds, "waits", kinds[1] >= kinds[0]),
     ]
-    frame = pd.DataFrame(out, columns=["what", "expected", "before", "after", "unit", "truth"])
+    frame = pd.DataFrame(records, columns=["what", "expected", "before", "after", "unit", "truth"])
     frame.attrs["units"] = {}
     return frame
 
@@ -62,11 +62,12 @@ def _reached(frame: pd.DataFrame, release: str) -> float:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """The four rows."""
-    out = frame.assign(found=["so" if truth else "not so" for truth in frame["truth"]])
-    out["before"], out["after"] = ([f"{value:g}" for value in frame[side]] for side in ("before", "after"))
-    out = out[["what", "expected", "before", "after", "unit", "found"]].rename(columns={"before": "v6.15", "after": "v6.16"})
-    out.attrs["units"] = {}
-    return out
+    printed = frame.assign(found=["so" if truth else "not so" for truth in frame["truth"]])
+    printed["before"], printed["after"] = ([f"{value:g}" for value in frame[side]] for side in ("before", "after"))
+    printed = printed[["what", "expected", "before", "after", "unit", "found"]]
+    printed = printed.rename(columns={"before": "v6.15", "after": "v6.16"})
+    printed.attrs["units"] = {}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -90,12 +91,12 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def answer(frame: pd.DataFrame) -> str:
     """Which rows are as expected."""
-    said = {
+    texts = {
         truth: listed(f"{r.what} ({r.before:g} to {r.after:g} {r.unit})" for r in frame[frame["truth"] == truth].itertuples())
         for truth in (True, False)
     }
-    right = f"As the review expects: {said[True]}." if said[True] else ""
-    wrong = f"Not so in what merged: {said[False]}." if said[False] else ""
+    right = f"As the review expects: {texts[True]}." if texts[True] else ""
+    wrong = f"Not so in what merged: {texts[False]}." if texts[False] else ""
     return f"{right} {wrong}".strip()
 
 

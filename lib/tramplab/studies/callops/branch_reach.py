@@ -64,8 +64,8 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, branch, hypothetical (no kernel's site is this branch), kernel (DEBIAN or a size), text (MiB), where,
     reached (percent of all pairs of a site and a place; empty where there is no such range).
     """
-    out = [row for scheme in schemes() for row in _scheme(scheme)]
-    frame = pd.DataFrame(out)
+    records = [row for scheme in schemes() for row in _scheme(scheme)]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -128,12 +128,12 @@ def share(reach: list[tuple[int, int]], places: list[tuple[int, int]]) -> float 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows as the chart has them: the branch with its ISA, and the mark if no kernel has it; sizes of CHARTED,
     as whole numbers."""
-    out = frame[frame["kernel"].isin(f"{size} MiB" for size in CHARTED)].copy()
-    out["branch"] = [_branch(r.isa, r.branch, r.hypothetical) for r in out.itertuples()]
-    out["text"], out["where"] = [int(n) for n in out["text"]], out["where"].replace(BPF, "BPF")
-    out["reached"] = [float(f"{n:.2g}") if n < 99.95 else 100.0 for n in out["reached"]]
-    out.attrs = dict(frame.attrs)
-    return out
+    plotted = frame[frame["kernel"].isin(f"{size} MiB" for size in CHARTED)].copy()
+    plotted["branch"] = [_branch(r.isa, r.branch, r.hypothetical) for r in plotted.itertuples()]
+    plotted["text"], plotted["where"] = [int(n) for n in plotted["text"]], plotted["where"].replace(BPF, "BPF")
+    plotted["reached"] = [float(f"{n:.2g}") if n < 99.95 else 100.0 for n in plotted["reached"]]
+    plotted.attrs = dict(frame.attrs)
+    return plotted
 
 
 def _branch(isa: str, branch: str, hypothetical: bool) -> str:

@@ -56,12 +56,12 @@ class Built:
 
 def builds() -> list[Built]:
     """Two for each ISA: the releases on either side of CALL_OPS, and of x86-64 the newest without and with it."""
-    out = [Built("x86_64", WITHOUT, releases.LATEST), Built("x86_64", WITH, releases.LATEST, {"call_ops": True}, True)]
+    items = [Built("x86_64", WITHOUT, releases.LATEST), Built("x86_64", WITH, releases.LATEST, {"call_ops": True}, True)]
     for isa in ISAS:
         table = next((t for t in TABLES if t.isa == isa), None)
         if table:
-            out += [Built(isa, WITHOUT, table.before), Built(isa, WITH, table.after)]
-    return out
+            items += [Built(isa, WITHOUT, table.before), Built(isa, WITH, table.after)]
+    return items
 
 
 @once
@@ -78,7 +78,7 @@ def rows() -> pd.DataFrame:
 
 
 def _cells(built: Built) -> list[dict[str, object]]:
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for cells, grows in ((IDLE, "elsewhere"), (ELSEWHERE, "elsewhere"), (HERE, "here")):
         line = _counted(built, [cell for cell in cells if max(cell) <= COUNTED])
         each = step({max(cell) if grows == "here" else cell[1]: n for cell, n in line.items()})
@@ -90,8 +90,8 @@ def _cells(built: Built) -> list[dict[str, object]]:
                     raise TramplabError(f"{built.isa}: ops do not add the same each, so {on_it}/{elsewhere} is not known.")
                 n = line[last] + each * (on_it + elsewhere - sum(last))
             computed = (on_it, elsewhere) not in line
-            out.append({"here": on_it, "elsewhere": elsewhere, "computed": computed, "instructions": n})
-    return out
+            records.append({"here": on_it, "elsewhere": elsewhere, "computed": computed, "instructions": n})
+    return records
 
 
 def _counted(built: Built, cells: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
@@ -118,12 +118,12 @@ def cell(frame: pd.DataFrame, isa: str, built: str, here: int, elsewhere: int) -
 
 def shown(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows as charts and tables name them: kernel ("v7.2 CALL_OPS *") and cell ("1/10")."""
-    out = frame.assign(
+    plotted = frame.assign(
         kernel=[marked(f"{r.release} {r.built}", r.hypothetical) for r in frame.itertuples()],
         cell=[f"{r.here}/{r.elsewhere}" for r in frame.itertuples()],
     )
-    out.attrs["units"] = UNITS
-    return out
+    plotted.attrs["units"] = UNITS
+    return plotted
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -136,12 +136,12 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     cells["told"] = [f"({r.instructions})" if r.computed else f"{r.instructions}" for r in cells.itertuples()]
     keys = ["isa", "here", "elsewhere", "cell"]
     first = {f"{b}": cells[cells["built"] == b].set_index(keys)["told"] for b in (WITHOUT, WITH)}
-    out = pd.DataFrame(first).reindex(pd.MultiIndex.from_frame(cells[keys].drop_duplicates())).reset_index()
+    printed = pd.DataFrame(first).reindex(pd.MultiIndex.from_frame(cells[keys].drop_duplicates())).reset_index()
     marks = {isa: part["hypothetical"].any() for isa, part in frame.groupby("isa", sort=False)}
-    out[WITH] = [marked(n, marks[isa]) for isa, n in zip(out["isa"], out[WITH], strict=True)]
-    out = out.drop(columns=["here", "elsewhere"])
-    out.attrs = {"right": (WITHOUT, WITH), "units": dict.fromkeys((WITHOUT, WITH), "added")}
-    return out
+    printed[WITH] = [marked(n, marks[isa]) for isa, n in zip(printed["isa"], printed[WITH], strict=True)]
+    printed = printed.drop(columns=["here", "elsewhere"])
+    printed.attrs = {"right": (WITHOUT, WITH), "units": dict.fromkeys((WITHOUT, WITH), "added")}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -158,14 +158,14 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "arm64-without-1-100-added", what a cell adds, and "arm64-without-elsewhere-step" and "-here-step",
     what each ops more adds on another function and on this one; "room", how many ops the guest has room for in one cell."""
     short = {WITHOUT: "without", WITH: "with"}
-    out: dict[str, object] = {
+    values: dict[str, object] = {
         f"{r.isa}-{short[r.built]}-{r.here}-{r.elsewhere}-added": r.instructions for r in frame.itertuples()
     }
     for isa in ISAS:
         for built, name in short.items():
-            out[f"{isa}-{name}-elsewhere-step"] = each(frame, isa, built, ELSEWHERE)
-            out[f"{isa}-{name}-here-step"] = each(frame, isa, built, HERE)
-    return out | {"counted": COUNTED}
+            values[f"{isa}-{name}-elsewhere-step"] = each(frame, isa, built, ELSEWHERE)
+            values[f"{isa}-{name}-here-step"] = each(frame, isa, built, HERE)
+    return values | {"counted": COUNTED}
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -175,7 +175,7 @@ def answer(frame: pd.DataFrame) -> str:
     two = on_each({isa: _from_to(frame, isa, 2, 0) for isa in had}, "instructions")
     level = all(each(frame, isa, WITH, ELSEWHERE) == 0 for isa in ISAS)
     elsewhere = "the same as with none elsewhere" if level else "more than with none elsewhere"
-    out = [
+    items = [
         f"CALL_OPS takes a call with one ops, and a hundred on another function, from {far}, {elsewhere}.",
         f"A call with two ops on the function it takes from {two}.",
     ]
@@ -183,8 +183,8 @@ def answer(frame: pd.DataFrame) -> str:
         if isa not in had:
             without, given = cell(frame, isa, WITHOUT, 1, 100), cell(frame, isa, WITH, 1, 100)
             lone = f"{isa_name(isa)}, whose lone ops has a trampoline of its own"
-            out.append(f"{lone}, adds {without} instructions; built with {marked(WITH)}, {given}.")
-    return " ".join(out)
+            items.append(f"{lone}, adds {without} instructions; built with {marked(WITH)}, {given}.")
+    return " ".join(items)
 
 
 def _from_to(frame: pd.DataFrame, isa: str, here: int, elsewhere: int) -> str:

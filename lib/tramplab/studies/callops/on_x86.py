@@ -49,13 +49,13 @@ def rows() -> pd.DataFrame:
     called?); of a change PLANNED: text (writes to executable memory), cpus and tasks (waits for every CPU and for every task) and
     bytes (of code that exists for the ops alone when it is done).
     """
-    out = []
+    records = []
     for built, overrides in BUILT.items():
         kernel = Kernel(ISA, releases.LATEST, **overrides)
         head = {"isa": ISA, "release": releases.LATEST, "built": built, "hypothetical": built == POINTER}
-        out += [{**head, "what": load, **_called(kernel, load)} for load in LOADS]
-        out += [{**head, "what": change, **counts} for change, counts in zip(CHANGES, _changes(kernel), strict=True)]
-    frame = pd.DataFrame(out)
+        records += [{**head, "what": load, **_called(kernel, load)} for load in LOADS]
+        records += [{**head, "what": change, **counts} for change, counts in zip(CHANGES, _changes(kernel), strict=True)]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -74,7 +74,7 @@ def _called(kernel: Kernel, load: str) -> dict[str, object]:
 def _changes(kernel: Kernel) -> list[dict[str, int]]:
     """What the plans of CHANGES take, on a kernel with nothing attached."""
     made: list[Registered] = []
-    out = []
+    items = []
     for change in CHANGES:
         if change.endswith("comes"):
             ops, steps = kernel.slowpath.register(kernel.filtered(Ops(), kernel.function(FUNCTION)))
@@ -82,8 +82,8 @@ def _changes(kernel: Kernel) -> list[dict[str, int]]:
         else:
             steps = kernel.slowpath.unregister(made.pop())
         kernel.apply(steps)
-        out.append(_planned(kernel, steps) | {"bytes": sum(g.size for o in made for g in o.generated)})
-    return out
+        items.append(_planned(kernel, steps) | {"bytes": sum(g.size for o in made for g in o.generated)})
+    return items
 
 
 def _planned(kernel: Kernel, steps: list[Step]) -> dict[str, int]:
@@ -132,11 +132,11 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """The counts of the changes one by one, in one panel."""
-    out = plans(frame).melt(["what", "kernel"], ["text", "cpus", "tasks"], "counted", "n")
-    out["of"] = "steps of the plans"
-    out["kernel"] = out["kernel"] + " " + out["counted"]
-    out.attrs["units"] = {"n": "steps"}
-    return out
+    plotted = plans(frame).melt(["what", "kernel"], ["text", "cpus", "tasks"], "counted", "n")
+    plotted["of"] = "steps of the plans"
+    plotted["kernel"] = plotted["kernel"] + " " + plotted["counted"]
+    plotted.attrs["units"] = {"n": "steps"}
+    return plotted
 
 
 def get(frame: pd.DataFrame, built: str, what: str, column: str) -> int:
@@ -148,14 +148,14 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "copies-one-ops-added" and "pointer-one-ops-added" in instructions, "-loads-added";
     "copies-first-comes-text", "-cpus", "-tasks" of the plans; and "copy-bytes", of a lone ops' trampoline."""
     names = {COPIES: "copies", POINTER: "pointer"}
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in frame.itertuples():
         key = f"{names[str(r.built)]}-{str(r.what).replace(',', '').replace(' ', '-')}"
         if r.what in LOADS:
-            out |= {f"{key}-added": int(r.instructions), f"{key}-loads-added": int(r.loads)}
+            values |= {f"{key}-added": int(r.instructions), f"{key}-loads-added": int(r.loads)}
         else:
-            out |= {f"{key}-{name}": int(getattr(r, name)) for name in PLANNED}
-    return out | {"copy-bytes": get(frame, COPIES, CHANGES[0], "bytes")}
+            values |= {f"{key}-{name}": int(getattr(r, name)) for name in PLANNED}
+    return values | {"copy-bytes": get(frame, COPIES, CHANGES[0], "bytes")}
 
 
 def answer(frame: pd.DataFrame) -> str:

@@ -75,25 +75,25 @@ def _found(name: str) -> Result:
 def rows() -> pd.DataFrame:
     """One row per line of a schedule: scheme, hypothetical, first, last (numbers of its steps), who (PATCHER or THREAD), where
     (symbol+offset), does, and on the last line of each, wrong: what must not happen."""
-    out = []
+    records = []
     for name in SHOWN.values():
         found = _found(name)
         lines = schedule.lines(found)
         for number, line in enumerate(lines, 1):
             wrong = str(found.violation) if number == len(lines) else ""
             head = {"scheme": name, "hypothetical": bool(scheme(name).hypothetical), "first": line.first, "last": line.last}
-            out.append({**head, "who": line.who, "where": line.where, "does": line.text, "wrong": wrong})
-    frame = pd.DataFrame(out)
+            records.append({**head, "who": line.who, "where": line.where, "does": line.text, "wrong": wrong})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = {}
     return frame
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Steps, and who does what in as many words as fit."""
-    said = [f"{r.where}: {r.does}" if r.where else r.does for r in frame.itertuples()]
-    out = pd.DataFrame({"steps": _steps(frame), "who": list(frame["who"]), "does": [_cut(text) for text in said]})
-    out.attrs["units"] = {}
-    return out
+    parts = [f"{r.where}: {r.does}" if r.where else r.does for r in frame.itertuples()]
+    printed = pd.DataFrame({"steps": _steps(frame), "who": list(frame["who"]), "does": [_cut(text) for text in parts]})
+    printed.attrs["units"] = {}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:

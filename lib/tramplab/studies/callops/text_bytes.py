@@ -38,15 +38,15 @@ def rows() -> pd.DataFrame:
     section of text), each (the same for one function, on average).
     """
     plain = {key: _compiled(next(s for s in SCHEMES if (s.isa, s.build, s.name) == (*key, NONE))) for key in BUILDS}
-    out = []
+    records = []
     for scheme in SCHEMES:
         made = _compiled(scheme)
         first = ROOM if scheme.name == PADDED else LITERAL
         found = causes(made, plain[scheme.isa, scheme.build], *text_schemes.reserved(scheme), first)
         head: dict[str, object] = {"isa": scheme.isa, "build": scheme.build, "scheme": scheme.name, "release": scheme.release}
         head |= {"hypothetical": scheme.hypothetical, "functions": len(made.functions)}
-        out += [{**head, "cause": cause, "total": n, "each": round(n / len(made.functions), 2)} for cause, n in found.items()]
-    frame = pd.DataFrame(out)
+        records += [{**head, "cause": cause, "total": n, "each": round(n / len(made.functions), 2)} for cause, n in found.items()]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = {"total": "B", "each": "B per function"}
     return frame
 
@@ -84,13 +84,13 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
     """What sites add, as the chart has it: causes that add something anywhere, without the functions' own code; the build in isa,
     the mark behind what no kernel has."""
     other = [LITERAL if scheme == PADDED else ROOM for scheme in frame["scheme"]]
-    out = frame[(frame["cause"] != OWN) & (frame["cause"] != pd.Series(other, frame.index))].copy()
-    out["cause"] = out["cause"].replace({LITERAL: FRONT, ROOM: FRONT})
-    out["isa"] = [_build(r.isa, r.build) for r in out.itertuples()]
-    out["scheme"] = [said.marked(r.scheme, r.hypothetical) for r in out.itertuples()]
-    out = out[out.groupby("cause")["total"].transform("any")].reset_index(drop=True)
-    out.attrs = {"units": {"each": "B per function"}}
-    return out
+    plotted = frame[(frame["cause"] != OWN) & (frame["cause"] != pd.Series(other, frame.index))].copy()
+    plotted["cause"] = plotted["cause"].replace({LITERAL: FRONT, ROOM: FRONT})
+    plotted["isa"] = [_build(r.isa, r.build) for r in plotted.itertuples()]
+    plotted["scheme"] = [said.marked(r.scheme, r.hypothetical) for r in plotted.itertuples()]
+    plotted = plotted[plotted.groupby("cause")["total"].transform("any")].reset_index(drop=True)
+    plotted.attrs = {"units": {"each": "B per function"}}
+    return plotted
 
 
 def _build(isa: str, build: str) -> str:
@@ -105,12 +105,12 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     lines = every[["isa", "scheme"]].drop_duplicates()
     each = every.pivot(index=["isa", "scheme"], columns="cause", values="each").reindex(pd.MultiIndex.from_frame(lines))
     whole = every.groupby(["isa", "scheme"], sort=False)["total"].sum()
-    out = pd.DataFrame({"site": each[SITE], "before": each[LITERAL] + each[ROOM], "pad": each[PAD], "alignment": each[PADDING]})
+    printed = pd.DataFrame({"site": each[SITE], "before": each[LITERAL] + each[ROOM], "pad": each[PAD], "alignment": each[PADDING]})
     base = {isa: whole[isa, NONE] for isa in dict.fromkeys(lines["isa"])}
     number = frame["functions"].iloc[0]
-    out["more"] = [(n - base[isa]) / number for (isa, _), n in whole.items()]
-    out["grown"] = [100 * (n - base[isa]) / base[isa] for (isa, _), n in whole.items()]
-    texts = {column: [f"{n:.1f}" for n in out[column]] for column in out.columns}
+    printed["more"] = [(n - base[isa]) / number for (isa, _), n in whole.items()]
+    printed["grown"] = [100 * (n - base[isa]) / base[isa] for (isa, _), n in whole.items()]
+    texts = {column: [f"{n:.1f}" for n in printed[column]] for column in printed.columns}
     found = pd.DataFrame({**lines.reset_index(drop=True), **texts})
     found.attrs = {"units": dict.fromkeys(texts, "B") | {"grown": "%"}, "right": (*texts,)}
     return found
@@ -141,19 +141,19 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     ("-long-alignment-each"); of arm64 with landing pads what they add to a site ("-pad-each") and the percentage of the functions
     that need one ("-signed"); of x86-64 the room for mitigations ("-room-each"); and of the corpus "functions" and "mean", bytes of
     one's own code on x86-64."""
-    out: dict[str, object] = {"functions": f"{int(frame['functions'].iloc[0]):,}"}
+    values: dict[str, object] = {"functions": f"{int(frame['functions'].iloc[0]):,}"}
     bodies = frame[(frame["cause"] == OWN) & (frame["isa"] == "x86_64") & (frame["scheme"] == NONE)]
-    out["mean"] = f"{bodies['each'].iloc[0]:.0f}"
+    values["mean"] = f"{bodies['each'].iloc[0]:.0f}"
     for isa, usual in BEFORE.items():
         added = more(frame, isa, CALL_OPS, usual)
-        out[f"{isa}-site-each"] = f"{each(frame, isa, usual)[SITE]:.0f}"
-        out |= {f"{isa}-call-ops-each": _digit(added.sum()), f"{isa}-alignment-each": _digit(added[PADDING])}
+        values[f"{isa}-site-each"] = f"{each(frame, isa, usual)[SITE]:.0f}"
+        values |= {f"{isa}-call-ops-each": _digit(added.sum()), f"{isa}-alignment-each": _digit(added[PADDING])}
     fixed, pad = more(frame, "riscv64", FIXED), each(frame, "arm64", PLAIN, BTI)[PAD]
-    out |= {"riscv64-fixed-each": _digit(fixed.sum()), "riscv64-fixed-alignment-each": _digit(fixed[PADDING])}
-    out["riscv64-long-alignment-each"] = _digit(more(frame, "riscv64", CALL_OPS, PAIR, LONG)[PADDING])
-    out |= {"arm64-pad-each": _digit(pad), "arm64-signed": f"{100 * pad / len(_LANDING_PADS[0]):.0f}"}
-    out["x86_64-room-each"] = f"{each(frame, 'x86_64', PADDED)[ROOM]:.0f}"
-    return out
+    values |= {"riscv64-fixed-each": _digit(fixed.sum()), "riscv64-fixed-alignment-each": _digit(fixed[PADDING])}
+    values["riscv64-long-alignment-each"] = _digit(more(frame, "riscv64", CALL_OPS, PAIR, LONG)[PADDING])
+    values |= {"arm64-pad-each": _digit(pad), "arm64-signed": f"{100 * pad / len(_LANDING_PADS[0]):.0f}"}
+    values["x86_64-room-each"] = f"{each(frame, 'x86_64', PADDED)[ROOM]:.0f}"
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:

@@ -32,14 +32,14 @@ def rows() -> pd.DataFrame:
     what the corpus has on average for each (text_bytes), for CALL_OPS alone. Columns: isa, release, kernel (BUILT or WITH),
     hypothetical, text (MiB), sites, cause, bytes (in KiB), percent (of the text, with what is added).
     """
-    corpus, out = text_bytes.rows(), []
+    corpus, records = text_bytes.rows(), []
     kernels = [found["kernel"] for found in saved.plain()]
     newest = {kernel["isa"]: kernel["release"] for kernel in kernels if not _has(kernel)}
     for kernel in kernels:
-        out += _kernel(kernel, BUILT, corpus, _has(kernel))
+        records += _kernel(kernel, BUILT, corpus, _has(kernel))
         if newest[kernel["isa"]] == kernel["release"]:
-            out += _kernel(kernel, WITH, corpus, True)
-    frame = pd.DataFrame(out)
+            records += _kernel(kernel, WITH, corpus, True)
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -73,10 +73,10 @@ def sites_of(kernel: dict[str, Any]) -> int:
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows that the chart has: of what is there, with the release and the mark in kernel."""
-    out = frame[frame["percent"] > 0].copy()
-    out["kernel"] = [_named(r) for r in out.itertuples()]
-    out["isa"] = out["isa"].map(said.isa_name)
-    return out.reset_index(drop=True)
+    plotted = frame[frame["percent"] > 0].copy()
+    plotted["kernel"] = [_named(r) for r in plotted.itertuples()]
+    plotted["isa"] = plotted["isa"].map(said.isa_name)
+    return plotted.reset_index(drop=True)
 
 
 def _named(r: Any) -> str:
@@ -118,11 +118,11 @@ def _newest(frame: pd.DataFrame) -> dict[str, tuple[str, str]]:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: by ISA, what CALL_OPS takes of the text of its newest kernel, or would take, in percent
     ("arm64-call-ops") and KiB ("arm64-call-ops-kib")."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for isa, (release, kernel) in _newest(frame).items():
-        out[f"{isa}-call-ops"] = f"{_call_ops(frame, isa, release, kernel):.1f}"
-        out[f"{isa}-call-ops-kib"] = f"{_call_ops(frame, isa, release, kernel, 'bytes'):.0f}"
-    return out
+        values[f"{isa}-call-ops"] = f"{_call_ops(frame, isa, release, kernel):.1f}"
+        values[f"{isa}-call-ops-kib"] = f"{_call_ops(frame, isa, release, kernel, 'bytes'):.0f}"
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:

@@ -47,7 +47,7 @@ def rows() -> pd.DataFrame:
     (does it not fit its own table?), instructions; then multiples of REFERENCE: published_ratio, instructions_ratio.
     """
     counted = dispatch.rows().set_index(["isa", "built", "here", "elsewhere"])["instructions"]
-    out = []
+    records = []
     for one in TABLES:
         first = in_table(one, *REFERENCE)
         for built in SIDES:
@@ -60,8 +60,8 @@ def rows() -> pd.DataFrame:
                 row |= {"published": found.ns, "mistaken": found.id in MISTAKEN, "odd": (one.machine, built, *cell) in ODD}
                 row |= {"instructions": n, "published_ratio": round(found.ns / first.ns, 2)}
                 row |= {"instructions_ratio": round(n / int(counted.loc[(one.isa, *REFERENCE)]), 2)}
-                out.append(row)
-    frame = pd.DataFrame(out)
+                records.append(row)
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -81,7 +81,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A part per table: ns, and the multiples."""
     rows = named(frame)
     marks = ["!" if r.mistaken else "?" if r.odd else "" for r in rows.itertuples()]
-    out = pd.DataFrame(
+    printed = pd.DataFrame(
         {
             "table": rows["isa"] + ", " + rows["machine"],
             "case": rows["case"],
@@ -90,9 +90,9 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
             "counted": [f"{v:.2f}" for v in rows["instructions_ratio"]],
         }
     )
-    out = out.rename(columns={"table": "isa"})
-    out.attrs = {"right": ("ns", "published", "counted"), "units": {"ns": "added", "published": "ratio", "counted": "ratio"}}
-    return out
+    printed = printed.rename(columns={"table": "isa"})
+    printed.attrs = {"right": ("ns", "published", "counted"), "units": {"ns": "added", "published": "ratio", "counted": "ratio"}}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -121,21 +121,21 @@ def steps(frame: pd.DataFrame, machine: str, built: str, line: str) -> dict[tupl
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: by table and cell, such as "k1-before-1-100", "-ns", "-ratio", "-instructions-ratio"; and
     "k1-elsewhere-step-low" and "-high", what each ops elsewhere was timed at, in ns, at the least and at the most."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in named(frame).itertuples():
         key = f"{r.machine.lower()}-{r.case.replace(' ', '-').replace('/', '-')}"
-        out |= {f"{key}-ns": f"{r.published:g}", f"{key}-ratio": f"{r.published_ratio:.1f}"}
-        out[f"{key}-instructions-ratio"] = f"{r.instructions_ratio:.1f}"
+        values |= {f"{key}-ns": f"{r.published:g}", f"{key}-ratio": f"{r.published_ratio:.1f}"}
+        values[f"{key}-instructions-ratio"] = f"{r.instructions_ratio:.1f}"
     for machine in dict.fromkeys(frame["machine"]):
         found = steps(frame, machine, WITHOUT, "elsewhere").values()
-        out |= {f"{machine.lower()}-elsewhere-step-{end}": f"{n:.0f}" for end, n in (("low", min(found)), ("high", max(found)))}
-    return out
+        values |= {f"{machine.lower()}-elsewhere-step-{end}": f"{n:.0f}" for end, n in (("low", min(found)), ("high", max(found)))}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
     """How far times are from counts, and where a table does not grow evenly."""
-    known = compared(frame)
-    off = (known["published_ratio"] / known["instructions_ratio"]).groupby(known["machine"], sort=False)
+    data = compared(frame)
+    off = (data["published_ratio"] / data["instructions_ratio"]).groupby(data["machine"], sort=False)
     times = listed(f"{of.min():.1f} to {of.max():.1f} ({machine})" for machine, of in off)
     ends = {machine: steps(frame, machine, WITHOUT, "elsewhere").values() for machine in dict.fromkeys(frame["machine"])}
     grown = listed(f"{min(of):.0f} to {max(of):.0f} ns on {machine}" for machine, of in ends.items())

@@ -180,7 +180,7 @@ def _on_its_way(kernel: Kernel, steps: list[Step], places: int, overwrite: bool)
     changes = [(s.address, s.data) for s in steps if isinstance(s, Write)]
     changes += [(at, POISON * size) for at, size in _freed(kernel, steps)] if overwrite else []
     was = [(at, kernel.machine.read(at, len(data))) for at, data in changes]
-    function, out = kernel.function(FUNCTION), []
+    function, items = kernel.function(FUNCTION), []
     start, stack = kernel.passed(ARGUMENTS, {})
     for halted in range(places):
         kernel.machine.enter(start, stack)
@@ -191,13 +191,13 @@ def _on_its_way(kernel: Kernel, steps: list[Step], places: int, overwrite: bool)
         for at, data in changes:
             _store(kernel, at, data)
         try:
-            out.append(_told(kernel, kernel.machine.run(pc, kernel.machine.return_to, BUDGET).tally.has))
+            items.append(_told(kernel, kernel.machine.run(pc, kernel.machine.return_to, BUDGET).tally.has))
         except TramplabError:
             boot.boot(kernel.machine, kernel.cpus[0])  # it may have ended with a guard held
-            out.append(FAULT)
+            items.append(FAULT)
         for at, data in reversed(was):
             _store(kernel, at, data)
-    return out
+    return items
 
 
 def _freed(kernel: Kernel, steps: list[Step]) -> list[tuple[int, int]]:

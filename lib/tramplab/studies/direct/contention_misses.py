@@ -53,12 +53,12 @@ def rows() -> pd.DataFrame:
     Columns: isa, pool, hypothetical, cpus, case, nodes, takes, missed (percent of them), cost (mean instructions of a take that
     missed), avoidable (misses although there was a node all the time, whatever the others did).
     """
-    out = []
+    records = []
     for isa in ISAS:
         for pool in POOLS:
             for cpus in CPUS:
-                out += [_row(isa, pool, cpus, case) for case in CASES if case != DEEP or pool == "shadow"]
-    return pd.DataFrame(out)
+                records += [_row(isa, pool, cpus, case) for case in CASES if case != DEEP or pool == "shadow"]
+    return pd.DataFrame(records)
 
 
 def _row(isa: str, pool: str, cpus: int, name: str) -> dict[str, object]:
@@ -126,18 +126,18 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     where they are two deep and a task per CPU sleeps, "arm64-objpool-16-asleep-missed"; of an empty pool
     "arm64-objpool-16-cost"."""
     shadow = frame[(frame["pool"] == "shadow") & (frame["cpus"] == CPUS[0])]["nodes"]
-    out: dict[str, object] = {"shadow-nodes": int(shadow.iloc[0]) // CPUS[0]}
+    values: dict[str, object] = {"shadow-nodes": int(shadow.iloc[0]) // CPUS[0]}
     for pool, part in frame[frame["case"] == EACH].groupby("pool", sort=False):
-        out |= {f"{pool}-avoidable": int(part["avoidable"].sum()), f"{pool}-takes": int(part["takes"].sum())}
+        values |= {f"{pool}-avoidable": int(part["avoidable"].sum()), f"{pool}-takes": int(part["takes"].sum())}
     for r in frame.itertuples():
         name = f"{r.isa}-{r.pool}-{r.cpus}"
         if r.case == "3 deep":
-            out[f"{name}-missed"] = f"{r.missed:.1f}"
+            values[f"{name}-missed"] = f"{r.missed:.1f}"
         elif r.case == "2 deep + 1 asleep":
-            out[f"{name}-asleep-missed"] = f"{r.missed:.0f}"
+            values[f"{name}-asleep-missed"] = f"{r.missed:.0f}"
         elif r.case == EMPTY and r.missed:
-            out[f"{name}-cost"] = round(r.cost)
-    return out
+            values[f"{name}-cost"] = round(r.cost)
+    return values
 
 
 def _missed_answer(frame: pd.DataFrame) -> str:

@@ -45,15 +45,15 @@ def rows() -> pd.DataFrame:
     Columns: isa, way ("fprobe" or "direct"), hypothetical (every fprobe is: no kernel runs BPF's fentry on one), regs, walk, hook,
     freelist, node (see stages.Stage; all False for the direct call), part (a name of ORDER), instructions, loads, stores.
     """
-    out = []
+    records = []
     for isa in ISAS:
         stages: list[Stage | str] = [*every(), DIRECT]
         for stage in stages:
             hooked, idle = run(isa, stage)
             known = {name: getattr(stage, name, False) for name in CHOSEN}
             head = {"isa": isa, "way": DIRECT if stage == DIRECT else "fprobe", "hypothetical": stage != DIRECT, **known}
-            out += [{**head, **part} for part in _parts(hooked, idle)]
-    return pd.DataFrame(out)
+            records += [{**head, **part} for part in _parts(hooked, idle)]
+    return pd.DataFrame(records)
 
 
 def _parts(hooked: Run, idle: Run) -> list[dict[str, object]]:
@@ -87,20 +87,20 @@ def chosen(frame: pd.DataFrame, isa: str, stage: Stage | str) -> pd.DataFrame:
 
 def steps(frame: pd.DataFrame) -> pd.DataFrame:
     """The waterfall, a row per ISA and step. Columns: isa, step, instructions (what the unoptimised one adds, then changes)."""
-    out = []
+    items = []
     for isa in dict.fromkeys(frame["isa"]):
         stages: list[Stage | str] = [*SEQUENCE, WITHOUT_NODE, DIRECT]
         sums = [total(frame, isa, stage) for stage in stages]
         names = [marked(STEPS[0]), *STEPS[1:]]
         changes = [sums[0], *(b - a for a, b in itertools.pairwise(sums))]
-        out += [{"isa": isa, "step": name, "instructions": n} for name, n in zip(names, changes, strict=True)]
-    return pd.DataFrame(out)
+        items += [{"isa": isa, "step": name, "instructions": n} for name, n in zip(names, changes, strict=True)]
+    return pd.DataFrame(items)
 
 
 def alone(frame: pd.DataFrame) -> pd.DataFrame:
     """What each reason takes when it alone is taken away, and what it brings back as the only one. Columns: isa, reason, off, share
     (of what the unoptimised one adds), back."""
-    out = []
+    items = []
     for isa in dict.fromkeys(frame["isa"]):
         whole, best = total(frame, isa, UNOPTIMISED), total(frame, isa, OPTIMISED)
         for reason, name in REASONS.items():
@@ -108,8 +108,8 @@ def alone(frame: pd.DataFrame) -> pd.DataFrame:
             only = Stage(**{r: r == reason for r in REASONS})
             off = whole - total(frame, isa, without)
             row = {"isa": isa, "reason": name, "off": off, "share": off / whole, "back": total(frame, isa, only) - best}
-            out.append(row)
-    return pd.DataFrame(out)
+            items.append(row)
+    return pd.DataFrame(items)
 
 
 def _steps_table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -130,13 +130,13 @@ def _steps_answer(frame: pd.DataFrame) -> str:
     counts = found[found["share"] >= LEAST].groupby("reason", sort=False)["isa"].apply(list)
     everywhere = [name for name in REASONS.values() if len(counts.get(name, [])) == len(ISAS)]
     nowhere = [name for name in REASONS.values() if name not in counts]
-    said = f"The proposal's four reasons account for {on_each(whole, 'instructions that BPF through an fprobe adds')}. "
-    said += f"Alone, {listed(map(_the, everywhere))} {'is' if len(everywhere) == 1 else 'are'} worth "
-    said += f"{100 * LEAST:.0f} % or more on every ISA" if everywhere else "nothing is worth as much on every ISA"
+    text = f"The proposal's four reasons account for {on_each(whole, 'instructions that BPF through an fprobe adds')}. "
+    text += f"Alone, {listed(map(_the, everywhere))} {'is' if len(everywhere) == 1 else 'are'} worth "
+    text += f"{100 * LEAST:.0f} % or more on every ISA" if everywhere else "nothing is worth as much on every ISA"
     some = [name for name in REASONS.values() if name in counts and name not in everywhere]
     for name in some:
-        said += f"; {_the(name)} on {listed(map(isa_name, counts[name]))}, too"
-    return said + (f"; {listed(map(_the, nowhere))} nowhere." if nowhere else ".")
+        text += f"; {_the(name)} on {listed(map(isa_name, counts[name]))}, too"
+    return text + (f"; {listed(map(_the, nowhere))} nowhere." if nowhere else ".")
 
 
 def _the(reason: str) -> str:
@@ -170,11 +170,11 @@ def four_reasons(frame: pd.DataFrame | None = None) -> Verdict:
 def left(frame: pd.DataFrame) -> pd.DataFrame:
     """What the optimised fprobe executes more than the direct call, by part. Columns: isa, part, instructions, loads, stores."""
     names = ["instructions", "loads", "stores"]
-    out = []
+    items = []
     for isa in dict.fromkeys(frame["isa"]):
         best, direct = (chosen(frame, isa, stage).set_index("part")[names] for stage in (OPTIMISED, DIRECT))
-        out.append((best - direct).reset_index().assign(isa=isa))
-    return pd.concat(out, ignore_index=True)[["isa", "part", *names]]
+        items.append((best - direct).reset_index().assign(isa=isa))
+    return pd.concat(items, ignore_index=True)[["isa", "part", *names]]
 
 
 def ways(frame: pd.DataFrame) -> pd.DataFrame:
@@ -210,8 +210,8 @@ def _ways_answer(frame: pd.DataFrame) -> str:
         best, direct = (total(frame, isa, stage) for stage in (OPTIMISED, DIRECT))
         over[isa] = f"{best - direct} more than {direct}"
     copying = rest[rest["part"] == "copying"].set_index("isa")["instructions"]
-    said = f"With all four gone, an fprobe adds more instructions than a direct call: {on_each(over)}. "
-    return said + f"Copying arguments, cookie and context is {on_each({isa: int(copying[isa]) for isa in ISAS})} of them."
+    text = f"With all four gone, an fprobe adds more instructions than a direct call: {on_each(over)}. "
+    return text + f"Copying arguments, cookie and context is {on_each({isa: int(copying[isa]) for isa in ISAS})} of them."
 
 
 @judges("d5")
@@ -249,21 +249,21 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     optimised one over the direct call), and per part "arm64-copying-over"; "arm64-all-registers-off" and so on, what goes with
     a reason alone; "arm64-ring-added", what the ring adds instead of the list; "arm64-trampolines-apart", by how much the two
     trampolines differ."""
-    out: dict[str, object] = {"least": f"{100 * LEAST:.0f} %"}
+    values: dict[str, object] = {"least": f"{100 * LEAST:.0f} %"}
     for isa in ISAS:
         for name, stage in (("unoptimised", UNOPTIMISED), ("optimised", OPTIMISED), ("direct", DIRECT)):
-            out[f"{isa}-{name}-added"] = total(frame, isa, stage)
-        out[f"{isa}-over"] = total(frame, isa, OPTIMISED) - total(frame, isa, DIRECT)
+            values[f"{isa}-{name}-added"] = total(frame, isa, stage)
+        values[f"{isa}-over"] = total(frame, isa, OPTIMISED) - total(frame, isa, DIRECT)
     for r in left(frame).itertuples():
-        out[f"{r.isa}-{r.part.replace(', ', '-').replace(' ', '-')}-over"] = int(r.instructions)
+        values[f"{r.isa}-{r.part.replace(', ', '-').replace(' ', '-')}-over"] = int(r.instructions)
     for r in alone(frame).itertuples():
-        out[f"{r.isa}-{r.reason.replace(' ', '-')}-off"] = int(r.off)
+        values[f"{r.isa}-{r.reason.replace(' ', '-')}-off"] = int(r.off)
         if r.reason == REASONS["freelist"]:
-            out[f"{r.isa}-ring-added"] = int(-r.off)
+            values[f"{r.isa}-ring-added"] = int(-r.off)
     rest = left(frame)
     apart = rest[rest["part"] == TRAMPOLINE].set_index("isa")["instructions"]
-    out |= {f"{isa}-trampolines-apart": abs(int(n)) for isa, n in apart.items()}
-    return out
+    values |= {f"{isa}-trampolines-apart": abs(int(n)) for isa, n in apart.items()}
+    return values
 
 
 _LIMITS = "Emulated counts of instructions in one call of a two-argument function with one program, less the unhooked call's; no "

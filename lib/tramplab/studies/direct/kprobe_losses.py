@@ -42,13 +42,13 @@ def rows() -> pd.DataFrame:
     added (instructions), instructions (their ratio), exceptions (taken), and the ratio of times in each published round, missing
     where it has none or was measured on another ISA.
     """
-    out = []
+    records = []
     for isa in sorted(ISAS, key=lambda name: name != MEASURED_ON):
         made = calls(isa)
         base = _instructions(made[DIRECT])
         for way, pair in made.items():
             published = {r: ratios(r).get(way) if isa == MEASURED_ON else None for r in ROUNDS}
-            out.append(
+            records.append(
                 {
                     "isa": isa,
                     "way": way,
@@ -60,7 +60,7 @@ def rows() -> pd.DataFrame:
                     **{r: None if ratio is None else round(ratio, 2) for r, ratio in published.items()},
                 }
             )
-    return pd.DataFrame(out)
+    return pd.DataFrame(records)
 
 
 def _entered(run: Run) -> int:
@@ -75,33 +75,33 @@ def _instructions(pair: tuple[Run, Run]) -> int:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and way: instructions, their ratio to the direct call's, and exceptions."""
-    out = pd.DataFrame({"isa": frame["isa"]})
-    out["way"] = [marked(r.way, bool(r.hypothetical)) for r in frame.itertuples()]
-    out["added"] = frame["added"]
-    out["ratio"] = [f"{v:.2f}" for v in frame["instructions"]]
-    out["traps"] = frame["exceptions"]
-    out.attrs["right"] = ["added", "ratio", "traps"]
-    return out
+    printed = pd.DataFrame({"isa": frame["isa"]})
+    printed["way"] = [marked(r.way, bool(r.hypothetical)) for r in frame.itertuples()]
+    printed["added"] = frame["added"]
+    printed["ratio"] = [f"{v:.2f}" for v in frame["instructions"]]
+    printed["traps"] = frame["exceptions"]
+    printed.attrs["right"] = ["added", "ratio", "traps"]
+    return printed
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """Instructions added, one bar per way."""
     part = frame.sort_values("isa", key=lambda names: names.map(list(ISAS).index), kind="stable")
     hooks = [marked(r.way, bool(r.hypothetical)) for r in part.itertuples()]
-    out = pd.DataFrame({"isa": part["isa"], "hook": hooks, "component": "all of it", "instructions": part["added"]})
-    out.attrs["units"] = {"instructions": "added"}
-    return out
+    plotted = pd.DataFrame({"isa": part["isa"], "hook": hooks, "component": "all of it", "instructions": part["added"]})
+    plotted.attrs["units"] = {"instructions": "added"}
+    return plotted
 
 
 def rounds(frame: pd.DataFrame) -> pd.DataFrame:
     """The published rounds beside the instructions of the ISA that they are of."""
     shown = frame[frame["isa"] == MEASURED_ON]
-    out = pd.DataFrame({"way": [marked(r.way, bool(r.hypothetical)) for r in shown.itertuples()]})
-    out["insns"] = [f"{v:.2f}" for v in shown["instructions"]]
+    printed = pd.DataFrame({"way": [marked(r.way, bool(r.hypothetical)) for r in shown.itertuples()]})
+    printed["insns"] = [f"{v:.2f}" for v in shown["instructions"]]
     for name in ROUNDS:
-        out[name] = ["-" if pd.isna(v) else f"{v:.2f}" for v in shown[name]]
-    out.attrs["right"] = ["insns", *ROUNDS]
-    return out
+        printed[name] = ["-" if pd.isna(v) else f"{v:.2f}" for v in shown[name]]
+    printed.attrs["right"] = ["insns", *ROUNDS]
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -157,7 +157,7 @@ def order(frame: pd.DataFrame | None = None) -> Verdict:
 def beside_real(frame: pd.DataFrame) -> pd.DataFrame:
     """Entry, handlers and return of a breakpoint kprobe without a program: in Debian's plain kernels and in the lab. Columns: isa,
     release, traps, kernel, lab, off (percent)."""
-    out = []
+    items = []
     for found in saved.comparable():
         kernel = found["kernel"]
         row = next(r for r in found["hooks"] if r["hook"] == "kprobe-brk")
@@ -168,24 +168,24 @@ def beside_real(frame: pd.DataFrame) -> pd.DataFrame:
         real = row["components"]["core"]["instructions"]
         slot = row["components"]["trampoline"]["instructions"] > 0
         off = f"{round(100 * (lab - real) / real):+d} %"
-        out.append({"isa": isa, "release": release, "traps": 1 + slot, "kernel": real, "lab": lab, "off": off})
-    return pd.DataFrame(out)
+        items.append({"isa": isa, "release": release, "traps": 1 + slot, "kernel": real, "lab": lab, "off": off})
+    return pd.DataFrame(items)
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: per ISA and way "arm64-kprobe-breakpoint-ratio" (of instructions), "-added" and "-exceptions"; per
     round "rfc-kprobe-published", and so on, and "dd-fprobe-published" of copying; "bases-apart", the rates without a probe;
     "arm64-real-total", what Debian's 6.12 executes."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in frame.itertuples():
         name = f"{r.isa}-{r.way.replace(', ', '-').replace(' ', '-')}"
-        out |= {f"{name}-ratio": f"{r.instructions:.2f}", f"{name}-added": r.added, f"{name}-exceptions": r.exceptions}
-    out |= {f"{name.lower()}-kprobe-published": f"{ratios(name)[BREAKPOINT]:.2f}" for name in ROUNDS}
+        values |= {f"{name}-ratio": f"{r.instructions:.2f}", f"{name}-added": r.added, f"{name}-exceptions": r.exceptions}
+    values |= {f"{name.lower()}-kprobe-published": f"{ratios(name)[BREAKPOINT]:.2f}" for name in ROUNDS}
     copied = copies()
-    out |= {"dd-fprobe-published": f"{copied[UNOPTIMISED_WAY]:.2f}", "dd-kprobe-published": f"{copied[BREAKPOINT]:.2f}"}
-    out["bases-apart"] = f"{max(apart(), 1 / apart()):.1f}"
-    out |= {f"{isa}-real-total": n for isa, n in real_breakpoints().items()}
-    return out
+    values |= {"dd-fprobe-published": f"{copied[UNOPTIMISED_WAY]:.2f}", "dd-kprobe-published": f"{copied[BREAKPOINT]:.2f}"}
+    values["bases-apart"] = f"{max(apart(), 1 / apart()):.1f}"
+    values |= {f"{isa}-real-total": n for isa, n in real_breakpoints().items()}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -221,8 +221,8 @@ def _how_far(found: pd.DataFrame) -> str:
     off = 100 * (found["lab"] / found["kernel"] - 1)
     less, more = (abs(round(float(v))) for v in (min(off.min(), 0), max(off.max(), 0)))
     how = [f"up to {less} % fewer"] * bool(less) + [f"up to {more} % more"] * bool(more)
-    said = f"Entry, handlers and return of a breakpoint kprobe are {on_each(real_breakpoints(), 'instructions')} in Debian's 6.12"
-    return f"{said}; in its three releases the lab's are {' and '.join(how) or 'as many'}."
+    text = f"Entry, handlers and return of a breakpoint kprobe are {on_each(real_breakpoints(), 'instructions')} in Debian's 6.12"
+    return f"{text}; in its three releases the lab's are {' and '.join(how) or 'as many'}."
 
 
 _LIMITS = "Emulated counts of one call of a two-argument function with one program, less the unhooked call's. "

@@ -64,8 +64,8 @@ def rows() -> pd.DataFrame:
     at its "lowest" or "highest" place?), site (of SITES), room (bytes that the allocator may give), inside (of them in the site's
     reach), lowest (bytes from the site to the lowest place), case (of LETTERS).
     """
-    out = [row for isa, release in kernels() for row in _kernel(isa, release)]
-    frame = pd.DataFrame(out)
+    records = [row for isa, release in kernels() for row in _kernel(isa, release)]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -145,9 +145,9 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     wide["room"] = [about(n) if n else "-" for n in wide["room"]]
     wide["text"] = [f"{n:.0f}" for n in wide["text"]]
     wide.columns.name = None
-    out = wide.drop(columns=["kernel", "image"])
-    out.attrs = {"units": {"text": "MiB"}, "right": ("text", "room", *SITES, "lowest")}
-    return out
+    printed = wide.drop(columns=["kernel", "image"])
+    printed.attrs = {"units": {"text": "MiB"}, "right": ("text", "room", *SITES, "lowest")}
+    return printed
 
 
 def _inside(inside: int, room: int) -> str:
@@ -163,15 +163,15 @@ def cases(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per range, site and size of kernel, as the chart has them: the sites of a range together where all are alike in every
     kernel. Columns: isa, where, text (of SIZES, or DEBIAN), case."""
     data = named(frame)
-    out = []
+    records = []
     for (isa, layout), part in data.groupby(["isa", "layout"], sort=False):
         alike = (part.groupby("kernel")["case"].nunique() == 1).all()
         for site, rows in part.groupby("site", sort=False):
             if alike and site != next(iter(SITES)):
                 continue
             where = layout if alike else f"{layout}: {site} site"
-            out += [{"isa": isa, "where": where, "text": r.kernel, "case": r.case} for r in rows.itertuples()]
-    return pd.DataFrame(out)
+            records += [{"isa": isa, "where": where, "text": r.kernel, "case": r.case} for r in rows.itertuples()]
+    return pd.DataFrame(records)
 
 
 def _one(frame: pd.DataFrame, isa: str, release: str, layout: str, kernel: str = DEBIAN) -> pd.DataFrame:
@@ -206,20 +206,20 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     ("arm64-lost-text"), and with which modules have no room that every site reaches ("arm64-window-lost-text"). And riscv64's
     room for BPF ("riscv64-bpf-room")."""
     release = kernels()[0][1]
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for isa in ISAS:
         debian = frame[(frame["isa"] == isa) & (frame["kernel"] == DEBIAN)].iloc[-1]
-        out |= {f"{isa}-text": f"{debian['text']:.0f}", f"{isa}-image": f"{debian['image']:.0f}"}
+        values |= {f"{isa}-text": f"{debian['text']:.0f}", f"{isa}-image": f"{debian['image']:.0f}"}
     kaslr, plain = (_one(frame, "arm64", release, layout) for layout in (KASLR, NO_KASLR))
-    out["riscv64-bpf-room"] = about(int(_one(frame, "riscv64", release, BELOW)["room"].iloc[0]))
-    out |= {"arm64-bpf-room": about(int(plain["room"].iloc[0])), "arm64-kaslr-inside": about(int(kaslr["inside"].max()))}
-    out["arm64-kaslr-lowest"] = about(int(kaslr["lowest"].abs().min()))
-    out |= {f"arm64-{site}-inside": about(int(plain.loc[site, "inside"])) for site in ("first", "last")}
+    values["riscv64-bpf-room"] = about(int(_one(frame, "riscv64", release, BELOW)["room"].iloc[0]))
+    values |= {"arm64-bpf-room": about(int(plain["room"].iloc[0])), "arm64-kaslr-inside": about(int(kaslr["inside"].max()))}
+    values["arm64-kaslr-lowest"] = about(int(kaslr["lowest"].abs().min()))
+    values |= {f"arm64-{site}-inside": about(int(plain.loc[site, "inside"])) for site in ("first", "last")}
     lost = [size for size in SIZES if _one(frame, "arm64", release, NO_KASLR, f"{size} MiB").loc["first", "case"] in (OTHERS, NONE)]
-    out["arm64-lost-text"] = f"{min(lost)} MiB" if lost else "none"
+    values["arm64-lost-text"] = f"{min(lost)} MiB" if lost else "none"
     lost = [size for size in SIZES if _one(frame, "arm64", release, MODULES, f"{size} MiB").loc["first", "case"] == ABSENT]
-    out["arm64-window-lost-text"] = f"{min(lost)} MiB" if lost else "none"
-    return out
+    values["arm64-window-lost-text"] = f"{min(lost)} MiB" if lost else "none"
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:

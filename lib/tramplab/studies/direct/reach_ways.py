@@ -44,7 +44,7 @@ def rows() -> pd.DataFrame:
 
 def _ways(isa: str, release: str) -> list[dict[str, object]]:
     """The rows of one kernel; none without direct calls."""
-    kernel, out = Kernel(isa, release), []
+    kernel, items = Kernel(isa, release), []
     if not kernel.features["direct"]:
         return []
     function = kernel.function(FUNCTION)
@@ -58,8 +58,8 @@ def _ways(isa: str, release: str) -> list[dict[str, object]]:
             stores = [is_store for s in steps for *_, is_store in s.accesses]
             head = {"case": case, "step": step, "place": place, "instructions": len(steps)}
             head |= {"loads": stores.count(False), "stores": stores.count(True)}
-            out.append({**head, "text": "\n".join(run.instructions[s.pc].text for s in steps), "right": run.value == idle.value})
-    return out
+            items.append({**head, "text": "\n".join(run.instructions[s.pc].text for s in steps), "right": run.value == idle.value})
+    return items
 
 
 def _place(run: Run, issued: Issued) -> str:
@@ -75,9 +75,9 @@ def _place(run: Run, issued: Issued) -> str:
 def shown(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of the kernels that the page shows, named by both ISA and release in the column isa."""
     keys = frame[["isa", "release"]].apply(tuple, axis=1)
-    out = pd.concat([frame[keys == kernel] for kernel in kernels()], ignore_index=True)
-    out["isa"] = [f"{said.isa_name(r.isa)} {r.release}" for r in out.itertuples()]
-    return out
+    plotted = pd.concat([frame[keys == kernel] for kernel in kernels()], ignore_index=True)
+    plotted["isa"] = [f"{said.isa_name(r.isa)} {r.release}" for r in plotted.itertuples()]
+    return plotted
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -98,12 +98,12 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def detours(frame: pd.DataFrame) -> pd.DataFrame:
     """What the site and the trampoline of ftrace execute before a direct call that is out of reach, one row per instruction; of
     kernels in which the layout allows such a one. Columns: isa, of (the site or the trampoline), instruction."""
-    out = []
+    items = []
     for isa, part in frame[frame["case"] == FAR].groupby("isa", sort=False):
         before = part[part["step"] < part.loc[part["place"] == TARGET, "step"].min()]
         if len(before) > 1:
-            out += [{"isa": isa, "of": r.place, "instruction": text} for r in before.itertuples() for text in r.text.split("\n")]
-    return pd.DataFrame(out, columns=["isa", "of", "instruction"])
+            items += [{"isa": isa, "of": r.place, "instruction": text} for r in before.itertuples() for text in r.text.split("\n")]
+    return pd.DataFrame(items, columns=["isa", "of", "instruction"])
 
 
 def way(frame: pd.DataFrame, isa: str, release: str, case: str) -> list[str]:

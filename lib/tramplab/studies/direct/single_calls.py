@@ -32,15 +32,15 @@ SAID = {
 @functools.cache
 def runs() -> dict[tuple[Setup, str], Run]:
     """A call of each setup and case, and unhooked (""), with its result checked."""
-    out = {}
+    by_name = {}
     for setup in setups():
         kernel = setup.kernel()
         function = kernel.function(FUNCTION)
-        out[setup, ""] = kernel.call(function, *ARGUMENTS)
+        by_name[setup, ""] = kernel.call(function, *ARGUMENTS)
         for case in CASES:
             with kernel.attached(function, *requests(case)):
-                out[setup, case] = kernel.call(function, *ARGUMENTS)
-    return out
+                by_name[setup, case] = kernel.call(function, *ARGUMENTS)
+    return by_name
 
 
 @once
@@ -50,7 +50,7 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, way, hypothetical, case (CASES), part (PARTS; of a stub, its counter is a part too), then COUNTS. The
     patch site's own branch, which all have, is the stub's or the trampoline's, whichever it leads to.
     """
-    out = []
+    records = []
     for (setup, case), run in runs().items():
         if not case:
             continue
@@ -63,8 +63,8 @@ def rows() -> pd.DataFrame:
         rest = run.counts.by_component["site"] - idle.counts.by_component["site"]
         added["stub" if case == "near" or not added["trampoline"].instructions else "trampoline"] += rest
         for part, counts in added.items():
-            out.append({**setup.head, "case": case, "part": part, **{c: getattr(counts, c) for c in COUNTS}})
-    frame = pd.DataFrame(out)
+            records.append({**setup.head, "case": case, "part": part, **{c: getattr(counts, c) for c in COUNTS}})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -115,12 +115,12 @@ def over(frame: pd.DataFrame, isa: str, way: str, case: str) -> int:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "arm64-lookup-far-added", instructions of a call, "arm64-lookup-far-over", how many more than as the
     kernel is, "arm64-lookup-far-loads" and "-stores"."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in totals(frame).itertuples():
         name = f"{r.isa}-{r.way}-{r.case}"
-        out |= {f"{name}-added": int(r.instructions), f"{name}-loads": int(r.loads), f"{name}-stores": int(r.stores)}
-        out[f"{name}-over"] = over(frame, str(r.isa), str(r.way), str(r.case))
-    return out
+        values |= {f"{name}-added": int(r.instructions), f"{name}-loads": int(r.loads), f"{name}-stores": int(r.stores)}
+        values[f"{name}-over"] = over(frame, str(r.isa), str(r.way), str(r.case))
+    return values
 
 
 def _same_near(frame: pd.DataFrame) -> bool:

@@ -30,7 +30,7 @@ def rows() -> pd.DataFrame:
     lab's image), functions (traced ones of that kernel), kernel_bytes (of both).
     """
     made = {(s.isa, s.way): (s, _before(s.kernel("count"))) for s in setups() if s.isa != "x86_64" and s.way in WAYS}
-    out = []
+    records = []
     for found in saved.plain():
         kernel = found["kernel"]
         if not kernel["config"]["DYNAMIC_FTRACE_WITH_CALL_OPS"]:
@@ -40,8 +40,8 @@ def rows() -> pd.DataFrame:
             setup, size = made[kernel["isa"], way]
             head = {"isa": kernel["isa"], "release": kernel["release"], "kernel": found["package"]["version"]}
             columns = {"way": way, "hypothetical": setup.hypothetical, "per_function": size, "functions": functions}
-            out.append({**head, **columns, "kernel_bytes": size * functions})
-    frame = pd.DataFrame(out)
+            records.append({**head, **columns, "kernel_bytes": size * functions})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -87,13 +87,13 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose of the newest kernels: "arm64-functions", "beside-per-function" (bytes), and "arm64-beside-more", KiB
     of text that the way takes more than the kernel as it is."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     last = newest(frame)
     base = last[last["way"] == IN_OPS].set_index("isa")["kernel_bytes"]
     for r in last.itertuples():
-        out |= {f"{r.isa}-functions": r.functions, f"{r.way}-per-function": r.per_function}
-        out[f"{r.isa}-{r.way}-more"] = round((r.kernel_bytes - base[r.isa]) / 1024)
-    return out
+        values |= {f"{r.isa}-functions": r.functions, f"{r.way}-per-function": r.per_function}
+        values[f"{r.isa}-{r.way}-more"] = round((r.kernel_bytes - base[r.isa]) / 1024)
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:

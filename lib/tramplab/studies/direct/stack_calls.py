@@ -155,15 +155,15 @@ def traced(kernel: Kernel, variant: Variant, recovered: bool = True) -> list[dic
 
 def traced_both(kernel: Kernel, variant: Variant, recovered: Collection[bool]) -> list[dict[str, object]]:
     """The same rows for each of `recovered`, of the same two calls: whether hooked returns are looked up."""
-    out: dict[bool, list[dict[str, object]]] = {looked_up: [] for looked_up in recovered}
+    by_name: dict[bool, list[dict[str, object]]] = {looked_up: [] for looked_up in recovered}
     for function in (TRACED, CALLS):
         of = kernel.function(function)
         with kernel.attached(of, *variant.requests()):
             run, seen = watch_both(kernel, kernel.function(CALLS), of, ARGUMENTS, recovered)
         for looked_up, moments in seen.items():
             shown = [s for s in moments if s.asleep] if function == CALLS else moments
-            out[looked_up] += ({"recovered": looked_up, **row} for row in _stretches(kernel, run, shown, variant.program))
-    return [row for rows in out.values() for row in rows]
+            by_name[looked_up] += ({"recovered": looked_up, **row} for row in _stretches(kernel, run, shown, variant.program))
+    return [row for rows in by_name.values() for row in rows]
 
 
 def _stretches(kernel: Kernel, run: Run, seen: list[Seen], program: str) -> Iterator[dict[str, object]]:
@@ -199,8 +199,8 @@ def _code(symbol: str, component: str) -> str:
 def kernels_named(frame: pd.DataFrame) -> pd.Series:
     """How figures name a kernel: its ISA, and how it is unwound where there are two ways."""
     both = {isa for isa, part in frame.groupby("isa") if part["unwound"].nunique() > 1}
-    said = {FP: "frame pointers", ORC: "ORC"}
-    names = [isa_name(i) + (f", {said[u]}" if i in both else "") for i, u in zip(frame["isa"], frame["unwound"], strict=True)]
+    texts = {FP: "frame pointers", ORC: "ORC"}
+    names = [isa_name(i) + (f", {texts[u]}" if i in both else "") for i, u in zip(frame["isa"], frame["unwound"], strict=True)]
     return pd.Series(names, index=frame.index)
 
 

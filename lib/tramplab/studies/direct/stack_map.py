@@ -37,14 +37,14 @@ def rows() -> pd.DataFrame:
     frame = stack_calls.rows()
     frame = frame[frame["where"] != ASLEEP]
     frame = frame.assign(place=[_place(r) for r in frame.itertuples()])
-    keys, out = ["isa", "unwound", "variant", "hypothetical", "recovered"], []
+    keys, records = ["isa", "unwound", "variant", "hypothetical", "recovered"], []
     for key, group in frame.groupby(keys, sort=False):
         columns = ["place", "code", *FRAMES]
         parts = itertools.groupby(group.to_dict("records"), key=lambda r: tuple(r[name] for name in columns))
         for step, (about, part) in enumerate(parts, 1):
             head = dict(zip(keys, key, strict=True)) | {"step": step}
-            out.append({**head, **dict(zip(columns, about, strict=True)), "boundaries": sum(r["boundaries"] for r in part)})
-    found = pd.DataFrame(out)
+            records.append({**head, **dict(zip(columns, about, strict=True)), "boundaries": sum(r["boundaries"] for r in part)})
+    found = pd.DataFrame(records)
     found.attrs["units"] = {}
     return found
 
@@ -73,7 +73,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: per call, its stretches in a line of letters for the three frames, with their
     lengths."""
     letters = {**LETTERS, ABSENT: "."}
-    out = []
+    items = []
     keys = ["isa", "unwound", "variant", "recovered"]
     for (isa, unwound, variant, recovered), group in frame.groupby(keys, sort=False):
         kept = [("".join(letters[getattr(r, name)] for name in FRAMES), r.boundaries) for r in group.itertuples()]
@@ -81,29 +81,29 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
         name = variant + ("" if recovered else ", not looked up")
         for n in range(0, len(parts), A_LINE):
             line = " ".join(f"{said}{count}" for said, count in parts[n : n + A_LINE])
-            out.append({"isa": f"{isa} {unwound}", "variant": "" if n else name, "frames": line})
-    return pd.DataFrame(out)
+            items.append({"isa": f"{isa} {unwound}", "variant": "" if n else name, "frames": line})
+    return pd.DataFrame(items)
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per stretch and frame of the calls that the chart shows; `isa` names the hook."""
-    out = []
+    records = []
     for variant in DRAWN:
         chosen = of(frame, "arm64", variant)
         for r, name in zip(chosen.itertuples(), stack_calls.named(chosen), strict=True):
             row = f"{r.step} {_SHORT.get(r.code, r.code)}, {r.boundaries}"
-            out += [{"isa": name, "row": row, "frame": _NAMES[f], "state": getattr(r, f)} for f in FRAMES]
-    return pd.DataFrame(out)
+            records += [{"isa": name, "row": row, "frame": _NAMES[f], "state": getattr(r, f)} for f in FRAMES]
+    return pd.DataFrame(records)
 
 
 def answer(frame: pd.DataFrame) -> str:
     """How long both are there in the calls that are drawn."""
-    said = []
+    parts = []
     for variant in DRAWN:
         chosen = of(frame, "arm64", variant)
         good = chosen[chosen["caller"] == RIGHT]["boundaries"].sum()
-        said.append(f"{good} of {chosen['boundaries'].sum()} with {variant}")
-    return f"On arm64 the caller is found at so many instructions of the whole call: {', '.join(said)}."
+        parts.append(f"{good} of {chosen['boundaries'].sum()} with {variant}")
+    return f"On arm64 the caller is found at so many instructions of the whole call: {', '.join(parts)}."
 
 
 FIGURES = (

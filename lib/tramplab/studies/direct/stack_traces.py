@@ -41,7 +41,7 @@ def rows() -> pd.DataFrame:
 
 def counted(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows from those of stack_calls."""
-    keys, out = ["isa", "unwound", "variant", "release", "hypothetical", "recovered"], []
+    keys, records = ["isa", "unwound", "variant", "release", "hypothetical", "recovered"], []
     states = frame.assign(**_told(frame))
     for key, group in states.groupby(keys, sort=False):
         for taken, places in _PLACES.items():
@@ -50,8 +50,8 @@ def counted(frame: pd.DataFrame) -> pd.DataFrame:
                 counts = {name: int(part.loc[part[name], "boundaries"].sum()) for name in COUNTS}
                 worst = next((w for w in _WORST if (part[list(FRAMES)] == w).any(axis=None)), RIGHT)
                 head = dict(zip(keys, key, strict=True))
-                out.append({**head, "taken": taken, "boundaries": int(part["boundaries"].sum()), **counts, "worst": worst})
-    found = pd.DataFrame(out)
+                records.append({**head, "taken": taken, "boundaries": int(part["boundaries"].sum()), **counts, "worst": worst})
+    found = pd.DataFrame(records)
     found.attrs["units"] = {}
     return found
 
@@ -89,16 +89,16 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Per kernel and hook: at how many of how many instructions the whole trace is right, in the program, asleep and in the
     hook; of the latter at how many a frame is lost, and how many of these lead to a chain that a reliable walk gives up."""
     named = frame.assign(isa=stack_calls.kernels_named(frame), hook=stack_calls.named(frame))
-    out = []
+    items = []
     for (kernel, hook), rows in named.groupby(["isa", "hook"], sort=False):
         if ANYWHERE not in set(rows["taken"]):
             continue
         by = rows.set_index("taken")
-        said = {taken: f"{by.loc[taken, 'right']}/{by.loc[taken, 'boundaries']}" if taken in by.index else "-" for taken in TAKEN}
+        texts = {taken: f"{by.loc[taken, 'right']}/{by.loc[taken, 'boundaries']}" if taken in by.index else "-" for taken in TAKEN}
         lost = {"lost": by.loc[ANYWHERE, "lost"], "given up": by.loc[ANYWHERE, "refused"]}
-        out.append({"isa": kernel, "hook": hook, "program": said[INSIDE], SLEEPING: said[SLEEPING], "hook's": said[ANYWHERE],
+        items.append({"isa": kernel, "hook": hook, "program": texts[INSIDE], SLEEPING: texts[SLEEPING], "hook's": texts[ANYWHERE],
         **lost})
-    shown = pd.DataFrame(out)
+    shown = pd.DataFrame(items)
     shown.attrs["right"] = ("program", SLEEPING, "hook's")
     return shown
 
@@ -146,12 +146,12 @@ def _of(frame: pd.DataFrame, isa: str, variant: str, taken: str, unwound: str = 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: instructions, like "arm64-fp-fentry-in-the-hook-lost", "-all", "-right", "-refused"; of hooks that are
     not looked up "arm64-fp-fprobe-exit-not-looked-up-asleep-lost"."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in frame.itertuples():
         words = (r.isa, r.unwound, r.variant, *(() if r.recovered else ("not looked up",)), r.taken)
         name = slug("-".join(words))
-        out |= {f"{name}-lost": r.lost, f"{name}-all": r.boundaries, f"{name}-right": r.right, f"{name}-refused": r.refused}
-    return out
+        values |= {f"{name}-lost": r.lost, f"{name}-all": r.boundaries, f"{name}-right": r.right, f"{name}-refused": r.refused}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -163,17 +163,17 @@ def answer(frame: pd.DataFrame) -> str:
         counts = (sum(r[name] for r in present) for name in ("lost", "boundaries"))
         parts.append(f"{_tell(*counts)} instructions {taken}")
     twice = [v for v, r in zip(DIRECT, ways[SLEEPING], strict=True) if r is not None and r["doubled"]]
-    said = f"On arm64 stack traces with a direct call lose a frame at {listed(parts)}"
-    said += f"; with {listed(twice)} the sleeping function stands there twice." if twice else "."
+    text = f"On arm64 stack traces with a direct call lose a frame at {listed(parts)}"
+    text += f"; with {listed(twice)} the sleeping function stands there twice." if twice else "."
     hooked = [_of(frame, "arm64", "fprobe exit", SLEEPING, recovered=r) for r in (True, False)]
     if all(r is not None for r in hooked):
         with_it, without = (_tell(r["lost"], r["boundaries"]) for r in hooked if r is not None)
-        said += f" Where the return is hooked, the caller is lost in {without} traces asleep, in {with_it} once the hook is asked."
+        text += f" Where the return is hooked, the caller is lost in {without} traces asleep, in {with_it} once the hook is asked."
     fentry, fprobe = (_of(frame, "riscv64", v, INSIDE) for v in ("fentry", "fprobe"))
     if fentry is not None and fprobe is not None:
         one, other = (_tell(r["lost"], r["boundaries"]) for r in (fentry, fprobe))
-        said += f" On riscv64 a directly called program loses a frame at {one} instructions, and an fprobe's handler at {other}."
-    return said
+        text += f" On riscv64 a directly called program loses a frame at {one} instructions, and an fprobe's handler at {other}."
+    return text
 
 
 def _tell(some: int, of: int) -> str:

@@ -61,13 +61,13 @@ NOTES: Notes = {
 def walks() -> list[dict]:
     """One call of each way; see lab.reading.walk. They are told apart by what they are called, not by their ISA."""
     ways: dict[str, Request] = {DIRECT: Bpf(fentry=1), FPROBE: Fprobe(multi=True)}
-    out = []
+    records = []
     for name, request in ways.items():
         kernel = Kernel(ISA, releases.LATEST)
         function = kernel.function(FUNCTION)
         with kernel.attached(function, request):
-            out.append({**walk(kernel, function, *ARGUMENTS), "isa": name})
-    return out
+            records.append({**walk(kernel, function, *ARGUMENTS), "isa": name})
+    return records
 
 
 @once

@@ -46,14 +46,14 @@ def rows() -> pd.DataFrame:
 
 
 def _tried(isa: str, release: str) -> list[dict[str, object]]:
-    kernel, out = Kernel(isa, release), []
+    kernel, items = Kernel(isa, release), []
     had = surroundings.attachable(kernel)
     for missing, taken_away in MISSING.items():
         for hook in HOOKS:
             head = {"hook": hook, "hypothetical": hook in SKETCHED, "missing": missing}
             never = {"outcome": NONE, "at": "", "place": "", "right": True}
-            out.append(head | (_outcome(kernel, hook, taken_away) if hook in had else never))
-    return out
+            items.append(head | (_outcome(kernel, hook, taken_away) if hook in had else never))
+    return items
 
 
 def _outcome(kernel: Kernel, hook: str, taken_away: Callable[[Kernel], AbstractContextManager[None]]) -> dict[str, object]:
@@ -92,12 +92,12 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     part = named(newest(frame))
     wide = part.pivot(index=["isa", "hook"], columns="missing", values="outcome")
     lines = pd.MultiIndex.from_frame(part[["isa", "hook"]].drop_duplicates())
-    out = wide.reindex(index=lines, columns=list(MISSING)).reset_index()
+    printed = wide.reindex(index=lines, columns=list(MISSING)).reset_index()
     failed = {(r.isa, r.hook): r.at for r in part[part["outcome"] == FAULT].itertuples()}
-    out["wants"] = [failed.get((r.isa, r.hook), "-") for r in out.itertuples()]
-    out.columns = [str(name) for name in out.columns]
+    printed["wants"] = [failed.get((r.isa, r.hook), "-") for r in printed.itertuples()]
+    printed.columns = [str(name) for name in printed.columns]
     short = {CALLED: "called", LEFT_OUT: "left out", FAULT: "faults"}
-    return out.assign(**{missing: out[missing].replace(short) for missing in MISSING})
+    return printed.assign(**{missing: printed[missing].replace(short) for missing in MISSING})
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -114,13 +114,13 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     a task, "programs-rcu-called", "programs-task-called", of "programs-total"; the field that an fentry program wants first where
     there is no task, "arm64-fentry-wants"."""
     some = frame[frame["hook"].isin(PROGRAMS) & (frame["outcome"] != NONE)]
-    out: dict[str, object] = {"programs-total": len(some[some["missing"] == "RCU"])}
+    values: dict[str, object] = {"programs-total": len(some[some["missing"] == "RCU"])}
     for missing in MISSING:
-        out[f"programs-{missing.lower()}-called"] = int((some["outcome"][some["missing"] == missing] == CALLED).sum())
+        values[f"programs-{missing.lower()}-called"] = int((some["outcome"][some["missing"] == missing] == CALLED).sum())
     last = newest(frame)
     for r in last[(last["missing"] == "task") & (last["hook"] == "fentry")].itertuples():
-        out[f"{r.isa}-fentry-wants"] = r.at
-    return out
+        values[f"{r.isa}-fentry-wants"] = r.at
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -154,16 +154,16 @@ def runs_without_task_or_rcu(frame: pd.DataFrame | None = None) -> Verdict:
     frame = rows() if frame is None else frame
     cases = conditions(frame)
     kind, on = across(cases, {"missing": "whether the task or RCU is missing", **BY_ISA})
-    said = []
+    parts = []
     for missing, part in cases.groupby("missing", sort=False):
-        said.append(f"without {'a task' if missing == 'task' else 'RCU watching'} in {int(part['truth'].sum())} of {len(part)}")
+        parts.append(f"without {'a task' if missing == 'task' else 'RCU watching'} in {int(part['truth'].sum())} of {len(part)}")
     first = newest(frame)
     first = first[(first["missing"] == "task") & (first["hook"] == "fentry") & (first["outcome"] == FAULT)]
     wanted = ", ".join(f"{r.at} on {isa_name(r.isa)}" for r in first.itertuples())
     bare = frame[frame["hook"].isin(["direct", *SKETCHED]) & (frame["outcome"] != NONE)]
     because = (
         "Of fentry, fexit and fmod_ret programs in all releases shown that have them the trampoline runs the program "
-        f"{listed(said)} "
+        f"{listed(parts)} "
         f"cases{'; the task is dereferenced for ' + wanted + ' first' if wanted else ''}. Without the enter and exit functions "
         "nothing "
         f"is wanted of either: a plain direct call and {marked('a bare program')} run in {int((bare['outcome'] == CALLED).sum())} "

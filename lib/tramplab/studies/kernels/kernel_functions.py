@@ -80,7 +80,7 @@ def rows() -> pd.DataFrame:
     off = real_kernels.rows()
     off = off[(off["off"].abs() > LITTLE) & off["hook"].isin(_LOOKED_INTO)]
     found = {(r["kernel"]["isa"], r["kernel"]["release"]): r for r in saved.plain()}
-    out = []
+    records = []
     for case in off.itertuples():
         result = found[case.isa, case.release]
         real = _whole_ones(_real(result, case.hook), _UNDER[case.isa])
@@ -90,8 +90,8 @@ def rows() -> pd.DataFrame:
         wanted = [name for name in {**real, **lab} if name not in MADE and _is_trampoline(name) == part]
         for name in sorted(wanted, key=lambda name: (-real.get(name, 0), name)):
             head = {"isa": case.isa, "release": case.release, "hook": case.hook, "part": case.part, "function": name}
-            out.append({**head, "kernel": real.get(name, 0), "lab": lab.get(name, 0)})
-    frame = pd.DataFrame(out, columns=["isa", "release", "hook", "part", "function", "kernel", "lab"])
+            records.append({**head, "kernel": real.get(name, 0), "lab": lab.get(name, 0)})
+    frame = pd.DataFrame(records, columns=["isa", "release", "hook", "part", "function", "kernel", "lab"])
     frame.attrs["units"] = UNITS
     return frame
 
@@ -107,11 +107,11 @@ def _real(result: dict, hook: str) -> dict[str, int]:
 
 def _whole_ones(counts: dict[str, int], under: dict[str, str]) -> dict[str, int]:
     """Labels inside a common trampoline, and what is compared under one name, taken together."""
-    out: dict[str, int] = {}
+    by_name: dict[str, int] = {}
     for name, instructions in counts.items():
         whole = under.get(name) or _whole(name)
-        out[whole] = out.get(whole, 0) + instructions
-    return out
+        by_name[whole] = by_name.get(whole, 0) + instructions
+    return by_name
 
 
 def _is_trampoline(name: str) -> bool:

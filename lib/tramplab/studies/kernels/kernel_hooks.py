@@ -30,7 +30,7 @@ def rows() -> pd.DataFrame:
     status, reason, instructions, loads, stores, frame_bytes, stack_bytes (0 where it is not measured). status: of the result, or
     "uncounted" of a hook that it has not yet.
     """
-    out = []
+    records = []
     for found in saved.every():
         kernel, package = found["kernel"], found["package"]
         idle = next(r for r in found["hooks"] if r["hook"] == "none")
@@ -41,9 +41,9 @@ def rows() -> pd.DataFrame:
             counts = added(row, idle) if row["status"] == "measured" else {}
             some = {name: counts.get(name, 0) for name in ("instructions", "loads", "stores")}
             sizes = {name: row.get(name, 0) for name in ("frame_bytes", "stack_bytes")}
-            said = {"made": made(row) if counts else "", "status": row["status"], "reason": row.get("reason", "")}
-            out.append({**head, "version": kernel["version"], "hook": row["hook"], **said, **some, **sizes})
-    frame = pd.DataFrame(out)
+            texts = {"made": made(row) if counts else "", "status": row["status"], "reason": row.get("reason", "")}
+            records.append({**head, "version": kernel["version"], "hook": row["hook"], **texts, **some, **sizes})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -92,13 +92,13 @@ def flavours(frame: pd.DataFrame) -> pd.DataFrame:
     """The hooks of which a flavour adds more or less than the plain kernel of the same release: both numbers."""
     measured = frame[frame["status"] == "measured"]
     usual = measured[measured["flavour"] == PLAIN].set_index(["isa", "release", "hook"])["instructions"]
-    out = []
+    items = []
     for row in measured[measured["flavour"] != PLAIN].itertuples():
         other = usual.get((row.isa, row.release, row.hook))
         if other is not None and other != row.instructions:
             head = {"isa": row.isa, "release": row.release, "flavour": row.flavour, "hook": row.hook}
-            out.append({**head, PLAIN: int(other), "here": row.instructions})
-    return pd.DataFrame(out, columns=["isa", "release", "flavour", "hook", PLAIN, "here"])
+            items.append({**head, PLAIN: int(other), "here": row.instructions})
+    return pd.DataFrame(items, columns=["isa", "release", "flavour", "hook", PLAIN, "here"])
 
 
 def why_not(frame: pd.DataFrame) -> str:
@@ -109,8 +109,8 @@ def why_not(frame: pd.DataFrame) -> str:
     for reason, group in part.assign(reason=reasons).groupby("reason", sort=False):
         lines += textwrap.wrap(f"{reason}:", WIDTH)
         for (isa, release), rows in group.groupby(["isa", "release"], sort=False):
-            said = f"{isa_name(str(isa))} {release}: {', '.join(rows['hook'])}"
-            lines += textwrap.wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+            text = f"{isa_name(str(isa))} {release}: {', '.join(rows['hook'])}"
+            lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(lines)
 
 

@@ -75,13 +75,13 @@ def rows() -> pd.DataFrame:
     and indirect (of these, returns, and calls of what a register or memory holds, in the kernel), bytes (held for all of it,
     without shadow stacks, which there are or not, and without what finds a probe).
     """
-    out = []
+    records = []
     for isa in ISAS:
         kernel = Kernel(isa, LATEST, meter=RECORD)
         for mechanism in _ON_ONE:
-            out += [_on_one(kernel, mechanism, k) for k in PROBES]
-            out += [_on_each(kernel, mechanism, n) for n in FUNCTIONS if n > 1 and mechanism in _ON_EACH]
-    frame = pd.DataFrame(out)
+            records += [_on_one(kernel, mechanism, k) for k in PROBES]
+            records += [_on_each(kernel, mechanism, n) for n in FUNCTIONS if n > 1 and mechanism in _ON_EACH]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -287,16 +287,16 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, as in "x86_64-kretprobe-step": instructions that a further probe adds; "-each", bytes that a further
     function takes; "-2-added", what two on one function add, and so for PROBES; "x86_64-from" (cheaper_from(), "no number");
     "x86_64-kretprobe-returns" and "-indirect", of one; and "return-more", "indirect-more", what each has more with mitigations."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for isa in ISAS:
-        out[f"{isa}-from"] = cheaper_from(frame, isa) or "no number"
+        values[f"{isa}-from"] = cheaper_from(frame, isa) or "no number"
         for m in _ON_ONE:
             key = f"{isa}-{slug(m)}"
-            out |= {f"{key}-step": further(frame, isa, m)} | ({f"{key}-each": each(frame, isa, m)} if m in _ON_EACH else {})
-            out |= {f"{key}-{k}-added": _value(frame, isa, m, "instructions", k) for k in PROBES}
+            values |= {f"{key}-step": further(frame, isa, m)} | ({f"{key}-each": each(frame, isa, m)} if m in _ON_EACH else {})
+            values |= {f"{key}-{k}-added": _value(frame, isa, m, "instructions", k) for k in PROBES}
     for m in _ON_ONE:
-        out |= {f"x86_64-{slug(m)}-{what}": _value(frame, "x86_64", m, what) for what in ("returns", "indirect")}
-    return out | {"return-more": RETURN, "indirect-more": INDIRECT}
+        values |= {f"x86_64-{slug(m)}-{what}": _value(frame, "x86_64", m, what) for what in ("returns", "indirect")}
+    return values | {"return-more": RETURN, "indirect-more": INDIRECT}
 
 
 FIGURES = (

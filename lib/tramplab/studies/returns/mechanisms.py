@@ -111,13 +111,13 @@ def builds(isa: str) -> tuple[Build, ...]:
 @functools.cache
 def programs(isa: str) -> tuple[Build, ...]:
     """What runs a BPF program at the return beside fexit, in order: on the same kernels' kretprobes and fprobes."""
-    out = []
+    items = []
     for build in builds(isa):
         if build.mechanism == KRETPROBE:
-            out.append(Build(isa, KRETPROBE_BPF, build.release, f"{build.debian}-bpf"))
+            items.append(Build(isa, KRETPROBE_BPF, build.release, f"{build.debian}-bpf"))
         elif build.mechanism in (RETHOOK, FPROBE):
-            out.append(Build(isa, MULTI, build.release, "kretprobe-multi"))
-    return tuple(out)
+            items.append(Build(isa, MULTI, build.release, "kretprobe-multi"))
+    return tuple(items)
 
 
 def newest(isa: str) -> dict[str, Build]:

@@ -136,7 +136,7 @@ def of_use(isa: str, use: str, release: str = LATEST) -> list[dict[str, object]]
     """The rows of one in a release, of an older one without shims; raises TramplabError for an unknown use."""
     if use not in USES:
         raise unknown("use of a kretprobe", use, USES)
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for read, field in USES[use].fields.items():
         before, after = (tells(isa, teller, release).right[field] for teller in (BEFORE, USES[use].of(read)))
         asked = SHIMS if use != TYPED and release == LATEST else ()
@@ -145,8 +145,8 @@ def of_use(isa: str, use: str, release: str = LATEST) -> list[dict[str, object]]
         afterwards = (USES[use].of(read), *asked)
         told_by = [tells(isa, teller, release).registers for teller in afterwards if field in REGISTERS]
         some = any(set(REGISTERS[field](kernel(isa, release).isa)) & registers for registers in told_by)
-        out.append({**row, "some": some, "outcome": outcome(before, after, bool(shims))})
-    return out
+        records.append({**row, "some": some, "outcome": outcome(before, after, bool(shims))})
+    return records
 
 
 @functools.cache
@@ -204,15 +204,15 @@ def _names(frame: pd.DataFrame, use: str, isa: str, found: str) -> list[str]:
 
 def answer(frame: pd.DataFrame) -> str:
     """What is the same, what a shim brings back, what is gone."""
-    known = counted(frame).set_index(["use", "isa"])
+    data = counted(frame).set_index(["use", "isa"])
     isas = list(dict.fromkeys(frame["isa"]))
 
     def share(use: str) -> str:
-        out = {}
+        by_name = {}
         for isa in isas:
-            row = known.loc[(use, isa)]
-            out[isa] = f"{row[SAME]} of {row[SAME] + row[SHIMMED] + row[LOST]}"
-        return on_each(out)
+            row = data.loc[(use, isa)]
+            by_name[isa] = f"{row[SAME]} of {row[SAME] + row[SHIMMED] + row[LOST]}"
+        return on_each(by_name)
 
     some = frame[frame["use"].isin((PROGRAM, STAP)) & frame["field"].isin(tuple(SEVERAL))]
     none = some["outcome"].eq(LOST) & ~some["some"]
@@ -238,25 +238,25 @@ def stack_pointers() -> pd.DataFrame:
     """A row per kernel of Debian's whose return_to_handler was run. Columns: kernel, isa, told (does it pass the stack
     pointer?)."""
     isas = {package.name: package.isa for package in frames_saved.wanted()}
-    out = []
+    items = []
     for kernel_ in frames_saved.read()["kernels"]:
         name, isa = kernel_["name"].removeprefix("debian-"), isas[kernel_["name"]]
         for frame in kernel_["frames"]:
             slots = {slot["slot"]: slot["kind"] for slot in frame["slots"]}
             if frame["provider"] == _GRAPH and "sp" in slots:
-                out.append({"kernel": name, "isa": isa, "told": slots["sp"] == TRUE})
-    return pd.DataFrame(out)
+                items.append({"kernel": name, "isa": isa, "told": slots["sp"] == TRUE})
+    return pd.DataFrame(items)
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, as in "x86_64-kprobe_multi-same": how many fields; "-shim", "-lost", "-never"; and "without-sp",
     Debian's kernels whose return_to_handler does not pass the stack pointer."""
-    known = stack_pointers()
-    out: dict[str, object] = {"without-sp": listed(known["kernel"][~known["told"]])}
+    data = stack_pointers()
+    values: dict[str, object] = {"without-sp": listed(data["kernel"][~data["told"]])}
     for _, r in counted(frame).iterrows():
         key = f"{r['isa']}-{slug(r['use'])}"
-        out |= {f"{key}-{name}": int(r[kind]) for name, kind in zip(("same", "lost", "shim", "never"), LETTERS, strict=False)}
-    return out
+        values |= {f"{key}-{name}": int(r[kind]) for name, kind in zip(("same", "lost", "shim", "never"), LETTERS, strict=False)}
+    return values
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:

@@ -81,18 +81,18 @@ def _rows(isa: str, release: str) -> list[dict[str, object]]:
     image, found = kernel.image, watched(kernel, provider(PROVIDER)).values()
     contexts = [(full_set(image, seen.truth), seen.data) for seen in found]
     of = light(kernel)
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for name, written in PROGRAMS.items():
         program = written.on(kernel.isa, image.struct(PT_REGS))
         made = rewrite(program, of)
         head = {"isa": isa, "release": release, "program": name, "shows": written.shows}
         if isinstance(made, Refused):
-            out.append({**head, "outcome": made.kind, "why": str(made), "changed": 0, "same": False, "reads": made.slot or ""})
+            records.append({**head, "outcome": made.kind, "why": str(made), "changed": 0, "same": False, "reads": made.slot or ""})
             continue
         same = all(run(program, full) == run(made.program, data, address=CONTEXT) for full, data in contexts)
         tail = {"changed": len(made.changes), "same": same, "reads": " ".join(made.reads)}
-        out.append({**head, "outcome": ACCEPTED, "why": "", **tail})
-    return out
+        records.append({**head, "outcome": ACCEPTED, "why": "", **tail})
+    return records
 
 
 def light(kernel: Kernel) -> Layout:
@@ -131,12 +131,12 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: "programs", and by ISA how many are "arm64-accepted" and refused as nobody fills a field,
     "arm64-unfilled", or as a helper wants a pt_regs, "arm64-helper"; the most instructions that change in one, "arm64-changed"."""
-    out: dict[str, object] = {"programs": frame["program"].nunique()}
+    values: dict[str, object] = {"programs": frame["program"].nunique()}
     for isa, part in frame.groupby("isa", sort=False):
         for word, kind in (("accepted", ACCEPTED), ("unfilled", UNFILLED), ("helper", HELPER)):
-            out[f"{isa}-{word}"] = int((part["outcome"] == kind).sum())
-        out[f"{isa}-changed"] = int(part["changed"].max())
-    return out
+            values[f"{isa}-{word}"] = int((part["outcome"] == kind).sum())
+        values[f"{isa}-changed"] = int(part["changed"].max())
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:

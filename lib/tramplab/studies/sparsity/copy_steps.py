@@ -42,13 +42,13 @@ NOTES: Notes = {
 @once
 def walks() -> list[dict]:
     """One call on each ISA, in the newest release, of a function with a link as merged; see lab.reading.walk."""
-    out = []
+    records = []
     for isa, link in MERGED.items():
         kernel = Kernel(isa, releases.LATEST)
         function = kernel.function(FUNCTION)
         with kernel.attached(function, Fprobe(link=link)):
-            out.append(walk(kernel, function, *ARGUMENTS))
-    return out
+            records.append(walk(kernel, function, *ARGUMENTS))
+    return records
 
 
 @once
@@ -61,7 +61,7 @@ def rows() -> pd.DataFrame:
 def fields() -> pd.DataFrame:
     """One row per ISA and field of a pt_regs: columns isa, field, register (that it is named after, "" for none), written (does
     ftrace_partial_regs() of the newest release write it, or has the trampoline, where the two are one?)."""
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for isa in ISAS:
         kernel = Kernel(isa, releases.LATEST)
         seen = next(iter(watched(kernel, provider("ftrace_caller")).values()))
@@ -70,8 +70,8 @@ def fields() -> pd.DataFrame:
         made = fills.fill(kernel, "partial", seen.address, room)
         for place in places(kernel.image, PT_REGS):
             wrote = place.name in made.wrote
-            out.append({"isa": isa, "field": place.name, "register": register_of(kernel.isa, place.name), "written": wrote})
-    return pd.DataFrame(out)
+            records.append({"isa": isa, "field": place.name, "register": register_of(kernel.isa, place.name), "written": wrote})
+    return pd.DataFrame(records)
 
 
 def body(_: pd.DataFrame) -> Stepper:

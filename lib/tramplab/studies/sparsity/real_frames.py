@@ -38,8 +38,8 @@ def rows() -> pd.DataFrame:
     lab_kind, lab_rule (kinds: analyse/sparsity/classify.py, and "no slot"), same.
     """
     known = {p.name for p in frames_saved.wanted() if p.release in releases.known()}
-    out = [row for kernel in frames_saved.read()["kernels"] if kernel["name"] in known for row in _kernel(kernel)]
-    return pd.DataFrame(out)
+    records = [row for kernel in frames_saved.read()["kernels"] if kernel["name"] in known for row in _kernel(kernel)]
+    return pd.DataFrame(records)
 
 
 def _kernel(kernel: dict[str, Any]) -> Iterator[dict[str, object]]:
@@ -155,7 +155,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     hold the same; "slots-total", "slots-same"; and slots of a kind that a provider leaves, "6.12-amd64-return_to_handler-garbage".
     """
     parts = dict(_each(frame))
-    out: dict[str, object] = {
+    values: dict[str, object] = {
         "kernels-total": frame["kernel"].nunique(),
         "providers-total": len(parts),
         "providers-same": sum(bool(part["same"].all()) for part in parts.values()),
@@ -163,14 +163,14 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         "slots-same": int(frame["same"].sum()),
     }
     for (kernel, provider), part in parts.items():
-        out |= {f"{kernel}-{provider}-{kind}": int((part["kernel_kind"] == kind).sum()) for kind in KINDS}
-    return out
+        values |= {f"{kernel}-{provider}-{kind}": int((part["kernel_kind"] == kind).sum()) for kind in KINDS}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
     """How many slots hold the same, with which providers others do not, and where the mode is old stack content."""
     n = numbers(frame)
-    said = (
+    text = (
         f"On {n['kernels-total']} of Debian's kernels {n['slots-same']} of {n['slots-total']} slots hold what they do in the lab; "
         f"{n['providers-same']} of {n['providers-total']} providers fill all as the lab's do."
     )
@@ -178,14 +178,14 @@ def answer(frame: pd.DataFrame) -> str:
     for (kernel, provider), _ in _each(frame[~frame["same"]]):
         other.setdefault(provider, []).append(kernel)
     if other:
-        said += f" Some slots differ with {'; '.join(f'{provider} on {listed(on)}' for provider, on in other.items())}."
+        text += f" Some slots differ with {'; '.join(f'{provider} on {listed(on)}' for provider, on in other.items())}."
     old: dict[tuple[str, str], list[str]] = {}
     for kernel, provider, slot in old_modes(frame):
         old.setdefault((slot, provider), []).append(kernel)
     if old:
         each = listed(f"{slot} of {provider} on {listed(on)}" for (slot, provider), on in old.items())
-        said += f" What says the mode is old stack content there: {each}."
-    return said
+        text += f" What says the mode is old stack content there: {each}."
+    return text
 
 
 FIGURES = (

@@ -39,8 +39,8 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, provider, struct, size (of the structure), slot ("" for none), register (that it is named after, "pc" for
     the program counter, "" for none), kind (one of LETTERS), rule.
     """
-    out = [row for isa in ISAS for release in releases.shown() for row in _rows(isa, release)]
-    frame = pd.DataFrame(out)
+    records = [row for isa in ISAS for release in releases.shown() for row in _rows(isa, release)]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -53,15 +53,15 @@ def _rows(isa: str, release: str) -> list[dict[str, object]]:
     if program.offered(kernel):
         found[program.NAME] = program.program_frame(kernel)
         named[program.NAME] = dict(zip(found[program.NAME].slots, kernel.isa.args, strict=False))
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for name, one in found.items():
         head = {"isa": isa, "release": release, "provider": name, "struct": one.struct, "size": one.size}
-        out += [
+        records += [
             {**head, "slot": slot, "register": named[name][slot], "kind": s.kind, "rule": s.rule} for slot, s in one.slots.items()
         ]
         left = [register for register in every(isa) if register not in named[name].values()]
-        out += [{**head, "slot": "", "register": register, "kind": ABSENT, "rule": ""} for register in left]
-    return out
+        records += [{**head, "slot": "", "register": register, "kind": ABSENT, "rule": ""} for register in left]
+    return records
 
 
 def every(isa: str) -> list[str]:
@@ -82,7 +82,7 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 def grouped(frame: pd.DataFrame) -> pd.DataFrame:
     """Registers that fare alike with every provider, as one: columns isa, registers, provider, kind."""
     some = newest(frame)
-    out = []
+    records = []
     for isa, part in some[some["register"] != ""].groupby("isa", sort=False):
         wide = part.pivot(index="register", columns="provider", values="kind")[list(dict.fromkeys(part["provider"]))]
         alike: dict[tuple[str, ...], list[str]] = {}
@@ -90,11 +90,11 @@ def grouped(frame: pd.DataFrame) -> pd.DataFrame:
             alike.setdefault(tuple(wide.loc[register]), []).append(register)
         for kinds, registers in alike.items():
             names = in_short(registers)
-            out += [
+            records += [
                 {"isa": isa, "registers": names, "provider": p, "kind": kind}
                 for p, kind in zip(wide.columns, kinds, strict=True)
             ]
-    return pd.DataFrame(out)
+    return pd.DataFrame(records)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -121,14 +121,14 @@ def count(frame: pd.DataFrame, isa: str, provider: str, kind: str) -> int:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by names like "arm64-ftrace_caller-true": registers that a provider passes in a way, in the newest
     release that has it; "arm64-registers", of how many; "arm64-ftrace_caller-size", bytes of its structure."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for (isa, provider), part in newest(frame).groupby(["isa", "provider"], sort=False):
         kinds = part[part["register"] != ""]["kind"].value_counts()
         name = slug(str(provider))
-        out |= {f"{isa}-{name}-{slug(kind)}": int(kinds.get(kind, 0)) for kind in LETTERS}
-        out[f"{isa}-{name}-size"] = int(part["size"].iloc[0])
-        out[f"{isa}-registers"] = len(every(str(isa)))
-    return out
+        values |= {f"{isa}-{name}-{slug(kind)}": int(kinds.get(kind, 0)) for kind in LETTERS}
+        values[f"{isa}-{name}-size"] = int(part["size"].iloc[0])
+        values[f"{isa}-registers"] = len(every(str(isa)))
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:

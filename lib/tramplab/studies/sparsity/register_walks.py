@@ -39,7 +39,7 @@ def rows() -> pd.DataFrame:
 
 def _rows(isa: str, release: str, chance: set[tuple[str, str, str]]) -> list[dict[str, object]]:
     kernel = Kernel(isa, release, frame_pointer=True)
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for view in views(kernel):
         if view.way == ACCESSORS:
             continue
@@ -49,8 +49,8 @@ def _rows(isa: str, release: str, chance: set[tuple[str, str, str]]) -> list[dic
         if (isa, release, view.name) in chance:
             whole = CHANCE
         tail = {"outcome": whole, "strange": " ".join(one.strange), "error": one.error}
-        out.append({**head, "start": one.start, "found": len(one.found), "of": len(one.wanted), **tail})
-    return out
+        records.append({**head, "start": one.start, "found": len(one.found), "of": len(one.wanted), **tail})
+    return records
 
 
 # -- what is shown

@@ -111,7 +111,7 @@ def rows() -> pd.DataFrame:
     wrote (fields of the pt_regs that its handler writes, as words), right (how many consumers are), asked (of how many), serves
     (are all of WANTED right?).
     """
-    out = []
+    records = []
     for isa, part in _every().items():
         for f in part:
             head: dict[str, object] = {"isa": isa, "release": f.release, "way": f.way, "kind": f.kind, "place": f.place}
@@ -119,9 +119,9 @@ def rows() -> pd.DataFrame:
             cost = {"instructions": p.instructions, "loads": p.loads, "stores": p.stores, "stack": p.stack, "memory": p.memory}
             right = sum(outcome == RIGHT for outcome in f.outcomes.values())
             serves = all(f.outcomes.get(consumer) == RIGHT for consumer in WANTED)
-            said = {"right": right, "asked": len(f.outcomes), "serves": serves}
-            out.append({**head, **cost, "wrote": " ".join(p.wrote), **said})
-    frame = pd.DataFrame(out)
+            texts = {"right": right, "asked": len(f.outcomes), "serves": serves}
+            records.append({**head, **cost, "wrote": " ".join(p.wrote), **texts})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -146,11 +146,11 @@ def served() -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per way: counts, bytes, and how many consumers are right of those that were asked."""
     rows = named(frame, "way")
-    out = rows[["isa", "way", "instructions", "loads", "stores", "stack", "memory"]].copy()
-    out["right"] = [f"{r.right}/{r.asked}" if r.asked else "-" for r in rows.itertuples()]
-    out = out.rename(columns={"instructions": "instr", "loads": "ld", "stores": "st", "memory": "CPU"})
-    out.attrs = {"right": ("right",), "units": {"stack": "B", "CPU": "B"}}
-    return out
+    printed = rows[["isa", "way", "instructions", "loads", "stores", "stack", "memory"]].copy()
+    printed["right"] = [f"{r.right}/{r.asked}" if r.asked else "-" for r in rows.itertuples()]
+    printed = printed.rename(columns={"instructions": "instr", "loads": "ld", "stores": "st", "memory": "CPU"})
+    printed.attrs = {"right": ("right",), "units": {"stack": "B", "CPU": "B"}}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -163,20 +163,21 @@ def letters(frame: pd.DataFrame) -> pd.DataFrame:
     rows = named(frame, "way").assign(consumer=frame["consumer"].map(SHORT), said=frame["outcome"].map(LETTERS))
     wide = rows.pivot(index=["isa", "way"], columns="consumer", values="said")
     lines = pd.MultiIndex.from_frame(rows[["isa", "way"]].drop_duplicates())
-    out = wide.reindex(index=lines, columns=list(SHORT.values())).reset_index()
-    out.columns = [str(name) for name in out.columns]
-    return out
+    printed = wide.reindex(index=lines, columns=list(SHORT.values())).reset_index()
+    printed.columns = [str(name) for name in printed.columns]
+    return printed
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose, by ISA and way as in "arm64-plain-per-cpu": "-added" (instructions), "-loads", "-stores", "-stack" and
     "-memory" (B), "-fields" (written), "-right" and "-asked"."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in frame.itertuples():
         key = f"{r.isa}-{slug(r.way)}"
-        out |= {f"{key}-added": r.instructions, f"{key}-loads": r.loads, f"{key}-stores": r.stores, f"{key}-stack": r.stack}
-        out |= {f"{key}-memory": r.memory, f"{key}-fields": len(r.wrote.split()), f"{key}-right": r.right, f"{key}-asked": r.asked}
-    return out
+        values |= {f"{key}-added": r.instructions, f"{key}-loads": r.loads, f"{key}-stores": r.stores, f"{key}-stack": r.stack}
+        values |= {f"{key}-memory": r.memory, f"{key}-fields": len(r.wrote.split())}
+        values |= {f"{key}-right": r.right, f"{key}-asked": r.asked}
+    return values
 
 
 def cheapest(frame: pd.DataFrame, isa: str) -> pd.Series:

@@ -123,9 +123,9 @@ def answer(frame: pd.DataFrame) -> str:
     good, untimed = [v for v in verdicts if v.usable], [v.core for v in verdicts if not v.cases]
     bad = [f"{v.core} ({v.inside} of {v.cases} in the band{_ranked(v)})" for v in verdicts if v.cases and not v.usable]
     inside = f"{sum(v.inside for v in good)} of {sum(v.cases for v in good)} measured times"
-    said = f"Usable are the models of {listed([v.core for v in good])}: {inside} lie within {BAND:.0%} of the estimate."
-    said += f" Not usable are those of {listed(bad)}." if bad else ""
-    return said + (f" Nothing was timed on {listed(untimed)}." if untimed else "")
+    text = f"Usable are the models of {listed([v.core for v in good])}: {inside} lie within {BAND:.0%} of the estimate."
+    text += f" Not usable are those of {listed(bad)}." if bad else ""
+    return text + (f" Nothing was timed on {listed(untimed)}." if untimed else "")
 
 
 def _ranked(verdict: Verdict) -> str:

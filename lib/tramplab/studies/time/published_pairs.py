@@ -162,7 +162,7 @@ def rows() -> pd.DataFrame:
     Columns: isa, run, what (costly / cheap), published (how many times as much it adds), core, instructions,
     cycles, low, high (the lab's ratios of what both add; cycles with their band), missing.
     """
-    out = []
+    records = []
     for p in PAIRS:
         head = {"isa": p.isa, "run": p.run, "what": p.what, "published": round(p.ratio, 2)}
         costly, cheap = map(_runs, p.labs)
@@ -170,8 +170,8 @@ def rows() -> pd.DataFrame:
         for name in p.cores or [c.name for c in judged.usable(p.isa)]:
             e = cycles.relative(costly, cheap, core(name))
             lab = {"instructions": instructions, "cycles": e.mid, "low": e.low, "high": e.high}
-            out.append({**head, "core": name, **{k: round(v, 2) for k, v in lab.items()}, "missing": p.missing})
-    frame = pd.DataFrame(out)
+            records.append({**head, "core": name, **{k: round(v, 2) for k, v in lab.items()}, "missing": p.missing})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -190,12 +190,12 @@ def _added(runs: tuple[Run, Run]) -> int:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Published and estimated ratios, one part per core; what the lab lacks stands in the page."""
-    out = pd.DataFrame({"isa": frame["isa"] + ", " + frame["core"], **{c: frame[c] for c in ("run", "what")}})
-    out["published"] = [f"{v:.2f}" for v in frame["published"]]
-    out["estimated"] = [_ratio(r) for r in frame.to_dict("records")]
-    out.attrs["units"] = {"published": "ratio", "estimated": "ratio"}
-    out.attrs["right"] = ("published", "estimated")
-    return out
+    printed = pd.DataFrame({"isa": frame["isa"] + ", " + frame["core"], **{c: frame[c] for c in ("run", "what")}})
+    printed["published"] = [f"{v:.2f}" for v in frame["published"]]
+    printed["estimated"] = [_ratio(r) for r in frame.to_dict("records")]
+    printed.attrs["units"] = {"published": "ratio", "estimated": "ratio"}
+    printed.attrs["right"] = ("published", "estimated")
+    return printed
 
 
 def _ratio(row: Mapping) -> str:
@@ -205,9 +205,9 @@ def _ratio(row: Mapping) -> str:
 
 def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per pair, core and who says it: the published ratio, and the estimated one with its band."""
-    known = frame.assign(pair=frame["what"] + ", " + frame["run"])
+    data = frame.assign(pair=frame["what"] + ", " + frame["run"])
     nothing = {"low": float("nan"), "high": float("nan")}
-    both = [known.assign(by="published", ratio=known["published"], **nothing), known.assign(by="estimated", ratio=known["cycles"])]
+    both = [data.assign(by="published", ratio=data["published"], **nothing), data.assign(by="estimated", ratio=data["cycles"])]
     return pd.concat(both, ignore_index=True).astype({"ratio": float, "low": float, "high": float})
 
 
@@ -219,25 +219,25 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
     """Numbers for the prose: per pair a number from 1, "3-published", and the estimated ratio with its band, "3-estimated" on its
     first core and "3-zen3-estimated" on each."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     places = {key: n for n, key in enumerate(dict.fromkeys(zip(frame["run"], frame["what"], strict=True)), 1)}
     for r in frame.to_dict("records"):
         n = places[r["run"], r["what"]]
-        out.setdefault(f"{n}-published", f"{r['published']:g}")
-        out.setdefault(f"{n}-estimated", _ratio(r))
-        out[f"{n}-{r['core']}-estimated"] = _ratio(r)
-    return out
+        values.setdefault(f"{n}-published", f"{r['published']:g}")
+        values.setdefault(f"{n}-estimated", _ratio(r))
+        values[f"{n}-{r['core']}-estimated"] = _ratio(r)
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
     """In how many pairs the published ratio lies in the band, by core, and which of two hooks costs more."""
-    said = []
+    parts = []
     for name, part in frame.groupby("core", sort=False):
         inside = ((part["low"] <= part["published"]) & (part["published"] <= part["high"])).sum()
-        said.append(f"{inside} of {len(part)} on {name}")
+        parts.append(f"{inside} of {len(part)} on {name}")
     costly = ((frame["cycles"] > 1) == (frame["published"] > 1)).sum()
     which = "in every pair" if costly == len(frame) else f"in {costly} of {len(frame)} pairs"
-    return f"The estimate says {which} which hook costs more. The published ratio lies in its band for {', '.join(said)}."
+    return f"The estimate says {which} which hook costs more. The published ratio lies in its band for {', '.join(parts)}."
 
 
 _CHART = dumbbell("ratio", "pair", "by", low="low", high="high", facet="core", columns=2)

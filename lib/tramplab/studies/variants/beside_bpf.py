@@ -64,7 +64,7 @@ def rows() -> pd.DataFrame:
 
 def _tried(isa: str, release: str) -> list[dict[str, object]]:
     """The rows of one kernel."""
-    kernel, out = Kernel(isa, release, meter=RECORD), []
+    kernel, items = Kernel(isa, release, meter=RECORD), []
     idle = kernel.call(FUNCTION, *ARGUMENTS)
     save = "args" if kernel.features["args"] else "regs"
     for beside, made in BESIDE.items():
@@ -72,8 +72,8 @@ def _tried(isa: str, release: str) -> list[dict[str, object]]:
         for order in ORDERS:
             patch = Ops(save=save, callback="lab_livepatch", go_to=f"new_{FUNCTION}")
             both = (patch, request) if order == "first" else (request, patch)
-            out.append({"beside": beside, "patching": order, **_outcome(kernel, both, idle)})
-    return out
+            items.append({"beside": beside, "patching": order, **_outcome(kernel, both, idle)})
+    return items
 
 
 def _outcome(kernel: Kernel, both: tuple[Request, Request], idle: Run) -> dict[str, object]:
@@ -135,11 +135,11 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     which both run somewhere; "orders-total", how many runs there are of both, and "replaced-total", those that went on in the
     replacement."""
     both = frame[frame["outcome"] == BOTH]
-    out: dict[str, object] = {"first": next((r for r in releases.shown() if (both["release"] == r).any()), "none")}
-    out |= {"orders-total": len(both), "replaced-total": int((both["went_on"] == "replacement").sum())}
+    values: dict[str, object] = {"first": next((r for r in releases.shown() if (both["release"] == r).any()), "none")}
+    values |= {"orders-total": len(both), "replaced-total": int((both["went_on"] == "replacement").sum())}
     for r in both[both["patching"] == "first"].itertuples():
-        out[f"{r.isa}-{r.beside.replace(' ', '-')}-{r.release.replace('.', '-')}-added"] = int(r.added)
-    return out
+        values[f"{r.isa}-{r.beside.replace(' ', '-')}-{r.release.replace('.', '-')}-added"] = int(r.added)
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -150,15 +150,15 @@ def answer(frame: pd.DataFrame) -> str:
     beside = " and ".join(dict.fromkeys(both["beside"]))
     refused = frame[frame["outcome"].isin((BUSY, NOT_MADE)) & (frame["release"] == releases.LATEST)]
     never = [name for name in BESIDE if name not in set(both["beside"])]
-    out = f"Of the releases shown, from {numbers(frame)['first']} on {beside} run beside live patching, in either order, "
-    out += f"and the function goes on in the replacement in {(both['went_on'] == 'replacement').sum()} of {len(both)} runs."
+    printed = f"Of the releases shown, from {numbers(frame)['first']} on {beside} run beside live patching, in either order, "
+    printed += f"and the function goes on in the replacement in {(both['went_on'] == 'replacement').sum()} of {len(both)} runs."
     if never:
-        out += f" Refused in every release: a direct call with {', '.join(never)}."
+        printed += f" Refused in every release: a direct call with {', '.join(never)}."
     some = refused[~refused["beside"].isin(never)]
     if len(some):  # beside those that never are
         where = ", ".join(dict.fromkeys(f"{r.beside} on {isa_name(r.isa)}" for r in some.itertuples()))
-        out += f" Refused in {releases.LATEST}, too: {where}."
-    return out
+        printed += f" Refused in {releases.LATEST}, too: {where}."
+    return printed
 
 
 FIGURES = (

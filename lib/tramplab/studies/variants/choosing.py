@@ -247,11 +247,11 @@ def _named(callbacks: str, regs: str, direct: str) -> str:
 
 def answer(frame: pd.DataFrame) -> str:
     """Which variables pick the trampoline."""
-    said = {name: text for names in deciding(frame) for name, text in FURTHER.items() if name in names}
+    texts = {name: text for names in deciding(frame) for name, text in FURTHER.items() if name in names}
     two = "The number of callbacks and whether one wants all registers"
     if not deciding(frame):
         return f"{two} do not pick the trampoline, and none of the other variables that were varied does with them."
-    return f"{two} pick the trampoline{', together with ' if said else ' alone'}{' and '.join(said.values())}."
+    return f"{two} pick the trampoline{', together with ' if texts else ' alone'}{' and '.join(texts.values())}."
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:

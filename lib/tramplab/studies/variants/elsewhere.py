@@ -39,7 +39,7 @@ def rows() -> pd.DataFrame:
     (does the site go to a trampoline that was made for the one ops?), instructions. The line without CALL_OPS is left out where no
     kernel has it.
     """
-    out = []
+    records = []
     for isa in ISAS:
         for line, (on_it, without) in LINES.items():
             if without and not releases.features(ISAS[isa], releases.LATEST, {})["call_ops"]:
@@ -56,8 +56,8 @@ def rows() -> pd.DataFrame:
                 added = kernel.call(function, *ARGUMENTS).counts.total.instructions - base
                 has_trampoline = kernel.slowpath.records[FUNCTION].has("TRAMP_EN")
                 head = {"isa": isa, "release": releases.LATEST, "line": line, "here": on_it}
-                out.append({**head, "others": others, "own": has_trampoline, "instructions": added})
-    frame = pd.DataFrame(out)
+                records.append({**head, "others": others, "own": has_trampoline, "instructions": added})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 

@@ -59,7 +59,7 @@ def _played(isa: str, release: str) -> list[dict[str, Any]]:
 
 def _play(isa: str, release: str, need: str) -> list[dict[str, Any]]:
     fitted, usual = _Played(isa, release, True), _Played(isa, release, False)
-    out: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     first: observer.Saw = {}
     for step, ops in enumerate(_states(need), 1):
         fitting, as_usual = fitted.reach(ops), usual.reach(ops)
@@ -69,8 +69,8 @@ def _play(isa: str, release: str, need: str) -> list[dict[str, Any]]:
         row = {"step": step, "ops": " ".join(ops), "hypothetical": True, "saves": fitting["saves"], "total": fitting["total"]}
         row |= {"usual": as_usual.get("total"), "writes": fitting["writes"], "usual_writes": as_usual.get("writes")}
         row |= {"seen": fitting["seen"], "right": fitting["right"], "differs": " ".join(differs), "promised": " ".join(promised)}
-        out.append(row)
-    return out
+        records.append(row)
+    return records
 
 
 def _states(need: str) -> list[tuple[str, ...]]:
@@ -236,7 +236,7 @@ def smallest_serves_all(frame: pd.DataFrame | None = None) -> Verdict:
         f"kernel leaves it alone; at {seen} the observer could have read something else that it was not promised. Hypothetical: "
         "no kernel has such trampolines."
     )
-    found: dict[str, int | float | str] = {
+    values: dict[str, int | float | str] = {
         "steps": len(frame),
         "steps with all served": int(served.sum()),
         "steps at which more can be read": seen,
@@ -244,4 +244,4 @@ def smallest_serves_all(frame: pd.DataFrame | None = None) -> Verdict:
         "instructions fewer elsewhere": f"{min(rest)} to {max(rest)}",
         "steps with rewriting of its own": writes,
     }
-    return Verdict(kind, because, found, on)
+    return Verdict(kind, because, values, on)

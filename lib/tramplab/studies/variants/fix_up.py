@@ -95,10 +95,10 @@ def generated_lacks_the_fixup(frame: pd.DataFrame | None = None) -> Verdict:
     program = frame[(frame["part"] == PROGRAM) & frame["unwound"].isin([FP, ORC])]
     made, ours = [program[program["hook"] == hook] for hook in ("bpf-fentry", "ops")]
     kind, on = across(made.assign(truth=made["both"] == 0), {"isa": "the ISA", "unwound": "the unwinder"})
-    found: dict[str, int | float | str] = {}
+    values: dict[str, int | float | str] = {}
     for whose, some in (("generated", made), ("ftrace's", ours)):
         for (isa, how), group in some.groupby(["isa", "unwound"], sort=False):
-            found |= {f"{isa_name(str(isa))}, {how}, {whose}": of(group)}
+            values |= {f"{isa_name(str(isa))}, {how}, {whose}": of(group)}
     price = cost()
     fp, by_orc = ([part[part["unwound"] == how] for part in (made, ours)] for how in (FP, ORC))
     because = (
@@ -108,7 +108,7 @@ def generated_lacks_the_fixup(frame: pd.DataFrame | None = None) -> Verdict:
         f"Without them ftrace's trampoline on x86-64 runs {price['instructions-added']} instructions fewer, "
         f"{price['stores-added']} stores among them."
     )
-    return Verdict(kind, because, found | {"instructions of the fix-up": price["instructions-added"]}, on)
+    return Verdict(kind, because, values | {"instructions of the fix-up": price["instructions-added"]}, on)
 
 
 FIGURES = (

@@ -55,18 +55,18 @@ TEN = 12
 def runs() -> dict[tuple[str, int, str], Run]:
     """A call with each variant attached, and unhooked ("none"), by ISA and number of arguments, in the newest release; but for
     KNOWING, with two arguments only."""
-    out = {}
+    by_name = {}
     for isa in ISAS:
         kernel = Kernel(isa, meter=RECORD)
         had = [v for v in VARIANTS if v not in NEEDS or kernel.features[NEEDS[v]]]
         for args, name in enumerate(STUDIED):
             function, arguments = kernel.function(name), range(1, args + 1)
-            out[isa, args, "none"] = kernel.call(function, *arguments)
+            by_name[isa, args, "none"] = kernel.call(function, *arguments)
             for variant in had if args == 2 else KNOWING:
                 request = VARIANTS[variant]
                 with kernel.attached(function, request()):
-                    out[isa, args, variant] = kernel.call(function, *arguments)
-    return out
+                    by_name[isa, args, variant] = kernel.call(function, *arguments)
+    return by_name
 
 
 @once
@@ -78,14 +78,14 @@ def rows() -> pd.DataFrame:
     itself, which differs by an instruction or two between the two kinds. A variant that the release does not have on an ISA has
     no rows there.
     """
-    out = []
+    records = []
     for (isa, args, variant), run in runs().items():
         if variant != "none":
             head = {"isa": isa, "args": args, "variant": variant}
             setting = sum(job in SETTING for job in jobs(get(isa), run, ()))
             of = {p: {**run.counts.by_component[p].as_dict(), "setting": setting * (p == "trampoline")} for p in PARTS}
-            out += [{**head, "part": p, **of[p]} for p in PARTS]
-    frame = flagged(pd.DataFrame(out), "variant", also=SKETCHED)
+            records += [{**head, "part": p, **of[p]} for p in PARTS]
+    frame = flagged(pd.DataFrame(records), "variant", also=SKETCHED)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -119,14 +119,14 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     "x86_64-bare-alike" of them without the setting; "x86_64-bpf-fentry-trampoline" and "-core" of a part alone; how a site
     reaches BPF's code in the newest release, "arm64-reach", and what the way through ftrace_caller adds where it does not,
     "arm64-far-step"."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in overhead(frame[frame["args"] == 2]).itertuples():
-        out |= {f"{r.isa}-{r.variant}-total": int(r.instructions), f"{r.isa}-{r.variant}-alike": int(r.alike)}
+        values |= {f"{r.isa}-{r.variant}-total": int(r.instructions), f"{r.isa}-{r.variant}-alike": int(r.alike)}
     for r in frame[(frame["args"] == 2) & (frame["part"] != "callback")].itertuples():
-        out[f"{r.isa}-{r.variant}-{r.part}"] = int(r.instructions)
+        values[f"{r.isa}-{r.variant}-{r.part}"] = int(r.instructions)
     for isa in ISAS:
-        out |= {f"{isa}-reach": releases.reach(isa, releases.LATEST, "bpf").value, f"{isa}-far-step": far_step(isa)}
-    return out
+        values |= {f"{isa}-reach": releases.reach(isa, releases.LATEST, "bpf").value, f"{isa}-far-step": far_step(isa)}
+    return values
 
 
 @functools.cache
@@ -161,8 +161,8 @@ def ten_instructions_remove_the_overhead(frame: pd.DataFrame | None = None) -> V
         f"no branch reaches are counted on no side. True is at most {TEN} (ten, and two that we allow), and fewer than by saving "
         "less. The first two are hypothetical: no kernel has them."
     )
-    found: dict[str, int | float | str] = {f"{isa_name(isa)}, {v}": int(n[v]) for isa, n in two.iterrows() for v in three}
-    return Verdict(kind, because, found, on)
+    values: dict[str, int | float | str] = {f"{isa_name(isa)}, {v}": int(n[v]) for isa, n in two.iterrows() for v in three}
+    return Verdict(kind, because, values, on)
 
 
 def _with_two(frame: pd.DataFrame) -> pd.DataFrame:

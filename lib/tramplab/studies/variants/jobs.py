@@ -34,13 +34,13 @@ def rows() -> pd.DataFrame:
     Columns: isa, args, variant, hypothetical, job (of what_for.JOBS), instructions.
     """
     prototypes = {isa: Kernel(isa).image.prototypes for isa in ISAS}
-    out = []
+    records = []
     for (isa, args, variant), run in generated.runs().items():
         if variant in VARIANTS:
             found = jobs(get(isa), run, live_registers(get(isa), prototypes[isa][FUNCTIONS[args]]))
             head = {"isa": isa, "args": args, "variant": variant}
-            out += [{**head, "job": job, "instructions": found.count(job)} for job in JOBS]
-    frame = flagged(pd.DataFrame(out), "variant", also=generated.SKETCHED)
+            records += [{**head, "job": job, "instructions": found.count(job)} for job in JOBS]
+    frame = flagged(pd.DataFrame(records), "variant", also=generated.SKETCHED)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -66,17 +66,17 @@ def numbers(frame: pd.DataFrame) -> dict[str, Any]:
     """Numbers for the prose of the call with two arguments: "x86_64-bare-frame", the sum "x86_64-bare-total", and the sum of what
     is compared like with like, "x86_64-bare-alike"; "x86_64-better-from", the least number of arguments from which on the live
     registers are no more instructions, or "none"."""
-    out: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for r in with_two(frame).itertuples():
-        out[f"{r.isa}-{r.variant}-{r.job}"] = int(r.instructions)
-        out[f"{r.isa}-{r.variant}-total"] = out.get(f"{r.isa}-{r.variant}-total", 0) + int(r.instructions)
+        values[f"{r.isa}-{r.variant}-{r.job}"] = int(r.instructions)
+        values[f"{r.isa}-{r.variant}-total"] = values.get(f"{r.isa}-{r.variant}-total", 0) + int(r.instructions)
     sums = alike(frame)
     for isa in dict.fromkeys(frame["isa"]):
         sum_of = sums.loc[isa]
-        out |= {f"{isa}-{variant}-alike": int(sum_of.loc[2, variant]) for variant in VARIANTS}
+        values |= {f"{isa}-{variant}-alike": int(sum_of.loc[2, variant]) for variant in VARIANTS}
         good = [n for n in sum_of.index if (sum_of.loc[n:, LIVE] <= sum_of.loc[n:, BARE]).all()]
-        out[f"{isa}-better-from"] = int(good[0]) if good else "none"
-    return out
+        values[f"{isa}-better-from"] = int(good[0]) if good else "none"
+    return values
 
 
 @judges("v8")
@@ -89,7 +89,7 @@ def live_is_as_good_as_generated(frame: pd.DataFrame | None = None) -> Verdict:
     kind, on = across(cases, {**BY_ISA, "args": "the number of arguments"})
     two = with_two(frame).pivot_table(index=["isa", "variant"], columns="job", values="instructions", sort=False)
     parts: list[str] = []
-    found: dict[str, int | str] = {}
+    values: dict[str, int | str] = {}
     for isa in dict.fromkeys(frame["isa"]):
         live, bare = two.loc[isa, LIVE], two.loc[isa, BARE]
         name, (mine, theirs) = isa_name(isa), (int(sums.loc[(isa, 2), v]) for v in (LIVE, BARE))
@@ -97,13 +97,13 @@ def live_is_as_good_as_generated(frame: pd.DataFrame | None = None) -> Verdict:
         differing = [f"{job} {int(live[job])} and {int(bare[job])}" for job in unlike]
         as_good = cases[(cases["isa"] == isa) & cases["truth"]]["args"].tolist()
         parts.append(f"{mine} and {theirs} on {name} ({', '.join(differing)}; as good {_with(as_good, max(cases['args']))})")
-        found |= {f"{name}, live": mine, f"{name}, generated": theirs}
+        values |= {f"{name}, live": mine, f"{name}, generated": theirs}
     because = (
         f"With two arguments the trampoline for the live registers and the generated one execute {'; '.join(parts)}. Landing pads, "
         "patch slots and what it takes to reach code that no branch reaches are left out of both. The generated one makes a frame "
         "that unwinders can follow, ftrace's does on arm64 only. Both are hypothetical: no kernel has either."
     )
-    return Verdict(kind, because, found, on)
+    return Verdict(kind, because, values, on)
 
 
 def _with(counts: list[int], most: int) -> str:

@@ -42,14 +42,14 @@ def rows() -> pd.DataFrame:
     observer.FIELDS with blanks between; only what it may read: without WITH_ARGS a plain callback is handed no registers), promised
     (those of them that the observer was promised: a plain one is not promised that ftrace_get_regs() gives it anything).
     """
-    out = []
+    records = []
     for isa, release, kind in itertools.product(ISAS, releases.shown(), ("plain", "regs")):
         features = releases.features(ISAS[isa], release, {})
         if kind == "plain" or features["regs"]:
             readable = observer.FIELDS if features["args"] or kind == "regs" else _WITHOUT_REGISTERS
             head = {"isa": isa, "release": release, "observer": kind}
-            out += [{**head, **row} for row in _watch(isa, release, kind, readable)]
-    return pd.DataFrame(out)
+            records += [{**head, **row} for row in _watch(isa, release, kind, readable)]
+    return pd.DataFrame(records)
 
 
 def _watch(isa: str, release: str, kind: str, readable: tuple[str, ...]) -> list[dict[str, object]]:
@@ -60,7 +60,7 @@ def _watch(isa: str, release: str, kind: str, readable: tuple[str, ...]) -> list
     _, _, first = observer.call(kernel, FUNCTION, *ARGUMENTS)
     names = [name for name, letter in OTHERS.items() if letter not in NEEDS or kernel.features[NEEDS[letter]]]
     attached: list[tuple[str, Registered]] = []
-    out = []
+    items = []
     for n in range(STEPS):
         hooks = [name for name, _ in attached]
         if attached and (len(attached) == MOST or chance.random() < 0.45):
@@ -78,8 +78,8 @@ def _watch(isa: str, release: str, kind: str, readable: tuple[str, ...]) -> list
         now = " ".join(name for name, _ in attached)
         row = {"switch": n + 1, "change": change, "attached": now, "seen": times, "right": run.value == result}
         promised = [f for f in differs if f not in _NOT_PROMISED[kind]]
-        out.append({**row, "differs": " ".join(differs), "promised": " ".join(promised)})
-    return out
+        items.append({**row, "differs": " ".join(differs), "promised": " ".join(promised)})
+    return items
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, Any]:

@@ -109,12 +109,12 @@ def widths() -> dict[str, int]:
     spans: dict[int, list[str]] = {}
     for release, width in bits.items():
         spans.setdefault(width, []).append(release)
-    out = {}
+    by_name = {}
     for width, found in spans.items():
         first, last = found[0] == releases.known()[0], found[-1] == releases.known()[-1]
         span = f"up to {found[-1]}" if first else f"since {found[0]}" if last else f"in {found[0]}"
-        out[span if first or last or len(found) == 1 else f"from {found[0]} to {found[-1]}"] = width
-    return out
+        by_name[span if first or last or len(found) == 1 else f"from {found[0]} to {found[-1]}"] = width
+    return by_name
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
@@ -146,11 +146,11 @@ def twins_say_what_is_rewritten(frame: pd.DataFrame | None = None) -> Verdict:
         f"{int(differ['rewritten'].sum()):,} had their site rewritten; of {int(equal['cases'].sum()):,} without, "
         f"{int(equal['rewritten'].sum()):,}."
     )
-    found: dict[str, int | float | str] = {
+    values: dict[str, int | float | str] = {
         "ops that fill the counter": " or ".join(map(str, full)),
         "most ops on a function": NEEDED,
         "twins differ": f"{int(differ['cases'].sum()):,}",
         "of these rewritten": f"{int(differ['rewritten'].sum()):,}",
         "rewritten without": int(equal["rewritten"].sum()),
     }
-    return Verdict(kind, because, found, on)
+    return Verdict(kind, because, values, on)

@@ -52,17 +52,17 @@ def rows() -> pd.DataFrame:
 
 def _played(isa: str, release: str) -> list[dict]:
     """Every sequence; none that needs what the release never had."""
-    out = []
+    records = []
     for name, states in SEQUENCES.items():
         subject = Hooked(isa, release)
         if subject.can("".join(states)):
-            out += [{"sequence": name, **row} for row in _play(subject, states)]
-    return out
+            records += [{"sequence": name, **row} for row in _play(subject, states)]
+    return records
 
 
 def _play(subject: Hooked, states: tuple[str, ...]) -> list[dict]:
     """Bring a subject into each state in turn, and observe it there."""
-    out: list[dict] = []
+    records: list[dict] = []
     alone = (b"", b"")
     for step, state in enumerate(states):
         if "(" in state:
@@ -74,8 +74,8 @@ def _play(subject: Hooked, states: tuple[str, ...]) -> list[dict]:
             subject.reach(state)
             alone = subject.held if state == "d" else alone
             seen = subject.observe()
-        out.append({"step": step, "ops": state, **seen})
-    return out
+        records.append({"step": step, "ops": state, **seen})
+    return records
 
 
 # -- what is shown
@@ -124,7 +124,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, int]:
 def strip(frame: pd.DataFrame) -> pd.DataFrame:
     """Where the patch site and the trampoline lead while a second ops joins a plain one and leaves: a lane each for a plain and
     for a guarded one, or one for both where they are the same; one row per ISA, step and lane."""
-    out = []
+    records = []
     for isa, part in frame.groupby("isa", sort=False):
         lanes: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for sequence, (kind, _) in _JOINING.items():
@@ -135,8 +135,8 @@ def strip(frame: pd.DataFrame) -> pd.DataFrame:
         steps = [_in_steps(ops, n) for n, ops in enumerate(SEQUENCES[next(iter(_JOINING))], 1)]
         for (lane, states), kinds in sorted(lanes.items(), key=lambda item: item[1][0], reverse=True):
             name = lane if len(kinds) == len(_JOINING) else f"{lane}, {kinds[0]}"
-            out += [{"isa": isa, "step": s, "lane": name, "state": state} for s, state in zip(steps, states, strict=True)]
-    return pd.DataFrame(out)
+            records += [{"isa": isa, "step": s, "lane": name, "state": state} for s, state in zip(steps, states, strict=True)]
+    return pd.DataFrame(records)
 
 
 #: Sequences in which another ops joins a plain one and leaves: what kind it is, and its letter.

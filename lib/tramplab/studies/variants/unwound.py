@@ -62,9 +62,9 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     wide = data.pivot(index=["isa", "hook", "unwound"], columns="part", values="cell").reindex(index)
     whole = rows.groupby(["isa", "hook", "unwound"])[["both", "boundaries"]].sum().astype(str).agg("/".join, axis="columns")
     wide = wide[[part for part in INSIDE if part in wide]].assign(call=whole)
-    out = wide.reset_index().fillna("-").rename_axis(columns=None)
-    out.attrs["right"] = (*INSIDE, "call")
-    return out
+    printed = wide.reset_index().fillna("-").rename_axis(columns=None)
+    printed.attrs["right"] = (*INSIDE, "call")
+    return printed
 
 
 def chart(rows: pd.DataFrame, *names: str) -> Drawing:
