@@ -75,8 +75,8 @@ def _groups(controller: str) -> Iterator[Path]:
 
 def _number(folder: Path, *names: str) -> int | None:
     """The number in the first of these files that exists and holds one."""
-    said = [_text(folder / name).strip() for name in names]
-    return next((int(text) for text in said if text.isdigit()), None)
+    contents = [_text(folder / name).strip() for name in names]
+    return next((int(text) for text in contents if text.isdigit()), None)
 
 
 def _text(path: Path) -> str:

@@ -30,8 +30,8 @@ def changes(listed: str) -> list[str]:
     """The differences to a list, in words."""
     was = {what: digest for digest, _, what in (line.partition("  ") for line in listed.splitlines() if not line.startswith("#"))}
     now = _every()
-    said = [f"{what} is gone" for what in was if what not in now]
-    return said + [f"{what} is {'changed' if what in was else 'new'}" for what, digest in now.items() if was.get(what) != digest]
+    gone = [f"{what} is gone" for what in was if what not in now]
+    return gone + [f"{what} is {'changed' if what in was else 'new'}" for what, digest in now.items() if was.get(what) != digest]
 
 
 def _every() -> dict[str, str]:

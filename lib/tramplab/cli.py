@@ -211,11 +211,11 @@ def _print_estimate(e: dict) -> None:
 
 
 def _cores(args: argparse.Namespace) -> None:
-    found = judged.cases()
+    cases = judged.cases()
     if args.json:
-        print(json.dumps([vars(case) for case in found], indent=1))
+        print(json.dumps([vars(case) for case in cases], indent=1))
         return
-    sys.stdout.write(text_table(judged.summary(found)))
+    sys.stdout.write(text_table(judged.summary(cases)))
     print("\n" + textwrap.fill(judged.RULE, WIDTH, break_on_hyphens=False))
 
 

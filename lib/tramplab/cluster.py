@@ -161,8 +161,8 @@ def _quiet() -> Iterator[None]:
 
 
 def _revision() -> str:
-    found = revision(checkout())
-    return (found.commit or "an unknown commit") + ", changed" * found.dirty
+    here = revision(checkout())
+    return (here.commit or "an unknown commit") + ", changed" * here.dirty
 
 
 class _Sent:

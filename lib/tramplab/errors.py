@@ -88,5 +88,5 @@ def unknown(
     names = [str(k) for k in known]
     meant = (elsewhere or {}).get(str(name)) or " or ".join(difflib.get_close_matches(str(name), names, n=3, cutoff=0.5))
     hint = f"; did you mean {meant}?" if meant else "."
-    said = names if listed is None else [str(k) for k in listed]
-    return TramplabError(f"unknown {kind} {shown(str(name))}{hint} Known: {', '.join(said)}.")
+    listed_names = names if listed is None else [str(k) for k in listed]
+    return TramplabError(f"unknown {kind} {shown(str(name))}{hint} Known: {', '.join(listed_names)}.")

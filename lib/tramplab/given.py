@@ -77,10 +77,10 @@ def typed(text: str, what: str, least: int | None = None, most: int | None = Non
 
 def seconds(value: object, what: str) -> float:
     """A number of seconds above 0, whole or not; infinity is one."""
-    found = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
-    if not found > 0:
+    number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    if not number > 0:
         raise TramplabError(f"{what} is a number of seconds above 0, not {shown(value)}.")
-    return found
+    return number
 
 
 def typed_seconds(text: str, what: str) -> float:
@@ -89,10 +89,10 @@ def typed_seconds(text: str, what: str) -> float:
     >>> typed_seconds("1.5", "--time-limit")
     1.5
     """
-    found = float(text) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else math.nan
-    if not 0 < found < math.inf:
+    number = float(text) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else math.nan
+    if not 0 < number < math.inf:
         raise TramplabError(f"{what} is a number of seconds above 0, such as 60 or 0.5, not {shown(text)}.")
-    return found
+    return number
 
 
 def switch(value: object, what: str) -> bool:

@@ -50,16 +50,16 @@ def _validator(schema: str) -> Callable[[Any], Any]:
 
 def _sentence(e: fastjsonschema.JsonSchemaValueException, data: Any) -> str:
     """The mistake, and its place."""
-    path, said = e.path[1:], e.definition
+    path, definition = e.path[1:], e.definition
     whole, part = _place(path, data), _place(path[:-1], data)
     key, value = path[-1] if path else "it", reprlib.repr(e.value)
     if key.isdigit():  # of a list
         key = whole.rpartition(", ")[2]
     match e.rule:
         case "required" | "additionalProperties" | "propertyNames":
-            return _keys(whole, e.value, said)
-        case "enum" if "description" not in said:
-            return f"{part}: {unknown(said.get('title', key), e.value, e.rule_definition)}"
+            return _keys(whole, e.value, definition)
+        case "enum" if "description" not in definition:
+            return f"{part}: {unknown(definition.get('title', key), e.value, e.rule_definition)}"
         case "minLength" | "minItems" | "minProperties" if not e.value:
             return f"{part}: {key} is empty; fill it in or leave it out."
         case "type" if e.rule_definition == "string" and isinstance(e.value, (bool, int, float)):
@@ -68,10 +68,10 @@ def _sentence(e: fastjsonschema.JsonSchemaValueException, data: Any) -> str:
             wanted = e.rule_definition if isinstance(e.rule_definition, list) else [e.rule_definition]
             kinds = [str(_KINDS.get(k, k)) for k in wanted if k != "null"]
             return f"{part}: {key} must be a {' or a '.join(kinds)}, not {value}."
-        case "minimum" | "maximum" if "description" not in said:
+        case "minimum" | "maximum" if "description" not in definition:
             return f"{part}: {key} must be at {'least' if e.rule == 'minimum' else 'most'} {e.rule_definition}, not {value}."
-    if "description" in said:
-        return f"{part}: {said['description']}, not {value}."
+    if "description" in definition:
+        return f"{part}: {definition['description']}, not {value}."
     return f"{part}: {key} cannot be {value}."
 
 

@@ -92,9 +92,9 @@ def of_unit(unit: CompileUnit) -> tuple[dict[str, DIE], dict[str, DIE], dict[str
 def asm_offsets(path: Path) -> str:
     """A C header with SIZEOF_struct and OFF_struct_member for every struct in an object file."""
     with path.open("rb") as f:
-        known, _ = types(ELFFile(f))
+        structs, _ = types(ELFFile(f))
     lines = ["/* Generated from the C compiler's debug info. */"]
-    for s in sorted(known.values(), key=lambda s: s.name):
+    for s in sorted(structs.values(), key=lambda s: s.name):
         lines.append(f"#define SIZEOF_{s.name} {s.size}")
         lines += [f"#define OFF_{s.name}_{name} {f.offset}" for name, f in s.fields.items()]
     return "\n".join(lines) + "\n"

@@ -118,7 +118,7 @@ def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | Non
     command = [zig(), *arguments]
     with _started(command, cwd, environment) as tool:
         try:
-            said, complaint = tool.communicate()
+            output, complaint = tool.communicate()
         except BaseException:
             tool.kill()
             tool.wait()  # after a Ctrl-C subprocess does not, and what is still writing in a folder keeps it from being removed
@@ -128,7 +128,7 @@ def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | Non
         first = next((line for line in lines if re.search(r"(^|: )(fatal )?error: ", line)), None)
         first = first or (_ended(tool.returncode) if tool.returncode < 0 else next(iter(lines), "no message"))
         raise TramplabError(f"the guest does not build ({arguments[0]}): {first.strip().rstrip('.')}.")
-    return said
+    return output
 
 
 def _ended(status: int) -> str:

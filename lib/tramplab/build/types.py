@@ -40,10 +40,10 @@ def _debug_info(elf: ELFFile) -> bytes:
 
 
 def _read(elf: ELFFile, name: str) -> tuple[dict[str, Struct], dict[str, Prototype]]:
-    found = dwarf.types(elf)
+    types_read = dwarf.types(elf)
     with contextlib.suppress(TramplabError):  # where nothing can be written, the image is read again each time
-        cache.keep(name, json.dumps([{name: asdict(one) for name, one in part.items()} for part in found]))
-    return found
+        cache.keep(name, json.dumps([{name: asdict(one) for name, one in part.items()} for part in types_read]))
+    return types_read
 
 
 def _decoded(kept: list[dict[str, dict]]) -> tuple[dict[str, Struct], dict[str, Prototype]]:

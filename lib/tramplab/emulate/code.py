@@ -50,15 +50,15 @@ class Code:
 
     def all(self, addresses: Iterable[int]) -> dict[int, decode.Instruction]:
         """The same at each of these addresses."""
-        known = self._decoded
-        return {pc: known.get(pc) or self.at(pc) for pc in addresses}
+        decoded = self._decoded
+        return {pc: decoded.get(pc) or self.at(pc) for pc in addresses}
 
     def later(self, addresses: Callable[[], Iterable[int]]) -> Callable[[], dict[int, decode.Instruction]]:
         """A function that gives the instructions at these addresses as they are now, whenever it is called. They are decoded when
         it is called, or when text is about to change: most callers never ask what was executed."""
-        found = Later(self, addresses)
-        self.pending.add(found)
-        return found
+        pending = Later(self, addresses)
+        self.pending.add(pending)
+        return pending
 
     def _bytes(self, address: int, size: int) -> bytes:
         """Bytes of text; whole pages are read, so that many instructions take a few reads."""

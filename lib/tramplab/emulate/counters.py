@@ -34,12 +34,12 @@ class Tally:
     @functools.cached_property
     def issued(self) -> dict[int, tuple[int, int]]:
         """pc -> (times issued, times left by a taken branch), in order."""
-        found: dict[int, tuple[int, int]] = {}
+        counts: dict[int, tuple[int, int]] = {}
         for base, offsets, executed, taken in self.stretches:
             order = np.argsort(offsets)
             pcs = (offsets[order].astype(np.uint64) + np.uint64(base)).tolist()
-            found |= zip(pcs, zip(executed[order].tolist(), taken[order].tolist(), strict=True), strict=True)
-        return found
+            counts |= zip(pcs, zip(executed[order].tolist(), taken[order].tolist(), strict=True), strict=True)
+        return counts
 
     def has(self, address: int) -> bool:
         """Was the instruction at an address among what was issued?"""

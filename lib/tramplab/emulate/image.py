@@ -37,13 +37,13 @@ class Segment:
     @functools.cached_property
     def filled(self) -> tuple[tuple[int, int], ...]:
         """The stretches of `data`, from offset to offset, outside which it is zero as fresh memory is: what there is to load."""
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         for start in range(0, len(self.data), _UNIT):
             unit = self.data[start : start + _UNIT]
             if unit.count(0) < len(unit):
-                begin = found.pop()[0] if found and found[-1][1] == start else start
-                found.append((begin, start + len(unit)))
-        return tuple(found)
+                begin = ranges.pop()[0] if ranges and ranges[-1][1] == start else start
+                ranges.append((begin, start + len(unit)))
+        return tuple(ranges)
 
 
 @dataclass(frozen=True)

@@ -68,11 +68,11 @@ class Range:
 @functools.cache
 def ranges() -> tuple[Range, ...]:
     """All of them, in the order of the file."""
-    found = facts(FILE, "addresses")
-    for r in found["ranges"]:
+    content = facts(FILE, "addresses")
+    for r in content["ranges"]:
         name, (first, last) = f"{FILE}: {r['isa']} {r['layout']}", r["image"]
-        if r["source"] not in found["sources"]:
-            raise TramplabError(f"{name}: {unknown('source', r['source'], found['sources'])}")
+        if r["source"] not in content["sources"]:
+            raise TramplabError(f"{name}: {unknown('source', r['source'], content['sources'])}")
         if r["since"] not in known():
             raise TramplabError(f"{name}: since {r['since']} is not from {known()[0]} to {known()[-1]}.")
         if first > last or (r["from"]["of"] == r["to"]["of"] and r["from"]["plus"] >= r["to"]["plus"]):
@@ -91,7 +91,7 @@ def ranges() -> tuple[Range, ...]:
             r["source"],
             r["sure"],
         )
-        for r in found["ranges"]
+        for r in content["ranges"]
     )
 
 

@@ -70,10 +70,10 @@ class SharingSlowPath(SlowPath):
     def counted(self) -> list[Registered]:
         """The registrations with counters of calls: every ops, newest first, with the members of a shared ops in its place; then
         those that ftrace does not know."""
-        found: list[Registered] = []
+        registrations: list[Registered] = []
         for ops in self.ops:
-            found += self._joined.get(type(ops.request), [ops])
-        return [*found, *self.breakpoints]
+            registrations += self._joined.get(type(ops.request), [ops])
+        return [*registrations, *self.breakpoints]
 
     @property
     def everyone(self) -> list[Registered]:
@@ -153,5 +153,5 @@ class SharingSlowPath(SlowPath):
         return steps
 
     def _sharer(self, member: Registered) -> Sharer:
-        found: Any = maker_of(member.request, self.makers)
-        return found
+        maker: Any = maker_of(member.request, self.makers)
+        return maker

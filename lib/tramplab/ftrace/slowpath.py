@@ -149,12 +149,12 @@ class SlowPath:
 
     def _sharing(self, ops: Registered) -> list[Registered]:
         """The direct calls that come to share a function with an ops that changes the ip, now that this one comes."""
-        found: dict[Registered, None] = {}
+        together: dict[Registered, None] = {}
         for f in ops.functions:
             wanting = [ops, *self.wanting(f)]
             if any(o.ipmodify for o in wanting):
-                found.update(dict.fromkeys(o for o in wanting if o.is_direct and not o.shared))
-        return list(found)
+                together.update(dict.fromkeys(o for o in wanting if o.is_direct and not o.shared))
+        return list(together)
 
     def _agree(self, direct: Registered) -> Agreed:
         """Ask its owner; where its target is in its ops, and has changed, that is written there."""

@@ -126,14 +126,14 @@ class Kernel:
     def function(self, name: str | Function) -> Function:
         """A traced function by name; one is returned as it is, also another function of the image's in its place. Raises
         TramplabError with near matches, or if it is of another kernel."""
-        known = name.name if isinstance(name, Function) else name
+        symbol_name = name.name if isinstance(name, Function) else name
         if isinstance(name, Function) and self._has_untraced(name):
             return name
-        site = of_name("traced function", known, self.slowpath.records).site
-        traced = Function(known, site, site.entry, self.image.functions[known].size)
+        site = of_name("traced function", symbol_name, self.slowpath.records).site
+        traced = Function(symbol_name, site, site.entry, self.image.functions[symbol_name].size)
         if isinstance(name, Function) and name != traced:
-            where = f"{known} at {name.address:#x}"
-            raise TramplabError(f"{where} is a function of another kernel: ask this one for its own, by function({known!r}).")
+            where = f"{symbol_name} at {name.address:#x}"
+            raise TramplabError(f"{where} is a function of another kernel: ask this one for its own, by function({symbol_name!r}).")
         return traced
 
     def _has_untraced(self, function: Function) -> bool:

@@ -76,11 +76,11 @@ def modules(base: int, size: int) -> Heap:
 
 def gaps(image: Image, apart: Iterable[Area]) -> tuple[tuple[int, int], ...]:
     """(start, end) of these areas, and of what lies in the image's executable segments between its code and is padding."""
-    out = [(a.address, a.end) for a in apart]
+    free = [(a.address, a.end) for a in apart]
     for segment in (s for s in image.segments if s.executable):
         at, end = segment.address, segment.address + segment.size
         for start, behind, _ in (span for span in image.code if at <= span[0] < end):
-            out.append((at, start))
+            free.append((at, start))
             at = behind
-        out.append((at, end))
-    return tuple((start, end) for start, end in out if start < end)
+        free.append((at, end))
+    return tuple((start, end) for start, end in free if start < end)

@@ -31,7 +31,7 @@ class Code:
         self.base = min(at for at, _ in functions)
         self.length = max(at + size for at, size in functions) - self.base
         self.flags, self.start = module.FLAGS, {module.FLAGS: module.START}
-        found: dict[int, tuple[int, Touch]] = {}
+        touches: dict[int, tuple[int, Touch]] = {}
         named = set()
         for start, size in functions:
             at = start
@@ -43,13 +43,13 @@ class Code:
                     touch = Touch(LOCAL)
                 elif touch.kind == ACCESS and touch.base not in isa.registers:
                     touch = Touch(SHARED)
-                found[at - self.base] = instruction.size, touch
+                touches[at - self.base] = instruction.size, touch
                 named.update(instruction.operands.replace(",", " ").split())
                 at += instruction.size
         kept = [r for r in isa.registers if r not in isa.callee_saved or r in named or r == isa.sp]
         self.registers = list(dict.fromkeys([*kept, isa.pc, self.flags, *special]))
         self.number = {name: n for n, name in enumerate(self.registers)}
-        self.places = self._places(found)
+        self.places = self._places(touches)
 
     def _places(self, found: dict[int, tuple[int, Touch]]) -> np.ndarray:
         """An array of layout.Place, one for each byte at which an instruction can begin."""

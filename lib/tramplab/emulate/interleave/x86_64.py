@@ -19,5 +19,5 @@ def touch(instruction: Instruction) -> Touch:
         return Touch(COMPARE_SWAP)
     if "[" not in instruction.operands and instruction.mnemonic.startswith(_STACK):
         return Touch(LOCAL)
-    found = _SIMPLE.search(instruction.operands)
-    return Touch(ACCESS, found[1], number(found[2] or "")) if found else Touch(SHARED)
+    match = _SIMPLE.search(instruction.operands)
+    return Touch(ACCESS, match[1], number(match[2] or "")) if match else Touch(SHARED)

@@ -67,7 +67,7 @@ def link(ground: Ground, take: Take, request: Fprobe, at: int, index: int) -> li
     image = ground.image
     counted = "lab_bpf_multi_observe" if request.observe else "lab_bpf_count"
     code = image.address(program(request.link) if request.link else counted)
-    known = {"type": _TYPE, "expected_attach_type": _SESSION if session(request) else 0}
-    made = fields(image, "bpf_prog", {**known, "bpf_func": code, "insnsi": private_of(image, index)})
+    members = {"type": _TYPE, "expected_attach_type": _SESSION if session(request) else 0}
+    made = fields(image, "bpf_prog", {**members, "bpf_func": code, "insnsi": private_of(image, index)})
     prog = take(len(made), "program")
     return [block(prog, made, "a BPF program"), block(at, fields(image, STRUCT, {"link": prog}), "the link")]

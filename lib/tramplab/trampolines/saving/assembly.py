@@ -58,7 +58,7 @@ def code(image: Image, features: Features, name: str, functions: tuple[str, ...]
 def linked(isa: Isa, parts: Code, address: int, ops: int, func: int) -> bytes:
     """The bytes of a trampoline that lies at an address, passes these ops on and calls this function."""
     module = _MODULES[isa.name]
-    out = assemble(isa, parts.before)
-    out += module.load_ops(address + len(out), ops)
-    out += module.CALL.encode(address + len(out), func)
-    return out + assemble(isa, parts.after)
+    code_bytes = assemble(isa, parts.before)
+    code_bytes += module.load_ops(address + len(code_bytes), ops)
+    code_bytes += module.CALL.encode(address + len(code_bytes), func)
+    return code_bytes + assemble(isa, parts.after)

@@ -41,10 +41,10 @@ def code(image: Image, shape: Shape, address: int | None = None) -> bytes:
     isa, module, leaf = image.isa, _MODULES[image.isa.name], image.address(shape.leaf)
     address = image.address(ROOM) if address is None else address
     saved = module.SAVED[: shape.saves]
-    out = assemble(isa, module.before(saved), address)
+    assembled = assemble(isa, module.before(saved), address)
     for _ in range(shape.nested):
-        out += module.CALL.encode(address + len(out), leaf)
-    return out + assemble(isa, module.after(saved, shape.balanced), address + len(out))
+        assembled += module.CALL.encode(address + len(assembled), leaf)
+    return assembled + assemble(isa, module.after(saved, shape.balanced), address + len(assembled))
 
 
 class ShapeCalls:
