@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     p = sub.add_parser("run", help="run a study and print its rows")
     p.add_argument("study")
     p.add_argument("--format", default="text", help="text (default), csv or json")
-    p.add_argument("--output", metavar="FILE", help="write to FILE, whole or not at all, instead of standard output")
+    p.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output; an error leaves it as it was")
     p.set_defaults(command=_run)
 
     p = sub.add_parser("trace", help="annotated disassembly of one hooked call")
@@ -90,19 +90,19 @@ def _parser() -> argparse.ArgumentParser:
     races.add(sub, kernel_races.subjects_in)
     registers.add(sub)
 
-    p = sub.add_parser("cores", help="the models of cores, and what was timed on such cores beside their estimates")
+    p = sub.add_parser("cores", help="the models of cores: their estimates against times measured on such cores")
     p.add_argument("--json", action="store_true", help="every case as JSON")
     p.set_defaults(command=_cores)
 
-    p = sub.add_parser("claims", help="what was claimed in the threads, judged by running")
+    p = sub.add_parser("claims", help="the claims made in the threads, and the verdicts of the runs")
     p.add_argument("id", metavar="ID", nargs="?", help="one claim, e.g. s5 (default: all)")
     p.add_argument("--json", action="store_true", help="JSON instead of text")
     p.set_defaults(command=_claims)
 
     p = sub.add_parser("cite", help="a block for a mail that cites a chapter, section, figure or claim")
-    p.add_argument("id", metavar="ID", help="what stands behind the # of its address")
+    p.add_argument("id", metavar="ID", help="the part after the # of its address")
     p.add_argument("--bibtex", action="store_true", help="its BibTeX entry instead")
-    p.add_argument("--full", action="store_true", help="everything, not the 12 lines of a mail")
+    p.add_argument("--full", action="store_true", help="everything, instead of the 12 lines for a mail")
     for what in CHOICES:
         p.add_argument(f"--{what}", metavar=what[0].upper(), help=f"of a figure: only the rows of this {what}")
     p.set_defaults(command=_cite)

@@ -46,4 +46,4 @@ def maker_of(request: Request, makers: Sequence[Maker]) -> Maker:
         if maker.serves(request):
             return maker
     kind = type(request).__name__
-    raise TramplabError(f"nobody makes what a request of the type {kind} needs: see tramplab.trampolines for those who do.")
+    raise TramplabError(f"no maker serves a request of the type {kind}: see tramplab.trampolines for the kinds.")

@@ -17,7 +17,7 @@ from . import cells, kept, rows
 from .cells import Unit
 from .rows import Answer
 
-#: What becomes of what was finished where workers die or cannot be started.
+#: The fate of finished units when workers die or cannot be started.
 KEPT = "what was finished is kept"
 
 
@@ -30,7 +30,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("--args", default="0-8", metavar="N-M", help="arguments of the traced function, 0 to 12 (default 0-8)")
     p.add_argument("--callbacks", default="1-64", metavar="N-M", help="callbacks on the function (default 1-64)")
     workers.add(p)
-    p.add_argument("--out", metavar="FILE", help="write to FILE, whole or not at all, instead of standard output")
+    p.add_argument("--out", metavar="FILE", help="write to FILE instead of standard output; an error leaves it as it was")
     p.add_argument("--quiet", action="store_true", help="no progress on standard error")
     p.set_defaults(command=grid)
 

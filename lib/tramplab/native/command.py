@@ -31,7 +31,7 @@ _COLUMNS = (
     ("cycles", "cycles_over"),
     ("/direct", "ratio_direct"),
 )
-#: Of the columns of judged_text().
+#: The widths of the columns of judged_text().
 _WIDTHS = ("<14", ">7", ">9", ">7", ">7", ">8")
 _SHOWN = ("cpu", "kernel", "virtualised", "governor", "smt", "load", "pinned to", "GHz", "release", "date", "commit")
 
@@ -49,7 +49,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("--rounds", metavar="N", help=f"batches per hook in a window (default {ROUNDS})")
     p.add_argument("--windows", metavar="N", help=f"windows at most, until {NEEDED} agree (default {MOST}, for {LONGEST:.0f} s)")
     p.add_argument("--shapes", action="store_true", help="trampolines of forty shapes instead of the hooks")
-    p.add_argument("--judge", action="store_true", help="also judge the models of cores by these times")
+    p.add_argument("--judge", action="store_true", help="also compare the models of cores with these times")
     p.add_argument("--keep", action="store_true", help="time hooks and shapes for the next build of the book, too")
     p.add_argument(
         "--save", metavar="FILE", nargs="?", const=True, help="also write the result to FILE, as JSON (default: in data/native)"

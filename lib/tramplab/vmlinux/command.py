@@ -36,7 +36,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("--function", metavar="NAME", help=f"the traced function (default: the first there is of {', '.join(USUAL)})")
     p.add_argument("--mitigations", default=NONE, metavar="M", help=f"x86-64: {', '.join(MITIGATIONS)} (default {NONE})")
     p.add_argument("--core", metavar="NAME", help="also estimate cycles on a usable model of a core (see tramplab cores)")
-    p.add_argument("--lab", action="store_true", help="the lab's kernel of the same release beside it")
+    p.add_argument("--lab", action="store_true", help="also count in the lab's kernel of the same release")
     p.add_argument("--trace", metavar="HOOK", help="annotated disassembly of one hooked call instead")
     p.add_argument("--json", action="store_true", help="JSON instead of a table")
     p.add_argument("--csv", action="store_true", help="CSV instead of a table")

@@ -33,13 +33,13 @@ def add(sub: argparse._SubParsersAction, images: Images) -> None:
     p.add_argument("scheme", metavar="SCHEME", nargs="?", help=f"{', '.join(SCHEMES)} (default: all)")
     p.add_argument("--threads", default=str(THREADS), metavar="N", help=f"threads that call the function (default {THREADS})")
     p.add_argument(
-        "--without", action="append", default=[], metavar="STEP", help="leave a barrier out: one of those listed below a verdict"
+        "--without", action="append", default=[], metavar="STEP", help="remove a barrier: one of those listed below a verdict"
     )
-    p.add_argument("--image", metavar="FILE", help="a kernel image's own text in place of the lab's; without SCHEME all that fit")
+    p.add_argument("--image", metavar="FILE", help="explore a kernel image's own text; without SCHEME, all schemes that fit it")
     p.add_argument("--fetch", metavar="MODEL", help=f"what a CPU may fetch: {', '.join(MODELS)} (default: the scheme's own)")
     p.add_argument("--max-states", default=str(MOST_STATES), metavar="N", help=f"give up after so many (default {MOST_STATES})")
     p.add_argument("--time-limit", metavar="S", help=f"give up after so many seconds (default {SECONDS:g})")
-    p.add_argument("--every-step", action="store_true", help="fold nothing of the schedule")
+    p.add_argument("--every-step", action="store_true", help="print every step of the schedule")
     p.add_argument("--json", action="store_true", help="JSON instead of text")
     sweep.add(p)
     p.set_defaults(command=lambda args: run(args, images))

@@ -19,9 +19,9 @@ from .views import View, views
 
 def add(sub: argparse._SubParsersAction) -> None:
     """Add the command to the command line's subparsers."""
-    p = sub.add_parser("registers", help="what a register structure holds, and what is concluded from it")
+    p = sub.add_parser("registers", help="the content of a register structure, and the conclusions of its consumers")
     p.add_argument("isa", metavar="ISA", help="x86_64, arm64 or riscv64")
-    p.add_argument("structure", metavar="STRUCTURE", nargs="?", help="who fills it and how it is read (default: all, in short)")
+    p.add_argument("structure", metavar="STRUCTURE", nargs="?", help="its provider and how it is read (default: a summary of all)")
     p.add_argument("consumer", metavar="CONSUMER", nargs="?", help=f"{', '.join(CONSUMERS)} (default: all)")
     p.add_argument("--release", default=LATEST, metavar="R", help=f"kernel release (default {LATEST})")
     p.add_argument("--json", action="store_true", help="JSON instead of text")

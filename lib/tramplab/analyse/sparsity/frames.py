@@ -33,7 +33,7 @@ _IDLE = {"arm64": ("x18",), "riscv64": ("gp",)}
 #: Words that are no register's and no address. Of two poisons the second turns each bit of the first around, so that nobody who
 #: looks at one bit alone takes them for the same.
 _MASK = (1 << 64) - 1
-#: Of seeds and of poisons: values with it in their upper half are still words.
+#: The largest seed and poison: a value with it in its upper half is still a word.
 _LAST = (1 << 30) - 1
 
 
@@ -245,7 +245,7 @@ def _behind_call(machine: Machine, function: Function) -> int:
         at += instruction.size
         if pushes(machine.isa, instruction):
             return at
-    raise TramplabError(f"the site of {function.name} calls nobody.")
+    raise TramplabError(f"the site of {function.name} calls no function.")
 
 
 def fill(machine: Machine, end: int, poison: int) -> None:

@@ -70,7 +70,7 @@ class _Run:
         for _ in range(len(self.program) + 1):
             i = self.program[self.at] if self.at < len(self.program) else None
             if i is None:
-                raise TramplabError(f"the program goes on at {self.at}, where it has no instruction.")
+                raise TramplabError(f"the program continues at {self.at}, where it has no instruction.")
             if i.opcode == JMP | EXIT:
                 self.outcome.result = self.registers[0]
                 for (number, key), (_, held) in sorted(self.values.items()):
