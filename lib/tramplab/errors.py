@@ -53,7 +53,7 @@ class StepLimit(TramplabError):
 #: Shows what was given, of what is long its beginning and its end: a sentence is to stay one.
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxlong = _REPR.maxother = 80
-#: Of a number with more digits Python does not even say what it is.
+#: Bits of the largest number that is printed; Python refuses to print many more digits.
 _BITS = 4096
 
 

@@ -18,7 +18,7 @@ from ..given import of_name
 from ..paths import data_file
 from ..schema import checked
 
-#: What each parameter means; cycles where nothing else is said.
+#: Parameter -> its meaning; in cycles by default.
 MEANINGS = {
     "width": "slots per cycle: what the front end delivers (a slot is an instruction, but for the slots_ parameters)",
     "fetch": "slots per cycle that get into the queue before them, up to a taken branch",

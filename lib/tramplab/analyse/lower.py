@@ -11,7 +11,7 @@ from .cores import Core
 from .operations import Operation
 from .program import Item, Program, Source
 
-#: What an operation does with a port; the others need none besides those of their accesses.
+#: The operations that need a port besides those of their accesses.
 _USES = {
     op.MOVE: "alu",
     op.CONSTANT: "alu",

@@ -39,7 +39,7 @@ _ACCESSES = {
     unicorn.UC_MEM_FETCH_UNMAPPED: "jump to",
     unicorn.UC_MEM_FETCH_PROT: "jump to",
 }
-#: What can be hooked: every instruction, every access of data.
+#: The events that can be hooked: every instruction, every access of data.
 CODE, ACCESS = UC_HOOK_CODE, UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE
 _THP_DISABLE = 41  # of prctl(2)
 

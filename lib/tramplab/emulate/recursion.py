@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import Recursion
 
-#: So many rounds must lie on the stack before it is called recursion, and of its addresses this part must come again.
+#: The least number of rounds on the stack that are called recursion, and the share of addresses that must repeat.
 LEAST, ALIKE = 4, 0.9
 WORD = 8
 

@@ -18,7 +18,7 @@ FL_IPMODIFY = 1 << 12
 FL_RCU = 1 << 14
 FL_DIRECT = 1 << 17
 
-#: What the fields of a request may be, by the types that they are declared with.
+#: Declared type of a request's field -> the check of its value.
 _MAY_BE: dict[object, Callable[[Any, str], object]] = {
     "tuple[str, ...]": names,
     "str": text,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..emulate.machine import Machine
 from ..ftrace.layout import Heap
 
-#: What functions with a buffer check before they return; a kernel draws one for each task.
+#: The stack canary, which functions with a buffer check before they return; a kernel draws one for each task.
 CANARY = 0x5EED0FCAFEF00D00
 
 

@@ -15,9 +15,9 @@ __all__ = ["CALLED", "HOOKS", "MAX_CALLBACKS", "PLAIN", "Hook", "get", "history"
 
 #: By name, in the order of their kinds.
 HOOKS: dict[str, Hook] = {h.name: h for kind in KINDS for h in kind.hooks}
-#: Of these, what is a trampoline's: without probes, which are built on an ops.
+#: The hooks that are trampolines: without probes, which are built on an ops.
 PLAIN: dict[str, Hook] = {name: h for name, h in HOOKS.items() if not h.probe}
-#: What threads call a hook, or what one is built on, and which hooks that are here.
+#: Names in the threads -> the hook here.
 CALLED: dict[str, str] = {
     "fentry": "bpf-fentry",
     "fexit": "bpf-fexit",

@@ -16,9 +16,9 @@ from ..isa import Isa
 from ..paths import checkout
 from ..revision import revision
 
-#: What the kernel calls the ISAs (uname -m).
+#: The kernel's names of the ISAs (uname -m).
 MACHINES = {"x86_64": "x86_64", "aarch64": "arm64", "riscv64": "riscv64"}
-#: What tells cores of a maker apart, by the words of cpu_model().
+#: The words of cpu_model() that tell cores of one maker apart.
 _NUMBERS = ("family", "model", "stepping", "marchid", "CPU variant", "CPU part", "CPU revision")
 _CPU = Path("/sys/devices/system/cpu")
 

@@ -15,7 +15,7 @@ from ..schema import checked
 from ..width import WIDTH
 from .agreement import NEEDED, STEADY, WITHIN
 
-#: What holds for native times on every ISA and does not hold for a kernel.
+#: The differences between native times and a kernel's, on every ISA.
 LIMITS = (
     "one thread calls the function again and again: caches and predictors are warm, and calls overlap as far as the core "
     "lets them",

@@ -14,7 +14,7 @@ from .ground import Ground
 
 #: Hands out so many bytes of the guest's memory for a purpose: "node".
 Take = Callable[[int, str], int]
-#: What the memory of a return hook is for: itself, what a call takes, and where that waits meanwhile.
+#: The parts of a return hook's memory: itself, the node of a call, and the ring of free nodes.
 HOOK, NODES, RING = "return hook", "node", "ring"
 #: The guest's structs that a call takes.
 FPROBE_NODE, INSTANCE = "fprobe_rethook_node", "kretprobe_instance"

@@ -28,7 +28,7 @@ _BUILT = (
     {"preempt_rcu": "PREEMPT_RCU"},
     {"ubsan_bounds": "UBSAN_BOUNDS"},
 )
-#: What an image may have that the lab's kernel never has.
+#: Features that an image may have and the lab's kernel never has.
 _NOT_MODELLED = {
     "PREEMPT_LAZY_COUNT": "not modelled: a count of lazy preemption in each task, of the patches for PREEMPT_RT, which "
     "migrate_disable() and the end of each section without preemption look after"

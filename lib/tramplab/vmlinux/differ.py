@@ -10,7 +10,7 @@ from ..errors import TramplabError
 from .beside import plain
 from .result import added
 
-#: What is compared of a hook, and what it is called in a table.
+#: The compared fields of a hook -> their headings in a table.
 FIELDS = {
     "instructions": "insns",
     "loads": "loads",

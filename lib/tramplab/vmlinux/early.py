@@ -15,7 +15,7 @@ from ..build.assemble import assemble
 from ..emulate.machine import Machine
 from ..lab.view import Function
 
-#: What such a function returns: a positive int, which no trampoline may cut or extend.
+#: The return value of such a function: a positive int, which no trampoline may cut or extend.
 VALUE = 0x5EED_0001
 
 

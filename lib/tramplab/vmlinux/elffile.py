@@ -18,7 +18,7 @@ from .types import Types
 
 _SYMBOL = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")])
 _UNDEFINED, _SECTION, _FILE = 0, 3, 4  # a section's number, and kinds of symbols
-#: What the program says of itself (arch/um/kernel/um_arch.c).
+#: The program's own name (arch/um/kernel/um_arch.c).
 _USER_MODE = b"User Mode Linux"
 
 

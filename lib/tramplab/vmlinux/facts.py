@@ -15,7 +15,7 @@ def _symbol(name: str) -> Callable[[RealMachine], bool]:
     return lambda machine: machine.opened.has(name)
 
 
-#: What an image was built with, as the kernel's configuration calls it, and how that shows; and a member that is of the patches for
+#: Configuration options of a build -> how the image shows them; and a member that is of the patches for
 #: PREEMPT_RT.
 _CONFIG: dict[str, Callable[[RealMachine], bool]] = {
     "DYNAMIC_FTRACE_WITH_REGS": _symbol("ftrace_regs_caller"),

@@ -28,7 +28,7 @@ _OTHERS = (
     (0x38, b"\xcd\x23\x82\x81", "LoongArch"),
     (0x10008, b"S390EP", "s390"),
 )
-#: What else a user may take for a kernel: first bytes, what it is, and what to do.
+#: Files that a user may take for a kernel: first bytes, what the file is, and what to do.
 _NO_KERNELS = (
     (b"0707", "an initrd (a cpio archive)", "give the vmlinuz that lies beside it"),
     (b"!<arch>\ndebian", "a Debian package", "unpack it with `dpkg-deb -x FILE OUT` and give the vmlinuz in it"),

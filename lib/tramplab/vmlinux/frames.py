@@ -20,7 +20,7 @@ from .types import Types
 
 #: Leaf functions of the kernel's own that are called by turns, so that no place in the text is the same in all samples.
 FUNCTIONS = (FUNCTION, "bpf_fentry_test2")
-#: What a kernel calls the structure behind a struct ftrace_regs that says nothing of itself.
+#: The structure that an opaque struct ftrace_regs is cast to.
 _ARCH = "__arch_ftrace_regs"
 
 

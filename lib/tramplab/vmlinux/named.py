@@ -11,7 +11,7 @@ from ..emulate.decode import Instruction
 from ..errors import TramplabError
 from .image import Opened
 
-#: Of arm64, as other kernels name their data: variable -> the function that reads it, and which of the words that it reads by
+#: arm64's names of data that other ISAs name otherwise: variable -> the function that reads it, and which word that it reads by
 #: address alone, counted from its first one.
 _READERS = {
     "function_trace_op": ("ftrace_common", 0),

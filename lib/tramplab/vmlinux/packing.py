@@ -29,7 +29,7 @@ WORKSPACE = 1 << 28
 _CHUNK, _PIECE = 1 << 20, 1 << 16
 #: The same for zstd, whose chunks have no limit: four bytes make at most a block of 128 KiB (RFC 8878), so these 8 MiB.
 _ZSTD_PIECE = 256
-#: What a block of lz4 unpacks to, but for the last; what it is packed to at most; the unpacked size that may be appended.
+#: Unpacked bytes of a block of lz4, except the last; its most packed bytes; bytes of the unpacked size that may be appended.
 _BLOCK, _PACKED_BLOCK, _SIZE = 8 << 20, (8 << 20) + (8 << 20) // 255 + 16, 4
 
 

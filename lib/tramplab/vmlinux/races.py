@@ -15,7 +15,7 @@ from .image import Opened, open_image
 from .machine import FUNCTION, RealMachine
 from .slowpath import slowpath
 
-#: Of x86-64 the way through its breakpoints is not set up here.
+#: Without x86-64, whose breakpoints are not set up here.
 ISAS = ("arm64", "riscv64")
 _ARGUMENT = 1
 

@@ -14,7 +14,7 @@ from .debian.fetch import there
 from .debian.list import FILE, chosen
 from .saved import measured
 
-#: What a process takes for one, and some to spare: 220 to 300 for the images of v6.1.
+#: Memory that a process needs for one, with a margin: 220 to 300 MB for the images of v6.1.
 _MEGABYTES = 500
 _MADE = "the files that were named are made"
 

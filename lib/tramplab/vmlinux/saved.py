@@ -23,7 +23,7 @@ from .result import machine_of, mitigated, result
 
 #: The status of a hook that a result says nothing of, because there was none when the image was counted.
 UNCOUNTED = "uncounted"
-#: What is known of a hook that was measured, and which counts its symbols have.
+#: The keys of a measured hook's row.
 _MEASURED = {"components", "frame_bytes", "frame_bytes_written", "stack_bytes", "return_mispredicts", "symbols"}
 _COUNTED = ("instructions", "loads", "stores")
 

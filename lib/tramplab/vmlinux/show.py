@@ -19,7 +19,7 @@ Labelled = Sequence[tuple[str, dict[str, Any]]]
 #: Columns of a result's table, and how wide each is; the name of a hook in front of them.
 _COLUMNS = {"insns": 6, "site": 5, "tramp": 6, "core": 6, "loads": 7, "stores": 7, "frame": 6, "stack": 6, "miss": 5}
 _NAME = 18
-#: Of a table of several images: columns side by side, and how wide each is.
+#: A table of several images: its number of columns, and their width.
 _SIDE, _WIDE = 6, 9
 
 

@@ -22,9 +22,9 @@ FAKED = (
     "no memory is allocated: ops, hashes and what else is registered are laid out by hand",
 )
 
-#: What says how many CPUs there are, and which, by size in bytes; the image has the build's maximum, and none of them.
+#: The variables with the number and the masks of CPUs -> bytes; the image has the build's maximum, and empty masks.
 _ONE_CPU = {"nr_cpu_ids": 4, **{f"__cpu_{which}_mask": 8 for which in ("possible", "present", "online", "active")}}
-#: Of x86-64: interrupts are on.
+#: x86-64's flags with interrupts on.
 _FLAGS = 0x202
 
 

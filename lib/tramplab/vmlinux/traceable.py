@@ -14,7 +14,7 @@ from .near import near
 _NEVER = ("__noinstr_text", "__entry_text")
 #: The text that boot frees.
 _INIT = "_sinittext", "_einittext"
-#: What GCC adds to the name of a part of a function that it moves away, and of a copy that it calls instead of the function.
+#: Suffixes that GCC gives to a cold part of a function, and to a copy that it calls instead of the function.
 _COLD, _COPY = re.compile(r"(.+)\.cold(\.\d+)*$"), re.compile(r"(\.(isra|constprop|part)\.\d+)+$")
 _DO = "name another function by --function"
 

@@ -16,7 +16,7 @@ from ...isa import get as isa_of
 from ...lab.kernel import Kernel
 from ...trampolines.fprobe import Fprobe
 
-#: What rethook= can be.
+#: The values of rethook=.
 POOLS = ("freelist", "objpool", "shadow")
 #: ISA -> a release and features with which the lab builds all three there; without a test of RCU in front of the pool.
 KERNELS: Mapping[str, tuple[str, dict[str, Any]]] = {

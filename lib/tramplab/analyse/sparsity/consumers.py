@@ -17,7 +17,7 @@ from .watched import Watched, run
 
 #: How a kernel's callchain starts: the answers of the consumer "callchain", by their number (guest/include/registers.h).
 STARTS = ("nowhere", "registers", "here")
-#: What that one tells besides, in order.
+#: The further words of its answer, in order.
 START = ("ip", "sp", "fp")
 #: Kind of structure -> how the names of the functions begin that read it.
 _PREFIX = {PT_REGS: "lab_regs_", FTRACE_REGS: "lab_fregs_"}

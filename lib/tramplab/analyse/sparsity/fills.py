@@ -10,7 +10,7 @@ from ...lab.kernel import Kernel
 from .fields import FTRACE_REGS, PT_REGS
 from .watched import Watched, run
 
-#: What a structure is made for -> the kernel's function that does it.
+#: The user of a fill -> the kernel's function that makes it.
 FILLS = {"partial": "ftrace_partial_regs()", "perf": "ftrace_fill_perf_regs()"}
 #: State of it in releases.yml -> the lab's function.
 _FUNCTIONS = {

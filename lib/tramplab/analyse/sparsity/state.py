@@ -33,7 +33,7 @@ def _riscv64(machine: Machine) -> dict[str, int]:
     return {"status": status & ~(_SIE | _SPIE) | (_SPIE if status & _SIE else 0) | _SPP}
 
 
-#: What there is besides general registers and the program counter, by the names of `now`.
+#: The state besides general registers and the program counter, by the names of `now`.
 STATES: Mapping[str, tuple[str, ...]] = {"x86_64": ("eflags", "cs", "ss"), "arm64": ("pstate",), "riscv64": ("status",)}
 _READ: Mapping[str, Callable[[Machine], dict[str, int]]] = {"x86_64": _x86_64, "arm64": _arm64, "riscv64": _riscv64}
 

@@ -12,7 +12,7 @@ from .frames import Seen, seen
 from .matrix import Place
 from .views import View
 
-#: Who is hooked, and who calls it.
+#: The hooked function, and its caller.
 FUNCTION, CALLER = "three_args", "calls_others"
 _ARGUMENTS = (1, 2, 3)
 #: Bytes of the stack that are left above, so that a structure lies on it wherever it ends.

@@ -20,7 +20,7 @@ CONVERSIONS = {
     "to_regs": ("lab_perf_light", "pt_regs"),
     "back": ("lab_bpf_light", "ftrace_regs"),
 }
-#: Those that one call goes through on its way to perf as it is, in order.
+#: The conversions of one call on its way to perf in today's kernel, in order.
 CHAIN = ("to_fprobe", "to_bpf", "to_perf", "to_regs")
 _FUNCTION = "lab_convert_"
 

@@ -20,9 +20,9 @@ from .ways import CPU, READ, Way
 FUNCTION, ARGUMENTS = "two_args", (7, 9)
 #: A link whose program reads a pt_regs.
 _PLAIN = "stack_plain"
-#: What copies registers where the compiler leaves that to a call.
+#: The function that copies registers where the compiler does not inline the copy.
 _COPY = "memcpy"
-#: What a trampoline saves -> the save sets of an ops that are compared, the larger first. No kernel has the second pair.
+#: Kind of trampoline -> the compared save sets of an ops, the larger first. No kernel has the second pair.
 SAVED = {"regs": ("regs", "args"), "own": ("own-regs", "own-args")}
 
 

@@ -7,7 +7,7 @@ import re
 from ..decode import Instruction
 from .touch import ACCESS, LOAD_LINKED, SHARED, STORE_CONDITIONAL, Touch, number
 
-#: What says whether interrupts are on, and at first, as in a lab kernel: off.
+#: The register with the interrupt flag, and its first value, as in a lab kernel: off.
 FLAGS, START = "sstatus", 0
 _SIMPLE = re.compile(r"(-?\w*)\((\w+)\)$")
 _SIZES = {"w": 4, "d": 8}

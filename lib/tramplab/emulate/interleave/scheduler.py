@@ -26,7 +26,7 @@ from .code import Code
 SOURCE = Path(__file__).with_name("scheduler.c")
 #: Clocks have six bits for it.
 MOST_CPUS = 64
-#: Whose memory is shared.
+#: The owner of shared memory.
 EVERYBODY = -1
 _CALLS = {
     "read_batch": "reg_read_batch",

@@ -10,7 +10,7 @@ from ..steps import INSTRUCTION, Step, Sync, Wait, text
 from .common import beside, defines, protection, words_before
 from .protocol import FeatureTable, Symbols
 
-#: What overriding a feature by hand brings with it.
+#: Features that change with a feature that is overridden by hand.
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("call_ops", False): {"site": "mov-bl", "direct": False, "bpf": False},
     ("call_ops", True): {"site": "literal-mov-bl", "args": True, "regs": False, "counter_bits": 19},

@@ -10,7 +10,7 @@ from ..steps import INSTRUCTION, Step, Sync, Wait, text
 from .common import beside, defines, protection, words_before
 from .protocol import FeatureTable, Symbols
 
-#: What overriding a feature by hand brings with it.
+#: Features that change with a feature that is overridden by hand.
 _ATOMIC = {
     "site": "literal-auipc-jalr",
     "args": True,
@@ -30,7 +30,7 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("direct", True): {**_ATOMIC, "direct_in_ops": True, "bpf": True},
 }
 
-#: What of a function's first bytes a site of each shape takes, and where rec->ip lies in it.
+#: Bytes of a site of each shape, and the offset of rec->ip in it.
 _SIZE = {"detour16": 16, "detour8": 8, "auipc-jalr": 8, "literal-auipc-jalr": 8}
 _IP = {"detour16": 0, "detour8": 0, "auipc-jalr": 4, "literal-auipc-jalr": 4}
 _FIXED_AUIPC = ("auipc-jalr", "literal-auipc-jalr")

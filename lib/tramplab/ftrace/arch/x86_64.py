@@ -15,7 +15,7 @@ from .protocol import FeatureTable, Symbols
 #: A site with the callsite's ops before the function: no kernel of this ISA has it.
 _LITERAL = "literal-nop5"
 
-#: What overriding a feature by hand brings with it.
+#: Features that change with a feature that is overridden by hand.
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("direct", False): {"direct_in_ops": False, "direct_jmp": False, "bpf": False},
     # a direct call that shares its function leaves through ftrace_regs_caller

@@ -13,7 +13,7 @@ from ..run import Run
 from ..view import Function
 from .wording import Wording
 
-#: What every hooked call passes, in this order; a call that lacks a part of a hook lacks its milestone.
+#: The parts of a hooked call, in order; a call without a part has no such milestone.
 MILESTONES = ("site", "save", "callback", "restore", "body", "return")
 _MARK = 0x5EED_0000_0000_0000  # what registers hold that the caller gives no value, plus their number
 

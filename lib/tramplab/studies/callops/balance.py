@@ -19,7 +19,7 @@ TITLE = "CALL_OPS on riscv64, balanced"
 ISA = "riscv64"
 #: Percent of what a branch may have to reach.
 _ALL = 100.0
-#: What the review expects of each.
+#: The expectation of the review for each.
 BETTER, LARGER, SAME, AS_COMPLICATED = "better", "larger", "the same", "as complicated"
 LIMITS = (
     "Emulated counts, bytes of a made corpus, reach in Debian's kernel, and patching in every order of steps; no timing. v6.15 "

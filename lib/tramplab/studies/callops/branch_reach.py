@@ -24,7 +24,7 @@ NAME = "branch_reach"
 TITLE = "What one branch reaches of where a trampoline may lie"
 #: Sizes of text to compute for, in MiB, beside that of Debian's kernel.
 SIZES = (8, 16, 32, 64, 128, 192, 256)
-#: Those of the chart, which a phone has no room for more of.
+#: The sizes in the chart; a phone has no room for more.
 CHARTED = (8, 32, 64, 128, 256)
 #: Sites in the middle of so many equal parts of the text.
 SITES = 512

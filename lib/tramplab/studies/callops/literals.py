@@ -114,7 +114,7 @@ def _leading(texts: list[str], sp: str) -> list[str]:
     return items
 
 
-#: What replaces its first operand.
+#: Instructions that replace their first operand.
 _MOVES = ("mov", "lea", "ldr", "ldur", "ld")
 
 

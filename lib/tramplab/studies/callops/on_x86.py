@@ -23,7 +23,7 @@ ISA, FUNCTION, OTHER, ARGUMENTS = "x86_64", "three_args", "one_arg", (1, 2, 3)
 COPIES, POINTER = "copies", "CALL_OPS"
 #: How each is built: as kernels are, and with the pointer.
 BUILT: dict[str, dict[str, Any]] = {COPIES: {}, POINTER: {"call_ops": True}}
-#: What is on the function and on another one while a call is made: ops with their save set.
+#: The ops on the function and on another one during a call, with their save set.
 LOADS = {
     "one ops": (("args",), ()),
     "one ops, 10 elsewhere": (("args",), ("args",) * 10),
@@ -34,7 +34,7 @@ LOADS = {
 #: Changes in order: what each does to the function's ops.
 CHANGES = ("first comes", "second comes", "second goes", "first goes")
 CALLED = ("instructions", "loads", "stores")
-#: What is counted of a plan: stores to text, waits until every CPU has synchronised, and waits for every task.
+#: The counts of a plan: stores to text, waits until every CPU has synchronised, and waits for every task.
 PLANNED = ("text", "cpus", "tasks", "bytes")
 UNITS = {**dict.fromkeys(CALLED, "added"), "bytes": "B"}
 

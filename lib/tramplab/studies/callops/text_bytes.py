@@ -17,7 +17,7 @@ from .text_schemes import BTI, BUILDS, CALL_OPS, FIXED, LONG, NONE, PADDED, PAIR
 
 NAME = "text_bytes"
 TITLE = "What patch sites add to a text, by cause"
-#: Whose bytes they are: the functions' own; the NOPs at the entry; the pointer before it, or the room for mitigations; a landing
+#: The causes of bytes: the functions' own; the NOPs at the entry; the pointer before it, or the room for mitigations; a landing
 #: pad that a function has only because a site begins it; alignment between functions; and what else became longer.
 OWN, SITE, LITERAL, ROOM, PAD, PADDING, OTHER = CAUSES = (
     "own code", "site", "literal", "room for mitigations", "landing pad", "alignment", "other code",

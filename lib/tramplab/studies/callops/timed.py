@@ -21,9 +21,9 @@ NAME = "call_ops_timed"
 TITLE = "The published grid of CALL_OPS, timed and counted"
 #: Cells of the published tables with an ops on the function.
 CELLS = (*dispatch.ELSEWHERE, *dispatch.HERE)
-#: What every number is a multiple of.
+#: The reference of all ratios.
 REFERENCE = (WITH, 1, 0)
-#: As the tables say it.
+#: Their names in the tables.
 SIDES = {WITHOUT: "before", WITH: "after"}
 #: Rows that are published with a mistake (the total beside it is another), by id.
 MISTAKEN = ("riscv-callops-qemu-before-r1-i2-overhead",)

@@ -31,7 +31,7 @@ OPS, PROGRAM = "ops", "bpf-fentry"
 HOOKS = {**CASES, OPS: "ops", PROGRAM: "bpf-fentry"}
 COUNTS = ("instructions", "loads", "stores", "branches_taken")
 UNITS: dict[str, str] = {}
-#: What data/releases.yml says of code that every site reaches.
+#: The value in data/releases.yml for code that every site reaches.
 NEAR_CODE, ARM64 = "near", "arm64"
 
 

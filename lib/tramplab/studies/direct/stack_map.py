@@ -16,12 +16,12 @@ from .stack_calls import ABSENT, ASLEEP, BODY, CALLED, FRAMES, FTRACE, RETURN, S
 
 NAME = "stack_map"
 TITLE = "Which frames a stack trace has, instruction by instruction"
-#: What the chart shows: arm64, by direct call, and by fprobe with its return hooked.
+#: The hooks in the chart: on arm64, by direct call, and by fprobe with its return hooked.
 DRAWN = ("fentry", "fexit", "fprobe exit")
 LETTERS = {RIGHT: "R", DOUBLED: "D", MISSING: "M", WRONG: "W", RETURNED: "-"}
 #: Stretches in a line of the golden table.
 A_LINE = 6
-#: Whose code a stretch is -> in the chart.
+#: Component -> its name in the chart.
 _SHORT = {FTRACE: "ftrace", CALLED: "direct", RETURN: "return", C: "C"}
 _NAMES = {"function": "function", "caller": "caller", "outer": "its caller"}
 

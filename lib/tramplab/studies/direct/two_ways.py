@@ -21,7 +21,7 @@ TITLE = "Called directly and through an fprobe, step by step"
 ISA, FUNCTION, ARGUMENTS = "arm64", "two_args", (1, 2)
 DIRECT, FPROBE = "direct call", "fprobe"
 
-#: What is said of which step; see publish/stepper/stepper.py.
+#: Step -> its note; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
         ("site", 0): "A caller passes 1 and 2. On both sides the site is a MOV and a BL; what differs is where the BL leads.",

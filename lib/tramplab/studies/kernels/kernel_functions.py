@@ -22,7 +22,7 @@ LITTLE = 5
 _PLAIN = ("ops", "ops-regs", "ops-assist", "ops:2", "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit")
 _LOOKED_INTO = (*_PLAIN, *real_kernels.PROBES)
 _COPIED = "ftrace_trampoline"
-#: Of return hooks: with the registers that a kprobe is given the lab has functions of their own.
+#: Functions of return hooks that the lab has a second time, for the registers that a kprobe is given.
 _PROBED = {f"{name}_probed": name for name in ("rethook_hook", "arch_rethook_prepare")}
 #: Of links of kprobe_multi: the lab has them for each way to make a pt_regs, of which a release has one.
 _LINKS = {

@@ -15,7 +15,7 @@ from ..once import once
 
 NAME = "real_kernels"
 TITLE = "The lab beside Debian's kernels"
-#: What is aimed at: trampolines within so many instructions, C code within such a part.
+#: The goal: trampolines within this many instructions, C code within this fraction.
 INSTRUCTIONS, PART = 2, 0.15
 TRAMPOLINE, CORE = "trampoline", "C code"
 #: Two ops and ten, from which follows what each further one adds.

@@ -25,7 +25,7 @@ LETTERS = {YES: "y", PART: "p", NO: "n", REFUSED: "R", HARMS: "H"}
 OWN, HOOKS = "kretprobe, own", "kretprobe, rethook"
 #: The chart's columns, in order; of each the newest kernel that has it.
 SHOWN = (OWN, HOOKS, RETHOOK, FGRAPH, FPROBE, FEXIT)
-#: What the page's table shows beside each other.
+#: The mechanisms that the page's table compares.
 COMPARED = (KRETPROBE, FPROBE)
 
 

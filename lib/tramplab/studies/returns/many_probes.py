@@ -45,7 +45,7 @@ _ON_EACH: dict[str, Callable[[str, tuple[str, ...]], list[Request]]] = {
     FEXIT: lambda isa, names: [Bpf(fexit=1, filter=(name,)) for name in names],
 }
 BARE, PROGRAM = (KRETPROBE, FPROBE), (KRETPROBE_BPF, MULTI, FEXIT)
-#: As sentences call them.
+#: Their names in sentences.
 CALLED = {
     KRETPROBE: "a kretprobe",
     FPROBE: "an fprobe",

@@ -74,7 +74,7 @@ def breaks(isa: str, release: str) -> bool:
     return not releases.features(ISAS[isa], release, {})["kprobes_on_ftrace"]
 
 
-#: What asks for each.
+#: Mechanism -> its request.
 MECHANISMS: dict[str, Callable[[Build, bool], Request]] = {
     KRETPROBE: lambda build, entry: Kretprobe(breakpoint=breaks(build.isa, build.release), entry=entry),
     KRETPROBE_BPF: lambda build, entry: Kretprobe(breakpoint=breaks(build.isa, build.release), entry=entry, bpf=True),

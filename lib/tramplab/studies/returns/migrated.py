@@ -38,7 +38,7 @@ TITLES = {
     TYPED: "BPF: fexit",
     STAP: "systemtap: an fprobe's pt_regs",
 }
-#: What the graph tracer's returns come back to.
+#: The graph tracer's return trampoline.
 _GRAPH = "return_to_handler"
 #: Fields that are several registers, as a sentence calls them.
 SEVERAL = {"kept": "registers that functions keep, but for the frame pointer,", "others": "arguments and scratch registers"}

@@ -18,7 +18,7 @@ from .return_costs import FUNCTION, calls
 
 NAME = "return_predicted"
 TITLE = "Mispredicted returns of a call that is seen returning"
-#: Whose return is mispredicted: the function's own, another one in the call, those of the callers above it.
+#: The mispredicted return: the function's own, another one in the call, those of the callers above it.
 OWN, HOOK, ABOVE = PARTS = ("the function's", "the hook's", "callers'")
 UNITS = {"returns": "mispredicted"}
 

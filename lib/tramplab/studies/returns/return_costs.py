@@ -44,7 +44,7 @@ ORDER = (TRAMPOLINE, *PARTS)
 _TRAMPOLINES = ("ftrace_", "bpf_trampoline", "return_to_handler", "arch_rethook_trampoline", "__kretprobe_trampoline")
 _C = ("ftrace_graph_func", "ftrace_return_to_handler", "ftrace_ops_")
 _C_BEHIND = ("_callback", "_handler")
-#: Who looks a function up in an ops' hashes: for the list function, or for the graph tracer.
+#: The function that looks up a function in an ops' hashes, and the list function.
 _LOOKUP, _WALK = "hash_contains_ip", "ftrace_ops_list_func"
 _SLOT, _HANDLERS = "kprobe_insn_slot", ("lab_kretprobe_", "lab_fprobe_", "lab_graph_", "lab_bpf_count")
 UNITS = {"instructions": "insns"}

@@ -19,11 +19,11 @@ from .mechanisms import FEXIT, KRETPROBE_BPF, LATEST, MULTI, get
 NAME = "return_steps"
 TITLE = "Back to the caller, step by step"
 ISA, FUNCTION, ARGUMENTS = "x86_64", "one_arg", (1,)
-#: What a walk is called -> the mechanism.
+#: Name of a walk -> its mechanism.
 WALKS = {"kretprobe": KRETPROBE_BPF, "fprobe": MULTI, "fexit": FEXIT}
 BODY, TRAMPOLINE, HANDLER, TIDY, LEAVE = "body", "trampoline", "handler", "tidy", "leave"
 
-#: What is said of which step; see publish/stepper/stepper.py.
+#: Step -> its note; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
         (BODY, 0): "The function has its value; all that is left of it is the return. What lies where it returns to?",

@@ -21,7 +21,7 @@ from .return_costs import with_and_without
 
 NAME = "return_shims"
 TITLE = "A kretprobe's handler on an fprobe, by a shim"
-#: Whose handler runs at the return, and for both at the entry too.
+#: The handlers that run: at the return, or at the entry and the return.
 RETURN, BOTH = PROBES = ("return", "entry and return")
 HOOK, SHIM = PARTS = ("kretprobe, fprobe", "shim")
 _SHIMMED, _HANDLERS = ("lab_shim_", "memcpy"), ("lab_kretprobe_", "lab_fprobe_")

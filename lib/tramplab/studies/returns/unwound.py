@@ -21,7 +21,7 @@ from .unwound_calls import EXIT, PLACES, SLEEPING, UNHOOKED
 
 NAME = "return_unwound"
 TITLE = "Stack traces while a function's return is hooked"
-#: What is worst of a trace -> where it counts.
+#: Worst state of a trace -> the column in which it counts.
 COUNTS = {RIGHT: "right", DOUBLED: "doubled", MISSING: "lost", WRONG: "wrong"}
 _WORST = (WRONG, MISSING, DOUBLED, RIGHT)
 

@@ -44,7 +44,7 @@ TITLE = "BPF programs on a light structure, rewritten or refused"
 UNITS = {"changed": "instructions"}
 PROVIDER = "ftrace_caller"
 ACCEPTED = "accepted"
-#: What becomes of a program, in a word.
+#: Outcome -> the word for it.
 WORDS = {
     ACCEPTED: "yes",
     UNFILLED: "unfilled",

@@ -23,10 +23,10 @@ from ..stretches import golden, numbers, stretches  # noqa: F401 (part of a stud
 NAME = "copy_steps"
 TITLE = "From ftrace_regs to pt_regs, step by step"
 FUNCTION, ARGUMENTS = "two_args", (1, 2)
-#: What the newest release does before a program of a link like kprobe_multi's runs (analyse/sparsity/ways.py).
+#: The newest release's way to a pt_regs for a program of kprobe_multi (analyse/sparsity/ways.py).
 MERGED = {"x86_64": "stack_hardware", "arm64": "cpu_kernel", "riscv64": "cpu_plain"}
 
-#: What is said of which step; see publish/stepper/stepper.py.
+#: Step -> its note; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
         ("site", 0): "A caller passes 1 and 2. The structure that a program is to read is made on the way.",

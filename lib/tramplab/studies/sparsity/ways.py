@@ -27,7 +27,7 @@ NAME = "ways_out"
 TITLE = "Ways from a light structure to a pt_regs"
 #: The last release whose trampoline saves all registers for who asks for it.
 SAVING = {"x86_64": LATEST, "arm64": "v6.1", "riscv64": "v6.9"}
-#: What a program of kprobe_multi wants that reads its arguments and takes a stack trace.
+#: The consumers in a kprobe_multi program that reads its arguments and takes a stack trace.
 WANTED = ("argument", "user-mode", "callchain")
 LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", LACKING: "l"}
 #: Consumers in as few letters as a column has.

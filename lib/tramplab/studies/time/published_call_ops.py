@@ -27,7 +27,7 @@ FUNCTION, OTHER = "no_args", "one_arg"
 LOADS = ((1, 0), (1, 1), (1, 2), (1, 10), (2, 0), (10, 0))
 #: The published callback is empty, so here it returns at once.
 CALLBACK = "ftrace_stub"
-#: What every other number is a multiple of: one dynamic ops on the function and none elsewhere, with CALL_OPS.
+#: The reference of all ratios: one dynamic ops on the function and none elsewhere, with CALL_OPS.
 REFERENCE = ("after", 1, 0)
 UNITS = {
     "published": "ns added",

@@ -25,7 +25,7 @@ CASES = {
     "2/0": "two ops",
     "10/0": "ten ops",
 }
-#: Of ops that lie in the kernel's own data, which were not timed: ops on the function and on another one -> how the case is called.
+#: Static ops, in the kernel's own data, which were not timed: ops on the function and on another one -> the name of the case.
 STATIC = {(1, 0): "one static ops", (1, 1): "one static ops, 1 elsewhere"}
 
 

@@ -25,7 +25,7 @@ from ..once import once
 NAME = "choosing"
 TITLE = "The trampoline of a function, by its callbacks"
 FUNCTION = "three_args"
-#: What an ops may be registered for: this function, several with it, all; or others only.
+#: The filters of an ops: this function, several with it, all; or others only.
 FILTERS = {"one": (FUNCTION,), "many": (FUNCTION, "one_arg", "five_args"), "all": (), "others": ("one_arg", "five_args")}
 STEPS, MOST, SEED = 200, 4, 2021
 UNITS: dict[str, str] = {}
@@ -121,7 +121,7 @@ def _ran(kernel: Kernel) -> dict[str, str]:
     }
 
 
-#: What a trampoline may call -> in words; the first that was executed is it.
+#: Callee of a trampoline -> in words; the first that was executed decides.
 _CALLED = {
     "ftrace_ops_list_func": "list function",
     "ftrace_ops_assist_func": "assist function",

@@ -24,7 +24,7 @@ _CONTEXT = "All the program is passed: where the saved arguments are."
 _ENTER = "RCU's read side, migration off, the run's context, and a counter that keeps the program from running inside itself."
 _ENTER_LAZY = "RCU's read side, here a section without preemption, the run's context, and what keeps the program out of itself."
 
-#: What is said of which step; see publish/stepper/stepper.py.
+#: Step -> its note; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
         ("site", 0): "A caller passes 1 and 2. The trampoline was made for a function of two arguments.",

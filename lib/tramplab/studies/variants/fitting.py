@@ -27,7 +27,7 @@ FUNCTION, ARGUMENTS = "three_args", (11, 22, 33)
 UNITS = {"total": "insns", "usual": "insns"}
 #: What an ops needs -> (how it says so to a fitting kernel, and to a real one).
 NEEDS = {"live": ("live", "args"), "args": ("own-args", "args"), "all": ("own-regs", "regs")}
-#: Who joins the observer and leaves again, last one first.
+#: The ops that are added to the observer and removed again, last one first.
 JOINING = ("live", "args", "all")
 #: From which need on an ops is promised what the observer writes down. Of the arguments, `live` is promised those that the
 #: function has.

@@ -39,11 +39,11 @@ VARIANTS: dict[str, Callable[[], Request]] = {
     "ops": Ops,
     "ops-regs": lambda: Ops(save="regs"),
 }
-#: Of these, what no kernel has and is no hook of the lab's.
+#: Variants that no kernel has and that are no hook of the lab's.
 SKETCHED = ("bare",)
-#: Those that know the function; the others do the same for any number of arguments, so two stand for all.
+#: Variants made for the function; the others do the same for any number of arguments, so two are enough.
 KNOWING = ("bare", "bpf-fentry", "ops-live")
-#: What a variant needs of the release beyond what the newest has on every ISA.
+#: Variant -> the feature it needs that the newest release does not have on every ISA.
 NEEDS = {"ops-regs": "regs"}
 PARTS = ("trampoline", "core", "callback")
 UNITS = {"load_bytes": "B", "store_bytes": "B"}

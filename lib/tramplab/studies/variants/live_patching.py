@@ -35,7 +35,7 @@ CASES = {
     "all": ("lab_livepatch", "own-regs"),
 }
 KERNELS = {"regs": ("lab_livepatch", "regs")}
-#: Those of a release's own; the others no kernel has.
+#: The save sets that a release has; the others are hypothetical.
 REAL = ("args", "regs")
 OUTSIDE = tuple(c for c in COMPONENTS if c != "function")
 UNITS = dict.fromkeys(OUTSIDE, "insns") | {"written": "B", "added": "insns"}

@@ -26,9 +26,9 @@ FUNCTION, ARGUMENTS = "three_args", (11, 22, 33)
 STEPS, MOST, SEED = 40, 4, 2021
 #: What comes and goes beside the observer -> its letter in attached.REQUESTS.
 OTHERS = {"plain": "a", "guarded": "g", "regs": "r", "direct": "d"}
-#: What a callback sees that is handed no registers.
+#: The fields of a callback that gets no registers.
 _WITHOUT_REGISTERS = observer.FIELDS[:3]
-#: What only an ops that wants all registers was promised; whether a plain one is given it is left to the kernel.
+#: Fields that only an ops that wants all registers was promised; the kernel may give them to a plain one.
 _NOT_PROMISED = {"plain": {"full_regs"}, "regs": set()}
 
 

@@ -29,7 +29,7 @@ TRACED, CALLS, ARGUMENTS = "two_args", "calls_others", (1, 2, 3)
 HOOKS = (("none", 1), ("ops", 1), ("ops", 2), ("ops-regs", 1), ("direct", 1), ("direct+ops", 1))
 #: Looked at in the newest release only; see fix_up.
 NEWEST = (("bpf-fentry", 1), ("bpf-fexit", 1))
-#: Whose kernels can be built without frame pointers.
+#: The ISAs whose kernels can be built without frame pointers.
 EITHER_WAY = ("x86_64", "riscv64")
 #: Who makes frame records: nobody, functions compiled from C, or ftrace's trampolines as well.
 NOBODY, FUNCTIONS, ALL = "none", "C", "all"
@@ -246,7 +246,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     }
 
 
-#: What is true of every figure of unwinding.
+#: The limits of every figure of unwinding.
 LIMITS = (
     "Rewritten trampolines and a lab C core, not Linux; counts, not time. ORC's stack layouts are worked out from the code; "
     "programs are C, not JIT-compiled."

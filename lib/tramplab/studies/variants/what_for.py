@@ -13,7 +13,7 @@ KEEP, PASS, CALL, FRAME = "arguments", "passing", "call", "frame"
 #: Getting to code that no branch reaches, from the patch site or from the trampoline; and landing pads and slots for patches.
 REACH, MARKS = "reach", "marks"
 JOBS = (KEEP, PASS, CALL, FRAME, REACH, MARKS)
-#: What a trampoline owes to where it lies and to how its kernel is configured. Compared like with like, it stands on neither side.
+#: The parts of a trampoline that depend on its place and its kernel's configuration; a comparison leaves them out.
 SETTING = (REACH, MARKS)
 _MARKS = ("endbr64", "nop")
 

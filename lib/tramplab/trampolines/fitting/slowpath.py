@@ -18,9 +18,9 @@ from ..plain import Ops
 from ..plain.maker import check_redirecting, registered
 from ..saving import code, linked
 
-#: What ops can need, each with all that the one before has: the function's arguments, all of an ftrace_regs, all registers.
+#: The needs of an ops, each including the one before: the function's arguments, all of an ftrace_regs, all registers.
 ORDER = ("live", "own-args", "own-regs")
-#: What the kernel's own names for save sets mean here.
+#: The kernel's names of save sets -> those here.
 _SAME = {"args": "own-args", "regs": "own-regs"}
 
 

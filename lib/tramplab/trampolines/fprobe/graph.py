@@ -37,7 +37,7 @@ class GraphOps(Shared):
 #: MAX_FPROBE_DATA_SIZE (include/linux/fprobe.h): the 15 words that a header's four bits can tell; fprobe_init() rounds up to words
 #: and says -E2BIG above it.
 MOST_DATA = 15 * WORD
-#: What the ops calls, by what asks for it.
+#: Request -> the function that its ops calls.
 _CALLED: dict[type[Request], str] = {EntryOps: "fprobe_ftrace_entry", GraphOps: "ftrace_graph_func", Fgraph: "ftrace_graph_func"}
 #: The guest's tracers.
 _TRACERS: dict[type[Request], str] = {GraphOps: "fprobe_graph_ops", Fgraph: "lab_graph_ops"}

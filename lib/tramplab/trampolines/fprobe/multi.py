@@ -10,7 +10,7 @@ from ..ground import Ground
 from ..pools import Take
 from .request import Fprobe
 
-#: What has the fprobe in it, and the fprobe.
+#: The struct with the fprobe in it, and its member.
 STRUCT, _FPROBE = "bpf_kprobe_multi_link", "fp"
 #: BPF_PROG_TYPE_KPROBE and BPF_TRACE_KPROBE_SESSION (include/uapi/linux/bpf.h), and what a session's calls keep for its program.
 _TYPE, _SESSION, COOKIE = 2, 56, 8

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...errors import TramplabError, unknown
 from ...ftrace.ops import Request
 
-#: What an fprobe's ops can ask its trampoline to save.
+#: The save sets that an fprobe's ops can ask for.
 SAVES = ("args", "regs")
 
 

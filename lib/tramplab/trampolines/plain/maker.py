@@ -11,7 +11,7 @@ from ..ground import Ground
 from . import copied
 from .request import Ops
 
-#: What the kernel's own trampolines save.
+#: The save sets of the kernel's own trampolines.
 COMMON = ("args", "regs")
 
 

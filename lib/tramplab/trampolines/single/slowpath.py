@@ -17,7 +17,7 @@ from ..direct import Direct
 from ..ground import Ground
 from .ways import Way
 
-#: What the one ops has for its direct_call: anything but 0, so that ftrace_caller sees what it is.
+#: The one ops' direct_call: anything but 0, so that ftrace_caller recognises it.
 MARK = 1
 #: More entries than these give direct_functions no more buckets (hash_add() of the series, v6:
 #: 20251230145010.103439-5-jolsa@kernel.org).

@@ -45,7 +45,7 @@ Dir::Cache::archives "{folder}/cache/archives";
 Dir::Cache::pkgcache "pkgcache.bin";
 Dir::Cache::srcpkgcache "";
 """
-#: What apt-get says of a package or a version that is in no list.
+#: apt-get's message for a package or a version that is in no list.
 _ABSENT = re.compile(
     r"^E: (Version '.*' for '.*' was not found|Unable to locate package|Can't find a source to download"
     r"|Package '.*' has no installation candidate|Can't select versions from package .* purely virtual)",

@@ -37,14 +37,14 @@ class Package:
     version: str
     #: Where the image is in the package.
     path: str
-    #: Of the image, in hexadecimal.
+    #: The image's digest, in hexadecimal.
     sha256: str
-    #: What kind of kernel: "" is the usual one.
+    #: The kind of kernel: "" for the usual one.
     flavour: str
     #: The mainline release that it stands for.
     release: str
     isa: str
-    #: Whether it is the image of its ISA that is fetched where one of each will do.
+    #: Is it the image of its ISA that --one fetches?
     one: bool = False
 
     def __str__(self) -> str:

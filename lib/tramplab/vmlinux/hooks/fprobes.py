@@ -24,11 +24,11 @@ from .inplace import member, put, variable
 #: Bits of the tables of fprobes: by the fprobe's address, and by the function's where that is a plain table, up to v6.18
 #: (FPROBE_TABLE_BITS and FPROBE_IP_HASH_BITS, kernel/trace/fprobe.c).
 _TABLE_BITS, _IP_BITS = 6, 8
-#: What a link of kprobe_multi has as its fprobe's handlers.
+#: The handlers of the fprobe of a kprobe_multi link.
 _LINKED = {"entry_handler": "kprobe_multi_link_handler", "exit_handler": "kprobe_multi_link_exit_handler"}
-#: What a session keeps of a call for its program: a word.
+#: Bytes of a call that a session keeps for its program.
 _COOKIE = 8
-#: Of a table that grows: buckets as it is made (HASH_DEFAULT_SIZE), the fewest (HASH_MIN_SIZE), and the most elements
+#: A growing table: its first number of buckets (HASH_DEFAULT_SIZE), the fewest (HASH_MIN_SIZE), and the most elements
 #: (lib/rhashtable.c).
 _BUCKETS, _FEWEST, _MOST = 64, 4, 1 << 31
 

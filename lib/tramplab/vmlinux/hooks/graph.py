@@ -22,7 +22,7 @@ from .inplace import put, variable
 #: tracers (FGRAPH_ARRAY_SIZE), all in kernel/trace/fgraph.c and include/linux/ftrace.h.
 _STACK, _DEPTH, _PLACES = 4096, 50, 16
 
-#: Of the clock: native_sched_clock(), jiffy_sched_clock_read() and what takes its place after boot, arch_counter_get_cntvct() and
+#: Clocks: native_sched_clock(), jiffy_sched_clock_read() and its replacement after boot, arch_counter_get_cntvct() and
 #: riscv_sched_clock(), which reads a register that the emulator does not have.
 NOTES = (
     "no task but the current one has a shadow stack, and nobody watches tasks being switched; where the clock is read (up to "

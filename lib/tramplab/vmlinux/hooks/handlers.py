@@ -12,7 +12,7 @@ from ...isa import Isa
 from .. import own
 from ..machine import RealMachine
 
-#: What our handlers are called in results; no kernel has symbols of these names.
+#: Our handlers' names in results; no kernel has symbols of these names.
 ENTRY, RETURN = "callback_at_entry", "callback_at_return"
 
 

@@ -29,7 +29,7 @@ _SPELLINGS = [
         (r"^addi (\w+), zero, ", r"li \1, "),
     )
 ]
-#: What begins and continues the load of an address, by ISA; the register is the first group.
+#: The instructions that begin and continue the load of an address, by ISA; the register is the first group.
 _FIRST = {
     "x86_64": re.compile(r"movabs (\w+), (\S+)$"),
     "arm64": re.compile(r"mov (x0|x10|x19), #(-?\w+)$"),

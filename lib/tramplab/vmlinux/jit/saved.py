@@ -27,13 +27,13 @@ FILE, SCHEMA = "bpf-trampolines.json", "bpf-trampolines"
 KINDS = {"e": "fentry", "m": "fmod_ret", "x": "fexit"}
 #: With few and many arguments, four-byte ones on the stack, one and several, and structs of two words; every image has these.
 _FUNCTIONS = ("bpf_fentry_test1", "bpf_fentry_test6", "process_vm_rw", "ip6_append_data", "HUF_readStats_wksp", "tnum_in")
-#: What is attached at a time: the programs of each function.
+#: The programs of each function that are attached together.
 _WAVES = (
     *(dict.fromkeys(_FUNCTIONS, kinds) for kinds in ("e", "x", "ex")),
     {"bpf_fentry_test1": "eexx", "bpf_modify_return_test": "m"},
     {"bpf_modify_return_test": "emmx"},
 )
-#: What a trampoline calls beside programs and the function.
+#: The functions that a trampoline calls, besides programs and the traced function.
 GUARDS = ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit")
 _RUN_CTX = "bpf_tramp_run_ctx"
 

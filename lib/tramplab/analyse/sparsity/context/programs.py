@@ -17,7 +17,7 @@ from .layout import slots
 from .text import assembled
 
 FILE = "context-programs.yml"
-#: What a program calls the bytes of a pt_regs.
+#: The name in programs for the size of a pt_regs.
 _SIZE = "size"
 
 

@@ -25,7 +25,7 @@ from .values import UNKNOWN, Context, Found, Map, Scalar, Stack, Value, called
 #: States that are looked at before it is given up.
 MOST = 100_000
 _MASK = (1 << 64) - 1
-#: What the kernel's verifier asks of the constants of some operations, by the bits of the operation.
+#: The kernel verifier's limits on the constants of some operations, by the bits of the operation.
 _BOUNDED: dict[str, Callable[[int, int], bool]] = {
     **dict.fromkeys(("/=", "%=", "s/=", "s%="), lambda imm, bits: imm != 0),
     **dict.fromkeys(("<<=", ">>=", "s>>="), lambda imm, bits: 0 <= imm < bits),
@@ -51,7 +51,7 @@ class Elsewhere:
 
 
 Use = Read | Elsewhere | Handed | Through
-#: What is done on any path, by the instruction's slot.
+#: Slot of an instruction -> its uses on all paths.
 Uses = dict[int, set[Use]]
 
 
