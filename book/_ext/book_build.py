@@ -23,7 +23,7 @@ import book_told
 import book_unfinished
 
 FAILED = 1  # exit status
-LINES = "cache.txt"  # in the folder of a build: what was damaged in the cache, and is mended
+LINES = "cache.txt"  # in the folder of a build: what was damaged in the cache, and is repaired
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 WRITABLE = "What to do: see that %s is a folder that can be written, on a disk with space, then build again."
 FORMATS = ("isoduration", "rfc3986_validator", "rfc3987_syntax")  # that jsonschema can check

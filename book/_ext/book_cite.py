@@ -31,7 +31,7 @@ def say_where(app):
 
 def add_citation(app, pagename, templatename, context, doctree):
     """A box with both forms; only in the book that has a list of permalinks, and only on pages that are listed. The mail of a page
-    that says something in short is the one beside that: to make it anew would take all of the book's studies."""
+    that says something in short is the one beside that: to compute it again would take all of the book's studies."""
     chapter = book_permalinks.chapter(app, pagename) if doctree else None
     if chapter:
         text = cite.boxed(context["body"], PurePosixPath(pagename).name) or cite.place(chapter.id)

@@ -25,14 +25,14 @@ def report(told: list[dict], status: int, command: str) -> list[str]:
             do.append(what)
 
     for fact in of["cell"]:
-        add(book_told.title(fact), words(fact), remedy(fact, MEND_CELL))
+        add(book_told.title(fact), words(fact), remedy(fact, FIX_CELL))
     for fact in of["stderr"]:
-        add(book_told.title(fact), f"it printed to stderr: {text(fact)}", MEND_CELL)
+        add(book_told.title(fact), f"it printed to stderr: {text(fact)}", FIX_CELL)
     for fact in of["kernel"]:
-        what = MEMORY if "memory" in fact["end"] else MEND_CELL
+        what = MEMORY if "memory" in fact["end"] else FIX_CELL
         add(book_told.title(fact), f"the kernel that executed it {fact['end']}.", what)
     for fact in of["page"]:
-        add(fact["page"], words(fact), remedy(fact, "mend the page"))
+        add(fact["page"], words(fact), remedy(fact, "correct the page"))
     # A page's text twin repeats the warnings of the page.
     warnings = [fact for n, fact in enumerate(of["warning"]) if fact not in of["warning"][:n]]
     full = [fact for fact in warnings if FULL in fact["sentence"]]  # one for each file, of which there are hundreds
@@ -41,7 +41,7 @@ def report(told: list[dict], status: int, command: str) -> list[str]:
     warnings = [fact for fact in warnings if fact not in full]
     for fact in warnings[:MOST]:
         line = f", line {fact['line']}" if fact["line"] else ""
-        add(fact["page"] + line, text(fact, 1), "mend what is listed, as a warning is an error here")
+        add(fact["page"] + line, text(fact, 1), "fix what is listed, as a warning is an error here")
     if len(warnings) > MOST:
         lines.append(f"... and {len(warnings) - MOST} more warnings; the log above has them all.")
     for fact in of["error"]:
@@ -50,13 +50,13 @@ def report(told: list[dict], status: int, command: str) -> list[str]:
         else:
             add("" if fact["name"] in OWN else fact["at"], words(fact), advice(fact))
     if not lines:
-        add(pages(told), f"the build {book_told.how_it_ended(status)}.", MEMORY if status == -signal.SIGKILL else MEND)
+        add(pages(told), f"the build {book_told.how_it_ended(status)}.", MEMORY if status == -signal.SIGKILL else FIX)
     lab = LAB if of["cell"] or of["stderr"] else ""
     return [*lines, f"What to do: {'; '.join(do)}, then `{command}` again{lab}."]
 
 
-MEND_CELL = "mend the cell or what it calls"
-MEND = "mend what the log above shows"
+FIX_CELL = "fix the cell or what it calls"
+FIX = "fix what the log above shows"
 MEMORY = "give the build more memory, or one processor (`taskset -c 0`), which executes one page at a time"
 FULL, SPACE = "No space left on device", "free space on the disk"
 LAB = "; `make lab` runs a page cell by cell"
@@ -71,7 +71,7 @@ def remedy(fact: dict, otherwise: str) -> str:
 
 def advice(fact: dict) -> str:
     """What to do about an error that is no page's; one that is made for readers says it itself."""
-    return remedy(fact, "do as it says" if fact["name"] in OWN else MEND)
+    return remedy(fact, "do as it says" if fact["name"] in OWN else FIX)
 
 
 def words(fact: dict) -> str:

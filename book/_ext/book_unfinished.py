@@ -34,7 +34,7 @@ def folder(build: Path):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Busy from None
-        mend(build)
+        repair(build)
         clear(build / NAME)
         (build / NAME).mkdir()
         try:
@@ -43,7 +43,7 @@ def folder(build: Path):
             clear(build / NAME)
 
 
-def mend(build: Path):
+def repair(build: Path):
     """Finish what a build that was killed between two renames began."""
     for aside in build.glob(f"*{ASIDE}"):
         old = aside.with_suffix("")

@@ -24,7 +24,7 @@ from .errors import TramplabError
 from .paths import told_apart
 
 #: The environment variable that names a file for the lines on what was damaged, instead of standard error: in a book's cell
-#: anything on standard error is an error, and a file that was mended is none.
+#: anything on standard error is an error, and a file that was repaired is none.
 LINES = "TRAMPLAB_CACHE_LINES"
 _MARK = ".sha256"
 _BUILDING = ".building-"
@@ -68,7 +68,7 @@ def publish(make: Callable[[Path], Path], name: str) -> Path:
 
 
 def read(name: str) -> bytes | None:
-    """What is kept under a name; None if nothing is, or if it is damaged, of which a line is said."""
+    """The content under a name; None if there is none, or if it is damaged, which is logged."""
     return unsealed(place(name), name)
 
 
@@ -99,7 +99,7 @@ def sealed(name: str, content: bytes) -> bytes:
 
 
 def unsealed(path: Path, name: str) -> bytes | None:
-    """What a file holds that was sealed under this name; None if there is none, or if it is damaged, of which a line is said."""
+    """The content of a file that was sealed under this name; None if there is none, or if it is damaged, which is logged."""
     try:
         if not os.path.lexists(path):
             return None
@@ -132,9 +132,9 @@ def say(line: str) -> None:
 
 
 def remove_old(prefix: str, seconds: int, now: float, but: str = "") -> None:
-    """Remove the folders that begin so and were left alone for so long. One of the future was, too: its clock was wrong."""
-    here = folder()
-    for left in (here / name for name in os.listdir(here) if name.startswith(prefix)):  # a cache has thousands of files
+    """Remove folders with this prefix that are older than `seconds`. A timestamp in the future counts as old (clock skew)."""
+    root = folder()
+    for left in (root / name for name in os.listdir(root) if name.startswith(prefix)):  # a cache has thousands of files
         with contextlib.suppress(OSError):  # another process is done with it
             if left.name != but and abs(now - left.lstat().st_mtime) > seconds:
                 shutil.rmtree(left, ignore_errors=True)
@@ -142,8 +142,8 @@ def remove_old(prefix: str, seconds: int, now: float, but: str = "") -> None:
 
 def _put(make: Callable[[Path], Path], name: str) -> bytes:
     """Make a file, put it in its place with its checksum; returns its content."""
-    path, here = place(name), folder()
-    building = here / f"{_BUILDING}{uuid.uuid4().hex}"  # known before it is there, so that a Ctrl-C finds it
+    path, root = place(name), folder()
+    building = root / f"{_BUILDING}{uuid.uuid4().hex}"  # known before it is there, so that a Ctrl-C finds it
     try:
         with _writing(path.parent):
             building.mkdir(mode=0o700)
@@ -178,7 +178,7 @@ def _trailer(name: str, content: bytes) -> bytes:
 
 
 def _seen(path: Path) -> tuple[int, int, int] | None:
-    """What tells a file from another one that took its place; None where there is none."""
+    """The stat data that tell a file from another one that replaced it; None where there is none."""
     try:
         return told_apart(path.stat())
     except OSError:

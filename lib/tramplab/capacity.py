@@ -69,18 +69,18 @@ def _groups(controller: str) -> Iterator[Path]:
             if kind == ("cgroup" if controllers else "cgroup2") and (not controllers or controller in options.split(",")):
                 # In a container what is mounted may be the container's own group, under a path of the host.
                 inside = path.removeprefix(root.rstrip("/")) if path.startswith(root) else "/"
-                here = Path(where) / inside.lstrip("/")
-                yield from (f for f in (here, *here.parents) if f.is_relative_to(where))
+                group = Path(where) / inside.lstrip("/")
+                yield from (f for f in (group, *group.parents) if f.is_relative_to(where))
 
 
 def _number(folder: Path, *names: str) -> int | None:
-    """What the first of the files says that is there and holds a number."""
-    said = [_text(folder / name).strip() for name in names]
-    return next((int(text) for text in said if text.isdigit()), None)
+    """The number in the first of these files that exists and holds one."""
+    contents = [_text(folder / name).strip() for name in names]
+    return next((int(text) for text in contents if text.isdigit()), None)
 
 
 def _text(path: Path) -> str:
-    """What a file says; nothing where there is none."""
+    """The text of a file; "" where there is none."""
     try:
         return path.read_text("utf-8")
     except OSError:

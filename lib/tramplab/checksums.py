@@ -1,4 +1,4 @@
-"""What data/ and CITATION.cff say, in a line each: a change that no table shows is seen in a review, and by a test.
+"""A digest of each file of data/ and of CITATION.cff: a change that no table shows is seen in a review, and by a test.
 
 A file has a line, and in CSV each of its rows. Not among them are the golden tables, which studies make and tests compare whole,
 and the permalinks, which are held against their history.
@@ -27,11 +27,11 @@ def text() -> str:
 
 
 def changes(listed: str) -> list[str]:
-    """What is not as a list has it, in words."""
+    """The differences to a list, in words."""
     was = {what: digest for digest, _, what in (line.partition("  ") for line in listed.splitlines() if not line.startswith("#"))}
     now = _every()
-    said = [f"{what} is gone" for what in was if what not in now]
-    return said + [f"{what} is {'changed' if what in was else 'new'}" for what, digest in now.items() if was.get(what) != digest]
+    gone = [f"{what} is gone" for what in was if what not in now]
+    return gone + [f"{what} is {'changed' if what in was else 'new'}" for what, digest in now.items() if was.get(what) != digest]
 
 
 def _every() -> dict[str, str]:

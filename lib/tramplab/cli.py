@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     p = sub.add_parser("run", help="run a study and print its rows")
     p.add_argument("study")
     p.add_argument("--format", default="text", help="text (default), csv or json")
-    p.add_argument("--output", metavar="FILE", help="write to FILE, whole or not at all, instead of standard output")
+    p.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output; an error leaves it as it was")
     p.set_defaults(command=_run)
 
     p = sub.add_parser("trace", help="annotated disassembly of one hooked call")
@@ -92,11 +92,11 @@ def _parser() -> argparse.ArgumentParser:
     races.add(sub, kernel_races.subjects_in)
     registers.add(sub)
 
-    p = sub.add_parser("cores", help="the models of cores, and what was timed on such cores beside their estimates")
+    p = sub.add_parser("cores", help="the models of cores: their estimates against times measured on such cores")
     p.add_argument("--json", action="store_true", help="every case as JSON")
     p.set_defaults(command=_cores)
 
-    p = sub.add_parser("claims", help="what was claimed in the threads, judged by running")
+    p = sub.add_parser("claims", help="the claims made in the threads, and the verdicts of the runs")
     p.add_argument("id", metavar="ID", nargs="?", help="one claim, e.g. s5 (default: all)")
     p.add_argument("--json", action="store_true", help="JSON instead of text")
     p.set_defaults(command=_claims)
@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     p = sub.add_parser("cite", help="a block for a mail that cites a chapter, section, figure, finding or claim")
     p.add_argument("id", metavar="ID", help="what stands behind the # of its address")
     p.add_argument("--bibtex", action="store_true", help="its BibTeX entry instead")
-    p.add_argument("--full", action="store_true", help="everything, not the 12 lines of a mail")
+    p.add_argument("--full", action="store_true", help="everything, instead of the 12 lines for a mail")
     for what in CHOICES:
         p.add_argument(f"--{what}", metavar=what[0].upper(), help=f"of a figure: only the rows of this {what}")
     p.set_defaults(command=_cite)
@@ -227,11 +227,11 @@ def _print_estimate(e: dict) -> None:
 
 
 def _cores(args: argparse.Namespace) -> None:
-    found = judged.cases()
+    cases = judged.cases()
     if args.json:
-        print(json.dumps([vars(case) for case in found], indent=1))
+        print(json.dumps([vars(case) for case in cases], indent=1))
         return
-    sys.stdout.write(text_table(judged.summary(found)))
+    sys.stdout.write(text_table(judged.summary(cases)))
     print("\n" + textwrap.fill(judged.RULE, WIDTH, break_on_hyphens=False))
 
 
@@ -304,13 +304,13 @@ def _update(args: argparse.Namespace) -> None:
 def _update_permalinks() -> None:
     """Add what the pages have and the list has not; TramplabError, and nothing written, where it has lost something."""
     root, name = checkout(), f"data/{permalinks.FILE}"
-    path, told = root / name, history(root, name)
+    path, past = root / name, history(root, name)
     old = documents.text(path, permalinks.FILE) if path.is_file() else ""
     new = permalinks.updated(old, [*pages.addresses(root / "book"), *claims.addresses(), *findings.addresses()])
-    for sentence in permalinks.lost(permalinks.parse(new), told).values():
+    for sentence in permalinks.lost(permalinks.parse(new), past).values():
         raise TramplabError(sentence)
-    if told.lacks:
-        print(f"{path.name}: not held against all that it ever listed: {told.lacks}")
+    if past.lacks:
+        print(f"{path.name}: not held against all that it ever listed: {past.lacks}")
     _rewrite(path, new)
 
 

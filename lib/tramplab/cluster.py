@@ -1,8 +1,8 @@
 """Jobs for the workers of a Dask cluster: who they are, that they have the same sources, and one sentence for what goes wrong.
 
 A job is sent as bytes that only a worker unpickles, so the scheduler needs no tramplab. A worker does it if its sources are those
-of whoever sent it, and one job at a time however many threads it has, as kernels are kept per process. A job whose worker dies
-is given to another one; one at which several die is an error, after as many as the scheduler allows (its `allowed-failures`).
+of the client that sent it, and one job at a time however many threads it has, as kernels are kept per process. A job whose worker
+dies is given to another one; one at which several die is an error, after as many as the scheduler allows (its `allowed-failures`).
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _apart(ask: Callable[[], None]) -> None:
 
 
 async def _answers(address: str) -> None:
-    """Raises whatever it may where no scheduler does; a client would wait for ever for somebody who says nothing."""
+    """Raise what the connection raises where no scheduler answers; a client would wait for ever on a silent peer."""
     from distributed.comm import connect
     from distributed.core import send_recv
     from distributed.security import Security
@@ -148,7 +148,7 @@ def _patient(address: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What distributed writes to standard error is said in a sentence here, or nobody's concern."""
+    """Turn what distributed writes to standard error into one sentence, or drop it."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "distributed.gc", "tornado.application")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
@@ -161,12 +161,12 @@ def _quiet() -> Iterator[None]:
 
 
 def _revision() -> str:
-    found = revision(checkout())
-    return (found.commit or "an unknown commit") + ", changed" * found.dirty
+    here = revision(checkout())
+    return (here.commit or "an unknown commit") + ", changed" * here.dirty
 
 
 class _Sent:
-    """What is sent of a job: to unpickle it is to do it."""
+    """The form in which a job is sent: to unpickle it is to do it."""
 
     def __init__(self, sources: tuple[str, str], work: Callable[[Any], Any], job: object) -> None:
         self._sources, self._job = sources, pickle.dumps((work, job))
@@ -192,10 +192,10 @@ def _do(sources: tuple[str, str], sent: bytes) -> Any:
         if _at_first() != theirs:
             raise TramplabError(
                 f"the worker {_address()} has other sources ({_at_first()} at {_revision()}) than this process ({theirs} at "
-                f"{commit}): check out the same commit on both, and start the worker anew."
+                f"{commit}): check out the same commit on both, and restart the worker."
             )
         if state.everything() != theirs:
-            raise TramplabError(f"the sources of the worker {_address()} were changed after it began: start it anew.")
+            raise TramplabError(f"the sources of the worker {_address()} were changed after it began: restart it.")
         work, job = pickle.loads(sent)
         return work(job)
 

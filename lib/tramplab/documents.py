@@ -68,7 +68,7 @@ for _kind in ("int", "float"):
 
 
 def read_yaml(text: str) -> Any:
-    """What a YAML document says; raises yaml.YAMLError, also for a number that is none."""
+    """The content of a YAML document; raises yaml.YAMLError, also for a number that is none."""
     try:
         return yaml.load(text, Loader=_Loader)
     except ValueError as e:
@@ -94,7 +94,7 @@ def decoded(name: str, content: bytes) -> str:
 
 
 def read(name: str) -> Any:
-    """What a file of data/ says; raises TramplabError for what is no such document."""
+    """The content of a file of data/; raises TramplabError for text that is no such document."""
     return parsed(name, text(data_file(name), name))
 
 

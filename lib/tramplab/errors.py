@@ -24,15 +24,15 @@ class TramplabError(Exception):
 
 
 class Unwritten(TramplabError):
-    """What was made cannot be written where it was to go."""
+    """A result cannot be written to its destination."""
 
     status = 1
 
 
 @dataclass(frozen=True)
 class Recursion:
-    """What a stack that ran out was filled with: the functions that call each other, outermost first, how often they did, and how
-    many bytes they take each time."""
+    """The recursion that filled a stack: the functions that call each other, outermost first, how often they did, and how many
+    bytes they take each time."""
 
     functions: tuple[str, ...]
     rounds: int
@@ -53,12 +53,12 @@ class StepLimit(TramplabError):
 #: Shows what was given, of what is long its beginning and its end: a sentence is to stay one.
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxlong = _REPR.maxother = 80
-#: Of a number with more digits Python does not even say what it is.
+#: Bits of the largest number that is printed; Python refuses to print many more digits.
 _BITS = 4096
 
 
 def shown(value: object) -> str:
-    """What was given where something else was wanted: the value, if it is one that fits a sentence, else what kind of thing.
+    """A value of the wrong kind, for an error: the value itself if it fits a sentence, else its type.
 
     >>> print(shown("two"), shown(1.5), shown(None), shown([1, 2]))
     'two' 1.5 None a list
@@ -88,5 +88,5 @@ def unknown(
     names = [str(k) for k in known]
     meant = (elsewhere or {}).get(str(name)) or " or ".join(difflib.get_close_matches(str(name), names, n=3, cutoff=0.5))
     hint = f"; did you mean {meant}?" if meant else "."
-    said = names if listed is None else [str(k) for k in listed]
-    return TramplabError(f"unknown {kind} {shown(str(name))}{hint} Known: {', '.join(said)}.")
+    listed_names = names if listed is None else [str(k) for k in listed]
+    return TramplabError(f"unknown {kind} {shown(str(name))}{hint} Known: {', '.join(listed_names)}.")

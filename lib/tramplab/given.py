@@ -1,4 +1,4 @@
-"""What comes from outside, looked at where it comes in: what a caller in Python gives, and numbers on a command line.
+"""Checks of values from outside: arguments of callers in Python, and numbers on a command line.
 
 Each is returned as what it stands for, a whole number of numpy's as an int; or it is refused in one sentence that says how it was
 called, what it may be and what it was.
@@ -23,7 +23,7 @@ from .errors import TramplabError, shown, unknown
 Of = TypeVar("Of")
 #: The ends of what a register can be given: negative numbers are passed as C passes them.
 WORDS = -(1 << 63), (1 << 64) - 1
-#: Digits of the largest number that anybody may type.
+#: Digits of the largest number that a user may type.
 _DIGITS = 20
 
 
@@ -77,10 +77,10 @@ def typed(text: str, what: str, least: int | None = None, most: int | None = Non
 
 def seconds(value: object, what: str) -> float:
     """A number of seconds above 0, whole or not; infinity is one."""
-    found = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
-    if not found > 0:
+    number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    if not number > 0:
         raise TramplabError(f"{what} is a number of seconds above 0, not {shown(value)}.")
-    return found
+    return number
 
 
 def typed_seconds(text: str, what: str) -> float:
@@ -89,10 +89,10 @@ def typed_seconds(text: str, what: str) -> float:
     >>> typed_seconds("1.5", "--time-limit")
     1.5
     """
-    found = float(text) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else math.nan
-    if not 0 < found < math.inf:
+    number = float(text) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else math.nan
+    if not 0 < number < math.inf:
         raise TramplabError(f"{what} is a number of seconds above 0, such as 60 or 0.5, not {shown(text)}.")
-    return found
+    return number
 
 
 def switch(value: object, what: str) -> bool:
@@ -130,7 +130,8 @@ def folder(value: object, what: str) -> Path:
 
 
 def of_name(kind: str, name: object, known: Mapping[str, Of], elsewhere: Mapping[str, str] | None = None) -> Of:
-    """What has a name; raises TramplabError with the near matches, also for what is no name at all. elsewhere: as for unknown()."""
+    """The object of this name; raises TramplabError with the near matches, also for a value that is no name. elsewhere: as for
+    unknown()."""
     if not isinstance(name, str) or name not in known:
         raise unknown(kind, name, known, elsewhere=elsewhere)
     return known[name]

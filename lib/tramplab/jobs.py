@@ -1,6 +1,6 @@
 """Many jobs on several processes or machines: results as they come, and one sentence for a process that dies.
 
-Whoever takes jobs as an executor of concurrent.futures does can do them. The workers of this machine are each a new Python in a
+Any executor with the interface of concurrent.futures can run them. The workers of this machine are each a new Python in a
 session of its own, so that only the process that hands out the jobs sees a Ctrl-C. None outlives it, even where it is killed:
 they watch it.
 """
@@ -28,7 +28,7 @@ from .workers import MAX_PROCESSES
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 PATIENCE = 5  # seconds for workers to end when nobody wants more of them
-LOOKS = 1.0  # seconds after which somebody who waits looks whether there is anything to wait for
+LOOKS = 1.0  # seconds between two checks of a waiter that there is still something to wait for
 
 
 class Pool(Protocol):
@@ -59,7 +59,7 @@ def shared(
     At the end of the `with` workers end after the job they are at, and one of this machine that takes long is killed.
     """
     if isinstance(where, str):
-        from . import cluster  # what it imports not everybody has
+        from . import cluster  # distributed may not be installed
 
         with cluster.connected(where, remedy) as pool:
             yield _on_cluster(pool.lost, through(pool, work, jobs, pool.look))
@@ -124,7 +124,7 @@ def _without_numbers(
 
 
 class _Workers(SpawnContext):
-    """What starts the processes; it knows them all, and what each is doing."""
+    """The processes, and the job that each is doing."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

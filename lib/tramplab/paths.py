@@ -64,17 +64,17 @@ def check_target(path: Path) -> None:
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file, text as UTF-8, under a temporary name and rename it: it is never half there. A link stays one, and a file that
     is there keeps its mode and its owner. Raises TramplabError for what is no file, Unwritten where writing fails."""
-    target, there = _target(path)
+    target, before = _target(path)
     temporary = target.with_name(f".tramplab-{uuid.uuid4().hex}")
     try:
         try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IMODE(there.st_mode) if there else 0o666)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IMODE(before.st_mode) if before else 0o666)
             with os.fdopen(handle, "wb") as f:
                 f.write(content.encode() if isinstance(content, str) else content)
-                if there:
-                    with contextlib.suppress(PermissionError):  # somebody else's stays theirs only where this may be decided
-                        os.fchown(handle, there.st_uid, there.st_gid)
-                    os.fchmod(handle, stat.S_IMODE(there.st_mode))
+                if before:
+                    with contextlib.suppress(PermissionError):  # only root may give another user's file back to them
+                        os.fchown(handle, before.st_uid, before.st_gid)
+                    os.fchmod(handle, stat.S_IMODE(before.st_mode))
             os.replace(temporary, target)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -84,8 +84,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def destination(name: str | None) -> Callable[[str], object]:
-    """What writes a command's text where the user wants it: into the file of this name, of which check_target() is asked now, or to
-    standard output where there is none."""
+    """The function that writes a command's text where the user wants it: into the file of this name, which check_target() checks
+    now, or to standard output where there is none."""
     if name is None:
         return sys.stdout.write
     check_target(path := Path(name))
@@ -102,20 +102,20 @@ def rewrite(path: Path, text: str) -> str:
 def _target(path: Path) -> tuple[Path, os.stat_result | None]:
     """The file that a path leads to, and what is there; raises TramplabError for what is no file, or may not be written."""
     try:
-        there = path.stat()
-        if not stat.S_ISREG(there.st_mode):
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):
             raise TramplabError(
                 f"{path} is no ordinary file: name another one, or leave it away to write to standard output."
             )
         if not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except FileNotFoundError:  # or a link to where nothing is
-        there = None
+        about = None
     except OSError as e:
         raise TramplabError(f"cannot write {path}: {e.strerror}.") from None
-    return Path(os.path.realpath(path)), there
+    return Path(os.path.realpath(path)), about
 
 
 def told_apart(seen: os.stat_result) -> tuple[int, int, int]:
-    """What tells a file from another one that took its place: when it was written, its size, and its number."""
+    """The stat data that tell a file from another one that replaced it: when it was written, its size, and its number."""
     return seen.st_mtime_ns, seen.st_size, seen.st_ino

@@ -35,7 +35,7 @@ class History:
 
 
 def revision(root: Path) -> Revision:
-    """The revision of a checkout; unknown where git cannot answer, and in a folder of somebody else's repository."""
+    """The revision of a checkout; unknown where git cannot answer, and in a folder inside another repository."""
     try:
         if not os.path.exists(root / ".git") or Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():
             return _unknown(f"{root} is no git repository of its own; work in a clone")
@@ -45,21 +45,22 @@ def revision(root: Path) -> Revision:
     except FileNotFoundError:
         return _unknown("no git is on the PATH; install it")
     except OSError as e:
-        return _unknown(f"git cannot be run ({e.strerror}); install it anew")
+        return _unknown(f"git cannot be run ({e.strerror}); reinstall it")
     except subprocess.CalledProcessError as e:
         return _unknown(_refused(root, " ".join(os.fsdecode(e.stderr).split())))
 
 
 def history(root: Path, file: str) -> History:
-    """What a file of a checkout ever said, on any of the branches that led to its commit; nothing where there is no revision."""
+    """The lines that a file of a checkout ever had, on any of the branches that led to its commit; nothing where there is no
+    revision."""
     if why := revision(root).why:
         return History({}, why)
     mark = "commit "
     log = ["log", "--no-show-signature", "--reverse", "--full-history", "-m", "-p", "-U0", "--no-renames", f"--format={mark}%H"]
     shallow = _git(root, "rev-parse", "--is-shallow-repository") == "true"
-    told = _git(root, *log, "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", file)
+    patches = _git(root, *log, "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", file)
     lines, commit = {}, ""
-    for line in told.splitlines():
+    for line in patches.splitlines():
         if line.startswith(mark):
             commit = line.removeprefix(mark)[:DIGITS]
         elif line.startswith("+") and not line.startswith("+++"):
@@ -78,7 +79,7 @@ def _unknown(why: str) -> Revision:
 
 
 def _refused(root: Path, words: str) -> str:
-    """What is behind git's own words."""
+    """The cause of an error of git's, in our words."""
     if "dubious ownership" in words:
         allow = f"git config --global --add safe.directory {shlex.quote(str(root.resolve()))}"
         return f"{root} belongs to another user; `{allow}` has git read it"

@@ -1,7 +1,7 @@
 """Holds what a data file says against its schema in schemas/, with one sentence for what is wrong.
 
 A schema says what one entry looks like; what entries owe each other, such as a name that another one must have, is checked by
-whoever reads the file.
+the code that reads the file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KINDS = {"object": "mapping", "array": "list", "string": "text", "integer": "wh
 
 
 def facts(file: str, schema: str) -> Any:
-    """What a file of data/ says, if it is as schemas/SCHEMA.yml says; raises TramplabError that names the file and the mistake."""
+    """The content of a file of data/, checked by schemas/SCHEMA.yml; raises TramplabError that names the file and the mistake."""
     return checked(file, documents.read(file), schema)
 
 
@@ -49,17 +49,17 @@ def _validator(schema: str) -> Callable[[Any], Any]:
 
 
 def _sentence(e: fastjsonschema.JsonSchemaValueException, data: Any) -> str:
-    """What is wrong, where."""
-    path, said = e.path[1:], e.definition
+    """The mistake, and its place."""
+    path, definition = e.path[1:], e.definition
     whole, part = _place(path, data), _place(path[:-1], data)
     key, value = path[-1] if path else "it", reprlib.repr(e.value)
     if key.isdigit():  # of a list
         key = whole.rpartition(", ")[2]
     match e.rule:
         case "required" | "additionalProperties" | "propertyNames":
-            return _keys(whole, e.value, said)
-        case "enum" if "description" not in said:
-            return f"{part}: {unknown(said.get('title', key), e.value, e.rule_definition)}"
+            return _keys(whole, e.value, definition)
+        case "enum" if "description" not in definition:
+            return f"{part}: {unknown(definition.get('title', key), e.value, e.rule_definition)}"
         case "minLength" | "minItems" | "minProperties" if not e.value:
             return f"{part}: {key} is empty; fill it in or leave it out."
         case "type" if e.rule_definition == "string" and isinstance(e.value, (bool, int, float)):
@@ -68,15 +68,15 @@ def _sentence(e: fastjsonschema.JsonSchemaValueException, data: Any) -> str:
             wanted = e.rule_definition if isinstance(e.rule_definition, list) else [e.rule_definition]
             kinds = [str(_KINDS.get(k, k)) for k in wanted if k != "null"]
             return f"{part}: {key} must be a {' or a '.join(kinds)}, not {value}."
-        case "minimum" | "maximum" if "description" not in said:
+        case "minimum" | "maximum" if "description" not in definition:
             return f"{part}: {key} must be at {'least' if e.rule == 'minimum' else 'most'} {e.rule_definition}, not {value}."
-    if "description" in said:
-        return f"{part}: {said['description']}, not {value}."
+    if "description" in definition:
+        return f"{part}: {definition['description']}, not {value}."
     return f"{part}: {key} cannot be {value}."
 
 
 def _keys(whole: str, found: Iterable[object], said: dict[str, Any]) -> str:
-    """What is wrong with the keys of a mapping. What is missing may be there under another name, which is then what is told."""
+    """The mistake in the keys of a mapping. A missing key may be there under another name, which is then reported."""
     known = said.get("properties") or said.get("propertyNames", {"enum": ()})["enum"]
     closed = "propertyNames" in said or said.get("additionalProperties") is False
     if strange := [k for k in found if k not in known and closed]:
@@ -96,8 +96,8 @@ def _place(path: list[str], data: Any) -> str:
     for step in path:
         if isinstance(data, list):
             data = data[int(step)]
-            own = str(data["id"]) if isinstance(data, dict) and isinstance(data.get("id"), str) else None
-            words = [own] if own else [*words, f"number {int(step) + 1}"]
+            name = str(data["id"]) if isinstance(data, dict) and isinstance(data.get("id"), str) else None
+            words = [name] if name else [*words, f"number {int(step) + 1}"]
         else:
             data = data.get(step) if isinstance(data, dict) else None
             group = words and isinstance(data, dict) and words[-1].endswith("s")

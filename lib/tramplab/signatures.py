@@ -38,7 +38,7 @@ def hold(room: str, inner: Collection[str] = ()) -> None:
 
 
 def public(module: types.ModuleType, inner: bool = False) -> dict[str, Callable[..., Any]]:
-    """What is checked in a module, by its name: functions, methods, and constructors by the names of their classes. inner: only
+    """The checked functions of a module, by name: functions, methods, and constructors by the names of their classes. inner: only
     these."""
     found: dict[str, Callable[..., Any]] = {}
     for name, value in vars(module).items():

@@ -20,7 +20,7 @@ def few_collections(every: int = 3_000) -> None:
 
     A kernel is a hundred objects that refer to each other, and programs make hundreds of kernels: looked through as often as Python
     does, they take a twentieth of the time, and what has been imported as much again when a program starts. Looked through still
-    more seldom they fill a gigabyte, unless somebody asks for a collection now and then.
+    more seldom they fill a gigabyte, unless a collection is asked for now and then.
     """
     gc.freeze()
     gc.set_threshold(every, 20, 20)
@@ -31,7 +31,7 @@ def start(imported: Callable[[], Callable[[], int | None]]) -> int:
     data. imported: imports it, and gives what runs it."""
     one_thread()
     usual = signal.getsignal(signal.SIGINT)
-    if usual is signal.default_int_handler:  # else whoever started this wants something else
+    if usual is signal.default_int_handler:  # else the parent process wants something else
         signal.signal(signal.SIGINT, _leave)  # an import that is interrupted fails in whatever way the module likes
     from .streams import run
 

@@ -1,4 +1,4 @@
-"""What the results of a run depend on, in a few digits: sources, facts, compiler, emulator and decoder."""
+"""A digest of everything that the results of a run depend on: sources, facts, compiler, emulator and decoder."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from .errors import TramplabError, Unwritten
 
-#: Standard input and output are to be read and written in vain where they are closed, standard error may be.
+#: Replacement modes for closed fds 0-2: reads of 0 and writes to 1 must fail, writes to 2 are discarded.
 _CLOSED = (os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)
 
 

@@ -1,4 +1,4 @@
-"""Who does many jobs: processes of this machine, or the workers of a Dask cluster; two options of every command that has many."""
+"""The options of commands with many jobs: processes of this machine, or the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAX_PROCESSES = 256
 def add(p: argparse.ArgumentParser, default: str = "one per CPU") -> None:
     """Add the two to a command; default: what it takes without them."""
     p.add_argument("--processes", metavar="N", help=f"worker processes (default: {default})")
-    p.add_argument("--scheduler", metavar="ADDRESS", help="let the workers of this Dask scheduler do it, e.g. tcp://127.0.0.1:8786")
+    p.add_argument("--scheduler", metavar="ADDRESS", help="run on the workers of this Dask scheduler, e.g. tcp://127.0.0.1:8786")
 
 
 def chosen(args: argparse.Namespace, megabytes: int = 0) -> int | str:
-    """What jobs.shared() takes: a number of processes or a scheduler's address. megabytes: what a process needs, where that is
-    much. Raises TramplabError for a number that will not do, and for both options at once."""
+    """The argument of jobs.shared(): a number of processes or a scheduler's address. megabytes: the memory that a process needs,
+    where that is much. Raises TramplabError for a number that will not do, with the reason."""
     if args.scheduler is not None:
         if args.processes is not None:
             raise TramplabError("--processes are of this machine and --scheduler has its own workers: leave one of the two away.")
@@ -32,6 +32,6 @@ def chosen(args: argparse.Namespace, megabytes: int = 0) -> int | str:
 
 
 def remedy(kept: str, where: int | str) -> str:
-    """What to do about workers that die or cannot be had; kept: what becomes of what was finished."""
+    """The advice for workers that die or cannot be started; kept: what becomes of the finished jobs."""
     fewer = ", with fewer --processes if memory is short" if isinstance(where, int) else ""
     return f"{kept}, so run the same command again{fewer}"

@@ -393,5 +393,5 @@ def test_a_run_off_its_memory_is_an_error(text, error):
 def test_a_run_without_end_is_an_error():
     with pytest.raises(TramplabError, match="does not end"):
         run(assembled("r0 = 0\ngoto -2\nexit"), b"")
-    with pytest.raises(TramplabError, match="goes on at 1, where it has no instruction"):
+    with pytest.raises(TramplabError, match="continues at 1, where it has no instruction"):
         run(assembled("r0 = 0"), b"")

@@ -48,7 +48,7 @@ def test_who_reads_true_fields_only_is_right_and_who_reads_none_that_is_filled_i
                 assert cell.outcome == GARBAGE, (name, cell.consumer.name)
 
 
-# What happened: <20250919071902.554223-1-yangfeng59949@163.com>, mended by fd2f74f8f3d3; of riscv64 nothing was found.
+# What happened: <20250919071902.554223-1-yangfeng59949@163.com>, repaired by fd2f74f8f3d3; of riscv64 nothing was found.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The cache: whatever happens to a file in it, counts and rows are the right ones, one line says so, and the file is mended."""
+"""The cache: whatever happens to a file in it, counts and rows are the right ones, one line says so, and the file is repaired."""
 
 import os
 import random

@@ -238,7 +238,7 @@ def test_a_worker_with_other_sources_does_nothing(none, tmp_path):
         f.write("# changed\n")
     worker = r"worker tcp://127\.0\.0\.1:\d+"
     said = complaint(none.address)
-    assert re.fullmatch(rf"the sources of the {worker} were changed after it began: start it anew\.", said)
+    assert re.fullmatch(rf"the sources of the {worker} were changed after it began: restart it\.", said)
     none.workers[0].send_signal(signal.SIGKILL)
     none.workers[0].wait()
     none.add(TRAMPLAB_DATA=str(tmp_path / "data"))

@@ -102,7 +102,7 @@ def with_a_git_that_does_not_run(folder, monkeypatch):
     (folder / "git").write_text("", "utf-8")
     (folder / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
-    return "git cannot be run (Exec format error); install it anew"
+    return "git cannot be run (Exec format error); reinstall it"
 
 
 def somebody_elses(folder, monkeypatch):

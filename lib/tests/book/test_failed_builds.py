@@ -66,10 +66,10 @@ def test_every_cell_that_fails_is_said_last_with_its_line_and_what_to_do(tmp_pat
     assert lines[page + 1].startswith("  MystMetadataParsingError: Code cell 1 at line 7 could not be read:")
     what, then = re.fullmatch(r"What to do: (.*), (then .*)", lines[-1]).groups()
     assert sorted(what.split("; ")) == [
+        "correct the page",
+        "fix the cell or what it calls",
         "free space on the disk",
         "give the build more memory, or one processor (`taskset -c 0`), which executes one page at a time",
-        "mend the cell or what it calls",
-        "mend the page",
     ]
     assert then == "then `make book` again; `make lab` runs a page cell by cell."
     assert len(lines) == 2 * (len(FAULTS) + 1) + 1
@@ -87,7 +87,7 @@ def test_of_warnings_ten_are_listed_with_their_lines(tmp_path):
     ]
     assert lines[20:] == [
         "... and 3 more warnings; the log above has them all.",
-        "What to do: mend what is listed, as a warning is an error here, then `make book` again.",
+        "What to do: fix what is listed, as a warning is an error here, then `make book` again.",
     ]
 
 
@@ -100,7 +100,7 @@ def test_an_error_of_the_books_own_extension_is_said_with_its_place(tmp_path):
     assert last_words(tmp_path, command, environment) == [
         f"book/_ext/book_files.py, line {line}:",
         "  KeyError: 'NO'",
-        "What to do: mend what the log above shows, then `make book` again.",
+        "What to do: fix what the log above shows, then `make book` again.",
     ]
 
 
@@ -149,7 +149,7 @@ def test_of_a_full_disk_one_line_is_said():
         "99 files could not be written: No space left on device.",
         "a, line 3:",
         "  unknown document: 'b'",
-        "What to do: free space on the disk; mend what is listed, as a warning is an error here, then `make book` again.",
+        "What to do: free space on the disk; fix what is listed, as a warning is an error here, then `make book` again.",
     ]
 
 

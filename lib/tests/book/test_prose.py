@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from support.prose import words_of
 from tramplab.paths import checkout
 from tramplab.publish.cite import pages, permalinks
 from tramplab.publish.claims import claims
@@ -21,26 +22,6 @@ TYPED = re.compile(
     rf"(?<![\w.-])(?:\d[\d.,]*|(?:{WORDS}))(?:\s+(?:more|fewer|further|added))?\s*(?:{UNITS})(?![\w-])", re.I
 )
 CODE_WIDTH = 69  # the text form indents code by three
-
-
-def words_of(text: str, first: int = 1) -> list[tuple[int, str]]:
-    """The lines of a page that are prose: outside code, with captions; roles and inline code are an x."""
-    found: dict[int, str] = {}
-    for token in pages.tokens(text):
-        line = first + token.map[0] if token.map else first
-        if token.type == "html_block":
-            found |= enumerate(token.content.splitlines(), line)
-        elif token.type == "fence":
-            caption = pages.cell(token)[0].get("mystnb", {}).get("figure", {}).get("caption", "")
-            begin = next(iter(caption.splitlines()), "")
-            before = text.splitlines()[line - first : token.map[1]]
-            found |= words_of(caption, line + next(n for n, said in enumerate(before) if begin in said))
-        for part in token.children or ():
-            if part.type in ("softbreak", "hardbreak"):
-                line += 1
-            elif part.type in ("text", "html_inline", "code_inline", "myst_role"):
-                found[line] = found.get(line, "") + (part.content if part.type in ("text", "html_inline") else "x")
-    return sorted(found.items())
 
 
 def typed(text: str) -> list[str]:

@@ -152,7 +152,7 @@ def test_linux_exchanges_them_in_one_step(two):
 
 
 @pytest.mark.parametrize("renamed", [0, 1, 2])
-def test_a_build_killed_between_two_renames_is_mended_by_the_next(two, renamed):
+def test_a_build_killed_between_two_renames_is_repaired_by_the_next(two, renamed):
     new, old = two
     for source, target in ((old, "html.aside"), (new, "html"))[:renamed]:
         source.rename(old.parent / target)

@@ -347,5 +347,13 @@ def test_examples_of_a_cluster_listen_on_the_loopback_interface():
 
 def test_the_examples_to_imitate_exist():
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    for example, file in (("arm64-call-ops", "data/releases.yml"), ("s5", "data/claims.yml")):
+    examples = {"arm64-call-ops": "releases.yml", "v2": "claims.yml", "guard-is-lost": "findings/variants.yml"}
+    for example, file in ((example, f"data/{file}") for example, file in examples.items()):
         assert f"`{example}` in `{file}`" in text and re.search(rf"\b{example}\b", (ROOT / file).read_text("utf-8"))
+
+
+def test_the_readme_lists_every_room():
+    """A line of its table for each folder of the package."""
+    table = re.findall(r"^\| `lib/tramplab/(\w+)/` \|", (ROOT / "README.md").read_text("utf-8"), re.M)
+    rooms = [path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"]
+    assert sorted(table) == sorted(rooms)

@@ -239,7 +239,7 @@ def test_a_write_of_live_text_is_atomic_where_nobody_waits_around_it(isa):
 
 
 def test_every_wait_says_what_it_promises_and_to_whom():
-    assert len({s.kernel for s in Sync}) == len(Sync) and all(s.promises and s.whom for s in Sync)
+    assert len({s.kernel for s in Sync}) == len(Sync) and all(s.promises and s.scope for s in Sync)
     assert set(METERS) == {"none", "count", "record"}
 
 

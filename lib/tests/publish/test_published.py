@@ -42,7 +42,7 @@ def test_derived_costs_are_those_of_the_thread():
     """Nanoseconds per event in the two rounds of October 2022, and losses as parts: computed by hand from the mails."""
     pairs = {(p.run, p.what): p for p in published_pairs.PAIRS}
     xu, florent = pairs["Xu", "fprobe / direct"], pairs["Florent", "fprobe+CALL_OPS/direct"]
-    assert [round(f()) for f in (xu.cheaper, xu.dearer, florent.cheaper, florent.dearer)] == [176, 421, 450, 1049]
+    assert [round(f()) for f in (xu.cheap, xu.costly, florent.cheap, florent.costly)] == [176, 421, 450, 1049]
     assert pairs["RFC", "fprobe, slow / direct"].ratio == pytest.approx((62.6 / 37.4) / (28.6 / 71.4))
     assert pairs["2019", "fexit / fentry"].ratio == pytest.approx(7.87 / 4.44, rel=0.01)
 

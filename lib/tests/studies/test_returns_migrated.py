@@ -72,7 +72,7 @@ def test_the_verdict_on_users_follows_the_rows(fields):
     assert str(migrated_users.users_break(alike, then)) == "depends on what is read"
 
 
-def test_older_releases_lost_what_was_mended_since():
+def test_older_releases_lost_what_was_fixed_since():
     """v6.18: the mode, by which callchains start (20a0bc10272f, fd2f74f8f3d3); v7.0: x86-64's stack pointer (8bc11700e0d2)."""
     keys = ["isa", "use", "read"]
     both = migrated.older().merge(migrated.rows(), on=keys, suffixes=("", "_now"))
@@ -95,7 +95,7 @@ def test_debians_trampolines_leave_out_what_the_labs_do():
 @drawn
 @every_isa
 def test_a_field_that_is_kept_reads_the_same_and_one_that_is_lost_does_not(isa):
-    """By other seeds than the rows': what a teller tells rightly it tells rightly always, and what it does not, not always."""
+    """By other seeds than the rows': what a teller has right is always right, and what it has wrong is not."""
     kernel = migrated.kernel(isa)
     one, other = (seed % 1000 * 2 + n for n, seed in enumerate(seeds(f"fields {isa}", 2)))
     for teller in (BEFORE, FPROBE, MULTI, *SHIMS):
@@ -142,7 +142,7 @@ def test_unknown_names_are_refused():
     for ask in (lambda: migration.request(kernel, "nobody"), lambda: migrated.of_use("arm64", "nothing")):
         with pytest.raises(TramplabError, match=r"nobody|nothing"):
             ask()
-    with pytest.raises(TramplabError, match="hands on no structure"):
+    with pytest.raises(TramplabError, match="passes no structure"):
         migration.matrix(kernel, migration.FEXIT)
 
 

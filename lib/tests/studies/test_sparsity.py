@@ -68,8 +68,8 @@ def test_a_wrong_answer_differs_and_a_right_one_does_not(found):
 
 def test_where_no_argument_is_lost_and_no_chain_breaks_p3_fails(found):
     assert consumers.assumptions(found).kind == HOLDS
-    mended = changed(found, "outcome", RIGHT, way="partial", consumer=(consumers.CHAIN, consumers.MODE))
-    assert consumers.assumptions(mended).kind == FAILS
+    repaired = changed(found, "outcome", RIGHT, way="partial", consumer=(consumers.CHAIN, consumers.MODE))
+    assert consumers.assumptions(repaired).kind == FAILS
     one = changed(found, "outcome", RIGHT, way="partial", consumer=consumers.CHAIN, isa="x86_64")
     assert consumers.assumptions(one).kind == DEPENDS
 

@@ -103,7 +103,7 @@ def test_the_check_of_runs_can_fail(found):
 
 
 def test_a_run_goes_with_its_cell(found):
-    """One that is mended leads nowhere, one that breaks somewhere; no other cell notices."""
+    """One that is repaired leads nowhere, one that breaks somewhere; no other cell notices."""
     rows = found.copy()
     new = (rows["release"] == consumers.NEW) & (rows["isa"] == "arm64")
     one = new & (rows["view"] == "ftrace_caller, perf") & (rows["consumer"] == "argument")

@@ -7,8 +7,7 @@ import pytest
 
 #: The checkout.
 ROOT = Path(__file__).resolve().parents[3]
-#: Of tests that take a minute for what hardly a change touches.
+#: Tests that take a minute, for code that hardly changes.
 only_ci = pytest.mark.skipif(os.environ.get("CI") != "true", reason="it takes a minute, and is left to .ci/run")
-#: Of tests that make something anew to show that it is the same bytes: seconds each, and what they could find is the same whoever
-#: runs them.
+#: Reproducibility tests: slow, and host-independent, so only CI runs them.
 proof = pytest.mark.skipif(os.environ.get("CI") != "true", reason="that the same sources give the same bytes is shown by .ci/run")

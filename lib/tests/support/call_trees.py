@@ -16,7 +16,7 @@ from tramplab.build.toolchain import GUEST
 from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK
 
 CALLED, LANDED, ROOT = "call_tree", "tree_landing", "tree_root"
-#: Words of a frame on a shadow stack, what it is included; of an fprobe's header there and the word that says whose it is.
+#: Words per shadow-stack frame, type word included; and for an fprobe, its header plus the owner word.
 FRAME = {"x86_64": 4, "arm64": 5, "riscv64": 5}
 HEADER = 2
 #: How a function is left: by a return, by a jump to another one behind its calls, or with all that called it.

@@ -14,7 +14,7 @@ from .containers import MACHINES, flat
 #: Where the small images are linked: text, then data, then per-CPU data.
 BASES = {"x86_64": 0xFFFFFFFF81000000, "arm64": 0xFFFF800080000000, "riscv64": 0xFFFFFFFF80000000}
 BANNER = b"Linux version 6.12.7-small (who@where) (gcc) #1 SMP\n\0"
-#: What RELA calls "mend by the distance moved".
+#: What RELA calls "add the distance moved".
 RELATIVE = {"arm64": 1027, "riscv64": 3}
 
 # Tables of symbols

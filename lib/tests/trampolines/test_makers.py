@@ -32,21 +32,19 @@ REQUESTS = [
 
 
 def apply(diff: str, root: Path) -> None:
-    """Apply a unified diff: whole new files, and changed places that are there exactly once."""
-    for part in re.split(r"^diff --git .*\n", diff, flags=re.M)[1:]:
-        path = root / re.search(r"^\+\+\+ b/(.*)$", part, re.M)[1]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = "" if "--- /dev/null" in part else path.read_text("utf-8")
-        for hunk in re.split(r"^@@ .*@@\n", part, flags=re.M)[1:]:
-            lines = hunk.splitlines(keepends=True)
-            old, new = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
-            assert not old or text.count(old) == 1, old
-            text = text.replace(old, new) if old else new
-        path.write_text(text, "utf-8")
+    """Apply a diff to a copy, with git and as it is documented."""
+    patch = root / "hook.patch"
+    patch.write_text(diff, "utf-8")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment["GIT_CEILING_DIRECTORIES"] = str(root.parent)  # the copy is in no repository
+    done = subprocess.run(["git", "apply", patch], cwd=root, env=environment, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_diff_in_contributing_adds_a_hook(tmp_path):
-    """On every ISA the new hook is attached, called, measured by its name, and gone again."""
+    """On every ISA the new hook is attached, called, measured by its name, and removed again."""
+    if (ROOT / "lib" / "tramplab" / "trampolines" / "empty").exists():
+        pytest.skip("the diff has been applied to this checkout")
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     (diff,) = re.findall(r"^```diff\n(.*?)^```", text, re.M | re.S)
     changed = re.findall(r"^[+-](?![+-])", diff.rpartition("+++")[2], re.M)
@@ -84,7 +82,7 @@ def test_every_request_has_one_maker(isa):
 
 def test_a_request_that_nobody_makes_is_refused():
     k = Kernel("arm64")
-    with pytest.raises(TramplabError, match="nobody makes what a request of the type Request needs"):
+    with pytest.raises(TramplabError, match="no maker serves a request of the type Request"):
         k.attach(k.function("one_arg"), Request())
     assert not k.slowpath.ops
 

@@ -112,7 +112,7 @@ def test_a_table_that_the_image_does_not_name_is_missed(name, place):
 def test_a_table_in_which_nothing_lies_is_damaged(name, place):
     end = f"{name}_end"
     said = refused(place, bootable.kernel(empty=name))
-    assert said == f"FILE is damaged, nothing lies between its symbols {name} and {end}: get the file anew, whole."
+    assert said == f"FILE is damaged, nothing lies between its symbols {name} and {end}: get the whole file again."
 
 
 def test_a_kernel_without_static_calls_has_no_table_of_them(place):
@@ -154,7 +154,7 @@ LIES = {
 @pytest.mark.parametrize("lie", LIES)
 def test_a_table_that_lies_is_one_sentence_with_the_files_name(lie, place):
     said = refused(place, bootable.kernel(patches=LIES[lie]))
-    assert said.startswith("FILE is damaged, ") and said.endswith(": get the file anew, whole.")
+    assert said.startswith("FILE is damaged, ") and said.endswith(": get the whole file again.")
 
 
 @without_sections

@@ -47,7 +47,7 @@ def btf(made: Types) -> Btf:
 def refused(call) -> str:
     """The sentence on types that contradict themselves, from behind its beginning on."""
     said = complaint(call)
-    assert said.startswith("the BTF in vmlinuz is garbled (") and said.endswith("): get the file anew, and compare its checksum.")
+    assert said.startswith("the BTF in vmlinuz is garbled (") and said.endswith("): get the file again, and compare its checksum.")
     assert ". " not in said
     return said[len("the BTF in vmlinuz is garbled (") : said.index("): get")]
 

@@ -119,7 +119,7 @@ def test_debug_info_that_cannot_be_read(built, place):
     assert said.startswith("the debug info of FILE does not cover kernel/trace/ftrace.c: give a vmlinux with CONFIG_FUNCTION_")
     for version, why in ((9, "it is DWARF of version 9"), (1, "it is DWARF of version 1")):
         said = refused(place, changed(built, start + 4, "<H", version))
-        assert said == f"the debug info of FILE is damaged ({why}): get the file anew, whole."
+        assert said == f"the debug info of FILE is damaged ({why}): get the whole file again."
     assert "it is 64-bit DWARF" in refused(place, changed(built, start, "<I", 0xFFFFFFFF))
 
 
@@ -154,6 +154,6 @@ def test_debug_info_that_goes_in_circles(place):
     data = vmlinux("x86_64", [(X86, LOADED, bytes(made.data).replace(b"\x9f\xeb\1\0", bytes(4)), 0)], parts)
     kernel = opened(place, data)
     said = complaint(lambda: kernel.struct("one")).replace(str(place), "FILE")
-    assert said == "the debug info of FILE is damaged (an entry is behind itself): get the file anew, whole."
+    assert said == "the debug info of FILE is damaged (an entry is behind itself): get the whole file again."
     straight = opened(place, changed(data, data.index(b"two\0") - 4, "<I", first + 22))
     assert straight.struct("one").size == straight.struct("two").size == 8

@@ -59,14 +59,14 @@ def test_a_stream_that_ends_early_is_truncated(name, place):
     packed = PACKERS[name](ARM)
     for length in range(6, len(packed)):
         said = complaint(lambda: packing.unpacked(packed[:length], place))  # noqa: B023 it is called at once
-        assert said == f"the {name} stream in {place} is truncated: get the file anew, whole.", length
+        assert said == f"the {name} stream in {place} is truncated: get the whole file again.", length
 
 
 @pytest.mark.parametrize("name", sorted(CHECKED))
 def test_a_stream_whose_checksum_is_wrong_is_garbled(name, place):
     packed = bytearray(PACKERS[name](ARM))
     packed[len(packed) // 2] ^= 1
-    assert refused(place, bytes(packed)) == f"the {name} stream in FILE is garbled: get the file anew, and compare its checksum."
+    assert refused(place, bytes(packed)) == f"the {name} stream in FILE is garbled: get the file again, and compare its checksum."
 
 
 @pytest.mark.parametrize("block", [struct.pack("<I", 1 << 31), struct.pack("<I", 0), struct.pack("<I", 4) + b"\xff\xff\xff\xff"])

@@ -109,7 +109,7 @@ def test_containers_in_containers_have_an_end(place):
         (efi("x86_64", OTHER), "FILE is an EFI program without a known kernel header or a section .linux, and no kernel: give the"),
         (efi("x86_64", [*OTHER, (".linux", b"")]), "the header of FILE says that 0 bytes of kernel lie at"),
         (efi("x86_64", [*OTHER, (".linux", b"x" * 99)]), "FILE is no kernel image: "),
-        (efi("x86_64", OTHER)[:300], "FILE is truncated within its header: get the file anew, whole."),
+        (efi("x86_64", OTHER)[:300], "FILE is truncated within its header: get the whole file again."),
         (android(ARM, 0)[:3000], "the header of FILE says that "),
         (android(b"", 3), "the header of FILE says that 0 bytes of kernel lie at 4096"),
         (legacy(b"0707"), "FILE is an initrd (a cpio archive), and no kernel: "),

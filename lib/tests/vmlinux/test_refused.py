@@ -27,11 +27,11 @@ def test_a_payload_outside_the_file_is_seen(wrong, place):
     ):
         said = refused(place, content)
         assert said.startswith("the header of FILE says that ")
-        assert said.endswith(f"kernel lie at {start}, but the file has {len(content)} bytes: get it anew, whole.")
+        assert said.endswith(f"kernel lie at {start}, but the file has {len(content)} bytes: get the whole file again.")
 
 
 def test_a_file_that_ends_in_its_header_is_truncated(place):
-    gone = "FILE is truncated within its header: get the file anew, whole."
+    gone = "FILE is truncated within its header: get the whole file again."
     packed = PACKERS["gzip"](X86)
     assert refused(place, bzimage(packed)[:0x24F]) == gone and refused(place, bzimage(packed)[:0x206]) == gone
     assert refused(place, zboot(packed, "gzip")[:0x3F]) == gone and refused(place, zboot(packed, "gzip")[:8]) == gone
@@ -158,7 +158,7 @@ def test_a_directory(tmp_path):
 
 
 def test_an_empty_file(place):
-    assert refused(place, b"") == "FILE is empty: get the file anew."
+    assert refused(place, b"") == "FILE is empty: get the file again."
 
 
 def test_a_pipe_is_not_waited_for(place):

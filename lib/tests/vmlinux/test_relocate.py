@@ -1,4 +1,4 @@
-"""Relocations of small images made by hand: found without knowing where, the link address by them, and the pointers they mend."""
+"""Relocations of small images made by hand: found without knowing where, the link address by them, and the pointers they adjust."""
 
 import random
 import struct
@@ -10,7 +10,7 @@ import pytest
 
 from support.damage import DAMAGES
 from support.kernels import APART, BASES, POINTERS, RELATIVE, Content, pointed, rela, relr
-from tramplab.vmlinux.relocate import find, linked, listed, mended
+from tramplab.vmlinux.relocate import adjust, find, linked, listed
 
 ALIGN = 1 << 21
 BASE = BASES["arm64"]
@@ -39,13 +39,13 @@ def words(data: bytes, base: int, places) -> list[int]:
 
 @pytest.mark.parametrize("phase", range(3))
 @pytest.mark.parametrize("isa", ISAS)
-def test_rela_is_found_and_mends(isa, phase):
+def test_rela_is_found_and_adjusts(isa, phase):
     base = BASES[isa]
     data, pointers = image("RELA", base, isa, phase=phase)
     found = find(data, isa)
-    assert found and found.kind == "RELA" and dict(zip(found.mends.tolist(), found.pointers.tolist(), strict=True)) == pointers
+    assert found and found.kind == "RELA" and dict(zip(found.adjusted.tolist(), found.pointers.tolist(), strict=True)) == pointers
     assert linked(data, found, ALIGN, 0) == base
-    out = mended(data, found, base)
+    out = adjust(data, found, base)
     assert words(out, base, pointers) == list(pointers.values()) and set(words(data, base, pointers)) == {0}
     assert len(out) == len(data) and sum(a != b for a, b in zip(out, data, strict=True)) <= 8 * len(pointers)
 
@@ -56,7 +56,7 @@ def test_rela_of_an_image_whose_linker_has_put_the_pointers_in_place():
     for place, pointer in pointers.items():
         struct.pack_into("<Q", out, place - BASE, pointer)
     found = find(bytes(out), "arm64")
-    assert found and linked(bytes(out), found, ALIGN, 0) == BASE and mended(out, found, BASE) == out
+    assert found and linked(bytes(out), found, ALIGN, 0) == BASE and adjust(out, found, BASE) == out
 
 
 def test_another_kind_of_rela_is_none():
@@ -75,8 +75,8 @@ def test_relr_is_found(base):
     """Whatever the size of virtual addresses (CONFIG_ARM64_VA_BITS) is."""
     data, pointers = image("RELR", base)
     found = find(data, "arm64")
-    assert found and found.kind == "RELR" and sorted(found.places.tolist()) == sorted(pointers) and not len(found.mends)
-    assert linked(data, found, ALIGN, 0) == base and mended(data, found, base) == data
+    assert found and found.kind == "RELR" and sorted(found.places.tolist()) == sorted(pointers) and not len(found.adjusted)
+    assert linked(data, found, ALIGN, 0) == base and adjust(data, found, base) == data
 
 
 def test_relr_of_places_that_are_not_on_words():
@@ -105,7 +105,7 @@ def test_what_lies_in_front_of_relr(stray):
     data, pointers = image("RELR", front=STRAY[stray])
     found = find(data, "arm64")
     assert found and set(found.places.tolist()) >= set(pointers) and len(found.places) < len(pointers) + 10
-    assert linked(data, found, ALIGN, 0) == BASE and mended(data, found, BASE) == data
+    assert linked(data, found, ALIGN, 0) == BASE and adjust(data, found, BASE) == data
 
 
 @pytest.mark.parametrize("stray", STRAY)
@@ -118,23 +118,23 @@ def test_what_lies_behind_relr(stray):
 
 @pytest.mark.parametrize("unused", [0, 1, 1000])
 @pytest.mark.parametrize("target", [0, 0x700000], ids=["below", "above"])
-def test_rela_in_front_of_relr_is_mended(target, unused):
+def test_rela_in_front_of_relr_is_adjusted(target, unused):
     """What RELR cannot say, and entries that the linker had no use for in the end. Where the last pointer is below the places of
     RELR, it looks like one."""
     lonely = {BASE + 16 * n + 4096 + 40: BASE + target + 8 * n for n in range(7)}
     symbolic = struct.pack("<QQQ", BASE + 4096, 5 << 32 | 1025, 0)
     data, pointers = image("RELR", front=symbolic + rela(lonely, 1027) + bytes(24 * unused))
     found = find(data, "arm64")
-    assert found and dict(zip(found.mends.tolist(), found.pointers.tolist(), strict=True)) == lonely
+    assert found and dict(zip(found.adjusted.tolist(), found.pointers.tolist(), strict=True)) == lonely
     assert set(found.places.tolist()) >= set(pointers) and linked(data, found, ALIGN, 0) == BASE
-    assert words(mended(data, found, BASE), BASE, lonely) == list(lonely.values())
+    assert words(adjust(data, found, BASE), BASE, lonely) == list(lonely.values())
 
 
 def test_rela_in_front_of_relr_is_not_put_over_anything():
     taken = {BASE + 64: BASE + 8}  # where the image has other bytes
     data, _ = image("RELR", front=rela(taken, 1027))
     found = find(data, "arm64")
-    assert found and len(found.mends) == 1 and mended(data, found, BASE) == data
+    assert found and len(found.adjusted) == 1 and adjust(data, found, BASE) == data
 
 
 def test_the_link_address_has_an_offset():
@@ -165,16 +165,16 @@ def test_relocations_that_fit_nowhere_tell_no_address():
 def test_places_outside_are_left_alone():
     """One just before, one that reaches over the end, one far away, and one within."""
     found = listed(rela({BASE - 8: 1, BASE + 96: 2, BASE + 93: 3, 0: 4, (1 << 64) - 8: 5, BASE + 3: 6}, 1027), "arm64")
-    out = mended(bytes(100), found, BASE)
+    out = adjust(bytes(100), found, BASE)
     assert out == bytes(3) + b"\6" + bytes(96)
-    assert mended(b"", found, BASE) == b"" and mended(memoryview(b"abc"), found, BASE) == b"abc"
+    assert adjust(b"", found, BASE) == b"" and adjust(memoryview(b"abc"), found, BASE) == b"abc"
 
 
 def test_a_section_of_rela_may_have_other_kinds():
     table = struct.pack("<9Q", BASE, 1027, 7, BASE + 8, 5 << 32 | 257, 8, BASE + 16, 1027, 9)
     found = listed(table + b"rest", "arm64")
-    assert found.mends.tolist() == [BASE, BASE + 16] and found.pointers.tolist() == [7, 9]
-    assert not len(listed(b"", "riscv64").mends)
+    assert found.adjusted.tolist() == [BASE, BASE + 16] and found.pointers.tolist() == [7, 9]
+    assert not len(listed(b"", "riscv64").adjusted)
 
 
 NONE = {
@@ -223,6 +223,6 @@ def test_cut_and_garbled_images():
             base = linked(damaged, found, ALIGN, 0) if found else None
             assert base in (None, BASE)
             if found and base:
-                out = mended(damaged, found, base)
+                out = adjust(damaged, found, base)
                 right += words(out, BASE, pointers) == list(pointers.values())
         assert right > 20

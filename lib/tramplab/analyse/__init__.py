@@ -1,4 +1,5 @@
-"""What a recorded call means to a core: its return stack, its pipeline. Reads runs, never changes a kernel."""
+"""Analyses of recorded calls and of kernels: estimates, unwinding, patching races, register structures, probes on returns,
+contention."""
 
 from .. import signatures
 

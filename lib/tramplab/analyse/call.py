@@ -17,10 +17,11 @@ _CALLS: weakref.WeakKeyDictionary[Run, RecordedCall] = weakref.WeakKeyDictionary
 
 @dataclass(frozen=True, eq=False)
 class RecordedCall:
-    """One call, from the traced function's first instruction to its return.
+    """One call as an estimate reads it.
 
-    instructions: by address, every address in the recording among them. returns_to: where execution is after the last step.
-    name_of: address -> symbol+offset, None where nothing has a name.
+    instructions: address -> instruction, for every address in the recording.
+    returns_to: the address where execution continues after the last step.
+    name_of: address -> symbol+offset, None where no symbol is.
     """
 
     isa: Isa

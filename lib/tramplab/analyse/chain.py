@@ -1,4 +1,4 @@
-"""What an unwinder found: a chain of return addresses, and why it ended where it did."""
+"""The result of an unwinder: a chain of return addresses, and why it ended where it did."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ def as_it_is(address: int, frame: int) -> int | None:
 
 @dataclass(frozen=True)
 class Chain:
-    """What an unwinder found: the program counter and return addresses, innermost first; error: what became of a frame
-    that could not be followed, "" if the chain ended as it should; guessed: somewhere it assumed a frame record in code of which
-    it knows nothing."""
+    """The result of an unwinder: the program counter and the return addresses, innermost first. error: why a frame could not be
+    followed, "" if the chain ended as it should; guessed: the unwinder assumed a frame record in code that it does not know."""
 
     addresses: tuple[int, ...]
     error: str = ""

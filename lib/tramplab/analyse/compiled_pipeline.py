@@ -35,7 +35,7 @@ class _Model(ctypes.Structure):
 
 
 class _Cycles:
-    """What each cycle has, the most memory that a model needs: nothing, before it has run and after."""
+    """The state of each cycle, the most memory that a model needs: nothing, before it has run and after."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -58,15 +58,15 @@ _PROGRAMS = 64
 
 
 def _streamed(items: tuple[Lowered, ...]) -> np.ndarray:
-    known = _whole.get(id(items))
-    if known is None:
+    stored = _whole.get(id(items))
+    if stored is None:
         if len(_whole) >= _PROGRAMS:
             _whole.clear()
         if len(_pieces) >= _MOST:
             _pieces.clear()
         stream = b"".join([(_pieces.get(id(item)) or _piece(item))[1] for item in items])
-        known = _whole[id(items)] = items, np.frombuffer(stream, np.int32)
-    return known[1]
+        stored = _whole[id(items)] = items, np.frombuffer(stream, np.int32)
+    return stored[1]
 
 
 def _piece(item: Lowered) -> tuple[Lowered, bytes]:

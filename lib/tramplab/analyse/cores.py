@@ -18,9 +18,9 @@ from ..given import of_name
 from ..paths import data_file
 from ..schema import checked
 
-#: What each parameter means; cycles where nothing else is said.
+#: Parameter -> its meaning; in cycles by default.
 MEANINGS = {
-    "width": "slots per cycle: what the front end hands on (a slot is an instruction, but for the slots_ parameters)",
+    "width": "slots per cycle: what the front end delivers (a slot is an instruction, but for the slots_ parameters)",
     "fetch": "slots per cycle that get into the queue before them, up to a taken branch",
     "window": "instructions between the oldest unfinished one and the youngest (the reorder buffer)",
     "store_buffer": "stores between the oldest that is not in the cache yet and the youngest",
@@ -93,12 +93,16 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False)
 class Core:
-    """One core.
+    """A core with the parameters of its model.
 
-    clock_ghz: of the usual board or part. mca: its name for llvm-mca, None if that does not know it. cpus: pattern
-    of what native.host.cpu_model() calls such CPUs. vendor: pattern of what native.host.vendor() says of their maker's.
-    judged_by: measured set -> its cases that set parameters. ports: by name. uses: what is done -> the ports that can do it.
-    sources: what the parameters' sources stand for, {"text": ..., "url": ...}.
+    clock_ghz: of the usual board or part.
+    mca: its name in llvm-mca, None if llvm-mca does not know it.
+    cpus: pattern of the model names that native.host.cpu_model() gives for such CPUs.
+    vendor: pattern of what native.host.vendor() gives.
+    judged_by: measured set -> its cases that set parameters, which do not judge.
+    ports: by name.
+    uses: operation -> the ports that can do it.
+    sources: source -> {"text": ..., "url": ...}.
     """
 
     name: str

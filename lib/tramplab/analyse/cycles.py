@@ -1,4 +1,4 @@
-"""What a hook costs on a core, in cycles: an estimate with its band.
+"""The cost of a hook on a core, in cycles: an estimate with its band.
 
 The estimate is the difference of two steady states of pipeline.py, hooked and unhooked, with every parameter at its value.
 The band is a quarter of it to either side, for every core: a core whose times lie elsewhere too often is not usable (judged.py).
@@ -31,7 +31,7 @@ Called = Run | RecordedCall
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What one uncertain parameter does to an estimate: the estimate with it at its low and at its high end."""
+    """The effect of one uncertain parameter on an estimate: the estimate with it at its low and at its high end."""
 
     parameter: str
     at_low: float
@@ -70,12 +70,12 @@ class Estimate:
 
 
 def estimate(hooked: Called, unhooked: Called, core: Core) -> Estimate:
-    """What the hook adds to one call; raises TramplabError if the core is of another ISA."""
+    """The cycles that the hook adds to one call; raises TramplabError if the core is of another ISA."""
     return Estimate(_added(RecordedCall.of(hooked), RecordedCall.of(unhooked), core), core)
 
 
 def sensitivities(hooked: Called, unhooked: Called, core: Core) -> tuple[Sensitivity, ...]:
-    """What that estimate depends on: the uncertain parameters that change it, those that change it most first."""
+    """The uncertain parameters that change that estimate, those that change it most first."""
     calls = RecordedCall.of(hooked), RecordedCall.of(unhooked)
     return _moving(core, lambda *change: _added(*calls, core, *change))
 
@@ -85,19 +85,19 @@ def per_call(run: Called, core: Core) -> Estimate:
     return Estimate(_cycles(RecordedCall.of(run), core), core)
 
 
-def relative(dearer: tuple[Called, Called], cheaper: tuple[Called, Called], core: Core) -> Estimate:
+def relative(costly: tuple[Called, Called], cheap: tuple[Called, Called], core: Core) -> Estimate:
     """How many times as much one hook adds as another; each is a hooked call and the same call unhooked.
 
     Raises TramplabError if the second adds nothing.
     """
-    above, below = (_added(RecordedCall.of(hooked), RecordedCall.of(idle), core) for hooked, idle in (dearer, cheaper))
+    above, below = (_added(RecordedCall.of(hooked), RecordedCall.of(idle), core) for hooked, idle in (costly, cheap))
     if below <= 0:
         raise TramplabError(f"the second hook adds nothing on {core.name}, so nothing is a multiple of it.")
     return Estimate(above / below, core, unit="times")
 
 
 def _added(hooked: RecordedCall, unhooked: RecordedCall, core: Core, *change: Any) -> float:
-    """What the hook adds, with all parameters at their values but perhaps one."""
+    """The cycles that the hook adds, with all parameters at their values except perhaps one."""
     return _cycles(hooked, core, *change) - _cycles(unhooked, core, *change)
 
 

@@ -39,8 +39,11 @@ FEWEST = 5
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison. measured, estimate: of what a hook adds, in cycles, or in multiples of what another hook adds. sets: did it
-    set a parameter of the core?"""
+    """One comparison of an estimate with a measurement.
+
+    measured, estimate: what a hook adds, in cycles, or in multiples of what another hook adds.
+    sets: was it used to set a parameter of the core?
+    """
 
     core: str
     set: str
@@ -62,10 +65,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the cases say of one core.
+    """The result of all cases of one core.
 
-    cases: how many judge it. inside: how many of these lie in the band. error: the median of what estimates are off. rank: the
-    least rank correlation of its sets; None where no set has FEWEST cases.
+    cases: how many judge it.
+    inside: how many of these lie in the band.
+    error: the median relative error of the estimates.
+    rank: the lowest rank correlation of its sets; None where no set has FEWEST cases.
     """
 
     core: str
@@ -84,8 +89,8 @@ class Verdict:
         """The verdict in a sentence."""
         if not self.cases:
             return f"nothing was timed on a core of the kind of {self.core}."
-        said = f"{self.inside} of {self.cases} measured times lie within {BAND:.0%} of what the model of {self.core} says"
-        return said + (f", and the rank correlation is {self.rank:.2f}." if self.rank is not None else ", too few to rank them.")
+        share = f"{self.inside} of {self.cases} measured times lie within {BAND:.0%} of what the model of {self.core} says"
+        return share + (f", and the rank correlation is {self.rank:.2f}." if self.rank is not None else ", too few to rank them.")
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float:
@@ -109,15 +114,15 @@ def cases() -> tuple[Case, ...]:
 
 def judge(core: str, found: Iterable[Case]) -> Verdict:
     """The verdict of some cases on a core; those that set its parameters are left out."""
-    own = [c for c in found if c.core == core and not c.sets]
-    sets = [[c for c in own if c.set == name] for name in dict.fromkeys(c.set for c in own)]
+    judging = [c for c in found if c.core == core and not c.sets]
+    sets = [[c for c in judging if c.set == name] for name in dict.fromkeys(c.set for c in judging)]
     ranks = [spearman([c.measured for c in part], [c.estimate for c in part]) for part in sets if len(part) >= FEWEST]
-    error = statistics.median(abs(c.off) for c in own) if own else None
-    return Verdict(core, len(own), sum(c.inside for c in own), error, min(ranks) if ranks else None)
+    error = statistics.median(abs(c.off) for c in judging) if judging else None
+    return Verdict(core, len(judging), sum(c.inside for c in judging), error, min(ranks) if ranks else None)
 
 
 def verdict(core: str) -> Verdict:
-    """What the saved cases say of a core."""
+    """The verdict of the saved cases on a core."""
     return judge(cores.get(core).name, cases())
 
 
@@ -153,15 +158,15 @@ def usable(isa: str) -> list[cores.Core]:
 def nearest(cpu: str, vendor: str, isa: str) -> cores.Core | None:
     """The usable core that is a CPU's own, or else the maker's latest, or else any; None where the ISA has none. cpu, vendor: see
     native.host.cpu_model() and vendor()."""
-    own = cores.of_cpu(cpu)
+    modelled = cores.of_cpu(cpu)
     latest_first = reversed(usable(isa))  # files of a maker's cores are in order of their years
-    return min(latest_first, key=lambda core: (core is not own, not re.fullmatch(core.vendor, vendor)), default=None)
+    return min(latest_first, key=lambda core: (core is not modelled, not re.fullmatch(core.vendor, vendor)), default=None)
 
 
 def require(name: str, isa: str) -> cores.Core:
     """A core whose estimates may be shown; raises TramplabError for any other, with the reason."""
     core = cores.get(name, isa)
-    if (found := verdict(name)).usable:
+    if (judgement := verdict(name)).usable:
         return core
     good = ", ".join(c.name for c in usable(isa)) or "no core"
-    raise TramplabError(f"no cycles are estimated for {name}: {found.why} Usable for {isa}: {good} (see `tramplab cores`).")
+    raise TramplabError(f"no cycles are estimated for {name}: {judgement.why} Usable for {isa}: {good} (see `tramplab cores`).")

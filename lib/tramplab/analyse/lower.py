@@ -11,7 +11,7 @@ from .cores import Core
 from .operations import Operation
 from .program import Item, Program, Source
 
-#: What an operation does with a port; the others need none besides those of their accesses.
+#: The operations that need a port besides those of their accesses.
 _USES = {
     op.MOVE: "alu",
     op.CONSTANT: "alu",
@@ -37,10 +37,12 @@ class Load(NamedTuple):
 
 
 class Lowered(NamedTuple):
-    """One item. Registers are numbers, ports sets of bits of which one is needed (0: none).
+    """An operation with the numbers of one core filled in.
 
-    bubble: cycles without slots behind a taken branch, -1 if it is none. keeps: cycles for which the front end stands still.
-    load_cycles, store_cycles: how often a port is needed for its accesses. barrier: cycles from everything older to it.
+    bubble: cycles without slots after a taken branch, -1 for an instruction that is none.
+    keeps: cycles for which the front end stalls.
+    load_cycles, store_cycles: how many cycles a port is busy with its accesses.
+    barrier: cycles that it waits for everything older.
     """
 
     step: int | None
@@ -64,11 +66,14 @@ class Lowered(NamedTuple):
 
 @dataclass(frozen=True)
 class LoweredProgram:
-    """Everything the pipeline needs to know of a program on a core.
+    """A program with the numbers of one core filled in.
 
-    values: the core's parameters. accesses: the ports of loads, stores, store data and the additions that move a base
-    register. numbers: of the registers. stores: how many a repetition makes. asked: per item, the names of the parameters that
-    were filled in; the others mean nothing to this program, but for those that the pipeline itself looks up.
+    values: the core's parameters.
+    accesses: the ports of loads, stores, store data and the additions that move a base register.
+    numbers: register -> number.
+    stores: how many a repetition makes.
+    asked: per item, the names of the parameters that were filled in. Other parameters do not affect this program, except those that
+        the pipeline itself looks up.
     """
 
     items: tuple[Lowered, ...]
@@ -81,11 +86,11 @@ class LoweredProgram:
     @functools.cached_property
     def asking(self) -> dict[str, list[int]]:
         """Every parameter that was filled in -> the items, by number, in which it was."""
-        found: dict[str, list[int]] = {}
+        items_by_name: dict[str, list[int]] = {}
         for n, names in enumerate(self.asked):
             for name in names:
-                found.setdefault(name, []).append(n)
-        return found
+                items_by_name.setdefault(name, []).append(n)
+        return items_by_name
 
 
 def lower(program: Program, core: Core, values: dict[str, int]) -> LoweredProgram:
@@ -106,7 +111,7 @@ def changed(lowered: LoweredProgram, program: Program, core: Core, parameter: st
 
 
 class _Registers(NamedTuple):
-    """What Lowered has of them."""
+    """The registers of a Lowered operation."""
 
     address: tuple[int, ...]
     reads: tuple[int, ...]

@@ -46,7 +46,7 @@ class _SilentError(Exception):
 
 
 def opinion(hooked: Run | RecordedCall, unhooked: Run | RecordedCall, core: Core) -> Opinion:
-    """What llvm-mca says of the difference between two calls."""
+    """The difference between two calls according to llvm-mca."""
     try:
         return Opinion(_cycles(RecordedCall.of(hooked), core) - _cycles(RecordedCall.of(unhooked), core))
     except _SilentError as e:

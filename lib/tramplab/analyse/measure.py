@@ -33,13 +33,13 @@ def measure(
         if chosen
         else {}
     )
-    found = of_run(r, isa, hook, release, args, callbacks, **stack)
+    row = of_run(r, isa, hook, release, args, callbacks, **stack)
     if chosen:
         unhooked = r if hook == "none" else run(isa, "none", release, args, **overrides)
-        found["estimate"] = estimated(r, unhooked, chosen)
+        row["estimate"] = estimated(r, unhooked, chosen)
     if fault := hooks.fault(hooks.get(hook), isa, release):
-        found["broken"] = str(fault)
-    return found
+        row["broken"] = str(fault)
+    return row
 
 
 def of_run(r: Run, isa: str, hook: str, release: str, args: int, callbacks: int, **stack: Any) -> dict:

@@ -51,8 +51,8 @@ class Copy:
 
 @dataclass(frozen=True)
 class Orc:
-    """What the unwinder knows of one kernel at one moment: its image's layouts by address, what was copied, and the addresses in
-    BPF's trampolines at which their frame pointer holds."""
+    """The unwinder's data of one kernel at one moment: its image's layouts by address, what was copied, and the addresses in BPF's
+    trampolines at which their frame pointer holds."""
 
     image: Image
     known: dict[int, Layout]
@@ -60,7 +60,7 @@ class Orc:
     framed: frozenset[int] = frozenset()
 
     def layout(self, address: int) -> Layout | None:
-        """Of the instruction at an address or around it; None where nothing is known."""
+        """The layout at the instruction at an address or around it; None where nothing is known."""
         for copy in self.copies:
             if copy.address <= address < copy.address + copy.size:
                 address += copy.original - copy.address
@@ -74,7 +74,7 @@ class Orc:
         first = recover(registers[isa.pc], sp - WORD)
         if first is None:
             return Chain((registers[isa.pc],), NO_NODE)
-        found, place, guessed = [first], first, False
+        addresses, place, guessed = [first], first, False
         while self.image.component_at(place) != _OUTERMOST:
             layout = self.layout(place)
             guessed = guessed or layout is None
@@ -83,22 +83,22 @@ class Orc:
             back = read(top - WORD)
             saved = fp if layout.saved is None else read(top + layout.saved)
             if back is None or saved is None:
-                return Chain(tuple(found), OUTSIDE, guessed)
+                return Chain(tuple(addresses), OUTSIDE, guessed)
             if top <= sp:
-                return Chain(tuple(found), DOWN, guessed)
+                return Chain(tuple(addresses), DOWN, guessed)
             if not is_text(back):
-                return Chain(tuple(found), NO_CODE, guessed)
+                return Chain(tuple(addresses), NO_CODE, guessed)
             back = recover(back, top - WORD)
             if back is None:
-                return Chain(tuple(found), NO_NODE, guessed)
-            found.append(back)
+                return Chain(tuple(addresses), NO_NODE, guessed)
+            addresses.append(back)
             sp, fp, place = top, saved, back - 1
-        return Chain(tuple(found), "", guessed)
+        return Chain(tuple(addresses), "", guessed)
 
 
 def of(kernel: Kernel) -> Orc | None:
-    """What the unwinder knows of a kernel as it is now, with what is attached; None where it has none: on ISAs without ORC
-    data, and in a kernel built with frame pointers, which it unwinds by them."""
+    """The unwinder's data of a kernel as it is now, with what is attached; None where it has none: on ISAs without ORC data, and in
+    a kernel built with frame pointers, which it unwinds by them."""
     if kernel.isa.name not in TABLES or kernel.features["frame_pointer"]:
         return None
     image = kernel.image
@@ -110,14 +110,15 @@ def of(kernel: Kernel) -> Orc | None:
             original = image.address("ftrace_regs_caller" if ops.saves_regs else "ftrace_caller")
             copies.append(Copy(ops.trampoline, ops.trampoline_size, original))
         for made in ops.generated if isinstance(ops.request, Bpf) else ():
-            known = _by_byte(image, kernel.machine.instruction_at, made.address, made.size)
-            framed |= {address for address, layout in known.items() if layout == RECORD}
+            layouts = _by_byte(image, kernel.machine.instruction_at, made.address, made.size)
+            framed |= {address for address, layout in layouts.items() if layout == RECORD}
     return Orc(image, _of_image(image), tuple(copies), frozenset(framed))
 
 
 @functools.lru_cache(maxsize=16)
 def _of_image(image: Image) -> dict[int, Layout]:
-    """Of all functions of an image, as its file has them: patching does not change a stack. Room for what is made later is none."""
+    """The layouts of all functions of an image, as its file has them: patching does not change a stack. Room for code that is made
+    later has none."""
     found: dict[int, Layout] = {}
     for symbol in image.symbols.values():
         if symbol.size and symbol.name != ROOM and image.component_at(symbol.address):
@@ -130,9 +131,9 @@ def _of_image(image: Image) -> dict[int, Layout]:
 
 
 def _by_byte(image: Image, read: Callable[[int], Instruction], start: int, size: int) -> dict[int, Layout]:
-    """Of a function: the layout for every byte of its instructions, since a call's last byte is what stands for it."""
-    known = TABLES[image.isa.name](read, start, size)
-    return {address + n: layout for address, layout in known.items() for n in range(read(address).size)}
+    """The layout for every byte of a function's instructions, as a return address is looked up by the call's last byte."""
+    layout_of = TABLES[image.isa.name](read, start, size)
+    return {address + n: layout for address, layout in layout_of.items() for n in range(read(address).size)}
 
 
 def _instruction(image: Image, address: int) -> Instruction:

@@ -43,8 +43,8 @@ def cycles(program: LoweredProgram, call: RecordedCall, in_order: bool) -> float
     Looked at are all clocks of the model and not only its end: the slowest chain of instructions may start early and take
     many repetitions until it is the one that everything waits for.
     """
-    known = compiled_pipeline.cycles(program, mispredicted(call, program.values), in_order)
-    return slowly(program, call, in_order) if known is None else known
+    compiled = compiled_pipeline.cycles(program, mispredicted(call, program.values), in_order)
+    return slowly(program, call, in_order) if compiled is None else compiled
 
 
 def slowly(program: LoweredProgram, call: RecordedCall, in_order: bool) -> float:
@@ -81,7 +81,7 @@ def _passed(before: list[int], after: list[int]) -> list[int]:
 
 
 class _Ports:
-    """What is done in each cycle, and whether the ports are enough for one thing more."""
+    """The operations of each cycle, and whether the ports are enough for one more."""
 
     def __init__(self) -> None:
         self._busy: dict[int, tuple[int, ...]] = {}
@@ -103,7 +103,7 @@ class _Ports:
 
 @functools.cache
 def _with(taken: tuple[int, ...], ports: int) -> tuple[int, ...] | None:
-    """What a cycle has, and one thing more; None if no assignment gives each of them a port of its own."""
+    """The operations of a cycle with one more; None if no assignment gives each of them a port of its own."""
     wanted = tuple(sorted((*taken, ports)))
     holders: dict[int, int] = {}  # port -> which of those wanted has it
     return wanted if all(_place(wanted, which, holders, set()) for which in range(len(wanted))) else None
@@ -233,8 +233,8 @@ def _out_of_order(program: LoweredProgram, missed: Iterable[frozenset[int]]) -> 
                     at = take(store_ports, at)
                 if at >= addresses_known:
                     addresses_known = at + 1
-                there = take(data_ports, value) if data_ports else value
-                finished = max(finished, at + 1, there + 1)
+                stored_at = take(data_ports, value) if data_ports else value
+                finished = max(finished, at + 1, stored_at + 1)
                 for _ in range(stores):
                     written.append(value)
                     drained.append(max(finished, drained[-per_cycle] + 1))

@@ -29,11 +29,12 @@ _COUNT = "loop count"
 
 
 class Source(NamedTuple):
-    """Where a load's bytes come from.
+    """The stores that a load depends on.
 
-    stores: the last to write any of them, by number among the stores of a repetition, -1 - number if of the repetition
-    before; none if memory has held them for longer. whole: one store wrote them all, or none wrote any. exact: they are
-    all that it wrote.
+    stores: the last to write any of its bytes, by number among the stores of a repetition, -1 - number if of the repetition before;
+        none if memory has held them for longer.
+    whole: one store wrote all of them, or none wrote any.
+    exact: they are all that the store wrote.
     """
 
     stores: tuple[int, ...]
@@ -42,11 +43,13 @@ class Source(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One instruction of a repetition.
+    """One instruction of a program.
 
-    loads: a source per load. stores: how many. taken: does it end up elsewhere than at the next instruction? step: its
-    index in the call, None for the loop's own. unsynced: the stack pointer is used by name after having been moved by
-    pushes, pops, calls or returns.
+    loads: a Source per load.
+    stores: how many.
+    taken: does execution continue elsewhere than at the next instruction?
+    step: its index in the call, None for the loop's own.
+    unsynced: the stack pointer is named after pushes, pops, calls or returns have moved it.
     """
 
     operation: Operation
@@ -101,14 +104,14 @@ def program(call: RecordedCall) -> Program:
 
 
 def operation_of(isa: Isa, i: Instruction) -> Operation:
-    """What an instruction is to a pipeline; raises TramplabError if it is in no table."""
-    found = _TABLES[isa.name](i.mnemonic, i.operands)
-    if found is None:
+    """The operation that an instruction is to a pipeline; raises TramplabError if it is in no table."""
+    operation = _TABLES[isa.name](i.mnemonic, i.operands)
+    if operation is None:
         raise TramplabError(
             f"cannot estimate {f'{i.mnemonic} {i.operands}'.strip()!r} at {i.address:#x}: it is in no table of "
             f"{Operation.__module__}.{isa.name}; add it there."
         )
-    return found
+    return operation
 
 
 def _sources(steps: list[Issued]) -> Iterator[Source]:
@@ -132,7 +135,7 @@ def _sources(steps: list[Issued]) -> Iterator[Source]:
 
 
 def _unsynced(operations: Iterable[Operation], sp: str) -> Iterator[bool]:
-    """Of each, whether it names the stack pointer after that was moved by an access."""
+    """For each operation, whether it names the stack pointer after an access has moved that."""
     moved = False
     for o in operations:
         names = not o.stack and (sp in o.reads or sp in o.address or sp in o.writes or sp in o.bumps)

@@ -37,9 +37,14 @@ _OFFSET = 0x3FF
 
 @dataclass(frozen=True)
 class Hooked:
-    """What one mechanism knows. calls: frame and return address of each, newest first; gone through when one is first asked for.
-    trampoline: the address that stands in their place. shown: that address is given where nothing is known. by_pointer: a frame is
-    known by the caller's frame pointer, though asked for by where its return address lies; below that the pointer is kept."""
+    """The calls that one mechanism has hooked.
+
+    calls: frame and return address of each, newest first; walked when one is first asked for.
+    trampoline: the address that replaces their return address.
+    shown: that address is given where the call is not found.
+    by_pointer: a frame is known by the caller's frame pointer, although it is asked for by the place of its return address; the
+        pointer is kept just below that.
+    """
 
     calls: Iterable[tuple[int, int]]
     trampoline: int
@@ -48,8 +53,12 @@ class Hooked:
 
 
 class Recovery:
-    """Asked for the addresses of one chain, from the innermost on. kinds: the mechanisms, in the order in which they are asked.
-    graph: is one of them the function graph tracer? read: address -> word, for those that are known by_pointer."""
+    """Finds the return addresses that hooks replaced, for the addresses of one chain, innermost first.
+
+    kinds: the mechanisms, in the order in which they are asked.
+    graph: is one of them the function graph tracer?
+    read: address -> word, for mechanisms that are by_pointer.
+    """
 
     def __init__(self, kinds: Sequence[Hooked], graph: bool = False, read: Callable[[int], int] | None = None) -> None:
         self._kinds, self._next, self._read, self.graph = kinds, [0] * len(kinds), read, graph
@@ -58,11 +67,11 @@ class Recovery:
     def __call__(self, address: int, frame: int) -> int | None:
         """The address itself, if it is no trampoline's; else the one whose place that took, None if no call is known that was
         hooked in this frame."""
-        found: int | None = address
+        recovered: int | None = address
         for n, kind in enumerate(self._kinds):
-            if found == kind.trampoline:
-                found = self._of(n, self._read(frame - WORD) if kind.by_pointer and self._read else frame)
-        return found
+            if recovered == kind.trampoline:
+                recovered = self._of(n, self._read(frame - WORD) if kind.by_pointer and self._read else frame)
+        return recovered
 
     def _of(self, n: int, frame: int) -> int | None:
         kind = self._kinds[n]
@@ -87,14 +96,14 @@ def trampolines(kernel: Kernel) -> frozenset[int]:
 
 
 def of(kernel: Kernel, asked: Collection[str] = MECHANISMS) -> Recovery | None:
-    """What the first CPU's task knows of its hooked calls at this moment, at which it is to be asked; None in a kernel that hooks
-    no returns. asked: those mechanisms alone, of MECHANISMS."""
+    """What the first CPU's task records of its hooked calls at this moment; None in a kernel that hooks no returns. asked: only
+    these of MECHANISMS."""
     now = asking(kernel, asked)
     return now() if now else None
 
 
 def asking(kernel: Kernel, asked: Collection[str] = MECHANISMS) -> Callable[[], Recovery] | None:
-    """What gives that, for as many moments as one likes."""
+    """A function that gives of(), for any number of moments."""
     names = [name for name in there(kernel.image) if name in asked]
     if not names:
         return None
@@ -113,7 +122,7 @@ def asking(kernel: Kernel, asked: Collection[str] = MECHANISMS) -> Callable[[], 
 
 
 def _listed(kernel: Kernel, head: str, struct: str, frame: str) -> Iterator[tuple[int, int]]:
-    """Of a list of the task's: what is at its head, and which member has the frame."""
+    """The entries of a list of the task's. head: the task's member with the first; frame: the member of an entry with the frame."""
     fields, read = kernel.image.struct(struct).fields, kernel.machine.read_u64
     place = read(kernel.cpus[0].task + kernel.image.struct("task_struct").fields[head].offset)
     while place:
@@ -122,17 +131,17 @@ def _listed(kernel: Kernel, head: str, struct: str, frame: str) -> Iterator[tupl
 
 
 def _hooks(kernel: Kernel) -> Iterator[tuple[int, int]]:
-    """Of return hooks."""
+    """The hooked calls of return hooks (rethook)."""
     return _listed(kernel, "rethooks", "rethook_node", "frame")
 
 
 def _instances(kernel: Kernel) -> Iterator[tuple[int, int]]:
-    """Of kretprobes with instances of their own."""
+    """The hooked calls of kretprobes with instances of their own."""
     return _listed(kernel, "kretprobe_instances", "kretprobe_instance", "fp")
 
 
 def _graph(kernel: Kernel) -> Iterator[tuple[int, int]]:
-    """Of the graph tracer: the frames of the task's shadow stack, from its top."""
+    """The hooked calls of the graph tracer: the frames of the task's shadow stack, from its top."""
     task, frame = kernel.image.struct("task_struct").fields, kernel.image.struct("ftrace_ret_stack").fields
     read, at = kernel.machine.read_u64, kernel.cpus[0].task
     stack, top = read(at + task["ret_stack"].offset), read(at + task["curr_ret_stack"].offset) & 0xFFFF_FFFF

@@ -66,7 +66,7 @@ class Miss:
 
 @dataclass(frozen=True)
 class ReturnStackResult:
-    """What a replay counted; see the module's own text for `own` and `outer`."""
+    """The counts of a replay; see the module's own text for `own` and `outer`."""
 
     own: int
     outer: int
@@ -160,14 +160,14 @@ def replay(run: Run | RecordedCall, entries: int = ENTRIES, callers: int = CALLE
         )
         for e, predicted in play(stack, events(call))
     ]
-    own = len(where)
+    first = len(where)
     for actual in reversed(chain):
         predicted = stack.pop()
         if predicted != actual:
             name = _named(call, chain, actual)
-            said = None if predicted is None else _named(call, chain, predicted)
-            where.append(Miss(None, f"the return to {name}", said, name))
-    return ReturnStackResult(own, len(where) - own, callers, entries, tuple(where))
+            named = None if predicted is None else _named(call, chain, predicted)
+            where.append(Miss(None, f"the return to {name}", named, name))
+    return ReturnStackResult(first, len(where) - first, callers, entries, tuple(where))
 
 
 def steady(call: RecordedCall, entries: int, checked: bool) -> Iterator[frozenset[int]]:

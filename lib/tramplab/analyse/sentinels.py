@@ -1,7 +1,7 @@
-"""One hooked call with a value of its own in every register: what is stored, handed on, brought back and lost.
+"""One hooked call with a value of its own in every register: what is stored, passed, restored and lost.
 
 Nothing is declared. The call is stepped through; whenever it comes back from a callback, or from the core, into a
-trampoline, every register that a callee may change is spoiled, and every slot of the stack that holds a register's value
+trampoline, every register that a callee may change is overwritten, and every slot of the stack that holds a register's value
 gets another value that stands for the same register. So at the function's first own instruction a register that still
 has its value was left alone, one with a slot's value was loaded from there, and any other is lost.
 """
@@ -46,11 +46,12 @@ FLAGS = {"x86_64": Flags("eflags", 0x8D7, 0x8D6, 0x46), "arm64": Flags("nzcv", 0
 
 @dataclass
 class Fate:
-    """What became of one register on the way to the function's own first instruction.
+    """What happened to one register between the call and the function's own first instruction.
 
-    slots: the places of the stack that trampolines stored it to, in bytes from the stack pointer at the function's first
-    byte. handed: a callback can read it, in what it is given. by_hook: site or trampoline put something else into it, for
-    whatever time. at_body: "restored" (from a slot), "kept" or "lost".
+    slots: the places of the stack that trampolines stored it to, in bytes from the stack pointer at the function's first byte.
+    handed: a callback can read it.
+    by_hook: the site or a trampoline changed it, even if only for a time.
+    at_body: "restored" (from a slot), "kept" or "lost".
     """
 
     register: str
@@ -117,20 +118,20 @@ class _Play:
         before = next(states)
         self.top, body = before[self.isa.sp], False
         self.first = {r: before[r] for r in self.numbers}
-        here = self._part(before)
+        part = self._part(before)
         for state in states:
             after = state
-            there = self._part(after) if after[self.isa.pc] != self.machine.return_to else "caller"
+            next_part = self._part(after) if after[self.isa.pc] != self.machine.return_to else "caller"
             if not body:
-                self._note(here, before, after)
-            if there == "callback" != here:
+                self._note(part, before, after)
+            if next_part == "callback" != part:
                 self._hand(after)
-            if there == "function" and not body:
+            if next_part == "function" and not body:
                 body = True
                 self._look(after)
-            elif there == "trampoline" and here in ("callback", "core") and not body:
+            elif next_part == "trampoline" and part in ("callback", "core") and not body:
                 after = self._meddle(after)
-            before, here = after, there
+            before, part = after, next_part
 
     def _part(self, state: dict[str, int]) -> str:
         return self.run.component_of(state[self.isa.pc])
@@ -175,7 +176,7 @@ class _Play:
         return [r for place, r in self.held.items() if start <= place < start + size]
 
     def _meddle(self, state: dict[str, int]) -> dict[str, int]:
-        """Spoil what the callee may change, but for a value that it returns, and mark the slots."""
+        """Overwrite what the callee may change, except its return value, and mark the slots."""
         change: dict[str, int] = {}
         for r in spoilable(self.isa):
             if r not in self.isa.returns or self.meant.get(state[r]):

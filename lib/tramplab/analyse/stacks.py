@@ -1,7 +1,7 @@
-"""What a stack trace says of the frames that ought to be in it, at every instruction of a call: right, missing, doubled or wrong.
+"""The frames that a stack trace should contain, at every instruction of a call: right, missing, doubled or wrong.
 
 A frame is told by the return address that is truly in use, or for the traced function by its range. Frames of the hook's own may
-stand between them. A function that has returned ought not to be there any more; if it is, because the way back into it lies in
+stand between them. A function that has returned should not be there any more; if it is, because the way back into it lies in
 a record, nothing false is said.
 """
 
@@ -30,7 +30,7 @@ FP, ORC = "fp", "ORC"
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame that ought to be found: its addresses from `low` up to, not including, `high`. A return address counts as the byte
+    """A frame that should be found: its addresses from `low` up to, not including, `high`. A return address counts as the byte
     before it, which is the call's."""
 
     low: int
@@ -38,7 +38,7 @@ class Frame:
 
     @classmethod
     def returning_to(cls, address: int) -> Frame:
-        """The frame of whoever goes on at an address."""
+        """The frame of the function that continues at an address."""
         return cls(address - 1, address + 1)
 
 
@@ -46,7 +46,7 @@ class Frame:
 class Seen:
     """Before one instruction: where that is, and what a chain says of the frames, innermost first: one of STATES each. error:
     why the chain ended before its end, or "". guessed: see chain.Chain. over: has the function returned? asleep: is it a call
-    that the function makes, so that whoever sleeps in there is seen like this?"""
+    that the function makes, so that a task that sleeps in there is seen like this?"""
 
     pc: int
     states: tuple[str, ...]
@@ -59,7 +59,7 @@ class Seen:
 def found(
     chain: Chain, frames: Sequence[Frame], stand_ins: Collection[int] = (), exact: Collection[int] = (0,)
 ) -> tuple[str, ...]:
-    """What a chain says of these frames, innermost first: one of RIGHT, MISSING, DOUBLED and WRONG each.
+    """The state of each of these frames in a chain, innermost first: RIGHT, MISSING, DOUBLED or WRONG.
 
     Of frames that look the same the innermost are missing, or doubled. stand_ins: addresses that return addresses were replaced by;
     for each that stands in a chain, the first frame behind the function that is not found before it has a wrong name. A frame that
@@ -94,7 +94,7 @@ def watch(
     kernel: Kernel, caller: Function | str, function: Function | str, arguments: Sequence[int], recovered: bool = True
 ) -> tuple[Run, list[Seen]]:
     """Call `caller`, which calls `function` once, or is it: the run, and what a trace says before every instruction from the
-    function's first up to its return to whoever called it.
+    function's first up to its return to the caller.
 
     The frames are the function, its caller, that one's, and so on. The kernel is unwound by ORC's rules if it has them, else by
     frame pointers. recovered: what return hooks took the place of is looked up. Raises TramplabError if there is no such call,
@@ -119,26 +119,26 @@ def watch_both(
         raise TramplabError(f"{caller.name} did not call {function.name}; choose one of the functions it calls.")
     back = truth[first]
     last = next((n for n in range(first, len(pcs)) if pcs[n] == back[0]), len(pcs))
-    own = Frame(function.address, function.address + function.size)
-    inside = [n for n in range(first, last) if own.low <= pcs[n] < own.high]
-    called = _entries(kernel) - {own.low}
+    traced = Frame(function.address, function.address + function.size)
+    inside = [n for n in range(first, last) if traced.low <= pcs[n] < traced.high]
+    called = _entries(kernel) - {traced.low}
     sleeping = {n for n in inside if n + 1 < last and pcs[n + 1] in called}
-    frames = (own, *map(Frame.returning_to, back if _has_record(kernel) else back[:-1]))
+    frames = (traced, *map(Frame.returning_to, back if _has_record(kernel) else back[:-1]))
     stand_ins, entry = recovery.trampolines(kernel), _exception_entry(kernel)
-    out: dict[bool, list[Seen]] = {looked_up: [] for looked_up in recovered}
-    known: dict[object, tuple[str, ...]] = {}  # from one instruction to the next it is mostly the same
+    all_seen: dict[bool, list[Seen]] = {looked_up: [] for looked_up in recovered}
+    memo: dict[object, tuple[str, ...]] = {}  # from one instruction to the next it is mostly the same
     for n in range(first, last):
         for looked_up, chain in stepped[n][1].items():
             pc = chain.addresses[0]
             alike = pc in entry, tuple([frame.low <= pc < frame.high for frame in frames]), chain.addresses[1:]
-            if alike not in known:
+            if alike not in memo:
                 exact = {0, *(at for at, before in enumerate(chain.addresses, 1) if before in entry)}
-                known[alike] = found(chain, frames, stand_ins, exact)
-            states, over = known[alike], n > inside[-1]
+                memo[alike] = found(chain, frames, stand_ins, exact)
+            states, over = memo[alike], n > inside[-1]
             if over and states[0] != DOUBLED:
                 states = (RETURNED, *states[1:])
-            out[looked_up].append(Seen(pcs[n], states, chain.error, chain.guessed, over, n in sleeping))
-    return run, out
+            all_seen[looked_up].append(Seen(pcs[n], states, chain.error, chain.guessed, over, n in sleeping))
+    return run, all_seen
 
 
 def way(kernel: Kernel) -> str:
@@ -181,14 +181,14 @@ def follow(kernel: Kernel, registers: dict[str, int], read: Read, recover: Recov
     chain = unwind(isa, registers, read, is_text, recover=ends)
     if not ends.returns:
         return chain
-    found, at, fields = (*chain.addresses, ends.returns), ends.place + WORD, kernel.image.struct("pt_regs").fields
+    addresses, at, fields = (*chain.addresses, ends.returns), ends.place + WORD, kernel.image.struct("pt_regs").fields
     pc, fp, sp = (read(at + fields[name].offset) for name in INTERRUPTED[isa.name])
     if pc is None or fp is None or sp is None:
-        return Chain(found, OUTSIDE)
+        return Chain(addresses, OUTSIDE)
     if sp <= at:
-        return Chain(found, DOWN)
+        return Chain(addresses, DOWN)
     rest = follow(kernel, {isa.pc: pc, isa.fp: fp, isa.sp: sp}, read, recover)
-    return Chain((*found, *rest.addresses), rest.error)
+    return Chain((*addresses, *rest.addresses), rest.error)
 
 
 def _as_it_is_now(kernel: Kernel, read: Read) -> Read:
@@ -222,7 +222,7 @@ def _stepped(
     kernel: Kernel, function: Function, arguments: tuple[int, ...], recovered: Collection[bool]
 ) -> Iterator[tuple[int, dict[bool, Chain]]]:
     """The call, an instruction at a time: before each its address and the chain, with return hooks looked up or not."""
-    machine, isa, known = kernel.machine, kernel.isa, orc.of(kernel)
+    machine, isa, unwinder = kernel.machine, kernel.isa, orc.of(kernel)
     hooked = recovery.asking(kernel)
     for registers in stepping(machine, function.address, *kernel.passed(arguments, {})):
         pc = registers[isa.pc]
@@ -232,8 +232,8 @@ def _stepped(
         chains = {}
         for looked_up in recovered:
             recover: Recover = hooked() if looked_up and hooked else as_it_is
-            if known:
-                chains[looked_up] = known.unwind(registers, read, machine.is_text, recover)
+            if unwinder:
+                chains[looked_up] = unwinder.unwind(registers, read, machine.is_text, recover)
             else:
                 chains[looked_up] = follow(kernel, registers, read, recover)
         yield pc, chains

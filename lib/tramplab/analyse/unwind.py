@@ -33,10 +33,10 @@ from .returnstack import events
 
 @dataclass(frozen=True)
 class FrameRecord:
-    """Where the words of a frame record lie, in bytes from what the frame pointer holds: that of the caller's record, and
-    the return address. by_place: a return hook knows the frame by where the return address lies, and not by the caller's frame
-    pointer; graph_by_place: so does the function graph tracer. asks_first: a program counter at the return trampoline's first
-    byte is taken for a return address, too."""
+    """The place of the words of a frame record, in bytes from the address in the frame pointer: the address of the caller's record,
+    and the return address. by_place: a return hook identifies the frame by the place of the return address, and not by the
+    caller's frame pointer; graph_by_place: so does the function graph tracer. asks_first: a program counter at the return
+    trampoline's first byte is taken for a return address, too."""
 
     previous: int
     returns: int
@@ -68,13 +68,13 @@ class Boundary:
     by_orc: Chain | None = None
 
 
-#: What of the two a chain has: both with nothing between them, one, none; or both, but not one behind the other.
+#: Which of the two expected frames a chain contains: both adjacent, one, neither, or both out of order.
 BOTH, FUNCTION, CALLER, NEITHER, APART = FOUND = ("both", "function only", "caller only", "neither", "apart")
 
 
 @dataclass(frozen=True)
 class ChainVerdict:
-    """found: what a chain has of the traced function and its caller, one of FOUND. wrong: what in it is not so, or ""."""
+    """found: which of the expected frames a chain contains, one of FOUND. wrong: what is wrong in it, or ""."""
 
     found: str
     wrong: str
@@ -96,32 +96,32 @@ def unwind(
     first = recover(pc, registers[isa.fp]) if record.asks_first else pc
     if first is None:
         return Chain((pc,), NO_NODE)
-    found = [first]
+    addresses = [first]
     if entry:
         back = registers[isa.link] if isa.link else read(registers[isa.sp])
         if back is None:
-            return Chain(tuple(found), OUTSIDE)
-        found.append(back)
+            return Chain(tuple(addresses), OUTSIDE)
+        addresses.append(back)
     pointer, lowest = registers[isa.fp], registers[isa.sp]
     while pointer:
         base = pointer + min(record.previous, record.returns)
         previous, back = read(pointer + record.previous), read(pointer + record.returns)
         if previous is None or back is None:
-            return Chain(tuple(found), OUTSIDE)
+            return Chain(tuple(addresses), OUTSIDE)
         if pointer % WORD:
-            return Chain(tuple(found), CROOKED)
+            return Chain(tuple(addresses), CROOKED)
         if base < lowest:
-            return Chain(tuple(found), DOWN)
+            return Chain(tuple(addresses), DOWN)
         if not back:  # the outermost record
             break
         if not is_text(back):
-            return Chain(tuple(found), NO_CODE)
+            return Chain(tuple(addresses), NO_CODE)
         back = recover(back, pointer + record.returns if by_place else previous)
         if back is None:
-            return Chain(tuple(found), NO_NODE)
-        found.append(back)
+            return Chain(tuple(addresses), NO_NODE)
+        addresses.append(back)
         pointer, lowest = previous, base + 2 * WORD
-    return Chain(tuple(found))
+    return Chain(tuple(addresses))
 
 
 def watch(kernel: Kernel, caller: Function | str, function: Function | str, *arguments: int) -> tuple[Run, list[Boundary]]:
@@ -153,9 +153,9 @@ def live(call: RecordedCall) -> list[tuple[int, ...]]:
     register's value is a call: so arm64's BPF trampoline calls the function.
     """
     happened = {e.step: e for e in events(call)}
-    stack, out = [call.returns_to] * 2, []
+    stack, boundaries = [call.returns_to] * 2, []
     for step in range(len(call.steps)):
-        out.append(tuple(reversed(stack)))
+        boundaries.append(tuple(reversed(stack)))
         if step not in happened:
             continue
         e = happened[step]
@@ -167,7 +167,7 @@ def live(call: RecordedCall) -> list[tuple[int, ...]]:
                 pass
         if e.link.pushes:
             stack.append(e.behind)
-    return out
+    return boundaries
 
 
 def _made_by_hand(call: RecordedCall, step: int) -> bool:
@@ -196,7 +196,7 @@ _Step = tuple[int, Chain, Chain, Chain | None]
 
 def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> Iterator[_Step]:
     """The call, an instruction at a time: before each its address and what the unwinders find."""
-    machine, isa, name_of, known = kernel.machine, kernel.isa, kernel.names(), orc.of(kernel)
+    machine, isa, name_of, unwinder = kernel.machine, kernel.isa, kernel.names(), orc.of(kernel)
     for registers in stepping(machine, function.address, *kernel.passed(arguments, {})):
         pc = registers[isa.pc]
         if pc == machine.return_to:
@@ -205,7 +205,7 @@ def _stepped(kernel: Kernel, function: Function, arguments: tuple[int, ...]) -> 
         plain = unwind(isa, registers, read, machine.is_text)
         first = "+" not in (name_of(pc) or "+")
         at_entry = unwind(isa, registers, read, machine.is_text, entry=True) if first else plain
-        yield pc, plain, at_entry, known.unwind(registers, read, machine.is_text) if known else None
+        yield pc, plain, at_entry, unwinder.unwind(registers, read, machine.is_text) if unwinder else None
 
 
 def stack(machine: Machine, sp: int) -> Callable[[int], int | None]:

@@ -1,1 +1,1 @@
-"""From the sources of a guest to its image, by the compiler wheel: what is compiled, what is assembled, what is read of it."""
+"""Builds the image of a guest from its sources with the compiler wheel: compiling, assembling, and reading what was built."""

@@ -48,7 +48,11 @@ _FLAGS = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A function of the compiled corpus. start: its symbol's address in the section. size: its symbol's, in bytes."""
+    """A function of the compiled corpus.
+
+    start: its symbol's address in the section.
+    size: its symbol's, in bytes.
+    """
 
     name: str
     start: int
@@ -69,28 +73,28 @@ def sizes(functions: int = FUNCTIONS) -> list[int]:
     >>> sizes() == sizes(), min(sizes()), len(sizes(100))
     (True, 1, 100)
     """
-    known = facts(FILE, "function-sizes")
-    percents, limits = zip(*known["sizes"], strict=True)
+    percentiles = facts(FILE, "function-sizes")
+    percents, limits = zip(*percentiles["sizes"], strict=True)
     rising = all(a < b for each in (percents, limits) for a, b in itertools.pairwise(each))
     if not rising or (percents[0], percents[-1]) != (0, 100):
         raise TramplabError(f"{FILE}: sizes go from 0 to 100 percent, and percents and bytes rise from line to line.")
-    if not known["site"] <= limits[0] <= known["mean"] <= limits[-1]:
+    if not percentiles["site"] <= limits[0] <= percentiles["mean"] <= limits[-1]:
         raise TramplabError(f"{FILE}: the site fits into the smallest function, and the mean is a size between the ends.")
     functions = whole(functions, "functions", 1, _MOST)
     drawn = [100 * (n + 0.5) / functions for n in range(functions)]
-    found = [round(float(size)) - known["site"] for size in np.interp(drawn, percents, limits)]
-    random.Random(SEED).shuffle(found)
-    return found
+    drawn_sizes = [round(float(size)) - percentiles["site"] for size in np.interp(drawn, percents, limits)]
+    random.Random(SEED).shuffle(drawn_sizes)
+    return drawn_sizes
 
 
 def source(wanted: list[int]) -> str:
     """The corpus in C, with functions of about these sizes."""
-    draw, out = random.Random(SEED), [_HEAD]
+    draw, lines = random.Random(SEED), [_HEAD]
     for number, size in enumerate(wanted):
         kinds = {name: share for name, (least, share, _) in _KINDS.items() if least <= size} or {"leaf": 1}
         least, _, body = _KINDS[draw.choices([*kinds], [*kinds.values()])[0]]
-        out.append(f"void f{number}(void) {{ {body.format(fill=max(0, size - least))} }}\n")
-    return "".join(out)
+        lines.append(f"void f{number}(void) {{ {body.format(fill=max(0, size - least))} }}\n")
+    return "".join(lines)
 
 
 def compiled(isa: Isa, step: int, flags: tuple[str, ...]) -> Compiled:
@@ -111,7 +115,7 @@ def _read(path: Path) -> Compiled:
     """The section of text of an object, and the functions in it."""
     with path.open("rb") as f:
         elf = ELFFile(f)
-        # one is among the first and the other among the last of ten thousand, of which each function has one for its site
+        # .text is near the start of ~10,000 section headers (one per patch site), .symtab near the end: search from both ends
         numbers = range(elf.num_sections())
         number = next((n for n in numbers if elf.get_section(n).name == ".text"), None)
         table = next((s for s in map(elf.get_section, reversed(numbers)) if isinstance(s, SymbolTableSection)), None)

@@ -34,8 +34,8 @@ class Struct:
 
 @dataclass(frozen=True)
 class Value:
-    """What a function takes or returns: its size in bytes (0: nothing), whether it is a struct or a union, by value, and whether it
-    is a union."""
+    """A parameter or a result of a function: its size in bytes (0: none), whether it is a struct or a union, by value, and whether
+    it is a union."""
 
     size: int
     struct: bool = False
@@ -92,9 +92,9 @@ def of_unit(unit: CompileUnit) -> tuple[dict[str, DIE], dict[str, DIE], dict[str
 def asm_offsets(path: Path) -> str:
     """A C header with SIZEOF_struct and OFF_struct_member for every struct in an object file."""
     with path.open("rb") as f:
-        known, _ = types(ELFFile(f))
+        structs, _ = types(ELFFile(f))
     lines = ["/* Generated from the C compiler's debug info. */"]
-    for s in sorted(known.values(), key=lambda s: s.name):
+    for s in sorted(structs.values(), key=lambda s: s.name):
         lines.append(f"#define SIZEOF_{s.name} {s.size}")
         lines += [f"#define OFF_{s.name}_{name} {f.offset}" for name, f in s.fields.items()]
     return "\n".join(lines) + "\n"
@@ -131,7 +131,7 @@ def enumerator(die: DIE) -> int:
 
 
 def _offset(member: DIE) -> int:
-    """In bytes; of a member of a union nothing is said, and DWARF 4 says it of a bit field in bits."""
+    """The offset of a member in bytes; members of a union have none, and DWARF 4 gives that of a bit field in bits."""
     if "DW_AT_data_bit_offset" in member.attributes:
         return member.attributes["DW_AT_data_bit_offset"].value // 8
     return member.attributes["DW_AT_data_member_location"].value if "DW_AT_data_member_location" in member.attributes else 0
@@ -147,7 +147,7 @@ def _bare(die: DIE) -> DIE:
 
 
 def _value(die: DIE) -> Value:
-    """What the type of a DIE makes of a parameter or result."""
+    """The parameter or result with the type of a DIE."""
     if "DW_AT_type" not in die.attributes:
         return Value(0)
     of = _bare(die.get_DIE_from_attribute("DW_AT_type"))

@@ -36,19 +36,19 @@ class Included:
         return {path: file.sha256 for path, file in self._all(source).items()}
 
     def mentioned(self, source: Path, names: Iterable[str]) -> list[str]:
-        """Those of the names that stand anywhere in a source or in what it includes, in the order given."""
+        """The names that occur in a source or in what it includes, in the order given."""
         files = self._all(source).values()
         return [name for name in names if any(name.encode() in file.words for file in files)]
 
     def _all(self, source: Path) -> dict[Path, _File]:
-        found: dict[Path, _File] = {}
+        files: dict[Path, _File] = {}
         left: list[Path | None] = [source]
         while left:
             path = left.pop()
-            if path and path not in found and (file := self._file(path)):
-                found[path] = file
+            if path and path not in files and (file := self._file(path)):
+                files[path] = file
                 left += [self._place(name, path.parent) for name in reversed(file.includes)]
-        return found
+        return files
 
     def _place(self, name: str, beside: Path) -> Path | None:
         return next((path for folder in (beside, *self._folders) if self._file(path := folder / name)), None)

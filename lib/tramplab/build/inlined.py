@@ -32,14 +32,15 @@ class Written:
         """The names of the functions that the instruction at an address is part of, the one that was called first; empty for
         assembly, and for code made at run time. Where the compiler mixed the instructions of two, its own word is taken."""
         if pc not in self._known:
-            here = sorted((depth, name) for low, high, depth, name in self._spans if low <= pc < high)
-            self._known[pc] = tuple(name for _, name in here)
+            spans = sorted((depth, name) for low, high, depth, name in self._spans if low <= pc < high)
+            self._known[pc] = tuple(name for _, name in spans)
         return self._known[pc]
 
 
 @functools.lru_cache(maxsize=64)
 def written(path: Path) -> Written:
-    """What the debug info of a guest image says; kept, as it takes longer to read than most hooks to run."""
+    """The functions that each instruction of a guest image was written in, from its debug info; cached, as that takes longer to
+    read than most hooks to run."""
 
     def read(folder: Path) -> Path:
         (folder / "spans").write_text(json.dumps(_all_spans(path)), "utf-8")

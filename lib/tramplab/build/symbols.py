@@ -19,8 +19,13 @@ FUNCTION = 2
 
 @dataclass(frozen=True, slots=True)
 class ElfSymbol:
-    """value: an address, or in an object a place in its section. size: bytes. kind: the lower half of st_info. section: its
-    number."""
+    """A symbol of an ELF file.
+
+    value: an address, or in an object an offset in its section.
+    size: bytes.
+    kind: the lower half of st_info.
+    section: its number.
+    """
 
     name: str
     value: int

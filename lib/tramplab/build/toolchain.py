@@ -54,10 +54,12 @@ _GUEST_LINKED = (*_LINKED, "--discard-locals")
 
 @dataclass(frozen=True)
 class GuestConfig:
-    """What distinguishes one build of the lab kernel from another on the same ISA.
+    """The options with which a guest is compiled.
 
-    defines: preprocessor names that are set (CONFIG_...). site_flags: how the traced functions get their patch sites.
-    frame_pointer: compile everything with frame pointers. core_flags: how the kernel's own C is protected (core/*.c).
+    defines: preprocessor names that are set (CONFIG_...).
+    site_flags: how the traced functions get their patch sites.
+    frame_pointer: compile everything with frame pointers.
+    core_flags: how the kernel's own C is protected (core/*.c).
     """
 
     defines: tuple[str, ...]
@@ -116,7 +118,7 @@ def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | Non
     command = [zig(), *arguments]
     with _started(command, cwd, environment) as tool:
         try:
-            said, complaint = tool.communicate()
+            output, complaint = tool.communicate()
         except BaseException:
             tool.kill()
             tool.wait()  # after a Ctrl-C subprocess does not, and what is still writing in a folder keeps it from being removed
@@ -126,7 +128,7 @@ def run_tool(*arguments: str, cwd: Path | None = None, env: dict[str, str] | Non
         first = next((line for line in lines if re.search(r"(^|: )(fatal )?error: ", line)), None)
         first = first or (_ended(tool.returncode) if tool.returncode < 0 else next(iter(lines), "no message"))
         raise TramplabError(f"the guest does not build ({arguments[0]}): {first.strip().rstrip('.')}.")
-    return said
+    return output
 
 
 def _ended(status: int) -> str:
@@ -159,12 +161,12 @@ def _seen(isa: Isa, guest: Path) -> _Seen:
     booted, so with as little as will do."""
     found = {name: os.stat(f"{guest}/{name}") for name in ("functions.c", "link.ld")}
     for folder in ("include", "core", "consumers", isa.name):
-        there = os.open(f"{guest}/{folder}", os.O_RDONLY)
+        handle = os.open(f"{guest}/{folder}", os.O_RDONLY)
         try:
-            names = [name for name in os.listdir(there) if name.endswith((".c", ".h", ".S", ".inc"))]
-            found |= {f"{folder}/{name}": os.stat(name, dir_fd=there) for name in names}
+            names = [name for name in os.listdir(handle) if name.endswith((".c", ".h", ".S", ".inc"))]
+            found |= {f"{folder}/{name}": os.stat(name, dir_fd=handle) for name in names}
         finally:
-            os.close(there)
+            os.close(handle)
     return tuple((name, *told_apart(seen)) for name, seen in sorted(found.items()))
 
 
@@ -182,7 +184,7 @@ def fingerprint(isa: Isa, config: GuestConfig, guest: Path = GUEST) -> str:
 
 @functools.lru_cache(maxsize=1000)
 def _name(how: str, guest: str, files: tuple[tuple[str, int, int, int], ...]) -> str:
-    """Of files that look like this; those are read again that do not any more."""
+    """The digest of files with this stat data; files whose stat data changed are read again."""
     h = hashlib.sha256(how.encode())
     for name, *seen in files:
         h.update(name.encode() + b"\0" + _sha256(f"{guest}/{name}", *seen))
@@ -191,7 +193,7 @@ def _name(how: str, guest: str, files: tuple[tuple[str, int, int, int], ...]) ->
 
 @functools.lru_cache(maxsize=10_000)
 def _sha256(path: str, *seen: int) -> bytes:
-    """Of a file that looks like this; read again when it does not any more."""
+    """The digest of a file with this stat data; read again when the stat data changes."""
     with open(path, "rb") as f:
         return hashlib.sha256(f.read()).digest()
 
@@ -222,7 +224,7 @@ def program(isa: Isa, sources: Path, base: int) -> Path:
         return folder / "program.elf"
 
     path = publish(make, f"{isa.name}-{h.hexdigest()[:24]}.program")
-    with contextlib.suppress(OSError):  # of which whoever starts it complains
+    with contextlib.suppress(OSError):  # the error of starting it says so
         path.chmod(path.stat().st_mode | stat.S_IXUSR)  # a cache that was copied may have lost it
     return path
 

@@ -40,10 +40,10 @@ def _debug_info(elf: ELFFile) -> bytes:
 
 
 def _read(elf: ELFFile, name: str) -> tuple[dict[str, Struct], dict[str, Prototype]]:
-    found = dwarf.types(elf)
+    types_read = dwarf.types(elf)
     with contextlib.suppress(TramplabError):  # where nothing can be written, the image is read again each time
-        cache.keep(name, json.dumps([{name: asdict(one) for name, one in part.items()} for part in found]))
-    return found
+        cache.keep(name, json.dumps([{name: asdict(one) for name, one in part.items()} for part in types_read]))
+    return types_read
 
 
 def _decoded(kept: list[dict[str, dict]]) -> tuple[dict[str, Struct], dict[str, Prototype]]:
@@ -59,5 +59,5 @@ def _decoded(kept: list[dict[str, dict]]) -> tuple[dict[str, Struct], dict[str, 
 
 @functools.cache
 def reader() -> bytes:
-    """What decides how debug info is understood and written down, as bytes to tell it by."""
+    """The sources that decide how debug info is understood and stored, as bytes for a digest."""
     return b"".join(Path(f).read_bytes() for f in (dwarf.__file__, __file__)) + elftools.__version__.encode()

@@ -1,1 +1,1 @@
-"""From guest sources to counted executions. Knows machines and code, nothing of ftrace's bookkeeping."""
+"""Runs an image and counts. Knows machines and code, and nothing of ftrace's bookkeeping."""

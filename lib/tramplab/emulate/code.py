@@ -1,4 +1,4 @@
-"""What code a guest's memory holds: decoded once, and known later as it was at the end of a call."""
+"""The code in a guest's memory: decoded once, and available later as it was at the end of a call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Code:
 
     @property
     def asked(self) -> bool:
-        """Has anybody asked what text is? Nobody has while a kernel boots, which writes all its sites."""
+        """Has decoded text been asked for? Not while a kernel boots, which writes all its sites."""
         return bool(self._decoded or self._pages or self.pending)
 
     def changing(self, first: int, last: int) -> None:
@@ -37,7 +37,7 @@ class Code:
             self._pages.pop(page, None)
 
     def at(self, pc: int) -> decode.Instruction:
-        """What memory holds at pc now, text or not."""
+        """The instruction in memory at pc now, in text or not."""
         found = self._decoded.get(pc)
         if found is None:
             end = next((b + n for b, n in self._spans if b <= pc < b + n), None)
@@ -50,18 +50,18 @@ class Code:
 
     def all(self, addresses: Iterable[int]) -> dict[int, decode.Instruction]:
         """The same at each of these addresses."""
-        known = self._decoded
-        return {pc: known.get(pc) or self.at(pc) for pc in addresses}
+        decoded = self._decoded
+        return {pc: decoded.get(pc) or self.at(pc) for pc in addresses}
 
     def later(self, addresses: Callable[[], Iterable[int]]) -> Callable[[], dict[int, decode.Instruction]]:
-        """What gives that at any time, as it is now. Nothing is done unless it is asked, or text changes: of most calls nobody asks
-        what was executed."""
-        found = Later(self, addresses)
-        self.pending.add(found)
-        return found
+        """A function that gives the instructions at these addresses as they are now, whenever it is called. They are decoded when
+        it is called, or when text is about to change: most callers never ask what was executed."""
+        pending = Later(self, addresses)
+        self.pending.add(pending)
+        return pending
 
     def _bytes(self, address: int, size: int) -> bytes:
-        """Of text; pages are read whole, which for many instructions is a few reads instead of many."""
+        """Bytes of text; whole pages are read, so that many instructions take a few reads."""
         page = address & -PAGE
         if address + size > page + PAGE:
             return self._read(address, size)
@@ -78,26 +78,26 @@ class Later:
         self._found: dict[int, decode.Instruction] | TramplabError = {}
 
     def __call__(self) -> dict[int, decode.Instruction]:
-        """What was there, decoded; raises TramplabError for bytes that are no instruction."""
+        """The instructions as they were, decoded; raises TramplabError for bytes that are no instruction."""
         self.settle()
         if isinstance(self._found, TramplabError):
             raise self._found
         return self._found
 
     def settle(self) -> None:
-        """Find out, if nobody has."""
+        """Decode now, unless that was done."""
         if self._how is None:
             return
         code, addresses = self._how
         try:
             self._found = code.all(addresses())
-        except TramplabError as e:  # it is whoever asks that wants to know
+        except TramplabError as e:  # the error is for the caller to raise
             self._found = e
         self._how = None
 
 
 def settle(these: weakref.WeakSet[Later]) -> None:
-    """Have what is pending known from here on, whatever becomes of the memory, which is not needed for it any more."""
+    """Decode now what is pending, before the memory changes; the memory is not needed for it after that."""
     for one in these:
         one.settle()
     these.clear()

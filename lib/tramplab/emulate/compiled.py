@@ -32,10 +32,10 @@ def _library(source: Path) -> ctypes.CDLL | None:
     name = f"{source.stem}-{made_of.hexdigest()[:16]}{suffix}"
 
     def make(folder: Path) -> Path:
-        out = folder / name
-        own = {f"ZIG_{which}_CACHE_DIR": str(folder / "zig") for which in ("LOCAL", "GLOBAL")}  # it may have no other
-        run_tool("cc", *_FLAGS, str(source), "-o", str(out), cwd=folder, env=own)
-        return out
+        library = folder / name
+        caches = {f"ZIG_{which}_CACHE_DIR": str(folder / "zig") for which in ("LOCAL", "GLOBAL")}  # it may have no other
+        run_tool("cc", *_FLAGS, str(source), "-o", str(library), cwd=folder, env=caches)
+        return library
 
     try:
         return ctypes.CDLL(str(publish(make, name)))

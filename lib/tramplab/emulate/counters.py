@@ -1,4 +1,4 @@
-"""What counting hooks fill: how often each instruction was issued and left by a jump, and what a recorded one touched."""
+"""The counters that hooks fill: how often each instruction was issued and left by a jump, and the accesses of a recorded one."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ EVENT = np.dtype([("pc", "<u8"), ("address", "<u8"), ("sp", "<u8"), ("size", "<u
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What one run issued. stretches: of each stretch of text its base, and of what was issued there, in any order, the offset, how
-    often, and how often it was left by a taken branch."""
+    """The instructions that one run issued.
+
+    stretches: per stretch of text its base, and of its instructions, in any order, the offset, the number of times each was issued,
+        and the number of times it was left by a taken branch.
+    """
 
     stretches: tuple[tuple[int, np.ndarray, np.ndarray, np.ndarray], ...]
     stopped: bool  # the instruction budget ran out
 
     @classmethod
     def of(cls, text: Iterable[Counters], touched: Iterable[int], stopped: bool) -> Tally:
-        """What has been counted so far. touched: for each of the counters how many instructions were."""
+        """The counts so far. touched: for each of the counters, the number of instructions that it has."""
         return cls(tuple(counters.issued(n) for counters, n in zip(text, touched, strict=True) if n), stopped)
 
     @functools.cached_property
     def issued(self) -> dict[int, tuple[int, int]]:
         """pc -> (times issued, times left by a taken branch), in order."""
-        found: dict[int, tuple[int, int]] = {}
+        counts: dict[int, tuple[int, int]] = {}
         for base, offsets, executed, taken in self.stretches:
             order = np.argsort(offsets)
             pcs = (offsets[order].astype(np.uint64) + np.uint64(base)).tolist()
-            found |= zip(pcs, zip(executed[order].tolist(), taken[order].tolist(), strict=True), strict=True)
-        return found
+            counts |= zip(pcs, zip(executed[order].tolist(), taken[order].tolist(), strict=True), strict=True)
+        return counts
 
     def has(self, address: int) -> bool:
         """Was the instruction at an address among what was issued?"""

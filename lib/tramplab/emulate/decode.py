@@ -35,7 +35,7 @@ class Instruction:
     @property
     def repeated(self) -> bool:
         """Is it a string instruction that does its work in rounds? The engine reports each round, and the end, as if it were issued
-        anew."""
+        again."""
         return self.mnemonic.startswith("rep ")
 
     @property

@@ -37,7 +37,7 @@ def _parse(elf: ELFFile, path: Path, isa: Isa, components: Mapping[str, str], pa
     table = elf.get_section_by_name(SYMBOLS)
     if not isinstance(table, SymbolTableSection):
         raise ValueError("there is no table of symbols")
-    found = {
+    wanted = {
         s.name: Symbol(s.name, s.value, s.size)
         for s in symbols(table)
         if s.name and not s.name.startswith(("$", ".L")) and s.section not in (NOWHERE, ABSOLUTE)
@@ -53,4 +53,4 @@ def _parse(elf: ELFFile, path: Path, isa: Isa, components: Mapping[str, str], pa
     if not segments or not code:
         raise ValueError("no code in it")
     origin = Origin(SYMBOLS, TYPES, patch_sites)
-    return Image(isa, path, origin, tuple(segments), found, *types(elf), tuple(sorted(code)), sites)
+    return Image(isa, path, origin, tuple(segments), wanted, *types(elf), tuple(sorted(code)), sites)

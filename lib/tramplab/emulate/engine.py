@@ -39,13 +39,13 @@ _ACCESSES = {
     unicorn.UC_MEM_FETCH_UNMAPPED: "jump to",
     unicorn.UC_MEM_FETCH_PROT: "jump to",
 }
-#: What can be hooked: every instruction, every access of data.
+#: The events that can be hooked: every instruction, every access of data.
 CODE, ACCESS = UC_HOOK_CODE, UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE
 _THP_DISABLE = 41  # of prctl(2)
 
 
 def small_pages() -> None:
-    """Have this process, and those that it starts from now on, get memory by the page.
+    """Make this process, and those that it starts from now on, get memory by the page.
 
     Unicorn wants huge pages for the code that it translates to. Of two megabytes that are cleared at once, a kernel that is
     called a few times fills a few pages: for a process that makes thousands of kernels that is a twentieth of its time. Nothing
@@ -94,7 +94,7 @@ class Engine:
         return _read(self.isa, self._ram, address, size)
 
     def reader(self) -> Callable[[int, int], bytes]:
-        """What reads memory as read() does, for who does not keep this CPU, nor those who have hooked it."""
+        """A function that reads memory as read() does, and does not keep this CPU or its hooks alive."""
         return functools.partial(_read, self.isa, self._ram)
 
     def write(self, address: int, data: bytes) -> None:
@@ -105,7 +105,7 @@ class Engine:
             raise _unmapped(self.isa, address) from None
 
     def keep(self) -> Pages:
-        """From now on copy each page before it is first written to; all memory has to be mapped. Translations made before do not
+        """Copy each page before it is first written to, from now on; all memory has to be mapped. Translations made before do not
         do so."""
         pages = Pages(self._ram)
         if hook := pages.hook():
@@ -178,7 +178,7 @@ class Engine:
     # running
 
     def start(self, pc: int, until: int) -> None:
-        """Run from pc until the pc is `until`, somebody stops it, or it cannot go on, which raises Stopped."""
+        """Run from pc until the pc is `until`, a hook stops it, or it cannot continue, which raises Stopped."""
         self._invalid, self._ran = None, True
         try:
             self._uc.emu_start(pc, until)
@@ -186,22 +186,22 @@ class Engine:
             raise Stopped(str(e)) from None
 
     def stop(self) -> None:
-        """From inside a hook: the instruction it was called for is not executed any more."""
+        """Stop, from inside a hook: the instruction it was called for is not executed any more."""
         self._uc.emu_stop()
 
     @property
     def invalid_access(self) -> tuple[str, int] | None:
-        """What kind of access ended the last run ("read of", "jump to", ...) and its address; None if none did."""
+        """The kind of the access that ended the last run ("read of", "jump to", ...) and its address; None if none did."""
         return self._invalid
 
     def hook(self, kind: int, call: Callable) -> Callable[[], None]:
-        """Have a Python function called for each of a kind; gives the function that ends this."""
+        """Call a Python function for each event of a kind; returns the function that ends this."""
         handle = self._uc.hook_add(kind, call)
         return lambda: self._uc.hook_del(handle)
 
     def hook_c(self, kind: int, call: ctypes.c_void_p, state: ctypes.c_void_p) -> Callable[[], None]:
-        """Have a compiled function called, without going through Python; the binding offers no way, so its library is asked
-        as the binding itself does."""
+        """Call a compiled function, without going through Python; the binding offers no way, so its library is called as the
+        binding itself does."""
         handle = ctypes.c_size_t()
         everywhere = ctypes.c_uint64(1), ctypes.c_uint64(0)
         status = uclib.uc_hook_add(self._uc._uch, ctypes.byref(handle), kind, call, state, *everywhere)
@@ -210,13 +210,13 @@ class Engine:
         return lambda: uclib.uc_hook_del(self._uc._uch, handle)
 
     def hook_at(self, address: int, call: Callable[[], None]) -> Callable[[], None]:
-        """Have a function called before the instruction at one address; gives the function that ends this."""
+        """Call a function before the instruction at one address; returns the function that ends this."""
         handle = self._uc.hook_add(UC_HOOK_CODE, lambda *_: call(), begin=address, end=address)
         return lambda: self._uc.hook_del(handle)
 
     def hook_traps(self, interrupt: Callable[[int], None], unknown: Callable[[], bool]) -> None:
-        """Have interrupt(number) called for every one that the engine takes, and unknown() for instructions that it does not
-        know: whether that was expected."""
+        """Call interrupt(number) for every interrupt that the engine takes, and unknown() for instructions that it does not know,
+        which says whether that was expected."""
         self._uc.hook_add(UC_HOOK_INTR, lambda _uc, number, _data: interrupt(number))
         self._uc.hook_add(UC_HOOK_INSN_INVALID, lambda _uc, _data: unknown())
 
@@ -232,7 +232,7 @@ class Engine:
 
     @property
     def handle(self) -> ctypes.c_void_p:
-        """What the library knows it by, for compiled hooks."""
+        """The library's handle of this CPU, for compiled hooks."""
         return self._uc._uch
 
     # inside

@@ -37,18 +37,18 @@ class Segment:
     @functools.cached_property
     def filled(self) -> tuple[tuple[int, int], ...]:
         """The stretches of `data`, from offset to offset, outside which it is zero as fresh memory is: what there is to load."""
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         for start in range(0, len(self.data), _UNIT):
             unit = self.data[start : start + _UNIT]
             if unit.count(0) < len(unit):
-                begin = found.pop()[0] if found and found[-1][1] == start else start
-                found.append((begin, start + len(unit)))
-        return tuple(found)
+                begin = ranges.pop()[0] if ranges and ranges[-1][1] == start else start
+                ranges.append((begin, start + len(unit)))
+        return tuple(ranges)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What an image's symbols, its types and its patch sites were read from, for the reader."""
+    """The sources of an image's symbols, types and patch sites, for the reader."""
 
     symbols: str
     types: str
@@ -57,7 +57,7 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """Everything that is known of one kernel, whoever built it. Shared and never changed."""
+    """Everything that is known of one kernel, of the lab or a real one. Shared and never changed."""
 
     isa: Isa
     path: Path

@@ -29,11 +29,14 @@ NONE, COUNT, RECORD = METERS = ("none", "count", "record")
 
 @dataclass(frozen=True)
 class Places:
-    """What an image's owner sets aside in a machine.
+    """The memory that an image's owner reserves in a machine.
 
-    return_to: where a call returns to, code that is never executed. modules: for code made at run time. heap: for data.
-    stacks: one per CPU; what lies below and above each is not mapped. vector: where breakpoints lead; without, one ends the
-    run. more: further areas to map.
+    return_to: the return address of a call; code there is never executed.
+    modules: for code made at run time.
+    heap: for data.
+    stacks: one per CPU; the pages below and above each are not mapped.
+    vector: the address that breakpoints jump to; without one, a breakpoint ends the run.
+    more: further areas to map.
     """
 
     return_to: int
@@ -46,7 +49,7 @@ class Places:
 
 @dataclass(frozen=True)
 class RawRun:
-    """One call, before anybody interprets it.
+    """One call as it was recorded, not yet interpreted.
 
     registers: after the return. tally: per instruction. events: a recording (else empty), see counters.EVENT.
     """
@@ -64,7 +67,7 @@ class Machine:
         self.image, self.isa, self.places = image, image.isa, places
         self._engine = Engine(image.isa)
         self.memory = Memory(self._engine, image.segments, (places.modules, places.heap, *places.stacks, *places.more))
-        self.name_of: Callable[[int], str | None] = image.where  # whoever generates code puts one here that knows it too
+        self.name_of: Callable[[int], str | None] = image.where  # code generators replace this by one that knows their code, too
         self.return_to = places.return_to
         self.cpu = 0
         self._contexts: dict[int, object] = {}  # of the CPUs that are not running
@@ -95,7 +98,7 @@ class Machine:
         self.memory.write(address, data)
 
     def read(self, address: int, size: int) -> bytes:
-        """What memory holds; raises TramplabError where nothing is mapped."""
+        """The bytes in memory; raises TramplabError where nothing is mapped."""
         return self.memory.read(address, size)
 
     def read_u64(self, address: int) -> int:
@@ -118,7 +121,7 @@ class Machine:
         self._engine.restore(self._kept)
 
     def instructions(self, addresses: Iterable[int]) -> dict[int, decode.Instruction]:
-        """What memory holds at these addresses now, decoded."""
+        """The instructions in memory at these addresses now, decoded."""
         return self.memory.code.all(addresses)
 
     def instruction_at(self, pc: int) -> decode.Instruction:
@@ -150,7 +153,7 @@ class Machine:
 
     @property
     def stack(self) -> Area:
-        """Of the CPU whose turn it is."""
+        """The stack of the CPU whose turn it is."""
         return self.places.stacks[self.cpu]
 
     @property
@@ -181,7 +184,7 @@ class Machine:
         return self._engine.registers()
 
     def watch(self, address: int, call: Callable[[], None]) -> None:
-        """From now on have call() called whenever the instruction at an address is to be executed, before it is."""
+        """Call call() before the instruction at an address is executed, from now on."""
         if address not in self._looking:
             calls = self._looking[address] = []
 
@@ -195,7 +198,7 @@ class Machine:
 
     @contextmanager
     def watching(self, address: int, call: Callable[[], None]) -> Iterator[None]:
-        """The same for the length of a `with`. The hook stays for the next: where one comes or goes all is translated anew."""
+        """The same for the length of a `with`. The hook stays for the next watch: a change of hooks flushes all translated code."""
         self.watch(address, call)
         try:
             yield
@@ -204,7 +207,7 @@ class Machine:
 
     @property
     def engine(self) -> Engine:
-        """What executes it, for those who make several CPUs take turns; see interleave."""
+        """The engine that executes it, for code that lets several CPUs take turns; see interleave."""
         return self._engine
 
     def take_traps(self, vector: Vector) -> None:
@@ -287,7 +290,7 @@ class Machine:
         return True
 
     def events(self) -> np.ndarray:
-        """What the last run or step recorded, see counters.EVENT; nothing without the meter "record"."""
+        """The recording of the last run or step, see counters.EVENT; nothing without the meter "record"."""
         return self._meter.events() if self.meter == RECORD else np.zeros(0)
 
     def situation(self) -> trouble.Situation:
@@ -312,7 +315,7 @@ class Machine:
         return self.name_of(pc) or f"{pc:#x}"
 
     def _repeated(self) -> Recursion | None:
-        """What the stack is full of, from its lowest word on."""
+        """The recursion that fills the stack, from its lowest word on."""
         words = np.frombuffer(self.read(self.stack.address, self.stack.size), "<u8").tolist()
         return recursion.found(words, lambda address: self.name_of(address) if self.is_text(address) else None)
 

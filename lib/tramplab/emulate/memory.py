@@ -61,7 +61,7 @@ class Memory:
         return False
 
     def read(self, address: int, size: int) -> bytes:
-        """What is there; raises TramplabError where nothing is mapped."""
+        """The bytes at an address; raises TramplabError where nothing is mapped."""
         return self._engine.read(address, size)
 
     def write(self, address: int, data: bytes) -> None:
@@ -113,13 +113,13 @@ def runs(segments: Iterable[Segment]) -> list[tuple[int, int, bool, bool]]:
             writable, executable = rights.get(page, (False, False))
             rights[page] = (writable or s.writable, executable or s.executable)
     pages = sorted(rights)
-    out = []
+    stretches = []
     for (_, (writable, executable)), group in itertools.groupby(
         enumerate(pages), lambda numbered: (numbered[1] - numbered[0], rights[numbered[1]])
     ):
         numbers = [page for _, page in group]
-        out.append((numbers[0] * PAGE, len(numbers), writable, executable))
-    return out
+        stretches.append((numbers[0] * PAGE, len(numbers), writable, executable))
+    return stretches
 
 
 def differences(one: bytes, other: bytes) -> Iterator[tuple[int, int]]:

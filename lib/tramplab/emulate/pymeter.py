@@ -47,15 +47,15 @@ class PyMeter:
         if address != self._next:
             self._text[self._here].taken[self._last] += 1
         self._next = address + size
-        here = find(self._text, address)
-        if here < 0:
+        stretch = find(self._text, address)
+        if stretch < 0:
             return True
-        self._here, counters = here, self._text[here]
+        self._here, counters = stretch, self._text[stretch]
         self._last = address - counters.base
         if not counters.executed[self._last]:
-            if self._touched[here] < len(counters.touched):
-                counters.touched[self._touched[here]] = self._last
-            self._touched[here] += 1
+            if self._touched[stretch] < len(counters.touched):
+                counters.touched[self._touched[stretch]] = self._last
+            self._touched[stretch] += 1
         counters.executed[self._last] += 1
         return True
 
@@ -83,7 +83,7 @@ class PyMeter:
         return self._text[self._here].base + self._last
 
     def events(self) -> np.ndarray:
-        """What was recorded, in order; raises TramplabError if there was no room for all of it."""
+        """The recording, in order; raises TramplabError if there was no room for all of it."""
         if self._lost:
             raise TramplabError(f"the recording is full: {self._lost} events were lost; record a shorter call.")
         return np.array(self._events, EVENT)

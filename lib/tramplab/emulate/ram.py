@@ -1,6 +1,6 @@
 """Memory that the emulator and Python share: what the guest stores is read here, and what is written here it loads.
 
-Through the engine a word of text takes ten times as long to write: it makes the memory writable for that, and anew what it
+Through the engine a word of text takes ten times as long to write: it makes the memory writable for that, and again what it
 looks addresses up in.
 """
 
@@ -31,11 +31,11 @@ class Ram:
 
     @property
     def blocks(self) -> list[tuple[int, int, int]]:
-        """Of each its address, its size, and where it lies in this process."""
+        """The address, size, and address in this process of each block."""
         return [(start, len(block), _place(block)) for start, block in zip(self._starts, self._blocks, strict=True)]
 
     def read(self, address: int, size: int) -> bytes:
-        """What is there; raises LookupError where there is nothing."""
+        """The bytes at an address; raises LookupError where nothing is mapped."""
         pieces = self._pieces(address, size)
         if len(pieces) == 1:
             block, start, end = pieces[0]

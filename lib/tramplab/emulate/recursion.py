@@ -1,4 +1,4 @@
-"""What fills a stack: return addresses that come again and again, at the same distance."""
+"""The recursion that fills a stack: return addresses that occur again and again, at the same distance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import Recursion
 
-#: So many rounds must lie on the stack before anybody speaks of recursion, and of its addresses this part must come again.
+#: The least number of rounds on the stack that are called recursion, and the share of addresses that must repeat.
 LEAST, ALIKE = 4, 0.9
 WORD = 8
 
@@ -26,11 +26,11 @@ def found(words: Sequence[int], name_of: Callable[[int], str | None]) -> Recursi
     names = {word: name for word in set(words) if "+" in (name := name_of(word) or "")}
     code = np.array([word if word in names else 0 for word in words], np.uint64)
     half = code[: len(code) // 2]  # the far end, where nothing but the recursion is
-    there = np.flatnonzero(half)
+    matches = np.flatnonzero(half)
     for gap in range(1, len(code) // LEAST + 1):
-        again = half[there] == code[there + gap]
-        if len(there) and again.mean() >= ALIKE:
-            first = int(there[again][0])  # behind what the last round had only begun
+        again = half[matches] == code[matches + gap]
+        if len(matches) and again.mean() >= ALIKE:
+            first = int(matches[again][0])  # behind what the last round had only begun
             one = code[first : first + gap]
             rounds = min(int((code == word).sum() // (one == word).sum()) for word in one[one > 0])
             if rounds < LEAST:

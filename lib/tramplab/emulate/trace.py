@@ -24,7 +24,8 @@ class Recording:
     """A recorded call as arrays, in order.
 
     Per step: pc and sp, see Issued. Per access: step, the index of the step that made it; address, size in bytes, is_store.
-    pcs: the addresses of all steps, each once. repeated: those of them whose rounds are one step together.
+    pcs: the addresses of all steps, each once.
+    repeated: those of them whose rounds are one step together.
     """
 
     def __init__(self, events: np.ndarray, pcs: Iterable[int], repeated: Collection[int] = ()) -> None:
@@ -65,11 +66,12 @@ def _again(pcs: np.ndarray, repeated: Collection[int]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class StackFrame:
-    """What the trampolines of a call did with the stack, in bytes.
+    """The bytes of stack that the trampolines of a call use.
 
-    frame: from the stack pointer at the first trampoline instruction down to the lowest it reaches while a trampoline
-    runs. written: distinct bytes of that frame that trampoline instructions store to. deepest: from the stack pointer at
-    the traced function's first byte down to the lowest stack byte that anything in the call uses.
+    frame: from the stack pointer at the first trampoline instruction down to the lowest it reaches while a trampoline runs.
+    written: distinct bytes of that frame that trampoline instructions store to.
+    deepest: from the stack pointer at the traced function's first byte down to the lowest stack byte that anything in the call
+        uses.
     """
 
     frame: int
@@ -89,11 +91,11 @@ def frame_of(call: Recording, is_trampoline: Callable[[int], bool]) -> StackFram
     stored, sp = call.address[call.is_store], call.sp[call.sp > low]
     below = stored[(stored > low) & (stored < first)]
     lowest = min(int(sp.min(initial=first)), int(below.min(initial=first)))
-    own = call.each(is_trampoline)
-    if not own.any():
+    in_trampoline = call.each(is_trampoline)
+    if not in_trampoline.any():
         return StackFrame(0, 0, first - lowest)
-    top, bottom = int(call.sp[own][0]), int(call.sp[own].min())
-    made = own[call.step] & call.is_store
+    top, bottom = int(call.sp[in_trampoline][0]), int(call.sp[in_trampoline].min())
+    made = in_trampoline[call.step] & call.is_store
     spans = set(zip(call.address[made].tolist(), call.size[made].tolist(), strict=True))
     written = {b for a, n in spans for b in range(max(a, bottom), min(a + n, top))}
     return StackFrame(top - bottom, len(written), first - lowest)

@@ -1,4 +1,4 @@
-"""What went wrong in a guest, in one sentence: where, at which instruction, with which registers."""
+"""An error in a guest, in one sentence: where, at which instruction, with which registers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ WATCHED, NAMED = 400, 6
 
 @dataclass(frozen=True)
 class Situation:
-    """Where a run ended that should not have.
+    """The state of a guest at its error.
 
-    place: symbol+offset of the instruction issued last; behind a trap or a jump the pc is elsewhere already. instruction:
-    its text. registers: those that matter to it. access: what kind of access could not be made, and its address, if one
-    was the cause; exhausted: was that in the page below a stack? recursion: what that stack is full of, if it repeats.
+    place: symbol+offset of the instruction issued last; after a trap or a jump the pc is elsewhere already.
+    instruction: its text.
+    registers: those that matter to it.
+    access: the kind of access that failed, and its address, if one was the cause.
+    exhausted: was that in the page below a stack?
+    recursion: the calls that fill that stack, if they repeat.
     """
 
     isa: str
@@ -47,7 +50,7 @@ def fault(where: Situation, reason: str) -> GuestFault:
 
 
 def _again(recursion: Recursion | None) -> str:
-    """What fills the stack, and what can be done about it."""
+    """The recursion that fills the stack, and what can be done about it."""
     if recursion is None:
         return ""
     return (

@@ -68,10 +68,10 @@ def stepping(
 
 def accesses(machine: Machine) -> tuple[tuple[Access, ...], tuple[Access, ...]]:
     """Stores and loads of the instruction just stepped over."""
-    own = [event for event in machine.events().tolist() if event[4] != INSTRUCTION]
-    overwritten = {a + n for _, a, _, size, kind in own if kind == STORE for n in range(size)}
+    events = [event for event in machine.events().tolist() if event[4] != INSTRUCTION]
+    overwritten = {a + n for _, a, _, size, kind in events if kind == STORE for n in range(size)}
     stores, loads = [], []
-    for _, address, _, size, kind in own:
+    for _, address, _, size, kind in events:
         value = int.from_bytes(machine.read(address, size), "little")
         if kind == STORE:
             stores.append((address, size, value))

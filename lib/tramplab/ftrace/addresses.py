@@ -27,11 +27,16 @@ class Edge:
 
 @dataclass(frozen=True)
 class Range:
-    """What an allocator is given on an ISA since a release.
+    """A range of addresses that an allocator uses.
 
-    code: whose it is. layout: its name. start, end: the range, end not included. image: the lowest and the highest address at
-    which the kernel's image may start; fits: the second bounds the image's end instead. holds: bytes that the image must fit
-    into, or there is no such range; 0 if it need not. source: an entry of the file's. sure: as in releases.yml.
+    code: the kind of code that is allocated there.
+    layout: its name.
+    start, end: the range, end not included.
+    image: the lowest and the highest address at which the kernel's image may start.
+    fits: the second bounds the image's end instead.
+    holds: bytes that the image must fit into, or there is no such range; 0 if it need not.
+    source: an entry of the file's.
+    sure: as in releases.yml.
     """
 
     isa: str
@@ -63,11 +68,11 @@ class Range:
 @functools.cache
 def ranges() -> tuple[Range, ...]:
     """All of them, in the order of the file."""
-    found = facts(FILE, "addresses")
-    for r in found["ranges"]:
+    content = facts(FILE, "addresses")
+    for r in content["ranges"]:
         name, (first, last) = f"{FILE}: {r['isa']} {r['layout']}", r["image"]
-        if r["source"] not in found["sources"]:
-            raise TramplabError(f"{name}: {unknown('source', r['source'], found['sources'])}")
+        if r["source"] not in content["sources"]:
+            raise TramplabError(f"{name}: {unknown('source', r['source'], content['sources'])}")
         if r["since"] not in known():
             raise TramplabError(f"{name}: since {r['since']} is not from {known()[0]} to {known()[-1]}.")
         if first > last or (r["from"]["of"] == r["to"]["of"] and r["from"]["plus"] >= r["to"]["plus"]):
@@ -86,7 +91,7 @@ def ranges() -> tuple[Range, ...]:
             r["source"],
             r["sure"],
         )
-        for r in found["ranges"]
+        for r in content["ranges"]
     )
 
 

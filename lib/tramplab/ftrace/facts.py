@@ -96,7 +96,7 @@ def _owed(place: str, rows: list[dict[str, Any]], found: dict[str, Any]) -> None
 
 
 def _named(found: dict[str, Any]) -> None:
-    """Every source is somebody's, and what no release has is a value of a feature."""
+    """Every source is used by a fact, and every hypothetical value is of a feature that exists."""
     used = {row["source"] for _, rows in _lists(found) for row in rows}
     used |= {fault[name] for _, fault in _faults(found) for name in ("by", "fixed_by")}
     if idle := [name for name in found["sources"] if name not in used]:

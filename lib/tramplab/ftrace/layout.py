@@ -41,7 +41,7 @@ class Heap:
         return self._taken[what]
 
     def give(self, what: int) -> None:
-        """Have the stretch back that was handed out at an address."""
+        """Take back the memory that was handed out at an address."""
         self._free.append((what, self._taken.pop(what)))
         self._free.sort()
         merged: list[tuple[int, int]] = []
@@ -65,11 +65,11 @@ def bits_of(entries: int) -> int:
 
 def pack(struct: Struct, values: Mapping[str, int]) -> bytes:
     """The bytes of a struct with these members set and the rest zero."""
-    out = bytearray(struct.size)
+    packed = bytearray(struct.size)
     for name, value in values.items():
         f = struct.fields[name]
-        out[f.offset : f.offset + f.size] = (value & (1 << 8 * f.size) - 1).to_bytes(f.size, "little")
-    return bytes(out)
+        packed[f.offset : f.offset + f.size] = (value & (1 << 8 * f.size) - 1).to_bytes(f.size, "little")
+    return bytes(packed)
 
 
 def fields(image: Image, struct: str, values: dict[str, int]) -> bytes:
@@ -141,12 +141,12 @@ class OpsMemory:
         """What is written for an ops, in memory that nobody looks at before it joins the list."""
         image = self.image
         hashes = image.address("lab_ops_hash_pool") + ops.index * image.struct("ftrace_ops_hash").size
-        out: list[Write] = []
+        steps: list[Write] = []
         members = {}
         for member, names in (("filter_hash", ops.request.filter), ("notrace_hash", ops.request.notrace)):
             if names:
-                members[member] = self._hash(ops, names, ips, out)
-        out.append(block(hashes, fields(image, "ftrace_ops_hash", members), "the ops' filter and notrace hashes"))
+                members[member] = self._hash(ops, names, ips, steps)
+        steps.append(block(hashes, fields(image, "ftrace_ops_hash", members), "the ops' filter and notrace hashes"))
         values = {
             "func": ops.func,
             "next": next_ops,
@@ -158,12 +158,12 @@ class OpsMemory:
             "trampoline_size": ops.trampoline_size,
             "direct_call": ops.direct if direct_in_ops else 0,
         }
-        out.append(word(self.hits(ops.index), 0, "the ops has seen no call"))
+        steps.append(word(self.hits(ops.index), 0, "the ops has seen no call"))
         if ops.go_to:
             at = self.private(ops.index) + image.struct("lab_private").fields["go_to"].offset
-            out.append(word(at, ops.go_to, f"its callback sends calls to {image.where(ops.go_to)}"))
-        out.append(block(ops.address, fields(image, "ftrace_ops", values), "the ops itself"))
-        return out
+            steps.append(word(at, ops.go_to, f"its callback sends calls to {image.where(ops.go_to)}"))
+        steps.append(block(ops.address, fields(image, "ftrace_ops", values), "the ops itself"))
+        return steps
 
     def next_field(self, address: int) -> int:
         """The address of an ops' `next` member."""

@@ -1,7 +1,7 @@
-"""Whoever makes what a kind of request needs: the one protocol between the slow path, which decides, and the makers.
+"""The maker of what a kind of request needs: the one protocol between the slow path, which decides, and the makers.
 
 The slow path asks in this order: does it serve the request; may it be; what is to be registered; and when there is room for
-it, the steps that make its code. At the end, behind the wait for everybody who may still be in that code, the steps that
+it, the steps that make its code. At the end, after the wait for all tasks that may still be in that code, the steps that
 give it back. Who makes what is in trampolines/.
 """
 
@@ -16,7 +16,7 @@ from .steps import Step
 
 
 class Maker(Protocol):
-    """Of one kind of request: what it is given to check and to make is of the kind that it serves."""
+    """The maker of one kind of request: what it is given to check and to make is of the kind that it serves."""
 
     def serves(self, request: Request) -> bool:
         """Is this request of its kind?"""
@@ -27,7 +27,7 @@ class Maker(Protocol):
         ...
 
     def make(self, request: Any, functions: tuple[str, ...]) -> Registered:
-        """What is to be registered for a request that was checked; nothing is taken yet."""
+        """The registration of a checked request; nothing is allocated yet."""
         ...
 
     def create(self, ops: Registered) -> list[Step]:
@@ -36,7 +36,7 @@ class Maker(Protocol):
         ...
 
     def free(self, ops: Registered) -> list[Step]:
-        """The steps that give it back, to be carried out when everybody has left it."""
+        """The steps that free it, to be carried out when all tasks have left it."""
         ...
 
 
@@ -46,4 +46,4 @@ def maker_of(request: Request, makers: Sequence[Maker]) -> Maker:
         if maker.serves(request):
             return maker
     kind = type(request).__name__
-    raise TramplabError(f"nobody makes what a request of the type {kind} needs: see tramplab.trampolines for those who do.")
+    raise TramplabError(f"no maker serves a request of the type {kind}: see tramplab.trampolines for the kinds.")

@@ -1,4 +1,4 @@
-"""What is registered: a request, as the slow path holds it, whatever kind it is of."""
+"""A registered request, as the slow path holds it, of whatever kind it is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FL_IPMODIFY = 1 << 12
 FL_RCU = 1 << 14
 FL_DIRECT = 1 << 17
 
-#: What the fields of a request may be, by the types that they are declared with.
+#: Declared type of a request's field -> the check of its value.
 _MAY_BE: dict[object, Callable[[Any, str], object]] = {
     "tuple[str, ...]": names,
     "str": text,
@@ -32,8 +32,10 @@ _MAY_BE: dict[object, Callable[[Any, str], object]] = {
 class Request:
     """What a tracer asks for; each instance is one registration's identity. The kinds are in the folders of trampolines/.
 
-    filter: names of the functions to trace, or one; empty for those it is attached to. notrace: the same of functions that are
-    never traced. Raises TramplabError for a field that is not what it is declared as, as every kind does.
+    filter: names of the functions to trace, or one; empty for those it is attached to.
+    notrace: the same of functions that are never traced.
+
+    Raises TramplabError for a field that is not what it is declared as, as every kind does.
     """
 
     filter: tuple[str, ...] = ()
@@ -66,20 +68,28 @@ class Agreed:
 
 @dataclass(eq=False)
 class Registered:
-    """An ops as the slow path holds it. What its kind decides is filled in by its maker, see ftrace/maker.py.
+    """A request that is registered, with everything that was allocated for it.
 
-    request: what was asked for, of the kind that its maker serves. func: address of its callback. flags: its FTRACE_OPS_FL_
-    bits. functions: names that its hashes let through. go_to: address of the function that its callback sends calls to, 0 if
-    it does not. trampoline: address of its own trampoline, 0 if none; trampoline_size: bytes of it that were made for this
-    ops. direct: target of its direct call, 0 if none; from v6.19 x86-64 marks one that is to be jumped to by an odd address.
-    alone: why it must be the only one on its functions, "" if it need not. must_reach: what is wrong where a site does not
-    reach it by itself, "" if that is no matter; {} in both stands for the function. generated: code that was made for it.
-    structs: addresses of what that code works with, and their names. ops_func: for a direct call whose owner can share a
-    function with an ops that changes the ip, what the owner does about it, as struct ftrace_ops has it since v6.0; it may
-    raise TramplabError, and nothing has changed then. shared: has it done so? shares: the request for the one ops that it shares
-    with others of its kind instead of being one itself (see ftrace/sharing.py). breakpoint: it is one in the text and no
-    ftrace_ops: ftrace does not know it, so it is in no list and in no record, and its maker's steps are all there is. index: its
-    place in the guest's pool, and address: that of its struct ftrace_ops; both are given to it when it is registered.
+    request: of the kind that its maker serves.
+    func: address of its callback.
+    flags: its FTRACE_OPS_FL_ bits.
+    functions: names that its hashes let through.
+    go_to: address of the function that its callback redirects calls to, 0 if it does not.
+    trampoline: address of its own trampoline, 0 if none.
+    trampoline_size: bytes of it that were made for this ops.
+    direct: target of its direct call, 0 if none; from v6.19 x86-64 marks a target that is to be jumped to by an odd address.
+    alone: why it must be the only one on its functions, "" if it need not.
+    must_reach: the error where a site does not reach it by itself, "" if it need not; {} in both stands for the function.
+    generated: code that was made for it.
+    structs: addresses of the structs that this code uses, and their names.
+    ops_func: of a direct call whose owner can share a function with an ops that changes the ip: the owner's reaction, as in struct
+        ftrace_ops since v6.0; it may raise TramplabError, and nothing has changed then.
+    shared: has it done so?
+    shares: the request for the one ops that it shares with others of its kind instead of being one itself (see ftrace/sharing.py).
+    breakpoint: it is a breakpoint in the text and no ftrace_ops: ftrace does not know it, so it is in no list and in no record, and
+        its maker's steps are the whole plan.
+    index: its place in the guest's pool, and address: that of its struct ftrace_ops; both are given to it when it is registered.
+    index, address: of its struct ftrace_ops in the guest's pool; set when it is registered.
     """
 
     request: Any

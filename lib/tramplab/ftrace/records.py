@@ -1,7 +1,7 @@
 """dyn_ftrace records: one per patch site, its flags and how many ops want it.
 
 The rules are those of kernel/trace/ftrace.c (v5.17 to v7.2; flags and counter width per release in data/releases.yml),
-written down as facts in the docstrings and implemented anew.
+written down as facts in the docstrings and implemented independently.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ IGNORE, MAKE_CALL, MODIFY_CALL, MAKE_NOP = "ignore", "make call", "modify call",
 
 @dataclass(eq=False)
 class Record:
-    """One patch site's state.
+    """A site's dyn_ftrace record.
 
-    flags: the whole word, counter included. counter_bits: the release's. call_ops: whether this kernel is built with
-    CALL_OPS; without, its flag is never set.
+    flags: the whole word, counter included.
+    counter_bits: the release's.
+    call_ops: whether this kernel is built with CALL_OPS; without, its flag is never set.
     """
 
     site: Site

@@ -68,12 +68,12 @@ class SharingSlowPath(SlowPath):
 
     @property
     def counted(self) -> list[Registered]:
-        """What counts its calls: every ops, newest first, and instead of one that is shared those who share it; then what
-        ftrace does not know."""
-        found: list[Registered] = []
+        """The registrations with counters of calls: every ops, newest first, with the members of a shared ops in its place; then
+        those that ftrace does not know."""
+        registrations: list[Registered] = []
         for ops in self.ops:
-            found += self._joined.get(type(ops.request), [ops])
-        return [*found, *self.breakpoints]
+            registrations += self._joined.get(type(ops.request), [ops])
+        return [*registrations, *self.breakpoints]
 
     @property
     def everyone(self) -> list[Registered]:
@@ -87,13 +87,13 @@ class SharingSlowPath(SlowPath):
         kind = type(shared)
         member.index, member.address = self.memory.claim()
         try:
-            own = maker.create(member)
+            creating = maker.create(member)
             steps = self._widen(kind, shared, member.functions)
         except TramplabError:
             self._give_back(member, maker)
             raise
         self._joined.setdefault(kind, []).insert(0, member)
-        return member, own + steps + self._sharer(member).enter(member)
+        return member, creating + steps + self._sharer(member).enter(member)
 
     def _leave(self, member: Registered, shared: Request) -> list[Step]:
         kind, maker = type(shared), self._sharer(member)
@@ -124,7 +124,7 @@ class SharingSlowPath(SlowPath):
         return steps + self._update(new) + self._behind(old)
 
     def _narrow(self, kind: type[Request], members: Sequence[Registered]) -> list[Step]:
-        """It lets through what somebody still wants; without anybody it is unregistered."""
+        """Narrow the shared ops to the functions that are still wanted, and unregister it when there are none."""
         host = self._hosts[kind]
         if not members:
             del self._hosts[kind]
@@ -153,5 +153,5 @@ class SharingSlowPath(SlowPath):
         return steps
 
     def _sharer(self, member: Registered) -> Sharer:
-        found: Any = maker_of(member.request, self.makers)
-        return found
+        maker: Any = maker_of(member.request, self.makers)
+        return maker

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Site:
-    """One function's patch site; all addresses absolute.
+    """The patch site of one function.
 
-    function: its name. entry: the function's first byte. ip: what the kernel calls rec->ip. body: the first byte after the
-    site. literal: the 8 bytes that hold the callsite's ops, None where there are none. compiled: where the compiler's
-    record points.
+    function: its name.
+    entry: the function's first byte.
+    ip: what the kernel calls rec->ip.
+    body: the first byte after the site.
+    literal: the 8 bytes that hold the callsite's ops, None where there are none.
+    compiled: the address in the compiler's record.
     """
 
     function: str

@@ -15,5 +15,5 @@ def sites(image: Image, features: Features) -> dict[str, Site]:
     compiled = sorted(image.patch_sites)
     if len(functions) != len(compiled):
         raise TramplabError(f"{len(functions)} traced functions but {len(compiled)} patch sites in {image.path}.")
-    own = arch.of(image.isa)
-    return {f.name: own.site(f.name, f.address, at, features) for f, at in zip(functions, compiled, strict=True)}
+    module = arch.of(image.isa)
+    return {f.name: module.site(f.name, f.address, at, features) for f, at in zip(functions, compiled, strict=True)}

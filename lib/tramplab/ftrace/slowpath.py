@@ -22,10 +22,12 @@ from .steps import Free, Step, Sync, Wait, block, word
 
 
 class SlowPath:
-    """The bookkeeping of one guest. Every change returns its steps; nothing here touches the machine.
+    """Plans the changes that register and unregister ops.
 
-    heap: where tables and hashes of this guest are laid out. sites: function -> its patch site. makers: of every kind of
-    request that may come. memory: where ops are, the guest's pool unless it is said.
+    heap: where tables and hashes of this guest are laid out.
+    sites: function -> its patch site.
+    makers: of every kind of request that may come.
+    memory: where ops are, by default the guest's pool.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class SlowPath:
     # changes
 
     def boot(self) -> list[Step]:
-        """What is done once to every site before anything is traced."""
+        """The steps that are done once to every site before the first trace."""
         return [s for r in self.records.values() for s in self.arch.boot(r.site, self.features, self.image.address)]
 
     def register(self, request: Request) -> tuple[Registered, list[Step]]:
@@ -96,8 +98,8 @@ class SlowPath:
             self.records[f].remove(ops, self.wanting(f))
         steps += self._update(ops.functions)
         table, old = self._direct_table()
-        own = maker_of(ops.request, self.makers).free(ops)
-        return steps + table + self._behind([*own, *old, *self.memory.free(ops)])
+        freeing = maker_of(ops.request, self.makers).free(ops)
+        return steps + table + self._behind([*freeing, *old, *self.memory.free(ops)])
 
     # answers
 
@@ -115,8 +117,8 @@ class SlowPath:
             direct = self._direct(function)
             return direct if self._reaches(record.site, direct) else common
         if record.has("TRAMP"):
-            own = self.wanting(function)[0].trampoline
-            return own if self._reaches(record.site, own) else common
+            trampoline = self.wanting(function)[0].trampoline
+            return trampoline if self._reaches(record.site, trampoline) else common
         return common
 
     # inside
@@ -147,12 +149,12 @@ class SlowPath:
 
     def _sharing(self, ops: Registered) -> list[Registered]:
         """The direct calls that come to share a function with an ops that changes the ip, now that this one comes."""
-        found: dict[Registered, None] = {}
+        together: dict[Registered, None] = {}
         for f in ops.functions:
-            there = [ops, *self.wanting(f)]
-            if any(o.ipmodify for o in there):
-                found.update(dict.fromkeys(o for o in there if o.is_direct and not o.shared))
-        return list(found)
+            wanting = [ops, *self.wanting(f)]
+            if any(o.ipmodify for o in wanting):
+                together.update(dict.fromkeys(o for o in wanting if o.is_direct and not o.shared))
+        return list(together)
 
     def _agree(self, direct: Registered) -> Agreed:
         """Ask its owner; where its target is in its ops, and has changed, that is written there."""
@@ -173,18 +175,18 @@ class SlowPath:
         return steps + self.memory.writes(ops, self._head(), ips, bool(self.features["direct_in_ops"]))
 
     def _give_back(self, ops: Registered, maker: Maker) -> None:
-        """At once what an ops took that nobody has seen yet."""
+        """Free at once what an ops has allocated, before any task could see it."""
         for step in (*maker.free(ops), *self.memory.free(ops)):
             if isinstance(step, Free):
                 step.owner.give(step.what)
 
     @staticmethod
     def _behind(frees: list[Step]) -> list[Step]:
-        """Steps that give memory back, behind the wait for everybody who may still use it; none without any."""
+        """Steps that free memory, after the wait for all tasks that may still use it; none if nothing is to be freed."""
         return [Wait(Sync.RCU_TASKS, "nobody is still in the ops or its trampoline"), *frees] if frees else []
 
     def _direct_table(self) -> tuple[list[Step], list[Step]]:
-        """Releases that look direct targets up in one hash get that hash written anew: steps, and those that free the old."""
+        """Rewrite the one hash of direct targets, in releases that have it: the steps, and those that free the old hash."""
         if self.features["direct_in_ops"] or not self.features["direct"]:
             return [], []
         entries = {self.records[f].site.ip: o.direct for o in self.ops if o.direct for f in o.functions}
@@ -255,7 +257,7 @@ class SlowPath:
         return [word(site.literal, ops, f"{site.function}: {why}")]
 
     def _literal_value(self, record: Record) -> tuple[int, str]:
-        """What a callsite's word is to hold, and why."""
+        """The value of a callsite's word, and why it has that value."""
         if not record.count:
             return self.image.address("ftrace_nop_ops"), "no ops"
         if record.has("CALL_OPS_EN"):
@@ -263,7 +265,7 @@ class SlowPath:
         return self.image.address("ftrace_list_ops"), "the list of ops"
 
     def _common_function(self) -> tuple[int, int]:
-        """What the common trampolines call, and the ops they pass (update_ftrace_function).
+        """The function that the common trampolines call, and the ops they pass (update_ftrace_function).
 
         None registered: the stub. One: its own function, unless it is dynamic or wants RCU. Otherwise the list function.
         """

@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Protocol
 
 
-class Whom(Enum):
-    """For whom a wait makes its promise."""
+class Scope(Enum):
+    """The CPUs or tasks for which a wait makes its promise."""
 
     THIS_CPU = "this CPU"
     EVERY_CPU = "every CPU"
@@ -22,7 +22,7 @@ class Whom(Enum):
 
 
 class Sync(Enum):
-    """The ways to wait, by the kernel's names: `whom` it is for, and what it `promises` them.
+    """The ways to wait, by the kernel's names: the `scope` of the wait, and what it `promises` there.
 
     What a CPU may fetch in between is the ISA's matter: x86-64 `text_poke_sync` (since v6.16 smp_text_poke_sync_each_cpu) sends
     an interrupt that serialises; arm64's IC IVAU reaches the instruction caches of all CPUs, but its ISB only the pipeline
@@ -30,19 +30,19 @@ class Sync(Enum):
     stop_machine() make each hart run one.
     """
 
-    def __init__(self, kernel: str, whom: Whom, promises: str) -> None:
-        self.kernel, self.whom, self.promises = kernel, whom, promises
+    def __init__(self, kernel: str, scope: Scope, promises: str) -> None:
+        self.kernel, self.scope, self.promises = kernel, scope, promises
 
-    RCU_TASKS = "synchronize_rcu_tasks", Whom.EVERY_TASK, "has left every trampoline, preempted or not"
-    RCU = "synchronize_rcu", Whom.EVERY_CPU, "has left every section without preemption, and every reader"
-    CALL_RCU_TASKS = "call_rcu_tasks", Whom.EVERY_TASK, "has left every trampoline; whoever asked has gone on meanwhile"
-    CALL_RCU = "call_rcu", Whom.EVERY_CPU, "has ended the reads it had begun; whoever asked has gone on meanwhile"
-    FTRACE_IPI = "ftrace_sync_ipi", Whom.EVERY_CPU, "reads memory as it was written before"
-    TEXT_POKE = "text_poke_sync", Whom.EVERY_CPU, "executes text as it was written before"
-    IC_IVAU = "ic ivau; isb", Whom.THIS_CPU, "executes text as it was written before"
-    STOP_MACHINE = "stop_machine", Whom.STOPPED, "executes nothing but the stopper"
-    FENCE_I = "fence.i", Whom.EVERY_CPU, "goes on, and executes text as it was written before"
-    FLUSH_ICACHE = "flush_icache_all", Whom.EVERY_CPU, "executes text as it was written before"
+    RCU_TASKS = "synchronize_rcu_tasks", Scope.EVERY_TASK, "has left every trampoline, preempted or not"
+    RCU = "synchronize_rcu", Scope.EVERY_CPU, "has left every section without preemption, and every reader"
+    CALL_RCU_TASKS = "call_rcu_tasks", Scope.EVERY_TASK, "has left every trampoline; the caller does not wait for it"
+    CALL_RCU = "call_rcu", Scope.EVERY_CPU, "has ended the reads it had begun; the caller does not wait for it"
+    FTRACE_IPI = "ftrace_sync_ipi", Scope.EVERY_CPU, "reads memory as it was written before"
+    TEXT_POKE = "text_poke_sync", Scope.EVERY_CPU, "executes text as it was written before"
+    IC_IVAU = "ic ivau; isb", Scope.THIS_CPU, "executes text as it was written before"
+    STOP_MACHINE = "stop_machine", Scope.STOPPED, "executes nothing but the stopper"
+    FENCE_I = "fence.i", Scope.EVERY_CPU, "goes on, and executes text as it was written before"
+    FLUSH_ICACHE = "flush_icache_all", Scope.EVERY_CPU, "executes text as it was written before"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Write:
 
     @property
     def atomic(self) -> bool:
-        """Does whoever reads or executes these bytes meanwhile see all of them old, or all of them new?"""
+        """Does a CPU that reads or executes these bytes meanwhile see all of them old, or all of them new?"""
         return len(self.pieces) == 1
 
     @property
@@ -90,10 +90,10 @@ class Wait:
 
 
 class Owner(Protocol):
-    """Whoever hands something out and gets it back: memory, a place in a pool, a counter."""
+    """An allocator that gets back what it gave: memory, a place in a pool, a counter."""
 
     def give(self, what: int) -> None:
-        """Have something back that was handed out; it may be handed out again from now on."""
+        """Take back what was handed out; it may be handed out again from now on."""
         ...
 
 

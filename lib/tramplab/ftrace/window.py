@@ -1,4 +1,4 @@
-"""What a patch site can call by itself: from the lowest address to the highest, by asking the slow path about one after another."""
+"""The range of addresses that a patch site can call by itself, found by asking the slow path about one address after another."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def window(isa: Isa, site: Site, features: FeatureTable, symbols: Symbols) -> tu
     """The lowest and the highest address that a site can call by itself, both inclusive; 0 or the last place that there is where
     the address space ends first. The window has no holes, and ftrace_caller is in it, or in a text too large for that the site
     itself: each end is found by halving."""
-    wide, own = step(isa, features), arch.of(isa)
+    wide, module = step(isa, features), arch.of(isa)
     caller = symbols("ftrace_caller")
-    inside = (caller if own.reaches(site, caller, features, symbols) else site.ip) // wide
+    inside = (caller if module.reaches(site, caller, features, symbols) else site.ip) // wide
     ends = []
     for outside in (0, SPACE // wide - 1):
         near, far = inside, outside
         back = 1 if far < near else -1
         first = inside - back * (NEAR // wide)
-        if (first - far) * back > 0 and not own.reaches(site, first * wide, features, symbols):
+        if (first - far) * back > 0 and not module.reaches(site, first * wide, features, symbols):
             far = first + back
         while near != far:
             middle = (near + far + (far > near)) // 2
-            if own.reaches(site, middle * wide, features, symbols):
+            if module.reaches(site, middle * wide, features, symbols):
                 near = middle
             else:
                 far = middle + back

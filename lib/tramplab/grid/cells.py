@@ -48,28 +48,28 @@ def units(
     named = None if hook_names is None else {hooks.get(name).name for name in given.names(hook_names, "hook_names")}
     args = given.wholes(args, "args", 0, MOST_ARGS)
     callbacks = given.wholes(callbacks, "callbacks", 1, hooks.MAX_CALLBACKS)
-    out: list[Unit] = []
+    all_units: list[Unit] = []
     for isa in (i for i in ISAS if i in chosen):
         features = releases.features(ISAS[isa], release, {})
         for hook in hooks.HOOKS.values():
             if hook.there(features) and (named is None or hook.name in named):
                 taken = tuple(k for k in sorted(set(callbacks)) if _refusal(hook, k) is None)
-                out += [Unit(isa, hook.name, release, n, taken) for n in sorted(set(args)) if taken]
+                all_units += [Unit(isa, hook.name, release, n, taken) for n in sorted(set(args)) if taken]
     for name in named or ():
-        if not any(u.hook == name for u in out):
+        if not any(u.hook == name for u in all_units):
             raise _why_none(hooks.get(name), chosen, release, callbacks)
-    if not out:
+    if not all_units:
         raise TramplabError(f"no hook takes the number of callbacks asked for: {', '.join(map(str, callbacks))}.")
-    return out
+    return all_units
 
 
 def numbers(text: str, what: str, low: int, high: int) -> tuple[int, ...]:
-    """What a user typed as whole numbers and ranges; `what` names it in the error.
+    """The whole numbers and ranges that a user typed; `what` names them in the error.
 
     >>> numbers("0-2,8", "--args", 0, 8)
     (0, 1, 2, 8)
     """
-    out: list[int] = []
+    chosen: list[int] = []
     for part in text.split(","):
         m = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip(), re.ASCII)
         if not m:
@@ -77,8 +77,8 @@ def numbers(text: str, what: str, low: int, high: int) -> tuple[int, ...]:
         first, last = int(m[1]), int(m[2] or m[1])
         if not low <= first <= last <= high:
             raise TramplabError(f"{what} takes numbers from {low} to {high}, the smaller first, not {part.strip()!r}.")
-        out += range(first, last + 1)
-    return tuple(dict.fromkeys(out))
+        chosen += range(first, last + 1)
+    return tuple(dict.fromkeys(chosen))
 
 
 def names(text: str) -> tuple[str, ...]:

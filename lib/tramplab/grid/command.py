@@ -17,7 +17,7 @@ from . import cells, kept, rows
 from .cells import Unit
 from .rows import Answer
 
-#: What becomes of what was finished where workers die or cannot be started.
+#: The fate of finished units when workers die or cannot be started.
 KEPT = "what was finished is kept"
 
 
@@ -30,7 +30,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("--args", default="0-8", metavar="N-M", help="arguments of the traced function, 0 to 12 (default 0-8)")
     p.add_argument("--callbacks", default="1-64", metavar="N-M", help="callbacks on the function (default 1-64)")
     workers.add(p)
-    p.add_argument("--out", metavar="FILE", help="write to FILE, whole or not at all, instead of standard output")
+    p.add_argument("--out", metavar="FILE", help="write to FILE instead of standard output; an error leaves it as it was")
     p.add_argument("--quiet", action="store_true", help="no progress on standard error")
     p.set_defaults(command=grid)
 
@@ -48,13 +48,13 @@ def grid(args: argparse.Namespace) -> None:
     write = destination(args.out)
     now = kept.state()
     store = kept.Kept(now)
-    found = _all(units, store, where, None if args.quiet else sys.stderr)
+    rows = _all(units, store, where, None if args.quiet else sys.stderr)
     if kept.state() != now:
         raise TramplabError("the sources were changed while the grid was running; run it again.")
-    write(as_csv(units, found))
+    write(as_csv(units, rows))
     sys.stdout.flush()
     store.forget(units)
-    cut = [found[u][1].refused for u in units if found[u][1].refused]
+    cut = [rows[u][1].refused for u in units if rows[u][1].refused]
     if cut:
         print(f"tramplab: {len(cut)} of {len(units)} runs of rows end early; the first: {cut[0]}", file=sys.stderr)
 
@@ -71,22 +71,22 @@ def as_csv(units: list[Unit], found: dict[Unit, tuple[list[str], Answer]]) -> st
 def _all(units: list[Unit], store: kept.Kept, where: int | str, stream: TextIO | None) -> dict[Unit, tuple[list[str], Answer]]:
     """The columns and rows of every unit: those that are kept, and the others from workers."""
     loaded = ((u, store.load(u)) for u in units)
-    found = {u: there for u, there in loaded if there}
+    finished = {u: unit_rows for u, unit_rows in loaded if unit_rows}
     total = sum(len(u.callbacks) for u in units)
-    todo = sorted((u for u in units if u not in found), key=lambda u: -len(u.callbacks))  # at the end the short ones fill up
-    there = sum(len(u.callbacks) for u in found)
+    todo = sorted((u for u in units if u not in finished), key=lambda u: -len(u.callbacks))  # at the end the short ones fill up
+    unit_rows = sum(len(u.callbacks) for u in finished)
     try:
         with (
-            Progress(total, there, "rows", stream) as progress,
+            Progress(total, unit_rows, "rows", stream) as progress,
             jobs.shared(rows.of, todo, where, workers.remedy(KEPT, where)) as answers,
         ):
             for unit, (columns, answer) in answers:
                 store.save(unit, columns, answer)
-                found[unit] = columns, answer
+                finished[unit] = columns, answer
                 progress.add(len(unit.callbacks))
     except KeyboardInterrupt:
         done = sum(len(u.callbacks) for u in units if store.has(u))
         raise KeyboardInterrupt(
             f"interrupted; {done} of {total} rows are kept, and the same command goes on from there."
         ) from None
-    return found
+    return finished

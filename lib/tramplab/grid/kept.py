@@ -1,4 +1,4 @@
-"""What a grid that was interrupted had finished: a small file per unit, in the cache.
+"""The finished units of a grid that was interrupted: a small file each, in the cache.
 
 The folder is named by everything that the rows depend on (sources, releases, compiler, emulator, decoder), so nothing in it
 is ever out of date. A grid that was delivered leaves nothing behind.

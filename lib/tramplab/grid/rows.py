@@ -23,7 +23,7 @@ class Answer:
 
 
 def flat(measured: dict) -> dict[str, str | int]:
-    """What measure() returns as one row: nested names are joined, those of the components as they are.
+    """The result of measure() as one row: nested names are joined, those of the components as they are.
 
     >>> flat({"isa": "arm64", "components": {"site": {"loads": 1}}, "return_mispredicts": {"own": 0}})
     {'isa': 'arm64', 'site_loads': 1, 'return_mispredicts_own': 0}

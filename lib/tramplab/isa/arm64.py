@@ -19,7 +19,7 @@ _REACH = (-(1 << 27), (1 << 27) - 4)
 BL = Branch(_imm26(0x94000000), _REACH, 4)
 B = Branch(_imm26(0x14000000), _REACH, 4)
 NOP = struct.pack("<I", 0xD503201F)
-#: What the first of a site's two instructions becomes at boot: the caller's return address moves out of BL's way.
+#: The first of a site's two instructions after boot: it saves the caller's return address from BL.
 MOV_X9_LR = struct.pack("<I", 0xAA1E03E9)
 
 _CFLAGS = ("-mgeneral-regs-only", "-mno-outline-atomics", "-ffixed-x18")

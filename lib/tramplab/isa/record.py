@@ -1,4 +1,4 @@
-"""What the lab has to know about an instruction set, as one frozen record per ISA: data, not behaviour."""
+"""An instruction set as the lab needs it, one frozen record per ISA: data, not behaviour."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class ReturnStack:
-    """Which instructions push and pop the return-address predictor's stack.
+    """What pushes to and pops from an ISA's return stack.
 
     link_registers: registers whose write by a jump pushes (empty where call and ret say so themselves).
     source: the document the rule is from.
@@ -42,11 +42,12 @@ class ReturnStack:
 
 @dataclass(frozen=True)
 class UserSpace:
-    """How the lab kernel is built as part of an ordinary process, and in what it then differs.
+    """How the guest runs as a process.
 
-    shift: bytes that every address lies lower than in the kernel, so that all distances stay. cflags: instead of the
-    kernel's. bases: as Isa.bases, with other registers where a kernel's own are out of a process's reach. differs:
-    what runs differently, for the reader; one instruction always stands for one.
+    shift: bytes that every address is lower than in the kernel, so that all distances stay.
+    cflags: instead of the kernel's.
+    bases: as Isa.bases, with other registers where a process cannot use a kernel's own.
+    differs: what runs differently, for the reader; one instruction always replaces one.
     """
 
     shift: int
@@ -107,10 +108,10 @@ class Isa:
     @functools.cached_property
     def in_user_space(self) -> Isa:
         """This ISA for a lab kernel that is built as part of a process; always the same record."""
-        there = self.user_space
-        if there is None:
+        user = self.user_space
+        if user is None:
             raise TramplabError(f"the lab kernel cannot be built as part of a process on {self.name}.")
-        places = {name: getattr(self, name) - there.shift for name in ("text_base", "module_base", "far_base")}
+        places = {name: getattr(self, name) - user.shift for name in ("text_base", "module_base", "far_base")}
         # a kernel's pages are up to 64 KiB, and mmap knows nothing smaller
-        cflags = (*there.cflags, "-DCONFIG_LAB_USER=1")
-        return replace(self, cflags=cflags, bases=there.bases, user_space=None, page=1 << 16, **places)
+        cflags = (*user.cflags, "-DCONFIG_LAB_USER=1")
+        return replace(self, cflags=cflags, bases=user.bases, user_space=None, page=1 << 16, **places)

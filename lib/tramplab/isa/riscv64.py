@@ -41,7 +41,7 @@ _REACH = (-(1 << 31) - 0x800, (1 << 31) - 0x801)
 #: AUIPC+JALR through t0, as a patch site has it since v6.3; through ra, as the 16-byte site and trampolines have it.
 CALL_T0 = Branch(_pair(T0), _REACH, 8)
 CALL_RA = Branch(_pair(RA), _REACH, 8)
-#: What a JAL reaches, with 20 bits of halves (unprivileged ISA, 2.5): no kernel's patch site is one.
+#: The range of a JAL, with 20 bits of halves (unprivileged ISA, 2.5): no kernel's patch site is one.
 JAL_REACH = (-(1 << 20), (1 << 20) - 2)
 NOP4 = struct.pack("<I", 0x00000013)
 C_NOP = struct.pack("<H", 0x0001)

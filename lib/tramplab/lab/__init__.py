@@ -1,1 +1,1 @@
-"""What a reader uses: a kernel with functions to call, hooks by name, and what a call showed."""
+"""The interface for readers: a kernel with functions to call, hooks by name, and the result of a call."""

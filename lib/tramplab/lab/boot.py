@@ -1,4 +1,4 @@
-"""What boot code would do before the first call, on each CPU: a current task, per-CPU data, and a caller's frame record."""
+"""The state that boot code sets up before the first call, on each CPU: a current task, per-CPU data, a caller's frame record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..emulate.machine import Machine
 from ..ftrace.layout import Heap
 
-#: What functions with a buffer check before they return; a kernel draws one for each task.
+#: The stack canary, which functions with a buffer check before they return; a kernel draws one for each task.
 CANARY = 0x5EED0FCAFEF00D00
 
 

@@ -14,7 +14,7 @@ from .view import Function
 def growing(kernel: Kernel, function: Function | str) -> Iterator[Callable[[Sequence[Request]], None]]:
     """For a `with`: gives attach(requests), after which just these are attached, in this order; at the end none is.
 
-    What the last requests began with stays attached, where the new ones begin with the same; else all are attached anew.
+    What the last requests began with stays attached, where the new ones begin with the same; else all are attached again.
 
     >>> from tramplab import Ops
     >>> kernel = Kernel("arm64", meter="count")

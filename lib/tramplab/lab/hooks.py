@@ -28,9 +28,9 @@ __all__ = [
 
 #: By name, in the order of their kinds.
 HOOKS: dict[str, Hook] = {h.name: h for kind in KINDS for h in kind.hooks}
-#: Of these, what is a trampoline's: without probes, which are built on an ops.
+#: The hooks that are trampolines: without probes, which are built on an ops.
 PLAIN: dict[str, Hook] = {name: h for name, h in HOOKS.items() if not h.probe}
-#: What threads call a hook, or what one is built on, and which hooks that are here.
+#: Names in the threads -> the hook here.
 CALLED: dict[str, str] = {
     "fentry": "bpf-fentry",
     "fexit": "bpf-fexit",
@@ -103,7 +103,7 @@ def hypothetical(name: str) -> bool:
 
 
 def requests(hook: Hook, callbacks: int) -> list[Request]:
-    """What to register for a number of callbacks; raises TramplabError if the hook cannot take that many."""
+    """The requests of a hook with this number of callbacks; raises TramplabError if the hook cannot take that many."""
     return hook.requests(taken(hook, callbacks))
 
 

@@ -47,13 +47,18 @@ from .view import Components, Function, View, names
 class Kernel:
     """A lab kernel, booted and idle.
 
-    isa: "x86_64", "arm64" or "riscv64". release: a mainline tag; it decides trampolines, patch sites and core paths.
-    overrides: features by name (see data/releases.yml), e.g. call_ops=False; they are shown in str(kernel). meter: "record"
-    (default) sees every access of every call, "count" only counts. guest: the folder of guest sources. cpus: how many CPUs it
-    has; they run one at a time. traps: breakpoints go through the guest's entry to its handler, which x86-64's patching needs
-    when calls come between its steps; without, one ends a call with an error. fitting: hypothetical, each function's site goes
-    to the smallest trampoline that serves all ops on it (trampolines/fitting). single: one ops for all direct calls, in one of
-    the ways of trampolines/single. room_at: addresses at which there is to be room for code, wherever that is (trampolines/placed).
+    isa: "x86_64", "arm64" or "riscv64".
+    release: a mainline tag; it decides trampolines, patch sites and core paths.
+    meter: "record" (default) sees every access of every call, "count" only counts.
+    guest: the folder of guest sources.
+    cpus: how many CPUs it has; they run one at a time.
+    traps: breakpoints go through the guest's entry to its handler, which x86-64's patching needs when calls run between its steps;
+        without it, a breakpoint ends a call with an error.
+    fitting: hypothetical, each function's site goes to the smallest trampoline that serves all ops on it (trampolines/fitting).
+    single: one ops for all direct calls, in one of the ways of trampolines/single.
+    room_at: addresses at which code is to have room (trampolines/placed).
+    overrides: features by name (see data/releases.yml), e.g. call_ops=False; str(kernel) shows them.
+
     Raises TramplabError for an unknown ISA, release or feature, and for numbers, switches and paths that are none.
     """
 
@@ -121,19 +126,19 @@ class Kernel:
     def function(self, name: str | Function) -> Function:
         """A traced function by name; one is returned as it is, also another function of the image's in its place. Raises
         TramplabError with near matches, or if it is of another kernel."""
-        known = name.name if isinstance(name, Function) else name
+        symbol_name = name.name if isinstance(name, Function) else name
         if isinstance(name, Function) and self._has_untraced(name):
             return name
-        site = of_name("traced function", known, self.slowpath.records).site
-        own = Function(known, site, site.entry, self.image.functions[known].size)
-        if isinstance(name, Function) and name != own:
-            where = f"{known} at {name.address:#x}"
-            raise TramplabError(f"{where} is a function of another kernel: ask this one for its own, by function({known!r}).")
-        return own
+        site = of_name("traced function", symbol_name, self.slowpath.records).site
+        traced = Function(symbol_name, site, site.entry, self.image.functions[symbol_name].size)
+        if isinstance(name, Function) and name != traced:
+            where = f"{symbol_name} at {name.address:#x}"
+            raise TramplabError(f"{where} is a function of another kernel: ask this one for its own, by function({symbol_name!r}).")
+        return traced
 
     def _has_untraced(self, function: Function) -> bool:
-        there = None if function.name in self.slowpath.records else self.image.symbols.get(function.name)
-        return there is not None and there.address == function.address
+        symbol = None if function.name in self.slowpath.records else self.image.symbols.get(function.name)
+        return symbol is not None and symbol.address == function.address
 
     @property
     def functions(self) -> tuple[str, ...]:

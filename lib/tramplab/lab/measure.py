@@ -28,7 +28,7 @@ FUNCTIONS = (
     "eleven_args",
     "twelve_args",
 )
-#: Those of no to eight arguments, which the studies call: arm64 and riscv64 have registers for all of these.
+#: The functions of zero to eight arguments, which the studies call: arm64 and riscv64 pass all of these in registers.
 STUDIED = FUNCTIONS[:9]
 
 

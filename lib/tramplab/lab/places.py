@@ -19,16 +19,16 @@ HEAP_SIZE = 64 * PAGE
 HEAP_OFFSET, STACK_OFFSET = 0x800000, 0xC00000
 #: From one CPU's stack to the next: pages between them stay unmapped, so that none runs into another.
 STACK_STRIDE = 2 * STACK_SIZE
-#: Bytes for code at a place of somebody's choice.
+#: Bytes for code at an address that the caller of Kernel chooses.
 ROOM = 64
 
 
 def places(image: Image, cpus: int = 1, traps: bool = False, room_at: Iterable[int] = ()) -> Places:
-    """Of a guest with so many CPUs; does it take breakpoints? room_at: addresses at which code is to have room, see apart(). Raises
-    TramplabError for more CPUs than the guest knows by number."""
-    base, known = image.isa.module_base, image.symbol("lab_percpu").size // 8
-    if cpus > known:
-        raise TramplabError(f"the guest has room for {known} CPUs, not {cpus}; ask for fewer with cpus=.")
+    """The memory of a guest with this many CPUs. traps: does it take breakpoints? room_at: addresses at which code is to have room,
+    see apart(). Raises TramplabError for more CPUs than the guest knows by number."""
+    base, most_cpus = image.isa.module_base, image.symbol("lab_percpu").size // 8
+    if cpus > most_cpus:
+        raise TramplabError(f"the guest has room for {most_cpus} CPUs, not {cpus}; ask for fewer with cpus=.")
     stacks = tuple(Area(base + STACK_OFFSET + n * STACK_STRIDE, STACK_SIZE) for n in range(cpus))
     modules, heap = Area(base, MODULE_SIZE, executable=True), Area(base + HEAP_OFFSET, HEAP_SIZE)
     taking = vector(image) if traps else None

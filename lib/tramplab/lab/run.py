@@ -1,4 +1,4 @@
-"""What one call showed: its result, its counts by component, its way through the code."""
+"""The result of one call: its value, its counts by component, its way through the code."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from .view import Function, View
 
 
 class Run:
-    """One call of a traced function.
+    """One call, with its result and its counts.
 
-    value: the first return register. registers: all of them after the return. hits: calls seen per registered ops, in
-    list order (newest first). config: the kernel's release and what was overridden. component_of, name_of: see View.
+    value: the first return register.
+    registers: all of them after the return.
+    hits: calls seen per registered ops, in list order (newest first).
+    config: the kernel's release and what was overridden.
+    component_of, name_of: see View.
     """
 
     def __init__(self, function: Function, view: View, raw: RawRun, hits: tuple[int, ...]) -> None:
@@ -34,12 +37,12 @@ class Run:
 
     @functools.cached_property
     def instructions(self) -> dict[int, Instruction]:
-        """What was executed, by address."""
+        """Address -> instruction, for all that were executed."""
         return self._instructions()
 
     @functools.cached_property
     def counts(self) -> RunCounts:
-        """What was issued, weighed with what it does; raises TramplabError at an instruction that no table knows."""
+        """The counts of what was issued, by component; raises TramplabError at an instruction that no table knows."""
         return _counts.count(self.isa, self._raw.tally, self.instructions, self.component_of, self.symbol_of)
 
     def symbol_of(self, pc: int) -> str:
@@ -48,7 +51,7 @@ class Run:
 
     @property
     def symbols(self) -> set[str]:
-        """Of everything that was executed."""
+        """The symbols of everything that was executed."""
         return set(map(self.symbol_of, self._raw.tally.issued))
 
     def executed(self, address: int) -> bool:
@@ -84,16 +87,16 @@ class Run:
 
     @property
     def entry(self) -> Counts:
-        """From the function's first byte to its body, without callbacks."""
+        """The counts from the function's first byte to its body, without callbacks."""
         return self._sum(0, self._body[0])
 
     @property
     def exit(self) -> Counts:
-        """From the body's last instruction until the caller, without callbacks."""
+        """The counts from the body's last instruction to the caller, without callbacks."""
         return self._sum(self._body[1] + 1, len(self.recording))
 
     def disassembly(self, limit: int = 400) -> str:
-        """What was executed, in order, with symbols, stack depth and accesses; `limit` instructions, 72 columns."""
+        """The executed instructions, in order, with symbols, stack depth and accesses; at most `limit` of them, 72 columns."""
         texts = {pc: i.text for pc, i in self.instructions.items()}
         return listing(self.steps, texts, self.component_of, self.name_of, whole(limit, "limit", 0))
 

@@ -1,4 +1,4 @@
-"""What a run knows of its kernel: nothing that a later change of the kernel could reach."""
+"""What a run needs to know of its kernel, copied, so that later changes of the kernel do not reach it."""
 
 from __future__ import annotations
 
@@ -48,10 +48,12 @@ class Components:
 
 @dataclass(frozen=True)
 class View:
-    """One kernel at the end of one call.
+    """What a run needs to know of its kernel.
 
-    config: the release, with what was overridden. name_of: address -> symbol+offset, None where nothing has a name.
-    component_of: see Components.of. instructions: gives what was executed, by address.
+    config: the release, with what was overridden.
+    name_of: address -> symbol+offset, None where no symbol is.
+    component_of: see Components.of.
+    instructions: gives what was executed, by address.
     """
 
     isa: Isa

@@ -22,7 +22,7 @@ __all__ = ["LIMITS", "Result", "check", "default_hooks", "load", "time_hooks", "
 
 
 def __getattr__(name: str) -> object:
-    """What times, imported when it is asked for: whoever wants saved or kept times does not wait for it."""
+    """Import the code that times only when it is asked for: saved and kept times are available without that wait."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(".timing", __name__), name)

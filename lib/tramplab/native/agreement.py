@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: So many windows must agree, to so much of what is concluded from: a hook's added time, in cycles.
+#: The number of windows that must agree, and within which fraction of a hook's added time in cycles.
 NEEDED, WITHIN = 3, 0.02
 #: How much more than the unhooked call's a hook's median may exceed its least time.
 STEADY = 0.1

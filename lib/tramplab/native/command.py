@@ -31,7 +31,7 @@ _COLUMNS = (
     ("cycles", "cycles_over"),
     ("/direct", "ratio_direct"),
 )
-#: Of the columns of judged_text().
+#: The widths of the columns of judged_text().
 _WIDTHS = ("<14", ">7", ">9", ">7", ">7", ">8")
 _SHOWN = ("cpu", "kernel", "virtualised", "governor", "smt", "load", "pinned to", "GHz", "release", "date", "commit")
 
@@ -49,7 +49,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("--rounds", metavar="N", help=f"batches per hook in a window (default {ROUNDS})")
     p.add_argument("--windows", metavar="N", help=f"windows at most, until {NEEDED} agree (default {MOST}, for {LONGEST:.0f} s)")
     p.add_argument("--shapes", action="store_true", help="trampolines of forty shapes instead of the hooks")
-    p.add_argument("--judge", action="store_true", help="also judge the models of cores by these times")
+    p.add_argument("--judge", action="store_true", help="also compare the models of cores with these times")
     p.add_argument("--keep", action="store_true", help="time hooks and shapes for the next build of the book, too")
     p.add_argument(
         "--save", metavar="FILE", nargs="?", const=True, help="also write the result to FILE, as JSON (default: in data/native)"
@@ -61,7 +61,7 @@ def add(sub: argparse._SubParsersAction) -> None:
 def native(args: argparse.Namespace) -> None:
     """Run it; what ran is printed and saved even where a hook failed, which is the error at the end."""
     given = {name: getattr(args, name) for name in ("rounds", "windows", "args", "release") if getattr(args, name) is not None}
-    how: dict[str, Any] = {name: said if name == "release" else typed(said, f"--{name}") for name, said in given.items()}
+    how: dict[str, Any] = {name: value if name == "release" else typed(value, f"--{name}") for name, value in given.items()}
     if args.judge and args.shapes:
         raise TramplabError("--judge judges by hooks: leave --shapes out.")
     if args.shapes and args.hook:
@@ -75,8 +75,8 @@ def native(args: argparse.Namespace) -> None:
     release = how.get("release", LATEST)
     if args.save is True and (args.keep or (args.hook and release == LATEST)):
         raise TramplabError(f"--save without FILE is for all hooks of {LATEST}, or for --shapes: name the file to be written.")
-    own = own_file(SHAPES if args.shapes else HOOKS, release) if args.save is True else None
-    target = own or (None if args.save is None else Path(args.save))
+    saved_to = own_file(SHAPES if args.shapes else HOOKS, release) if args.save is True else None
+    target = saved_to or (None if args.save is None else Path(args.save))
     if target:
         check_target(target)
     if args.keep:
@@ -102,25 +102,25 @@ def as_text(result: Result) -> str:
     wide, core = max(map(len, names)), _nearest(result)
     estimates = _estimates(result, core) if core else {}
     titles = [*(title for title, _ in _COLUMNS), *(("model", "off") if core else ())]
-    out = ["ns per call; what is over the unhooked call also in cycles", " " * wide + _line(titles)]
+    lines = ["ns per call; what is over the unhooked call also in cycles", " " * wide + _line(titles)]
     for name, r in zip(names, result.rows, strict=True):
-        out.append(f"{name:<{wide}}" + _line([*(_cell(r[key]) for _, key in _COLUMNS), *_model(r, estimates, core)]))
+        lines.append(f"{name:<{wide}}" + _line([*(_cell(r[key]) for _, key in _COLUMNS), *_model(r, estimates, core)]))
     isa = result.provenance["isa"]
     model = f"model: what that of {core.name} estimates in cycles; off: how far that is from the cycles." if core else ""
-    out += ["", *textwrap.wrap(model or f"No model of a core of {isa} is usable (see `tramplab cores`).", WIDTH)]
+    lines += ["", *textwrap.wrap(model or f"No model of a core of {isa} is usable (see `tramplab cores`).", WIDTH)]
     facts = ", ".join(f"{k}: {result.provenance[k]}" for k in _SHOWN if k in result.provenance)
     for paragraph in (result.verdict(), facts):
-        out += ["", *textwrap.wrap(paragraph, WIDTH, break_on_hyphens=False)]
-    return "\n".join([*out, *filter(None, [result.cautions(WIDTH)])]) + "\n"
+        lines += ["", *textwrap.wrap(paragraph, WIDTH, break_on_hyphens=False)]
+    return "\n".join([*lines, *filter(None, [result.cautions(WIDTH)])]) + "\n"
 
 
 def judged_text(result: Result) -> str:
-    """What these times say of each model of a core of the ISA, by the rule of `tramplab cores`. Cases that set parameters of a
-    model judge it nowhere."""
+    """The verdict of these times on each model of a core of the ISA, by the rule of `tramplab cores`. Cases that set parameters of
+    a model do not judge it."""
     isa = str(result.provenance["isa"])
-    there = [core for core in cores.cores().values() if core.isa == isa]
+    models = [core for core in cores.cores().values() if core.isa == isa]
     found = []
-    for core in there:
+    for core in models:
         setting, estimates = {case for names in core.judged_by.values() for case in names}, _estimates(result, core)
         timed = {str(r["hook"]): float(str(r["cycles_over"])) for r in result.rows if r["agreed"]}
         found += [
@@ -142,11 +142,11 @@ def _nearest(result: Result) -> Core | None:
 
 def _estimates(result: Result, core: Core) -> dict[str, float]:
     """Cycles by a model for each hook that the lab has."""
-    facts, found = result.provenance, {}
+    facts, estimates = result.provenance, {}
     for hook in [str(r["hook"]) for r in result.rows[1:] if "saves" not in r]:
         with contextlib.suppress(TramplabError):
-            found[hook] = hook_estimate(core.isa, hook, str(facts["release"]), int(str(facts["arguments"])), core).mid
-    return found
+            estimates[hook] = hook_estimate(core.isa, hook, str(facts["release"]), int(str(facts["arguments"])), core).mid
+    return estimates
 
 
 def _model(row: dict[str, object], estimates: dict[str, float], core: Core | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the CPU's own counters say of a call, and why they say nothing where they do not."""
+"""The CPU's own counters of a call, and why they are missing where they are."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def counts(
     absent = {name: code for (name, *_), code in zip(COUNTERS, refused, strict=False) if code}
     names = [name.replace("-", "_") for name, *_ in COUNTERS if name not in absent]
     why = [f"no {', '.join(absent)} counter: {_no_counter(next(iter(absent.values())))}."] if absent else []
-    found, shared = {}, False
+    counters, shared = {}, False
     for hooked, every in batches.items():
         shared |= any(counted < wanted for _, wanted, counted, *_ in every)
         calls, _, _, *values = min(every, key=lambda b: b[2])  # of the batch that took the least time
-        found[hooked] = {n: v / calls for n, v in zip(names, values, strict=True)}
+        counters[hooked] = {n: v / calls for n, v in zip(names, values, strict=True)}
     if shared:
         return {}, [
             *why,
             "other programs use the hardware counters too, so ours ran only part of the time and are left out.",
         ]
-    return found, why
+    return counters, why
 
 
 def _no_counter(code: int) -> str:

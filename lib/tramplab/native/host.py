@@ -16,9 +16,9 @@ from ..isa import Isa
 from ..paths import checkout
 from ..revision import revision
 
-#: What the kernel calls the ISAs (uname -m).
+#: The kernel's names of the ISAs (uname -m).
 MACHINES = {"x86_64": "x86_64", "aarch64": "arm64", "riscv64": "riscv64"}
-#: What tells cores of a maker apart, by the words of cpu_model().
+#: The words of cpu_model() that tell cores of one maker apart.
 _NUMBERS = ("family", "model", "stepping", "marchid", "CPU variant", "CPU part", "CPU revision")
 _CPU = Path("/sys/devices/system/cpu")
 
@@ -43,7 +43,7 @@ def last_cpu() -> int:
 
 
 def machine() -> dict[str, str]:
-    """What tells one machine from another, as far as times go."""
+    """The facts that tell one machine from another, as far as times go."""
     return {
         "isa": isa().name,
         "cpu": cpu_model(_read(Path("/proc/cpuinfo"))),
@@ -54,8 +54,8 @@ def machine() -> dict[str, str]:
 
 
 def name(facts: Mapping[str, object]) -> str:
-    """What a file with the times of a machine is named after: its maker, family, model and stepping, or what there is of these, and
-    whether it is a virtual one. facts: as machine() has them.
+    """The name of a file with the times of a machine: its maker, family, model and stepping, as far as known, and whether it is
+    virtual. facts: as machine() has them.
 
     >>> name({"cpu": "AMD EPYC, family 25, model 17, stepping 1", "vendor": "AuthenticAMD", "virtualised": "KVM"})
     'amd-25-17-1-vm'
@@ -83,22 +83,22 @@ def facts(cpu: int) -> dict[str, object]:
 
 
 def warnings(facts: dict[str, Any]) -> list[str]:
-    """What a reader of the times should know, one sentence each."""
-    out = []
+    """The warnings for a reader of the times, one sentence each."""
+    sentences = []
     if facts["virtualised"] != "no":
-        out.append(
+        sentences.append(
             f"virtual machine ({facts['virtualised']}): its host may take the CPU away, share its core or change the "
             "clock at any time."
         )
     if facts["governor"] not in ("performance", "unknown"):
-        out.append(f"the CPU's frequency governor is {facts['governor']}: the clock may change during the run.")
+        sentences.append(f"the CPU's frequency governor is {facts['governor']}: the clock may change during the run.")
     if facts["governor"] == "unknown":
-        out.append("the CPU's frequency governor is not to be seen: the clock may change during the run.")
+        sentences.append("the CPU's frequency governor is not to be seen: the clock may change during the run.")
     if facts["smt"] == "on":
-        out.append("SMT is on: whatever runs on the sibling takes its share of the core.")
+        sentences.append("SMT is on: whatever runs on the sibling takes its share of the core.")
     if facts["load"] > 0.5 * (facts["cpus"] or 1):
-        out.append(f"the load was {facts['load']} on {facts['cpus']} CPUs when the run began: others were at work.")
-    return out
+        sentences.append(f"the load was {facts['load']} on {facts['cpus']} CPUs when the run began: others were at work.")
+    return sentences
 
 
 def cpu_model(cpuinfo: str) -> str:
@@ -122,9 +122,9 @@ def vendor(cpuinfo: str) -> str:
     >>> vendor("vendor_id : AuthenticAMD\\n"), vendor("CPU implementer : 0x41\\n"), vendor("uarch : sifive,u74-mc\\n")
     ('AuthenticAMD', '0x41', 'sifive')
     """
-    found = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.+)$", cpuinfo, re.M))
-    named = found.get("vendor_id") or found.get("CPU implementer") or found.get("uarch", "").partition(",")[0]
-    return plain(named or found.get("mvendorid") or "unknown")
+    fields = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.+)$", cpuinfo, re.M))
+    named = fields.get("vendor_id") or fields.get("CPU implementer") or fields.get("uarch", "").partition(",")[0]
+    return plain(named or fields.get("mvendorid") or "unknown")
 
 
 def plain(text: str, longest: int = 40) -> str:
@@ -141,10 +141,10 @@ def virtualised() -> str:
     """ "no", or by what as far as the system says."""
     product = " ".join(filter(None, (_read(Path(f"/sys/class/dmi/id/{n}")) for n in ("sys_vendor", "product_name"))))
     guest = re.search(r"^flags\s*:.*\bhypervisor\b", _read(Path("/proc/cpuinfo")), re.M)
-    told = _read(Path("/sys/hypervisor/type")) or _read(Path("/proc/device-tree/hypervisor/compatible")).rstrip("\0")
-    known = re.search(r"QEMU|KVM|VMware|VirtualBox|Xen|Virtual Machine|Amazon EC2|Google Compute", product)
-    if guest or told or known:
-        return plain(told or product) or "hypervisor not named"
+    hypervisor = _read(Path("/sys/hypervisor/type")) or _read(Path("/proc/device-tree/hypervisor/compatible")).rstrip("\0")
+    match = re.search(r"QEMU|KVM|VMware|VirtualBox|Xen|Virtual Machine|Amazon EC2|Google Compute", product)
+    if guest or hypervisor or match:
+        return plain(hypervisor or product) or "hypervisor not named"
     return "no"
 
 

@@ -1,7 +1,7 @@
 """This machine's own times, taken once and kept; and the ones that were saved in data/native/.
 
 Times differ from run to run. What is shown of them must not differ between two pages, so a machine is timed once per
-state of the sources, and the result is kept in the cache. `tramplab native` always measures anew.
+state of the sources, and the result is kept in the cache. `tramplab native` always measures again.
 
 $TRAMPLAB_TIMES is `off`, for no times of this machine, or names a folder with other ones: hooks.json and shapes.json as
 `tramplab native --save` writes them, or why there are none in hooks.txt and shapes.txt.
@@ -39,8 +39,8 @@ def own(kind: str) -> Result:
 
 def saved(kind: str) -> dict[str, Result]:
     """The results in data/native/ by the name of their file."""
-    found = {path.stem: load(path) for path in sorted(_saved().glob("*.json"))}
-    return {name: r for name, r in found.items() if ("saves" in r.rows[0]) == (kind == SHAPES)}
+    results = {path.stem: load(path) for path in sorted(_saved().glob("*.json"))}
+    return {name: r for name, r in results.items() if ("saves" in r.rows[0]) == (kind == SHAPES)}
 
 
 def own_file(kind: str, release: str) -> Path:
@@ -99,7 +99,7 @@ def _own() -> tuple[Result, Result]:
 
 
 def renew() -> Result:
-    """Time both kinds anew and keep them in place of what is kept; returns the hooks'. Raises TramplabError where it fails."""
+    """Time both kinds again and keep them in place of what is kept; returns the hooks'. Raises TramplabError where it fails."""
     host.isa()
     both = _timed()
     _keep(both)

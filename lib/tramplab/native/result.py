@@ -15,7 +15,7 @@ from ..schema import checked
 from ..width import WIDTH
 from .agreement import NEEDED, STEADY, WITHIN
 
-#: What holds for native times on every ISA and does not hold for a kernel.
+#: The differences between native times and a kernel's, on every ISA.
 LIMITS = (
     "one thread calls the function again and again: caches and predictors are warm, and calls overlap as far as the core "
     "lets them",
@@ -67,18 +67,18 @@ class Result:
         """Whether the machine was quiet enough, and which hooks have several speeds, in sentences."""
         seen = f"{len(self.clock)} {'window' if len(self.clock) == 1 else 'windows'}"
         if len(self.unquiet) + len(self.unsteady) == len(self.rows):
-            said = f"This machine was not quiet enough: in {seen} no hook has had the same least time in {NEEDED}."
+            text = f"This machine was not quiet enough: in {seen} no hook has had the same least time in {NEEDED}."
         elif self.unquiet:
-            said = (
+            text = (
                 f"This machine was not quiet enough for {_few(self.unquiet)}: no {NEEDED} of {seen} had the same least time "
                 f"to within {WITHIN:.0%} of what the hook adds."
             )
         else:
             rest = "every hook's" if not self.unsteady else "every other hook's"
-            said = f"Agreed: in {NEEDED} of {seen} {rest} least time was the same to within {WITHIN:.0%} of what it adds."
+            text = f"Agreed: in {NEEDED} of {seen} {rest} least time was the same to within {WITHIN:.0%} of what it adds."
         if self.unsteady and len(self.unsteady) < len(self.rows):
-            said += f" Several speeds: {_few(self.unsteady)}, at whose typical one a call takes over {STEADY:.0%} longer."
-        return said + (" Nothing is concluded from such times." if self.unquiet or self.unsteady else "")
+            text += f" Several speeds: {_few(self.unsteady)}, at whose typical one a call takes over {STEADY:.0%} longer."
+        return text + (" Nothing is concluded from such times." if self.unquiet or self.unsteady else "")
 
     def row(self, hook: str) -> dict[str, object]:
         """The row of a hook; raises TramplabError if there is none."""
@@ -137,7 +137,7 @@ def parsed(text: bytes, path: str | Path) -> Result:
 
 
 def _owed(name: str, saved: dict[str, Any]) -> None:
-    """What rows owe the windows, each other and the unhooked call, which is the first; times are kept with four digits."""
+    """Check rows against the windows, each other and the unhooked call, which is the first; times are kept with four digits."""
     base, clock = saved["rows"][0], saved["clock"]
     for n, row in enumerate(saved["rows"]):
         quickest = min((w for w in row["windows"] if w is not None), default=0)
@@ -152,5 +152,5 @@ def _owed(name: str, saved: dict[str, Any]) -> None:
             and abs(row["ns_min"] - base["ns_min"] - row["ns_over"]) > _ROUNDED,
             "has cycles_over of another clock": not cycles[0] - slack <= row["cycles_over"] <= cycles[-1] + slack,
         }
-        if said := [what for what, is_so in wrong.items() if is_so]:
-            raise TramplabError(f"{name}: {row['hook']} {said[0]}.")
+        if mistakes := [what for what, is_so in wrong.items() if is_so]:
+            raise TramplabError(f"{name}: {row['hook']} {mistakes[0]}.")

@@ -31,7 +31,7 @@ _REFUSED = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out: answers for the hooks that ran, a sentence for each that did not, and the subject without these."""
+    """The outcome of a run: answers for the hooks that ran, a sentence for each that did not, and the subject without these."""
 
     answers: Answers
     failures: tuple[str, ...]
@@ -51,12 +51,12 @@ def run(subject: NativeKernel, plan: TimingPlan, runner: tuple[str, ...] = ()) -
     """
     failures: list[str] = []
     while True:
-        out = _once(subject, plan, runner)
+        answered = _once(subject, plan, runner)
         for s in subject.states:
-            _compare(s, out, subject.isa, plan.calls)
-        if out.done:
-            return Outcome(out, tuple(failures), subject)
-        why, name = _trouble(subject, out)
+            _compare(s, answered, subject.isa, plan.calls)
+        if answered.done:
+            return Outcome(answered, tuple(failures), subject)
+        why, name = _trouble(subject, answered)
         if name in (None, BASELINE):
             raise TramplabError(why)
         failures.append(why)
@@ -82,13 +82,13 @@ def _once(subject: NativeKernel, plan: TimingPlan, runner: tuple[str, ...]) -> A
         ) from None
     except subprocess.TimeoutExpired:
         raise TramplabError(f"the native run did not end within {PATIENCE} s; ask for fewer hooks or rounds.") from None
-    out = answers(done.stdout)
-    if not (out.done or out.died or out.refused):
-        said = " ".join(done.stderr.split())
+    answered = answers(done.stdout)
+    if not (answered.done or answered.died or answered.refused):
+        errors = " ".join(done.stderr.split())
         raise TramplabError(
-            f"the native run ended without an answer ({_status(done.returncode)}): {said or 'no word'}."
+            f"the native run ended without an answer ({_status(done.returncode)}): {errors or 'no word'}."
         )
-    return out
+    return answered
 
 
 def _status(code: int) -> str:

@@ -25,11 +25,14 @@ CHAIN, CHAIN_ADDITIONS = "-", 64
 
 @dataclass(frozen=True)
 class TimingPlan:
-    """What the child is to do: CPU to stay on (None: any), ms until a batch counts as hanging, batches.
+    """The child's task: CPU to stay on (None: any), ms until a batch counts as hanging, batches.
 
-    calls: of each hook before anything is timed, to compare with the emulated one. rounds: batches per hook, 0 to check only.
-    batch_ns: how long a batch is to take; the child makes it longer where the clock has coarse steps, and chooses so many calls.
-    warm: calls before a batch. counters: see COUNTERS.
+    calls: of each hook before anything is timed, to compare with the emulated one.
+    rounds: batches per hook, 0 to check only.
+    batch_ns: the length of a batch; the child makes it longer where the clock has coarse steps, and chooses the number of calls for
+        it.
+    warm: calls before a batch.
+    counters: see COUNTERS.
     """
 
     cpu: int | None = None
@@ -43,10 +46,14 @@ class TimingPlan:
 
 @dataclass
 class Answers:
-    """What the child answered, numbers by hook name (count: of every batch).
+    """The child's answers, numbers by hook name (count: of every batch).
 
-    batch: calls in a timed batch (of the chain: times 64 additions). pinned: errno, None if not asked. counters: errno per
-    counter asked for. died: (signal, pc, address, hook). refused: (what, address, errno). done: did it come to its end?
+    batch: calls in a timed batch (of the chain: times 64 additions).
+    pinned: errno, None if not asked.
+    counters: errno per counter asked for.
+    died: (signal, pc, address, hook).
+    refused: (what, address, errno).
+    done: did it come to its end?
     """
 
     pinned: int | None = None
@@ -107,25 +114,25 @@ def _maps(regions: tuple[Region, ...], page: int) -> list[tuple[int, int, bool]]
 
 def answers(text: str) -> Answers:
     """Read what the child wrote; a line that is cut short is where it ended."""
-    out = Answers()
+    collected = Answers()
     for line in text.splitlines(keepends=True):
         if not line.endswith("\n"):
             break
         word, *rest = line.split()
         if word == "pinned":
-            out.pinned = int(rest[0], 16)
+            collected.pinned = int(rest[0], 16)
         elif word == "counter":
-            out.counters.append(int(rest[0], 16))
+            collected.counters.append(int(rest[0], 16))
         elif word == "died":
             number, pc, address = (int(n, 16) for n in rest[:3])
-            out.died = number, pc, address, rest[3]
+            collected.died = number, pc, address, rest[3]
         elif word == "refused":
             at, errno = (int(n, 16) for n in rest[1:])
-            out.refused = rest[0], at, errno
+            collected.refused = rest[0], at, errno
         elif word == "done":
-            out.done = True
+            collected.done = True
         elif word == "count":
-            out.count.setdefault(rest[-1], []).append([int(n, 16) for n in rest[:-1]])
+            collected.count.setdefault(rest[-1], []).append([int(n, 16) for n in rest[:-1]])
         else:
-            getattr(out, word)[rest[-1]] = [int(n, 16) for n in rest[:-1]]
-    return out
+            getattr(collected, word)[rest[-1]] = [int(n, 16) for n in rest[:-1]]
+    return collected

@@ -1,4 +1,4 @@
-"""What a native run needs of the lab kernel: what memory holds, and which bytes of it each hook changes.
+"""The lab kernel's part of a native run: the content of memory, and the bytes of it that each hook changes.
 
 Everything is made by the code that emulated runs use. A kernel is booted for user space in the emulator, the hook is
 attached there, and what then differs from the idle kernel is the hook, as bytes; the emulated call of that very kernel is
@@ -45,11 +45,14 @@ class Region:
 
 @dataclass(frozen=True)
 class State:
-    """The kernel with one hook attached.
+    """One hook in memory.
 
-    name: the hook's. patches: (address, bytes with the hook), where the idle kernel has others. watched: addresses of the words
-    that callbacks count in. value, seen: what the emulated call returned, and what it added to those words. code: what it
-    executed, see executed(). where: address -> symbol+offset.
+    name: the hook's.
+    patches: (address, bytes with the hook), where the idle kernel has others.
+    watched: addresses of the words that callbacks count in.
+    value, seen: what the emulated call returned, and what it added to those words.
+    code: a digest of what it executed, see executed().
+    where: address -> symbol+offset.
     """
 
     name: str

@@ -19,7 +19,7 @@ from .states import BASELINE, Attach, hook, shape, subject
 from .windows import MOST, Series, fill
 
 ROUNDS, MAX_ROUNDS, MAX_WINDOWS = 500, 20_000, 1000
-#: What the child has room for in a mask of CPUs.
+#: The number of CPUs in the child's mask.
 MAX_CPUS = 8192
 #: Numbers of callbacks that are timed where a hook takes several.
 CALLBACKS = (1, 2, 10)

@@ -60,20 +60,20 @@ class Series:
             self.failures.append(f"after {self.count} windows: {e}")
             self._broken = True
             return
-        out, self.subject = outcome.answers, outcome.subject
+        answers, self.subject = outcome.answers, outcome.subject
         self.failures += outcome.failures
-        if out.pinned and self.facts["pinned to"] is not None:
-            why = os.strerror(out.pinned)
+        if answers.pinned and self.facts["pinned to"] is not None:
+            why = os.strerror(answers.pinned)
             self.warnings.append(f"the run could not be kept on CPU {self.plan.cpu} ({why}): it may have moved.")
             self.facts["pinned to"] = None
-        for name, batches in out.time.items():
-            times = out.batch[name][0] * (CHAIN_ADDITIONS if name == CHAIN else 1)
+        for name, batches in answers.time.items():
+            times = answers.batch[name][0] * (CHAIN_ADDITIONS if name == CHAIN else 1)
             ns = [b / times for b in batches]
             self.windows.setdefault(name, []).append(min(ns))
             self._batches.setdefault(name, []).extend(ns)
-        for name, counted in out.count.items():
+        for name, counted in answers.count.items():
             self._counted.setdefault(name, []).extend(counted)
-        self._refused = out.counters
+        self._refused = answers.counters
 
     @property
     def count(self) -> int:
@@ -98,11 +98,11 @@ class Series:
     @property
     def done(self) -> bool:
         """Is another window of no use: because each hook agrees or has several speeds, or because none can be run any more?"""
-        told = self.count >= NEEDED and all(self.agrees(h) or not self.steady(h) for h in self.hooks)
-        return self._broken or told
+        decided = self.count >= NEEDED and all(self.agrees(h) or not self.steady(h) for h in self.hooks)
+        return self._broken or decided
 
     def result(self) -> Result:
-        """What the windows say together."""
+        """The result of all windows together."""
         cycle = min(self.windows[CHAIN])
         counted, why = counts(self._refused, self._counted)
         provenance = {**self.facts, "GHz": round(1 / cycle, 3) if cycle > 0 else None}

@@ -12,7 +12,7 @@ from ..given import of_name
 from ..schema import facts
 
 FILE = "published.csv"
-#: What a row is there for: somebody shows it; another row is held against it; or nobody reads it, and it is kept for reference.
+#: What a row is for: a study shows it; another row is checked with it; or it is kept for reference and never read.
 SHOWN, CHECKED, REFERENCE = "shown", "checked", "reference"
 _TOTAL = re.compile(r"(.+)-r\d+-i\d+-total")
 

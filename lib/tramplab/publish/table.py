@@ -10,7 +10,7 @@ from ..errors import TramplabError
 from ..width import WIDTH
 
 if TYPE_CHECKING:
-    import pandas as pd  # whoever has a frame has imported it; a command that shows none starts without
+    import pandas as pd  # code that has a frame has imported it; a command that shows none starts without
 
 GAPS = (2, 1)  # spaces between columns: two where they fit
 

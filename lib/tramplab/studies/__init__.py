@@ -1,7 +1,7 @@
 """One module per question: functions that return rows. Everything shown in the book is drawn from them.
 
 A folder per chapter, and a study is whichever module in one has what publish.figures.figure.Study says: found, not listed. Nothing
-is imported before somebody asks for it.
+is imported before it is asked for.
 """
 
 from __future__ import annotations

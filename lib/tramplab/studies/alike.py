@@ -16,9 +16,9 @@ def alike(frame: pd.DataFrame, nothing: str = "-") -> pd.DataFrame:
     a, b    1 site     x
        c    1 site     y
     """
-    there = frame.groupby(["isa", "lane"])["state"].transform(lambda states: (states != nothing).any())
+    present = frame.groupby(["isa", "lane"])["state"].transform(lambda states: (states != nothing).any())
     panels: dict[tuple[tuple[str, ...], ...], list[str]] = {}
-    for isa, panel in frame[there].groupby("isa", sort=False):
+    for isa, panel in frame[present].groupby("isa", sort=False):
         rows = panel[["step", "lane", "state"]].itertuples(index=False, name=None)
         panels.setdefault(tuple(rows), []).append(str(isa))
     columns = ["isa", "step", "lane", "state"]

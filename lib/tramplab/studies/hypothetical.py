@@ -16,11 +16,11 @@ def flagged(frame: pd.DataFrame, column: str = "hook", also: tuple[str, ...] = (
     >>> list(frame.columns), list(frame["hypothetical"])
     (['hook', 'hypothetical', 'n'], [False, True, True])
     """
-    out = frame.copy()
+    printed = frame.copy()
     is_so = [name in also or hooks.hypothetical(name) for name in frame[column]]
-    out.insert(frame.columns.get_loc(column) + 1, "hypothetical", is_so)
-    out.attrs = dict(frame.attrs)
-    return out
+    printed.insert(frame.columns.get_loc(column) + 1, "hypothetical", is_so)
+    printed.attrs = dict(frame.attrs)
+    return printed
 
 
 def named(frame: pd.DataFrame, column: str = "hook") -> pd.DataFrame:
@@ -30,6 +30,6 @@ def named(frame: pd.DataFrame, column: str = "hook") -> pd.DataFrame:
     ['ops', 'ops-live *']
     """
     names = [marked(name, bool(is_so)) for name, is_so in zip(frame[column], frame["hypothetical"], strict=True)]
-    out = frame.assign(**{column: names}).drop(columns="hypothetical")
-    out.attrs = dict(frame.attrs)
-    return out
+    plotted = frame.assign(**{column: names}).drop(columns="hypothetical")
+    plotted.attrs = dict(frame.attrs)
+    return plotted

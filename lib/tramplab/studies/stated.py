@@ -43,6 +43,12 @@ def in_short(page: str) -> Shown:
     return Shown(shown.in_short_html(page, several, text), shown.in_short_text(several), text)
 
 
+def headlines(names: Iterable[str]) -> Shown:
+    """Findings for the front page, each with what has it and where it was seen."""
+    several = [stated(findings.get(name)) for name in names]
+    return Shown(shown.headlines_html(several), shown.headlines_text(several), citation(several[0].finding.id))
+
+
 def page_citation(page: str, full: bool = False, lines: int = 12) -> str:
     """The block for a review mail that cites a page."""
     several = [stated(finding) for finding in findings.in_short(page)]

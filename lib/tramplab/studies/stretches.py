@@ -15,13 +15,13 @@ from ..lab.reading.walk import walk
 
 def walks(function: str, arguments: tuple[int, ...], request: Callable[[], Request]) -> list[dict]:
     """One call with what request() asks for attached, on each ISA in the newest release; see lab.reading.walk."""
-    out = []
+    records = []
     for isa in ISAS.values():
         kernel = Kernel(isa.name, releases.LATEST)
         called = kernel.function(function)
         with kernel.attached(called, request()):
-            out.append(walk(kernel, called, *arguments))
-    return out
+            records.append(walk(kernel, called, *arguments))
+    return records
 
 
 def stretches(walks: list[dict]) -> pd.DataFrame:
@@ -30,15 +30,15 @@ def stretches(walks: list[dict]) -> pd.DataFrame:
     Columns: isa, from (a milestone), instructions, loads, stores. A stretch reaches up to the next milestone, the last
     one to the end of the call.
     """
-    out = []
+    records = []
     for w in walks:
         marks = list(w["milestones"].items())
         ends = [step for _, step in marks[1:]] + [len(w["steps"])]
         for (name, start), end in zip(marks, ends, strict=True):
             part = w["steps"][start:end]
             stores, loads = (sum(len(step[which]) for step in part) for which in (2, 3))
-            out.append({"isa": w["isa"], "from": name, "instructions": len(part), "loads": loads, "stores": stores})
-    frame = pd.DataFrame(out)
+            records.append({"isa": w["isa"], "from": name, "instructions": len(part), "loads": loads, "stores": stores})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = {}
     return frame
 
@@ -49,5 +49,5 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: instructions of every stretch, like "arm64-save"."""
+    """Numbers for the prose: instructions of every stretch, like "arm64-save"."""
     return {f"{r.isa}-{r[2]}": int(r.instructions) for r in frame.itertuples()}

@@ -38,21 +38,21 @@ def places(isa: Isa, parameters: Sequence[Value], taken: str | None = None) -> l
     [['a7', 0], [1]]
     """
     free, stacked = [r for r in isa.args if r != taken], 0
-    out: list[list[Place]] = []
+    all_places: list[list[Place]] = []
     for i, p in enumerate(parameters, 1):
         require_size(p, f"argument {i}")
         words = -(-p.size // WORD)
         if words <= len(free):
-            out.append([*free[:words]])
+            all_places.append([*free[:words]])
             free = free[words:]
             continue
         kept = free if isa.struct_spills == SPLIT else []
         missing = words - len(kept)
-        out.append([*kept, *range(stacked, stacked + missing)])
+        all_places.append([*kept, *range(stacked, stacked + missing)])
         stacked += missing
         if isa.struct_spills in (LAST, SPLIT):
             free = []
-    return out
+    return all_places
 
 
 def words(isa: Isa, prototype: Prototype) -> tuple[Place, ...]:
@@ -84,8 +84,8 @@ def passing(isa: Isa, prototype: Prototype, count: int) -> tuple[Place, ...]:
     """
     through = prototype.result.size > LARGEST and isa.struct_return in isa.args
     more = (Value(WORD),) * max(0, count - len(words(isa, prototype)) - through)
-    known = words(isa, replace(prototype, parameters=(*prototype.parameters, *more)))
-    return ((isa.struct_return,) * through + known)[:count]
+    passed = words(isa, replace(prototype, parameters=(*prototype.parameters, *more)))
+    return ((isa.struct_return,) * through + passed)[:count]
 
 
 def live_registers(isa: Isa, prototype: Prototype) -> tuple[str, ...]:

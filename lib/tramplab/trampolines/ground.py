@@ -1,4 +1,4 @@
-"""What makers build on: the guest, what its release has, and where there is room."""
+"""The environment of makers: the guest, its release's features, and the allocators of memory."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class PerCpuCounters:
         return self._first + 4 * number
 
     def take(self, number: int) -> list[int]:
-        """So many of them; raises TramplabError if there are not."""
+        """Allocate this many counters; raises TramplabError if there are not enough."""
         if len(self._free) < number:
             raise TramplabError("the guest's per-CPU memory is full: detach some BPF programs first.")
         taken, self._free = self._free[:number], self._free[number:]
         return taken
 
     def give(self, what: int) -> None:
-        """Have one back."""
+        """Take one back."""
         self._free = sorted([*self._free, what])
 
 
@@ -44,9 +44,11 @@ class PerCpuCounters:
 class Ground:
     """One guest, as makers see it.
 
-    sites: function -> its patch site. Who hands out room: near, code beside the kernel's text; modules, code in the module
-    area; heap, data. counters: who hands out per-CPU counters. cpus: how many there are. gaps: (start, end) of
-    what can be executed and holds nothing, for code at a chosen place.
+    sites: function -> its patch site.
+    near, modules, heap: allocators for code near the kernel's text, code in the module area, and data.
+    counters: the allocator of per-CPU counters.
+    cpus: how many there are.
+    gaps: (start, end) of executable memory that holds nothing, for code at a chosen place.
     """
 
     image: Image
@@ -61,24 +63,24 @@ class Ground:
 
 
 def near(image: Image) -> Heap:
-    """Whoever hands out the room near the text."""
+    """The allocator of the room near the text."""
     room = image.symbol(ROOM)
     full = "the room for trampolines near the kernel's text is full: detach one first."
     return Heap(room.address, room.size, full)
 
 
 def modules(base: int, size: int) -> Heap:
-    """Whoever hands out the module area."""
+    """The allocator of the module area."""
     return Heap(base, size, "the guest's module area is full: too many trampolines at once.")
 
 
 def gaps(image: Image, apart: Iterable[Area]) -> tuple[tuple[int, int], ...]:
     """(start, end) of these areas, and of what lies in the image's executable segments between its code and is padding."""
-    out = [(a.address, a.end) for a in apart]
+    free = [(a.address, a.end) for a in apart]
     for segment in (s for s in image.segments if s.executable):
         at, end = segment.address, segment.address + segment.size
         for start, behind, _ in (span for span in image.code if at <= span[0] < end):
-            out.append((at, start))
+            free.append((at, start))
             at = behind
-        out.append((at, end))
-    return tuple((start, end) for start, end in out if start < end)
+        free.append((at, end))
+    return tuple((start, end) for start, end in free if start < end)

@@ -46,7 +46,11 @@ class Hook:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a folder of trampolines/ offers. maker: makes the maker of one guest. hooks: those of this kind, by name."""
+    """The interface of a folder of trampolines/.
+
+    maker: makes the maker of one guest.
+    hooks: those of this kind, by name.
+    """
 
     maker: Callable[[Ground], Maker]
     hooks: tuple[Hook, ...] = ()

@@ -1,5 +1,5 @@
-"""What a call takes whose return is hooked, as it waits in memory: the struct rethook of a return hook, and nodes or a kretprobe's
-own instances, on their list or in the rings of the CPUs."""
+"""The objects that calls take while their return is hooked: the struct rethook of a return hook, and nodes or a kretprobe's own
+instances, on their list or in the rings of the CPUs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .ground import Ground
 
 #: Hands out so many bytes of the guest's memory for a purpose: "node".
 Take = Callable[[int, str], int]
-#: What the memory of a return hook is for: itself, what a call takes, and where that waits meanwhile.
+#: The parts of a return hook's memory: itself, the node of a call, and the ring of free nodes.
 HOOK, NODES, RING = "return hook", "node", "ring"
 #: The guest's structs that a call takes.
 FPROBE_NODE, INSTANCE = "fprobe_rethook_node", "kretprobe_instance"
@@ -32,8 +32,8 @@ def rethook(ground: Ground, take: Take, node: str, handler: str, data: int, coun
     steps: list[Step] = []
     if how != "shadow":  # there the nodes are the task's
         places = [take(size, NODES) for _ in range(count)]
-        own = fields(image, "rethook_node", {"rethook": at})
-        member, steps = _kept(ground, take, how, places, own.ljust(size, b"\0"))
+        content = fields(image, "rethook_node", {"rethook": at})
+        member, steps = _kept(ground, take, how, places, content.ljust(size, b"\0"))
         values[{"freelist": "list", "objpool": "ring"}[how]] = member
     return at, [*steps, block(at, fields(image, "rethook", values), "the return hook")]
 
@@ -74,15 +74,16 @@ def _list(image: Image, places: list[int], one: bytes) -> tuple[int, list[Step]]
 
 
 def _rings(ground: Ground, take: Take, places: list[int], one: bytes) -> tuple[int, list[Step]]:
-    """By turns to the CPUs; each ring has room for all of them, because a node goes back to the CPU where its call returns."""
+    """Distribute the nodes over the CPUs by turns; each ring has room for all of them, because a node goes back to the CPU where
+    its call returns."""
     image, cpus = ground.image, ground.cpus
     steps = [_node(at, one) for at in places]
     head, room = image.struct("objpool_slot").size, 1 << (len(places) - 1).bit_length()
     slots = []
     for cpu in range(cpus):
-        own = places[cpu::cpus]
-        ring = fields(image, "objpool_slot", {"head": 0, "tail": len(own), "last": len(own), "mask": room - 1})
-        entries = b"".join(map(pointer, own)).ljust(8 * room, b"\0")
+        nodes = places[cpu::cpus]
+        ring = fields(image, "objpool_slot", {"head": 0, "tail": len(nodes), "last": len(nodes), "mask": room - 1})
+        entries = b"".join(map(pointer, nodes)).ljust(8 * room, b"\0")
         slots.append(take(head + len(entries), RING))
         steps.append(block(slots[-1], ring + entries, f"the ring of CPU {cpu}"))
     table = take(8 * cpus, RING)

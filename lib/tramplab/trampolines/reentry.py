@@ -6,7 +6,7 @@ from ..errors import unknown
 
 #: The function that they are to hook, and the other traced one that calls it.
 HOOKED, THROUGH = "two_args", "calls_others"
-#: What is called -> the end of a consumer's name in the guest that calls it; "" for one that calls nothing.
+#: Callee -> the suffix of the guest's consumer that calls it; "" for none.
 REENTERS = {"": "", "itself": "_reenter", "another": "_reenter_through"}
 
 

@@ -1,4 +1,4 @@
-"""`python -m tramplab.vmlinux`: what is found out of the fetched kernels and kept in data/ made anew, or of any image printed."""
+"""`python -m tramplab.vmlinux`: write the results of the fetched kernels to data/ again, or print those of any image."""
 
 import importlib
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..errors import TramplabError, unknown
 from ..starting import start
 
-#: What can be named, and where it is.
+#: Subcommand -> the module that runs it.
 _PROGRAMS = {
     "recount": "recount",
     "races": "races_saved",
@@ -16,7 +16,7 @@ _PROGRAMS = {
     "jit": "jit.saved",
     "sizes": "sizes",
 }
-#: Those that say themselves what more they want to be told.
+#: Subcommands with arguments of their own.
 _ASKING = ("recount", "sizes")
 
 

@@ -21,14 +21,14 @@ FUNCTION = "one_arg"
 _COPY = re.compile(r"(\.(isra|constprop|part|cold)(\.\d+)*)+$")
 #: Parts of a call that are compared: what own code does is nobody's.
 COMPARED = ("site", "trampoline", "core")
-#: Features that whoever builds a kernel chooses, by the option that says so; those of a group go together.
+#: Features that are chosen when a kernel is built -> the option that decides them; those of a group go together.
 _BUILT = (
     {"call_ops": "DYNAMIC_FTRACE_WITH_CALL_OPS", "direct": "DYNAMIC_FTRACE_WITH_DIRECT_CALLS"},
     {"preemption": "PREEMPTION"},
     {"preempt_rcu": "PREEMPT_RCU"},
     {"ubsan_bounds": "UBSAN_BOUNDS"},
 )
-#: What an image may have that the lab's kernel never has.
+#: Features that an image may have and the lab's kernel never has.
 _NOT_MODELLED = {
     "PREEMPT_LAZY_COUNT": "not modelled: a count of lazy preemption in each task, of the patches for PREEMPT_RT, which "
     "migrate_disable() and the end of each section without preemption look after"
@@ -64,7 +64,7 @@ def pairs(result: dict[str, Any]) -> Iterator[Pair]:
         if row["status"] != "measured" or hook is None or hook.lab is None:
             continue
         try:
-            own = lab(kernel["isa"], kernel["release"], hook.name, *overridden)
+            lab_row = lab(kernel["isa"], kernel["release"], hook.name, *overridden)
         except TramplabError:
             continue
         for component in COMPARED:
@@ -73,8 +73,8 @@ def pairs(result: dict[str, Any]) -> Iterator[Pair]:
             if component == "trampoline":
                 for symbol in MADE.keys() & row["symbols"].keys():
                     real = _less(real, row["symbols"][symbol])
-            if any(real) or any(own[component]):
-                yield Pair(row["hook"], component, real, own[component])
+            if any(real) or any(lab_row[component]):
+                yield Pair(row["hook"], component, real, lab_row[component])
 
 
 def release(kernel: dict[str, Any]) -> str:
@@ -83,8 +83,8 @@ def release(kernel: dict[str, Any]) -> str:
     >>> release({"release": "v6.12"}), release({"release": "v8.0"})
     ('v6.12', 'v7.2 (the lab does not know v8.0, and this is the nearest that it does)')
     """
-    own, nearest = kernel["release"], releases.nearest(kernel["release"])
-    return own if own == nearest else f"{nearest} (the lab does not know {own}, and this is the nearest that it does)"
+    version, nearest = kernel["release"], releases.nearest(kernel["release"])
+    return version if version == nearest else f"{nearest} (the lab does not know {version}, and this is the nearest that it does)"
 
 
 def overrides(kernel: dict[str, Any]) -> tuple[tuple[str, object], ...]:
@@ -92,7 +92,7 @@ def overrides(kernel: dict[str, Any]) -> tuple[tuple[str, object], ...]:
     one of them differs."""
     usual, config = releases.features(isas.get(kernel["isa"]), releases.nearest(kernel["release"]), {}), kernel["config"]
     groups = [{name: bool(config[option]) for name, option in group.items()} for group in _BUILT]
-    differ = [group for group in groups if any(bool(usual[name]) != there for name, there in group.items())]
+    differ = [group for group in groups if any(bool(usual[name]) != value for name, value in group.items())]
     return tuple(item for group in differ for item in group.items())
 
 
@@ -105,8 +105,8 @@ def built(kernel: dict[str, Any]) -> list[str]:
     >>> built({"isa": "arm64", "release": "v6.12", "config": config})
     ['built as this kernel: preemption=True, preempt_rcu=True']
     """
-    said = [f"{name}={value}" for name, value in overrides(kernel)]
-    lines = [f"built as this kernel: {', '.join(said)}"] if said else []
+    options = [f"{name}={value}" for name, value in overrides(kernel)]
+    lines = [f"built as this kernel: {', '.join(options)}"] if options else []
     return lines + [why for option, why in _NOT_MODELLED.items() if kernel["config"].get(option)]
 
 

@@ -1,4 +1,4 @@
-"""What a kernel is in: images that unpack themselves, programs of EFI and ELF files with a kernel in them, and boot loaders'
+"""Containers of a kernel: images that unpack themselves, programs of EFI and ELF files with a kernel in them, and boot loaders'
 images."""
 
 from __future__ import annotations
@@ -29,8 +29,13 @@ _HEADS = (
 
 @dataclass(frozen=True)
 class Box:
-    """name: of the container. content: the kernel in it. packed: must that be packed? said: what the container calls the
-    compression, "" where it does not."""
+    """A container with a kernel in it.
+
+    name: of the container.
+    content: the kernel in it.
+    packed: must the kernel be compressed?
+    said: the container's name for the compression, "" where it has none.
+    """
 
     name: str
     content: memoryview
@@ -39,7 +44,7 @@ class Box:
 
 
 def box(data: bytes, path: Path) -> Box | None:
-    """What the file is a container of; None where it is none that is known here.
+    """The container that the file is, with its content; None for a container that is not known here.
 
     Raises TramplabError where its header does not fit the file, or is of a kernel that cannot be run here.
     """
@@ -52,14 +57,14 @@ def _part(data: bytes, start: int, length: int, path: Path) -> memoryview:
     if not length or start + length > len(data):
         raise TramplabError(
             f"the header of {path} says that {length} bytes of kernel lie at {start}, "
-            f"but the file has {len(data)} bytes: get it anew, whole."
+            f"but the file has {len(data)} bytes: get the whole file again."
         )
     return memoryview(data)[start : start + length]
 
 
 def _header(data: bytes, size: int, path: Path) -> None:
     if len(data) < size:
-        raise TramplabError(f"{path} is truncated within its header: get the file anew, whole.")
+        raise TramplabError(f"{path} is truncated within its header: get the whole file again.")
 
 
 def _bzimage(data: bytes, path: Path) -> Box:
@@ -82,8 +87,9 @@ def _zboot(data: bytes, path: Path) -> Box:
     """An EFI program that unpacks and starts the flat image in it (drivers/firmware/efi/libstub/zboot-header.S)."""
     _header(data, 0x40, path)
     start, length = struct.unpack_from("<II", data, 8)
-    said = data[24:56].partition(b"\0")[0].decode("ascii", "replace")
-    return Box("EFI zboot", _part(data, start, length, path), True, said if said.isascii() and said.isprintable() else "")
+    compression = data[24:56].partition(b"\0")[0].decode("ascii", "replace")
+    readable = compression.isascii() and compression.isprintable()
+    return Box("EFI zboot", _part(data, start, length, path), True, compression if readable else "")
 
 
 def _efi(data: bytes, path: Path) -> Box | None:
@@ -108,7 +114,7 @@ def _elf(data: bytes, path: Path) -> Box | None:
 
 
 def _held(name: str, data: bytes, path: Path, parts: list[tuple[str, int, int]]) -> Box | None:
-    """What a section holds that is known to have a kernel, or all from where a kernel's header lies. parts: name, start and
+    """The content of a section that is known to have a kernel, or everything from a kernel's header on. parts: name, start and
     length of each section."""
     for of, start, size in parts:
         if of in _SECTIONS:
@@ -119,21 +125,21 @@ def _held(name: str, data: bytes, path: Path, parts: list[tuple[str, int, int]])
 
 def _kernels(data: bytes) -> Iterator[int]:
     """Where kernels begin, by their own headers."""
-    for at, magic, where, there in _HEADS:
-        found = data.find(magic)
-        while found >= 0:
-            start = found - at
-            if start >= 0 and data[start + where : start + where + len(there)] == there:
+    for at, magic, where, offset in _HEADS:
+        position = data.find(magic)
+        while position >= 0:
+            start = position - at
+            if start >= 0 and data[start + where : start + where + len(offset)] == offset:
                 yield start
-            found = data.find(magic, found + 1)
+            position = data.find(magic, position + 1)
 
 
 def _loaded(name: str, find: Callable[[bytes], tuple[int, int] | None]) -> Callable[[bytes, Path], Box | None]:
-    """What reads the image of a boot loader."""
+    """A function that reads the image of a boot loader."""
 
     def read(data: bytes, path: Path) -> Box | None:
-        found = find(data)
-        return Box(name, _part(data, *found, path)) if found else None
+        content = find(data)
+        return Box(name, _part(data, *content, path)) if content else None
 
     return read
 

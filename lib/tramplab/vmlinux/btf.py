@@ -51,10 +51,10 @@ class Btf:
     def struct(self, name: str) -> Struct:
         """A struct's layout, members of its anonymous ones among its own; raises TramplabError with near matches."""
         if name not in self._structs:
-            found = self._by_name.get((STRUCT, name))
-            if found is None:
+            numbers = self._by_name.get((STRUCT, name))
+            if numbers is None:
                 raise absent(self._path, "struct", name, (n for kind, n in self._by_name if kind == STRUCT))
-            self._structs[name] = Struct(name, self._type(found)[2], dict(self._members(found)))
+            self._structs[name] = Struct(name, self._type(numbers)[2], dict(self._members(numbers)))
         return self._structs[name]
 
     def has(self, struct_name: str, member: str = "") -> bool:
@@ -76,10 +76,10 @@ class Btf:
 
     def number(self, function: str) -> int:
         """The number of a function's type, which tells the kernel what to attach to; raises TramplabError with near matches."""
-        found = self._by_name.get((FUNC, function))
-        if found is None:
+        numbers = self._by_name.get((FUNC, function))
+        if numbers is None:
             raise absent(self._path, "function", function, (n for kind, n in self._by_name if kind == FUNC))
-        return found
+        return numbers
 
     def enumerator(self, name: str) -> int | None:
         """The value of an enumeration's constant, without a sign; None where there is none of that name."""
@@ -93,7 +93,7 @@ class Btf:
         return {}
 
     def _garbled(self, how: str) -> TramplabError:
-        return TramplabError(f"the BTF in {self._path} is garbled ({how}): get the file anew, and compare its checksum.")
+        return TramplabError(f"the BTF in {self._path} is garbled ({how}): get the file again, and compare its checksum.")
 
     def _index(self) -> Iterator[int]:
         """Where each type begins."""
@@ -127,13 +127,13 @@ class Btf:
     @functools.cached_property
     def _enumerators(self) -> dict[int, int]:
         """Where an enumerator's name lies -> its value, the first of each name."""
-        out: dict[int, int] = {}
+        values: dict[int, int] = {}
         for at in self._at[1:]:
             kind = self._info(at) >> 24 & 0x7F
             if kind in (ENUM, ENUM64):
                 for name, low, *high in self._each(at, "<II" if kind == ENUM else "<III"):
-                    out.setdefault(name, low | sum(high) << 32)
-        return out
+                    values.setdefault(name, low | sum(high) << 32)
+        return values
 
     def _type(self, number: int) -> tuple[int, int, int]:
         """Where a type lies, its kind, and its size or the type it refers to."""
@@ -144,7 +144,7 @@ class Btf:
         return at, info >> 24 & 0x7F, what
 
     def _each(self, at: int, layout: str) -> Iterable[tuple[int, ...]]:
-        """What stands behind the type at this place for each of its members."""
+        """The records after the type at this place, one for each of its members."""
         return struct.iter_unpack(layout, self._data[at + 12 : at + 12 + struct.calcsize(layout) * (self._info(at) & 0xFFFFFF)])
 
     def _info(self, at: int) -> int:
@@ -209,15 +209,15 @@ class Btf:
 
 def find(data: bytes | bytearray, path: Path) -> Btf | None:
     """The largest BTF in these bytes; None if there is none. Raises TramplabError where it is garbled."""
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     at = data.find(_MAGIC)
-    while at >= 0 and len(found) < _TRIES:
+    while at >= 0 and len(places) < _TRIES:
         size = _extent(data, at)
         if size and at + size <= len(data):
-            found.append((size, at))
+            places.append((size, at))
         at = data.find(_MAGIC, at + 1)
     failed: TramplabError | None = None
-    for size, at in sorted(found, reverse=True):
+    for size, at in sorted(places, reverse=True):
         try:
             return Btf(bytes(data[at : at + size]), path)
         except TramplabError as e:

@@ -36,7 +36,7 @@ def add(sub: argparse._SubParsersAction) -> None:
     p.add_argument("--function", metavar="NAME", help=f"the traced function (default: the first there is of {', '.join(USUAL)})")
     p.add_argument("--mitigations", default=NONE, metavar="M", help=f"x86-64: {', '.join(MITIGATIONS)} (default {NONE})")
     p.add_argument("--core", metavar="NAME", help="also estimate cycles on a usable model of a core (see tramplab cores)")
-    p.add_argument("--lab", action="store_true", help="the lab's kernel of the same release beside it")
+    p.add_argument("--lab", action="store_true", help="also count in the lab's kernel of the same release")
     p.add_argument("--trace", metavar="HOOK", help="annotated disassembly of one hooked call instead")
     p.add_argument("--json", action="store_true", help="JSON instead of a table")
     p.add_argument("--csv", action="store_true", help="CSV instead of a table")
@@ -69,52 +69,52 @@ def _one(args: argparse.Namespace) -> None:
     if args.trace:
         _trace(machine, args)
         return
-    found, estimates = _measured(machine, args)
+    result, estimates = _measured(machine, args)
     if estimates:
-        found["estimates"] = estimates
+        result["estimates"] = estimates
     if args.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(result, indent=1))
     elif args.csv:
-        sys.stdout.write(show.as_csv([(args.image[0], found)]))
+        sys.stdout.write(show.as_csv([(args.image[0], result)]))
     elif args.lab:
-        head = f"{machine}, and the lab's {beside.release(found['kernel'])} beside it: instructions"
-        for said in (head, *(f"The lab's kernel: {how}" for how in beside.built(found["kernel"]))):
-            print(textwrap.fill(said, WIDTH, break_on_hyphens=False))
-        sys.stdout.write("\n" + show.lab_text(beside.pairs(found)))
-        sys.stdout.write(show.made_text(found))
+        head = f"{machine}, and the lab's {beside.release(result['kernel'])} beside it: instructions"
+        for line in (head, *(f"The lab's kernel: {how}" for how in beside.built(result["kernel"]))):
+            print(textwrap.fill(line, WIDTH, break_on_hyphens=False))
+        sys.stdout.write("\n" + show.lab_text(beside.pairs(result)))
+        sys.stdout.write(show.made_text(result))
     else:
-        sys.stdout.write(show.text(found) + _estimate_text(estimates))
+        sys.stdout.write(show.text(result) + _estimate_text(estimates))
 
 
 def _several(args: argparse.Namespace) -> int:
     """Measure one image after the other; one that cannot be costs the others nothing."""
     if args.trace or args.lab or args.core:
         raise TramplabError("--trace, --lab and --core are for one kernel image: give one, or leave them away.")
-    found, failed = [], {}
+    results, failed = [], {}
     for path in args.image:
         try:
-            found.append((path, _measured(machine_of(Path(path), args.mitigations), args)[0]))
+            results.append((path, _measured(machine_of(Path(path), args.mitigations), args)[0]))
         except TramplabError as e:
             failed[str(e)] = e.status  # once, what is wrong with every one
         gc.collect()  # an image and its machine refer to each other, and are hundreds of megabytes
-    for said in failed:
-        print(f"tramplab: {said}", file=sys.stderr)
-    if found and args.json:
-        print(json.dumps([{"image": path, **result} for path, result in found], indent=1))
-    elif found:
-        sys.stdout.write(show.as_csv(found) if args.csv else show.several_text(found))
+    for line in failed:
+        print(f"tramplab: {line}", file=sys.stderr)
+    if results and args.json:
+        print(json.dumps([{"image": path, **result} for path, result in results], indent=1))
+    elif results:
+        sys.stdout.write(show.as_csv(results) if args.csv else show.several_text(results))
     return max(failed.values(), default=0)
 
 
 def _trace(machine: RealMachine, args: argparse.Namespace) -> None:
     function = args.function or machine.usual
-    (found,) = measure.every(machine, function, [args.trace])
-    if found.run is None:
-        raise TramplabError(f"{args.trace} was not measured on {machine.opened.version}: {found.reason}.")
-    print(f"{args.trace} on {machine}: {function} returned {found.run.value:#x}")
+    (measured,) = measure.every(machine, function, [args.trace])
+    if measured.run is None:
+        raise TramplabError(f"{args.trace} was not measured on {machine.opened.version}: {measured.reason}.")
+    print(f"{args.trace} on {machine}: {function} returned {measured.run.value:#x}")
     for line in textwrap.wrap(machine.function(function).said, WIDTH):
         print(line)
-    print(found.run.disassembly())
+    print(measured.run.disassembly())
 
 
 def _measured(machine: RealMachine, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -153,16 +153,16 @@ def _estimate_text(estimates: dict[str, Any]) -> str:
 def _diff(args: argparse.Namespace) -> None:
     if args.trace or args.lab or args.csv:
         raise TramplabError("--trace, --lab and --csv are for one kernel image, not for diff.")
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     estimates = []
     for path in args.image[1:]:
         machine = machine_of(Path(path), args.mitigations)
-        if found:
-            differ.require_one_isa(found[0]["kernel"]["isa"], machine.isa.name)
+        if results:
+            differ.require_one_isa(results[0]["kernel"]["isa"], machine.isa.name)
         result_of, estimate = _measured(machine, args)
-        found.append(result_of)
+        results.append(result_of)
         estimates.append(estimate)
-    before, after = found
+    before, after = results
     changes = [c for c in differ.changes(before, after) if c.differs]
     if args.json:
         rows = [{name: getattr(c, name) for name in ("hook", "before", "after", "said", "symbols")} for c in changes]

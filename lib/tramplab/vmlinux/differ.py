@@ -10,7 +10,7 @@ from ..errors import TramplabError
 from .beside import plain
 from .result import added
 
-#: What is compared of a hook, and what it is called in a table.
+#: The compared fields of a hook -> their headings in a table.
 FIELDS = {
     "instructions": "insns",
     "loads": "loads",
@@ -24,8 +24,11 @@ FIELDS = {
 
 @dataclass(frozen=True)
 class Change:
-    """One hook on two kernels. before, after: by the names of FIELDS; None where it was not measured, and then `said` is why.
-    symbols: (name, instructions before, after) of each function whose share changed, the largest change first."""
+    """One hook on two kernels.
+
+    before, after: by the names of FIELDS; None where it was not measured, for the reason in `said`.
+    symbols: (name, instructions before, after) of each function whose share changed, the largest change first.
+    """
 
     hook: str
     before: dict[str, int] | None
@@ -74,21 +77,21 @@ def require_one_isa(first: str, second: str) -> None:
 
 def _change(a: dict[str, Any], b: dict[str, Any]) -> Change:
     before, after = (_fields(row) for row in (a, b))
-    said = "; ".join(
+    reasons = "; ".join(
         f"{which}: {row['reason']}" for which, row in (("before", a), ("after", b)) if row["status"] != "measured"
     )
     ours, theirs = (_instructions(row) if before and after else {} for row in (a, b))
     counts = [(name, ours.get(name, 0), theirs.get(name, 0)) for name in sorted({*ours, *theirs})]
     moved = sorted((c for c in counts if c[1] != c[2]), key=lambda c: (-abs(c[2] - c[1]), c[0]))
-    return Change(a["hook"], before, after, said, tuple(moved))
+    return Change(a["hook"], before, after, reasons, tuple(moved))
 
 
 def _instructions(row: dict[str, Any]) -> dict[str, int]:
     """Instructions by function; copies that GCC makes of one (name.isra.0, name.part.0) are that one."""
-    out: dict[str, int] = {}
+    by_function: dict[str, int] = {}
     for name, (instructions, *_) in row["symbols"].items():
-        out[plain(name)] = out.get(plain(name), 0) + instructions
-    return out
+        by_function[plain(name)] = by_function.get(plain(name), 0) + instructions
+    return by_function
 
 
 def _fields(row: dict[str, Any]) -> dict[str, int] | None:

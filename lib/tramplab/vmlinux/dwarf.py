@@ -41,23 +41,24 @@ _T = TypeVar("_T")
 
 
 class FromDwarf:
-    """Of an ELF file with debug info; only the units are read that know what is asked for.
+    """The types of an ELF file with debug info; only units that have what is asked for are read.
 
-    found: the file's sections by name, those that have bytes. Raises TramplabError where they have none of these units; and
-    later where one is damaged.
+    found: the file's sections by name, those that have bytes.
+
+    Raises TramplabError where they have none of these units; and later where one is damaged.
     """
 
     origin = "DWARF"
 
     def __init__(self, data: bytes, found: dict[str, Section], path: Path) -> None:
         self._path = path
-        there = {name: found[f".{name}"] for name in _SECTIONS if f".{name}" in found}
-        if any(s.flags & COMPRESSED for s in there.values()):
+        present = {name: found[f".{name}"] for name in _SECTIONS if f".{name}" in found}
+        if any(s.flags & COMPRESSED for s in present.values()):
             raise TramplabError(
                 f"the debug info of {path} is compressed: run `objcopy --decompress-debug-sections FILE OUT` and give what "
                 f"comes out."
             )
-        views = {name: memoryview(data)[s.at : s.at + s.size] for name, s in there.items()}
+        views = {name: memoryview(data)[s.at : s.at + s.size] for name, s in present.items()}
         wanted = self._whole(lambda: [at for at, name in units(views) if name.endswith(_SOURCES)])
         if not wanted:
             raise TramplabError(
@@ -98,18 +99,18 @@ class FromDwarf:
         """What one of the units says of a name; further units are read until one knows it."""
         while name not in entries and self._unread:
             unit = self._unread.pop()
-            found = self._whole(functools.partial(dwarf.of_unit, unit))
-            for known, more in zip((self._structs, self._functions, self._enumerators), found, strict=True):
-                known.update({**more, **known})
+            entries_of = self._whole(functools.partial(dwarf.of_unit, unit))
+            for names, more in zip((self._structs, self._functions, self._enumerators), entries_of, strict=True):
+                names.update({**more, **names})
         return entries.get(name)
 
     def _whole(self, read: Callable[[], _T]) -> _T:
         try:
             return read()
         except Exception as e:  # what the reader trips over in a damaged file is not to be foreseen
-            said = str(e) if type(e) is ValueError else f"{type(e).__name__} {e}"
-            why = " ".join(said.partition(". ")[0].split())[:200]
-            raise TramplabError(f"the debug info of {self._path} is damaged ({why}): get the file anew, whole.") from None
+            message = str(e) if type(e) is ValueError else f"{type(e).__name__} {e}"
+            why = " ".join(message.partition(". ")[0].split())[:200]
+            raise TramplabError(f"the debug info of {self._path} is damaged ({why}): get the whole file again.") from None
 
 
 class _Window(io.RawIOBase):
@@ -135,5 +136,5 @@ class _Window(io.RawIOBase):
 
 
 def _reader(views: dict[str, memoryview]) -> DWARFInfo:
-    found = {name: DebugSectionDescriptor(cast(BinaryIO, _Window(view)), name, 0, len(view), 0) for name, view in views.items()}
-    return DWARFInfo(DwarfConfig(True, "", 8), **{f"{name}_sec": found.get(name) for name in _SECTIONS})
+    sections = {name: DebugSectionDescriptor(cast(BinaryIO, _Window(view)), name, 0, len(view), 0) for name, view in views.items()}
+    return DWARFInfo(DwarfConfig(True, "", 8), **{f"{name}_sec": sections.get(name) for name in _SECTIONS})

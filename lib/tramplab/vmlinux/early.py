@@ -15,7 +15,7 @@ from ..build.assemble import assemble
 from ..emulate.machine import Machine
 from ..lab.view import Function
 
-#: What such a function returns: a positive int, which no trampoline may cut or extend.
+#: The return value of such a function: a positive int, which no trampoline may cut or extend.
 VALUE = 0x5EED_0001
 
 
@@ -52,7 +52,7 @@ def returning(
     if machine.instruction_at(at).data.startswith(isa.breakpoints):
         at = function.second
     code = leave(at) if leave else assemble(isa, "ret")
-    there = machine.read(at, len(code))
+    code_there = machine.read(at, len(code))
 
     def arrived() -> None:
         machine.set_registers({isa.sp: at_body[-1][isa.sp], isa.returns[0]: VALUE})
@@ -62,4 +62,4 @@ def returning(
         with machine.watching(at, arrived):
             yield
     finally:
-        machine.poke(at, there)
+        machine.poke(at, code_there)

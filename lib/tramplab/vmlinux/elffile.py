@@ -18,7 +18,7 @@ from .types import Types
 
 _SYMBOL = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")])
 _UNDEFINED, _SECTION, _FILE = 0, 3, 4  # a section's number, and kinds of symbols
-#: What the program says of itself (arch/um/kernel/um_arch.c).
+#: The program's own name (arch/um/kernel/um_arch.c).
 _USER_MODE = b"User Mode Linux"
 
 
@@ -26,7 +26,7 @@ def parts(payload: Payload) -> Parts:
     """All that is in an ELF file. Raises TramplabError where it is damaged, no kernel, or lacks symbols or types."""
     found = {s.name: s for s in reversed(sections(payload.data, payload.path)) if s.kind != NOBITS}  # the first of each name
     symbols, source, layout = _listed(payload, found), ".symtab", ""
-    loads = _mended(payload, found, _loads(payload), symbols)
+    loads = _adjusted(payload, found, _loads(payload), symbols)
     if not symbols:
         table = next(
             filter(None, (kallsyms.read(bytes(load.data), load.address) for load in loads if load.address >= KERNEL)), None
@@ -39,7 +39,7 @@ def parts(payload: Payload) -> Parts:
 
 
 def _loads(payload: Payload) -> list[Load]:
-    """What is to be loaded, at the address it is linked for."""
+    """The segments to load, at the addresses they are linked for."""
     headers = segments(payload.data, payload.path)
     if not any(s.address >= KERNEL for s in headers):
         raise _no_kernel(payload)
@@ -77,12 +77,12 @@ def _placed(loads: list[Load], symbols: Symbols, path: Path) -> tuple[Load, ...]
     placed.sort(key=lambda load: load.address)
     ends = [KERNEL, *(load.address + load.size for load in placed)]
     if ends[-1] > 1 << 64 or any(end > load.address for end, load in zip(ends, placed, strict=False)):
-        raise damaged(path, "its segments lie upon each other, or where no kernel lies")
+        raise damaged(path, "its segments overlap, or are where no kernel is")
     return tuple(placed)
 
 
-def _mended(payload: Payload, found: dict[str, Section], loads: list[Load], symbols: Symbols) -> list[Load]:
-    """The same with the pointers in place that a kernel which can be moved mends at boot; x86-64's has them. Raises TramplabError
+def _adjusted(payload: Payload, found: dict[str, Section], loads: list[Load], symbols: Symbols) -> list[Load]:
+    """The same with the pointers adjusted that a relocatable kernel adjusts at boot; x86-64's has them. Raises TramplabError
     where the list of them was taken out, as older builds do with the vmlinux for riscv64 (arch/riscv/Makefile.postlink)."""
     isa, rela = payload.isa.name, found.get(".rela.dyn")
     if isa == "x86_64":
@@ -92,7 +92,7 @@ def _mended(payload: Payload, found: dict[str, Section], loads: list[Load], symb
     else:  # as in a flat image
         listed = next(filter(None, (relocate.find(load.data, isa) for load in loads)), None)
     if listed:
-        return [replace(load, data=memoryview(relocate.mended(load.data, listed, load.address))) for load in loads]
+        return [replace(load, data=memoryview(relocate.adjust(load.data, listed, load.address))) for load in loads]
     if len({address for name, address, _ in symbols if name in ("__rela_dyn_start", "__rela_dyn_end")}) > 1:
         raise TramplabError(f"{payload.path} has lost its relocations (.rela.dyn) when it was built: give the Image of its build.")
     return loads

@@ -1,4 +1,4 @@
-"""What a result says of the kernel that it is of: where it came from, how it was built, what was patched and what is not real."""
+"""The facts about a kernel beside its results: where it came from, how it was built, what was patched and what is not real."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _symbol(name: str) -> Callable[[RealMachine], bool]:
     return lambda machine: machine.opened.has(name)
 
 
-#: What an image was built with, as the kernel's configuration calls it, and how that shows; and a member that is of the patches for
+#: Configuration options of a build -> how the image shows them; and a member that is of the patches for
 #: PREEMPT_RT.
 _CONFIG: dict[str, Callable[[RealMachine], bool]] = {
     "DYNAMIC_FTRACE_WITH_REGS": _symbol("ftrace_regs_caller"),
@@ -48,7 +48,7 @@ def of(machine: RealMachine) -> dict[str, Any]:
         "types_from": opened.image.origin.types,
         "found": [*opened.facts, *_unknown(opened)],
         "places": places(opened),
-        "config": {name: there(machine) for name, there in _CONFIG.items()},
+        "config": {name: has(machine) for name, has in _CONFIG.items()},
         "site": machine.booted.shape,
         "booted": list(machine.booted.done),
         "mitigations": machine.mitigations,
@@ -57,7 +57,7 @@ def of(machine: RealMachine) -> dict[str, Any]:
 
 
 def _unknown(opened: Opened) -> list[str]:
-    """What is taken from another release than the kernel's, where that is not known."""
+    """The facts that are taken from another release than the kernel's, because they are not known of its own."""
     nearest = releases.nearest(opened.release)
     if nearest == opened.release:
         return []
@@ -67,11 +67,11 @@ def _unknown(opened: Opened) -> list[str]:
 def places(opened: Opened) -> dict[str, list[str]]:
     """Where an image lies as linked, by name: start and end of the whole ("image", with data and what is cleared at boot;
     left out where no symbol says its end), of its text, and of ftrace_caller()."""
-    there = {name: s.address for name, s in opened.image.symbols.items() if name in ("_start", "_text", "_end")}
+    addresses = {name: s.address for name, s in opened.image.symbols.items() if name in ("_start", "_text", "_end")}
     found = {"text": opened.text}
     caller = opened.image.symbols.get("ftrace_caller")
     if caller:
         found["ftrace_caller"] = (caller.address, caller.address + caller.size)
-    if len(there) > 1 and "_end" in there:
-        found["image"] = (there.get("_start", there.get("_text", 0)), there["_end"])
+    if len(addresses) > 1 and "_end" in addresses:
+        found["image"] = (addresses.get("_start", addresses.get("_text", 0)), addresses["_end"])
     return {name: [f"{address:#x}" for address in span] for name, span in found.items()}

@@ -22,16 +22,16 @@ def parts(payload: Payload) -> Parts:
     offset %= _ALIGN
     if size > LIMIT:
         raise too_large(path, size)
-    found = relocate.find(data, isa)
-    base = relocate.linked(data, found, _ALIGN, offset) if found else None
-    content = relocate.mended(data, found, base) if found and base else data
+    relocations = relocate.find(data, isa)
+    base = relocate.linked(data, relocations, _ALIGN, offset) if relocations else None
+    content = relocate.adjust(data, relocations, base) if relocations and base else data
     table = kallsyms.read(content, base or 0)
     if table is None:
         raise no_symbols(path)
     moved = 0
-    if found is None and table.based:
+    if relocations is None and table.based:
         base = (min(v for v in table.values if v >= KERNEL) - offset) // _ALIGN * _ALIGN + offset
-    elif found is None:
+    elif relocations is None:
         base = moved = _USUAL.get(isa, 0)
     whole = max(len(data), size) + PAGE - 1 & -PAGE
     if not base or base + whole > 1 << 64:
@@ -40,7 +40,7 @@ def parts(payload: Payload) -> Parts:
     if types is None:
         raise no_types(path)
     facts = (
-        f"linked at {base:#x}, relocations: {found.kind if found else 'none'}",
+        f"linked at {base:#x}, relocations: {relocations.kind if relocations else 'none'}",
         f"kallsyms: {len(table.names)} symbols, {table.layout}",
     )
     return Parts((Load(base, memoryview(content), whole),), named(table, moved), types, "kallsyms", facts)

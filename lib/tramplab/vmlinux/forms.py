@@ -1,4 +1,4 @@
-"""What an unpacked kernel is: an ELF file or a flat Image, for which ISA, and whole. What it is where it is neither."""
+"""The form of an unpacked kernel: an ELF file or a flat Image, its ISA, and whether it is whole; or what the file is instead."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OTHERS = (
     (0x38, b"\xcd\x23\x82\x81", "LoongArch"),
     (0x10008, b"S390EP", "s390"),
 )
-#: What else a user may take for a kernel: first bytes, what it is, and what to do.
+#: Files that a user may take for a kernel: first bytes, what the file is, and what to do.
 _NO_KERNELS = (
     (b"0707", "an initrd (a cpio archive)", "give the vmlinuz that lies beside it"),
     (b"!<arch>\ndebian", "a Debian package", "unpack it with `dpkg-deb -x FILE OUT` and give the vmlinuz in it"),
@@ -59,7 +59,7 @@ def form(data: bytes, path: Path) -> tuple[Isa, str]:
 
 def _whole(data: bytes, end: int, path: Path) -> None:
     if end > len(data):
-        raise TramplabError(f"the kernel in {path} is truncated: {len(data)} of {end} bytes are there; get the file anew, whole.")
+        raise TramplabError(f"the kernel in {path} is truncated: {len(data)} of {end} bytes are there; get the whole file again.")
 
 
 def _elf(data: bytes, path: Path) -> Isa:
@@ -79,7 +79,7 @@ def _elf(data: bytes, path: Path) -> Isa:
     per_segment, number, per_section, headers = struct.unpack_from("<HHHH", data, 54)
     _whole(data, max(64, number and segments + number * per_segment, headers and sections + headers * per_section), path)
     if number and per_segment != 56:
-        raise TramplabError(f"the segments of {path} are described in {per_segment} bytes each, not in 56: get the file anew.")
+        raise TramplabError(f"the segments of {path} are described in {per_segment} bytes each, not in 56: get the file again.")
     for segment in range(number):
         kind, start, size = struct.unpack_from("<I4xQ16xQ", data, segments + 56 * segment)
         if kind == 1:  # PT_LOAD

@@ -1,4 +1,4 @@
-"""What the slots of register structures hold on real kernels, told from samples as in the lab: analyse/sparsity/frames.py."""
+"""The content of register structures on real kernels, found from samples as in the lab: analyse/sparsity/frames.py."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ from .types import Types
 
 #: Leaf functions of the kernel's own that are called by turns, so that no place in the text is the same in all samples.
 FUNCTIONS = (FUNCTION, "bpf_fentry_test2")
-#: What a kernel calls the structure behind a struct ftrace_regs that says nothing of itself.
+#: The structure that an opaque struct ftrace_regs is cast to.
 _ARCH = "__arch_ftrace_regs"
 
 
 @dataclass(frozen=True)
 class Way:
-    """How a provider is brought to run. attach: as a hook's. consumer: the function that is handed the structure: own code, or the
-    kernel's. argument: its number among that function's."""
+    """How a provider is made to run.
+
+    attach: as a hook's.
+    consumer: the function that gets the structure: own code, or the kernel's.
+    argument: its number among that function's.
+    """
 
     attach: Callable[[RealMachine, Function], object]
     consumer: str
@@ -48,7 +52,12 @@ class Structs:
 
 @dataclass(frozen=True)
 class ImageFrame:
-    """What one provider hands on. consumer: to whom. found: what each slot holds. places: where each is."""
+    """The structure that one provider passes.
+
+    consumer: the function that gets it.
+    found: what each slot holds.
+    places: where each slot is.
+    """
 
     consumer: str
     found: frames.Frame
@@ -58,7 +67,7 @@ class ImageFrame:
 def frame(
     machine: RealMachine, name: str, seeds: Sequence[int] = frames.SEEDS, poisons: Sequence[int] = frames.POISONS
 ) -> ImageFrame:
-    """What a provider of the lab's list hands on, on a real kernel, by samples of each seed with each poison, two of each at least.
+    """What a provider of the lab's list passes on a real kernel, by samples of each seed with each poison, two of each at least.
     Raises Absent, which says why, where this one has none."""
     provider, way = PROVIDERS[name], _WAYS[name](machine)
     structs = Structs(machine.isa, machine.opened.types)
@@ -107,7 +116,7 @@ def _regs(machine: RealMachine) -> Way:
 
 
 def _rethook(machine: RealMachine) -> Way:
-    """To an fprobe as in the lab, or else to a kretprobe, whose own probe is a breakpoint but on x86-64."""
+    """The way to an fprobe as in the lab, or else to a kretprobe, whose own probe is a breakpoint except on x86-64."""
     require(machine, "arch_rethook_trampoline")
     if machine.opened.types.has("fprobe", "ops"):
         return Way(HOOKS["fprobe-exit"].attach, RETURN, 3)
@@ -116,18 +125,18 @@ def _rethook(machine: RealMachine) -> Way:
 
 
 def _own(machine: RealMachine) -> Way:
-    """To a kretprobe with instances of its own."""
+    """The way to a kretprobe with instances of its own."""
     require(machine, "__kretprobe_trampoline")
     return Way(HOOKS["kretprobe-brk"].attach, RETURN, 1)
 
 
 def _return(machine: RealMachine) -> Way:
-    """To an fprobe as in the lab; where no tracer is handed it, to the C function that looks for one."""
+    """The way to an fprobe as in the lab; where no tracer gets the structure, to the C function that looks for one."""
     require(machine, "return_to_handler")
     if machine.opened.has("fprobe_return"):
         return Way(HOOKS["fprobe-exit"].attach, RETURN, 3)
     if machine.opened.types.has("fgraph_ret_regs") or not machine.opened.types.has(_ARCH):
-        raise Absent(f"return_to_handler of {machine.opened.version} hands on no struct ftrace_regs")
+        raise Absent(f"return_to_handler of {machine.opened.version} passes no struct ftrace_regs")
     return Way(HOOKS["graph"].attach, "ftrace_return_to_handler", 0)
 
 

@@ -1,4 +1,4 @@
-"""`python -m tramplab.vmlinux frames`: who hands on which registers on Debian's kernels, kept in data/kernel-frames.json.
+"""`python -m tramplab.vmlinux frames`: which registers each provider passes on Debian's kernels, kept in data/kernel-frames.json.
 
 Of the plain kernels that have been fetched; what the file says of others stays.
 """
@@ -26,8 +26,8 @@ def wanted() -> tuple[Package, ...]:
 
 
 def read() -> dict[str, Any]:
-    """What is kept; raises TramplabError where it is not as its schema says, contradicts itself, or is of other images than those
-    that are listed."""
+    """The file's content; raises TramplabError where it does not follow its schema, contradicts itself, or is of other images than
+    those that are listed."""
     found = keeping.read(data_file(FILE), SCHEMA, wanted())
     for kernel in found["kernels"]:
         providers = [entry["provider"] for entry in (*kernel["absent"], *kernel["frames"])]
@@ -44,13 +44,13 @@ def read() -> dict[str, Any]:
 def made(package: Package) -> dict[str, Any]:
     """Every provider on a kernel that has been fetched; of those that it has not, why."""
     machine = RealMachine(keeping.opened(package))
-    found, absent = [], []
+    frames_made, absent = [], []
     for provider in PROVIDERS:
         try:
-            found.append(_frame(machine, provider))
+            frames_made.append(_frame(machine, provider))
         except Absent as e:
             absent.append({"provider": provider, "reason": str(e)})
-    return {**keeping.of(package), "absent": absent, "frames": found}
+    return {**keeping.of(package), "absent": absent, "frames": frames_made}
 
 
 def _frame(machine: RealMachine, provider: str) -> dict[str, Any]:
@@ -67,14 +67,14 @@ def _frame(machine: RealMachine, provider: str) -> dict[str, Any]:
 
 def text(kernels: list[dict[str, Any]]) -> str:
     """As the file has it: a line for each slot."""
-    out = []
+    lines = []
     for kernel in kernels:
         each = ",\n".join("   " + keeping.lines(frame, "   ", "slots") for frame in kernel["frames"])
         head = keeping.lines({k: v for k, v in kernel.items() if k != "frames"}, "  ", "absent")
-        out.append(f'  {head[:-1]}, "frames": [\n{each}\n  ]}}')
-    return '{\n "kernels": [\n' + ",\n".join(out) + "\n ]\n}\n"
+        lines.append(f'  {head[:-1]}, "frames": [\n{each}\n  ]}}')
+    return '{\n "kernels": [\n' + ",\n".join(lines) + "\n ]\n}\n"
 
 
 def main() -> int:
-    """Make it anew; returns the exit status."""
+    """Write the file again; return the exit status."""
     return keeping.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{len(kernel['frames'])} providers")

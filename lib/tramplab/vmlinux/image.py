@@ -33,11 +33,15 @@ _LARGEST = 1 << 20  # bytes from a symbol to the next that are taken for its own
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """What is known of a kernel image before anything of it runs.
+    """A kernel image before any of it runs.
 
-    payload: the file and its container, without what was unpacked. image: for the machine. types: struct layouts and prototypes.
-    text: (start, end) of the kernel's text. version: as it says itself, "6.12.107+deb13-amd64"; release: "v6.12". facts: what was
-    found out on the way, for the reader.
+    payload: the file and its container, without what was unpacked.
+    image: for the machine.
+    types: struct layouts and prototypes.
+    text: (start, end) of the kernel's text.
+    version: its own version string, "6.12.107+deb13-amd64".
+    release: "v6.12".
+    facts: further facts, for the reader.
     """
 
     payload: Payload
@@ -76,8 +80,8 @@ class Opened:
     def struct(self, name: str) -> Struct:
         """The layout of a struct; raises TramplabError with near matches, also when a member is looked up that it has not."""
         if name not in self._structs:
-            found = self.types.struct(name)
-            self._structs[name] = replace(found, fields=Members(self.payload.path, name, found.fields))
+            layout = self.types.struct(name)
+            self._structs[name] = replace(layout, fields=Members(self.payload.path, name, layout.fields))
         return self._structs[name]
 
     def prototype(self, name: str) -> Prototype | None:
@@ -106,7 +110,7 @@ def _opened(path: Path) -> Opened:
             raise TramplabError(f"{path} has no symbol {wanted}, so where its text lies is unknown: give the vmlinux of its build.")
     text = symbols["_stext"].address, symbols["_etext"].address
     if not any(load.address <= text[0] < text[1] <= load.address + load.size for load in parts.loads):
-        raise TramplabError(f"{path} has nothing where its symbols say that its text is ({text[0]:#x}): get the file anew, whole.")
+        raise TramplabError(f"{path} has nothing where its symbols say that its text is ({text[0]:#x}): get the whole file again.")
     segments = tuple(_split(parts.loads, text))
     image = Image(
         payload.isa,

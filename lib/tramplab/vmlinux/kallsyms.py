@@ -136,7 +136,7 @@ def _names(data: bytes | bytearray, first: int, markers: list[int], number: int,
 
 
 def _values(data: bytes | bytearray, head: int, behind: int, number: int, address: int) -> tuple[list[int], str, bool] | None:
-    """What the values are, how they are kept, and whether they are addresses: of what is known, the one that is in order."""
+    """The values of symbols, how they are stored, and whether they are addresses: of the known forms, the one that is in order."""
     size = 4 * number
     early = head - 8 - (size + -size % 8)
     for at in (early, *(behind + -behind % 4 + n for n in (0, 4))):
@@ -145,15 +145,15 @@ def _values(data: bytes | bytearray, head: int, behind: int, number: int, addres
         raw = np.frombuffer(data, "<i4", number, at).astype(np.int64)
         base_at = head - 8 if at == early else at + size + -(at + size) % 8
         base = int.from_bytes(data[base_at : base_at + 8], "little")
-        unsigned, own = raw & 0xFFFFFFFF, raw + 4 * np.arange(number)
+        unsigned, relative = raw & 0xFFFFFFFF, raw + 4 * np.arange(number)
         whole = base_at + 8 <= len(data)
         if whole and raw[0] == 0 and _in_order(unsigned):  # the base is the lowest symbol
             return [base + v for v in unsigned.tolist()], "distances from a base", base >= _KERNEL
         if whole and raw[0] in (0, -1) and raw.min() < 0 and _in_order(-1 - raw[raw < 0]):
             values = [v if v >= 0 else base - 1 - v for v in raw.tolist()]
             return values, "distances from a base, per-CPU symbols as they are", base >= _KERNEL
-        if at != early and raw[0] < 0 and _in_order(own):  # the table lies behind the text
-            return [address + at + v for v in own.tolist()], "distances from their own places", False
+        if at != early and raw[0] < 0 and _in_order(relative):  # the table lies behind the text
+            return [address + at + v for v in relative.tolist()], "distances from their own places", False
     for at in (head - 2 * size, behind + -behind % 8):
         if at >= 0 and at + 2 * size <= len(data):
             words = np.frombuffer(data, "<u8", number, at)

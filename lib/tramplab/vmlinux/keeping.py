@@ -1,4 +1,4 @@
-"""What is found out of Debian's kernels and kept in one file of data/: how such a file is read, and made anew."""
+"""Results from Debian's kernels that are kept in one file of data/: reading such a file, and writing it again."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def opened(package: Package) -> Opened:
 
 
 def read(path: Path, schema: str, wanted: Sequence[Package], again: str = "make kernels") -> dict[str, Any]:
-    """What a file says. again: the command that makes it. Raises TramplabError where that is not as its schema wants it, or of
-    other images than those wanted."""
+    """The content of a file. again: the command that makes it. Raises TramplabError where the content does not follow its schema,
+    or is of other images than those that are listed."""
     found = checked(path.name, documents.parsed(path.name, documents.text(path, path.name)), schema)
     of = {p.name: (p.version, p.sha256) for p in wanted}
     names = [kernel["name"] for kernel in found["kernels"]]
@@ -43,29 +43,33 @@ def remake(
     file: str,
     schema: str,
     wanted: Sequence[Package],
-    made: Callable[[Package], dict[str, Any]],
-    text: Callable[[list[dict[str, Any]]], str],
-    told: Callable[[dict[str, Any]], str],
+    make: Callable[[Package], dict[str, Any]],
+    format: Callable[[list[dict[str, Any]]], str],
+    describe: Callable[[dict[str, Any]], str],
 ) -> int:
-    """Make a file of data/ anew, and give the exit status of the command that does. Of images that have not been fetched what it
-    says stays. made: what is kept of a kernel. text: of all of them, as the file has it. told: of one, for the reader."""
+    """Write a file of data/ again; return the command's exit status. Records of images that have not been fetched stay.
+
+    make: kernel -> its record.
+    format: records -> the text of the file.
+    describe: record -> one line for the log.
+    """
 
     def command() -> None:
         path = data_file(LIST).parent.parent / file  # it may be the first time
         kept = {k["name"]: k for k in read(path, schema, wanted)["kernels"]} if path.is_file() else {}
         for package in wanted:
             if there(package):
-                kept[package.name] = made(package)
-                print(f"{package.name}: {told(kept[package.name])}", flush=True)
+                kept[package.name] = make(package)
+                print(f"{package.name}: {describe(kept[package.name])}", flush=True)
             else:
                 print(f"{package.name}: not fetched, what is known of it stays as it is", flush=True)
-        write_whole(path, text([kept[p.name] for p in wanted if p.name in kept]))
+        write_whole(path, format([kept[p.name] for p in wanted if p.name in kept]))
 
     return streams.run(command, "interrupted; what was known stays as it is.")
 
 
 def of(package: Package) -> dict[str, Any]:
-    """What says of which image something is."""
+    """The fields that identify an image."""
     return {"name": package.name, "version": package.version, "sha256": package.sha256}
 
 

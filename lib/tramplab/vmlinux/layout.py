@@ -53,7 +53,7 @@ def flags_of(machine: RealMachine, flags: int) -> int:
 
 
 def members_of(machine: RealMachine, func: int, flags: int, hashes: int, private: int) -> dict[str, int]:
-    """What a struct ftrace_ops of ours says of itself, by the names of its members."""
+    """The members of a struct ftrace_ops of ours: name -> value."""
     kept = flags_of(machine, flags | FL_INITIALIZED)
     return {"func": func, "saved_func": func, "private": private, "func_hash": hashes, "flags": kept}
 

@@ -17,13 +17,13 @@ _WANTED = (b"type", b"data", b"data-position", b"data-offset", b"data-size")
 
 
 def android(data: bytes) -> tuple[int, int] | None:
-    """Of a boot image of version 0 to 4: after one page, which has 4096 bytes since version 3."""
+    """The kernel in a boot image of version 0 to 4: after one page, which has 4096 bytes since version 3."""
     size, page, version = struct.unpack("<8xI24xII", data[:44].ljust(44, b"\0"))
     return (4096 if version in (3, 4) else page), size
 
 
 def legacy(data: bytes) -> tuple[int, int] | None:
-    """Of U-Boot's legacy image."""
+    """The kernel in U-Boot's legacy image."""
     size, kind = struct.unpack(">12xI14xB33x", data[:64].ljust(64, b"\0"))
     if kind != _SEVERAL:
         return 64, size
@@ -32,7 +32,7 @@ def legacy(data: bytes) -> tuple[int, int] | None:
 
 
 def tree(data: bytes) -> tuple[int, int] | None:
-    """Of a FIT image: the data of the first node below /images that says it is a kernel, within the tree or after it."""
+    """The kernel in a FIT image: the data of the first node below /images that says it is a kernel, within the tree or after it."""
     nodes: list[tuple[bytes, dict[bytes, tuple[int, int]]]] = []  # where it is, with the properties wanted, each from start to end
     try:
         whole, at, strings = struct.unpack_from(">4xIII", data)
@@ -45,9 +45,9 @@ def tree(data: bytes) -> tuple[int, int] | None:
                 at = end + 4 & ~3
             elif token == _PROPERTY and nodes:
                 size, name = struct.unpack_from(">II", data, at)
-                said = data[strings + name : strings + name + _DEEP].partition(b"\0")[0]
-                if said in _WANTED:
-                    nodes[-1][1][said] = at + 8, at + 8 + size
+                property_name = data[strings + name : strings + name + _DEEP].partition(b"\0")[0]
+                if property_name in _WANTED:
+                    nodes[-1][1][property_name] = at + 8, at + 8 + size
                 at += 8 + size + 3 & ~3
             elif token == _END and nodes:
                 names, found = [name for name, _ in nodes], nodes.pop()[1]

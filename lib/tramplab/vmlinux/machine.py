@@ -155,7 +155,7 @@ class RealMachine:
         return address
 
     def empty_hash(self) -> int:
-        """What an ops without names to leave out points to."""
+        """The hash that an ops without names to leave out points to."""
         if self.opened.has("empty_hash"):
             return self.opened.address("empty_hash")
         return self.block(bytes(self.opened.struct("ftrace_hash").size))
@@ -178,7 +178,7 @@ class RealMachine:
         self._watches.close()
 
     def watch(self, address: int, call: Callable[[], None]) -> None:
-        """Have call() called before the instruction at an address is executed, until reset()."""
+        """Call call() before the instruction at an address is executed, until reset()."""
         self._watches.enter_context(self.machine.watching(address, call))
 
     # sites

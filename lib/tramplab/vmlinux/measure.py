@@ -21,7 +21,12 @@ MEASURED, ABSENT, FAILED = "measured", "absent", "failed"
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One hook on one kernel. status: "measured", "absent" or "failed". reason: why, where it is not measured. run: the call."""
+    """One hook on one kernel.
+
+    status: "measured", "absent" or "failed".
+    reason: why it is not measured.
+    run: the call.
+    """
 
     hook: Hook
     status: str
@@ -40,7 +45,7 @@ def every(machine: RealMachine, function: str = FUNCTION, names: Iterable[str] =
 
 
 def one(machine: RealMachine, function: Traced, hook: Hook, registers: dict[str, int], idle: Run) -> Measured:
-    """Attach, call, check, take off again. idle: the same call without a hook."""
+    """Attach, call, check, detach. idle: the same call without a hook."""
     try:
         expected = hook.attach(machine, function)
         run = machine.call(function, registers)
@@ -59,11 +64,11 @@ def one(machine: RealMachine, function: Traced, hook: Hook, registers: dict[str,
 def complaint(
     machine: RealMachine, function: Traced, expected: Expected, registers: dict[str, int], run: Run, idle: Run
 ) -> str:
-    """What is wrong with a call, "" if nothing: arguments at the body and in a program's array, what own code was given and how
-    often, the value, registers that a function keeps, the stack."""
+    """The error in a call, "" for none: arguments at the body and in a program's array, the values that own code was given and how
+    often it ran, the return value, registers."""
     isa = machine.isa
-    if said := _itself(machine, function):
-        return said
+    if trouble := _itself(machine, function):
+        return trouble
     if len(machine.at_body) != 1:
         return f"the body of {function.name} ran {len(machine.at_body)} times"
     if wrong := _arguments(machine, function, expected, registers):
@@ -85,12 +90,12 @@ def complaint(
 
 
 def _arguments(machine: RealMachine, function: Traced, expected: Expected, registers: dict[str, int]) -> str:
-    """What is wrong with the arguments, in registers and on the stack, at the body and in the arrays of programs."""
-    isa, there, at = machine.isa, machine.at_body[0], f"at the body of {function.name}"
+    """The error in the arguments, in registers and on the stack, at the body and in the arrays of programs."""
+    isa, body, at = machine.isa, machine.at_body[0], f"at the body of {function.name}"
     every_argument = (*isa.args, *(r for r in (isa.struct_return,) if r not in isa.args))
     for name in every_argument if expected.arguments is None else expected.arguments:
-        if there[name] != registers[name]:
-            return f"{name} was {registers[name]:#x} and is {there[name]:#x} {at}"
+        if body[name] != registers[name]:
+            return f"{name} was {registers[name]:#x} and is {body[name]:#x} {at}"
     stacked = passed.stacked(machine.opened, function.name)
     for n, (wanted, word) in enumerate(zip(stacked, machine.stacked_at_body[0], strict=True), 1):
         if word != wanted:
@@ -116,15 +121,15 @@ def row(m: Measured) -> dict[str, Any]:
     return_mispredicts: see analyse.returnstack. symbols: instructions, loads and stores of each of the kernel's functions and
     trampolines that ran, and of what was generated for it. notes: what is not as in a booted kernel, for this hook.
     """
-    found: dict[str, Any] = {"hook": m.hook.name, "status": m.status}
+    entry: dict[str, Any] = {"hook": m.hook.name, "status": m.status}
     if m.run is None:
-        return {**found, "reason": m.reason}
+        return {**entry, "reason": m.reason}
     if m.hook.notes:
-        found["notes"] = m.hook.notes
+        entry["notes"] = m.hook.notes
     counts, replayed = m.run.counts, returnstack.replay(m.run)
     theirs = {m.run.symbol_of(pc) for pc in m.run.instructions if m.run.component_of(pc) in ("trampoline", "core")}
     return {
-        **found,
+        **entry,
         "components": {c: counts.by_component[c].as_dict() for c in COMPONENTS},
         "frame_bytes": m.run.frame.frame,
         "frame_bytes_written": m.run.frame.written,

@@ -11,7 +11,7 @@ from ..emulate.decode import Instruction
 from ..errors import TramplabError
 from .image import Opened
 
-#: Of arm64, as other kernels name their data: variable -> the function that reads it, and which of the words that it reads by
+#: arm64's names of data that other ISAs name otherwise: variable -> the function that reads it, and which word that it reads by
 #: address alone, counted from its first one.
 _READERS = {
     "function_trace_op": ("ftrace_common", 0),
@@ -35,9 +35,9 @@ def variable(opened: Opened, name: str) -> int:
         return opened.address(name)
     for table, find in ((_READERS, _read_by), (_GIVERS, _given_by)):
         if opened.isa.name in _ISAS and name in table and opened.has(table[name][0]):
-            found = find(opened, *table[name])
-            if found is not None:
-                return found
+            address = find(opened, *table[name])
+            if address is not None:
+                return address
     raise TramplabError(f"the image does not name its data (CONFIG_KALLSYMS_ALL=n), and {name} cannot be found from its code")
 
 
@@ -65,14 +65,14 @@ def _read_by(opened: Opened, function: str, which: int) -> int | None:
 
 def _given_by(opened: Opened, function: str, callee: str) -> int | None:
     """The first argument, made by ADRP and ADD, of a function's first call of another one."""
-    known: dict[str, int] = {}
+    defined: dict[str, int] = {}
     for i in _code(opened, function):
         if i.mnemonic == "adrp" and (m := _PAGE.match(i.operands)):
-            known[m[1]] = int(m[2], 16)
-        elif i.mnemonic == "add" and (m := _SUM.match(i.operands)) and m[2] in known:
-            known[m[1]] = known[m[2]] + int(m[3], 0)
+            defined[m[1]] = int(m[2], 16)
+        elif i.mnemonic == "add" and (m := _SUM.match(i.operands)) and m[2] in defined:
+            defined[m[1]] = defined[m[2]] + int(m[3], 0)
         elif i.mnemonic == "bl" and (m := _CALL.match(i.operands)) and int(m[1], 16) == opened.address(callee):
-            return known.get("x0")
+            return defined.get("x0")
         elif m := _WRITTEN.match(i.operands):
-            known.pop(f"x{m[1]}", None)
+            defined.pop(f"x{m[1]}", None)
     return None

@@ -23,16 +23,16 @@ def near(name: str, known: Iterable[str]) -> list[str]:
     words = _words(name)
     like = [k for k in names if k[:1] == name[:1] and abs(len(k) - len(name)) <= _MARGIN]
     longer = (k for k in names if k.endswith(f"_{name}") or k.startswith(f"{name}_"))
-    found = [
+    matches = [
         *(k for k in like if _words(k) == words),
         *sorted(longer, key=lambda k: (not k.startswith("__"), len(k), k)),
         *difflib.get_close_matches(name, like, n=_MOST, cutoff=0.8),
     ]
-    return list(dict.fromkeys(found))[:_MOST]
+    return list(dict.fromkeys(matches))[:_MOST]
 
 
 def absent(path: Path, what: str, name: str, known: Iterable[str]) -> TramplabError:
-    """It names what is like it, not all that is known, which is a hundred thousand names.
+    """The error for a name that is absent; it lists near matches, not all known names, of which there are a hundred thousand.
 
     >>> print(absent(Path("vmlinuz"), "symbol", "ftrace_calle", ["_text", "ftrace_caller"]))
     vmlinuz has no symbol 'ftrace_calle' (did you mean ftrace_caller?): give another name, or a kernel that has it.

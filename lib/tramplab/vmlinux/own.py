@@ -16,8 +16,12 @@ HITS, FIRST, SECOND, BLOCK = 0, 8, 16, 32
 
 @dataclass(frozen=True)
 class _Code:
-    """callback: of an ops; {private} is the offset of the member that leads to its block. program: of BPF, given an array of
-    arguments. direct: what a patch site calls, entered and left as a direct call's target is. {block} is the block's address."""
+    """Code of ours. {block} is the block's address.
+
+    callback: of an ops; {private} is the offset of the member that leads to its block.
+    program: of BPF, given an array of arguments.
+    direct: the target of a patch site, entered and left as a direct call's target is.
+    """
 
     callback: str
     program: str

@@ -29,12 +29,12 @@ WORKSPACE = 1 << 28
 _CHUNK, _PIECE = 1 << 20, 1 << 16
 #: The same for zstd, whose chunks have no limit: four bytes make at most a block of 128 KiB (RFC 8878), so these 8 MiB.
 _ZSTD_PIECE = 256
-#: What a block of lz4 unpacks to, but for the last; what it is packed to at most; the unpacked size that may be appended.
+#: Unpacked bytes of a block of lz4, except the last; its most packed bytes; bytes of the unpacked size that may be appended.
 _BLOCK, _PACKED_BLOCK, _SIZE = 8 << 20, (8 << 20) + (8 << 20) // 255 + 16, 4
 
 
 class _Stream(Protocol):
-    """What the decompressors for bzip2, xz and lz4's newer frames are like, and what the others are brought to."""
+    """The interface of the decompressors for bzip2, xz and lz4's newer frames, to which the others are adapted."""
 
     @property
     def eof(self) -> bool: ...
@@ -46,7 +46,7 @@ class _Stream(Protocol):
 
 
 class _Brought:
-    """What both have as it is."""
+    """The members that both decompressors have in common."""
 
     needs_input = True
 
@@ -98,7 +98,7 @@ def _goes_on(packed: memoryview, at: int, magic: bytes) -> bool:
 
 
 def _streams(make: Callable[[], _Stream], piece: int = _PIECE) -> Callable[[memoryview, bytes], Iterator[bytes]]:
-    """What unpacks streams that say where they end, in chunks. Raises EOFError where one is cut short."""
+    """A function that unpacks streams that mark their end, in chunks. It raises EOFError where one is cut short."""
 
     def chunks(packed: memoryview, magic: bytes) -> Iterator[bytes]:
         at = 0
@@ -197,21 +197,21 @@ def unpacked(data: bytes | memoryview, path: Path, said: str = "") -> tuple[byte
             f"the kernel in {path} is packed with {packing.name}, which Tramplab does not unpack: "
             f"unpack it by other means and give the vmlinux or Image that comes out."
         )
-    what, out = f"the {packing.name} stream in {path}", io.BytesIO()  # whose value is not copied when it is taken
+    what, buffer = f"the {packing.name} stream in {path}", io.BytesIO()  # whose value is not copied when it is taken
     try:
         for chunk in packing.chunks(memoryview(data), packing.magic):
-            if out.tell() + len(chunk) > LIMIT:
+            if buffer.tell() + len(chunk) > LIMIT:
                 raise TramplabError(
                     f"{what} makes more than {size(LIMIT)}, where unpacking stops: "
                     f"give another image, or one without debug information (`strip --strip-debug -o OUT FILE`)."
                 )
-            out.write(chunk)
+            buffer.write(chunk)
     except EOFError:
-        raise TramplabError(f"{what} is truncated: get the file anew, whole.") from None
+        raise TramplabError(f"{what} is truncated: get the whole file again.") from None
     except _FAILS as e:
         if "memory" in str(e).lower():
             raise TramplabError(
                 f"{what} needs more than {size(WORKSPACE)} to be unpacked in: unpack it by other means and give what comes out."
             ) from None
-        raise TramplabError(f"{what} is garbled: get the file anew, and compare its checksum.") from None
-    return out.getvalue(), packing.name
+        raise TramplabError(f"{what} is garbled: get the file again, and compare its checksum.") from None
+    return buffer.getvalue(), packing.name

@@ -1,4 +1,4 @@
-"""What opening an ELF file and opening a flat image both come to."""
+"""The common result of opening an ELF file and opening a flat image."""
 
 from __future__ import annotations
 
@@ -65,4 +65,4 @@ def no_types(path: Path) -> TramplabError:
 
 def too_large(path: Path, size: int) -> TramplabError:
     """For an image that would take more memory than any kernel does."""
-    return TramplabError(f"{path} says that it takes {size} bytes of memory, which is no kernel's size: get the file anew, whole.")
+    return TramplabError(f"{path} says that it takes {size} bytes of memory, which is no kernel's size: get the whole file again.")

@@ -1,4 +1,4 @@
-"""What a call of a real kernel's function passes, as far as the image's types tell: places of words, and what is on the stack."""
+"""The arguments that a call of a real kernel's function passes, as far as the image's types say: places of words, and the stack."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ FIRST, STEP = 0x2222_2222_0000_0043, 0x0101_0101_0000_0100
 def prototype(opened: Opened, function: str) -> Prototype | None:
     """A function's prototype; None if the types do not tell it, or if it is not known where an argument is."""
     try:
-        found = opened.prototype(function)
-        for n, parameter in enumerate(found.parameters if found else (), 1):
+        declared = opened.prototype(function)
+        for n, parameter in enumerate(declared.parameters if declared else (), 1):
             require_size(parameter, f"argument {n}")
     except TramplabError:
         return None
-    return found
+    return declared
 
 
 def places(opened: Opened, function: str) -> tuple[Place, ...]:
     """Where a caller puts the words of a function's arguments; none where its prototype is not known."""
-    known = prototype(opened, function)
-    return words(opened.isa, known) if known else ()
+    types = prototype(opened, function)
+    return words(opened.isa, types) if types else ()
 
 
 def stacked(opened: Opened, function: str) -> list[int]:

@@ -20,10 +20,12 @@ _ADVICE = "give a kernel image, such as a package's boot/vmlinuz-* or your own b
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """A kernel out of its container.
+    """The unpacked content of a kernel file.
 
-    data: the unpacked kernel, and behind an x86 one its table of relocations. elf: is it an ELF file? It is a flat Image
-    otherwise. packed: what it was in, for the reader, such as "bzImage, zstd". sha256: of the file as given, in hexadecimal.
+    data: the unpacked kernel, and after an x86 one its table of relocations.
+    elf: is it an ELF file? It is a flat Image otherwise.
+    packed: its container and compression, for the reader, such as "bzImage, zstd".
+    sha256: of the file as given, in hexadecimal.
     """
 
     path: Path
@@ -43,17 +45,17 @@ def unpack(path: Path) -> Payload:
     names: list[str] = []
     unpacks_itself = False
     for _ in range(_LAYERS):
-        found = box(data, path)
-        if found is None and not packing.known(data):
+        container = box(data, path)
+        if container is None and not packing.known(data):
             break
-        unpacks_itself = found is not None and found.packed
-        if found is None or found.packed:
-            data, name = packing.unpacked(found.content if found else data, path, found.said if found else "")
+        unpacks_itself = container is not None and container.packed
+        if container is None or container.packed:
+            data, name = packing.unpacked(container.content if container else data, path, container.said if container else "")
             names.insert(0, name)
         else:
-            data = bytes(found.content)
-        if found:
-            names.insert(0, found.name)
+            data = bytes(container.content)
+        if container:
+            names.insert(0, container.name)
     isa, name = form(data, path)
     return Payload(path, isa, data, name == "ELF", ", ".join(names if unpacks_itself else [name, *names]), sha256)
 
@@ -75,7 +77,7 @@ def _read(path: Path) -> bytes:
     except (OSError, ValueError) as e:
         raise TramplabError(f"cannot read {path} ({getattr(e, 'strerror', None) or e}): {_ADVICE}.") from None
     if not data:
-        raise TramplabError(f"{path} is empty: get the file anew.")
+        raise TramplabError(f"{path} is empty: get the file again.")
     if len(data) > packing.LIMIT:
         raise TramplabError(
             f"{path} has more than {packing.size(packing.LIMIT)}, where reading stops: "

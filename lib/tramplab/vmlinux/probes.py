@@ -18,7 +18,7 @@ _NONE = ("__kprobes_text_", "__SCT__")
 
 
 def part_of(name: str) -> str | None:
-    """Whose a function is, by its name; None for what is nobody's here.
+    """The part that a function belongs to, by its name; None for a function of no part.
 
     >>> part_of("pre_handler_kretprobe"), part_of("bpf_kprobe_multi_link_attach"), part_of("arch_arm_kprobe"), part_of("vfs_read")
     ('kretprobe', 'fprobe', 'kprobe', None)
@@ -31,10 +31,10 @@ def part_of(name: str) -> str | None:
 def functions(opened: Opened) -> dict[str, dict[str, int]]:
     """Part -> function -> bytes, of an image's text, both in the order of their names. What a compiler has split off a function
     (".cold", ".part.0") is the function's; its bytes reach to the next symbol, so padding counts."""
-    out: dict[str, dict[str, int]] = {part: {} for part in PARTS}
+    by_part: dict[str, dict[str, int]] = {part: {} for part in PARTS}
     for name, symbol in sorted(opened.image.symbols.items()):
         part = part_of(name)
         if part and opened.text[0] <= symbol.address < opened.text[1]:
             function = name.partition(".")[0]
-            out[part][function] = out[part].get(function, 0) + symbol.size
-    return out
+            by_part[part][function] = by_part[part].get(function, 0) + symbol.size
+    return by_part

@@ -23,7 +23,8 @@ def wanted() -> tuple[Package, ...]:
 
 
 def read() -> dict[str, Any]:
-    """What is kept; raises TramplabError where it is not as its schema says, or of other images than those that are listed."""
+    """The file's content; raises TramplabError where it does not follow its schema, or is of other images than those that are
+    listed."""
     return keeping.read(data_file(FILE), SCHEMA, wanted())
 
 
@@ -34,14 +35,14 @@ def made(package: Package) -> dict[str, Any]:
 
 def text(kernels: list[dict[str, Any]]) -> str:
     """As the file has it: a line for each part of a kernel."""
-    out = []
+    lines = []
     for kernel in kernels:
         head = ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in kernel.items() if k != "parts")
-        parts = ",\n".join(f"   {json.dumps(part)}: {json.dumps(found)}" for part, found in kernel["parts"].items())
-        out.append(f'  {{{head}, "parts": {{\n{parts}\n  }}}}')
-    return '{\n "kernels": [\n' + ",\n".join(out) + "\n ]\n}\n"
+        parts = ",\n".join(f"   {json.dumps(part)}: {json.dumps(functions)}" for part, functions in kernel["parts"].items())
+        lines.append(f'  {{{head}, "parts": {{\n{parts}\n  }}}}')
+    return '{\n "kernels": [\n' + ",\n".join(lines) + "\n ]\n}\n"
 
 
 def main() -> int:
-    """Make it anew; returns the exit status."""
+    """Write the file again; return the exit status."""
     return keeping.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{sum(map(len, kernel['parts'].values()))} functions")

@@ -15,7 +15,7 @@ from .image import Opened, open_image
 from .machine import FUNCTION, RealMachine
 from .slowpath import slowpath
 
-#: Of x86-64 the way through its breakpoints is not set up here.
+#: Without x86-64, whose breakpoints are not set up here.
 ISAS = ("arm64", "riscv64")
 _ARGUMENT = 1
 
@@ -40,9 +40,9 @@ def subjects(opened: Opened, name: str | None) -> list[tuple[Scheme, Subject]]:
     machine = RealMachine(opened)
     chosen = [s for s in fitting(machine) if name in (None, s.name)]
     if not chosen:
-        known = [s.name for s in fitting(machine)]
-        there = f"those that it does are {', '.join(known)}" if known else "nor by any other that is explored"
-        raise TramplabError(f"{opened.version} does not change its sites by {name or 'any scheme that is explored'}: {there}.")
+        names = [s.name for s in fitting(machine)]
+        known_ones = f"those that it does are {', '.join(names)}" if names else "nor by any other that is explored"
+        raise TramplabError(f"{opened.version} does not change its sites by {name or 'any scheme that is explored'}: {known_ones}.")
     first = [machine, *(RealMachine(opened) for _ in chosen[1:])]
     return [(scheme, scheme.subject(stage(m))) for scheme, m in zip(chosen, first, strict=True)]
 
@@ -75,10 +75,10 @@ def stage(machine: RealMachine) -> Stage:
 
 
 def _lab(scheme: Scheme) -> Features:
-    """What the lab's kernel of a scheme has."""
+    """The features of the lab's kernel of a scheme."""
     return releases.features(isas.get(scheme.isa), scheme.release, dict(scheme.overrides))
 
 
 def _shape(features: Features) -> tuple[object, ...]:
-    """What says how sites change, and where a trampoline finds its ops."""
+    """The features that say how sites change, and where a trampoline finds its ops."""
     return features["site"], features["call_ops"]

@@ -26,7 +26,8 @@ def wanted() -> tuple[Package, ...]:
 
 
 def read() -> dict[str, Any]:
-    """What is kept; raises TramplabError where it is not as its schema says, or of other images than those that are listed."""
+    """The file's content; raises TramplabError where it does not follow its schema, or is of other images than those that are
+    listed."""
     return _read(data_file(FILE))
 
 
@@ -52,7 +53,7 @@ def text(data: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Make it anew; returns the exit status."""
+    """Write the file again; return the exit status."""
 
     def all_text(kernels: list[dict[str, Any]]) -> str:
         return text({"threads": THREADS, "kernels": kernels})
@@ -61,10 +62,10 @@ def main() -> int:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    found = keeping.read(path, SCHEMA, wanted())
-    for kernel in found["kernels"]:
+    content = keeping.read(path, SCHEMA, wanted())
+    for kernel in content["kernels"]:
         tried = [(result["scheme"], result["fetch"]) for result in kernel["results"]]
         if len(set(tried)) < len(tried) or any((r["outcome"] == SAFE) != (r["steps"] == 0) for r in kernel["results"]):
-            said = "a scheme is there twice, or what is safe has steps to what is not"
-            raise TramplabError(f"{path.name}: {kernel['name']}: {said}: run `make kernels`.")
-    return found
+            mistake = "a scheme is there twice, or what is safe has steps to what is not"
+            raise TramplabError(f"{path.name}: {kernel['name']}: {mistake}: run `make kernels`.")
+    return content

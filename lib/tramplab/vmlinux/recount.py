@@ -1,4 +1,4 @@
-"""`python -m tramplab.vmlinux recount [NAME...]`: data/kernels/NAME.json made anew, of the images that have been fetched.
+"""`python -m tramplab.vmlinux recount [NAME...]`: count the fetched images again and write data/kernels/NAME.json.
 
 An image is one job, for processes of this machine or for a cluster's workers, which need it in their caches, too.
 """
@@ -14,13 +14,13 @@ from .debian.fetch import there
 from .debian.list import FILE, chosen
 from .saved import measured
 
-#: What a process takes for one, and some to spare: 220 to 300 for the images of v6.1.
+#: Memory that a process needs for one, with a margin: 220 to 300 MB for the images of v6.1.
 _MEGABYTES = 500
 _MADE = "the files that were named are made"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Make the files anew; returns the exit status, as streams.run() says."""
+    """Write the files again; return the exit status, as streams.run() says."""
 
     def command() -> None:
         args = _parser().parse_args(arguments)

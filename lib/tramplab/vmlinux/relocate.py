@@ -1,6 +1,6 @@
 """A kernel's own list of its pointers: where it is linked to lie, by that, and its pointers as they are then.
 
-A kernel that can be moved at boot carries a list of the pointers to mend: RELA, three words each, place, kind and pointer (what
+A kernel that can be moved at boot carries a list of the pointers to adjust: RELA, three words each, place, kind and pointer (what
 lies at the place may be zero), or RELR, addresses and bitmaps, with the pointers in their places. What RELR cannot say stands as
 RELA right in front of it.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Per ISA: the kind of a RELA entry that says "mend by the distance moved" (R_*_RELATIVE).
+#: Per ISA: the kind of a RELA entry that says "add the distance moved" (R_*_RELATIVE).
 _RELATIVE = {"x86_64": 8, "arm64": 1027, "riscv64": 3}
 _ENTRY = 3  # words of a RELA entry
 _FEWEST, _MOST = 1000, 1 << 20  # entries or words of a list that is not known by name: a kernel has tens of thousands
@@ -24,12 +24,17 @@ _KERNEL = np.uint64(0xFF00 << 48)  # addresses from here on are the kernel's
 
 @dataclass(frozen=True)
 class Relocations:
-    """kind: "RELA" or "RELR". places: addresses, as linked, of pointers. mends, pointers: of those of RELA the place, and what is
-    to be there."""
+    """The list of relocations of an image.
+
+    kind: "RELA" or "RELR".
+    places: addresses, as linked, of the pointers.
+    adjusted: places that RELA entries name.
+    pointers: what is to be at each of these.
+    """
 
     kind: str
     places: np.ndarray
-    mends: np.ndarray
+    adjusted: np.ndarray
     pointers: np.ndarray
 
 
@@ -40,7 +45,7 @@ def find(data: bytes | memoryview, isa: str) -> Relocations | None:
 
 
 def listed(data: bytes, isa: str) -> Relocations:
-    """Those of a section of RELA; what they say of symbols is left out."""
+    """The relocations in a section of RELA; symbols are ignored."""
     table = np.frombuffer(data, "<u8", len(data) // 24 * _ENTRY).reshape(-1, _ENTRY)
     return _of_rela(table[table[:, 1] == _RELATIVE[isa]])
 
@@ -60,12 +65,12 @@ def linked(data: bytes, found: Relocations, align: int, offset: int) -> int | No
     return best if best is not None and scores[best] > 0.5 else None
 
 
-def mended(data: bytes | memoryview, found: Relocations, base: int) -> bytearray:
+def adjust(data: bytes | memoryview, found: Relocations, base: int) -> bytearray:
     """A copy of bytes that lie at `base` as they were linked, with those of their pointers in place that RELA has. Those in front
     of RELR were found by where they stand, and are not put over anything but zero."""
     out = bytearray(data)
     into = np.frombuffer(out, np.uint8)
-    at = (found.mends - np.uint64(base)).astype(np.int64)
+    at = (found.adjusted - np.uint64(base)).astype(np.int64)
     inside = (at >= 0) & (at <= len(out) - 8)
     spread, pointers = at[inside][:, None] + np.arange(8), found.pointers[inside].astype("<u8").view(np.uint8).reshape(-1, 8)
     free = ~into[spread].any(axis=1) if found.kind == "RELR" else slice(None)
@@ -89,12 +94,12 @@ def _of_rela(table: np.ndarray) -> Relocations:
 
 def _rela(words: np.ndarray, relative: int) -> Relocations | None:
     """The longest run of entries of this kind, at any of the three places a run can begin."""
-    found = [(0, 0)]
+    places = [(0, 0)]
     for phase in range(_ENTRY):
         table = words[phase : phase + (len(words) - phase) // _ENTRY * _ENTRY].reshape(-1, _ENTRY)
         runs = _runs((table[:, 1] == relative) & (table[:, 0] >= _KERNEL), _FEWEST)
-        found += [(length, phase + _ENTRY * start) for start, length in runs]
-    length, start = max(found)
+        places += [(length, phase + _ENTRY * start) for start, length in runs]
+    length, start = max(places)
     return _of_rela(words[start : start + _ENTRY * length].reshape(-1, _ENTRY)) if length else None
 
 
@@ -104,13 +109,13 @@ def _relr(words: np.ndarray, relative: int) -> Relocations | None:
     address = ~odd & (words >= _KERNEL)
     start, places = 0, np.zeros(0, np.uint64)
     for at, length in sorted(_runs(address | odd, _FEWEST), key=lambda run: -run[1])[:_TRIES]:
-        run, here = words[at : at + length], address[at : at + length]
-        if length <= _MOST and min(count := int(here.sum()), length - count) * _MIXED >= length:
-            first, last = _longest(run, here, 8 * len(words))
+        run, addresses = words[at : at + length], address[at : at + length]
+        if length <= _MOST and min(count := int(addresses.sum()), length - count) * _MIXED >= length:
+            first, last = _longest(run, addresses, 8 * len(words))
             first += int(words[at + first - 1] == relative)  # the last pointer of RELA
-            found = _unpacked(run[first:last], here[first:last])
-            if len(found) > max(len(places), _FEWEST):
-                start, places = at + first, found
+            unpacked = _unpacked(run[first:last], addresses[first:last])
+            if len(unpacked) > max(len(places), _FEWEST):
+                start, places = at + first, unpacked
     rest = _in_front(words, start, relative)
     return Relocations("RELR", places, rest[:, 0].copy(), rest[:, 2].copy()) if len(places) else None
 
@@ -129,9 +134,9 @@ def _unpacked(run: np.ndarray, address: np.ndarray) -> np.ndarray:
     """The places that addresses and bitmaps stand for; a bitmap's 63 bits are for the words behind those already told."""
     at = np.arange(len(run))
     last = np.maximum.accumulate(np.where(address, at, 0))
-    told = run[last] + (8 + 8 * 63 * (at - last - 1)).astype(np.uint64)
+    firsts = run[last] + (8 + 8 * 63 * (at - last - 1)).astype(np.uint64)
     which, bit = np.nonzero(np.unpackbits(run[~address].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")[:, 1:])
-    return np.concatenate((run[address], told[~address][which] + (8 * bit).astype(np.uint64)))
+    return np.concatenate((run[address], firsts[~address][which] + (8 * bit).astype(np.uint64)))
 
 
 def _in_front(words: np.ndarray, end: int, relative: int) -> np.ndarray:

@@ -19,8 +19,8 @@ MADE = {"bpf_trampoline": "lab's trampoline", "kprobe_insn_slot": "lab's slot"}
 
 
 def made(row: dict[str, Any]) -> str:
-    """What of a measured hook's code the lab has made, a word of MADE; "" for nothing."""
-    return next((said for symbol, said in MADE.items() if symbol in row["symbols"]), "")
+    """The part of a measured hook's code that the lab has made, a word of MADE; "" for none."""
+    return next((word for symbol, word in MADE.items() if symbol in row["symbols"]), "")
 
 
 def machine_of(path: Path, mitigations: str = NONE) -> RealMachine:
@@ -30,8 +30,8 @@ def machine_of(path: Path, mitigations: str = NONE) -> RealMachine:
 
 
 def result(machine: RealMachine, function: str, measured: Iterable[Measured]) -> dict[str, Any]:
-    """What was measured on one kernel: what is known of it, the traced function, what is run of its body where that is not all
-    ("body"), and a row for each hook (measure.row)."""
+    """The results of one kernel: its facts, the traced function, what is run of its body where that is not all ("body"), and a row
+    for each hook."""
     said = machine.function(function).said
     body = {"body": said} if said else {}
     return {"kernel": facts.of(machine), "function": function, **body, "hooks": [measure.row(m) for m in measured]}
@@ -45,7 +45,7 @@ def mitigated(opened: Opened, function: str) -> dict[str, int]:
 
 
 def added(row: dict[str, Any], idle: dict[str, Any] | None = None) -> dict[str, int]:
-    """What a hook can change: the counts outside the traced function and the callbacks, and with an idle row, over it."""
+    """The counts that a hook can change: those outside the traced function and the callbacks, and with an idle row, over it."""
     names = row["components"]["site"]
     total = {n: sum(row["components"][c][n] for c in ("site", "trampoline", "core")) for n in names}
     return {n: total[n] - added(idle)[n] for n in names} if idle else total

@@ -1,6 +1,6 @@
 """The published results: data/kernels/NAME.json for each listed image, made from the image, read by studies and tests.
 
-`python -m tramplab.vmlinux recount` makes them anew.
+`python -m tramplab.vmlinux recount` makes them again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .result import machine_of, mitigated, result
 
 #: The status of a hook that a result says nothing of, because there was none when the image was counted.
 UNCOUNTED = "uncounted"
-#: What is known of a hook that was measured, and which counts its symbols have.
+#: The keys of a measured hook's row.
 _MEASURED = {"components", "frame_bytes", "frame_bytes_written", "stack_bytes", "return_mispredicts", "symbols"}
 _COUNTED = ("instructions", "loads", "stores")
 
@@ -36,20 +36,20 @@ def every() -> tuple[dict[str, Any], ...]:
 
 
 def plain() -> list[dict[str, Any]]:
-    """Those of plain kernels, not of a flavour."""
-    return [found for found in every() if not found["package"]["flavour"]]
+    """The results of plain kernels, not of a flavour."""
+    return [one for one in every() if not one["package"]["flavour"]]
 
 
 def comparable() -> list[dict[str, Any]]:
-    """Those of plain kernels whose release the lab knows."""
-    return [found for found in plain() if found["kernel"]["release"] in releases.known()]
+    """The results of plain kernels whose release the lab knows."""
+    return [one for one in plain() if one["kernel"]["release"] in releases.known()]
 
 
 def newest() -> dict[str, dict[str, Any]]:
     """ISA -> its plain kernel of the newest release of which every ISA has one."""
     by_isa: dict[str, dict[str, dict[str, Any]]] = {}
-    for found in plain():
-        by_isa.setdefault(found["kernel"]["isa"], {})[found["kernel"]["release"]] = found
+    for one in plain():
+        by_isa.setdefault(one["kernel"]["isa"], {})[one["kernel"]["release"]] = one
     release = max(set.intersection(*map(set, by_isa.values())), key=releases.parse)
     return {isa: of[release] for isa, of in by_isa.items()}
 
@@ -57,18 +57,18 @@ def newest() -> dict[str, dict[str, Any]]:
 def read(package: Package) -> dict[str, Any]:
     """The saved result of an image; raises TramplabError where it is not whole, not as its schema says, or of another image."""
     name = f"kernels/{package.name}.json"
-    found: dict[str, Any] = facts(name, "kernel")
-    about = {n: getattr(package, n) for n in found["package"]}
+    result: dict[str, Any] = facts(name, "kernel")
+    about = {n: getattr(package, n) for n in result["package"]}
     image = {n: getattr(package, n) for n in ("sha256", "isa", "release")}
-    if found["package"] != about or not found["kernel"].items() >= image.items():
+    if result["package"] != about or not result["kernel"].items() >= image.items():
         raise TramplabError(f"{name} is of another image than {FILE} lists: run `make kernels`.")
-    hooks = [row["hook"] for row in found["hooks"]]
+    hooks = [row["hook"] for row in result["hooks"]]
     if hooks[0] != "none" or len(set(hooks)) < len(hooks):
         raise TramplabError(f"{name}: the first hook is none, and each is there once: run `make kernels`.")
-    for row in found["hooks"]:
+    for row in result["hooks"]:
         if not _whole(row):
             raise TramplabError(f"{name}: what is counted of {row['hook']} lacks something or does not add up: run `make kernels`.")
-    return found
+    return result
 
 
 def _whole(row: dict[str, Any]) -> bool:
@@ -84,17 +84,17 @@ def _whole(row: dict[str, Any]) -> bool:
 
 def rows(found: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for each hook there is, in their order; of one that a saved result has not yet it has this status, and says so."""
-    said = {"status": UNCOUNTED, "reason": "not counted yet, `make kernels` counts it"}
-    known = {row["hook"]: row for row in found["hooks"]}
-    return [known.get(name, {"hook": name, **said}) for name in hooks.HOOKS]
+    uncounted = {"status": UNCOUNTED, "reason": "not counted yet, `make kernels` counts it"}
+    by_hook = {row["hook"]: row for row in found["hooks"]}
+    return [by_hook.get(name, {"hook": name, **uncounted}) for name in hooks.HOOKS]
 
 
 def added(isa: str, release: str, hook: str) -> int | None:
     """Instructions that a hook adds to a call in Debian's plain kernel of a release: site, trampoline and C code, without its
     callbacks; None where none was counted."""
-    for found in plain():
-        if (found["kernel"]["isa"], found["kernel"]["release"]) == (isa, release):
-            by = {row["hook"]: row for row in found["hooks"] if row["status"] == "measured"}
+    for one in plain():
+        if (one["kernel"]["isa"], one["kernel"]["release"]) == (isa, release):
+            by = {row["hook"]: row for row in one["hooks"] if row["status"] == "measured"}
             if hook in by:
                 return _core(by[hook]) - _core(by["none"])
     return None
@@ -102,9 +102,9 @@ def added(isa: str, release: str, hook: str) -> int | None:
 
 def mitigated_added(release: str, hook: str) -> int | None:
     """The same of x86-64 where the kernel is booted with retpolines and SRSO's safe return, see result.mitigated."""
-    for found in plain():
-        counted = found.get("srso", {})
-        if found["kernel"]["release"] == release and hook in counted:
+    for one in plain():
+        counted = one.get("srso", {})
+        if one["kernel"]["release"] == release and hook in counted:
             return int(counted[hook]) - int(counted["none"])
     return None
 
@@ -141,5 +141,5 @@ def text(found: dict[str, Any]) -> str:
 
 
 def measured(package: Package) -> str:
-    """The text of an image's file, measured anew."""
+    """The text of an image's file, from a new count."""
     return text(make(package))

@@ -1,4 +1,4 @@
-"""What an ELF file consists of: its sections and its segments, each held against the file's length."""
+"""The sections and segments of an ELF file, each checked against the file's length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ _MOST, _LONGEST = 1 << 17, 512
 
 @dataclass(frozen=True)
 class Section:
-    """kind, flags: the numbers that ELF has for them. at: where its bytes begin in the file."""
+    """A section of an ELF file.
+
+    kind, flags: the numbers that ELF has for them.
+    at: where its bytes begin in the file.
+    """
 
     name: str
     kind: int
@@ -33,7 +37,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Segment:
-    """What is to be loaded: where its bytes begin in the file, its address as linked, its bytes, and its size with the zeros behind
+    """A segment to load: where its bytes begin in the file, its address as linked, its bytes, and its size with the zeros after
     them."""
 
     at: int
@@ -44,7 +48,7 @@ class Segment:
 
 def damaged(path: Path, what: str) -> TramplabError:
     """For an ELF file that contradicts itself."""
-    return TramplabError(f"{path} is damaged, {what}: get the file anew, whole.")
+    return TramplabError(f"{path} is damaged, {what}: get the whole file again.")
 
 
 def sections(data: bytes, path: Path) -> list[Section]:
@@ -74,7 +78,7 @@ def sections(data: bytes, path: Path) -> list[Section]:
 
 
 def segments(data: bytes, path: Path) -> list[Segment]:
-    """What a 64-bit little-endian ELF file has to be loaded. Raises TramplabError where some of it does not lie in the file."""
+    """The segments to load of a 64-bit little-endian ELF file. Raises TramplabError where some of them are not in the file."""
     (start,) = struct.unpack_from("<Q", data, 0x20)
     each, number = struct.unpack_from("<HH", data, 0x36)
     if number and (each != _SEGMENT.size or start + number * each > len(data)):

@@ -19,7 +19,7 @@ Labelled = Sequence[tuple[str, dict[str, Any]]]
 #: Columns of a result's table, and how wide each is; the name of a hook in front of them.
 _COLUMNS = {"insns": 6, "site": 5, "tramp": 6, "core": 6, "loads": 7, "stores": 7, "frame": 6, "stack": 6, "miss": 5}
 _NAME = 18
-#: Of a table of several images: columns side by side, and how wide each is.
+#: A table of several images: its number of columns, and their width.
 _SIDE, _WIDE = 6, 9
 
 
@@ -49,20 +49,20 @@ def text(result: dict[str, Any]) -> str:
 
 def _made(result: dict[str, Any]) -> dict[str, list[str]]:
     """Which hooks run code that the lab has made, by what that is."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for row in result["hooks"]:
         if row["status"] == "measured" and made(row):
-            found.setdefault(made(row), []).append(row["hook"])
-    return found
+            names.setdefault(made(row), []).append(row["hook"])
+    return names
 
 
 def notes(result: dict[str, Any]) -> dict[str, list[str]]:
-    """What is not as in a booted kernel for some hooks only, and for which."""
-    found: dict[str, list[str]] = {}
+    """The differences to a booted kernel that concern only some hooks, and which hooks."""
+    hooks: dict[str, list[str]] = {}
     for row in result["hooks"]:
         if "notes" in row:
-            found.setdefault(row["notes"], []).append(row["hook"])
-    return found
+            hooks.setdefault(row["notes"], []).append(row["hook"])
+    return hooks
 
 
 def several_text(results: Labelled) -> str:
@@ -70,19 +70,19 @@ def several_text(results: Labelled) -> str:
     why there are none."""
     numbered = list(enumerate(results, 1))
     lines = _wrapped(f"Calls of {results[0][1]['function']}(): instructions outside the function and the callbacks")
-    for n, (path, found) in numbered:
-        kernel = found["kernel"]
+    for n, (path, result) in numbered:
+        kernel = result["kernel"]
         lines += _wrapped(f"{n}: {path}, {kernel['version']} on {kernel['isa']}, mitigations: {_mitigations(kernel)}")
     for first in range(0, len(numbered), _SIDE):
         block = numbered[first : first + _SIDE]
         lines += ["", f"{'':<{_NAME}}" + "".join(f"{n:>{_WIDE}}" for n, _ in block)]
-        for rows in zip(*(found["hooks"] for _, (_, found) in block), strict=True):
+        for rows in zip(*(result["hooks"] for _, (_, result) in block), strict=True):
             lines.append(f"{rows[0]['hook']:<{_NAME}}" + "".join(f"{_short(row):>{_WIDE}}" for row in rows))
     lines.append("")
-    for rows in zip(*(found["hooks"] for _, found in results), strict=True):
+    for rows in zip(*(result["hooks"] for _, result in results), strict=True):
         missing = sorted((_without(row), n) for n, row in enumerate(rows, 1) if row["status"] != "measured")
-        for said, of in itertools.groupby(missing, key=lambda m: m[0]):
-            lines += _wrapped(f"{rows[0]['hook']} in {', '.join(str(n) for _, n in of)}: {said}")
+        for what, of in itertools.groupby(missing, key=lambda m: m[0]):
+            lines += _wrapped(f"{rows[0]['hook']} in {', '.join(str(n) for _, n in of)}: {what}")
     lines += _body(results[0][1])
     lines += _wrapped("The table of one image has site, trampoline and core, loads and stores, and what is not real.")
     return "\n".join(lines) + "\n"
@@ -90,22 +90,22 @@ def several_text(results: Labelled) -> str:
 
 def as_csv(results: Labelled) -> str:
     """A line for each image, hook and component."""
-    out = io.StringIO()
-    rows = [(path, found, row) for path, found in results for row in found["hooks"]]
+    buffer = io.StringIO()
+    rows = [(path, result, row) for path, result in results for row in result["hooks"]]
     names = next((list(row["components"]["site"]) for *_, row in rows if row["status"] == "measured"), [])
-    table = csv.writer(out, lineterminator="\n")
+    table = csv.writer(buffer, lineterminator="\n")
     head = ["image", "version", "isa", "function", "body", "hook", "status", "component"]
     table.writerow([*head, *names, "frame_bytes", "stack_bytes", "reason"])
-    for path, found, row in rows:
-        kernel = found["kernel"]
-        body = "returns at once" if "body" in found else "runs"
-        about = [path, kernel["version"], kernel["isa"], found["function"], body, row["hook"], row["status"]]
+    for path, result, row in rows:
+        kernel = result["kernel"]
+        body = "returns at once" if "body" in result else "runs"
+        about = [path, kernel["version"], kernel["isa"], result["function"], body, row["hook"], row["status"]]
         if row["status"] != "measured":
             table.writerow([*about, "", *("" for _ in names), "", "", row["reason"]])
             continue
         for component, counts in row["components"].items():
             table.writerow([*about, component, *(counts[n] for n in names), row["frame_bytes"], row["stack_bytes"], ""])
-    return out.getvalue()
+    return buffer.getvalue()
 
 
 def lab_text(pairs: Iterable[Pair]) -> str:
@@ -120,12 +120,12 @@ def lab_text(pairs: Iterable[Pair]) -> str:
 
 def made_text(result: dict[str, Any]) -> str:
     """A line for each kind of code that the lab has made in both, so that it is not compared."""
-    lines = [line for said, names in _made(result).items() for line in _wrapped(f"not compared, {said}: {', '.join(names)}")]
+    lines = [line for what, names in _made(result).items() for line in _wrapped(f"not compared, {what}: {', '.join(names)}")]
     return "\n".join(["", *lines, ""]) if lines else ""
 
 
 def diff_text(a: dict[str, Any], b: dict[str, Any], changes: Iterable[Change]) -> str:
-    """What changed from one kernel to another; one line where nothing did."""
+    """The changes from one kernel to another; one line where there are none."""
     changed = [c for c in changes if c.differs]
     head = f"{a['kernel']['version']} -> {b['kernel']['version']} on {a['kernel']['isa']}, calls of {a['function']}()"
     if not changed:
@@ -164,7 +164,7 @@ def _without(row: dict[str, Any]) -> str:
 
 
 def _body(result: dict[str, Any]) -> list[str]:
-    """What is run of the function's body, if not all of it."""
+    """The part of the function's body that is run, if not all of it."""
     return _wrapped(f"body: {result['body']}") if "body" in result else []
 
 

@@ -17,7 +17,7 @@ from .booted import FIRST_BYTES, Booted, boot, compiled
 from .booted.text import Text
 from .image import open_image
 
-#: What compilers and assemblers put between functions: INT3, and NOPs of any length.
+#: The padding between functions: INT3, and NOPs of any length.
 _PADDING = re.compile(rb"(?:\xcc|\x66*\x90|\x66*\x2e?\x0f\x1f(?:\x00|\x40\x00|\x44\x00\x00|\x80\x00{4}|\x84\x00{5}))+\Z")
 #: The percentiles that the file has.
 PERCENTS = (0, 1, 2, *range(5, 100, 5), 97, 98, 99, 99.5, 99.9, 100)

@@ -69,13 +69,13 @@ class KernelOps(OpsMemory):
     def writes(self, ops: Registered, next_ops: int, ips: dict[str, int], direct_in_ops: bool) -> list[Write]:
         """What is written for an ops before it joins the list."""
         wanted = dict.fromkeys((ips[name] for name in ops.functions), 0)
-        found, out = layout.hash_plan(self._machine, wanted, lambda size: self._taken(ops, size))
+        plan, steps = layout.hash_plan(self._machine, wanted, lambda size: self._taken(ops, size))
         hashes = self._taken(ops, self.image.struct("ftrace_ops_hash").size)
-        data = layout.fields(self._machine, "ftrace_ops_hash", {"filter_hash": found})
-        out.append(block(hashes, data, "its struct ftrace_ops_hash"))
+        data = layout.fields(self._machine, "ftrace_ops_hash", {"filter_hash": plan})
+        steps.append(block(hashes, data, "its struct ftrace_ops_hash"))
         members = layout.members_of(self._machine, ops.func, ops.flags, hashes, self._taken(ops, own.BLOCK)) | {_NEXT: next_ops}
-        out.append(block(ops.address, layout.fields(self._machine, "ftrace_ops", members), "the ops itself"))
-        return out
+        steps.append(block(ops.address, layout.fields(self._machine, "ftrace_ops", members), "the ops itself"))
+        return steps
 
     def _taken(self, ops: Registered, size: int) -> int:
         at = self.heap.take(max(16, size))
@@ -84,7 +84,7 @@ class KernelOps(OpsMemory):
 
 
 def slowpath(machine: RealMachine, function: Function) -> SlowPath:
-    """Of a real kernel, for one function. Raises TramplabError for an image whose variables cannot be found."""
+    """The slow path of a real kernel, for one function. Raises TramplabError for an image whose variables cannot be found."""
     image = _seen(machine)
     sites = {function.name: function.site}
     return SlowPath(image, machine.features, machine.heap, sites, [_Common(image)], KernelOps(machine, image))

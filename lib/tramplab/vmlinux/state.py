@@ -1,4 +1,5 @@
-"""What a booted kernel would have set up before the first call: a current task, per-CPU data, a preempt count that lets nobody in.
+"""The state that a booted kernel has set up before the first call: a current task, per-CPU data, a preempt count with preemption
+off.
 
 What is not real is said in `faked`: it stands in the notes of every result.
 """
@@ -21,15 +22,19 @@ FAKED = (
     "no memory is allocated: ops, hashes and what else is registered are laid out by hand",
 )
 
-#: What says how many CPUs there are, and which, by size in bytes; the image has the build's maximum, and none of them.
+#: The variables with the number and the masks of CPUs -> bytes; the image has the build's maximum, and empty masks.
 _ONE_CPU = {"nr_cpu_ids": 4, **{f"__cpu_{which}_mask": 8 for which in ("possible", "present", "online", "active")}}
-#: Of x86-64: interrupts are on.
+#: x86-64's flags with interrupts on.
 _FLAGS = 0x202
 
 
 @dataclass(frozen=True)
 class Cpu:
-    """task: the address of the current task. percpu: what is added to a per-CPU address to get an ordinary one."""
+    """The registers of the CPU's state.
+
+    task: the address of the current task.
+    percpu: what is added to a per-CPU address to get an ordinary one.
+    """
 
     task: int
     percpu: int
@@ -40,7 +45,7 @@ class Cpu:
 
 
 def boot(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
-    """Set the registers that hold the task and the per-CPU base, and mend what boot would."""
+    """Set the registers that hold the task and the per-CPU base, and fix up what the boot code would."""
     cpu = _BOOT[opened.isa.name](opened, machine, heap)
     for name, size in _ONE_CPU.items():
         if opened.has(name):
@@ -49,7 +54,7 @@ def boot(opened: Opened, machine: Machine, heap: Heap) -> Cpu:
 
 
 def pointer(opened: Opened, value: int) -> int:
-    """What a pointer in the image's data holds; raises TramplabError where that is none of the kernel's."""
+    """The address in a pointer of the image's data; raises TramplabError where it is none of the kernel's."""
     if not value >> 63:
         raise TramplabError(
             f"{opened.payload.path} has lost the pointers in its data: give the Image of its build, or its vmlinux as linked."

@@ -14,7 +14,7 @@ from .near import near
 _NEVER = ("__noinstr_text", "__entry_text")
 #: The text that boot frees.
 _INIT = "_sinittext", "_einittext"
-#: What GCC adds to the name of a part of a function that it moves away, and of a copy that it calls instead of the function.
+#: Suffixes that GCC gives to a cold part of a function, and to a copy that it calls instead of the function.
 _COLD, _COPY = re.compile(r"(.+)\.cold(\.\d+)*$"), re.compile(r"(\.(isra|constprop|part)\.\d+)+$")
 _DO = "name another function by --function"
 
@@ -29,8 +29,9 @@ def untraced(opened: Opened, name: str, traceable: Callable[[Symbol], bool]) -> 
     path, symbol = opened.payload.path, opened.image.symbols.get(name)
     if symbol is not None:
         return TramplabError(f"{name} of {path} cannot be traced, {_why(opened, symbol)}.")
-    known = opened.image.symbols
-    if copies := sorted(k for k in known if k.startswith(f"{name}.") and _COPY.fullmatch(k[len(name) :]) and traceable(known[k])):
+    symbols = opened.image.symbols
+    named = (k for k in symbols if k.startswith(f"{name}.") and _COPY.fullmatch(k[len(name) :]))
+    if copies := sorted(k for k in named if traceable(symbols[k])):
         made = " and ".join(copies)
         return TramplabError(f"{path} has no code of {name} itself, GCC made {made} of it: give that to --function.")
     if opened.prototype(name) is not None:
@@ -38,7 +39,7 @@ def untraced(opened: Opened, name: str, traceable: Callable[[Symbol], bool]) -> 
             f"{path} has no code of the name {name}, though its types know it: all calls of it are inlined, so trace one of the "
             f"callers."
         )
-    meant = near(name, (s.name for s in known.values() if traceable(s)))
+    meant = near(name, (s.name for s in symbols.values() if traceable(s)))
     hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
     return TramplabError(f"{path} has no function {name!r}{hint}: {_DO}; those of modules are not in the image.")
 
@@ -57,5 +58,5 @@ def _why(opened: Opened, symbol: Symbol) -> str:
 
 
 def _between(opened: Opened, address: int, start: str, end: str) -> bool:
-    known = opened.image.symbols
-    return start in known and end in known and known[start].address <= address < known[end].address
+    symbols = opened.image.symbols
+    return start in symbols and end in symbols and symbols[start].address <= address < symbols[end].address

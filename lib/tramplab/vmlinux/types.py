@@ -1,4 +1,4 @@
-"""What knows an image's struct layouts and prototypes: BTF, or DWARF where somebody's own build has only that."""
+"""An image's struct layouts and prototypes, from BTF, or from DWARF where a kernel was built without BTF."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ..build.dwarf import Prototype, Struct
 
 
 class Types(Protocol):
-    """What knows layouts and prototypes."""
+    """The protocol of struct layouts and prototypes."""
 
     @property
     def origin(self) -> str:
-        """What they are read from, for the reader."""
+        """Their source, for the reader."""
 
     def struct(self, name: str) -> Struct:
         """A struct's layout; raises TramplabError with near matches."""

@@ -103,5 +103,5 @@ def _leb(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _text(data: memoryview, at: int) -> str:
-    """What stands there, up to a zero; names of files are not longer than this."""
+    """The text there, up to a zero; names of files are not longer than this."""
     return bytes(data[at : at + 4096]).partition(b"\0")[0].decode("utf-8", "replace")

@@ -28,7 +28,9 @@ _MOST = 1_000_000
 
 @dataclass(frozen=True)
 class Contended:
-    """What a run came to. counted: per CPU, see emulate/interleave/layout.Cpu; all else is of all CPUs together.
+    """The result of one run.
+
+    counted: per CPU, see emulate/interleave/layout.Cpu; all else is of all CPUs together.
 
     operations: nodes taken, misses, and nodes given back. Instructions are those of the pool's code.
     """
@@ -43,8 +45,8 @@ class Contended:
 
     def total(self, name: str) -> int:
         """A counter's sum over the CPUs."""
-        if name not in (known := self.counted.dtype.names or ()):
-            raise unknown("counter", name, known)
+        if name not in (columns := self.counted.dtype.names or ()):
+            raise unknown("counter", name, columns)
         return int(self.counted[name].sum())
 
     @property

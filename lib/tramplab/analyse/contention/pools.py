@@ -16,7 +16,7 @@ from ...isa import get as isa_of
 from ...lab.kernel import Kernel
 from ...trampolines.fprobe import Fprobe
 
-#: What rethook= can be.
+#: The values of rethook=.
 POOLS = ("freelist", "objpool", "shadow")
 #: ISA -> a release and features with which the lab builds all three there; without the tests of RCU that some have.
 KERNELS: Mapping[str, tuple[str, dict[str, Any]]] = {
@@ -65,13 +65,13 @@ def pool(isa: str, name: str, cpus: int, nodes: int | None = None, guest: Path |
 
     Raises TramplabError for an unknown ISA or pool, for less than one CPU or node, and for more than there is room for.
     """
-    known = isa_of(isa)
+    isa_record = isa_of(isa)
     if name not in POOLS:
         raise unknown("pool", name, POOLS)
     cpus, nodes = whole(cpus, "cpus"), None if nodes is None else whole(nodes, "nodes")
     if not 1 <= cpus <= MOST_CPUS:
         raise TramplabError(f"the model has 1 to {MOST_CPUS} CPUs, not {cpus}; choose cpus= among them.")
-    return _pool(known.name, name, cpus, nodes, folder(guest, "guest"))
+    return _pool(isa_record.name, name, cpus, nodes, folder(guest, "guest"))
 
 
 @functools.lru_cache(maxsize=4)
@@ -82,7 +82,7 @@ def _pool(isa: str, name: str, cpus: int, nodes: int | None, guest: Path) -> Poo
     hook = _word(kernel, probe.address, "fprobe", "rethook")
     free = {"freelist": _listed, "objpool": _ringed, "shadow": _stacked}[name](kernel, hook)
     setting = _setting(kernel, name, hook, free)
-    kept = [*setting.shared, *(own for some in setting.own for own in some)]
+    kept = [*setting.shared, *(ranges for some in setting.own for ranges in some)]
     return Pool(kernel, name, setting, {at: kernel.machine.read(at, size) for at, size in kept})
 
 
@@ -109,11 +109,11 @@ def _setting(kernel: Kernel, name: str, hook: int, nodes: list[int]) -> Setting:
 
 
 def _listed(kernel: Kernel, hook: int) -> list[int]:
-    found, node = [], _word(kernel, hook, "rethook", "list")
+    nodes, node = [], _word(kernel, hook, "rethook", "list")
     while node:
-        found.append(node)
+        nodes.append(node)
         node = _word(kernel, node, "freelist_node", "next")
-    return found
+    return nodes
 
 
 def _list_shared(kernel: Kernel, hook: int, nodes: list[int]) -> list[tuple[int, int]]:
@@ -130,21 +130,21 @@ def _slots(kernel: Kernel, hook: int) -> list[int]:
 
 
 def _ringed(kernel: Kernel, hook: int) -> list[int]:
-    found = []
+    nodes = []
     for slot in _slots(kernel, hook):
         head, last, mask = (_word(kernel, slot, "objpool_slot", name, 4) for name in ("head", "last", "mask"))
         entries = _place(kernel, slot, "objpool_slot", "entries")
-        found += [kernel.machine.read_u64(entries + 8 * (n & mask)) for n in range(head, last)]
-    return found
+        nodes += [kernel.machine.read_u64(entries + 8 * (n & mask)) for n in range(head, last)]
+    return nodes
 
 
 def _rings_shared(kernel: Kernel, hook: int, _nodes: list[int]) -> list[tuple[int, int]]:
-    found = []
+    ranges = []
     for slot in _slots(kernel, hook):
         mask, entries = (_place(kernel, slot, "objpool_slot", name) for name in ("mask", "entries"))
         room = _word(kernel, slot, "objpool_slot", "mask", 4) + 1
-        found += [(slot, mask - slot), (entries, 8 * room)]  # the mask between them never changes
-    return found
+        ranges += [(slot, mask - slot), (entries, 8 * room)]  # the mask between them never changes
+    return ranges
 
 
 # --- The tasks' stacks
@@ -152,11 +152,11 @@ def _rings_shared(kernel: Kernel, hook: int, _nodes: list[int]) -> list[tuple[in
 
 def _stacked(kernel: Kernel, hook: int) -> list[int]:
     size, room = _word(kernel, hook, "rethook", "size"), kernel.image.struct("task_struct").fields["rethook_stack"].size
-    found = []
+    words = []
     for cpu in kernel.cpus:
         top, stack = (_place(kernel, cpu.task, "task_struct", name) for name in ("rethook_top", "rethook_stack"))
-        found += [stack + at for at in range(kernel.machine.read_u64(top), room - size + 1, size)]
-    return found
+        words += [stack + at for at in range(kernel.machine.read_u64(top), room - size + 1, size)]
+    return words
 
 
 def _place(kernel: Kernel, at: int, struct: str, name: str) -> int:

@@ -1,4 +1,4 @@
-"""What a stack looks like before each instruction of a function, worked out from its code: one file per ISA that needs it."""
+"""The layout of the stack before each instruction of a function, worked out from its code: one file per ISA that needs it."""
 
 from __future__ import annotations
 

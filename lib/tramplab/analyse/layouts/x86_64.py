@@ -24,8 +24,8 @@ _BELOW_FP = re.compile(r"\[rbp(?: ([+-]) (\w+))?\]")
 
 @dataclass(frozen=True)
 class _Stack:
-    """Bytes from rsp, and from rbp where that holds a frame's address, to the caller's frame; saved: as in Layout. copy: a register
-    that rbp was copied to, by way of which a trampoline saves it."""
+    """The stack at one instruction: bytes from rsp, and from rbp where that holds a frame's address, to the caller's frame. saved:
+    as in Layout. copy: a register that rbp was copied to, through which a trampoline saves it."""
 
     sp: int = WORD
     fp: int | None = None
@@ -38,22 +38,22 @@ class _Stack:
 
 
 def layouts(read: Callable[[int], Instruction], start: int, size: int) -> dict[int, Layout]:
-    """Of a function that is entered at its first byte, by a call: address -> what the stack looks like before the instruction
-    there. read: address -> instruction. Code that no way leads to, such as padding, is left out. Raises TramplabError."""
-    found: dict[int, _Stack] = {}
+    """Address -> layout of the stack before the instruction there, for a function that is entered at its first byte, by a call.
+    read: address -> instruction. Unreachable code, such as padding, is left out. Raises TramplabError."""
+    stacks: dict[int, _Stack] = {}
     ways = [(start, _Stack())]
     while ways:
         address, stack = ways.pop()
         if not start <= address < start + size:
             continue  # a tail call, or the function ends with a call that does not come back
-        if address in found:
-            if found[address] != stack:
-                raise TramplabError(f"the stack at {address:#x} depends on the way there: {found[address]}, {stack}.")
+        if address in stacks:
+            if stacks[address] != stack:
+                raise TramplabError(f"the stack at {address:#x} depends on the way there: {stacks[address]}, {stack}.")
             continue
-        found[address] = stack
+        stacks[address] = stack
         instruction = read(address)
         ways += _ways(instruction, _after(instruction, stack), start, size)
-    return {address: stack.layout for address, stack in found.items()}
+    return {address: stack.layout for address, stack in stacks.items()}
 
 
 def _ways(i: Instruction, after: _Stack, start: int, size: int) -> list[tuple[int, _Stack]]:
@@ -75,8 +75,8 @@ def _after(i: Instruction, stack: _Stack) -> _Stack:
     """The stack behind an instruction."""
     first, _, second = i.operands.partition(", ")
     if i.mnemonic in _PUSHES:
-        own = stack.saved is None and stack.fp is None and first == "rbp"
-        return replace(stack, sp=stack.sp + WORD, saved=-stack.sp - WORD if own else stack.saved)
+        saves_fp = stack.saved is None and stack.fp is None and first == "rbp"
+        return replace(stack, sp=stack.sp + WORD, saved=-stack.sp - WORD if saves_fp else stack.saved)
     if i.mnemonic in _POPS:
         popped = replace(stack, sp=stack.sp - WORD)
         return _restored(i, popped, -stack.sp) if first in _FP else popped

@@ -1,4 +1,4 @@
-"""What each instruction does to the return stack, from its text: one small rule per ISA.
+"""The effect of each instruction on the return stack, from its text: one small rule per ISA.
 
 A return stack is the small stack of predicted return addresses that a core's front end keeps. It sees instructions, not
 intentions: a jump through the right register pops it whatever the programmer meant.

@@ -1,4 +1,4 @@
-"""What each instruction is to a pipeline, from its text: one small table per ISA.
+"""The operation that each instruction is to a pipeline, from its text: one small table per ISA.
 
 Memory accesses are not told here: they are taken from the run, with their addresses.
 """
@@ -33,12 +33,16 @@ FLAGS = "flags"
 
 @dataclass(frozen=True)
 class Operation:
-    """One instruction.
+    """An instruction as a pipeline sees it.
 
-    reads: registers that go into its result or into what it stores. address: registers that make up an address. writes:
-    registers that hold the result. bumps: base registers moved by a constant on the way, ready before any access is.
-    stack: the stack pointer is moved by the access itself (push, pop, call, ret). compares: may fuse with a conditional
-    branch behind it. conditional: is such a branch. call, returns, indirect: a jump of that kind.
+    reads: registers that go into its result or into the value it stores.
+    address: registers that make up an address.
+    writes: registers that hold the result.
+    bumps: base registers moved by a constant, ready before any access is.
+    stack: the access itself moves the stack pointer (push, pop, call, ret).
+    compares: may fuse with a conditional branch after it.
+    conditional: it is such a branch.
+    call, returns, indirect: a jump of that kind.
     """
 
     unit: str = NONE

@@ -26,8 +26,12 @@ CALLS, EXECUTES, INTERRUPTED, PATCHES = "calls", "executes", "interrupted", "pat
 
 
 class Taken(NamedTuple):
-    """One step of a schedule. moment: at which one it was taken, or to which the patcher's step led. at: the thread's local before;
-    instruction: the bytes it executed, if it did."""
+    """One step of a schedule.
+
+    moment: the moment at which a thread took it, or to which the patcher's step led.
+    at: the thread's local before.
+    instruction: the bytes that it executed, if it executed any.
+    """
 
     what: str
     moment: int
@@ -36,8 +40,8 @@ class Taken(NamedTuple):
 
 
 class Move(NamedTuple):
-    """From one state to another: the first step, where the thread is behind it, how many steps there are in all with those that it
-    takes at once, and what must not happen."""
+    """A transition between two states: its first step, the thread's state after it, the number of steps including those that are
+    taken at once with it, and the violation, if it is one."""
 
     to: State
     first: Taken
@@ -48,9 +52,14 @@ class Move(NamedTuple):
 
 @dataclass
 class Automaton:
-    """table: state of a thread -> where it can be next, as (local, noted), or (-1 - its number, False) of a violation. carried:
-    (moment, local) -> the same of a thread when the patcher gets there. wrong: the violations. worst: the shortest schedule
-    that ends with one, and which; None if none does. states, transitions: how many were visited."""
+    """The states of one thread, for every moment of a plan.
+
+    table: state of a thread -> its next states, as (local, noted), or (-1 - its number, False) of a violation.
+    carried: (moment, local) -> the states of the same thread when the patcher gets there.
+    wrong: the violations.
+    worst: the shortest schedule that ends with a violation, and that violation; None if none does.
+    states, transitions: how many were visited.
+    """
 
     threads: Threads
     reduced: bool = True
@@ -114,16 +123,16 @@ class Automaton:
         """What a thread can do by itself: what, where it is then, whether it is still noted down, what is wrong, the
         instruction."""
         moment, at, noted = state
-        threads, here = self.threads, self.threads.moments[moment]
-        if here.frozen:
+        threads, current = self.threads, self.threads.moments[moment]
+        if current.frozen:
             return
-        anew = here.notes == EVERYBODY and not noted
+        refetched = current.notes == EVERYBODY and not noted
         if at == IDLE:
-            yield CALLS, threads.begins(moment, anew), noted, None, b""
+            yield CALLS, threads.begins(moment, refetched), noted, None, b""
         else:
-            for to, wrong, instruction in threads.follow(moment, at, anew):
-                yield EXECUTES, to, noted and (here.notes == EVERYBODY or to != IDLE), wrong, instruction
-        if here.notes == EVERYBODY and noted and not threads.masked(at):
+            for to, wrong, instruction in threads.follow(moment, at, refetched):
+                yield EXECUTES, to, noted and (current.notes == EVERYBODY or to != IDLE), wrong, instruction
+        if current.notes == EVERYBODY and noted and not threads.masked(at):
             yield INTERRUPTED, at, False, None, b""
 
     def _on(self, moment: int, at: int, noted: bool) -> tuple[int, int]:
@@ -131,8 +140,8 @@ class Automaton:
         if not self.reduced or self.threads.moments[moment].frozen:
             return at, 0
         end, steps = self._through(at)
-        while (found := self._alone(moment, end, noted)) is not None:
-            end, more = self._through(found[0])
+        while (step := self._alone(moment, end, noted)) is not None:
+            end, more = self._through(step[0])
             steps += 1 + more
         return end, steps
 
@@ -140,8 +149,8 @@ class Automaton:
         """The same of what nobody ever can; worked out once."""
         if at not in self._ends:
             end, steps = at, 0
-            while (found := self.threads.quiet(end)) is not None:
-                end, steps = found[0], steps + 1
+            while (step := self.threads.quiet(end)) is not None:
+                end, steps = step[0], steps + 1
             self._ends[at] = end, steps
         return self._ends[at]
 
@@ -160,10 +169,10 @@ class Automaton:
         """The steps that a thread takes at once behind the first of a move."""
         (moment, _, noted), at = move.to, move.behind
         for _ in range(move.length - 1):
-            found = self._alone(moment, at, noted)
-            assert found is not None, "it has gone this way before"
-            yield Taken(EXECUTES, moment, at, found[1])
-            at = found[0]
+            step = self._alone(moment, at, noted)
+            assert step is not None, "it has gone this way before"
+            yield Taken(EXECUTES, moment, at, step[1])
+            at = step[0]
 
     def _number(self, wrong: Violation) -> int:
         if wrong not in self.wrong:

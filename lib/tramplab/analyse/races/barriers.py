@@ -12,9 +12,13 @@ from .subject import FixUp, Subject
 
 @dataclass(frozen=True)
 class Barrier:
-    """name: the wait's kernel name, with a number where the plan waits that way for several reasons. why: the reason. numbers: the
-    steps of the plan that are this one; they are left out together. orders: is it there for data, which every CPU sees in the
-    order in which they are written here, with it and without?"""
+    """A step of a plan that can be left out.
+
+    name: the wait's kernel name, with a number where the plan waits that way for several reasons.
+    why: the reason.
+    numbers: the steps of the plan that belong to it; they are left out together.
+    orders: the barrier only orders data writes; this model already keeps those in order, so removing it cannot change a verdict.
+    """
 
     name: str
     why: str
@@ -23,7 +27,7 @@ class Barrier:
 
 
 def barriers(subject: Subject) -> list[Barrier]:
-    """Of a subject's plan, in the order in which they come."""
+    """The barriers of a subject's plan, in the order of the plan."""
     found: dict[tuple[str, str], list[int]] = {}
     for number, step in enumerate(subject.steps):
         if isinstance(step, (Wait, FixUp)):
@@ -39,8 +43,8 @@ def barriers(subject: Subject) -> list[Barrier]:
 
 def numbers_of(subject: Subject, names: Sequence[str]) -> list[int]:
     """The steps of the barriers of these names; raises TramplabError with near matches."""
-    known = {b.name: b for b in barriers(subject)}
+    by_name = {b.name: b for b in barriers(subject)}
     for name in names:
-        if name not in known:
-            raise unknown("barrier", name, known)
-    return [number for name in names for number in known[name].numbers]
+        if name not in by_name:
+            raise unknown("barrier", name, by_name)
+    return [number for name in names for number in by_name[name].numbers]

@@ -30,7 +30,7 @@ def leading_elsewhere(subject: Subject) -> Subject:
     steps: list[Planned] = [
         Wait(Sync.STOP_MACHINE, "every other hart waits"),
         text(subject.entry, pair, "the site calls the direct call's target", INSTRUCTION),
-        Wait(Sync.FENCE_I, "every hart fetches anew and goes on"),
+        Wait(Sync.FENCE_I, "every hart refetches and continues"),
     ]
     ops = [dataclasses.replace(o, off=0) for o in subject.ops]  # the plan takes it away without a word
     made = [*subject.made, (target, len(code), "direct_trampoline")]
@@ -60,7 +60,7 @@ def trapping(subject: Subject) -> Subject:
 
 
 def putting_back(subject: Subject) -> Subject:
-    """The machine stops as it does, and whoever is to go on at the second instruction goes on at the first."""
+    """stop_machine() as it is, and a thread that would resume at the second instruction resumes at the first."""
 
     def steps(site: Write) -> list[Planned]:
         return [site, FixUp(site.address + _HALF, site.address, "threads between the two are put back before both")]

@@ -33,13 +33,13 @@ def add(sub: argparse._SubParsersAction, images: Images) -> None:
     p.add_argument("scheme", metavar="SCHEME", nargs="?", help=f"{', '.join(SCHEMES)} (default: all)")
     p.add_argument("--threads", default=str(THREADS), metavar="N", help=f"threads that call the function (default {THREADS})")
     p.add_argument(
-        "--without", action="append", default=[], metavar="STEP", help="leave a barrier out: one of those listed below a verdict"
+        "--without", action="append", default=[], metavar="STEP", help="remove a barrier: one of those listed below a verdict"
     )
-    p.add_argument("--image", metavar="FILE", help="a kernel image's own text in place of the lab's; without SCHEME all that fit")
+    p.add_argument("--image", metavar="FILE", help="explore a kernel image's own text; without SCHEME, all schemes that fit it")
     p.add_argument("--fetch", metavar="MODEL", help=f"what a CPU may fetch: {', '.join(MODELS)} (default: the scheme's own)")
     p.add_argument("--max-states", default=str(MOST_STATES), metavar="N", help=f"give up after so many (default {MOST_STATES})")
     p.add_argument("--time-limit", metavar="S", help=f"give up after so many seconds (default {SECONDS:g})")
-    p.add_argument("--every-step", action="store_true", help="fold nothing of the schedule")
+    p.add_argument("--every-step", action="store_true", help="print every step of the schedule")
     p.add_argument("--json", action="store_true", help="JSON instead of text")
     sweep.add(p)
     p.set_defaults(command=lambda args: run(args, images))
@@ -80,23 +80,23 @@ def said(chosen: Scheme, result: Result, without: list[str], whole: bool, folded
     about += f", without {', '.join(without)}" * bool(without) + "."
     if chosen.hypothetical:
         about += f" No kernel has it: {chosen.hypothetical}."
-    out = [head, *textwrap.wrap(about, WIDTH), ""]
+    lines = [head, *textwrap.wrap(about, WIDTH), ""]
     if result.verdict == UNSAFE:
-        out += [schedule.text(result, folded)]
+        lines += [schedule.text(result, folded)]
     elif result.limit:
-        out += textwrap.wrap(
+        lines += textwrap.wrap(
             f"Not decided: the limit of {result.limit} was reached; nothing bad was found in what was visited. "
             "Raise --max-states or --time-limit, or take fewer --threads.",
             WIDTH,
         )
-        out.append("")
+        lines.append("")
     wrapped = textwrap.TextWrapper(WIDTH, subsequent_indent=" " * 27)
     listed = [line for b in barriers(result.subject) for line in wrapped.wrap(f"  {b.name:<24} {b.why}")]
-    return "\n".join([*out, *(["Barriers, for --without:", *listed] if listed else [])]) + "\n"
+    return "\n".join([*lines, *(["Barriers, for --without:", *listed] if listed else [])]) + "\n"
 
 
 def _subjects(args: argparse.Namespace, images: Images) -> Iterator[tuple[Scheme, Subject]]:
-    """What is to be explored, each made when its turn comes."""
+    """The subjects to explore, each made when its turn comes."""
     if args.image is not None:
         yield from images(Path(args.image), args.scheme)
     else:

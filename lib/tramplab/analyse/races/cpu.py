@@ -19,8 +19,13 @@ LEFT_OVER = 0x0BAD_0000_0000_0000
 
 @dataclass(frozen=True)
 class Executed:
-    """What an instruction did. pc: where it leads; None if the CPU could not go on. reads: (address, size) of its loads. stores:
-    addresses of its stores. lost: where it led, if that is why the CPU could not go on."""
+    """The effects of one instruction.
+
+    pc: the next program counter; None if the CPU could not go on.
+    reads: (address, size) of its loads.
+    stores: addresses of its stores.
+    lost: the address that it jumped to, if that is why the CPU could not go on.
+    """
 
     pc: int | None
     registers: tuple[int, ...]
@@ -59,8 +64,8 @@ class Cpu:
 
     def registers(self) -> tuple[int, ...]:
         """As they are on the machine now."""
-        found = self._engine.registers()
-        return tuple(found[n] if n in found else self._engine.register(n) for n in self.names)
+        registers_now = self._engine.registers()
+        return tuple(registers_now[n] if n in registers_now else self._engine.register(n) for n in self.names)
 
     def set_data(self, values: dict[int, bytes]) -> None:
         """Give what the plan writes these values, address -> bytes."""
@@ -141,8 +146,8 @@ class Cpu:
                 self._held[address] = value
         if self._on != local.registers:
             on = self._on or (None,) * len(self.names)
-            for name, value, there in zip(self.names, local.registers, on, strict=True):
-                if value != there:
+            for name, value, current in zip(self.names, local.registers, on, strict=True):
+                if value != current:
                     self._engine.set_register(name, value)
             self._on = local.registers
 

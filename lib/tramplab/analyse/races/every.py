@@ -18,8 +18,11 @@ from .schemes import SCHEMES, Scheme, scheme
 
 @dataclass(frozen=True)
 class Scenario:
-    """without: the barrier that is left out, "" if none is. most: it is given up after so many states, and never for the time it
-    takes, which is another one elsewhere."""
+    """One exploration of one scheme.
+
+    without: the barrier that is left out, "" for none.
+    most: the number of states after which it is given up. There is no limit on time, which differs between machines.
+    """
 
     scheme: str
     fetch: str
@@ -32,7 +35,7 @@ class Scenario:
 
 
 def scenarios(names: Iterable[str], threads: int, most: int) -> list[Scenario]:
-    """Those of some schemes, in the order in which they are shown."""
+    """The scenarios of these schemes, in the order in which they are shown."""
     chosen = [name for name in SCHEMES if name in set(names)]
     return [
         Scenario(name, fetch, without, threads, most)
@@ -43,7 +46,7 @@ def scenarios(names: Iterable[str], threads: int, most: int) -> list[Scenario]:
 
 
 def explored(scenario: Scenario) -> dict[str, Any]:
-    """What comes of one, as JSON has it: the same whatever else this process has explored."""
+    """The result of one scenario, in JSON's types: it does not depend on what this process has explored before."""
     ran = _executions(scenario.scheme)
     without = [scenario.without] if scenario.without else []
     found = explore(
@@ -60,12 +63,12 @@ def explored(scenario: Scenario) -> dict[str, Any]:
 
 @functools.cache
 def _executions(name: str) -> Executions:
-    """What threads of a scheme execute, kept by this process for all of its scenarios."""
+    """The executions of a scheme's threads, kept by this process for all of its scenarios."""
     return Executions(scheme(name).subject())
 
 
 def as_json(chosen: Scheme, result: Result, without: list[str]) -> dict[str, Any]:
-    """What a program may want: all but the time."""
+    """A result for programs: everything except the time."""
     return {
         "scheme": chosen.name,
         "isa": chosen.isa,

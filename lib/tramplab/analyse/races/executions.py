@@ -1,4 +1,4 @@
-"""What instructions do to threads of one subject, executed once for each state and each value of what they read.
+"""The effects of instructions on threads of one subject, executed once for each state and each value of what they read.
 
 None of it depends on when a step comes or which waits a plan has, so it serves every exploration of the same subject.
 """
@@ -17,8 +17,11 @@ from .subject import Subject, overlap
 
 
 class Executions:
-    """Of one subject's threads. locals: their states, numbered. names, start: the registers, and what is in them when a call
-    begins."""
+    """The instructions of one subject's threads, executed once per state.
+
+    locals: the states of threads, numbered.
+    names, start: the registers, and their values when a call begins.
+    """
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.locals = subject, Interned()
@@ -36,20 +39,20 @@ class Executions:
         self._mask = (self._cpu.names.index(mask[0]), mask[1]) if mask else None
 
     def step(self, at: int, instruction: bytes, done: int) -> Step:
-        """What an instruction comes to for a thread, when so many of the plan's steps are done."""
+        """The effect of an instruction on a thread after this many of the plan's steps."""
         version = self._version(done)
         key = at, instruction
-        found = self._known.get(key) or self._depending.get((*key, version))
-        if found is None:
+        stored = self._known.get(key) or self._depending.get((*key, version))
+        if stored is None:
             self._cpu.set_data(self._values[version])
             local = self.locals[at]
             executed = self._cpu.execute(local, instruction)
-            found = self._judge.outcome(local, len(instruction), executed)
+            stored = self._judge.outcome(local, len(instruction), executed)
             if any(map(self.written, executed.reads)):
-                self._depending[(*key, version)] = found
+                self._depending[(*key, version)] = stored
             else:
-                self._known[key] = found
-        return found
+                self._known[key] = stored
+        return stored
 
     @functools.cache  # noqa: B019 - as long-lived as what it is for
     def written(self, span: tuple[int, int]) -> tuple[int, ...]:
@@ -65,19 +68,19 @@ class Executions:
 
     def text(self, address: int, size: int) -> bytes:
         """Text as it is before the plan."""
-        here = bytearray(self.subject.machine.read(address, size))
+        content = bytearray(self.subject.machine.read(address, size))
         for low, data in self._before.items():
-            overlay(here, address, low, data)
-        return bytes(here)
+            overlay(content, address, low, data)
+        return bytes(content)
 
     def held(self, address: int, size: int, done: int) -> bytes:
-        """What memory holds when so many of the plan's steps are done."""
+        """The bytes in memory after this many of the plan's steps."""
         return self._after(address, self.text(address, size), self._version(done))
 
     def read(self, at: int, instruction: bytes) -> set[tuple[int, int]]:
         """All (address, size) that a thread's next instruction has ever read there."""
-        known = (*self._known.items(), *self._depending.items())
-        steps = [step for (local, data, *_), step in known if (local, data) == (at, instruction)]
+        executed = (*self._known.items(), *self._depending.items())
+        steps = [step for (local, data, *_), step in executed if (local, data) == (at, instruction)]
         return {read for step in steps for read in step.reads}
 
     def restore(self) -> None:
@@ -99,15 +102,15 @@ class Executions:
         return sum(number < done for number, _ in self._writes)
 
     def _held(self, version: int) -> dict[int, bytes]:
-        """What memory that the plan writes at any time holds after so many of those writes: address -> bytes."""
+        """The memory that the plan writes at any time, after this many of those writes: address -> bytes."""
         return {low: self._after(low, data, version) for low, data in self._before.items()}
 
     def _after(self, base: int, before: bytes, version: int) -> bytes:
         """A stretch that begins at base, after so many of those writes."""
-        here = bytearray(before)
+        content = bytearray(before)
         for _, write in self._writes[:version]:
-            overlay(here, base, write.address, write.data)
-        return bytes(here)
+            overlay(content, base, write.address, write.data)
+        return bytes(content)
 
 
 def overlay(here: bytearray, base: int, address: int, data: bytes) -> None:
@@ -119,10 +122,10 @@ def overlay(here: bytearray, base: int, address: int, data: bytes) -> None:
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Stretches, (address, size), as few as cover these."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for low, size in sorted(spans):
-        if found and low <= sum(found[-1]):
-            found[-1] = found[-1][0], max(sum(found[-1]), low + size) - found[-1][0]
+        if ranges and low <= sum(ranges[-1]):
+            ranges[-1] = ranges[-1][0], max(sum(ranges[-1]), low + size) - ranges[-1][0]
         else:
-            found.append((low, size))
-    return found
+            ranges.append((low, size))
+    return ranges

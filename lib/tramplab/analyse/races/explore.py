@@ -19,7 +19,7 @@ from .subject import Subject
 from .threads import Threads
 from .verdicts import Violation
 
-#: Threads, states and seconds, unless somebody says otherwise.
+#: Threads, states and seconds, by default.
 THREADS, MOST_STATES, SECONDS = 3, 20_000_000, 60.0
 SAFE, UNSAFE, NOT_DECIDED = "safe", "unsafe", "not decided"
 
@@ -30,10 +30,15 @@ class _Late(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """verdict: SAFE, UNSAFE or NOT_DECIDED. violation, schedule: what goes wrong, and the fewest steps that lead there. states,
-    transitions: of all threads together; of one alone where it is unsafe, as one is enough for that. limit: what ended the
-    search before its time, "" if nothing did. seconds: it took so long, which no file keeps. threads_of: what its steps refer
-    to."""
+    """The result of one exploration.
+
+    verdict: SAFE, UNSAFE or NOT_DECIDED.
+    violation, schedule: what goes wrong, and the fewest steps that lead there.
+    states, transitions: of all threads together; of one thread where it is unsafe, as one is enough for that.
+    limit: the limit that ended the search, "" for none.
+    seconds: the time it took, which no file keeps.
+    threads_of: the automaton that the steps refer to.
+    """
 
     subject: Subject
     threads: int
@@ -82,9 +87,9 @@ def explore(
         if one.worst and reduced:
             verdict = UNSAFE  # the others may as well stay out of it
         else:
-            found = search(rows(one), threads, most, reduced, tell)
-            states, transitions = found.states, found.transitions
-            verdict = {ALL_SEEN: SAFE, WRONG: UNSAFE}.get(found.how, NOT_DECIDED)
+            searched = search(rows(one), threads, most, reduced, tell)
+            states, transitions = searched.states, searched.transitions
+            verdict = {ALL_SEEN: SAFE, WRONG: UNSAFE}.get(searched.how, NOT_DECIDED)
             limit = "" if verdict != NOT_DECIDED else f"{most} states"
     except _Late:
         states, transitions, limit = states or one.states, transitions or one.transitions, f"{seconds:g} s"

@@ -1,4 +1,4 @@
-"""What a CPU may fetch at an address at some moment of a plan.
+"""The bytes that a CPU may fetch at an address at some moment of a plan.
 
 coherent: what memory holds. stale: what it held at any moment since the last one at which every CPU was made to look again; one
 fetch may find the new and the next one the old. torn: in addition one fetch may find parts of both, where the ISA does not
@@ -50,21 +50,21 @@ class Fetches:
         end = pc + self._isa.max_insn
         return tuple((n, w) for n, w in self._writes if w.address < end and pc < w.address + len(w.data))
 
-    def earliest(self, number: int, anew: bool = False, pc: int | None = None) -> int:
-        """The moment from which on a CPU may have its text, all of it or what lies at pc; anew: one that has been made to look
+    def earliest(self, number: int, refetched: bool = False, pc: int | None = None) -> int:
+        """The moment from which on a CPU may have its text, all of it or what lies at pc; refetched: one that has been made to look
         again in this moment."""
-        if anew or self._model == COHERENT:
+        if refetched or self._model == COHERENT:
             return number
-        here = self._moments[number]
-        unseen = here.unseen if pc is None else here.unseen.intersection(self._changing(pc))
-        return min((here.horizon, *(n - 1 for n in unseen)))
+        moment = self._moments[number]
+        unseen = moment.unseen if pc is None else moment.unseen.intersection(self._changing(pc))
+        return min((moment.horizon, *(n - 1 for n in unseen)))
 
     @functools.cache  # noqa: B019
-    def at(self, number: int, pc: int, anew: bool = False) -> tuple[bytes, ...]:
+    def at(self, number: int, pc: int, refetched: bool = False) -> tuple[bytes, ...]:
         """The instructions that a CPU may find at pc, in an order that is always the same."""
         if not self._changing(pc):
             return self._always(pc)
-        moments = range(self.earliest(number, anew, pc), number + 1)
+        moments = range(self.earliest(number, refetched, pc), number + 1)
         wholes = list(dict.fromkeys(w for n in moments for w in self._whole(n, pc)))
         return self._mixed(number, pc, wholes) if self._model == TORN else tuple(dict.fromkeys(self._cut(pc, w) for w in wholes))
 
@@ -90,22 +90,22 @@ class Fetches:
         if since < number:
             return self._whole(since, pc)
         size = self._room(pc)
-        here = bytearray(self._before(pc, size))
+        content = bytearray(self._before(pc, size))
         for n, done in self._near(pc):
             if n <= number and not self._moments[n].during:
-                overlay(here, pc, done.address, done.data)
+                overlay(content, pc, done.address, done.data)
         write = self._moments[number].during
         if write is None:
-            return [bytes(here)]
+            return [bytes(content)]
         pieces = [(at, data) for at, data in write.pieces if at < pc + size and pc < at + len(data)]
-        found = []
+        contents = []
         for chosen in itertools.product((False, True), repeat=len(pieces)):
-            mixed = bytearray(here)
+            mixed = bytearray(content)
             for (at, data), is_new in zip(pieces, chosen, strict=True):
                 if is_new:
                     overlay(mixed, pc, at, data)
-            found.append(bytes(mixed))
-        return list(dict.fromkeys(found))
+            contents.append(bytes(mixed))
+        return list(dict.fromkeys(contents))
 
     def _mixed(self, number: int, pc: int, wholes: list[bytes]) -> tuple[bytes, ...]:
         """What parcels of these make together: all instructions that were ever written, and of the others, which are all of a

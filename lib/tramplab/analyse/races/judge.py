@@ -1,4 +1,4 @@
-"""What one executed instruction comes to: where the thread is then, and whether that is allowed."""
+"""The outcome of one executed instruction: where the thread is then, and whether that is allowed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,12 @@ class Step:
 
 
 class Judge:
-    """Of one subject's threads. start: the registers with which they begin a call. led_to: where a breakpoint's handler may let
-    them go on apart from the function itself, as the instruction in whose place it stands leads there."""
+    """Judges each executed instruction of one subject's threads.
+
+    start: the registers with which a thread begins a call.
+    led_to: addresses outside the function at which a breakpoint's handler may let a thread go on: the targets of the instruction
+        that the breakpoint replaces.
+    """
 
     def __init__(
         self, subject: Subject, cpu: Cpu, start: tuple[int, ...], interned: Interned, led_to: frozenset[int] = frozenset()
@@ -41,7 +45,7 @@ class Judge:
         self._returns = {subject.body, subject.machine.return_to}
 
     def outcome(self, local: Local, size: int, done: Executed) -> Step:
-        """What an instruction comes to, whenever it is executed."""
+        """The outcome of an instruction, whenever it is executed."""
         if done.pc is None:
             how = "stops the CPU" if done.lost is None else f"leads to {self._anywhere(done.lost)}"
             return Step(IDLE, done.reads, wrong=Violation(TARGET, f"{self._where(local.pc)} {how}"))

@@ -1,4 +1,4 @@
-"""What one thread is in the middle of: its registers, the memory that is its own, and what has been called on its behalf."""
+"""The state of one thread: its registers, its own memory, and the ops that were called on its behalf."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ INTERRUPTS = {"x86_64": ("eflags", 1 << 9)}
 
 
 class Local(NamedTuple):
-    """One thread inside a call. Threads share no memory that they write, so this and the moment is all there is to know of it.
+    """The state of one thread.
 
-    pc: of the instruction that comes next. registers: in the order of Layout.names. memory: (address, word) of what it has
-    written and still has, sorted. called: addresses of the ops that were called, in order. due: addresses of those that must
-    be, exactly once. """
+    pc: of the next instruction.
+    registers: in the order of Layout.names.
+    memory: (address, word) of its own writes that are still alive, sorted.
+    called: addresses of the ops that were called, in order.
+    due: addresses of the ops that must be called, exactly once.
+    """
 
     pc: int
     registers: tuple[int, ...]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import TramplabError
-from ...ftrace.steps import Free, Sync, Wait, Whom, Write
+from ...ftrace.steps import Free, Scope, Sync, Wait, Write
 from .subject import FixUp, Planned, overlap
 
 #: The waits after which every CPU executes text as it was written before.
@@ -36,14 +36,19 @@ NOBODY, INSIDE, EVERYBODY = "", "inside", "everybody"
 
 @dataclass(frozen=True)
 class Moment:
-    """The time after a step, or in the middle of one.
+    """A point in a plan between two steps.
 
-    steps: how many have been done. step: the one that led here, None at first. why: what it is, for the reader. horizon: when
-    every CPU last looked again: what it has is text of this moment or a later one. unseen: the moments of writes of text that a CPU
-    need not have found then, as nobody had made them visible. frozen: do all threads stand still? notes: who is noted down as this
-    moment begins; the next one does not begin before all of them are gone. empty: does this moment only begin when no thread is
-    inside at all? during: a write of several granules is half done. number: of the step in the plan, where it is done here and
-    is no wait. """
+    steps: how many have been done.
+    step: the one that led here, None at first.
+    why: its reason, for the reader.
+    horizon: the moment at which every CPU last refetched: it has text of that moment or a later one.
+    unseen: the moments of writes of text that a CPU need not have seen then, as they had not been made visible.
+    frozen: are all threads stopped?
+    notes: which threads are noted as this moment begins; the next moment does not begin before all of them have left.
+    empty: does this moment only begin when no thread is inside at all?
+    during: a write of several granules is half done.
+    number: of the step in the plan, where it is done here and is no wait.
+    """
 
     steps: int
     step: Planned | None
@@ -58,19 +63,20 @@ class Moment:
 
 
 def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, dropped: Collection[int] = ()) -> list[Moment]:
-    """From before the first step to behind the last one. preemptible: see Subject. masks: do threads take breakpoints, with
-    interrupts off? dropped: numbers of steps that are left out. Raises TramplabError for a step whose wait is not modelled."""
-    found = [Moment(0, None, "", 0)]
+    """The moments of a plan, from before the first step to after the last. preemptible: see Subject. masks: do threads take
+    breakpoints with interrupts off? dropped: numbers of steps that are left out. Raises TramplabError for a step whose wait is
+    not modelled."""
+    moments_so_far = [Moment(0, None, "", 0)]
     hidden = Hidden(isa)
     stopped = False
 
     def then(steps: int, step: Planned | None, why: str, **more: Any) -> None:
         """The next moment, which a CPU enters with the text that it has, unless more is said."""
-        last = found[-1]
+        last = moments_so_far[-1]
         given: dict[str, Any] = {"horizon": last.horizon, "unseen": last.unseen, "frozen": last.frozen}
-        found.append(Moment(steps, step, why, **given | more))
+        moments_so_far.append(Moment(steps, step, why, **given | more))
 
-    def anew(step: Wait, at: int) -> dict[str, Any]:
+    def refetched(step: Wait, at: int) -> dict[str, Any]:
         """What a CPU may have, once such a wait is over that leads to moment `at`."""
         return {"horizon": at, "unseen": hidden.moments()} if step.sync in SYNCHRONISES[isa] else {}
 
@@ -78,7 +84,7 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
         if number in dropped and isinstance(step, Write):
             raise TramplabError(f"only a wait, or what gives something back, can be left out of a plan, not: {step.why}.")
         if number in dropped:
-            found[-1] = replace(found[-1], steps=number + 1)
+            moments_so_far[-1] = replace(moments_so_far[-1], steps=number + 1)
             if isinstance(step, Wait):
                 hidden.passed(step)
                 if stopped and resumes(step):  # CPUs go on all the same, with what they have
@@ -90,30 +96,30 @@ def moments(isa: str, steps: Sequence[Planned], preemptible: bool, masks: bool, 
             then(number, step, f"begins to {step.why}", during=step)
         if isinstance(step, (Write, Free, FixUp)):
             if isinstance(step, Write) and step.text:
-                hidden.write(len(found), step)
+                hidden.write(len(moments_so_far), step)
             then(done, step, step.why, number=number)
             continue
-        at = len(found)
-        if step.sync.whom is Whom.STOPPED:
+        at = len(moments_so_far)
+        if step.sync.scope is Scope.STOPPED:
             stopped = True
             then(done, step, step.why, frozen=True, empty=not preemptible)
-        elif step.sync.whom is Whom.EVERY_TASK or (masks and step.sync in _INTERRUPTS):
-            notes = INSIDE if step.sync.whom is Whom.EVERY_TASK else EVERYBODY
+        elif step.sync.scope is Scope.EVERY_TASK or (masks and step.sync in _INTERRUPTS):
+            notes = INSIDE if step.sync.scope is Scope.EVERY_TASK else EVERYBODY
             then(number, step, f"begins to wait: {step.why}", notes=notes)
-            then(done, step, step.why, **anew(step, at + 1))
-        elif step.sync.whom in (Whom.EVERY_CPU, Whom.THIS_CPU) and step.sync not in (Sync.RCU, Sync.CALL_RCU):
+            then(done, step, step.why, **refetched(step, at + 1))
+        elif step.sync.scope in (Scope.EVERY_CPU, Scope.THIS_CPU) and step.sync not in (Sync.RCU, Sync.CALL_RCU):
             hidden.publish(step)
-            then(done, step, step.why, frozen=found[-1].frozen and not resumes(step), **anew(step, at))
+            then(done, step, step.why, frozen=moments_so_far[-1].frozen and not resumes(step), **refetched(step, at))
             stopped = stopped and not resumes(step)
         else:
             raise TramplabError(f"the explorer does not know what {step.sync.kernel} waits for: take a plan without it.")
-    steps_done = found[-1].steps
+    steps_done = moments_so_far[-1].steps
     if stopped:
         then(steps_done, None, "every CPU goes on", frozen=False)
     if isa in BY_ITSELF:
         why = "every CPU has taken an interrupt since"
-        found.append(Moment(steps_done, None, why, len(found), hidden.moments()))
-    return found
+        moments_so_far.append(Moment(steps_done, None, why, len(moments_so_far), hidden.moments()))
+    return moments_so_far
 
 
 class Hidden:

@@ -10,7 +10,7 @@ from ...emulate.traps import Vector
 from ...ftrace.layout import Heap
 from ...ftrace.ops import Registered, Request
 from ...ftrace.slowpath import SlowPath
-from ...ftrace.steps import Free, Step, Wait, Whom
+from ...ftrace.steps import Free, Scope, Step, Wait
 from ...given import of_name
 from ...lab.kernel import Kernel
 from ...lab.places import vector
@@ -30,7 +30,7 @@ ON, OFF = "+", "-"
 
 @dataclass
 class _Plan:
-    """What a play adds up to."""
+    """The plan of a play."""
 
     steps: list[Step] = field(default_factory=list)
     freed: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -40,13 +40,18 @@ class _Plan:
 
 @dataclass(frozen=True)
 class Stage:
-    """A kernel to play on: the lab's, or a real one.
+    """A machine on which a change of one function is explored.
 
-    machine: booted. slowpath: plans what is done; its bookkeeping is then at the end of the play, and memory at the beginning, so
-    use neither for anything else. function: whose site it is. registers, stack, value: how it is called, and what it returns.
-    private, scratch: (address, size) of what a thread writes beside its stack, see Subject. vector: where breakpoints lead, None
-    if nobody takes them. made: (address, size, name) of code that no image has. kernel: whose text it is, "" for the lab's.
-    carry_out: does what a plan says.
+    machine: booted.
+    slowpath: plans the change. Its bookkeeping is at the end of the play and memory at the beginning, so neither can be used for
+        anything else.
+    function: whose site changes.
+    registers, stack, value: how it is called, and what it returns.
+    private, scratch: (address, size) of what a thread writes beside its stack, see Subject.
+    vector: the address that breakpoints jump to, None if they are not taken.
+    made: (address, size, name) of generated code, which is in no image.
+    kernel: whose text it is, "" for the lab's.
+    carry_out: executes a plan.
     """
 
     machine: Machine
@@ -150,7 +155,7 @@ def _unregister(stage: Stage, plan: _Plan, name: str, requests: Mapping[str, Req
                 plan.freed[number] = step.what, step.owner.taken(step.what)
             elif step.owner is memory:
                 plan.freed[number] = ops.address, size
-    waits = [n for n, step in enumerate(steps, before) if isinstance(step, Wait) and step.sync.whom is Whom.EVERY_TASK]
+    waits = [n for n, step in enumerate(steps, before) if isinstance(step, Wait) and step.sync.scope is Scope.EVERY_TASK]
     plan.steps += steps
     gone = waits[-1] + 1 if waits else len(plan.steps)
     plan.ops[name] = ops, Attachment(name, ops.address, attached.on, before, gone)

@@ -1,4 +1,4 @@
-"""What a thread can do, as a table of numbers for any number of threads."""
+"""The steps of a thread as a table of numbers, for any number of threads."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ IDLE_CODE = 0
 
 @dataclass(frozen=True)
 class Rows:
-    """One thread's steps. A code is twice the thread's place plus one if the patcher waits for it; IDLE_CODE is between calls.
+    """An automaton as a table of numbers.
 
-    codes: how many there are. steps: per moment, code -> the codes it leads to, or -1 - the number of a violation. carried: per
-    moment, code -> the code with which it begins. empty: per moment, whether it begins only when all threads are idle. wrong:
-    the violations. """
+    codes: how many there are.
+    steps: per moment, code -> the codes it leads to, or -1 - the number of a violation.
+    carried: per moment, code -> the code with which that moment begins.
+    empty: per moment, whether it begins only when all threads are idle.
+    wrong: the violations.
+    """
 
     codes: int
     steps: list[dict[int, tuple[int, ...]]]
@@ -28,7 +31,7 @@ class Rows:
 
 
 def rows(automaton: Automaton) -> Rows:
-    """Of an automaton that was built. Reduced, moments that no thread can tell from the one before are left out."""
+    """The table of an automaton that was built. Reduced: moments that a thread cannot tell from the one before are left out."""
     places: dict[int, int] = {IDLE: 0}
 
     def code(at: int, noted: bool) -> int:

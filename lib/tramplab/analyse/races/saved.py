@@ -1,4 +1,4 @@
-"""What comes of many scenarios, in a file of JSON lines: each is appended as soon as it is there, and in the end they are sorted.
+"""Results of many scenarios in a file of JSON lines: each is appended as soon as it is known, and in the end they are sorted.
 
 The first line says of which sources, how many threads and how many states at most. A file that is there is gone on with if it is
 of the same; what a process that was killed has left of a line is cut off. Each line ends with a checksum of it and of the first,
@@ -65,17 +65,17 @@ class Saved:
             raise TramplabError(f"{self._path} takes results of {self._about['threads']} threads, as explored() gives them.")
         self._found[_of(result)] = result
         try:
-            out = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+            handle = os.open(self._path, os.O_WRONLY | os.O_APPEND)
             try:
-                before, line = os.fstat(out).st_size, self._line(result)
+                before, line = os.fstat(handle).st_size, self._line(result)
                 try:
                     while line:
-                        line = line[os.write(out, line) :]
+                        line = line[os.write(handle, line) :]
                 except BaseException:
-                    os.ftruncate(out, before)
+                    os.ftruncate(handle, before)
                     raise
             finally:
-                os.close(out)
+                os.close(handle)
         except OSError as e:
             raise Unwritten(f"cannot write {self._path}: {e.strerror}.") from None
 
@@ -117,19 +117,19 @@ class Saved:
 
     def _result(self, line: bytes) -> dict[str, Any] | None:
         """What a line says; None if it is not as it was written, or no result of what the first line says."""
-        found = _said(line)
-        if found is None or found.pop(_SEAL, None) is None or line != self._line(found):
+        record = _said(line)
+        if record is None or record.pop(_SEAL, None) is None or line != self._line(record):
             return None
-        return found if self._takes(found) else None
+        return record if self._takes(record) else None
 
     def _takes(self, result: dict[str, Any]) -> bool:
         """Is it one of this file, with all that a result has, and does what it says agree?"""
         try:
             checked("", result, _SCHEMA)
-            known = scheme(result["scheme"])
+            scheme_of = scheme(result["scheme"])
         except TramplabError:
             return False
-        of = {"isa": known.isa, "release": known.release, "hypothetical": known.hypothetical, "threads": self._about["threads"]}
+        of = {name: getattr(scheme_of, name) for name in ("isa", "release", "hypothetical")} | {"threads": self._about["threads"]}
         named = {b["name"] for b in result["barriers"]}
         return all(result[key] == value for key, value in of.items()) and named.issuperset(result["without"]) and _agrees(result)
 
@@ -148,10 +148,10 @@ def _sealed(name: str, what: dict[str, Any]) -> bytes:
 def _said(line: bytes) -> dict[str, Any] | None:
     """The mapping that a line is; None of what is none."""
     try:
-        found = documents.parsed("", documents.decoded("", line), "json")
+        record = documents.parsed("", documents.decoded("", line), "json")
     except TramplabError:
         return None
-    return found if isinstance(found, dict) else None
+    return record if isinstance(record, dict) else None
 
 
 def _agrees(result: dict[str, Any]) -> bool:

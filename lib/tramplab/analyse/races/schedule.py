@@ -8,7 +8,7 @@ import textwrap
 from dataclasses import dataclass, replace
 
 from ...emulate import decode
-from ...ftrace.steps import Free, Sync, Wait, Whom, Write
+from ...ftrace.steps import Free, Scope, Sync, Wait, Write
 from ...given import whole
 from ...width import WIDTH
 from .automaton import CALLS, EXECUTES, INTERRUPTED, PATCHES, Taken
@@ -25,8 +25,13 @@ _NUMBER, _LEFT = 8, 31
 
 @dataclass(frozen=True)
 class Line:
-    """One step, or several that are told in one line. first, last: their numbers, from 1. who: PATCHER or THREAD. where:
-    symbol+offset of the instruction, "" for none; text: what is done."""
+    """One step, or several that are printed as one line.
+
+    first, last: their numbers, from 1.
+    who: PATCHER or THREAD.
+    where: symbol+offset of the instruction, "" for none.
+    text: what the step does.
+    """
 
     first: int
     last: int
@@ -44,25 +49,25 @@ def lines(result: Result, folded: bool = True) -> list[Line]:
     everything = set().union(*met)
     dull = [_dull(result, taken, everything) for taken in result.schedule]
     dull[-1] = ""
-    found: list[Line] = []
+    lines_so_far: list[Line] = []
     for (kind, symbol), group in itertools.groupby(zip(dull, single, strict=True), lambda one: (one[0], _symbol(one))):
         several = [line for _, line in group]
         if kind == WRITES:
-            found.append(replace(several[-1], first=several[0].first))
+            lines_so_far.append(replace(several[-1], first=several[0].first))
         elif not kind or len(several) == 1:
-            found += several
+            lines_so_far += several
         elif kind == THREAD:
-            found.append(Line(several[0].first, several[-1].last, kind, symbol, f"{len(several)} instructions"))
+            lines_so_far.append(Line(several[0].first, several[-1].last, kind, symbol, f"{len(several)} instructions"))
         else:
-            found.append(Line(several[0].first, several[-1].last, kind, "", f"{len(several)} steps that it does not notice"))
-    return found
+            lines_so_far.append(Line(several[0].first, several[-1].last, kind, "", f"{len(several)} steps that it does not notice"))
+    return lines_so_far
 
 
 def text(result: Result, folded: bool = True, width: int = WIDTH) -> str:
     """The lines as a table of at most so many columns, with what goes wrong below."""
     width = whole(width, "width", 2 * _LEFT)
     right = width - _NUMBER - _LEFT - 1
-    out = [f"{'':{_NUMBER}}{PATCHER:<{_LEFT}} {THREAD}"]
+    printed = [f"{'':{_NUMBER}}{PATCHER:<{_LEFT}} {THREAD}"]
     for line in lines(result, folded):
         number = f"{line.first}" if line.first == line.last else f"{line.first}-{line.last}"
         indent = "" if line.who == PATCHER else " " * _LEFT + " "
@@ -70,9 +75,9 @@ def text(result: Result, folded: bool = True, width: int = WIDTH) -> str:
         wide = _LEFT if line.who == PATCHER else right
         for at, part in enumerate(textwrap.wrap(said, wide, subsequent_indent="  ", break_on_hyphens=False)):
             head = number if not at else ""
-            out.append(f"{head:<{_NUMBER}}{indent}{part}")
-    out += textwrap.wrap(f"=> {result.violation}", width, subsequent_indent="   ", break_on_hyphens=False)
-    return "\n".join(out) + "\n"
+            printed.append(f"{head:<{_NUMBER}}{indent}{part}")
+    printed += textwrap.wrap(f"=> {result.violation}", width, subsequent_indent="   ", break_on_hyphens=False)
+    return "\n".join(printed) + "\n"
 
 
 def _line(result: Result, number: int, taken: Taken) -> Line:
@@ -104,13 +109,13 @@ def _patched(result: Result, taken: Taken) -> str:
 
 
 def _dull(result: Result, taken: Taken, met: set[tuple[int, int]]) -> str:
-    """Whose step it is, if the other side does not notice it; WRITES if it is begun before it is done; else "". met: what the
-    thread fetches and reads on its way."""
+    """The side whose step the other side does not notice; WRITES for a write that is begun before it is done; else "". met: what
+    the thread fetches and reads on its way."""
     if taken.what == PATCHES:
         step = result.threads_of.moments[taken.moment].step
         if isinstance(step, Write):
             return WRITES if any(overlap(m, (step.address, len(step.data))) for m in met) else PATCHER
-        if isinstance(step, Wait) and step.sync.whom is Whom.EVERY_TASK:
+        if isinstance(step, Wait) and step.sync.scope is Scope.EVERY_TASK:
             return WRITES
         interrupts = isinstance(step, Wait) and step.sync is not Sync.STOP_MACHINE and not resumes(step)
         return PATCHER if interrupts or isinstance(step, Free) else ""

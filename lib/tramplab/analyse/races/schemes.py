@@ -30,12 +30,17 @@ LIFE = ("+a", "+b", "-a", "-b", "+c")
 
 @dataclass(frozen=True)
 class Scheme:
-    """A way to change what a function calls, on one kernel.
+    """A way to patch a site.
 
-    does: what it is, in a few words. plays, before: what comes and goes, see play.subject(). fetch: what a CPU may fetch there
-    at worst, one of fetches.MODELS. preemptible: can a thread be preempted inside the function and the trampolines?
-    hypothetical: has no kernel this? why: the reason. traps: do breakpoints lead to the guest's handler? changed: what is done
-    by hand to the plan. """
+    does: a short description.
+    plays, before: the ops that are added and removed, see play.subject().
+    fetch: what a CPU may fetch there at worst, one of fetches.MODELS.
+    preemptible: can a thread be preempted inside the function and the trampolines?
+    hypothetical: has no kernel this?
+    traps: are breakpoints taken by the guest's handler?
+    changed: changes that are made to the plan by hand.
+    why: the reason.
+    """
 
     name: str
     isa: str
@@ -176,5 +181,5 @@ SCHEMES = {s.name: s for s in _SCHEMES}
 
 
 def scheme(name: str) -> Scheme:
-    """By its name; raises TramplabError with near matches."""
+    """The scheme of this name; raises TramplabError with near matches."""
     return of_name("scheme", name, SCHEMES)

@@ -18,7 +18,7 @@ from .rows import IDLE_CODE, Rows
 SOURCE = Path(__file__).with_name("search.c")
 _GOES_ON, ALL_SEEN, WRONG, FULL = range(4)
 _VIOLATION, _NEVER = 1 << 31, (1 << 32) - 1
-#: States that are visited before somebody is told.
+#: States that are visited between two progress reports.
 _ROUND = 1 << 18
 #: States for which there is room at first, and by how much more at each further attempt.
 _FIRST_ROOM, _MORE = 1 << 15, 1 << 4
@@ -30,8 +30,13 @@ LARGEST = (1 << 32) - 2
 
 @dataclass(frozen=True)
 class Searched:
-    """how: ALL_SEEN, WRONG or FULL. states, transitions: how many were found and taken. depth: transitions on the way to the last
-    state. violation: the number of the one that was found."""
+    """The result of one search.
+
+    how: ALL_SEEN, WRONG or FULL.
+    states, transitions: how many were found and taken.
+    depth: transitions to the last state.
+    violation: the number of the one that was found.
+    """
 
     how: int
     states: int
@@ -60,10 +65,10 @@ def search(
     if not lib:
         return _python(rows, threads, most, alike, tick)
     room = _FIRST_ROOM
-    while room < most:  # begun anew with more: a table that is too large costs more than a few states twice
-        found = _compiled(lib, rows, threads, room, alike, tick)
-        if found.how != FULL:
-            return found
+    while room < most:  # begun again with more: a table that is too large costs more than a few states twice
+        searched = _compiled(lib, rows, threads, room, alike, tick)
+        if searched.how != FULL:
+            return searched
         room *= _MORE
     return _compiled(lib, rows, threads, most, alike, tick)
 
@@ -71,7 +76,7 @@ def search(
 def _compiled(
     lib: ctypes.CDLL, rows: Rows, threads: int, most: int, alike: bool, tick: Callable[[int], None]
 ) -> Searched:
-    """With room for so many states."""
+    """The search in C, with room for this many states."""
     moments = len(rows.steps)
     moment_bits, code_bits = (moments - 1).bit_length(), (rows.codes - 1).bit_length()
     if moment_bits + threads * code_bits > 64:
@@ -144,7 +149,7 @@ def _python(rows: Rows, threads: int, most: int, alike: bool, tick: Callable[[in
 
 
 def _after(rows: Rows, state: tuple[int, tuple[int, ...]], alike: bool) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """What comes next: a step of one of the threads, or the patcher's."""
+    """The next states: a step of one of the threads, or the patcher's."""
     moment, codes = state
     for n, mine in enumerate(codes):
         if not (alike and mine in codes[:n]):

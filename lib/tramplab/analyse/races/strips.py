@@ -32,10 +32,10 @@ def strips(result: Result) -> list[dict[str, Any]]:
     The thread's registers are those of the ISA, and memory on its stack; of other memory it has what it read first. The
     patcher's memory is what the thread fetches or reads on its way: instructions, or words. shown: registers that are shown also
     if they never change, as the last instruction uses them. """
-    told, say = lines(result, folded=False), _wording(result)
+    all_lines, say = lines(result, folded=False), _wording(result)
     made = {PATCHER: _Patcher(result, say), THREAD: _Thread(result, say)}
     marks: dict[str, dict[str, int]] = {who: {START: 0} for who in made}
-    for who, stretch in itertools.groupby(told, lambda line: line.who):
+    for who, stretch in itertools.groupby(all_lines, lambda line: line.who):
         some = list(stretch)
         for other, side in made.items():
             marks[other][f"{who}-{some[0].first}"] = len(side.steps)
@@ -62,7 +62,7 @@ def strips(result: Result) -> list[dict[str, Any]]:
 
 
 class _Side(abc.ABC):
-    """A walk that is being made. sp: its stack pointer's name, "" for none. say: how values are written in it."""
+    """A walk that is being built. sp: its stack pointer's name, "" for none. say: formats values for it."""
 
     sp = ""
 
@@ -111,8 +111,8 @@ class _Patcher(_Side):
         moment = self.result.threads_of.moments[self.result.schedule[line.first - 1].moment]
         step, stores = moment.step, {}
         if isinstance(step, Write) and moment.during is None:
-            there = step.address, len(step.data)
-            some = [p for p in self._places if overlap((p.address, p.size), there)]
+            written = step.address, len(step.data)
+            some = [p for p in self._places if overlap((p.address, p.size), written)]
             stores = {p.name: self._holds(p, moment.steps) for p in some}
         self.add(PATCHER, PATCHER, 0, line.text, stores=stores)
 
@@ -190,16 +190,16 @@ class _Thread(_Side):
 def _met(result: Result, say: Wording) -> Iterator[_Place]:
     """What of the plan's writes the thread fetches or reads in this schedule, once each."""
     executed = [t for t in result.schedule if t.what == EXECUTES]
-    met = {there for t in executed for there in result.threads_of.touched(t.at, t.instruction)}
-    known = set()
+    met = {place for t in executed for place in result.threads_of.touched(t.at, t.instruction)}
+    seen_places = set()
     for taken in result.schedule:
         step = result.threads_of.moments[taken.moment].step
         if taken.what != PATCHES or not isinstance(step, Write):
             continue
-        there = step.address, len(step.data)
-        if there not in known and any(overlap(m, there) for m in met):
-            known.add(there)
-            yield _Place(*there, say.place(*there), step.text)
+        place = step.address, len(step.data)
+        if place not in seen_places and any(overlap(m, place) for m in met):
+            seen_places.add(place)
+            yield _Place(*place, say.place(*place), step.text)
 
 
 def _wording(result: Result) -> Wording:

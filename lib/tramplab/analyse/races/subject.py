@@ -25,11 +25,13 @@ Planned = Step | FixUp
 
 @dataclass(frozen=True)
 class Attachment:
-    """One ops over the time of a plan; its places in the plan count steps, and 0 is before the first.
+    """The lifetime of one ops in a plan.
 
-    name: for the reader. address: of its struct. on: from how many steps on it is attached for good, 0 if it was before; None if it
-    never is. off: how many steps there were before its removal begins; None if it is not removed. gone: after how many steps
-    nobody may call it any more.
+    name: for the reader.
+    address: of its struct.
+    on: the number of steps after which it is attached, 0 if it was before the plan, None if it never is.
+    off: the number of steps after which its removal begins; None if it is not removed.
+    gone: the number of steps after which it must not be called any more.
     """
 
     name: str
@@ -50,17 +52,25 @@ class Call:
 
 @dataclass(frozen=True)
 class Subject:
-    """A scheme at work on one function.
+    """What is explored: a function, how it is called, and the plan that changes it.
 
-    machine: booted and as it is before the plan, with the meter "record"; exploring leaves it so. entry, end: the function's first
-    byte and the one behind it. body: the first byte behind its patch site. ip: what callbacks are told. steps: the plan.
-    freed: step number -> (address, size) that the step gives back. targets: where its site may lead. made: (address, size, name)
-    of code that no image has. callbacks: first byte -> addresses of the ops with which it may be called. direct: first byte of
-    a direct call's target -> the address of its ops. ops: what is attached when. private: (address, size) of what one thread
-    alone writes, apart from its stack, and leaves as it was. scratch: the same of what a CPU writes with interrupts off and
-    looks at no more then. preemptible: may a thread be preempted inside the function and
-    the trampolines? vector: where breakpoints lead, None if nobody takes them. skips: address of a breakpoint -> where its handler
-    lets the thread go on, which it does at once. kernel: whose text it is, "" for the lab's.
+    machine: booted and as it is before the plan, with the meter "record"; exploring leaves it so.
+    entry, end: the function's first byte and the first byte after it.
+    body: the first byte after its patch site.
+    ip: the ip that callbacks are given.
+    steps: the plan.
+    freed: step number -> (address, size) that the step frees.
+    targets: addresses that its site may jump to.
+    made: (address, size, name) of generated code, which is in no image.
+    callbacks: first byte -> addresses of the ops with which it may be called.
+    direct: first byte of a direct call's target -> the address of its ops.
+    ops: when each ops is attached.
+    private: (address, size) that only one thread writes, apart from its stack, and restores.
+    scratch: the same of memory that a CPU writes with interrupts off and does not read after that.
+    preemptible: may a thread be preempted inside the function and the trampolines?
+    vector: the address that breakpoints jump to, None if they are not taken.
+    skips: address of a breakpoint -> where its handler lets the thread go on, which it does at once.
+    kernel: whose text it is, "" for the lab's.
     """
 
     machine: Machine

@@ -21,9 +21,9 @@ from .schemes import SCHEMES, scheme
 def add(p: argparse.ArgumentParser) -> None:
     """Add what only --all takes to the command's options."""
     p.add_argument(
-        "--all", action="store_true", help="each scheme, or SCHEME, under every fetch model, whole and without each of its barriers"
+        "--all", action="store_true", help="every scheme, or SCHEME, under every fetch model, complete and with one barrier removed"
     )
-    p.add_argument("--save", metavar="FILE", help="with --all: append results to FILE as they come, and go on from what is there")
+    p.add_argument("--save", metavar="FILE", help="with --all: append each result to FILE, and continue from the results in it")
     workers.add(p)
     p.add_argument("--quiet", action="store_true", help="no progress on standard error")
 
@@ -59,7 +59,7 @@ def sweep(args: argparse.Namespace, threads: int, most: int) -> list[dict[str, A
 
 
 def _found(wanted: Sequence[Scenario], saved: Saved | None, where: int | str, stream: TextIO | None) -> list[dict[str, Any]]:
-    """Of every scenario: what is saved, and the others from workers."""
+    """The results of all scenarios: those that are saved, and the others from workers."""
     found = {s: saved.load(s) for s in wanted if saved.has(s)} if saved else {}
     todo = [s for s in wanted if s not in found]
     remedy = workers.remedy("what was finished is saved" if saved else "nothing is kept without --save", where)

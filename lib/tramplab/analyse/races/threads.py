@@ -28,26 +28,26 @@ class Threads:
 
     # what the search asks
 
-    def begins(self, number: int, anew: bool) -> int:
-        """A thread that begins a call at a moment; anew: on a CPU that has been made to look at its text again."""
-        return self.locals.number(Local(self.subject.entry, self.executions.start, (), (), self._due(number, anew)))
+    def begins(self, number: int, refetched: bool) -> int:
+        """A thread that begins a call at a moment; refetched: on a CPU that has been made to look at its text again."""
+        return self.locals.number(Local(self.subject.entry, self.executions.start, (), (), self._due(number, refetched)))
 
-    def _due(self, number: int, anew: bool) -> frozenset[int]:
+    def _due(self, number: int, refetched: bool) -> frozenset[int]:
         """The ops that every call must reach that begins at a moment, wherever the CPU has its text from; at the last moment all
         that are attached then, as nothing will ever make it look again."""
         last = number == len(self.moments) - 1
-        seen = self.moments[number if last else self._fetches.earliest(number, anew)].steps
+        seen = self.moments[number if last else self._fetches.earliest(number, refetched)].steps
         steps = self.moments[number].steps
         return frozenset(
             o.address for o in self.subject.ops if o.on is not None and o.on <= seen and (o.off is None or steps <= o.off)
         )
 
-    def follow(self, number: int, at: int, anew: bool) -> list[tuple[int, Violation | None, bytes]]:
+    def follow(self, number: int, at: int, refetched: bool) -> list[tuple[int, Violation | None, bytes]]:
         """Where a thread can be after its next instruction at a moment: (local, what must not happen, the instruction), in
         order."""
         local = self.locals[at]
         found: list[tuple[int, Violation | None, bytes]] = []
-        for instruction in self._fetches.at(number, local.pc, anew):
+        for instruction in self._fetches.at(number, local.pc, refetched):
             if self._changes(local.pc) and instruction not in self._fetches.written(number, local.pc):
                 wrong = Violation(TORN, f"{instruction.hex()} at {self._where(local.pc)}, which nobody wrote")
                 found.append((at, wrong, instruction))
@@ -60,15 +60,15 @@ class Threads:
         """Has a thread interrupts off?"""
         return self.executions.masked(at)
 
-    def alone(self, number: int, at: int, noted: bool, anew: bool) -> tuple[int, bytes] | None:
+    def alone(self, number: int, at: int, noted: bool, refetched: bool) -> tuple[int, bytes] | None:
         """Where a thread's next instruction leads, and that instruction, if from this moment on nothing that the patcher does
         before it must wait for this thread can change or notice it, and it cannot go wrong; else None."""
         if at == IDLE:
             return None
         pc, end = self.locals[at].pc, self._waited_for(number, self.masked(at), noted)
-        if self._fetches.changes(pc, self._fetches.earliest(number, anew, pc), end):
+        if self._fetches.changes(pc, self._fetches.earliest(number, refetched, pc), end):
             return None
-        (instruction,) = self._fetches.at(number, pc, anew)
+        (instruction,) = self._fetches.at(number, pc, refetched)
         step = self._step(number, at, instruction)
         if step.wrong or step.next == IDLE or self.masked(at) != self.masked(step.next):
             return None

@@ -1,4 +1,4 @@
-"""What must not happen, and the words for it."""
+"""The violations that must not happen, and the words for them."""
 
 from __future__ import annotations
 

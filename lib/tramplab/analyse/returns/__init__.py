@@ -1,4 +1,4 @@
-"""What bounds how many calls can be seen returning at once: tasks that are all in a call, and what their probe counts and holds."""
+"""Probes on function returns: how many calls can be seen returning at once, what a probe counts and holds, and what it can do."""
 
 from .bounds import MISSED, NOTHING, STACK, Bound, Bounds
 from .counted import CODE, NODES, PARTS, RINGS, SHADOW, STRUCTS, Counted, counted, held

@@ -17,8 +17,11 @@ MISSED, STACK, NOTHING = "missed", "stack", "nothing"
 
 @dataclass(frozen=True)
 class Bound:
-    """most: so many calls are all seen returning, and with one more `ends` comes. beyond: that run, None where a stack ended it or
-    nothing did."""
+    """The largest number of calls of which all are seen returning.
+
+    most: that number; with one call more, `ends` happens.
+    beyond: that run, None where a stack ended it or nothing did.
+    """
 
     most: int
     ends: str
@@ -26,8 +29,12 @@ class Bound:
 
 
 class Bounds:
-    """Of one probe. kernel: makes a kernel, which is used again until a stack has ended in it. request: makes the probe. beside:
-    makes further probes on the same function."""
+    """The bounds of one probe.
+
+    kernel: makes a kernel, which is used again until a stack has ended in it.
+    request: makes the probe.
+    beside: makes further probes on the same function.
+    """
 
     def __init__(
         self, kernel: Callable[[], Kernel], request: Callable[[], Request], beside: Callable[[], tuple[Request, ...]] = tuple
@@ -37,7 +44,7 @@ class Bounds:
         self._tried: dict[tuple[int, int], Nested | StackEnded] = {}
 
     def run(self, tasks: int, depth: int) -> Nested | None:
-        """So many tasks with calls so deep, all on their way at once; None where a task's stack ends first."""
+        """Run this many tasks with calls nested this deep, all in progress at once; None where a task's stack ends first."""
         run = self._run(tasks, depth)
         return None if isinstance(run, StackEnded) else run
 

@@ -1,4 +1,4 @@
-"""What a probe on returns has counted, and what it holds: returns seen, calls missed, bytes of memory."""
+"""The counters and the memory of a probe on returns: returns seen, calls missed, bytes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,12 @@ _IMAGE = "bpf_tramp_image"
 
 @dataclass(frozen=True)
 class Counted:
-    """seen: calls that were seen returning. missed: those of which the probe knows that it was not. overrun: calls for which a task
-    had no room for a frame on its shadow stack, of which an fprobe is not told."""
+    """What a probe and its task have counted.
+
+    seen: calls that were seen returning.
+    missed: missed calls in the probe's own counter.
+    overrun: calls for which a task had no room for a frame on its shadow stack; an fprobe does not learn of them.
+    """
 
     seen: int
     missed: int
@@ -81,8 +85,8 @@ _COUNTERS: Mapping[type[Request], Callable[[Kernel, Registered], tuple[int, int]
 def require_counter(request: Request) -> None:
     """Raise TramplabError for a request that sees no return, that counts entries with the returns, or that is several."""
     if type(request) not in _COUNTERS:
-        known = ", ".join(kind.__name__ for kind in _COUNTERS)
-        raise TramplabError(f"{type(request).__name__} sees no function return; what is counted here: {known}.")
+        kinds = ", ".join(kind.__name__ for kind in _COUNTERS)
+        raise TramplabError(f"{type(request).__name__} sees no function return; what is counted here: {kinds}.")
     sees = getattr(request, "exit", True) and getattr(request, "fexit", 1) == 1
     if not sees or getattr(request, "entry", False) or getattr(request, "fentry", 0) or getattr(request, "fmod_ret", 0):
         raise TramplabError("returns alone are counted: give the probe one handler there and none at the entry.")
@@ -99,7 +103,7 @@ def counted(kernel: Kernel, ops: Registered, tasks: Iterable[int]) -> Counted:
 
 
 def counted_missed(kernel: Kernel, ops: Registered) -> int:
-    """What a probe itself knows of missed calls: for want of room, and, of a kretprobe, as the kprobe that it is."""
+    """The missed calls in a probe's own counter: for lack of room, and, of a kretprobe, as the kprobe that it is."""
     missed = _COUNTERS[type(ops.request)](kernel, ops)[1]
     if isinstance(ops.request, Kretprobe):
         missed += sum(_field(kernel, at, "kprobe", "nmissed") for at, name in ops.structs.items() if name.endswith("]"))
@@ -113,12 +117,13 @@ def _shadowed(ops: Registered) -> bool:
 
 def shadow_words(kernel: Kernel, task: int) -> int:
     """Words of a task's shadow stack that are taken; 0 where there is none."""
-    known = "curr_ret_stack" in kernel.image.struct("task_struct").fields
-    return _field(kernel, task, "task_struct", "curr_ret_stack") if known else 0
+    indexed = "curr_ret_stack" in kernel.image.struct("task_struct").fields
+    return _field(kernel, task, "task_struct", "curr_ret_stack") if indexed else 0
 
 
 def references(kernel: Kernel, registered: Iterable[Registered]) -> int:
-    """To the images of BPF trampolines, by calls that are in them, of the first CPU; an image lives on as long as there is one."""
+    """References to the images of BPF trampolines, by calls that are in them, of the first CPU; an image is freed when there is
+    none."""
     images = (at for ops in registered for at, name in ops.structs.items() if name.startswith(_IMAGE))
     counters = [_field(kernel, at, _IMAGE, "pcref") for at in images]
     return sum(int.from_bytes(kernel.machine.read(kernel.cpus[0].pcpu + counter, 4), "little") for counter in counters)
@@ -130,8 +135,8 @@ def _to_pages(nodes: list[int], rings: list[int], cpus: int) -> int:
     number = len(rings) // (cpus + 1)
     blocks = []
     for n in range(number):
-        own, each = rings[n * (cpus + 1) :][:cpus], nodes[n * len(nodes) // number : (n + 1) * len(nodes) // number]
-        blocks += [ring + sum(each[cpu::cpus]) for cpu, ring in enumerate(own)]
+        slots, each = rings[n * (cpus + 1) :][:cpus], nodes[n * len(nodes) // number : (n + 1) * len(nodes) // number]
+        blocks += [ring + sum(each[cpu::cpus]) for cpu, ring in enumerate(slots)]
     return sum(-block % PAGE for block in blocks)
 
 

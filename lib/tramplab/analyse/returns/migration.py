@@ -1,4 +1,5 @@
-"""What handlers at a return are told: by a kretprobe, by what is to replace it, and by a shim that calls a kretprobe's handler.
+"""The fields that handlers at a return are given: by a kretprobe, by its replacements, and by a shim that calls a kretprobe's
+handler.
 
 Everything is found by running: structures of registers by the consumers that read them (analyse/sparsity/), what else a handler is
 told by handlers that write it down, and the context of a program by looking for each register among its words.
@@ -61,8 +62,11 @@ _GRAPH, _PROGRAM = "return_to_handler", "lab_bpf_count"
 
 @dataclass(frozen=True)
 class Told:
-    """What somebody tells. right: field -> is it told, and as it was? None where the ISA has no such thing, or nobody was asked.
-    registers: those that are there."""
+    """The fields that one teller gives a handler.
+
+    right: field -> is it given, and right? None where the ISA has no such thing.
+    registers: those that are given.
+    """
 
     right: Mapping[str, bool | None]
     registers: frozenset[str]
@@ -71,8 +75,8 @@ class Told:
 def request(
     kernel: Kernel, teller: str, functions: tuple[str, ...] = (), observe: bool = False, entry: bool = False
 ) -> Request:
-    """What asks for a teller's handler at the return, and with entry= for one at the entry too; raises TramplabError for an unknown
-    teller."""
+    """The request for a teller's handler at the return, and with entry= for one at the entry too. Raises TramplabError for an
+    unknown teller."""
     if teller not in TELLERS:
         raise unknown("teller", teller, TELLERS)
     if teller == BEFORE:
@@ -88,19 +92,19 @@ def told(kernel: Kernel, teller: str) -> Told:
         return _context(kernel)
     seen = samples(kernel, teller)
     found = of_samples(kernel, view(kernel, teller), seen)
-    there = registers(kernel, found, seen.values())
+    present = registers(kernel, found, seen.values())
     right: dict[str, bool | None] = {}
     cells = {cell.consumer.name: cell for cell in found.cells}
     for field, name in CONCLUDED.items():
         cell = cells[name]
         none = cell.outcome == NOT_ASKED and asked(found.view, CONSUMERS[name])
         right[field] = None if none else cell.outcome == RIGHT
-    right |= {field: set(of(kernel.isa)) <= there for field, of in REGISTERS.items()}
-    return Told(right | _recorded(kernel, teller), there)
+    right |= {field: set(of(kernel.isa)) <= present for field, of in REGISTERS.items()}
+    return Told(right | _recorded(kernel, teller), present)
 
 
 def matrix(kernel: Kernel, teller: str, seeds: Sequence[int] = frames.SEEDS) -> Matrix:
-    """What all consumers conclude from what a teller hands to its handler, in calls of these seeds."""
+    """The conclusions of all consumers from the registers that a teller passes to its handler, in calls of these seeds."""
     return of_samples(kernel, view(kernel, teller), samples(kernel, teller, seeds))
 
 
@@ -115,13 +119,13 @@ def samples(kernel: Kernel, teller: str, seeds: Sequence[int] = frames.SEEDS) ->
 
 
 def provider(kernel: Kernel, teller: str) -> Provider:
-    """Who fills the structure of registers; raises TramplabError for a program's context, which is none."""
+    """The provider of the structure of registers; raises TramplabError for a program's context, which has none."""
     if teller in WAYS:
         return PROVIDERS[_GRAPH]
     if teller == BEFORE:
         return PROVIDERS[_TRAMPOLINES[str(kernel.features["kretprobe"])]]
     if teller not in SHIMS:
-        raise TramplabError(f"{teller} hands on no structure of registers; ask for one of {', '.join((BEFORE, *WAYS, *SHIMS))}.")
+        raise TramplabError(f"{teller} passes no structure of registers; ask for one of {', '.join((BEFORE, *WAYS, *SHIMS))}.")
     return Provider(
         f"shim, {teller}",
         "a shim, to a kretprobe's handler",
@@ -135,19 +139,19 @@ def provider(kernel: Kernel, teller: str) -> Provider:
 
 
 def registers(kernel: Kernel, found: Matrix, seen: Collection[Seen]) -> frozenset[str]:
-    """Those whose values are in the structure, as they were, and can be read there by their names: of a ftrace_regs none is. One
-    that a hook's entry has left zero in all of these calls is not told by a zero that stands for nothing."""
+    """The registers whose original values are in the structure and can be read by their names; none of an ftrace_regs. A zero
+    counts only if the register was not zero in all of these calls because of the hook's entry."""
     if found.view.kind != PT_REGS:
         return frozenset()
-    there = {register_of(kernel.isa, name) for name, slot in found.frame.slots.items() if slot.kind == TRUE}
-    return frozenset(r for r in there if any(one.truth[r] for one in seen))
+    original = {register_of(kernel.isa, name) for name, slot in found.frame.slots.items() if slot.kind == TRUE}
+    return frozenset(r for r in original if any(one.truth[r] for one in seen))
 
 
 # inside
 
 
 def _recorded(kernel: Kernel, teller: str) -> dict[str, bool | None]:
-    """What a handler that writes down all is told: a kretprobe's, which a shim calls too, or an fprobe's."""
+    """The fields that a recording handler is given: a kretprobe's, which a shim calls too, or an fprobe's."""
     old = teller not in WAYS
     struct, entered, back = ("lab_kretprobed", "addr", "ret_addr") if old else ("lab_returned", "entry_ip", "ret_ip")
     handler = "lab_kretprobe_observe_exit" if old else "lab_fprobe_observe_exit"
@@ -170,24 +174,24 @@ def _recorded(kernel: Kernel, teller: str) -> dict[str, bool | None]:
 
 
 def _context(kernel: Kernel) -> Told:
-    """What is among the words of a program's context: in the same place in every call, as a kretprobe's handler is told it."""
+    """The fields among the words of a program's context: those in the same place in every call, as in a kretprobe's handler."""
     words = {seed: _words(kernel, seed) for seed in frames.SEEDS}
     truth = {seed: seen.truth for (seed, poison), seen in samples(kernel, BEFORE).items() if not poison}
 
     def there(register: str) -> bool:
         # counted from the last word, which is what the function returned, as functions take different numbers of arguments
-        known = range(-min(map(len, words.values())), 0)
-        return any(all(words[seed][n] == truth[seed][register] for seed in words) for n in known)
+        numbers = range(-min(map(len, words.values())), 0)
+        return any(all(words[seed][n] == truth[seed][register] for seed in words) for n in numbers)
 
     isa = kernel.isa
-    found = frozenset(r for r in (*isa.registers, "pc") if r in truth[0] and there(r))
+    registers_there = frozenset(r for r in (*isa.registers, "pc") if r in truth[0] and there(r))
     right: dict[str, bool | None] = dict.fromkeys(FIELDS)
-    right |= {"value": isa.returns[0] in found, "ip": "pc" in found, "sp": isa.sp in found}
-    return Told(right | {field: set(of(isa)) <= found for field, of in REGISTERS.items()}, found)
+    right |= {"value": isa.returns[0] in registers_there, "ip": "pc" in registers_there, "sp": isa.sp in registers_there}
+    return Told(right | {field: set(of(isa)) <= registers_there for field, of in REGISTERS.items()}, registers_there)
 
 
 def _words(kernel: Kernel, seed: int) -> list[int]:
-    """Of one call: the arguments' number, the arguments, and what the function returned."""
+    """The words of one call: the number of arguments, the arguments, and the return value."""
     machine, function, found = kernel.machine, kernel.function(of_seed(seed)), []
 
     def begins() -> None:

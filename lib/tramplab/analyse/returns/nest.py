@@ -19,9 +19,13 @@ WORD = 8
 
 @dataclass(frozen=True)
 class Nested:
-    """What calls of tasks came to that were all on their way at once. counted: what the probe saw. right: every call of a task
-    returned what it does without a probe. stack, shadow: bytes of the task's stack that a call takes more than an unhooked one, and
-    of its shadow stack, in the mean over its calls below the first."""
+    """The result of calls of several tasks that were all in progress at once.
+
+    counted: what the probe counted.
+    right: every call of a task returned what it does without a probe.
+    stack, shadow: bytes of the task's stack that a call takes more than an unhooked one, and of its shadow stack: the mean over its
+        calls except the first.
+    """
 
     tasks: int
     depth: int
@@ -32,13 +36,13 @@ class Nested:
 
     @property
     def calls(self) -> int:
-        """Of all tasks."""
+        """The calls of all tasks."""
         return self.tasks * self.depth
 
 
 def nest(kernel: Kernel, request: Request, tasks: int, depth: int, beside: tuple[Request, ...] = ()) -> Nested:
-    """Have each of so many tasks call a function that calls itself so deep, and stop in the innermost call; when all have, let them
-    return, first one first.
+    """Let each task call a function that calls itself to this depth and stop in the innermost call; when all have stopped, let them
+    return, the first one first.
 
     beside: further probes on the function, attached before. Raises TramplabError for a depth or tasks below 1, a request that sees
     no return, one by a breakpoint where calls are stopped, or what there is no memory for; and StackEnded where a task's stack ends
@@ -73,8 +77,8 @@ def nest(kernel: Kernel, request: Request, tasks: int, depth: int, beside: tuple
                     group.begin(task, script, bodies=depth)
                 words = shadow_words(kernel, first.task)
                 values = [(group.finish(task) - script) // WORD for task in group.all]
-                found = counted(kernel, ops, addresses) - before
+                counts = counted(kernel, ops, addresses) - before
     finally:
         kernel.heap.give(script)
     taken = (first.stops[0] - first.stops[-1]) // max(depth - 1, 1)
-    return Nested(tasks, depth, found, values == [depth] * tasks, taken - idle, WORD * words)
+    return Nested(tasks, depth, counts, values == [depth] * tasks, taken - idle, WORD * words)

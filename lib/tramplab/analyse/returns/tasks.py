@@ -29,9 +29,12 @@ class StackEnded(GuestFault):
 
 @dataclass(eq=False)
 class Task:
-    """A task: its number, the address of its task_struct, the end of its stack, and the CPU that it stays on. bodies: how many it
-    has come to in its call. stops: the stack pointer at the first of them, and at each where it stopped. value: what its call
-    returned, None before."""
+    """A task: its number, the address of its task_struct, the end of its stack, and the CPU that it stays on.
+
+    bodies: how many function bodies it has reached in its call.
+    stops: the stack pointer at the first of them, and at each where it stopped.
+    value: what its call returned, None before.
+    """
 
     number: int
     task: int
@@ -138,7 +141,7 @@ class Tasks:
     def _run(self, task: Task, start: int, arguments: tuple[int, ...] | None, bodies: int) -> bool:
         machine, isa = self._machine, self._machine.isa
         with machine.on(task.cpu.number):
-            own = machine.engine.save()
+            saved = machine.engine.save()
             self._switch(task)
             if arguments is not None:
                 values = {isa.sp: task.stack_top - 64, isa.fp: task.stack_top - 32}
@@ -153,7 +156,7 @@ class Tasks:
                 task.context = machine.engine.save()
             finally:
                 self._now = None
-                machine.engine.restore(own)
+                machine.engine.restore(saved)
                 self._current(task.cpu, task.cpu.task)
         return task.value is None
 

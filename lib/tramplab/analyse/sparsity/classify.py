@@ -1,4 +1,4 @@
-"""What the slots of a register structure hold, found out from samples: calls with other values in the registers and on the stack.
+"""The content of the slots of a register structure, found from samples: calls with other values in the registers and on the stack.
 
 Nothing is declared of a slot but which register it is named after. In every sample that register had another value, and so had
 the stack before the call, so what a slot holds shows where it comes from.
@@ -21,9 +21,15 @@ _NEAR = 1 << 16
 
 @dataclass(frozen=True)
 class Sample:
-    """One call. seed: which values the registers had. poison: which the stack had. values: slot -> what it holds. truth: register,
-    or another quantity that a rule may name -> its value where the provider took over. sizes: slot -> bytes, where not 8. outside:
-    the slots that lie in a caller's frame."""
+    """One call.
+
+    seed: selects the values of the registers.
+    poison: selects the content of the stack.
+    values: slot -> its content.
+    truth: register, or another quantity that a rule may name -> its value where the provider took over.
+    sizes: slot -> bytes, where not 8.
+    outside: the slots that lie in a caller's frame.
+    """
 
     seed: int
     poison: int
@@ -35,7 +41,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Slot:
-    """kind: one of KINDS. rule: of what is derived, from which register and how; of what is constant, the value; else ""."""
+    """The content of one slot over all samples.
+
+    kind: one of KINDS.
+    rule: for a derived slot, from which register and how; for a constant one, the value; else "".
+    """
 
     name: str
     kind: str
@@ -67,10 +77,10 @@ def _slot(name: str, samples: Sequence[Sample], register: str) -> Slot:
             return Slot(name, GARBAGE)
     if len(set(values)) == 1:
         # a register that is the same each time, as the way back is, may stand here; a small number is one of itself
-        known = [quantity for quantity, value in samples[0].truth.items() if value == values[0] > _NEAR]
-        if not known or any(s.truth[known[0]] != values[0] for s in samples):
+        equal = [quantity for quantity, value in samples[0].truth.items() if value == values[0] > _NEAR]
+        if not equal or any(s.truth[equal[0]] != values[0] for s in samples):
             return Slot(name, CONSTANT, f"{values[0]:#x}" if values[0] > 9 else str(values[0]))
-        return Slot(name, DERIVED, known[0])
+        return Slot(name, DERIVED, equal[0])
     return Slot(name, DERIVED, rule) if (rule := _rule(samples, values)) else Slot(name, UNKNOWN)
 
 

@@ -1,4 +1,4 @@
-"""`tramplab registers`: what a register structure holds, and what somebody concludes from it, by running both."""
+"""`tramplab registers`: what a register structure holds, and what each consumer concludes from it, by running both."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .views import View, views
 
 def add(sub: argparse._SubParsersAction) -> None:
     """Add the command to the command line's subparsers."""
-    p = sub.add_parser("registers", help="what a register structure holds, and what is concluded from it")
+    p = sub.add_parser("registers", help="the content of a register structure, and the conclusions of its consumers")
     p.add_argument("isa", metavar="ISA", help="x86_64, arm64 or riscv64")
-    p.add_argument("structure", metavar="STRUCTURE", nargs="?", help="who fills it and how it is read (default: all, in short)")
+    p.add_argument("structure", metavar="STRUCTURE", nargs="?", help="its provider and how it is read (default: a summary of all)")
     p.add_argument("consumer", metavar="CONSUMER", nargs="?", help=f"{', '.join(CONSUMERS)} (default: all)")
     p.add_argument("--release", default=LATEST, metavar="R", help=f"kernel release (default {LATEST})")
     p.add_argument("--json", action="store_true", help="JSON instead of text")
@@ -83,16 +83,17 @@ def as_json(found: Matrix, name: str | None) -> dict[str, object]:
 
 
 def _view(kernel: Kernel, name: str) -> View:
-    known = {view.name: view for view in views(kernel)}
+    by_name = {view.name: view for view in views(kernel)}
     wanted = ", ".join(part.strip() for part in name.split(","))
-    if wanted not in known:
-        raise unknown(f"register structure of {kernel}", wanted, known)
-    return known[wanted]
+    if wanted not in by_name:
+        raise unknown(f"register structure of {kernel}", wanted, by_name)
+    return by_name[wanted]
 
 
 def _cell(found: Matrix, name: str) -> Cell:
-    """Of one consumer; where nobody is asked that on any structure, as for every word in turn, there is none."""
-    known = {c.consumer.name: c for c in found.cells}
-    if name not in known:
-        raise unknown("consumer that concludes something", name, known)
-    return known[name]
+    """The cell of one consumer; for a question that is asked of no structure in a summary, as for every word in turn, there is
+    none."""
+    by_name = {c.consumer.name: c for c in found.cells}
+    if name not in by_name:
+        raise unknown("consumer that concludes something", name, by_name)
+    return by_name[name]

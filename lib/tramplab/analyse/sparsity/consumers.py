@@ -17,7 +17,7 @@ from .watched import Watched, run
 
 #: How a kernel's callchain starts: the answers of the consumer "callchain", by their number (guest/include/registers.h).
 STARTS = ("nowhere", "registers", "here")
-#: What that one tells besides, in order.
+#: The further words of its answer, in order.
 START = ("ip", "sp", "fp")
 #: Kind of structure -> how the names of the functions begin that read it.
 _PREFIX = {PT_REGS: "lab_regs_", FTRACE_REGS: "lab_fregs_"}
@@ -25,10 +25,13 @@ _PREFIX = {PT_REGS: "lab_regs_", FTRACE_REGS: "lab_fregs_"}
 
 @dataclass(frozen=True)
 class Consumer:
-    """One of them.
+    """A function that concludes something from registers.
 
-    title: what it finds out, as a question. stands_for: the kernel's function. kinds: the structures that it can read. number: what
-    the number is that it takes, "" for none. changes: does it write to the structure?
+    title: its conclusion, as a question.
+    stands_for: the kernel's function.
+    kinds: the structures that it can read.
+    number: the meaning of the number that it takes, "" for none.
+    changes: does it write to the structure?
     """
 
     name: str
@@ -76,11 +79,14 @@ INSTRUCTIONS = {
 
 @dataclass(frozen=True)
 class Reading:
-    """What a consumer said of a structure.
+    """What one consumer did with one structure.
 
     answer: its result; None where it read what is not there and the lab's CPU stopped (a kernel, which reads stacks with care, goes
-    on with 0). start: of a callchain, ip, sp and fp, 0 for those that it does not take from the structure. fields, wrote: of the
-    structure, read and written, in the order of the first access. beyond: addresses of the other words it read. watched: the run.
+        on with 0).
+    start: of a callchain, ip, sp and fp, 0 for those that it does not take from the structure.
+    fields, wrote: fields of the structure that it read and wrote, in the order of the first access.
+    beyond: addresses of the other words it read.
+    watched: the run.
     """
 
     consumer: Consumer

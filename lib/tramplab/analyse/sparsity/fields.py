@@ -81,11 +81,12 @@ def _of(image: Layouts, struct: Struct, base: int) -> list[Place]:
 def _apart(found: Sequence[Place]) -> list[Place]:
     """One place where several begin. What is larger than a register is a name for several of these, or its own words."""
     small = [place for place in found if place.size <= WORD]
-    out = {place.offset: place for place in reversed(small)}
+    by_offset = {place.offset: place for place in reversed(small)}
     for large in (place for place in found if place.size > WORD):
         words = [Place(large.offset + at, WORD, f"{large.name}[{at // WORD}]") for at in range(0, large.size, WORD)]
-        out |= {w.offset: w for w in words if not any(p.offset < w.offset + WORD and w.offset < p.offset + p.size for p in small)}
-    return sorted(out.values(), key=lambda place: place.offset)
+        whole = [w for w in words if not any(p.offset < w.offset + WORD and w.offset < p.offset + p.size for p in small)]
+        by_offset |= {w.offset: w for w in whole}
+    return sorted(by_offset.values(), key=lambda place: place.offset)
 
 
 def embeds(image: Layouts) -> bool:
@@ -95,10 +96,10 @@ def embeds(image: Layouts) -> bool:
 
 def named(image: Layouts, kind: str, name: str) -> Place:
     """A field by its name; raises TramplabError with near matches."""
-    found = {place.name: place for place in places(image, kind)}
-    if name not in found:
-        raise unknown(f"field of {image.isa.name}'s {kind}", name, found)
-    return found[name]
+    by_name = {place.name: place for place in places(image, kind)}
+    if name not in by_name:
+        raise unknown(f"field of {image.isa.name}'s {kind}", name, by_name)
+    return by_name[name]
 
 
 def touched(image: Layouts, kind: str, offset: int, size: int) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from ...lab.kernel import Kernel
 from .fields import FTRACE_REGS, PT_REGS
 from .watched import Watched, run
 
-#: What a structure is made for -> the kernel's function that does it.
+#: The user of a fill -> the kernel's function that makes it.
 FILLS = {"partial": "ftrace_partial_regs()", "perf": "ftrace_fill_perf_regs()"}
 #: State of it in releases.yml -> the lab's function.
 _FUNCTIONS = {
@@ -21,10 +21,14 @@ _FUNCTIONS = {
 
 @dataclass(frozen=True)
 class Filled:
-    """What one of them did.
+    """The result of one fill.
 
-    state: which it is, as releases.yml calls it. address: of the pt_regs that others now read. copied: is that another place than
-    the ftrace_regs? read: fields of the ftrace_regs that it read. wrote: fields of that pt_regs that it wrote. watched: the run.
+    state: the fill's name in releases.yml.
+    address: of the pt_regs that others now read.
+    copied: is that another place than the ftrace_regs?
+    read: fields of the ftrace_regs that it read.
+    wrote: fields of that pt_regs that it wrote.
+    watched: the run.
     """
 
     state: str
@@ -36,7 +40,7 @@ class Filled:
 
 
 def state(kernel: Kernel, what: str) -> str:
-    """In which state a kernel's release has it; raises TramplabError for one that has none, which are those before v6.14."""
+    """The state of a fill in a kernel's release; raises TramplabError for releases before v6.14, which have none."""
     if what not in FILLS:
         raise unknown("fill", what, FILLS)
     return releases.registers(kernel.isa.name, kernel.features.release, what).value
@@ -56,9 +60,9 @@ def fill(kernel: Kernel, what: str, fregs: int, regs: int, as_of: str = "") -> F
     kernel's release. Raises TramplabError for an unknown fill or state, and for a kernel that does not record.
     """
     chosen = as_of or state(kernel, what)
-    known = states(kernel.isa.name, what)
-    if chosen not in known:
-        raise unknown(f"state of {FILLS[what]} on {kernel.isa.name}", chosen, known)
+    states_here = states(kernel.isa.name, what)
+    if chosen not in states_here:
+        raise unknown(f"state of {FILLS[what]} on {kernel.isa.name}", chosen, states_here)
     seen = run(kernel, _FUNCTIONS[what][chosen], {FTRACE_REGS: fregs, PT_REGS: regs})
     address = seen.result if seen.result is not None else regs
     written = PT_REGS if address == regs else FTRACE_REGS

@@ -1,4 +1,4 @@
-"""What a provider hands on, found by running it: calls are hooked, and the structure is looked at as its consumer begins."""
+"""The structure that a provider passes, found by running it: calls are hooked, and it is read as its consumer begins."""
 
 from __future__ import annotations
 
@@ -33,13 +33,18 @@ _IDLE = {"arm64": ("x18",), "riscv64": ("gp",)}
 #: Words that are no register's and no address. Of two poisons the second turns each bit of the first around, so that nobody who
 #: looks at one bit alone takes them for the same.
 _MASK = (1 << 64) - 1
-#: Of seeds and of poisons: values with it in their upper half are still words.
+#: The largest seed and poison: a value with it in its upper half is still a word.
 _LAST = (1 << 30) - 1
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What one provider of one kernel hands on. struct: the name of the structure. size: its bytes. slots: by name, in order."""
+    """The structure that one provider of one kernel passes.
+
+    struct: its name.
+    size: its bytes.
+    slots: by name, in order.
+    """
 
     provider: str
     kernel: str
@@ -51,10 +56,15 @@ class Frame:
 
 @dataclass(frozen=True)
 class Seen:
-    """One hooked call at its consumer's first instruction. address: of the structure. data: its bytes. stack: the CPU's whole, from
-    its lowest byte on. truth: register, or "pc" -> what it was where the provider took over: at the function's first byte, a
-    breakpoint in it, or behind its return; pc: where the thread is to go on, and at a breakpoint where the CPU then is. handed: the
-    same where the consumer begins."""
+    """One hooked call at its consumer's first instruction.
+
+    address: of the structure.
+    data: its bytes.
+    stack: the CPU's whole stack, from its lowest byte on.
+    truth: register, or "pc" -> its value where the provider took over: at the function's first byte, at a breakpoint in it, or
+        after its return. pc is where the thread continues, and at a breakpoint where the CPU then is.
+    handed: the same where the consumer begins.
+    """
 
     address: int
     data: bytes
@@ -66,8 +76,8 @@ class Seen:
 def frame(kernel: Kernel, provider: Provider, seeds: Sequence[int] = SEEDS, poisons: Sequence[int] = POISONS) -> Frame:
     """What each slot holds, by samples of each seed with each poison, two of each at least. Raises TramplabError where the kernel
     has no such provider."""
-    found = watched(kernel, provider, seeds, poisons)
-    handed = {at: (s.address, s.data, s.truth) for at, s in found.items()}
+    samples = watched(kernel, provider, seeds, poisons)
+    handed = {at: (s.address, s.data, s.truth) for at, s in samples.items()}
     return classified(kernel.image, kernel.machine.stack, str(kernel), provider.name, provider.struct, handed)
 
 
@@ -98,7 +108,7 @@ def classified(
 def watched(
     kernel: Kernel, provider: Provider, seeds: Sequence[int] = SEEDS, poisons: Sequence[int] = POISONS
 ) -> dict[tuple[int, int], Seen]:
-    """(seed, poison) -> what was handed on then. The functions are hooked for this and free again behind it."""
+    """(seed, poison) -> the structure that was passed then. The functions are hooked for this and free again afterwards."""
     require(provider, kernel)
     seeds, poisons = numbers(seeds, poisons)
     with kernel.attached(None, provider.request(FUNCTIONS)) as (ops,):
@@ -138,8 +148,8 @@ def called(kernel: Kernel, provider: Provider, ops: Registered, seed: int, poiso
 def seen(
     kernel: Kernel, provider: Provider, ops: Registered, function: Function, seed: int, poison: int, call: Callable[[], object]
 ) -> Seen:
-    """What is handed on in a call that call() makes, of this function by itself or through others. ops: what hooks it. Raises
-    TramplabError if nothing is."""
+    """The structures that are passed in a call that call() makes, of this function by itself or through others. ops: what hooks it.
+    Raises TramplabError if nothing is."""
     between = Between(
         _where(kernel, provider, ops, function),
         goes_on(kernel.machine, provider, function),
@@ -148,21 +158,26 @@ def seen(
         kernel.image.struct(provider.struct).size,
         function.address if provider.at_return else None,
     )
-    found = handed(kernel.machine, between, seed, poison, call)
-    if found is None:
+    taken = handed(kernel.machine, between, seed, poison, call)
+    if taken is None:
         raise TramplabError(f"{provider.name} of {kernel} did not hand anything to {provider.consumer}.")
-    return found
+    return taken
 
 
 @dataclass(frozen=True)
 class Between:
-    """Where a call is looked at. takes_over: the address at which the provider does. goes_on: the address at which the thread is to
-    go on behind it, None at a breakpoint. consumer: the address of who is handed the structure. register: in which its address is
-    then. size: of the structure, in bytes. entered: the hooked function's first byte, where the thread is to go on at the address
-    that it was called with."""
+    """The addresses between which one call is watched.
 
-    takes_over: int
-    goes_on: int | None
+    entry_pc: first instruction of the provider.
+    resume_pc: where the thread continues after it, None at a breakpoint.
+    consumer: first instruction of the function that gets the structure.
+    register: the register with the structure's address at that moment.
+    size: of the structure, in bytes.
+    entered: the hooked function's first byte, where the thread continues at the return address of the call.
+    """
+
+    entry_pc: int
+    resume_pc: int | None
     consumer: int
     register: str
     size: int
@@ -170,13 +185,14 @@ class Between:
 
 
 def handed(machine: Machine, between: Between, seed: int, poison: int, call: Callable[[], object]) -> Seen | None:
-    """What a call hands to the consumer, with the flags of a seed, and below where the provider takes over the words of a poison.
-    call: makes the call, with the registers that it is to have. None where the consumer was not reached behind the provider."""
+    """The structure that a call passes to the consumer. seed: selects the flags; poison: selects the words below the provider's
+    stack pointer; call: makes the call, with the registers that it is to have. None where the consumer was not reached after the
+    provider."""
     state.choose(machine, seed)
     isa = machine.isa
-    way_back = [between.goes_on]
+    way_back = [between.resume_pc]
     taken: list[dict[str, int]] = []
-    found: list[Seen] = []
+    passed: list[Seen] = []
 
     def entered() -> None:
         way_back[0] = machine.register(isa.link) if isa.link else machine.read_u64(machine.register(isa.sp))
@@ -190,17 +206,17 @@ def handed(machine: Machine, between: Between, seed: int, poison: int, call: Cal
         taken.append(truth)
 
     def begins() -> None:
-        if taken and not found:
+        if taken and not passed:
             address = machine.register(between.register)
             stack = machine.read(machine.stack.address, machine.stack.size)
-            found.append(Seen(address, machine.read(address, between.size), stack, taken[0], state.now(machine)))
+            passed.append(Seen(address, machine.read(address, between.size), stack, taken[0], state.now(machine)))
 
     with ExitStack() as watches:
-        places = [(between.takes_over, takes_over), (between.consumer, begins)]
+        places = [(between.entry_pc, takes_over), (between.consumer, begins)]
         for at, what in [(between.entered, entered), *places] if between.entered is not None else places:
             watches.enter_context(machine.watching(at, what))
         call()
-    return found[0] if found else None
+    return passed[0] if passed else None
 
 
 def goes_on(machine: Machine, provider: Provider, function: Function) -> int | None:
@@ -229,7 +245,7 @@ def _behind_call(machine: Machine, function: Function) -> int:
         at += instruction.size
         if pushes(machine.isa, instruction):
             return at
-    raise TramplabError(f"the site of {function.name} calls nobody.")
+    raise TramplabError(f"the site of {function.name} calls no function.")
 
 
 def fill(machine: Machine, end: int, poison: int) -> None:

@@ -20,13 +20,13 @@ from .providers import Provider
 from .registers import register_of
 from .views import View, given
 
-#: The same conclusion as from a full set; another one; one that changes with what the stack held before; not asked there.
+#: The same conclusion as from a full set; another one; one that depends on stale memory; not asked of this structure.
 RIGHT, WRONG, GARBAGE, NOT_ASKED = OUTCOMES = ("right", "wrong", "garbage", "not asked")
 #: The consumer that gives out every slot, and the one that says whether a full set is there.
 _EVERY, FULL = "register", "full"
 #: Which arguments are asked for, and which words of the stack: those that registers carry; the first above the stack pointer.
 _STACK_WORDS = 2
-#: A word that no register has, in what nothing of a full set fills.
+#: A word that no register has, for the parts that a full set does not fill.
 _NO_CALL = -1
 
 Answer = tuple[int | None, ...]
@@ -34,9 +34,14 @@ Answer = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Cell:
-    """One consumer on one view. outcome: one of OUTCOMES. said, should: one answer that it gave, and the one it should have given,
-    of the first sample and number where they differ, else of the first; of what rests on garbage and differs in no sample, one with
-    other garbage; None where it ended with a fault. fields: that it read."""
+    """One consumer on one view.
+
+    outcome: one of OUTCOMES.
+    said, should: one answer that it gave, and the right one: of the first sample and number where they differ, else of the first.
+        If the answer depends on stale memory but happens to agree in every sample: an answer from a run with different stale
+        memory. None where it ended with a fault.
+    fields: that it read.
+    """
 
     view: View
     consumer: Consumer
@@ -63,12 +68,12 @@ def matrix(kernel: Kernel, view: View) -> Matrix:
 def matrices(kernel: Kernel, chosen: Iterable[View]) -> list[Matrix]:
     """The same of several, in order; the calls of a provider are made once for all its views."""
     seen: dict[Provider, Mapping[tuple[int, int], Seen]] = {}
-    found = []
+    all_matrices = []
     for view in chosen:
         if view.provider not in seen:
             seen[view.provider] = watched(kernel, view.provider)
-        found.append(of_samples(kernel, view, seen[view.provider]))
-    return found
+        all_matrices.append(of_samples(kernel, view, seen[view.provider]))
+    return all_matrices
 
 
 def of_samples(kernel: Kernel, view: View, samples: Mapping[tuple[int, int], Seen]) -> Matrix:
@@ -82,7 +87,7 @@ def of_samples(kernel: Kernel, view: View, samples: Mapping[tuple[int, int], See
 
 
 def view_frame(kernel: Kernel, view: View) -> Frame:
-    """What a view's consumers are given, field by field."""
+    """The structure that a view's consumers are given, field by field."""
     return _frame(kernel, view, Place(kernel, view).made(watched(kernel, view.provider)))
 
 
@@ -98,12 +103,12 @@ def asked(view: View, consumer: Consumer) -> bool:
 
 
 def _free(places: Sequence[fields.Place], made: Sequence[bytes]) -> dict[str, int]:
-    """Field -> its bits that are not the same in all samples; the others are somebody's, though what is around them is nobody's."""
-    out = {}
+    """Field -> its bits that differ between samples: garbage; the bits that agree were written by the provider."""
+    free_bits = {}
     for p in places:
         values = [p.of(data) for data in made]
-        out[p.name] = functools.reduce(operator.or_, (value ^ values[0] for value in values))
-    return out
+        free_bits[p.name] = functools.reduce(operator.or_, (value ^ values[0] for value in values))
+    return free_bits
 
 
 def _moved(place: Place, first: Reading, seen: Seen, number: int | None, stale: Mapping[str, int]) -> tuple[Answer, ...]:
@@ -112,15 +117,15 @@ def _moved(place: Place, first: Reading, seen: Seen, number: int | None, stale: 
     kernel, kind = place.kernel, place.view.kind
     at = place.restored(seen)
     others = [_value(kernel, kind, at, field) for field in first.fields if field not in stale]
-    said: dict[Answer, None] = {}
+    answers: dict[Answer, None] = {}
     for bits in (None, 0, -1, *others):
         place.restored(seen)
         for name, free in stale.items() if bits is not None else ():
             field = fields.named(kernel.image, kind, name)
             value = _value(kernel, kind, at, name) & ~free | (bits or 0) & free
             kernel.machine.write(at + field.offset, value.to_bytes(field.size, "little"))
-        said[_said(kernel, kind, read(kernel, first.consumer.name, kind, at, number), at)] = None
-    return tuple(said) if len(said) > 1 or any(None in answer for answer in said) else ()
+        answers[_said(kernel, kind, read(kernel, first.consumer.name, kind, at, number), at)] = None
+    return tuple(answers) if len(answers) > 1 or any(None in answer for answer in answers) else ()
 
 
 def _cell(
@@ -142,12 +147,12 @@ def _cell(
                 return Cell(view, c, NOT_ASKED)  # there is no such thing on this ISA
             wanted = _said(kernel, PT_REGS, should, place.full)
             at = place.restored(seen)
-            found = read(kernel, c.name, view.kind, at, number)
-            pairs.append((_said(kernel, view.kind, found, at), wanted))
-            touched |= dict.fromkeys(found.fields)
-            stale = [field for field in found.fields if frame.slots[field].kind == STALE]
+            reading = read(kernel, c.name, view.kind, at, number)
+            pairs.append((_said(kernel, view.kind, reading, at), wanted))
+            touched |= dict.fromkeys(reading.fields)
+            stale = [field for field in reading.fields if frame.slots[field].kind == STALE]
             if stale and not moved:
-                answers = _moved(place, found, seen, number, {field: free[field] for field in stale})
+                answers = _moved(place, reading, seen, number, {field: free[field] for field in stale})
                 moved = [(answer, wanted) for answer in answers]
     same = functools.partial(_same_start, place.taken) if c.name == "callchain" else tuple.__eq__
     # of a callchain that may as well start elsewhere, where that depends on garbage, another start is shown
@@ -161,19 +166,19 @@ def _whether_full(place: Place, frame: Frame, c: Consumer, seen: Seen) -> Cell:
     """Is a pt_regs given out where each register is in it, and none where not? Only whether one was given out is noted down."""
     registers = [slot for name, slot in frame.slots.items() if register_of(place.kernel.isa, name)]
     full = frame.struct == PT_REGS and not any(slot.kind in (STALE, CONSTANT, OUTSIDE) for slot in registers)
-    found = read(place.kernel, c.name, place.view.kind, place.restored(seen))
-    given_out = bool(found.answer)
-    return Cell(place.view, c, RIGHT if given_out == full else WRONG, (int(given_out),), (int(full),), found.fields)
+    reading = read(place.kernel, c.name, place.view.kind, place.restored(seen))
+    given_out = bool(reading.answer)
+    return Cell(place.view, c, RIGHT if given_out == full else WRONG, (int(given_out),), (int(full),), reading.fields)
 
 
 def _same_start(taken: int, said: Answer, should: Answer) -> bool:
     """A callchain that starts in the kernel, at the true place as far as it says where: what it does not take from the structure is
     0. Where it starts at itself, the stack pointer tells from which frame on it counts, and so does any place in the frame with the
     structure, so many bytes: v6.18's return_to_handler told its own, which made no difference (8bc11700e0d2)."""
-    start, known = STARTS[said[0] or 0], list(zip(said[1:], should[1:], strict=True))
+    start, pairs = STARTS[said[0] or 0], list(zip(said[1:], should[1:], strict=True))
     if start == "here":
-        return all(not one or (other is not None and 0 <= other - one <= taken) for one, other in known)
-    return start != "nowhere" and all(one in (0, other) for one, other in known)
+        return all(not one or (other is not None and 0 <= other - one <= taken) for one, other in pairs)
+    return start != "nowhere" and all(one in (0, other) for one, other in pairs)
 
 
 def _said(kernel: Kernel, kind: str, reading: Reading, at: int) -> Answer:
@@ -204,11 +209,11 @@ class Place:
 
     def made(self, samples: Mapping[tuple[int, int], Seen]) -> dict[tuple[int, int], tuple[int, bytes, Mapping[str, int]]]:
         """Of each sample: where the structure is that consumers are given, its bytes, and the truth."""
-        size, out = self.kernel.image.struct(self.view.kind).size, {}
+        size, structures = self.kernel.image.struct(self.view.kind).size, {}
         for sample, seen in samples.items():
             at = self.restored(seen)
-            out[sample] = at, self.kernel.machine.read(at, size), seen.truth
-        return out
+            structures[sample] = at, self.kernel.machine.read(at, size), seen.truth
+        return structures
 
     def restored(self, seen: Seen) -> int:
         """Make all as it was; returns the address of what the view's consumers are given."""

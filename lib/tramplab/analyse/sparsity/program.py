@@ -1,4 +1,4 @@
-"""What a BPF trampoline hands to its programs: the function's arguments, in an array, and no registers."""
+"""The argument array that a BPF trampoline passes to its programs, and no registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who hands a register structure to somebody: hooks, by the code that fills it."""
+"""Providers of a register structure: hooks, named after the code that fills it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,16 @@ ENTRY, BREAKPOINT = "entry", "breakpoint"
 
 @dataclass(frozen=True)
 class Provider:
-    """name: of the code that fills the structure, or of what is made of such a one. request: what brings it there. offered: does a
-    kernel with these features have it? consumer: the guest function that is handed the structure. argument: its number among
-    that function's. struct: "pt_regs" or "ftrace_regs". takes_over: ENTRY, BREAKPOINT, or the guest symbol that a hooked function
-    comes back to."""
+    """Code that fills a register structure.
+
+    name: of that code, or of what is made of such a structure.
+    request: attaches it.
+    offered: does a kernel with these features have it?
+    consumer: the guest function that gets the structure.
+    argument: its number among that function's.
+    struct: "pt_regs" or "ftrace_regs".
+    takes_over: ENTRY, BREAKPOINT, or the guest symbol that a hooked function returns to.
+    """
 
     name: str
     title: str
@@ -102,17 +108,17 @@ PROVIDERS = {p.name: p for p in _PROVIDERS}
 
 
 def provider(name: str) -> Provider:
-    """By its name; raises TramplabError with near matches."""
+    """The provider of this name; raises TramplabError with near matches."""
     return of_name("provider", name, PROVIDERS)
 
 
 def require(chosen: Provider, kernel: Kernel) -> None:
     """Raise TramplabError, with those that there are, if a kernel does not have a provider."""
     if not chosen.offered(kernel.features):
-        there = ", ".join(p.name for p in of(kernel.features))
-        raise TramplabError(f"{kernel} has no {chosen.name}; it has {there}.")
+        offered = ", ".join(p.name for p in of(kernel.features))
+        raise TramplabError(f"{kernel} has no {chosen.name}; it has {offered}.")
 
 
 def of(features: Features) -> list[Provider]:
-    """Those that a kernel with these features has, in order."""
+    """The providers of a kernel with these features, in order."""
     return [p for p in _PROVIDERS if p.offered(features)]

@@ -33,7 +33,7 @@ def _riscv64(machine: Machine) -> dict[str, int]:
     return {"status": status & ~(_SIE | _SPIE) | (_SPIE if status & _SIE else 0) | _SPP}
 
 
-#: What there is besides general registers and the program counter, by the names of `now`.
+#: The state besides general registers and the program counter, by the names of `now`.
 STATES: Mapping[str, tuple[str, ...]] = {"x86_64": ("eflags", "cs", "ss"), "arm64": ("pstate",), "riscv64": ("status",)}
 _READ: Mapping[str, Callable[[Machine], dict[str, int]]] = {"x86_64": _x86_64, "arm64": _arm64, "riscv64": _riscv64}
 
@@ -41,9 +41,9 @@ _READ: Mapping[str, Callable[[Machine], dict[str, int]]] = {"x86_64": _x86_64, "
 def now(machine: Machine) -> dict[str, int]:
     """Register -> value, "pc" for the program counter whatever the ISA calls it, and flags and mode by the names of their slots'
     registers, as an exception would find them now."""
-    found = machine.registers()
-    found["pc"] = found.pop(machine.isa.pc)
-    return found | _READ[machine.isa.name](machine)
+    values = machine.registers()
+    values["pc"] = values.pop(machine.isa.pc)
+    return values | _READ[machine.isa.name](machine)
 
 
 def choose(machine: Machine, seed: int) -> None:

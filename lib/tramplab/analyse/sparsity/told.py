@@ -27,12 +27,12 @@ def words(answer: Answer) -> str:
 
 
 def structure(kernel: str, view: str, struct: str, size: int) -> str:
-    """What a view's consumers are handed, in a line."""
+    """The structure that a view's consumers are given, in a line."""
     return f"{kernel}, {view}: a {struct} of {size} bytes"
 
 
 def held(found: Matrix, cell: Cell) -> list[str]:
-    """What each field holds that was read, in the order of the cell's fields."""
+    """The content of each field that was read, in the order of the cell's fields."""
     return [str(found.frame.slots[field]) for field in cell.fields]
 
 

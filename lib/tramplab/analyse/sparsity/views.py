@@ -1,4 +1,4 @@
-"""Who reads what in the end: a provider's structure through its accessors, as the pt_regs that it embeds, or as one made of it."""
+"""The ways to read a provider's structure: through its accessors, as the pt_regs that it embeds, or as one made of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class View:
 
 
 def views(kernel: Kernel) -> list[View]:
-    """What there is to read on a kernel, in order."""
+    """The views of a kernel, in order."""
     found = []
     for provider in of(kernel.features):
         if provider.struct == PT_REGS:

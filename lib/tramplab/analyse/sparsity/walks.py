@@ -1,4 +1,4 @@
-"""Walking on: the callers that a stack walk finds which starts from the registers that somebody was handed."""
+"""The callers that a stack walk finds when it starts from the registers that a consumer was given."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .frames import Seen, seen
 from .matrix import Place
 from .views import View
 
-#: Who is hooked, and who calls it.
+#: The hooked function, and its caller.
 FUNCTION, CALLER = "three_args", "calls_others"
 _ARGUMENTS = (1, 2, 3)
 #: Bytes of the stack that are left above, so that a structure lies on it wherever it ends.
@@ -21,8 +21,14 @@ _ABOVE = 0x400
 
 @dataclass(frozen=True)
 class Walk:
-    """One walk. start: how the callchain began, one of STARTS. wanted: the functions that there are, innermost first, up to the
-    last traced one. found: those of them that it found. strange: what it found between; error: why it broke off, else ""."""
+    """One walk.
+
+    start: how the callchain began, one of STARTS.
+    wanted: the functions on the stack, innermost first, up to the last traced one.
+    found: those of them that it found.
+    strange: functions that it found between them.
+    error: why it ended early, else "".
+    """
 
     view: View
     start: str
@@ -54,7 +60,7 @@ def walk(kernel: Kernel, view: View) -> Walk:
 
 
 def _chain(kernel: Kernel, one: Seen, start: str, told: tuple[int, ...]) -> Chain:
-    """What the plain unwinder finds: from the structure's registers, or from where its consumer stands."""
+    """The chain of the plain unwinder: from the structure's registers, or from its consumer's own frame."""
     if start == STARTS[0]:
         return Chain(())
     isa, machine = kernel.isa, kernel.machine

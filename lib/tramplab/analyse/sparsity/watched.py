@@ -18,11 +18,14 @@ MORE = 4
 
 @dataclass(frozen=True)
 class Watched:
-    """One run.
+    """One watched run of a guest function.
 
-    result: what it returned, None if it ended with a fault. more: the words it told besides. read, wrote: kind of structure -> its
-    fields, in the order of the first access. beyond: addresses of the words that it read elsewhere, without its own stack and what
-    the image never changes. instructions, loads, stores: how many it took, its return among them. fault: how it ended, else "".
+    result: what it returned, None if it ended with a fault.
+    more: the further words of its answer.
+    read, wrote: kind of structure -> its fields, in the order of the first access.
+    beyond: addresses of the words that it read elsewhere, without its own stack and what the image never changes.
+    instructions, loads, stores: how many it took, its return among them.
+    fault: how it ended, else "".
     """
 
     result: int | None
@@ -46,16 +49,16 @@ def run(kernel: Kernel, function: str, structures: Mapping[str, int], *arguments
     machine, isa = kernel.machine, kernel.isa
     if machine.meter != RECORD:
         raise TramplabError("to see which fields are read, make the Kernel with meter='record'.")
-    own = range(machine.stack.address, machine.stack.address + PAGE)
+    stack = range(machine.stack.address, machine.stack.address + PAGE)
     spans = {kind: (at, at + kernel.image.struct(kind).size) for kind, at in structures.items()}
     for kind, (start, end) in spans.items():
-        if start < own.stop and end > own.start:
+        if start < stack.stop and end > stack.start:
             raise TramplabError(f"the {kind} at {start:#x} lies in the lowest page of the stack, where its reader runs; move it.")
-    machine.write(own.start, bytes(WORD * MORE))
-    given = dict(zip(isa.args, (*structures.values(), *arguments, own.start), strict=False))
+    machine.write(stack.start, bytes(WORD * MORE))
+    given = dict(zip(isa.args, (*structures.values(), *arguments, stack.start), strict=False))
     fault, result, instructions = "", None, 0
     try:
-        raw = machine.call(kernel.image.address(function), {**given, isa.sp: own.stop - 2 * WORD})
+        raw = machine.call(kernel.image.address(function), {**given, isa.sp: stack.stop - 2 * WORD})
     except GuestFault as e:
         fault = str(e)
     else:
@@ -68,9 +71,9 @@ def run(kernel: Kernel, function: str, structures: Mapping[str, int], *arguments
         inside = [kind for kind, (start, end) in spans.items() if start <= address < end]
         for kind in inside:
             seen[is_store][kind] |= dict.fromkeys(touched(kernel.image, kind, address - spans[kind][0], size))
-        if not inside and not is_store and not any(address in known for known in (own, *tables)):
+        if not inside and not is_store and not any(address in area for area in (stack, *tables)):
             beyond[address] = None
-    more = tuple(machine.read_u64(own.start + WORD * n) for n in range(MORE))
+    more = tuple(machine.read_u64(stack.start + WORD * n) for n in range(MORE))
     read, wrote = ({kind: tuple(names) for kind, names in seen[store].items()} for store in (False, True))
     stores = sum(is_store for *_, is_store in accesses)
     return Watched(result, more, read, wrote, tuple(beyond), instructions, len(accesses) - stores, stores, fault)

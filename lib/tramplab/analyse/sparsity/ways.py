@@ -19,22 +19,27 @@ from . import fills
 from .fields import PT_REGS, embeds
 from .providers import Provider
 
-#: All registers are saved for everybody; a pt_regs is filled in from what was saved; a light structure is made of another; the
+#: All registers are saved for all consumers; a pt_regs is filled in from what was saved; a light structure is made of another; the
 #: program is rewritten, to read what was saved (context/).
 FULL, COPY, LIGHT, REWRITTEN = KINDS = ("full save", "fill", "light", "rewritten")
 #: Where what the program reads is: on the stack, in memory of this CPU, or where the trampoline put it.
 STACK, CPU, IN_PLACE = PLACES = ("stack", "per-CPU", "in place")
 #: The link whose program reads what the trampoline saved, as one would that was rewritten for it.
 READ = "fregs"
-#: Links that hand on light structures, and the function from which on they do.
+#: Links that pass light structures -> the function from which on they do.
 _LIGHT = ("light", "chain")
 _PLACES = {"stack": STACK, "cpu": CPU}
 
 
 @dataclass(frozen=True)
 class Way:
-    """One that is run. link: the guest's name for it. fill: of a COPY, what is filled in: a state of ftrace_partial_regs(), "perf",
-    or "most", all that can be. place: one of PLACES. hypothetical: has no kernel of the ISA this one?"""
+    """One way that is run.
+
+    link: the guest's name for it.
+    fill: of a COPY, what is filled in: a state of ftrace_partial_regs(), "perf", or "most", all that can be.
+    place: one of PLACES.
+    hypothetical: has no kernel of the ISA this one?
+    """
 
     link: str
     kind: str
@@ -49,19 +54,19 @@ class Way:
 
 
 def ways(kernel: Kernel) -> list[Way]:
-    """Those that are links of a kernel, in the order of the guest's; raises TramplabError where fprobes have none."""
-    found = links(kernel.image)
-    if not found:
+    """The ways that are links of a kernel, in the order of the guest's; raises TramplabError where fprobes have none."""
+    link_names = links(kernel.image)
+    if not link_names:
         raise TramplabError(f"{kernel} has no links; {kernel.isa.name} has fprobes {history(kernel.isa.name, 'fprobe')}.")
-    return [_way(kernel, link) for link in found if link != READ]
+    return [_way(kernel, link) for link in link_names if link != READ]
 
 
 def way(kernel: Kernel, link: str) -> Way:
-    """By its link; raises TramplabError with near matches."""
-    found = {w.link: w for w in ways(kernel)}
-    if link not in found:
-        raise unknown("way", link, found)
-    return found[link]
+    """The way of this link; raises TramplabError with near matches."""
+    by_link = {w.link: w for w in ways(kernel)}
+    if link not in by_link:
+        raise unknown("way", link, by_link)
+    return by_link[link]
 
 
 def _way(kernel: Kernel, link: str) -> Way:
@@ -71,8 +76,8 @@ def _way(kernel: Kernel, link: str) -> Way:
     # where a pt_regs is embedded, and so needs no room, is seen: the program reads what the trampoline has filled
     place = IN_PLACE if where == "stack" and embeds(kernel.image) and fill != "perf" else _PLACES[where]
     isa = kernel.isa.name
-    known = fill in fills.states(isa, "partial") or fill == "perf"
-    return Way(link, COPY, fill, place, place == STACK or not known)
+    is_fill = fill in fills.states(isa, "partial") or fill == "perf"
+    return Way(link, COPY, fill, place, place == STACK or not is_fill)
 
 
 def provider(link: str, struct: str = PT_REGS) -> Provider:

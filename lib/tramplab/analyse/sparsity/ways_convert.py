@@ -1,4 +1,4 @@
-"""What it takes to turn one light structure into another: instructions, and how many bytes are read and written for it.
+"""The cost of converting one light structure into another: instructions, and bytes read and written for it.
 
 The structures are the lab's (guest/include/ways.h): no kernel has one for each subsystem.
 """
@@ -20,15 +20,18 @@ CONVERSIONS = {
     "to_regs": ("lab_perf_light", "pt_regs"),
     "back": ("lab_bpf_light", "ftrace_regs"),
 }
-#: Those that one call goes through on its way to perf as it is, in order.
+#: The conversions of one call on its way to perf in today's kernel, in order.
 CHAIN = ("to_fprobe", "to_bpf", "to_perf", "to_regs")
 _FUNCTION = "lab_convert_"
 
 
 @dataclass(frozen=True)
 class Converted:
-    """One conversion. read, written: bytes of the two structures. copied: slots of the new one, by offset -> offset in the old one
-    from which the word came; what is made up is not there."""
+    """One conversion.
+
+    read, written: bytes of the two structures.
+    copied: offset of a slot of the new structure -> offset in the old one from which the word came; made-up words are not in it.
+    """
 
     source: str
     target: str

@@ -1,4 +1,4 @@
-"""What a way costs a call: what it adds to the link that makes nothing, in instructions, memory traffic, bytes and fields."""
+"""The price of a way: what it adds to the link that makes nothing, in instructions, memory traffic, bytes and fields."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ from .ways import CPU, READ, Way
 FUNCTION, ARGUMENTS = "two_args", (7, 9)
 #: A link whose program reads a pt_regs.
 _PLAIN = "stack_plain"
-#: What copies registers where the compiler leaves that to a call.
+#: The function that copies registers where the compiler does not inline the copy.
 _COPY = "memcpy"
-#: What a trampoline saves -> the save sets of an ops that are compared, the larger first. No kernel has the second pair.
+#: Kind of trampoline -> the compared save sets of an ops, the larger first. No kernel has the second pair.
 SAVED = {"regs": ("regs", "args"), "own": ("own-regs", "own-args")}
 
 
 @dataclass(frozen=True)
 class Price:
-    """What is added. stack: bytes, how much deeper the call goes. memory: bytes of each CPU that are kept for it. wrote: fields of
-    the pt_regs that are written, in order."""
+    """What a way adds to a call.
+
+    stack: bytes by which the call goes deeper.
+    memory: bytes of each CPU that are kept for it.
+    wrote: fields of the pt_regs that are written, in order.
+    """
 
     instructions: int
     loads: int
@@ -59,13 +63,13 @@ def saving(kernel: Kernel, saved: str) -> tuple[Run, Run]:
 
 
 def price(with_it: Run, without: Run) -> Price:
-    """By two calls."""
+    """The price by two calls, with the way and without it."""
     added = with_it.counts.total - without.counts.total
     return Price(added.instructions, added.loads, added.stores, with_it.frame.deepest - without.frame.deepest)
 
 
 def rewritten(kernel: Kernel) -> Price:
-    """What a program takes more that reads its arguments from what the trampoline saved than one that reads them from a pt_regs."""
+    """The price of a program that reads its arguments from what the trampoline saved, over one that reads them from a pt_regs."""
     counts = [call(kernel, link).counts.by_symbol[program(link)] for link in (READ, _PLAIN)]
     added = counts[0] - counts[1]
     return Price(added.instructions, added.loads, added.stores, 0)
@@ -92,10 +96,10 @@ def wrote(kernel: Kernel, link: str) -> tuple[str, ...]:
         run = kernel.call(function, *ARGUMENTS)
     if not at:
         raise TramplabError(f"{link!r} is no link of {kernel} that has a handler.")
-    found: dict[str, None] = {}
+    fields: dict[str, None] = {}
     size = kernel.image.struct(PT_REGS).size
     for pc, address, _, width, what in machine.events().tolist():
         made = run.component_of(pc) == "callback" or run.symbol_of(pc) == _COPY
         if what == STORE and address < at[0] + size and at[0] < address + width and made:
-            found |= dict.fromkeys(touched(kernel.image, PT_REGS, address - at[0], width))
-    return tuple(found)
+            fields |= dict.fromkeys(touched(kernel.image, PT_REGS, address - at[0], width))
+    return tuple(fields)

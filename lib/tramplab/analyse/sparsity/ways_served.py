@@ -1,4 +1,4 @@
-"""Whom a way serves: the consumers that are right on what it makes, those that are not, and why."""
+"""Consumers that read right values from what each way makes, those that do not, and why."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LIGHT_STRUCT = "lab_bpf_light"
 
 
 def of_provider(kernel: Kernel, chosen: Provider) -> dict[str, str]:
-    """Consumer -> outcome (matrix.OUTCOMES) on the pt_regs that a provider hands on; those that are asked."""
+    """Consumer -> outcome (matrix.OUTCOMES) on the pt_regs that a provider passes; only consumers that are asked."""
     found = matrix(kernel, View(chosen, DIRECT))
     return {cell.consumer.name: cell.outcome for cell in found.cells if cell.outcome != NOT_ASKED}
 

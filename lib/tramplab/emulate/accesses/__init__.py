@@ -1,4 +1,4 @@
-"""What each instruction reads and writes in memory, from its text: one small table per ISA.
+"""The memory accesses of each instruction, from its text: one small table per ISA.
 
 An access is at most 8 bytes, so a load-pair of 64-bit registers is two. An instruction that may touch memory and is in no
 table raises: a total with a guess in it is not a count.

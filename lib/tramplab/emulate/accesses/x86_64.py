@@ -57,13 +57,13 @@ def accesses(mnemonic: str, operands: str) -> Accesses | None:
     if name.startswith(_HIDDEN) and name not in _LOADS:
         return None
     implicit = _STACK.get(name, NOTHING)
-    found = _MEMORY.search(operands)
-    if found is None:
+    operand = _MEMORY.search(operands)
+    if operand is None:
         return implicit if "[" not in operands or name in _ADDRESS_ONLY else None
     if name in _ADDRESS_ONLY:
         return implicit
-    size = _SIZES[found.group(1)]
-    if found.start() > operands.find(",") > -1:
+    size = _SIZES[operand.group(1)]
+    if operand.start() > operands.find(",") > -1:
         if name in {"xchg", "cmpxchg", "xadd"}:
             return implicit + load(size) + store(size)
         return implicit + load(size) if name in _LOADS or name.startswith("cmov") else None

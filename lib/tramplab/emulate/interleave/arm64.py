@@ -13,14 +13,14 @@ _SIMPLE = re.compile(r"\[(\w+)(?:, #(-?\w+))?\](!?)$")
 
 
 def touch(instruction: Instruction) -> Touch:
-    """Of an instruction that accesses memory, or ends a reservation."""
+    """The touch of an instruction that accesses memory, or ends a reservation."""
     name, operands = instruction.mnemonic, [o.strip() for o in instruction.operands.split(",")]
     if name == "clrex":
         return Touch(CLEAR)
-    found = _SIMPLE.search(instruction.operands)
-    if found is None:
+    match = _SIMPLE.search(instruction.operands)
+    if match is None:
         return Touch(SHARED)
-    base, offset = found[1], number(found[2] or "")
+    base, offset = match[1], number(match[2] or "")
     if name in ("ldxr", "ldaxr"):
         return Touch(LOAD_LINKED, base)
     if name in ("stxr", "stlxr"):

@@ -17,34 +17,39 @@ _NO_REGISTER = 0xFF
 
 
 class Code:
-    """Some functions of a machine. base, length: from the first byte to the last, in bytes. registers: what a CPU's turn may
-    change, and the special ones that are its own; number: register -> its place among them. flags: the one that CMPXCHG sets;
-    start: its value at first."""
+    """Some functions of a machine, for the scheduler.
+
+    base, length: from the first byte to the last, in bytes.
+    registers: those that a CPU's turn may change, and its own special ones.
+    number: register -> its place among them.
+    flags: the one that CMPXCHG sets.
+    start: its value at first.
+    """
 
     def __init__(self, machine: Machine, functions: Sequence[tuple[int, int]], special: Sequence[str]) -> None:
-        isa, own = machine.isa, _ISAS[machine.isa.name]
+        isa, module = machine.isa, _ISAS[machine.isa.name]
         self.base = min(at for at, _ in functions)
         self.length = max(at + size for at, size in functions) - self.base
-        self.flags, self.start = own.FLAGS, {own.FLAGS: own.START}
-        found: dict[int, tuple[int, Touch]] = {}
+        self.flags, self.start = module.FLAGS, {module.FLAGS: module.START}
+        touches: dict[int, tuple[int, Touch]] = {}
         named = set()
         for start, size in functions:
             at = start
             while at < start + size:
                 instruction = machine.instruction_at(at)
                 memory = accesses_of(isa, instruction)
-                touch = own.touch(instruction)
+                touch = module.touch(instruction)
                 if not (memory.loads or memory.stores or touch.kind == CLEAR) or touch.base == isa.sp:
                     touch = Touch(LOCAL)
                 elif touch.kind == ACCESS and touch.base not in isa.registers:
                     touch = Touch(SHARED)
-                found[at - self.base] = instruction.size, touch
+                touches[at - self.base] = instruction.size, touch
                 named.update(instruction.operands.replace(",", " ").split())
                 at += instruction.size
         kept = [r for r in isa.registers if r not in isa.callee_saved or r in named or r == isa.sp]
         self.registers = list(dict.fromkeys([*kept, isa.pc, self.flags, *special]))
         self.number = {name: n for n, name in enumerate(self.registers)}
-        self.places = self._places(found)
+        self.places = self._places(touches)
 
     def _places(self, found: dict[int, tuple[int, Touch]]) -> np.ndarray:
         """An array of layout.Place, one for each byte at which an instruction can begin."""

@@ -30,7 +30,7 @@ class Cpu(ctypes.Structure):
 
 
 class Area(ctypes.Structure):
-    """A stretch of memory and whose it is; -1 is everybody's."""
+    """A stretch of memory and the CPU that it belongs to; -1 is shared."""
 
     _fields_ = _fields(u64="low high", i64="owner")
 

@@ -7,14 +7,14 @@ import re
 from ..decode import Instruction
 from .touch import ACCESS, LOAD_LINKED, SHARED, STORE_CONDITIONAL, Touch, number
 
-#: What says whether interrupts are on, and at first, as in a lab kernel: off.
+#: The register with the interrupt flag, and its first value, as in a lab kernel: off.
 FLAGS, START = "sstatus", 0
 _SIMPLE = re.compile(r"(-?\w*)\((\w+)\)$")
 _SIZES = {"w": 4, "d": 8}
 
 
 def touch(instruction: Instruction) -> Touch:
-    """Of an instruction that accesses memory."""
+    """The touch of an instruction that accesses memory."""
     found = _SIMPLE.search(instruction.operands)
     if found is None:
         return Touch(SHARED)

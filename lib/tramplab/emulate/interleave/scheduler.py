@@ -26,7 +26,7 @@ from .code import Code
 SOURCE = Path(__file__).with_name("scheduler.c")
 #: Clocks have six bits for it.
 MOST_CPUS = 64
-#: Whose memory is shared.
+#: The owner of shared memory.
 EVERYBODY = -1
 _CALLS = {
     "read_batch": "reg_read_batch",
@@ -53,11 +53,12 @@ class Broken(TramplabError):
 
 @dataclass(frozen=True)
 class Schedule:
-    """When each CPU's next instruction happens, in ticks after its last.
+    """How turns are drawn.
 
-    coin: a CPU executes one with probability one half in each tick, else in each. stall_bits: with a probability of two to the
-    minus this, one is followed by a stall of up to twice stall_ticks; 0 for none. slice: CPUs take turns of so many instructions,
-    as if there were only one; 0 for none.
+    coin: a CPU executes one instruction with probability one half in each tick, else in each.
+    stall_bits: with a probability of two to the minus this, an instruction is followed by a stall of up to twice stall_ticks; 0 for
+        none.
+    slice: CPUs take turns of this many instructions, as if there were only one; 0 for none.
     """
 
     coin: bool = True
@@ -68,11 +69,15 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Setting:
-    """A pool and the CPUs at it, as they lie in memory.
+    """The code and the memory of a run.
 
-    pop, push: functions; pool: the argument of pop. functions: (address, size) of all code that they run. nodes: addresses of all
-    nodes. shared: (address, size) of what all CPUs may write. own: per CPU, (address, size) of what it alone touches. bases: per
-    CPU, its special registers.
+    pop, push: functions.
+    pool: the argument of pop.
+    functions: (address, size) of all code that they run.
+    nodes: addresses of all nodes.
+    shared: (address, size) of what all CPUs may write.
+    own: per CPU, (address, size) of what only that CPU touches.
+    bases: per CPU, its special registers.
     """
 
     pop: int
@@ -88,8 +93,12 @@ class Setting:
 @dataclass(frozen=True)
 class Work:
     """What the CPUs do: each takes `depth` nodes one after the other, gives them back, last one first, and again, until all have
-    done `operations` together. between: instructions elsewhere after each, by half more or less. granule: bytes of a reservation.
-    unreduced: hold CPUs before every instruction, not only before those that touch what is shared."""
+    done `operations` together.
+
+    between: instructions elsewhere after each operation, by half more or less.
+    granule: bytes of a reservation.
+    unreduced: hold CPUs before every instruction, not only before those that touch shared memory.
+    """
 
     operations: int
     depth: int = 1
@@ -202,8 +211,8 @@ class Scheduler:
     def _areas(self) -> np.ndarray:
         """An array of layout.Area, in order; raises TramplabError where two overlap."""
         shared = [(at, at + size, EVERYBODY) for at, size in self._setting.shared]
-        own = [(at, at + size, cpu) for cpu, some in enumerate(self._setting.own) for at, size in some]
-        areas = sorted(shared + own)
+        private = [(at, at + size, cpu) for cpu, some in enumerate(self._setting.own) for at, size in some]
+        areas = sorted(shared + private)
         for (_, end, _), (start, _, _) in itertools.pairwise(areas):
             if end > start:
                 raise TramplabError(f"two owners claim the memory at {start:#x}; give each CPU its own.")

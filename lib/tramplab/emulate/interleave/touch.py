@@ -1,4 +1,4 @@
-"""What an instruction touches, as the scheduler has to know it: one small file per ISA makes these."""
+"""The memory access of an instruction, as the scheduler has to know it: one small file per ISA makes these."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ UNKNOWN, LOCAL, ACCESS, SHARED, LOAD_LINKED, STORE_CONDITIONAL, CLEAR, COMPARE_S
 
 @dataclass(frozen=True)
 class Touch:
-    """kind: one of the above. base, value, status: registers, "" for zero or none. offset, size: in bytes."""
+    """One access to memory.
+
+    kind: one of the above.
+    base, value, status: registers, "" for zero or none.
+    offset, size: in bytes.
+    """
 
     kind: int = LOCAL
     base: str = ""

@@ -14,10 +14,10 @@ _STACK = ("push", "pop", "call", "ret")
 
 
 def touch(instruction: Instruction) -> Touch:
-    """Of an instruction that accesses memory."""
+    """The touch of an instruction that accesses memory."""
     if instruction.mnemonic.endswith("cmpxchg"):
         return Touch(COMPARE_SWAP)
     if "[" not in instruction.operands and instruction.mnemonic.startswith(_STACK):
         return Touch(LOCAL)
-    found = _SIMPLE.search(instruction.operands)
-    return Touch(ACCESS, found[1], number(found[2] or "")) if found else Touch(SHARED)
+    match = _SIMPLE.search(instruction.operands)
+    return Touch(ACCESS, match[1], number(match[2] or "")) if match else Touch(SHARED)

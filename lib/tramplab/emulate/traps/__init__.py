@@ -1,4 +1,4 @@
-"""What a CPU does at a breakpoint, and at the instruction that returns from it: the emulator knows neither.
+"""The CPU's part of a breakpoint, and of the instruction that returns from it, which the emulator does not have.
 
 What the hardware itself moves to and from the stack is in no count, as it is no instruction's.
 """

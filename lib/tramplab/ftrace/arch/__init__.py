@@ -1,4 +1,4 @@
-"""What differs between ISAs in the slow path: one module each, which has what protocol.Arch says."""
+"""The parts of the slow path that differ between ISAs: one module each, which implements protocol.Arch."""
 
 from __future__ import annotations
 

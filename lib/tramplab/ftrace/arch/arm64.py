@@ -10,7 +10,7 @@ from ..steps import INSTRUCTION, Step, Sync, Wait, text
 from .common import beside, defines, protection, words_before
 from .protocol import FeatureTable, Symbols
 
-#: What overriding a feature by hand brings with it.
+#: Features that change with a feature that is overridden by hand.
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("call_ops", False): {"site": "mov-bl", "direct": False, "bpf": False},
     ("call_ops", True): {"site": "literal-mov-bl", "args": True, "regs": False, "counter_bits": 19},
@@ -70,12 +70,12 @@ def reaches(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> b
 
 
 def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bytes:
-    """What the site holds while it calls target."""
+    """The bytes of the site while it calls target."""
     return BL.encode(s.ip, target)
 
 
 def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:
-    """What the site holds while nobody traces."""
+    """The bytes of the site while the function is not traced."""
     return NOP
 
 

@@ -67,7 +67,7 @@ CHOICES = {
 }
 #: How a return hook's nodes are kept, where it is a struct rethook: which names the guest knows that by.
 POOLS = {"freelist": (), "objpool": ("CONFIG_RETHOOK_OBJPOOL",), "shadow": ("CONFIG_RETHOOK_SHADOW",)}
-#: What return hooks gained when fprobes had left them: feature -> its name.
+#: Later changes of return hooks, which fprobes no longer used: feature -> its name.
 _LATER = {"objpool_mask": "CONFIG_OBJPOOL_MASK", "rethook_sp": "CONFIG_RETHOOK_SP"}
 
 

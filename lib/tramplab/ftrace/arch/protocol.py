@@ -1,4 +1,4 @@
-"""What the slow path asks of an ISA: how sites and trampolines are patched, and how a guest is built for that."""
+"""The protocol between the slow path and an ISA: how sites and trampolines are patched, and how a guest is built for that."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Arch(Protocol):
         """Can this site call that target by itself?"""
 
     def call_bytes(self, s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bytes:
-        """What the site holds while it calls a target."""
+        """The bytes of the site while it calls a target."""
 
     def nop_bytes(self, s: Site, features: FeatureTable, symbols: Symbols) -> bytes:
-        """What the site holds while nobody traces."""
+        """The bytes of the site while the function is not traced."""
 
     def write_sites(self, changes: list[tuple[Site, bytes, str]], features: FeatureTable, image: Image) -> list[Step]:
         """The steps that write such bytes to many sites: (site, bytes, why)."""

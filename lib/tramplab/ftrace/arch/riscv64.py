@@ -10,7 +10,7 @@ from ..steps import INSTRUCTION, Step, Sync, Wait, text
 from .common import beside, defines, protection, words_before
 from .protocol import FeatureTable, Symbols
 
-#: What overriding a feature by hand brings with it.
+#: Features that change with a feature that is overridden by hand.
 _ATOMIC = {
     "site": "literal-auipc-jalr",
     "args": True,
@@ -38,7 +38,7 @@ CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("direct", True): {**_ATOMIC, "direct_in_ops": True, "bpf": True},
 }
 
-#: What of a function's first bytes a site of each shape takes, and where rec->ip lies in it.
+#: Bytes of a site of each shape, and the offset of rec->ip in it.
 _SIZE = {"detour16": 16, "detour8": 8, "auipc-jalr": 8, "literal-auipc-jalr": 8}
 _IP = {"detour16": 0, "detour8": 0, "auipc-jalr": 4, "literal-auipc-jalr": 4}
 _FIXED_AUIPC = ("auipc-jalr", "literal-auipc-jalr")
@@ -102,7 +102,7 @@ def reaches(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> b
 
 
 def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bytes:
-    """What the patched part of the site holds while it calls target."""
+    """The bytes of the patched part of the site while it calls target."""
     if features["site"] == "detour16":
         return SD_RA + CALL_RA.encode(s.entry + 4, target) + LD_RA
     if features["site"] == "detour8":
@@ -111,7 +111,7 @@ def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -
 
 
 def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:
-    """What the patched part of the site holds while nobody traces."""
+    """The bytes of the patched part of the site while the function is not traced."""
     return NOP4 * ((s.body - s.ip) // len(NOP4))
 
 
@@ -136,6 +136,6 @@ def update_code(steps: list[Step], features: FeatureTable) -> list[Step]:
         return [
             Wait(Sync.STOP_MACHINE, "every other hart waits"),
             *steps,
-            Wait(Sync.FENCE_I, "every hart fetches anew and goes on"),
+            Wait(Sync.FENCE_I, "every hart refetches and continues"),
         ]
-    return [*steps, Wait(Sync.FLUSH_ICACHE, "every hart fetches anew")]
+    return [*steps, Wait(Sync.FLUSH_ICACHE, "every hart refetches")]

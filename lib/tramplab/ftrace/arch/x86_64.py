@@ -15,7 +15,7 @@ from .protocol import FeatureTable, Symbols
 #: A site with the callsite's ops before the function: no kernel of this ISA has it.
 _LITERAL = "literal-nop5"
 
-#: What overriding a feature by hand brings with it.
+#: Features that change with a feature that is overridden by hand.
 CONSEQUENCES: dict[tuple[str, object], dict[str, object]] = {
     ("direct", False): {"direct_in_ops": False, "direct_jmp": False, "bpf": False},
     # a direct call that shares its function leaves through ftrace_regs_caller
@@ -66,13 +66,13 @@ def _place(target: int, features: FeatureTable) -> tuple[int, bool]:
 
 
 def call_bytes(s: Site, target: int, features: FeatureTable, symbols: Symbols) -> bytes:
-    """What the site holds while it calls target; an odd target (v6.19 on) is jumped to."""
+    """The bytes of the site while it calls target; an odd target (v6.19 on) is jumped to."""
     place, jump = _place(target, features)
     return (JMP if jump else CALL).encode(s.ip, place)
 
 
 def nop_bytes(s: Site, features: FeatureTable, symbols: Symbols) -> bytes:
-    """What the site holds while nobody traces."""
+    """The bytes of the site while the function is not traced."""
     return NOP5
 
 

@@ -13,7 +13,7 @@ from ..run import Run
 from ..view import Function
 from .wording import Wording
 
-#: What every hooked call passes, in this order; a call that lacks a part of a hook lacks its milestone.
+#: The parts of a hooked call, in order; a call without a part has no such milestone.
 MILESTONES = ("site", "save", "callback", "restore", "body", "return")
 _MARK = 0x5EED_0000_0000_0000  # what registers hold that the caller gives no value, plus their number
 
@@ -93,7 +93,7 @@ def milestones(run: Run) -> dict[str, int]:
     body = parts.index("function") if "function" in parts else len(parts) - 1
     before = parts[:body]
     last = max((i for i, part in enumerate(before) if part in ("core", "callback")), default=body)
-    found = {
+    steps = {
         "site": 0,
         "save": _first(before, "trampoline", 0),
         "callback": _first(before, "callback", 0),
@@ -101,7 +101,7 @@ def milestones(run: Run) -> dict[str, int]:
         "body": body,
         "return": len(parts) - 1,
     }
-    return {name: step for name, step in found.items() if step is not None}
+    return {name: step for name, step in steps.items() if step is not None}
 
 
 def _first(parts: list[str], wanted: str, start: int) -> int | None:
@@ -133,13 +133,13 @@ def _whole(held: Mapping[int, int], address: int, size: int) -> Access | None:
 
 def _read_first(moments: list[Moment], start: dict[int, int]) -> tuple[Access, ...]:
     """What the places held at the start that are loaded from before anything is stored just there."""
-    found: dict[tuple[int, int], Access | None] = {}
+    first: dict[tuple[int, int], Access | None] = {}
     for m in moments:
         for address, size, _ in m.loads:
-            found.setdefault((address, size), _whole(start, address, size))
+            first.setdefault((address, size), _whole(start, address, size))
         for address, size, _ in m.stores:
-            found.setdefault((address, size), None)
-    return tuple(access for access in found.values() if access)
+            first.setdefault((address, size), None)
+    return tuple(access for access in first.values() if access)
 
 
 def _across(moments: list[Moment], start: dict[int, int]) -> Iterator[tuple[Access, ...]]:

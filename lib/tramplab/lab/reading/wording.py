@@ -10,7 +10,7 @@ from .listing import named
 
 #: The stack pointer at the function's first byte: places on the stack are told from there.
 TOP = "S"
-#: What a register held at the function's first byte, if the caller put nothing there on purpose: "x8@0".
+#: Suffix for a register's value at the function's first byte, if the caller put nothing there on purpose: "x8@0".
 OLD = "@0"
 _NEAR = 1 << 14  # bytes around TOP that are the stack's
 _DIGIT = 10  # below, decimal and hexadecimal are the same
@@ -22,10 +22,12 @@ _MINUS = re.compile(r"0xfffffffffffff([0-9a-f]{3})\b")
 
 @dataclass(frozen=True)
 class Wording:
-    """How the values of one call are written.
+    """The names with which values of a call are printed.
 
-    top: the stack pointer at the function's first byte. old: value -> register that held it then. names: places that
-    are in no symbol. met: the code addresses that the call itself meets.
+    top: the stack pointer at the function's first byte.
+    old: value -> register that held it then.
+    names: places that are in no symbol.
+    met: the code addresses that the call itself meets.
     """
 
     top: int

@@ -71,7 +71,7 @@ class Claim:
 
     @property
     def source(self) -> str:
-        """The thread it was said in, when and by whom, as words; with whom, where nobody knows by whom.
+        """The thread, the date and the author, as words; the participants where the author is not known.
 
         >>> thread = Thread("fprobe and pt_regs", "Aug 2023", ("Ann", "Bob", "Cid"))
         >>> Claim("p1", "p", "P", (thread,), "It is.", "Look.").source

@@ -84,7 +84,7 @@ def _symbol(j: Judged) -> str:
 
 
 def _said_html(j: Judged, brief: bool = False) -> list[str]:
-    """What was said, by whom, and the verdict, as paragraphs."""
+    """The claim, its author and thread, and the verdict, as paragraphs."""
     c, v = j.claim, j.verdict
     mails = (
         f'<a href="{_LORE}{html.escape(m)}/"><code class="literal">{html.escape(m)}</code></a>' for m in c.messages

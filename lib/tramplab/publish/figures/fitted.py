@@ -1,7 +1,7 @@
 """Tables of what was measured: they take any number and any name, and always fit.
 
-A golden table that is too wide is an error, because its author can mend it. What a machine measures or is called nobody
-can mend, so here digits are chosen, columns go into several tables, and at the worst every row becomes lines of its own.
+A golden table that is too wide is an error, because its author can fix it. What a machine measures or is called
+cannot be fixed, so here digits are chosen, columns go into several tables, and at the worst every row becomes lines of its own.
 """
 
 from __future__ import annotations

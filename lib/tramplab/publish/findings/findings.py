@@ -54,6 +54,7 @@ class Finding:
     seen_in: some of RINGS.
     hypothetical: it is about what no kernel has.
     claims: whose verdict it is.
+    since: which ISAs and releases have it, for the front page.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Finding:
     seen_in: tuple[str, ...]
     hypothetical: bool = False
     claims: tuple[str, ...] = ()
+    since: str = ""
 
     @property
     def named(self) -> list[str]:
@@ -186,6 +188,7 @@ def _finding(name: str, argument: str, entry: dict[str, Any]) -> Finding:
         tuple(entry["seen_in"]),
         entry.get("hypothetical", False),
         tuple(entry.get("claims", ())),
+        entry.get("since", ""),
     )
     where = f"{FOLDER}/{argument}.yml: {name}"
     told = [n for n in _NAMED.findall(finding.says) if n not in GIVEN]

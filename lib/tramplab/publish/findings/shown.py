@@ -13,6 +13,15 @@ from ..figures.files import FIGURE
 from . import findings
 from .findings import RINGS, Stated
 
+#: Where a finding was seen, in a word.
+SEEN = {
+    "lab": "the lab",
+    "image": "images",
+    "machine": "times of a CPU",
+    "booted": "a booted kernel",
+    "published": "published times",
+}
+
 
 def citation(stated: Stated, full: bool = False, lines: int = cite.LINES) -> str:
     """The block for a review mail: the sentence, its reason where there is room, and always the scope."""
@@ -49,6 +58,30 @@ def in_short_text(several: Sequence[Stated]) -> str:
         item = f"{_joined(_problem(s), s.says)} ({s.finding.figure})"
         lines.append(textwrap.fill(item, INDENTED_WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False))
     return "\n".join(lines) + "\n"
+
+
+def headlines_html(several: Sequence[Stated]) -> str:
+    """Findings of other pages as a list: what they say, which kernels have it, where it was seen, and a link to the place."""
+    items = []
+    for s in several:
+        where = f"{s.finding.page.rpartition('/')[2]}.html#{s.finding.id}"
+        link = f'<a href="{where}" aria-label="{html.escape(s.finding.id)}">how</a>'
+        items.append(f"<li>{html.escape(s.says)} <em>{html.escape(_state(s))}</em> {link}{_problem_html(s)}</li>")
+    return "\n".join(['<ul class="tl-headlines">', *items, "</ul>"])
+
+
+def headlines_text(several: Sequence[Stated]) -> str:
+    """The same for a terminal and for the page's text."""
+    lines = []
+    for s in several:
+        item = f"{_joined(_problem(s), s.says, _state(s))} ({s.finding.id})"
+        lines.append(textwrap.fill(item, INDENTED_WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False))
+    return "\n".join(lines) + "\n"
+
+
+def _state(s: Stated) -> str:
+    seen = " and ".join(SEEN[ring] for ring in s.finding.seen_in)
+    return f"{s.finding.since}; seen in {seen}." if s.finding.since else f"Seen in {seen}."
 
 
 def below(stated: Stated) -> tuple[str, str]:

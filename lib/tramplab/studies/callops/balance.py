@@ -20,7 +20,7 @@ TITLE = "CALL_OPS on riscv64, balanced"
 ISA = "riscv64"
 #: Percent of what a branch may have to reach.
 _ALL = 100.0
-#: What the review expects of each.
+#: The expectation of the review for each.
 BETTER, LARGER, SAME, AS_COMPLICATED = "better", "larger", "the same", "as complicated"
 LIMITS = (
     "Emulated counts, bytes of a made corpus, reach in Debian's kernel, and patching in every order of steps; no timing. v6.15 "
@@ -41,13 +41,13 @@ def rows() -> pd.DataFrame:
     cases = [direct_cases.instructions(ISA, release, way) for release, way in ways.items()]
     waits = barriers.numbers(barriers.rows())
     kinds = [int(str(waits[f"{name}-needed"])) for name in ("riscv64-pair", "riscv64-call-ops")]
-    out = [
+    records = [
         ("a call, dynamic ops", BETTER, *calls, "instructions", calls[1] < calls[0]),
         ("text, a function", LARGER, site, site + more, "bytes", more > 0),
         ("direct call (BPF)", SAME, *cases, "instructions", cases[0] == cases[1]),
         ("safe patching", AS_COMPLICATED, *kinds, "waits", kinds[1] >= kinds[0]),
     ]
-    frame = pd.DataFrame(out, columns=["what", "expected", "before", "after", "unit", "truth"])
+    frame = pd.DataFrame(records, columns=["what", "expected", "before", "after", "unit", "truth"])
     frame.attrs["units"] = {}
     return frame
 
@@ -60,11 +60,12 @@ def _reached(frame: pd.DataFrame, release: str) -> float:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """The four rows."""
-    out = frame.assign(found=["so" if truth else "not so" for truth in frame["truth"]])
-    out["before"], out["after"] = ([f"{value:g}" for value in frame[side]] for side in ("before", "after"))
-    out = out[["what", "expected", "before", "after", "unit", "found"]].rename(columns={"before": "v6.15", "after": "v6.16"})
-    out.attrs["units"] = {}
-    return out
+    printed = frame.assign(found=["so" if truth else "not so" for truth in frame["truth"]])
+    printed["before"], printed["after"] = ([f"{value:g}" for value in frame[side]] for side in ("before", "after"))
+    printed = printed[["what", "expected", "before", "after", "unit", "found"]]
+    printed = printed.rename(columns={"before": "v6.15", "after": "v6.16"})
+    printed.attrs["units"] = {}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -82,18 +83,18 @@ def body(frame: pd.DataFrame) -> Body:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many rows are as expected, "as-expected", of "rows-total"."""
+    """Numbers for the prose: how many rows are as expected, "as-expected", of "rows-total"."""
     return {"as-expected": int(frame["truth"].sum()), "rows-total": len(frame)}
 
 
 def answer(frame: pd.DataFrame) -> str:
     """Which rows are as expected."""
-    said = {
+    texts = {
         truth: listed(f"{r.what} ({r.before:g} to {r.after:g} {r.unit})" for r in frame[frame["truth"] == truth].itertuples())
         for truth in (True, False)
     }
-    right = f"As the review expects: {said[True]}." if said[True] else ""
-    wrong = f"Not so in what merged: {said[False]}." if said[False] else ""
+    right = f"As the review expects: {texts[True]}." if texts[True] else ""
+    wrong = f"Not so in what merged: {texts[False]}." if texts[False] else ""
     return f"{right} {wrong}".strip()
 
 
@@ -103,9 +104,9 @@ def four_rows(frame: pd.DataFrame | None = None) -> Verdict:
     frame = rows() if frame is None else frame
     kind, on = across(frame, {"what": "what is compared"})
     static = call_ops.rows().set_index(["isa", "case"]).loc[(ISA, call_ops.STATIC[1, 0])]
-    told = [f"{r.what}: {r.before:g} to {r.after:g} {r.unit}, {'' if r.truth else 'not '}{r.expected}" for r in frame.itertuples()]
+    each = [f"{r.what}: {r.before:g} to {r.after:g} {r.unit}, {'' if r.truth else 'not '}{r.expected}" for r in frame.itertuples()]
     because = (
-        f"From v6.15 to v6.16, {'; '.join(told)}. A static ops that is alone: {call_ops.change(static, 'instructions')}. The RFC "
+        f"From v6.15 to v6.16, {'; '.join(each)}. A static ops that is alone: {call_ops.change(static, 'instructions')}. The RFC "
         "kept the pair of v6.15, and so its direct calls and its patching."
     )
     return Verdict(kind, because, {f"{r.what}, v6.16": f"{r.after:g}" for r in frame.itertuples()}, on)

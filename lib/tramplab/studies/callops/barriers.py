@@ -17,7 +17,7 @@ from ...publish.figures.grid import Grid
 from ...publish.said import listed, marked
 from ..hypothetical import named
 from ..once import once
-from .patching import LIMITS
+from .patching import LIMITS, labelled
 
 NAME = "barriers"
 TITLE = "Each barrier of a safe scheme left out in turn"
@@ -96,7 +96,7 @@ def body(frame: pd.DataFrame) -> Body:
     for (scheme, hypothetical), part in frame.groupby(["scheme", "hypothetical"], sort=False):
         cells = {need: "\n".join(map(_cell, some.itertuples())) for need, some in part.groupby("need")}
         needs = {need: cells.get(need, "-") for need in NEEDS}
-        lines.append({"scheme": marked(str(scheme), bool(hypothetical)), **needs})
+        lines.append({"scheme": marked(labelled(str(scheme)), bool(hypothetical)), **needs})
     return Grid(pd.DataFrame(lines), "What each barrier of the safe schemes is for")
 
 

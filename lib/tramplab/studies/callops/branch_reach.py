@@ -23,7 +23,7 @@ NAME = "branch_reach"
 TITLE = "What one branch reaches of where a trampoline may lie"
 #: Sizes of text to compute for, in MiB, beside that of Debian's kernel.
 SIZES = (8, 16, 32, 64, 128, 192, 256)
-#: Those of the chart, which a phone has no room for more of.
+#: The sizes in the chart; a phone has no room for more.
 CHARTED = (8, 32, 64, 128, 256)
 #: Sites in the middle of so many equal parts of the text.
 SITES = 512
@@ -48,7 +48,7 @@ class Scheme:
 
 @functools.cache
 def schemes() -> tuple[Scheme, ...]:
-    """Those that are compared: of each ISA what its sites have, newest last, and the JAL that riscv64's do not have."""
+    """The branches that are compared: of each ISA those of its sites, newest last, and the JAL that riscv64's do not have."""
     names = {("arm64", "v7.2"): "BL", ("x86_64", "v7.2"): "CALL", (RISCV64, "v6.12"): PAIR, (RISCV64, "v7.2"): LONE}
     found = [Scheme(names[kernel], *kernel) for kernel in kernels()]
     pair = next(s for s in found if s.name == PAIR)
@@ -63,8 +63,8 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, branch, hypothetical (no kernel's site is this branch), kernel (DEBIAN or a size), text (MiB), where,
     reached (percent of all pairs of a site and a place; empty where there is no such range).
     """
-    out = [row for scheme in schemes() for row in _scheme(scheme)]
-    frame = pd.DataFrame(out)
+    records = [row for scheme in schemes() for row in _scheme(scheme)]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -77,8 +77,8 @@ def _scheme(scheme: Scheme) -> Iterator[dict[str, object]]:
         reach = [_window(scheme, laid, image, (n + 0.5) / SITES) for n in range(SITES)]
         head: dict[str, object] = {"isa": scheme.isa, "release": scheme.release, "branch": scheme.name}
         head |= {"hypothetical": scheme.jal, "kernel": laid.name, "text": round((laid.text[1] - laid.text[0]) / MIB, 1)}
-        for where, there in places.items():
-            yield {**head, "where": where, "reached": share(reach, there)}
+        for where, reached in places.items():
+            yield {**head, "where": where, "reached": share(reach, reached)}
 
 
 def _image(scheme: Scheme, laid: Laid) -> tuple[int, int]:
@@ -127,12 +127,12 @@ def share(reach: list[tuple[int, int]], places: list[tuple[int, int]]) -> float 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows as the chart has them: the branch with its ISA, and the mark if no kernel has it; sizes of CHARTED,
     as whole numbers."""
-    out = frame[frame["kernel"].isin(f"{size} MiB" for size in CHARTED)].copy()
-    out["branch"] = [_branch(r.isa, r.branch, r.hypothetical) for r in out.itertuples()]
-    out["text"], out["where"] = [int(n) for n in out["text"]], out["where"].replace(BPF, "BPF")
-    out["reached"] = [float(f"{n:.2g}") if n < 99.95 else 100.0 for n in out["reached"]]
-    out.attrs = dict(frame.attrs)
-    return out
+    plotted = frame[frame["kernel"].isin(f"{size} MiB" for size in CHARTED)].copy()
+    plotted["branch"] = [_branch(r.isa, r.branch, r.hypothetical) for r in plotted.itertuples()]
+    plotted["text"], plotted["where"] = [int(n) for n in plotted["text"]], plotted["where"].replace(BPF, "BPF")
+    plotted["reached"] = [float(f"{n:.2g}") if n < 99.95 else 100.0 for n in plotted["reached"]]
+    plotted.attrs = dict(frame.attrs)
+    return plotted
 
 
 def _branch(isa: str, branch: str, hypothetical: bool) -> str:
@@ -174,12 +174,12 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _of(frame: pd.DataFrame, branch: str, where: str, kernel: str = DEBIAN) -> float:
     """Percent reached in one row."""
-    here = (frame["branch"] == branch) & (frame["where"] == where) & (frame["kernel"] == kernel)
-    return float(frame.loc[here, "reached"].iloc[0])
+    chosen = (frame["branch"] == branch) & (frame["where"] == where) & (frame["kernel"] == kernel)
+    return float(frame.loc[chosen, "reached"].iloc[0])
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, in percent: of Debian's riscv64 kernel of v6.12 what a JAL reaches of the text ("jal-text"); of that
+    """Numbers for the prose, in percent: of Debian's riscv64 kernel of v6.12 what a JAL reaches of the text ("jal-text"); of that
     of v7.2 what the lone JALR does ("lone-text"); their texts in MiB ("pair-mib", "lone-mib"); and the least text computed for
     in which BL does not reach all of it ("bl-short-mib")."""
     debian = frame[frame["kernel"] == DEBIAN].drop_duplicates("branch").set_index("branch")["text"]
@@ -219,21 +219,21 @@ def all_targets_are_in_reach(frame: pd.DataFrame | None = None) -> Verdict:
     """True of a release of riscv64 in whose kernel, as Debian has it and in every size computed for, a JAL does not reach all
     places, and its own site does: then nothing is out of reach."""
     frame = rows() if frame is None else frame
-    own = frame[(frame["isa"] == RISCV64) & ~frame["hypothetical"]]
+    sites = frame[(frame["isa"] == RISCV64) & ~frame["hypothetical"]]
     jal = frame[frame["hypothetical"]].groupby("kernel")["reached"].min()
     short = bool((jal < 100).all())
-    cases = own.assign(truth=(own["reached"] == 100) & short)
+    cases = sites.assign(truth=(sites["reached"] == 100) & short)
     kind, on = across(cases, {"release": "the release"})
-    told = [
+    parts = [
         f"{release}'s {branch} reaches {_three(frame, branch)}"
-        for release, branch in dict.fromkeys(zip(own["release"], own["branch"], strict=True))
+        for release, branch in dict.fromkeys(zip(sites["release"], sites["branch"], strict=True))
     ]
     because = (
         f"Of the pairs of site and place in the text of Debian's riscv64 kernel a JAL reaches {percent(_of(frame, JAL, TEXT))} %: "
-        f"{'too few' if short else 'enough, in some kernel'}. Of those and of what modules and BPF may get, {'; '.join(told)}."
+        f"{'too few' if short else 'enough, in some kernel'}. Of those and of what modules and BPF may get, {'; '.join(parts)}."
     )
     values = {"JAL, text": percent(_of(frame, JAL, TEXT))}
-    for branch in own["branch"].unique():
+    for branch in sites["branch"].unique():
         values |= {f"{branch}, {where}": percent(_of(frame, branch, where)) for where in (TEXT, MODULES, BPF)}
     return Verdict(kind, because, values, on)
 

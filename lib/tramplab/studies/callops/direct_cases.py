@@ -35,7 +35,7 @@ def rows() -> pd.DataFrame:
     unhooked?), reached (does the direct call's code run?), allocated (where the release's allocator puts BPF's code: near, far or
     either).
     """
-    out = []
+    records = []
     kernels = reach_ways.rows().groupby(["isa", "release", "case"], sort=False)
     for (isa, release, case), part in kernels:
         if not releases.features(ISAS[str(isa)], str(release), {})["call_ops"]:
@@ -44,8 +44,8 @@ def rows() -> pd.DataFrame:
         row: dict[str, Any] = {"isa": isa, "release": release, "case": case, "places": tuple(_places(before))}
         row |= {name: _own(before, name) for name in UNITS}
         row["reached"] = len(before) < len(part)
-        out.append(row | {"right": bool(part["right"].all()), "allocated": releases.reach(str(isa), str(release), "bpf").value})
-    frame = pd.DataFrame(out)
+        records.append(row | {"right": bool(part["right"].all()), "allocated": releases.reach(str(isa), str(release), "bpf").value})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -85,11 +85,11 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and case of the newest release: what runs before the direct call's code behind the site (the list function
     with all it calls), and what site and trampoline take."""
     part = newest(frame)
-    out = part[["isa", "case", "instructions", "loads", "stores"]].copy()
-    told = [[_SHORT.get(p, p) for p in places if p not in (SITE, DIRECT)] for places in part["places"]]
-    out.insert(2, "before", [", ".join(dict.fromkeys(places)) or "-" for places in told])
-    out.attrs["units"] = {}
-    return out
+    printed = part[["isa", "case", "instructions", "loads", "stores"]].copy()
+    runs = [[_SHORT.get(p, p) for p in places if p not in (SITE, DIRECT)] for places in part["places"]]
+    printed.insert(2, "before", [", ".join(dict.fromkeys(places)) or "-" for places in runs])
+    printed.attrs["units"] = {}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -98,11 +98,11 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "riscv64-far-instructions" before the direct call's code in the newest release, "-loads" and
+    """Numbers for the prose: "riscv64-far-instructions" before the direct call's code in the newest release, "-loads" and
     "-stores"; and "arm64-allocated", near, far or either."""
     part = newest(frame)
-    out: dict[str, object] = {f"{r.isa}-{r.case}-{n}": getattr(r, n) for r in part.itertuples() for n in UNITS}
-    return out | {f"{r.isa}-allocated": r.allocated for r in part.itertuples()}
+    values: dict[str, object] = {f"{r.isa}-{r.case}-{n}": getattr(r, n) for r in part.itertuples() for n in UNITS}
+    return values | {f"{r.isa}-allocated": r.allocated for r in part.itertuples()}
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -130,15 +130,15 @@ def three_cases(frame: pd.DataFrame | None = None) -> Verdict:
     ]
     kind, on = across(frame.assign(truth=truth), BY_ISA)
     part = newest(frame)
-    told = []
+    each = []
     for case in (NEAR, FAR):
         of = part[part["case"] == case]
-        told.append(f"{case} {on_each({str(r.isa): r.instructions for r in of.itertuples()}, 'instructions')}")
+        each.append(f"{case} {on_each({str(r.isa): r.instructions for r in of.itertuples()}, 'instructions')}")
     only = part.drop_duplicates("isa")
     never = [str(isa) for isa in only[only["allocated"] == FAR]["isa"]]
     met = f" A kernel of {listed(never)} has no near target: its sites reach little beyond ftrace_caller." if never else ""
     because = (
-        f"So it is in {int(sum(truth))} of {len(frame)} cases driven. Before the direct call's code run {'; '.join(told)}; shared, "
+        f"So it is in {int(sum(truth))} of {len(frame)} cases driven. Before the direct call's code run {'; '.join(each)}; shared, "
         f"the list function runs first.{met}"
     )
     values = {f"{r.isa}, {r.case}, instructions": int(r.instructions) for r in part.itertuples() if r.case != SHARED}

@@ -56,12 +56,12 @@ class Built:
 
 def builds() -> list[Built]:
     """Two for each ISA: the releases on either side of CALL_OPS, and of x86-64 the newest without and with it."""
-    out = [Built("x86_64", WITHOUT, releases.LATEST), Built("x86_64", WITH, releases.LATEST, {"call_ops": True}, True)]
+    items = [Built("x86_64", WITHOUT, releases.LATEST), Built("x86_64", WITH, releases.LATEST, {"call_ops": True}, True)]
     for isa in ISAS:
         table = next((t for t in TABLES if t.isa == isa), None)
         if table:
-            out += [Built(isa, WITHOUT, table.before, SERIES), Built(isa, WITH, table.after, SERIES)]
-    return out
+            items += [Built(isa, WITHOUT, table.before, SERIES), Built(isa, WITH, table.after, SERIES)]
+    return items
 
 
 @once
@@ -78,32 +78,32 @@ def rows() -> pd.DataFrame:
 
 
 def _cells(built: Built) -> list[dict[str, object]]:
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for cells, grows in ((IDLE, "elsewhere"), (ELSEWHERE, "elsewhere"), (HERE, "here")):
         line = _counted(built, [cell for cell in cells if max(cell) <= COUNTED])
         each = step({max(cell) if grows == "here" else cell[1]: n for cell, n in line.items()})
-        for here, elsewhere in cells:
-            n = line.get((here, elsewhere))
+        for on_it, elsewhere in cells:
+            n = line.get((on_it, elsewhere))
             if n is None:
                 last = max(line)
                 if not isinstance(each, int):
-                    raise TramplabError(f"{built.isa}: ops do not add the same each, so {here}/{elsewhere} is not known.")
-                n = line[last] + each * (here + elsewhere - sum(last))
-            computed = (here, elsewhere) not in line
-            out.append({"here": here, "elsewhere": elsewhere, "computed": computed, "instructions": n})
-    return out
+                    raise TramplabError(f"{built.isa}: ops do not add the same each, so {on_it}/{elsewhere} is not known.")
+                n = line[last] + each * (on_it + elsewhere - sum(last))
+            computed = (on_it, elsewhere) not in line
+            records.append({"here": on_it, "elsewhere": elsewhere, "computed": computed, "instructions": n})
+    return records
 
 
 def _counted(built: Built, cells: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
     """The cells, each with as many ops more as it has; the instructions that each adds."""
     kernel = built.kernel()
     function, other = kernel.function(FUNCTION), kernel.function(OTHER)
-    unhooked, there, out = kernel.call(function), (0, 0), {}
+    unhooked, attached, out = kernel.call(function), (0, 0), {}
     idle = unhooked.counts.total.instructions
     for cell in cells:
-        for place, n in zip((function, other), (cell[0] - there[0], cell[1] - there[1]), strict=True):
+        for place, n in zip((function, other), (cell[0] - attached[0], cell[1] - attached[1]), strict=True):
             kernel.attach(place, *(Ops(callback=CALLBACK) for _ in range(n)))
-        there, run = cell, kernel.call(function)
+        attached, run = cell, kernel.call(function)
         if run.value != unhooked.value:
             raise TramplabError(f"{built.isa} {built.built}: with {cell} ops the function returns something else.")
         out[cell] = run.counts.total.instructions - idle
@@ -118,12 +118,12 @@ def cell(frame: pd.DataFrame, isa: str, built: str, here: int, elsewhere: int) -
 
 def shown(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows as charts and tables name them: kernel ("v7.2 CALL_OPS *") and cell ("1/10")."""
-    out = frame.assign(
+    plotted = frame.assign(
         kernel=[marked(f"{r.release} {r.built}", r.hypothetical) for r in frame.itertuples()],
         cell=[f"{r.here}/{r.elsewhere}" for r in frame.itertuples()],
     )
-    out.attrs["units"] = UNITS
-    return out
+    plotted.attrs["units"] = UNITS
+    return plotted
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -136,12 +136,12 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     cells["told"] = [f"({r.instructions})" if r.computed else f"{r.instructions}" for r in cells.itertuples()]
     keys = ["isa", "here", "elsewhere", "cell"]
     first = {f"{b}": cells[cells["built"] == b].set_index(keys)["told"] for b in (WITHOUT, WITH)}
-    out = pd.DataFrame(first).reindex(pd.MultiIndex.from_frame(cells[keys].drop_duplicates())).reset_index()
+    printed = pd.DataFrame(first).reindex(pd.MultiIndex.from_frame(cells[keys].drop_duplicates())).reset_index()
     marks = {isa: part["hypothetical"].any() for isa, part in frame.groupby("isa", sort=False)}
-    out[WITH] = [marked(n, marks[isa]) for isa, n in zip(out["isa"], out[WITH], strict=True)]
-    out = out.drop(columns=["here", "elsewhere"])
-    out.attrs = {"right": (WITHOUT, WITH), "units": dict.fromkeys((WITHOUT, WITH), "added")}
-    return out
+    printed[WITH] = [marked(n, marks[isa]) for isa, n in zip(printed["isa"], printed[WITH], strict=True)]
+    printed = printed.drop(columns=["here", "elsewhere"])
+    printed.attrs = {"right": (WITHOUT, WITH), "units": dict.fromkeys((WITHOUT, WITH), "added")}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -155,17 +155,17 @@ def each(frame: pd.DataFrame, isa: str, built: str, cells: tuple[tuple[int, int]
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-without-1-100-added", what a cell adds, and "arm64-without-elsewhere-step" and "-here-step",
+    """Numbers for the prose: "arm64-without-1-100-added", what a cell adds, and "arm64-without-elsewhere-step" and "-here-step",
     what each ops more adds on another function and on this one; "room", how many ops the guest has room for in one cell."""
     short = {WITHOUT: "without", WITH: "with"}
-    out: dict[str, object] = {
+    values: dict[str, object] = {
         f"{r.isa}-{short[r.built]}-{r.here}-{r.elsewhere}-added": r.instructions for r in frame.itertuples()
     }
     for isa in ISAS:
         for built, name in short.items():
-            out[f"{isa}-{name}-elsewhere-step"] = each(frame, isa, built, ELSEWHERE)
-            out[f"{isa}-{name}-here-step"] = each(frame, isa, built, HERE)
-    return out | {"counted": COUNTED}
+            values[f"{isa}-{name}-elsewhere-step"] = each(frame, isa, built, ELSEWHERE)
+            values[f"{isa}-{name}-here-step"] = each(frame, isa, built, HERE)
+    return values | {"counted": COUNTED}
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -174,17 +174,17 @@ def answer(frame: pd.DataFrame) -> str:
     far = on_each({isa: _from_to(frame, isa, 1, 100) for isa in had}, "instructions")
     two = on_each({isa: _from_to(frame, isa, 2, 0) for isa in had}, "instructions")
     level = all(each(frame, isa, WITH, ELSEWHERE) == 0 for isa in ISAS)
-    told = "the same as with none elsewhere" if level else "more than with none elsewhere"
-    out = [
-        f"CALL_OPS takes a call with one ops, and a hundred on another function, from {far}, {told}.",
+    elsewhere = "the same as with none elsewhere" if level else "more than with none elsewhere"
+    items = [
+        f"CALL_OPS takes a call with one ops, and a hundred on another function, from {far}, {elsewhere}.",
         f"A call with two ops on the function it takes from {two}.",
     ]
     for isa in ISAS:
         if isa not in had:
-            own, given = cell(frame, isa, WITHOUT, 1, 100), cell(frame, isa, WITH, 1, 100)
+            without, given = cell(frame, isa, WITHOUT, 1, 100), cell(frame, isa, WITH, 1, 100)
             lone = f"{isa_name(isa)}, whose lone ops has a trampoline of its own"
-            out.append(f"{lone}, adds {own} instructions; built with {marked(WITH)}, {given}.")
-    return " ".join(out)
+            items.append(f"{lone}, adds {without} instructions; built with {marked(WITH)}, {given}.")
+    return " ".join(items)
 
 
 def _from_to(frame: pd.DataFrame, isa: str, here: int, elsewhere: int) -> str:

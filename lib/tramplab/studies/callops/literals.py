@@ -57,7 +57,7 @@ def rows() -> pd.DataFrame:
     exactly these bytes?), right (was the ops called, and does the function return what it returns unhooked?), code (the
     instructions that lead to the ops, the load last, a line each), instructions (how many), loads (how many of them load).
     """
-    out = []
+    records = []
     for b in BUILDS:
         kernel = Kernel(b.isa, releases.LATEST, **b.overrides)
         head = {"isa": b.isa, "release": releases.LATEST, "built": b.built, "hypothetical": b.hypothetical}
@@ -67,8 +67,8 @@ def rows() -> pd.DataFrame:
             with kernel.attached(function, Ops()):
                 run = kernel.call(function, *ARGUMENTS)
             right = run.hits == (1,) and run.value == unhooked.value
-            out.append({**head, "function": name, **_found(run, function), "right": right})
-    frame = pd.DataFrame(out)
+            records.append({**head, "function": name, **_found(run, function), "right": right})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -102,19 +102,19 @@ def _leading(texts: list[str], sp: str) -> list[str]:
     ['mov rdi, [rsp + 8]', 'sub rdi, 5', 'mov rdx, rdi', 'and rdx, -8', 'mov rdx, [rdx - 8]']
     """
     needed = _registers(texts[-1].split(",", 1)[-1]) - {sp}
-    out = [texts[-1]]
+    items = [texts[-1]]
     for text in reversed(texts[:-1]):
         name, _, operands = text.partition(" ")
         to, _, source = operands.partition(", ")
         if to not in needed:
             continue
-        out.insert(0, text)
+        items.insert(0, text)
         # an instruction of two operands that is no move works on its first
         needed = needed - {to} | (_registers(source) - {sp}) | ({to} if "," not in source and name not in _MOVES else set())
-    return out
+    return items
 
 
-#: What replaces its first operand.
+#: Instructions that replace their first operand.
 _MOVES = ("mov", "lea", "ldr", "ldur", "ld")
 
 
@@ -125,31 +125,31 @@ def _registers(operands: str) -> set[str]:
 def images(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per image: how many functions were called, the distances (one each, or all of them), and the code."""
     keys = ["isa", "built", "hypothetical"]
-    out = []
+    records = []
     for key, part in frame.groupby(keys, sort=False):
         together = {c: "/".join(map(str, dict.fromkeys(part[c]))) for c in ("literal", "behind", "instructions", "loads", "code")}
-        out.append({**dict(zip(keys, key, strict=True)), "functions": len(part), **together})
-    return pd.DataFrame(out)
+        records.append({**dict(zip(keys, key, strict=True)), "functions": len(part), **together})
+    return pd.DataFrame(records)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per image: functions, the distances in bytes, and what finds the ops."""
     found = images(frame)
-    out = found.drop(columns=["hypothetical", "code"])
-    out["built"] = [marked(str(r.built), r.hypothetical) for r in found.itertuples()]
-    out = out.rename(columns={"literal": "ops", "behind": "return"})
-    out.attrs = {"right": ("ops", "return", "instructions", "loads"), "units": {"ops": "B", "return": "B"}}
-    return out
+    printed = found.drop(columns=["hypothetical", "code"])
+    printed["built"] = [marked(str(r.built), r.hypothetical) for r in found.itertuples()]
+    printed = printed.rename(columns={"literal": "ops", "behind": "return"})
+    printed.attrs = {"right": ("ops", "return", "instructions", "loads"), "units": {"ops": "B", "return": "B"}}
+    return printed
 
 
 def code(frame: pd.DataFrame) -> pd.DataFrame:
     """The instructions that find the ops: a row each; images in which they are the same share them."""
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for isa, part in images(frame).groupby("isa", sort=False):
         for texts, same in part.groupby("code", sort=False):
             built = marked(listed(same["built"]), bool(same["hypothetical"].any()))
-            out += [{"isa": isa, "built": built, "instruction": text} for text in str(texts).split("\n")]
-    return pd.DataFrame(out)
+            records += [{"isa": isa, "built": built, "instruction": text} for text in str(texts).split("\n")]
+    return pd.DataFrame(records)
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -158,20 +158,20 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by image, such as "arm64-bti-before", bytes from the ops to the function, "-back", to where the
+    """Numbers for the prose, by image, such as "arm64-bti-before", bytes from the ops to the function, "-back", to where the
     call returns, and "-instructions", how many find it."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in images(frame).itertuples():
         key = f"{r.isa}-{r.built.lower().replace(' ', '-')}"
-        out[f"{key}-before"] = r.literal.removeprefix("-")
-        out |= {f"{key}-back": r.behind, f"{key}-instructions": r.instructions, f"{key}-loads": r.loads}
-    return out
+        values[f"{key}-before"] = r.literal.removeprefix("-")
+        values |= {f"{key}-back": r.behind, f"{key}-instructions": r.instructions, f"{key}-loads": r.loads}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
     """The distance from the entry, that from the return address by image, and what finds the ops."""
     found = images(frame)
-    told = {
+    loads = {
         isa: " or ".join(dict.fromkeys(part["behind"].str.replace("/", " or "))) + MARK * bool(part["hypothetical"].any())
         for isa, part in found.groupby("isa", sort=False)
     }
@@ -182,7 +182,7 @@ def answer(frame: pd.DataFrame) -> str:
     rounded = f", so on {listed(rounds)} the trampoline rounds down" if rounds else ""
     return (
         f"The ops starts {before} bytes before the function in all {len(found)} images. From it to where the site's call "
-        f"returns are {on_each(told, 'bytes')}{rounded}. Instructions that find it: {on_each(words)}."
+        f"returns are {on_each(loads, 'bytes')}{rounded}. Instructions that find it: {on_each(words)}."
     )
 
 

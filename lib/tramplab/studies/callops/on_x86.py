@@ -24,7 +24,7 @@ ISA, FUNCTION, OTHER, ARGUMENTS = "x86_64", "three_args", "one_arg", (1, 2, 3)
 COPIES, POINTER = "copies", "CALL_OPS"
 #: How each is built: as kernels are, and with the pointer.
 BUILT: dict[str, dict[str, Any]] = {COPIES: {}, POINTER: {"call_ops": True}}
-#: What is on the function and on another one while a call is made: ops with their save set.
+#: The ops on the function and on another one during a call, with their save set.
 LOADS = {
     "one ops": (("args",), ()),
     "one ops, 10 elsewhere": (("args",), ("args",) * 10),
@@ -35,7 +35,7 @@ LOADS = {
 #: Changes in order: what each does to the function's ops.
 CHANGES = ("first comes", "second comes", "second goes", "first goes")
 CALLED = ("instructions", "loads", "stores")
-#: What is counted of a plan: stores to text, waits until every CPU has synchronised, and waits for every task.
+#: The counts of a plan: stores to text, waits until every CPU has synchronised, and waits for every task.
 PLANNED = ("text", "cpus", "tasks", "bytes")
 #: Why r11 is no run's to decide.
 UNDECIDED = "it is a wish"
@@ -52,32 +52,32 @@ def rows() -> pd.DataFrame:
     called?); of a change PLANNED: text (writes to executable memory), cpus and tasks (waits for every CPU and for every task) and
     bytes (of code that exists for the ops alone when it is done).
     """
-    out = []
+    records = []
     for built, overrides in BUILT.items():
         kernel = Kernel(ISA, releases.LATEST, **overrides)
         head = {"isa": ISA, "release": releases.LATEST, "built": built, "hypothetical": built == POINTER}
-        out += [{**head, "what": load, **_called(kernel, load)} for load in LOADS]
-        out += [{**head, "what": change, **counts} for change, counts in zip(CHANGES, _changes(kernel), strict=True)]
-    frame = pd.DataFrame(out)
+        records += [{**head, "what": load, **_called(kernel, load)} for load in LOADS]
+        records += [{**head, "what": change, **counts} for change, counts in zip(CHANGES, _changes(kernel), strict=True)]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
 
 def _called(kernel: Kernel, load: str) -> dict[str, object]:
     """What a call with the ops of a load has more than one without."""
-    here, elsewhere = LOADS[load]
+    on_it, elsewhere = LOADS[load]
     function, other = kernel.function(FUNCTION), kernel.function(OTHER)
     unhooked = kernel.call(function, *ARGUMENTS)
-    with kernel.attached(other, *(Ops(save=save) for save in elsewhere)), kernel.attached(function, *(Ops(save=s) for s in here)):
+    with kernel.attached(other, *(Ops(save=save) for save in elsewhere)), kernel.attached(function, *(Ops(save=s) for s in on_it)):
         run = kernel.call(function, *ARGUMENTS)
     added = {name: getattr(run.counts.total, name) - getattr(unhooked.counts.total, name) for name in CALLED}
-    return {**added, "right": run.value == unhooked.value and sum(run.hits) == len(here)}
+    return {**added, "right": run.value == unhooked.value and sum(run.hits) == len(on_it)}
 
 
 def _changes(kernel: Kernel) -> list[dict[str, int]]:
     """What the plans of CHANGES take, on a kernel with nothing attached."""
     made: list[Registered] = []
-    out = []
+    items = []
     for change in CHANGES:
         if change.endswith("comes"):
             ops, steps = kernel.slowpath.register(kernel.filtered(Ops(), kernel.function(FUNCTION)))
@@ -85,8 +85,8 @@ def _changes(kernel: Kernel) -> list[dict[str, int]]:
         else:
             steps = kernel.slowpath.unregister(made.pop())
         kernel.apply(steps)
-        out.append(_planned(kernel, steps) | {"bytes": sum(g.size for o in made for g in o.generated)})
-    return out
+        items.append(_planned(kernel, steps) | {"bytes": sum(g.size for o in made for g in o.generated)})
+    return items
 
 
 def _planned(kernel: Kernel, steps: list[Step]) -> dict[str, int]:
@@ -135,11 +135,11 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """The counts of the changes one by one, in one panel."""
-    out = plans(frame).melt(["what", "kernel"], ["text", "cpus", "tasks"], "counted", "n")
-    out["of"] = "steps of the plans"
-    out["kernel"] = out["kernel"] + " " + out["counted"]
-    out.attrs["units"] = {"n": "steps"}
-    return out
+    plotted = plans(frame).melt(["what", "kernel"], ["text", "cpus", "tasks"], "counted", "n")
+    plotted["of"] = "steps of the plans"
+    plotted["kernel"] = plotted["kernel"] + " " + plotted["counted"]
+    plotted.attrs["units"] = {"n": "steps"}
+    return plotted
 
 
 def get(frame: pd.DataFrame, built: str, what: str, column: str) -> int:
@@ -148,17 +148,17 @@ def get(frame: pd.DataFrame, built: str, what: str, column: str) -> int:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "copies-one-ops-added" and "pointer-one-ops-added" in instructions, "-loads-added";
+    """Numbers for the prose: "copies-one-ops-added" and "pointer-one-ops-added" in instructions, "-loads-added";
     "copies-first-comes-text", "-cpus", "-tasks" of the plans; and "copy-bytes", of a lone ops' trampoline."""
     names = {COPIES: "copies", POINTER: "pointer"}
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in frame.itertuples():
         key = f"{names[str(r.built)]}-{str(r.what).replace(',', '').replace(' ', '-')}"
         if r.what in LOADS:
-            out |= {f"{key}-added": int(r.instructions), f"{key}-loads-added": int(r.loads)}
+            values |= {f"{key}-added": int(r.instructions), f"{key}-loads-added": int(r.loads)}
         else:
-            out |= {f"{key}-{name}": int(getattr(r, name)) for name in PLANNED}
-    return out | {"copy-bytes": get(frame, COPIES, CHANGES[0], "bytes")}
+            values |= {f"{key}-{name}": int(getattr(r, name)) for name in PLANNED}
+    return values | {"copy-bytes": get(frame, COPIES, CHANGES[0], "bytes")}
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -173,16 +173,16 @@ def answer(frame: pd.DataFrame) -> str:
 
 def _answer_plans(frame: pd.DataFrame) -> str:
     """Waits and writes for the first ops, for all four changes, and what is left of memory."""
-    told = []
+    parts = []
     for what in ("cpus", "text"):
         a, b = (sum(get(frame, built, change, what) for change in CHANGES) for built in BUILT)
-        told.append(f"{b} {_WORDS[what]} instead of {a}")
+        parts.append(f"{b} {_WORDS[what]} instead of {a}")
     tasks = {sum(get(frame, built, change, "tasks") for change in CHANGES) for built in BUILT}
-    own = get(frame, COPIES, CHANGES[0], "bytes")
+    copied = get(frame, COPIES, CHANGES[0], "bytes")
     waits = f", as many waits for every task ({tasks.pop()})" if len(tasks) == 1 else ""
     return (
-        f"With CALL_OPS * two ops that come to a function of x86-64 and go again take {listed(told)}{waits}. "
-        f"A lone ops then has no {own} bytes of code of its own."
+        f"With CALL_OPS * two ops that come to a function of x86-64 and go again take {listed(parts)}{waits}. "
+        f"A lone ops then has no {copied} bytes of code of its own."
     )
 
 

@@ -14,7 +14,7 @@ from ...isa import ISAS
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...publish.said import HYPOTHETICAL, listed
+from ...publish.said import HYPOTHETICAL, isa_name, listed
 from ..hypothetical import named
 from ..once import once
 
@@ -41,7 +41,7 @@ LABELS = {
     "x86_64-store-crossing": "CALL or NOP, one store, unaligned",
     "x86_64-common": "under a breakpoint, shared trampoline",
 }
-#: One trampoline for everybody, which knows its ops from a variable; and beside each function a pointer to the ops.
+#: One trampoline for all ops, which finds its ops in a variable; and beside each function a pointer to the ops.
 COMMON, CALL_OPS = ("arm64-common", "riscv64-common", "x86_64-common"), ("arm64-call-ops", "riscv64-call-ops")
 #: AUIPC and JALR, preempted in between: the two examples of the mail.
 EXAMPLES = ("riscv64-pair-preempt", "riscv64-pair-target")
@@ -50,6 +50,15 @@ LIMITS = (
     "CPU in the order in which they are written: what only keeps loads and stores in order is not tested. Threads are not "
     "interrupted inside a call but by what the patcher sends."
 )
+
+
+def labelled(scheme: str) -> str:
+    """A scheme in words, behind its ISA.
+
+    >>> labelled("riscv64-call-ops")
+    'riscv64: CALL_OPS'
+    """
+    return f"{isa_name(scheme.partition('-')[0])}: {LABELS[scheme]}"
 
 
 @once

@@ -8,6 +8,7 @@ from ...analyse.races.fetches import MODELS
 from ...analyse.races.schemes import scheme
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
+from ...publish.said import marked
 from ...vmlinux import races_saved
 from ..hypothetical import named
 from ..once import once
@@ -72,10 +73,10 @@ def _end(outcome: str, steps: int) -> str:
 def body(frame: pd.DataFrame) -> Body:
     """A line per kernel and scheme; where the lab says otherwise, that too."""
     lines = []
-    for (kernel, name), part in named(frame, "scheme").groupby(["kernel", "scheme"], sort=False):
+    for (kernel, name), part in frame.groupby(["kernel", "scheme"], sort=False):
         of = {r.fetch: r for r in part.itertuples()}
         cells = {fetch: _cell(of[fetch]) for fetch in MODELS}
-        lines.append({"kernel": kernel, "scheme": name, **cells})
+        lines.append({"kernel": kernel, "scheme": marked(patching.LABELS[str(name)], bool(part["hypothetical"].iloc[0])), **cells})
     return Grid(pd.DataFrame(lines), "What is found on the text of Debian's kernels")
 
 

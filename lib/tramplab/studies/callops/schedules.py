@@ -33,19 +33,19 @@ SHOWN = {
 NOTES: dict[str, Notes] = {
     "fig-preempted-first": {
         THREAD: {
-            (START, "nop"): "The first of two NOPs. It is preempted behind it, with nothing in t0 that is meant for anybody.",
+            (START, "nop"): "The first of two NOPs. It is preempted after it, and t0 was never set.",
         },
         PATCHER: {
             (START, "stop_machine"): "Stops CPUs. The thread is on none.",
             (START, "write 8 B: three_args"): "AUIPC and JALR in place of both NOPs.",
-            (START, "fence.i"): "Whoever goes on fetches what is there now, which is what it should not.",
+            (START, "fence.i"): "The resumed thread fetches the new second half, which does not fit its first.",
         },
     },
     "fig-preempted-target": {
         THREAD: {(START, "auipc"): "The upper half of the way to ftrace_caller is in t0, and it is preempted."},
         PATCHER: {
             (START, "write 8 B"): "Another AUIPC and another JALR: both halves are of another address.",
-            (START, "fence.i"): "Whoever goes on at the second finds the new one.",
+            (START, "fence.i"): "A thread that resumes at the second instruction executes the new one.",
         },
     },
     "fig-another-ops": {
@@ -75,25 +75,25 @@ def _found(name: str) -> Result:
 def rows() -> pd.DataFrame:
     """One row per line of a schedule: scheme, hypothetical, first, last (numbers of its steps), who (PATCHER or THREAD), where
     (symbol+offset), does, and on the last line of each, wrong: what must not happen."""
-    out = []
+    records = []
     for name in SHOWN.values():
         found = _found(name)
         lines = schedule.lines(found)
         for number, line in enumerate(lines, 1):
             wrong = str(found.violation) if number == len(lines) else ""
             head = {"scheme": name, "hypothetical": bool(scheme(name).hypothetical), "first": line.first, "last": line.last}
-            out.append({**head, "who": line.who, "where": line.where, "does": line.text, "wrong": wrong})
-    frame = pd.DataFrame(out)
+            records.append({**head, "who": line.who, "where": line.where, "does": line.text, "wrong": wrong})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = {}
     return frame
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Steps, and who does what in as many words as fit."""
-    said = [f"{r.where}: {r.does}" if r.where else r.does for r in frame.itertuples()]
-    out = pd.DataFrame({"steps": _steps(frame), "who": list(frame["who"]), "does": [_cut(text) for text in said]})
-    out.attrs["units"] = {}
-    return out
+    parts = [f"{r.where}: {r.does}" if r.where else r.does for r in frame.itertuples()]
+    printed = pd.DataFrame({"steps": _steps(frame), "who": list(frame["who"]), "does": [_cut(text) for text in parts]})
+    printed.attrs["units"] = {}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -121,7 +121,7 @@ def _cut(text: str, wide: int = 46) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many steps each takes, "riscv64-pair-target-steps"."""
+    """Numbers for the prose: how many steps each takes, "riscv64-pair-target-steps"."""
     return {f"{name}-steps": int(last) for name, last in frame.groupby("scheme")["last"].max().items()}
 
 

@@ -16,7 +16,7 @@ from .text_schemes import BTI, BUILDS, CALL_OPS, FIXED, LONG, NONE, PADDED, PAIR
 
 NAME = "text_bytes"
 TITLE = "What patch sites add to a text, by cause"
-#: Whose bytes they are: the functions' own; the NOPs at the entry; the pointer before it, or the room for mitigations; a landing
+#: The causes of bytes: the functions' own; the NOPs at the entry; the pointer before it, or the room for mitigations; a landing
 #: pad that a function has only because a site begins it; alignment between functions; and what else became longer.
 OWN, SITE, LITERAL, ROOM, PAD, PADDING, OTHER = CAUSES = (
     "own code", "site", "literal", "room for mitigations", "landing pad", "alignment", "other code",
@@ -37,15 +37,15 @@ def rows() -> pd.DataFrame:
     section of text), each (the same for one function, on average).
     """
     plain = {key: _compiled(next(s for s in SCHEMES if (s.isa, s.build, s.name) == (*key, NONE))) for key in BUILDS}
-    out = []
+    records = []
     for scheme in SCHEMES:
         made = _compiled(scheme)
         first = ROOM if scheme.name == PADDED else LITERAL
         found = causes(made, plain[scheme.isa, scheme.build], *text_schemes.reserved(scheme), first)
         head: dict[str, object] = {"isa": scheme.isa, "build": scheme.build, "scheme": scheme.name, "release": scheme.release}
         head |= {"hypothetical": scheme.hypothetical, "functions": len(made.functions)}
-        out += [{**head, "cause": cause, "total": n, "each": round(n / len(made.functions), 2)} for cause, n in found.items()]
-    frame = pd.DataFrame(out)
+        records += [{**head, "cause": cause, "total": n, "each": round(n / len(made.functions), 2)} for cause, n in found.items()]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = {"total": "B", "each": "B per function"}
     return frame
 
@@ -64,11 +64,11 @@ def causes(made: Compiled, plain: Compiled, before: int, at: int, first: str = L
         found[PADDING] += function.start - before - end
         found[first] += before
         found[SITE] += at
-        own, without = function.size - at, usual[function.name]
+        body, without = function.size - at, usual[function.name]
         found[OWN] += without.size
         pad = _pad(made.text, function.start) - _pad(plain.text, without.start)
         found[PAD] += pad
-        found[OTHER] += own - without.size - pad
+        found[OTHER] += body - without.size - pad
         end = function.start + function.size
     found[PADDING] += len(made.text) - end
     return found
@@ -83,13 +83,13 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
     """What sites add, as the chart has it: causes that add something anywhere, without the functions' own code; the build in isa,
     the mark behind what no kernel has."""
     other = [LITERAL if scheme == PADDED else ROOM for scheme in frame["scheme"]]
-    out = frame[(frame["cause"] != OWN) & (frame["cause"] != pd.Series(other, frame.index))].copy()
-    out["cause"] = out["cause"].replace({LITERAL: FRONT, ROOM: FRONT})
-    out["isa"] = [_build(r.isa, r.build) for r in out.itertuples()]
-    out["scheme"] = [said.marked(r.scheme, r.hypothetical) for r in out.itertuples()]
-    out = out[out.groupby("cause")["total"].transform("any")].reset_index(drop=True)
-    out.attrs = {"units": {"each": "B per function"}}
-    return out
+    plotted = frame[(frame["cause"] != OWN) & (frame["cause"] != pd.Series(other, frame.index))].copy()
+    plotted["cause"] = plotted["cause"].replace({LITERAL: FRONT, ROOM: FRONT})
+    plotted["isa"] = [_build(r.isa, r.build) for r in plotted.itertuples()]
+    plotted["scheme"] = [said.marked(r.scheme, r.hypothetical) for r in plotted.itertuples()]
+    plotted = plotted[plotted.groupby("cause")["total"].transform("any")].reset_index(drop=True)
+    plotted.attrs = {"units": {"each": "B per function"}}
+    return plotted
 
 
 def _build(isa: str, build: str) -> str:
@@ -104,12 +104,12 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     lines = every[["isa", "scheme"]].drop_duplicates()
     each = every.pivot(index=["isa", "scheme"], columns="cause", values="each").reindex(pd.MultiIndex.from_frame(lines))
     whole = every.groupby(["isa", "scheme"], sort=False)["total"].sum()
-    out = pd.DataFrame({"site": each[SITE], "before": each[LITERAL] + each[ROOM], "pad": each[PAD], "alignment": each[PADDING]})
+    printed = pd.DataFrame({"site": each[SITE], "before": each[LITERAL] + each[ROOM], "pad": each[PAD], "alignment": each[PADDING]})
     base = {isa: whole[isa, NONE] for isa in dict.fromkeys(lines["isa"])}
     number = frame["functions"].iloc[0]
-    out["more"] = [(n - base[isa]) / number for (isa, _), n in whole.items()]
-    out["grown"] = [100 * (n - base[isa]) / base[isa] for (isa, _), n in whole.items()]
-    texts = {column: [f"{n:.1f}" for n in out[column]] for column in out.columns}
+    printed["more"] = [(n - base[isa]) / number for (isa, _), n in whole.items()]
+    printed["grown"] = [100 * (n - base[isa]) / base[isa] for (isa, _), n in whole.items()]
+    texts = {column: [f"{n:.1f}" for n in printed[column]] for column in printed.columns}
     found = pd.DataFrame({**lines.reset_index(drop=True), **texts})
     found.attrs = {"units": dict.fromkeys(texts, "B") | {"grown": "%"}, "right": (*texts,)}
     return found
@@ -124,8 +124,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def each(frame: pd.DataFrame, isa: str, scheme: str, build: str = USUAL) -> pd.Series:
     """Bytes per function by cause, without the functions' own code."""
-    here = (frame["isa"] == isa) & (frame["scheme"] == scheme) & (frame["build"] == build) & (frame["cause"] != OWN)
-    return frame[here].set_index("cause")["each"]
+    chosen = (frame["isa"] == isa) & (frame["scheme"] == scheme) & (frame["build"] == build) & (frame["cause"] != OWN)
+    return frame[chosen].set_index("cause")["each"]
 
 
 def more(frame: pd.DataFrame, isa: str, scheme: str, less: str = NONE, build: str = USUAL) -> pd.Series:
@@ -134,39 +134,39 @@ def more(frame: pd.DataFrame, isa: str, scheme: str, less: str = NONE, build: st
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: by ISA, in bytes per function, what plain sites add ("arm64-site-each"), what CALL_OPS adds to that
+    """Numbers for the prose: by ISA, in bytes per function, what plain sites add ("arm64-site-each"), what CALL_OPS adds to that
     ("-call-ops-each"), and how much of it is alignment ("-alignment-each"); of riscv64 what one patched instruction without
     CALL_OPS adds ("-fixed-each", "-fixed-alignment-each"), and alignment without compressed instructions
     ("-long-alignment-each"); of arm64 with landing pads what they add to a site ("-pad-each") and the percentage of the functions
     that need one ("-signed"); of x86-64 the room for mitigations ("-room-each"); and of the corpus "functions" and "mean", bytes of
     one's own code on x86-64."""
-    out: dict[str, object] = {"functions": f"{int(frame['functions'].iloc[0]):,}"}
-    own = frame[(frame["cause"] == OWN) & (frame["isa"] == "x86_64") & (frame["scheme"] == NONE)]
-    out["mean"] = f"{own['each'].iloc[0]:.0f}"
+    values: dict[str, object] = {"functions": f"{int(frame['functions'].iloc[0]):,}"}
+    bodies = frame[(frame["cause"] == OWN) & (frame["isa"] == "x86_64") & (frame["scheme"] == NONE)]
+    values["mean"] = f"{bodies['each'].iloc[0]:.0f}"
     for isa, usual in BEFORE.items():
         added = more(frame, isa, CALL_OPS, usual)
-        out[f"{isa}-site-each"] = f"{each(frame, isa, usual)[SITE]:.0f}"
-        out |= {f"{isa}-call-ops-each": _digit(added.sum()), f"{isa}-alignment-each": _digit(added[PADDING])}
+        values[f"{isa}-site-each"] = f"{each(frame, isa, usual)[SITE]:.0f}"
+        values |= {f"{isa}-call-ops-each": _digit(added.sum()), f"{isa}-alignment-each": _digit(added[PADDING])}
     fixed, pad = more(frame, "riscv64", FIXED), each(frame, "arm64", PLAIN, BTI)[PAD]
-    out |= {"riscv64-fixed-each": _digit(fixed.sum()), "riscv64-fixed-alignment-each": _digit(fixed[PADDING])}
-    out["riscv64-long-alignment-each"] = _digit(more(frame, "riscv64", CALL_OPS, PAIR, LONG)[PADDING])
-    out |= {"arm64-pad-each": _digit(pad), "arm64-signed": f"{100 * pad / len(_LANDING_PADS[0]):.0f}"}
-    out["x86_64-room-each"] = f"{each(frame, 'x86_64', PADDED)[ROOM]:.0f}"
-    return out
+    values |= {"riscv64-fixed-each": _digit(fixed.sum()), "riscv64-fixed-alignment-each": _digit(fixed[PADDING])}
+    values["riscv64-long-alignment-each"] = _digit(more(frame, "riscv64", CALL_OPS, PAIR, LONG)[PADDING])
+    values |= {"arm64-pad-each": _digit(pad), "arm64-signed": f"{100 * pad / len(_LANDING_PADS[0]):.0f}"}
+    values["x86_64-room-each"] = f"{each(frame, 'x86_64', PADDED)[ROOM]:.0f}"
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
     """What CALL_OPS adds to each function's plain site, and how much of it is alignment; what compressed instructions and landing
     pads change."""
-    told = []
+    parts = []
     for isa, usual in BEFORE.items():
         added = more(frame, isa, CALL_OPS, usual)
         name = said.marked(said.isa_name(isa), bool(_hypothetical(frame, isa)))
-        told.append(f"{_digit(added.sum())} on {name} ({added[LITERAL]:.0f} the pointer, {_digit(added[PADDING])} alignment)")
+        parts.append(f"{_digit(added.sum())} on {name} ({added[LITERAL]:.0f} the pointer, {_digit(added[PADDING])} alignment)")
     long = more(frame, "riscv64", CALL_OPS, PAIR, LONG)
     sites = said.listed(f"{each(frame, isa, usual)[SITE]:.0f} on {said.isa_name(isa)}" for isa, usual in BEFORE.items())
     return (
-        f"To each function CALL_OPS adds {said.listed(told)}, in bytes on average, beside its site of {sites}. Without compressed "
+        f"To each function CALL_OPS adds {said.listed(parts)}, in bytes on average, beside its site of {sites}. Without compressed "
         f"instructions the alignment takes {_digit(long[PADDING])} on riscv64. With landing pads a plain site costs arm64 "
         f"{_digit(each(frame, 'arm64', PLAIN, BTI)[PAD])} more: what signs a return address is one itself, but not behind a site."
     )

@@ -31,14 +31,14 @@ def rows() -> pd.DataFrame:
     what the corpus has on average for each (text_bytes), for CALL_OPS alone. Columns: isa, release, kernel (BUILT or WITH),
     hypothetical, text (MiB), sites, cause, bytes (in KiB), percent (of the text, with what is added).
     """
-    corpus, out = text_bytes.rows(), []
+    corpus, records = text_bytes.rows(), []
     kernels = [found["kernel"] for found in saved.plain()]
     newest = {kernel["isa"]: kernel["release"] for kernel in kernels if not _has(kernel)}
     for kernel in kernels:
-        out += _kernel(kernel, BUILT, corpus, _has(kernel))
+        records += _kernel(kernel, BUILT, corpus, _has(kernel))
         if newest[kernel["isa"]] == kernel["release"]:
-            out += _kernel(kernel, WITH, corpus, True)
-    frame = pd.DataFrame(out)
+            records += _kernel(kernel, WITH, corpus, True)
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -72,10 +72,10 @@ def sites_of(kernel: dict[str, Any]) -> int:
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows that the chart has: of what is there, with the release and the mark in kernel."""
-    out = frame[frame["percent"] > 0].copy()
-    out["kernel"] = [_named(r) for r in out.itertuples()]
-    out["isa"] = out["isa"].map(said.isa_name)
-    return out.reset_index(drop=True)
+    plotted = frame[frame["percent"] > 0].copy()
+    plotted["kernel"] = [_named(r) for r in plotted.itertuples()]
+    plotted["isa"] = plotted["isa"].map(said.isa_name)
+    return plotted.reset_index(drop=True)
 
 
 def _named(r: Any) -> str:
@@ -104,8 +104,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _call_ops(frame: pd.DataFrame, isa: str, release: str, kernel: str, column: str = "percent") -> float:
     """What the pointers and what aligns for them take of one kernel."""
-    here = (frame["isa"] == isa) & (frame["release"] == release) & (frame["kernel"] == kernel) & (frame["cause"] != SITE)
-    return float(frame.loc[here, column].sum())
+    chosen = (frame["isa"] == isa) & (frame["release"] == release) & (frame["kernel"] == kernel) & (frame["cause"] != SITE)
+    return float(frame.loc[chosen, column].sum())
 
 
 def _newest(frame: pd.DataFrame) -> dict[str, tuple[str, str]]:
@@ -115,24 +115,24 @@ def _newest(frame: pd.DataFrame) -> dict[str, tuple[str, str]]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: by ISA, what CALL_OPS takes of the text of its newest kernel, or would take, in percent
+    """Numbers for the prose: by ISA, what CALL_OPS takes of the text of its newest kernel, or would take, in percent
     ("arm64-call-ops") and KiB ("arm64-call-ops-kib")."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for isa, (release, kernel) in _newest(frame).items():
-        out[f"{isa}-call-ops"] = f"{_call_ops(frame, isa, release, kernel):.1f}"
-        out[f"{isa}-call-ops-kib"] = f"{_call_ops(frame, isa, release, kernel, 'bytes'):.0f}"
-    return out
+        values[f"{isa}-call-ops"] = f"{_call_ops(frame, isa, release, kernel):.1f}"
+        values[f"{isa}-call-ops-kib"] = f"{_call_ops(frame, isa, release, kernel, 'bytes'):.0f}"
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
     """What CALL_OPS takes of the text of each ISA's newest kernel, or would take, and what its sites take."""
-    told = []
+    parts = []
     for isa, (release, kernel) in sorted(_newest(frame).items(), key=lambda item: item[1][1] == WITH):
         name = said.marked(said.isa_name(isa), kernel == WITH)
-        told.append(f"{_call_ops(frame, isa, release, kernel):.1f} % of {name} {release}")
+        parts.append(f"{_call_ops(frame, isa, release, kernel):.1f} % of {name} {release}")
     sites = frame[(frame["cause"] == SITE) & (frame["kernel"] == BUILT)]["percent"]
     return (
-        f"Of the text of Debian's kernels CALL_OPS takes {said.listed(told)}, alignment with it. Sites themselves take "
+        f"Of the text of Debian's kernels CALL_OPS takes {said.listed(parts)}, alignment with it. Sites themselves take "
         f"{sites.min():.1f} to {sites.max():.1f} %."
     )
 
@@ -148,7 +148,7 @@ FIGURES = (
         "percent of the text that are sites, the pointers before functions, and alignment.",
         limits="Sites counted in Debian's images, their bytes by the kind of site. Alignment is computed, from the average of the "
         "corpus, and for CALL_OPS alone. x86-64's text is filled up between its parts, to multiples of 2 MiB, so that its "
-        "percentages are low. Not linked anew, nothing runs.",
+        "percentages are low. Not linked again, nothing runs.",
         source="sites",
         kind="bytes",
         hypothetical=True,

@@ -24,10 +24,12 @@ _X86 = "v7.2"
 
 @dataclass(frozen=True)
 class Scheme:
-    """What sites one corpus is compiled with.
+    """The sites that one corpus is compiled with.
 
-    build: of BUILDS. name: as figures call it. release, call_ops: the lab's kernel that has such sites, and that feature where it
-    is overridden; "" where there are no sites. flags: instead of that kernel's, for what no kernel has, or what the lab's has not.
+    build: of BUILDS.
+    name: as figures call it.
+    release, call_ops: the lab's kernel that has such sites, and that feature where it is overridden; "" where there are no sites.
+    flags: instead of that kernel's, for sites that no kernel has, or not the lab's.
     hypothetical: no kernel has it.
     """
 
@@ -72,8 +74,8 @@ SCHEMES = (
 
 def flags(scheme: Scheme) -> tuple[str, ...]:
     """What the compiler is given for it: the build's flags, and those of its sites, counted in the build's shortest instruction."""
-    own, step = BUILDS[scheme.isa, scheme.build]
-    return (*own, *(_counted(flag, ISAS[scheme.isa], step) for flag in _sites(scheme)))
+    build, step = BUILDS[scheme.isa, scheme.build]
+    return (*build, *(_counted(flag, ISAS[scheme.isa], step) for flag in _sites(scheme)))
 
 
 def _sites(scheme: Scheme) -> tuple[str, ...]:

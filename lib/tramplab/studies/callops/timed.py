@@ -21,9 +21,9 @@ NAME = "call_ops_timed"
 TITLE = "The published grid of CALL_OPS, timed and counted"
 #: Cells of the published tables with an ops on the function.
 CELLS = (*dispatch.ELSEWHERE, *dispatch.HERE)
-#: What every number is a multiple of.
+#: The reference of all ratios.
 REFERENCE = (WITH, 1, 0)
-#: As the tables say it.
+#: Their names in the tables.
 SIDES = {WITHOUT: "before", WITH: "after"}
 #: Rows that are published with a mistake (the total beside it is another), by id.
 MISTAKEN = ("riscv-callops-qemu-before-r1-i2-overhead",)
@@ -47,7 +47,7 @@ def rows() -> pd.DataFrame:
     (does it not fit its own table?), instructions; then multiples of REFERENCE: published_ratio, instructions_ratio.
     """
     counted = dispatch.rows().set_index(["isa", "built", "here", "elsewhere"])["instructions"]
-    out = []
+    records = []
     for one in TABLES:
         first = in_table(one, *REFERENCE)
         for built in SIDES:
@@ -60,8 +60,8 @@ def rows() -> pd.DataFrame:
                 row |= {"published": found.ns, "mistaken": found.id in MISTAKEN, "odd": (one.machine, built, *cell) in ODD}
                 row |= {"instructions": n, "published_ratio": round(found.ns / first.ns, 2)}
                 row |= {"instructions_ratio": round(n / int(counted.loc[(one.isa, *REFERENCE)]), 2)}
-                out.append(row)
-    frame = pd.DataFrame(out)
+                records.append(row)
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -79,20 +79,20 @@ def compared(frame: pd.DataFrame) -> pd.DataFrame:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A part per table: ns, and the multiples."""
-    told = named(frame)
-    marks = ["!" if r.mistaken else "?" if r.odd else "" for r in told.itertuples()]
-    out = pd.DataFrame(
+    rows = named(frame)
+    marks = ["!" if r.mistaken else "?" if r.odd else "" for r in rows.itertuples()]
+    printed = pd.DataFrame(
         {
-            "table": told["isa"] + ", " + told["machine"],
-            "case": told["case"],
-            "ns": [f"{r.published:g}{m}" for r, m in zip(told.itertuples(), marks, strict=True)],
-            "published": [f"{v:.2f}" for v in told["published_ratio"]],
-            "counted": [f"{v:.2f}" for v in told["instructions_ratio"]],
+            "table": rows["isa"] + ", " + rows["machine"],
+            "case": rows["case"],
+            "ns": [f"{r.published:g}{m}" for r, m in zip(rows.itertuples(), marks, strict=True)],
+            "published": [f"{v:.2f}" for v in rows["published_ratio"]],
+            "counted": [f"{v:.2f}" for v in rows["instructions_ratio"]],
         }
     )
-    out = out.rename(columns={"table": "isa"})
-    out.attrs = {"right": ("ns", "published", "counted"), "units": {"ns": "added", "published": "ratio", "counted": "ratio"}}
-    return out
+    printed = printed.rename(columns={"table": "isa"})
+    printed.attrs = {"right": ("ns", "published", "counted"), "units": {"ns": "added", "published": "ratio", "counted": "ratio"}}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -119,23 +119,23 @@ def steps(frame: pd.DataFrame, machine: str, built: str, line: str) -> dict[tupl
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: by table and cell, such as "k1-before-1-100", "-ns", "-ratio", "-instructions-ratio"; and
+    """Numbers for the prose: by table and cell, such as "k1-before-1-100", "-ns", "-ratio", "-instructions-ratio"; and
     "k1-elsewhere-step-low" and "-high", what each ops elsewhere was timed at, in ns, at the least and at the most."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in named(frame).itertuples():
         key = f"{r.machine.lower()}-{r.case.replace(' ', '-').replace('/', '-')}"
-        out |= {f"{key}-ns": f"{r.published:g}", f"{key}-ratio": f"{r.published_ratio:.1f}"}
-        out[f"{key}-instructions-ratio"] = f"{r.instructions_ratio:.1f}"
+        values |= {f"{key}-ns": f"{r.published:g}", f"{key}-ratio": f"{r.published_ratio:.1f}"}
+        values[f"{key}-instructions-ratio"] = f"{r.instructions_ratio:.1f}"
     for machine in dict.fromkeys(frame["machine"]):
         found = steps(frame, machine, WITHOUT, "elsewhere").values()
-        out |= {f"{machine.lower()}-elsewhere-step-{end}": f"{n:.0f}" for end, n in (("low", min(found)), ("high", max(found)))}
-    return out
+        values |= {f"{machine.lower()}-elsewhere-step-{end}": f"{n:.0f}" for end, n in (("low", min(found)), ("high", max(found)))}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
     """How far times are from counts, and where a table does not grow evenly."""
-    known = compared(frame)
-    off = (known["published_ratio"] / known["instructions_ratio"]).groupby(known["machine"], sort=False)
+    data = compared(frame)
+    off = (data["published_ratio"] / data["instructions_ratio"]).groupby(data["machine"], sort=False)
     times = listed(f"{of.min():.1f} to {of.max():.1f} ({machine})" for machine, of in off)
     ends = {machine: steps(frame, machine, WITHOUT, "elsewhere").values() for machine in dict.fromkeys(frame["machine"])}
     grown = listed(f"{min(of):.0f} to {max(of):.0f} ns on {machine}" for machine, of in ends.items())

@@ -18,7 +18,7 @@ from .setups import Setup
 
 FUNCTION, ARGUMENTS, OTHER = "three_args", (1, 2, 3), "one_arg"
 #: What freed memory is overwritten with, and instructions after which a call that then goes astray is given up.
-RUBBISH, BUDGET = b"\xee", 5_000
+POISON, BUDGET = b"\xee", 5_000
 #: A change -> what is attached before it, and what comes (or with "-" goes): "d" is the direct call, "o" an ops.
 CHANGES = {
     "attach": ("", "d"),
@@ -35,14 +35,17 @@ RUN = {"direct": tuple(Direct(far=far).target for far in (False, True)), "ops": 
 
 @dataclass(frozen=True)
 class Seen:
-    """What the calls showed of one change.
+    """The calls of one change.
 
-    old, new: what a call ran before the plan and after it, "direct", "ops", "direct + ops" or "nothing". between: the live writes
-    (those to what a call reads or executes) in order, by what they are of, and what a call ran after each. after: what calls ran
-    after each step, live or not. sets: what calls ran with each set of the live writes, which is where some order of them comes by.
-    fixed: pairs of writes that may not change places, or some call would run neither. halted: what calls ran that had begun before
-    the plan, one for each instruction of the site and of ftrace's trampoline at which they were halted while it was carried out.
-    overwritten: the same where what the plan frees was not waited for and is overwritten at once; "fault" if that ended a call.
+    old, new: what a call ran before the plan and after it, "direct", "ops", "direct + ops" or "nothing".
+    between: the live writes (those to what a call reads or executes) in order, by what they are of, and what a call ran after each.
+    after: what calls ran after each step, live or not.
+    sets: what calls ran with each set of the live writes, each of which some order of them reaches.
+    fixed: pairs of writes whose order matters: in the other order some call would run neither hook.
+    halted: what calls ran that had begun before the plan, one for each instruction of the site and of ftrace's trampoline at which
+        they were halted while it was carried out.
+    overwritten: the same where the plan does not wait before it frees, and the freed memory is overwritten at once; "fault" if that
+        ended a call.
     """
 
     old: str
@@ -85,9 +88,9 @@ def _before(setup: Setup, change: str, near: bool) -> tuple[Kernel, list[Step]]:
     """A kernel just before a change, and the plan of that."""
     kernel = setup.kernel()
     kernel.attach(kernel.function(OTHER), Direct(far=True))
-    there, moving = CHANGES[change]
+    names, moving = CHANGES[change]
     attached = {}
-    for letter in there:
+    for letter in names:
         (attached[letter],) = kernel.attach(kernel.function(FUNCTION), _request(letter, near))
     if moving.startswith("-"):
         return kernel, kernel.slowpath.unregister(attached[moving[1:]])
@@ -99,7 +102,7 @@ def _request(letter: str, near: bool) -> Direct | Ops:
 
 
 def _ran(kernel: Kernel) -> str:
-    """What a call runs now besides the function; "fault" if it does not come to its end."""
+    """The hooks that a call runs now; "fault" if it does not come to its end."""
     try:
         return _told(kernel, kernel.call(FUNCTION, *ARGUMENTS, budget=BUDGET).executed)
     except TramplabError:
@@ -107,7 +110,7 @@ def _ran(kernel: Kernel) -> str:
 
 
 def _told(kernel: Kernel, executed: Callable[[int], bool]) -> str:
-    """By where these functions begin."""
+    """Which of RUN's functions were executed, by their entry addresses."""
     ran = [what for what, names in RUN.items() if any(executed(kernel.image.address(name)) for name in names)]
     return " + ".join(ran) or "nothing"
 
@@ -175,9 +178,9 @@ def _on_its_way(kernel: Kernel, steps: list[Step], places: int, overwrite: bool)
     carried out but for its frees; for each of them. overwrite: and what is freed is overwritten.
     """
     changes = [(s.address, s.data) for s in steps if isinstance(s, Write)]
-    changes += [(at, RUBBISH * size) for at, size in _freed(kernel, steps)] if overwrite else []
+    changes += [(at, POISON * size) for at, size in _freed(kernel, steps)] if overwrite else []
     was = [(at, kernel.machine.read(at, len(data))) for at, data in changes]
-    function, out = kernel.function(FUNCTION), []
+    function, items = kernel.function(FUNCTION), []
     start, stack = kernel.passed(ARGUMENTS, {})
     for halted in range(places):
         kernel.machine.enter(start, stack)
@@ -188,13 +191,13 @@ def _on_its_way(kernel: Kernel, steps: list[Step], places: int, overwrite: bool)
         for at, data in changes:
             _store(kernel, at, data)
         try:
-            out.append(_told(kernel, kernel.machine.run(pc, kernel.machine.return_to, BUDGET).tally.has))
+            items.append(_told(kernel, kernel.machine.run(pc, kernel.machine.return_to, BUDGET).tally.has))
         except TramplabError:
             boot.boot(kernel.machine, kernel.cpus[0])  # it may have ended with a guard held
-            out.append(FAULT)
+            items.append(FAULT)
         for at, data in reversed(was):
             _store(kernel, at, data)
-    return out
+    return items
 
 
 def _freed(kernel: Kernel, steps: list[Step]) -> list[tuple[int, int]]:

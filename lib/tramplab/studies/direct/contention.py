@@ -41,13 +41,13 @@ def rows() -> pd.DataFrame:
     Columns: isa, pool, hypothetical, load (of LOADS), cpus, seed, operations, retries (per operation), pair (mean instructions of
     taking a node and of giving one back, together), elsewhere (instructions outside of the pool per pair), misses.
     """
-    out = []
+    records = []
     for isa in ISAS:
         for pool in POOLS:
             for cpus in CPUS:
                 for load in LOADS:
-                    out += [_row(isa, pool, load, cpus, seed) for seed in SEEDS]
-    return pd.DataFrame(out)
+                    records += [_row(isa, pool, load, cpus, seed) for seed in SEEDS]
+    return pd.DataFrame(records)
 
 
 def _row(isa: str, pool: str, load: str, cpus: int, seed: int) -> dict[str, object]:
@@ -63,10 +63,10 @@ def means(frame: pd.DataFrame) -> pd.DataFrame:
     """Over the seeds: isa, pool, load, cpus, retries, pair, elsewhere, and times: the instructions of a pair and what is outside of
     the pool, as a multiple of the same with one CPU."""
     keys = ["isa", "pool", "load", "cpus"]
-    out = frame.groupby(keys, as_index=False, sort=False)[["retries", "pair", "elsewhere"]].mean()
-    whole = out["pair"] + out["elsewhere"]
-    one = whole.where(out["cpus"] == 1).groupby([out[k] for k in keys[:3]]).transform("max")
-    return out.assign(times=whole / one)
+    plotted = frame.groupby(keys, as_index=False, sort=False)[["retries", "pair", "elsewhere"]].mean()
+    whole = plotted["pair"] + plotted["elsewhere"]
+    one = whole.where(plotted["cpus"] == 1).groupby([plotted[k] for k in keys[:3]]).transform("max")
+    return plotted.assign(times=whole / one)
 
 
 def at(frame: pd.DataFrame, isa: str, pool: str, load: str, cpus: int) -> pd.Series:
@@ -89,9 +89,9 @@ def measured(load: str, pool: str) -> dict[int, float]:
 
 def _wide(frame: pd.DataFrame, column: str, digits: int) -> pd.DataFrame:
     """A line per ISA and pool, a column per number of CPUs."""
-    out = frame.assign(said=frame[column].map(lambda v: f"{v:.{digits}f}"), pool=frame["pool"].map(NAMES))
-    wide = out.pivot(index=["isa", "pool"], columns="cpus", values="said").reindex(
-        pd.MultiIndex.from_frame(out[["isa", "pool"]].drop_duplicates())
+    printed = frame.assign(said=frame[column].map(lambda v: f"{v:.{digits}f}"), pool=frame["pool"].map(NAMES))
+    wide = printed.pivot(index=["isa", "pool"], columns="cpus", values="said").reindex(
+        pd.MultiIndex.from_frame(printed[["isa", "pool"]].drop_duplicates())
     )
     wide.columns = [str(n) for n in wide.columns]
     wide = wide.reset_index()
@@ -121,25 +121,25 @@ def _retries_answer(frame: pd.DataFrame) -> str:
 
 def scaling(frame: pd.DataFrame) -> pd.DataFrame:
     """Lines of the chart: panel (the load), line, CPUs, and times as much as with one; of x86-64, as the published ones are."""
-    here = means(frame).query("isa == 'x86_64'")
-    out = [{"panel": r.load, "line": NAMES[r.pool], "CPUs": r.cpus, "times": round(r.times, 2)} for r in here.itertuples()]
+    emulated = means(frame).query("isa == 'x86_64'")
+    items = [{"panel": r.load, "line": NAMES[r.pool], "CPUs": r.cpus, "times": round(r.times, 2)} for r in emulated.itertuples()]
     for load, pools in PUBLISHED.items():
         for pool in pools:
             found = measured(load, pool).items()
-            out += [{"panel": load, "line": f"{pool}, published", "CPUs": n, "times": round(t, 2)} for n, t in found]
+            items += [{"panel": load, "line": f"{pool}, published", "CPUs": n, "times": round(t, 2)} for n, t in found]
     order = {load: n for n, load in enumerate(LOADS)}
-    return pd.DataFrame(out).sort_values("panel", key=lambda c: c.map(order), kind="stable")
+    return pd.DataFrame(items).sort_values("panel", key=lambda c: c.map(order), kind="stable")
 
 
 def _scaling_table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per load, ISA and pool, and those published, of time: times as much as with one CPU or thread."""
     found = means(frame).assign(name=lambda f: f["isa"] + " " + f["pool"].map(NAMES))
-    out = [{"load": r.load, "pool": r.name, "n": r.cpus, "said": f"{r.times:.1f}"} for r in found.itertuples(index=False)]
+    items = [{"load": r.load, "pool": r.name, "n": r.cpus, "said": f"{r.times:.1f}"} for r in found.itertuples(index=False)]
     for load, pools in PUBLISHED.items():
         for pool in pools:
             name, known = f"{pool}, time", measured(load, pool)
-            out += [{"load": load, "pool": name, "n": n, "said": f"{t:.1f}"} for n, t in known.items()]
-    table = pd.DataFrame(out)
+            items += [{"load": load, "pool": name, "n": n, "said": f"{t:.1f}"} for n, t in known.items()]
+    table = pd.DataFrame(items)
     table["load"] = table["load"].map(dict(zip(LOADS, ("alone", "calls"), strict=True)))
     keys = table[["load", "pool"]].drop_duplicates().sort_values("load", kind="stable")
     wide = table.pivot(index=["load", "pool"], columns="n", values="said").reindex(pd.MultiIndex.from_frame(keys)).fillna("-")
@@ -151,14 +151,14 @@ def _scaling_table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _scaling_answer(frame: pd.DataFrame) -> str:
     most = max(frame["cpus"])
-    here = {load: at(frame, "x86_64", "freelist", load, most)["times"] for load in LOADS}
-    there = {load: measured(load, "freelist")[most] for load in LOADS}
+    lab = {load: at(frame, "x86_64", "freelist", load, most)["times"] for load in LOADS}
+    timed = {load: measured(load, "freelist")[most] for load in LOADS}
     ring = means(frame).query("pool == 'objpool' and load == @ALONE")["times"].max()
     published_ring = measured(ALONE, "objpool")
     flat = max(n for n, t in published_ring.items() if t < SLOW)
     return (
-        f"With {most} CPUs instead of one, a node of the freelist takes {here[ALONE]:.0f} times the instructions on x86-64, and a "
-        f"whole hooked call {here[CALLS]:.1f} times; published for as many threads are {there[ALONE]:.0f} and {there[CALLS]:.0f} "
+        f"With {most} CPUs instead of one, a node of the freelist takes {lab[ALONE]:.0f} times the instructions on x86-64, and a "
+        f"whole hooked call {lab[CALLS]:.1f} times; published for as many threads are {timed[ALONE]:.0f} and {timed[CALLS]:.0f} "
         f"times the time. A node of a ring takes {ring:.2f} times the instructions; published is less than {SLOW:.0f} times the "
         f"time up to {flat} threads, and {published_ring[most]:.0f} times with {most}."
     )
@@ -179,15 +179,15 @@ def slow(frame: pd.DataFrame | None = None) -> Verdict:
     others = high[[pool for pool in POOLS if pool != "freelist"]].max(axis=1)
     cases = high.assign(truth=(high["freelist"] >= SLOW) & (others < SLOW))
     kind, on = across(cases, {**BY_ISA, "load": "what else the CPUs do", "cpus": "the number of CPUs"})
-    told = []
+    parts = []
     for load in LOADS:
         some = cases[cases["load"] == load]
         least, most = (some[some["cpus"] == n].set_index("isa")["freelist"] for n in (some["cpus"].min(), some["cpus"].max()))
         each = [f"{least[isa]:.1f} to {most[isa]:.1f} times on {isa_name(isa)}" for isa in dict.fromkeys(found["isa"])]
-        told.append(f"{load}: {listed(each)}")
+        parts.append(f"{load}: {listed(each)}")
     because = (
         f"What taking a node of the list and giving it back executes with {HIGH} to {max(found['cpus'])} CPUs, as a multiple of "
-        f"the same with one: {'; '.join(told)}; of the other pools at most {others.max():.2f} times. Slow is {SLOW:.0f} times or "
+        f"the same with one: {'; '.join(parts)}; of the other pools at most {others.max():.2f} times. Slow is {SLOW:.0f} times or "
         f"more, and high contention {HIGH} CPUs or more; the mail gave no numbers, these are ours. Instructions, not cache lines: "
         "no timing."
     )
@@ -202,24 +202,25 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: instructions of a pair, load by load."""
     found = means(frame)
     parts = [_wide(found[found["load"] == load], "pair", 1).assign(load=load) for load in LOADS]
-    out = pd.concat(parts, ignore_index=True)
-    return out[["load", *(c for c in out.columns if c != "load")]]
+    printed = pd.concat(parts, ignore_index=True)
+    return printed[["load", *(c for c in printed.columns if c != "load")]]
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "operations-total"; for each ISA and pool, with 1 and with 64 CPUs that do nothing else,
+    """Numbers for the prose: "operations-total"; for each ISA and pool, with 1 and with 64 CPUs that do nothing else,
     "arm64-freelist-64-retries" and "arm64-freelist-64-pair"; "arm64-elsewhere"; as multiples of one CPU "x86_64-freelist-64-calls"
     and published ones, "kretprobe-64-published" and "raw-64-published"."""
-    out: dict[str, object] = {"operations-total": f"{int(frame['operations'].sum()):,}".replace(",", " ")}
+    values: dict[str, object] = {"operations-total": f"{int(frame['operations'].sum()):,}".replace(",", " ")}
     for r in means(frame).itertuples():
         name = f"{r.isa}-{r.pool}-{r.cpus}"
         if r.load == ALONE:
-            out |= {f"{name}-retries": f"{r.retries:.1f}", f"{name}-pair": round(r.pair), f"{name}-alone": f"{r.times:.1f}"}
+            values |= {f"{name}-retries": f"{r.retries:.1f}", f"{name}-pair": round(r.pair), f"{name}-alone": f"{r.times:.1f}"}
         else:
-            out |= {f"{r.isa}-elsewhere": int(r.elsewhere), f"{name}-calls": f"{r.times:.1f}", f"{name}-calls-pair": round(r.pair)}
+            values |= {f"{name}-calls": f"{r.times:.1f}", f"{name}-calls-pair": round(r.pair)}
+            values[f"{r.isa}-elsewhere"] = int(r.elsewhere)
     for name, load in {"raw": ALONE, "kretprobe": CALLS}.items():
-        out |= {f"{name}-{n}-published": f"{t:.0f}" for n, t in measured(load, "freelist").items()}
-    return out | {f"ring-{n}-published": f"{t:.1f}" for n, t in measured(ALONE, "objpool").items()}
+        values |= {f"{name}-{n}-published": f"{t:.0f}" for n, t in measured(load, "freelist").items()}
+    return values | {f"ring-{n}-published": f"{t:.1f}" for n, t in measured(ALONE, "objpool").items()}
 
 
 FIGURES = (

@@ -53,30 +53,30 @@ def rows() -> pd.DataFrame:
     Columns: isa, pool, hypothetical, cpus, case, nodes, takes, missed (percent of them), cost (mean instructions of a take that
     missed), avoidable (misses although there was a node all the time, whatever the others did).
     """
-    out = []
+    records = []
     for isa in ISAS:
         for pool in POOLS:
             for cpus in CPUS:
-                out += [_row(isa, pool, cpus, case) for case in CASES if case != DEEP or pool == "shadow"]
-    return pd.DataFrame(out)
+                records += [_row(isa, pool, cpus, case) for case in CASES if case != DEEP or pool == "shadow"]
+    return pd.DataFrame(records)
 
 
 def _row(isa: str, pool: str, cpus: int, name: str) -> dict[str, object]:
-    case, own = CASES[name], pool == "shadow"
+    case, shadow = CASES[name], pool == "shadow"
     run = contend(
         isa,
         pool,
         cpus,
-        nodes=None if own or case.nodes is None else case.nodes * cpus,
+        nodes=None if shadow or case.nodes is None else case.nodes * cpus,
         depth=case.depth,
         asleep=case.asleep * cpus,
         between=0 if case.stalls else elsewhere(isa) // 2,
         schedule="stalls" if case.stalls else "drawn",
         operations=MANY if name == EACH else max(LEAST_OPERATIONS, (ROUNDS if name == DEEP else PER_CPU) * cpus),
     )
-    head = {"isa": isa, "pool": pool, "hypothetical": own, "cpus": cpus, "case": name, "nodes": run.nodes}
+    head = {"isa": isa, "pool": pool, "hypothetical": shadow, "cpus": cpus, "case": name, "nodes": run.nodes}
     found = {"takes": run.total("pops"), "missed": round(100 * run.missed, 1), "cost": round(run.miss_cost, 1)}
-    return {**head, **found, "avoidable": 0 if own else run.total("avoidable")}
+    return {**head, **found, "avoidable": 0 if shadow else run.total("avoidable")}
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -121,23 +121,23 @@ def costs(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "shadow-nodes", of a task; where there is always a node, "freelist-avoidable" of "freelist-takes",
+    """Numbers for the prose: "shadow-nodes", of a task; where there is always a node, "freelist-avoidable" of "freelist-takes",
     over all ISAs and numbers of CPUs; per ISA, pool and CPUs, where calls are three deep, "arm64-objpool-16-missed" in percent;
     where they are two deep and a task per CPU sleeps, "arm64-objpool-16-asleep-missed"; of an empty pool
     "arm64-objpool-16-cost"."""
-    own = frame[(frame["pool"] == "shadow") & (frame["cpus"] == CPUS[0])]["nodes"]
-    out: dict[str, object] = {"shadow-nodes": int(own.iloc[0]) // CPUS[0]}
+    shadow = frame[(frame["pool"] == "shadow") & (frame["cpus"] == CPUS[0])]["nodes"]
+    values: dict[str, object] = {"shadow-nodes": int(shadow.iloc[0]) // CPUS[0]}
     for pool, part in frame[frame["case"] == EACH].groupby("pool", sort=False):
-        out |= {f"{pool}-avoidable": int(part["avoidable"].sum()), f"{pool}-takes": int(part["takes"].sum())}
+        values |= {f"{pool}-avoidable": int(part["avoidable"].sum()), f"{pool}-takes": int(part["takes"].sum())}
     for r in frame.itertuples():
         name = f"{r.isa}-{r.pool}-{r.cpus}"
         if r.case == "3 deep":
-            out[f"{name}-missed"] = f"{r.missed:.1f}"
+            values[f"{name}-missed"] = f"{r.missed:.1f}"
         elif r.case == "2 deep + 1 asleep":
-            out[f"{name}-asleep-missed"] = f"{r.missed:.0f}"
+            values[f"{name}-asleep-missed"] = f"{r.missed:.0f}"
         elif r.case == EMPTY and r.missed:
-            out[f"{name}-cost"] = round(r.cost)
-    return out
+            values[f"{name}-cost"] = round(r.cost)
+    return values
 
 
 def _missed_answer(frame: pd.DataFrame) -> str:
@@ -145,12 +145,12 @@ def _missed_answer(frame: pd.DataFrame) -> str:
     enough = [case for case, part in pools.groupby("case", sort=False) if not part["missed"].any()]
     short = pools[pools["case"] == "2 deep + 1 asleep"]["missed"]
     n = numbers(frame)
-    own = frame[(frame["pool"] == "shadow") & (frame["missed"] == 0)]["case"].drop_duplicates()
+    complete = frame[(frame["pool"] == "shadow") & (frame["missed"] == 0)]["case"].drop_duplicates()
     return (
         f"Freelist and rings miss nothing where two nodes per CPU are enough ({listed(enough)}), and up to {short.max():.0f} % "
         f"of takes where calls are two deep and a task per CPU sleeps. With as many nodes as CPUs and stalls, the freelist misses "
         f"{n['freelist-avoidable']} of {n['freelist-takes']} takes though there is a node, rings {n['objpool-avoidable']}. A "
-        f"shadow stack misses nothing in {len(own)} of {len(CASES)} cases: its room is the task's."
+        f"shadow stack misses nothing in {len(complete)} of {len(CASES)} cases: its room is the task's."
     )
 
 

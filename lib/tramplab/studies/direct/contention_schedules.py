@@ -30,14 +30,14 @@ def rows() -> pd.DataFrame:
     CPU that did least and most, as a multiple of the mean), served (the same of all CPUs, in that order, as text), fairness (Jain's
     index).
     """
-    out = []
+    records = []
     for isa in ISAS:
         for pool in POOLS:
             cases = [(schedule, LINE) for schedule in SCHEDULES]
             if pool != "shadow" and isa != "x86_64":
                 cases.append((next(iter(SCHEDULES)), WORD))
-            out += [_row(isa, pool, *case, seed) for case in cases for seed in SEEDS]
-    return pd.DataFrame(out)
+            records += [_row(isa, pool, *case, seed) for case in cases for seed in SEEDS]
+    return pd.DataFrame(records)
 
 
 def _row(isa: str, pool: str, schedule: str, granule: int, seed: int) -> dict[str, object]:
@@ -53,21 +53,21 @@ def means(frame: pd.DataFrame) -> pd.DataFrame:
     """Over the seeds, of reservations of a line: means, of longest and most the largest, of least the smallest."""
     how = {"retries": "mean", "pair": "mean", "fairness": "mean", "longest": "max", "most": "max", "least": "min"}
     keys = ["isa", "pool", "schedule"]
-    out = frame[frame["granule"] == LINE].groupby(keys, as_index=False, sort=False).agg(how)
-    return out.assign(line=out["pool"].map(NAMES), CPUs=CPUS)
+    plotted = frame[frame["granule"] == LINE].groupby(keys, as_index=False, sort=False).agg(how)
+    return plotted.assign(line=plotted["pool"].map(NAMES), CPUs=CPUS)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA, pool and schedule."""
     found = means(frame)
-    out = found[["isa", "line", "schedule"]].rename(columns={"line": "pool"})
-    out["retries"] = [f"{v:.2f}" for v in found["retries"]]
-    out["insns"] = [f"{v:.0f}" for v in found["pair"]]
-    out["longest"] = found["longest"].to_numpy()
-    out["least-most"] = [f"{r.least:.2f}-{r.most:.2f}" for r in found.itertuples()]
-    out["Jain"] = [f"{v:.3f}" for v in found["fairness"]]
-    out.attrs["right"] = ["retries", "insns", "longest", "least-most", "Jain"]
-    return out
+    printed = found[["isa", "line", "schedule"]].rename(columns={"line": "pool"})
+    printed["retries"] = [f"{v:.2f}" for v in found["retries"]]
+    printed["insns"] = [f"{v:.0f}" for v in found["pair"]]
+    printed["longest"] = found["longest"].to_numpy()
+    printed["least-most"] = [f"{r.least:.2f}-{r.most:.2f}" for r in found.itertuples()]
+    printed["Jain"] = [f"{v:.3f}" for v in found["fairness"]]
+    printed.attrs["right"] = ["retries", "insns", "longest", "least-most", "Jain"]
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -77,29 +77,29 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def by_granule(frame: pd.DataFrame) -> pd.DataFrame:
     """Retries of the list per operation with reservations of a line and of a word. Columns: isa, line, word."""
-    here = frame[(frame["schedule"] == next(iter(SCHEDULES))) & (frame["pool"] == "freelist")]
-    wide = here.pivot_table(index="isa", columns="granule", values="retries", aggfunc="mean", sort=False).dropna()
+    chosen = frame[(frame["schedule"] == next(iter(SCHEDULES))) & (frame["pool"] == "freelist")]
+    wide = chosen.pivot_table(index="isa", columns="granule", values="retries", aggfunc="mean", sort=False).dropna()
     return wide.rename(columns={LINE: "line", WORD: "word"}).reset_index()
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "cpus"; "turn", instructions of one; "line", bytes of a reservation; per ISA, pool and schedule
+    """Numbers for the prose: "cpus"; "turn", instructions of one; "line", bytes of a reservation; per ISA, pool and schedule
     "arm64-freelist-even-retries", "-pair", "-longest", "-least", "-most"; with reservations of a word "arm64-word-retries"."""
-    out: dict[str, object] = {"cpus": CPUS, "turn": SCHEDULES["turns"].slice, "line": LINE}
+    values: dict[str, object] = {"cpus": CPUS, "turn": SCHEDULES["turns"].slice, "line": LINE}
     for r in means(frame).itertuples():
         name = f"{r.isa}-{r.pool}-{r.schedule}"
-        out |= {f"{name}-retries": f"{r.retries:.1f}", f"{name}-pair": round(r.pair), f"{name}-longest": int(r.longest)}
-        out |= {f"{name}-least": f"{r.least:.2f}", f"{name}-most": f"{r.most:.2f}"}
-    return out | {f"{r.isa}-word-retries": f"{r.word:.1f}" for r in by_granule(frame).itertuples()}
+        values |= {f"{name}-retries": f"{r.retries:.1f}", f"{name}-pair": round(r.pair), f"{name}-longest": int(r.longest)}
+        values |= {f"{name}-least": f"{r.least:.2f}", f"{name}-most": f"{r.most:.2f}"}
+    return values | {f"{r.isa}-word-retries": f"{r.word:.1f}" for r in by_granule(frame).itertuples()}
 
 
 def _schedules_answer(frame: pd.DataFrame) -> str:
     found = means(frame)
     of = {n: found[(found["pool"] == "freelist") & (found["schedule"] == n)] for n in dict.fromkeys(found["schedule"])}
-    said = [f"{r['retries'].min():.1f} to {r['retries'].max():.1f} ({name})" for name, r in of.items()]
+    parts = [f"{r['retries'].min():.1f} to {r['retries'].max():.1f} ({name})" for name, r in of.items()]
     others = found[found["pool"] != "freelist"]["retries"].max()
     return (
-        f"With {CPUS} CPUs an operation on the freelist has, depending on the ISA, {listed(said)} failed attempts; on the other "
+        f"With {CPUS} CPUs an operation on the freelist has, depending on the ISA, {listed(parts)} failed attempts; on the other "
         f"pools at most {others:.2f}."
     )
 
@@ -108,14 +108,14 @@ def _fairness_answer(frame: pd.DataFrame) -> str:
     found = means(frame)
     found = found[found["schedule"] == next(iter(SCHEDULES))]
     called = dict(zip(POOLS, ("the freelist", "rings", "shadow stacks"), strict=True))
-    said: list[str] = []
+    parts: list[str] = []
     for pool, part in found.groupby("pool", sort=False):
-        times = "" if said else " times the mean"
-        said.append(f"{part['least'].min():.2f} to {part['most'].max():.2f}{times} on {called[str(pool)]}")
+        times = "" if parts else " times the mean"
+        parts.append(f"{part['least'].min():.2f} to {part['most'].max():.2f}{times} on {called[str(pool)]}")
     longest = {r.isa: r.longest for r in found[found["pool"] == "freelist"].itertuples()}
     rings = found[found["pool"] == "objpool"]["longest"].max()
     return (
-        f"Each of {CPUS} CPUs does {listed(said)}. The longest operation of the freelist takes "
+        f"Each of {CPUS} CPUs does {listed(parts)}. The longest operation of the freelist takes "
         f"{on_each(longest, 'instructions')}, that of a ring {rings}."
     )
 
@@ -123,12 +123,12 @@ def _fairness_answer(frame: pd.DataFrame) -> str:
 def by_cpu(frame: pd.DataFrame) -> pd.DataFrame:
     """A row for each CPU, from the one that did least to the one that did most; of the first schedule and seed."""
     part = frame[(frame["schedule"] == next(iter(SCHEDULES))) & (frame["seed"] == SEEDS[0]) & (frame["granule"] == LINE)]
-    out = [
+    items = [
         {"isa": r.isa, "line": NAMES[r.pool], RANK: rank, SHARE: float(share)}
         for r in part.itertuples()
         for rank, share in enumerate(r.served.split(), 1)
     ]
-    return pd.DataFrame(out)
+    return pd.DataFrame(items)
 
 
 FIGURES = (

@@ -42,7 +42,7 @@ SAME = "same"
 
 def _tried(isa: str, release: str) -> list[dict[str, object]]:
     kernel = Kernel(isa, release, meter=COUNT)
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     function, count = kernel.function(HOOKED), preempt_count(kernel)
     step, names = kernel.image.address("lab_reentry_context"), list(CONTEXTS)
     misses = kernel.image.struct("bpf_prog").fields["misses"].offset
@@ -60,8 +60,8 @@ def _tried(isa: str, release: str) -> list[dict[str, object]]:
                 kernel.machine.write(count, idle.to_bytes(4, "little"))
                 ran, counted = (sum(map(kernel.machine.read_u64, some)) - b for some, b in zip(places, before, strict=True))
                 head = {"isa": isa, "release": release, "guard": guard, "outer": outer, "inner": inner}
-                out.append({**head, "ran": ran, "counted": counted})
-    return out
+                records.append({**head, "ran": ran, "counted": counted})
+    return records
 
 
 def shown(frame: pd.DataFrame) -> pd.DataFrame:
@@ -72,13 +72,13 @@ def shown(frame: pd.DataFrame) -> pd.DataFrame:
         did = tuple(part[["outer", "inner", "ran", "counted"]].itertuples(index=False, name=None))
         kinds.setdefault(did, []).append(key)
     kernels = len(frame[["isa", "release"]].drop_duplicates())
-    out = []
+    items = []
     for lines, keys in kinds.items():
         guards = list(dict.fromkeys(guard for guard, _, _ in keys))
         whole = len(keys) == kernels * len(guards)
         name = " / ".join(guards if whole else [f"{guard} ({isa} {release})" for guard, isa, release in keys])
-        out += [dict(zip(("panel", "outer", "inner", "ran", "counted"), (name, *line), strict=True)) for line in lines]
-    result = pd.DataFrame(out)
+        items += [dict(zip(("panel", "outer", "inner", "ran", "counted"), (name, *line), strict=True)) for line in lines]
+    result = pd.DataFrame(items)
     result.attrs["units"] = {}
     return result
 
@@ -99,15 +99,15 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: runs of a callback through the list function and of a program, "list-same-runs", "list-deeper-runs",
+    """Numbers for the prose: runs of a callback through the list function and of a program, "list-same-runs", "list-deeper-runs",
     "program-same-runs", "program-deeper-runs": one number if it is the same everywhere, else from the least to the most."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for name, guard in (("list", "two ops"), ("program", "fentry")):
         part = frame[frame["guard"] == guard]
         for which, some in (("same", part[part["inner"] == SAME]), ("deeper", part[part["inner"] != SAME])):
             low, high = some["ran"].min(), some["ran"].max()
-            out[f"{name}-{which}-runs"] = int(low) if low == high else f"{low} to {high}"
-    return out
+            values[f"{name}-{which}-runs"] = int(low) if low == high else f"{low} to {high}"
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:

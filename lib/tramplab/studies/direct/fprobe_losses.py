@@ -42,14 +42,14 @@ def rows() -> pd.DataFrame:
     Columns: isa, way (a name of WAYS), hypothetical (all are), instructions (the ratio of counts), round and published (the
     nearest published comparison and its ratio; "" and missing where none is).
     """
-    out = []
+    records = []
     for isa in sorted(ISAS, key=lambda name: name != PUBLISHED_ON):
         direct, direct_idle = run(isa, DIRECT)
         base = (direct.counts.total - direct_idle.counts.total).instructions
         for way, stage in WAYS.items():
             hooked, idle = run(isa, stage)
             near, pair = ROUNDS.get(way, ("", "")) if isa == PUBLISHED_ON else ("", "")
-            out.append(
+            records.append(
                 {
                     "isa": isa,
                     "way": way,
@@ -59,16 +59,16 @@ def rows() -> pd.DataFrame:
                     "published": next((round(p.ratio, 2) for p in PAIRS if p.what == pair), None),
                 }
             )
-    return pd.DataFrame(out)
+    return pd.DataFrame(records)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and way: the ratios."""
-    out = pd.DataFrame({"isa": frame["isa"], "way": [marked(way) for way in frame["way"]]})
-    out["insns"] = [f"{r.instructions:.2f}" for r in frame.itertuples()]
-    out["published"] = [f"{r.published:.2f} {r.round.split(',')[0]}" if r.round else "-" for r in frame.itertuples()]
-    out.attrs["right"] = ["insns"]
-    return out
+    printed = pd.DataFrame({"isa": frame["isa"], "way": [marked(way) for way in frame["way"]]})
+    printed["insns"] = [f"{r.instructions:.2f}" for r in frame.itertuples()]
+    printed["published"] = [f"{r.published:.2f} {r.round.split(',')[0]}" if r.round else "-" for r in frame.itertuples()]
+    printed.attrs["right"] = ["insns"]
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -77,30 +77,30 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: per ISA "arm64-unoptimised-ratio" and "arm64-optimised-ratio" of instructions; per round
+    """Numbers for the prose: per ISA "arm64-unoptimised-ratio" and "arm64-optimised-ratio" of instructions; per round
     "rfc-unoptimised-published", and so on."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in frame.itertuples():
         for name, way in (("unoptimised", "unoptimised"), ("optimised", "+ declined")):
             if r.way == way:
-                out[f"{r.isa}-{name}-ratio"] = f"{r.instructions:.2f}"
+                values[f"{r.isa}-{name}-ratio"] = f"{r.instructions:.2f}"
         if r.round:
-            out[f"{r.round.lower().replace(', ', '-')}-published"] = f"{r.published:.2f}"
-    return out
+            values[f"{r.round.lower().replace(', ', '-')}-published"] = f"{r.published:.2f}"
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
     """The ends of the scale where it was measured, and whether all published rounds have the order of the counts."""
     n, found = numbers(frame), frame[frame["round"] != ""]
     slow, fast = (n[f"{PUBLISHED_ON}-{name}-ratio"] for name in ("unoptimised", "optimised"))
-    said = f"On arm64 an fprobe as it was adds {slow} times as many instructions as a direct call, and {fast} times with arguments "
-    said += "saved, no list and the return declined; the RFC measured "
-    said += f"{n['rfc-unoptimised-published']} and {n['rfc-optimised-published']} times as much time. "
+    text = f"On arm64 an fprobe as it was adds {slow} times as many instructions as a direct call, and {fast} times with arguments "
+    text += "saved, no list and the return declined; the RFC measured "
+    text += f"{n['rfc-unoptimised-published']} and {n['rfc-optimised-published']} times as much time. "
     ranks = (found["published"].rank(ascending=False) == found["instructions"].rank(ascending=False)).all()
     smaller = int((found["published"] < found["instructions"]).sum())
     which = "all" if smaller == len(found) else f"{smaller}"
-    said += f"The {len(found)} published ratios have {'the' if ranks else 'another'} order {'of' if ranks else 'than'} the counted "
-    return f"{said}ones; {which} of them are smaller."
+    text += f"The {len(found)} published ratios have {'the' if ranks else 'another'} order {'of' if ranks else 'than'} the counted "
+    return f"{text}ones; {which} of them are smaller."
 
 
 FIGURES = (

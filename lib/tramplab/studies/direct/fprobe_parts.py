@@ -1,4 +1,4 @@
-"""What makes BPF through an fprobe dear, by taking away one reason after the other, and what is left over a direct call."""
+"""What makes BPF through an fprobe expensive: one reason removed after the other, and what is left over a direct call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .signatures import FRAME, adapters
 from .stages import ARGUMENTS, DIRECT, OPTIMISED, OWN_STACK, REASONS, SEQUENCE, UNOPTIMISED, WITHOUT_NODE, Stage, every, run
 
 NAME = "fprobe_parts"
-TITLE = "What makes BPF through an fprobe dear"
+TITLE = "What makes BPF through an fprobe expensive"
 #: Part of a call -> what its functions' names begin with; what begins with none is a trampoline's or a site's.
 PARTS = {
     "list function": ("ftrace_ops_list_func", "hash_contains_ip"),
@@ -48,7 +48,7 @@ def rows() -> pd.DataFrame:
     Columns: isa, way ("fprobe" or "direct"), hypothetical (every fprobe is: no kernel runs BPF's fentry on one), regs, walk, hook,
     freelist, node (see stages.Stage; all False for the direct call), part (a name of ORDER), instructions, loads, stores.
     """
-    out = []
+    records = []
     for isa in ISAS:
         stages: list[Stage | str] = [*every(), DIRECT]
         for stage in stages:
@@ -56,8 +56,8 @@ def rows() -> pd.DataFrame:
             without, _ = run(isa, stage, arguments=False)
             known = {name: getattr(stage, name, False) for name in CHOSEN}
             head = {"isa": isa, "way": DIRECT if stage == DIRECT else "fprobe", "hypothetical": stage != DIRECT, **known}
-            out += [{**head, **part} for part in _parts(hooked, idle, without)]
-    return pd.DataFrame(out)
+            records += [{**head, **part} for part in _parts(hooked, idle, without)]
+    return pd.DataFrame(records)
 
 
 @once
@@ -97,13 +97,13 @@ def total(frame: pd.DataFrame, isa: str, stage: Stage | str, column: str = "inst
 
 def chosen(frame: pd.DataFrame, isa: str, stage: Stage | str) -> pd.DataFrame:
     """The rows of one stage, or of the direct call."""
-    here = frame[frame["isa"] == isa]
+    rows = frame[frame["isa"] == isa]
     if isinstance(stage, str):
-        return here[here["way"] == DIRECT]
-    here = here[here["way"] != DIRECT]
+        return rows[rows["way"] == DIRECT]
+    rows = rows[rows["way"] != DIRECT]
     for name in CHOSEN:
-        here = here[here[name] == getattr(stage, name)]
-    return here
+        rows = rows[rows[name] == getattr(stage, name)]
+    return rows
 
 
 # --- One after the other
@@ -111,20 +111,20 @@ def chosen(frame: pd.DataFrame, isa: str, stage: Stage | str) -> pd.DataFrame:
 
 def steps(frame: pd.DataFrame) -> pd.DataFrame:
     """The waterfall, a row per ISA and step. Columns: isa, step, instructions (what the unoptimised one adds, then changes)."""
-    out = []
+    items = []
     for isa in dict.fromkeys(frame["isa"]):
         stages: list[Stage | str] = [*SEQUENCE, WITHOUT_NODE, DIRECT]
         sums = [total(frame, isa, stage) for stage in stages]
         names = [marked(STEPS[0]), *STEPS[1:]]
         changes = [sums[0], *(b - a for a, b in itertools.pairwise(sums))]
-        out += [{"isa": isa, "step": name, "instructions": n} for name, n in zip(names, changes, strict=True)]
-    return pd.DataFrame(out)
+        items += [{"isa": isa, "step": name, "instructions": n} for name, n in zip(names, changes, strict=True)]
+    return pd.DataFrame(items)
 
 
 def alone(frame: pd.DataFrame) -> pd.DataFrame:
     """What each reason takes when it alone is taken away, and what it brings back as the only one. Columns: isa, reason, off, share
     (of what the unoptimised one adds), back."""
-    out = []
+    items = []
     for isa in dict.fromkeys(frame["isa"]):
         whole, best = total(frame, isa, UNOPTIMISED), total(frame, isa, OPTIMISED)
         for reason, name in REASONS.items():
@@ -132,12 +132,12 @@ def alone(frame: pd.DataFrame) -> pd.DataFrame:
             only = Stage(**{r: r == reason for r in REASONS})
             off = whole - total(frame, isa, without)
             row = {"isa": isa, "reason": name, "off": off, "share": off / whole, "back": total(frame, isa, only) - best}
-            out.append(row)
-    return pd.DataFrame(out)
+            items.append(row)
+    return pd.DataFrame(items)
 
 
 def _steps_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line per reason: instructions taken off in the order of the chart, alone, and brought back alone, for each ISA."""
+    """A line per reason: instructions saved by removing only this reason, and added by leaving only this one, for each ISA."""
     wide = alone(frame)
     wide["said"] = [f"{-r.off:+d} / {r.back:+d}" for r in wide.itertuples()]
     out = wide.pivot(index="reason", columns="isa", values="said").reindex(index=list(REASONS.values()), columns=list(ISAS))
@@ -154,13 +154,13 @@ def _steps_answer(frame: pd.DataFrame) -> str:
     counts = found[found["share"] >= LEAST].groupby("reason", sort=False)["isa"].apply(list)
     everywhere = [name for name in REASONS.values() if len(counts.get(name, [])) == len(ISAS)]
     nowhere = [name for name in REASONS.values() if name not in counts]
-    said = f"The proposal's four reasons account for {on_each(whole, 'instructions that BPF through an fprobe adds')}. "
-    said += f"Alone, {listed(map(_the, everywhere))} {'is' if len(everywhere) == 1 else 'are'} worth "
-    said += f"{100 * LEAST:.0f} % or more on every ISA" if everywhere else "nothing is worth as much on every ISA"
+    text = f"The proposal's four reasons account for {on_each(whole, 'instructions that BPF through an fprobe adds')}. "
+    text += f"Alone, {listed(map(_the, everywhere))} {'is' if len(everywhere) == 1 else 'are'} worth "
+    text += f"{100 * LEAST:.0f} % or more on every ISA" if everywhere else "nothing is worth as much on every ISA"
     some = [name for name in REASONS.values() if name in counts and name not in everywhere]
     for name in some:
-        said += f"; {_the(name)} on {listed(map(isa_name, counts[name]))}, too"
-    return said + (f"; {listed(map(_the, nowhere))} nowhere." if nowhere else ".")
+        text += f"; {_the(name)} on {listed(map(isa_name, counts[name]))}, too"
+    return text + (f"; {listed(map(_the, nowhere))} nowhere." if nowhere else ".")
 
 
 def _the(reason: str) -> str:
@@ -204,11 +204,11 @@ def four_reasons(frame: pd.DataFrame | None = None, nodes: pd.DataFrame | None =
 def left(frame: pd.DataFrame) -> pd.DataFrame:
     """What the optimised fprobe executes more than the direct call, by part. Columns: isa, part, instructions, loads, stores."""
     names = ["instructions", "loads", "stores"]
-    out = []
+    items = []
     for isa in dict.fromkeys(frame["isa"]):
         best, direct = (chosen(frame, isa, stage).set_index("part")[names] for stage in (OPTIMISED, DIRECT))
-        out.append((best - direct).reset_index().assign(isa=isa))
-    return pd.concat(out, ignore_index=True)[["isa", "part", *names]]
+        items.append((best - direct).reset_index().assign(isa=isa))
+    return pd.concat(items, ignore_index=True)[["isa", "part", *names]]
 
 
 def ways(frame: pd.DataFrame) -> pd.DataFrame:
@@ -280,25 +280,25 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     "arm64-copying-over", "arm64-handler-over"; "arm64-all-registers-off" and so on, what a call saves without a reason;
     "arm64-ring-added", what the ring executes more than the list, and "arm64-stack-off", what a stack per task saves;
     "arm64-trampolines-apart", by how much the two trampolines differ."""
-    out: dict[str, object] = {"least": f"{100 * LEAST:.0f} %"}
+    values: dict[str, object] = {"least": f"{100 * LEAST:.0f} %"}
     for isa in ISAS:
         for name, stage in (("unoptimised", UNOPTIMISED), ("optimised", OPTIMISED), ("direct", DIRECT)):
-            out[f"{isa}-{name}-added"] = total(frame, isa, stage)
-        out[f"{isa}-over"] = total(frame, isa, OPTIMISED) - total(frame, isa, DIRECT)
+            values[f"{isa}-{name}-added"] = total(frame, isa, stage)
+        values[f"{isa}-over"] = total(frame, isa, OPTIMISED) - total(frame, isa, DIRECT)
     nodes = pools().set_index(["isa", "pool"])
     whole, best = nodes["unoptimised"], nodes["optimised"]
-    out |= {f"{isa}-stack-off": int(whole[isa, "freelist"] - whole[isa, OWN_STACK]) for isa in ISAS}
-    out |= {f"{isa}-proposed-added": int(best[isa, OWN_STACK]) for isa in ISAS}
+    values |= {f"{isa}-stack-off": int(whole[isa, "freelist"] - whole[isa, OWN_STACK]) for isa in ISAS}
+    values |= {f"{isa}-proposed-added": int(best[isa, OWN_STACK]) for isa in ISAS}
     for r in left(frame).itertuples():
-        out[f"{r.isa}-{r.part.replace(', ', '-').replace(' ', '-')}-over"] = int(r.instructions)
+        values[f"{r.isa}-{r.part.replace(', ', '-').replace(' ', '-')}-over"] = int(r.instructions)
     for r in alone(frame).itertuples():
-        out[f"{r.isa}-{r.reason.replace(' ', '-')}-off"] = int(r.off)
+        values[f"{r.isa}-{r.reason.replace(' ', '-')}-off"] = int(r.off)
         if r.reason == REASONS["freelist"]:
-            out[f"{r.isa}-ring-added"] = int(-r.off)
+            values[f"{r.isa}-ring-added"] = int(-r.off)
     rest = left(frame)
     apart = rest[rest["part"] == TRAMPOLINE].set_index("isa")["instructions"]
-    out |= {f"{isa}-trampolines-apart": abs(int(n)) for isa, n in apart.items()}
-    return out
+    values |= {f"{isa}-trampolines-apart": abs(int(n)) for isa, n in apart.items()}
+    return values
 
 
 _LIMITS = "Emulated counts of instructions in one call of a two-argument function with one program, less the unhooked call's; no "
@@ -306,14 +306,14 @@ _LIMITS += "timing. "
 FIGURES = (
     Figure(
         "fig-fprobe-reasons",
-        "What makes BPF through an fprobe dear?",
+        "What makes BPF through an fprobe expensive?",
         chart=lambda frame: waterfall("instructions", "step", end=DIRECT)(steps(frame)),
         table=_steps_table,
         answer=_steps_answer,
         alt="A waterfall per ISA: what BPF through an unoptimised fprobe adds to a call, in instructions, what goes with each of "
         "the four reasons that were named, one after the other, then with the hook's node and the fprobe itself, and the direct "
-        "call that is left. The table has what each takes off when it goes alone, and what it brings back as the only one left.",
-        limits=f"{_LIMITS}One CPU and one ops. In the table: taken off alone / brought back alone.",
+        "call that is left. The table has what removing only this reason saves, and what leaving only this one adds.",
+        limits=f"{_LIMITS}One CPU and one ops. In the table: removed by itself / left by itself.",
         hypothetical=True,
     ),
     Figure(

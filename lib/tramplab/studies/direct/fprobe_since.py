@@ -52,7 +52,7 @@ def rows() -> pd.DataFrame:
     rows: debian (instructions that Debian's kernel of the same release adds, missing where there is none), own and outer
     (mispredicted returns in the call, and of 8 callers above it).
     """
-    out = []
+    records = []
     for isa, known in RELEASES.items():
         for release in known:
             kernel = Kernel(isa, release, meter=RECORD)
@@ -62,8 +62,8 @@ def rows() -> pd.DataFrame:
                 with kernel.attached(function, *hooks.requests(hooks.get(hook), 1)):
                     hooked = kernel.call(function, *ARGUMENTS)
                 head = {"isa": isa, "event": event, "release": release}
-                out += [{**head, **part, **_whole(isa, release, hook, hooked)} for part in _parts(hooked, idle)]
-    frame = pd.DataFrame(out)
+                records += [{**head, **part, **_whole(isa, release, hook, hooked)} for part in _parts(hooked, idle)]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -108,34 +108,34 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps. A line per ISA, event and release: instructions here and in Debian's kernel, stores,
     mispredicted returns in the call and above it."""
     all_ = totals(frame)
-    out = all_[["isa", "event", "release", "instructions"]].rename(columns={"instructions": "insns"})
-    out["Debian"] = ["-" if pd.isna(n) else str(int(n)) for n in all_["debian"]]
-    out["stores"] = all_["stores"]
-    out["missed"] = [f"{r.own}+{r.outer}" for r in all_.itertuples()]
-    out.attrs["right"] = ["insns", "Debian", "stores", "missed"]
-    return out
+    printed = all_[["isa", "event", "release", "instructions"]].rename(columns={"instructions": "insns"})
+    printed["Debian"] = ["-" if pd.isna(n) else str(int(n)) for n in all_["debian"]]
+    printed["stores"] = all_["stores"]
+    printed["missed"] = [f"{r.own}+{r.outer}" for r in all_.itertuples()]
+    printed.attrs["right"] = ["insns", "Debian", "stores", "missed"]
+    return printed
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """The same, with the cycles that each machine measured."""
     counted = golden(frame)
     cycles = columns([(r.isa, r.release, EVENTS[r.event]) for r in counted.itertuples()])
-    out = counted.assign(**cycles)
-    out.attrs = {"right": [*counted.attrs["right"], *cycles], "units": dict.fromkeys(cycles, "cycles")}
-    return out
+    printed = counted.assign(**cycles)
+    printed.attrs = {"right": [*counted.attrs["right"], *cycles], "units": dict.fromkeys(cycles, "cycles")}
+    return printed
 
 
 def answer(frame: pd.DataFrame) -> str:
     """What entry and return add now, what they added before, and what was timed."""
-    known = totals(frame)
+    data = totals(frame)
     said = []
     for event in EVENTS:
-        told = []
+        parts = []
         for isa in ISAS:
-            here = known[(known["isa"] == isa) & (known["event"] == event)]
-            told.append(f"{listed(f'{r.instructions} in {r.release}' for r in here.itertuples())} on {isa_name(isa)}")
-        said.append(f"A function's {event} by an fprobe adds instructions: {'; '.join(told)}.")
-    away = known[(known["event"] == "return") & (known["outer"] > 0)]
+            chosen = data[(data["isa"] == isa) & (data["event"] == event)]
+            parts.append(f"{listed(f'{r.instructions} in {r.release}' for r in chosen.itertuples())} on {isa_name(isa)}")
+        said.append(f"A function's {event} by an fprobe adds instructions: {'; '.join(parts)}.")
+    away = data[(data["event"] == "return") & (data["outer"] > 0)]
     return f"{' '.join(said)} {_returns(away)} {timed(EVENTS['return'], f'an fprobe at the return in {LATEST}')}"
 
 
@@ -157,24 +157,24 @@ PUBLISHED = {
 def speeds() -> pd.DataFrame:
     """Throughput after the move over that before, as published. Columns: round, event, before, after (millions a second), ratio,
     message."""
-    out = []
+    items = []
     for name, (before, after) in PUBLISHED.items():
         for event, bench in (("entry", "kprobe-multi"), ("return", "kretprobe-multi")):
             was, now = (published.get(f"{of}-{bench}") for of in (before, after))
-            out.append({"round": name, "event": event, "before": was.value, "after": now.value, "ratio": now.value / was.value})
-    return pd.DataFrame(out)
+            items.append({"round": name, "event": event, "before": was.value, "after": now.value, "ratio": now.value / was.value})
+    return pd.DataFrame(items)
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-return-v7-2-added", instructions, "-debian", "-stores", "-missed" (in the call and above
+    """Numbers for the prose: "x86_64-return-v7-2-added", instructions, "-debian", "-stores", "-missed" (in the call and above
     it); and "v11-return-ratio", throughput after the move over that before, published."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in totals(frame).itertuples():
         key = f"{r.isa}-{r.event}-{r.release.replace('.', '-')}"
-        out |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-missed": f"{r.own}+{r.outer}"}
+        values |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-missed": f"{r.own}+{r.outer}"}
         if not pd.isna(r.debian):
-            out[f"{key}-debian"] = int(r.debian)
-    return out | {f"{r.round}-{r.event}-ratio": f"{r.ratio:.2f}" for r in speeds().itertuples()}
+            values[f"{key}-debian"] = int(r.debian)
+    return values | {f"{r.round}-{r.event}-ratio": f"{r.ratio:.2f}" for r in speeds().itertuples()}
 
 
 FIGURES = (

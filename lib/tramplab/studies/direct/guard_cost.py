@@ -25,9 +25,9 @@ NAME = "guard_cost"
 TITLE = "What a guard adds to a call"
 FUNCTION, ARGUMENTS = "two_args", (1, 2)
 Requests = Callable[[], list[Request]]
-#: Guard -> a hook with it, and the same without, from which it is told; None where there is none. "trylock": the callback takes
-#: the bit itself. "RECURSION": its ops asks for it. "list": the list function's, of which only the guard is shown. Programs
-#: without a guard are called bare, which no kernel does.
+#: Guard -> (hook with the guard, same hook without it, or None if no such hook exists); the cost is the difference. "trylock": the
+#: callback takes the bit itself. "RECURSION": its ops asks for it. "list": the list function's, of which only the guard is shown.
+#: Programs without a guard are called bare, which no kernel does.
 GUARDS: dict[str, tuple[Requests, Requests | None]] = {
     "trylock": (lambda: [Ops(callback="lab_callback_guarded")], lambda: [Ops()]),
     "RECURSION": (lambda: [Ops(recursion=True)], lambda: [Ops()]),
@@ -78,7 +78,7 @@ def rows() -> pd.DataFrame:
 
 
 def _counted(isa: str, release: str) -> list[dict[str, object]]:
-    kernel, out = Kernel(isa, release, meter=RECORD), []
+    kernel, items = Kernel(isa, release, meter=RECORD), []
     for guard, (with_it, without) in GUARDS.items():
         if guard in PROGRAMS and not kernel.features["bpf"]:
             continue
@@ -91,8 +91,8 @@ def _counted(isa: str, release: str) -> list[dict[str, object]]:
                 added = more.get(key, Counts()) - less.get(key, Counts())
                 if any(getattr(added, what) for what in COUNTED):
                     head = {"guard": guard, "component": component, "part": part}
-                    out.append(head | {what: getattr(added, what) for what in COUNTED})
-    return out
+                    items.append(head | {what: getattr(added, what) for what in COUNTED})
+    return items
 
 
 def _split(kernel: Kernel, requests: Requests) -> dict[tuple[str, str], Counts]:
@@ -135,9 +135,9 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     wide = some.pivot_table(index=["isa", "guard"], columns="component", values="instructions", aggfunc="sum", sort=False)
     wide = wide.fillna(0).astype(int).reindex(columns=[c for c in COMPONENTS if c in wide.columns])
     all_of = totals(some, "isa", "guard").set_index(["isa", "guard"])
-    out = wide.assign(loads=all_of["loads"], stores=all_of["stores"]).reset_index()
-    out.columns = [str(name) for name in out.columns]
-    return out
+    printed = wide.assign(loads=all_of["loads"], stores=all_of["stores"]).reset_index()
+    printed.columns = [str(name) for name in printed.columns]
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -146,24 +146,24 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     wide = frame.pivot_table(index=keys, columns="part", values="instructions", aggfunc="sum", sort=False).fillna(0).astype(int)
     all_of = totals(frame, *keys).set_index(keys)
     wide = wide.reindex(columns=list(PARTS)).assign(total=all_of["instructions"], loads=all_of["loads"], stores=all_of["stores"])
-    out = wide.rename(columns={PREEMPTION: "preempt", MIGRATION: "migrate"}).reset_index()
-    out.columns = [str(name) for name in out.columns]
-    return out.assign(isa=out["isa"] + " " + out["release"]).drop(columns="release")
+    printed = wide.rename(columns={PREEMPTION: "preempt", MIGRATION: "migrate"}).reset_index()
+    printed.columns = [str(name) for name in printed.columns]
+    return printed.assign(isa=printed["isa"] + " " + printed["release"]).drop(columns="release")
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: instructions that a guard adds, "arm64-fentry-added" in the newest release and, in each,
+    """Numbers for the prose: instructions that a guard adds, "arm64-fentry-added" in the newest release and, in each,
     "arm64-v6-12-fentry-added" and by part "arm64-v6-12-fentry-migration-added"."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in totals(frame, "isa", "release", "guard").itertuples():
-        out[f"{r.isa}-{slug(r.release)}-{slug(r.guard)}-added"] = int(r.instructions)
+        values[f"{r.isa}-{slug(r.release)}-{slug(r.guard)}-added"] = int(r.instructions)
         if r.release == releases.LATEST:
-            out[f"{r.isa}-{slug(r.guard)}-added"] = int(r.instructions)
+            values[f"{r.isa}-{slug(r.guard)}-added"] = int(r.instructions)
     parts = totals(frame, "isa", "release", "guard", "part").set_index(["isa", "release", "guard", "part"])["instructions"]
     for (isa, release, guard), _ in frame.groupby(["isa", "release", "guard"], sort=False):
         for part in PARTS:
-            out[f"{isa}-{slug(release)}-{slug(guard)}-{slug(part)}-added"] = int(parts.get((isa, release, guard, part), 0))
-    return out
+            values[f"{isa}-{slug(release)}-{slug(guard)}-{slug(part)}-added"] = int(parts.get((isa, release, guard, part), 0))
+    return values
 
 
 def added(frame: pd.DataFrame, guard: str) -> dict[str, int]:
@@ -174,10 +174,10 @@ def added(frame: pd.DataFrame, guard: str) -> dict[str, int]:
 
 def answer(frame: pd.DataFrame) -> str:
     """What a callback's guard adds, and what a program's."""
-    own, program = (on_each(added(frame, guard), "instructions") for guard in ("trylock", "fentry"))
+    callback, program = (on_each(added(frame, guard), "instructions") for guard in ("trylock", "fentry"))
     asked = on_each(added(frame, "RECURSION"))
     return (
-        f"A callback that takes ftrace's guard itself adds {own}; what is around a BPF program adds {program} to a "
+        f"A callback that takes ftrace's guard itself adds {callback}; what is around a BPF program adds {program} to a "
         f"{marked('bare call')}. An ops that asks for the guard by its flag adds {asked}."
     )
 

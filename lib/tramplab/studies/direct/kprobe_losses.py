@@ -41,13 +41,13 @@ def rows() -> pd.DataFrame:
     added (instructions), instructions (their ratio), exceptions (taken), and the ratio of times in each published round, missing
     where it has none or was measured on another ISA.
     """
-    out = []
+    records = []
     for isa in sorted(ISAS, key=lambda name: name != MEASURED_ON):
         made = calls(isa)
         base = _instructions(made[DIRECT])
         for way, pair in made.items():
-            there = {r: ratios(r).get(way) if isa == MEASURED_ON else None for r in ROUNDS}
-            out.append(
+            published = {r: ratios(r).get(way) if isa == MEASURED_ON else None for r in ROUNDS}
+            records.append(
                 {
                     "isa": isa,
                     "way": way,
@@ -56,10 +56,10 @@ def rows() -> pd.DataFrame:
                     "added": _instructions(pair),
                     "instructions": round(_instructions(pair) / base, 2),
                     "exceptions": _entered(pair[0]),
-                    **{r: None if ratio is None else round(ratio, 2) for r, ratio in there.items()},
+                    **{r: None if ratio is None else round(ratio, 2) for r, ratio in published.items()},
                 }
             )
-    return pd.DataFrame(out)
+    return pd.DataFrame(records)
 
 
 def _entered(run: Run) -> int:
@@ -74,33 +74,33 @@ def _instructions(pair: tuple[Run, Run]) -> int:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and way: instructions, their ratio to the direct call's, and exceptions."""
-    out = pd.DataFrame({"isa": frame["isa"]})
-    out["way"] = [marked(r.way, bool(r.hypothetical)) for r in frame.itertuples()]
-    out["added"] = frame["added"]
-    out["ratio"] = [f"{v:.2f}" for v in frame["instructions"]]
-    out["traps"] = frame["exceptions"]
-    out.attrs["right"] = ["added", "ratio", "traps"]
-    return out
+    printed = pd.DataFrame({"isa": frame["isa"]})
+    printed["way"] = [marked(r.way, bool(r.hypothetical)) for r in frame.itertuples()]
+    printed["added"] = frame["added"]
+    printed["ratio"] = [f"{v:.2f}" for v in frame["instructions"]]
+    printed["traps"] = frame["exceptions"]
+    printed.attrs["right"] = ["added", "ratio", "traps"]
+    return printed
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """Instructions added, one bar per way."""
     part = frame.sort_values("isa", key=lambda names: names.map(list(ISAS).index), kind="stable")
     hooks = [marked(r.way, bool(r.hypothetical)) for r in part.itertuples()]
-    out = pd.DataFrame({"isa": part["isa"], "hook": hooks, "component": "all of it", "instructions": part["added"]})
-    out.attrs["units"] = {"instructions": "added"}
-    return out
+    plotted = pd.DataFrame({"isa": part["isa"], "hook": hooks, "component": "all of it", "instructions": part["added"]})
+    plotted.attrs["units"] = {"instructions": "added"}
+    return plotted
 
 
 def rounds(frame: pd.DataFrame) -> pd.DataFrame:
     """The published rounds beside the instructions of the ISA that they are of."""
     shown = frame[frame["isa"] == MEASURED_ON]
-    out = pd.DataFrame({"way": [marked(r.way, bool(r.hypothetical)) for r in shown.itertuples()]})
-    out["insns"] = [f"{v:.2f}" for v in shown["instructions"]]
+    printed = pd.DataFrame({"way": [marked(r.way, bool(r.hypothetical)) for r in shown.itertuples()]})
+    printed["insns"] = [f"{v:.2f}" for v in shown["instructions"]]
     for name in ROUNDS:
-        out[name] = ["-" if pd.isna(v) else f"{v:.2f}" for v in shown[name]]
-    out.attrs["right"] = ["insns", *ROUNDS]
-    return out
+        printed[name] = ["-" if pd.isna(v) else f"{v:.2f}" for v in shown[name]]
+    printed.attrs["right"] = ["insns", *ROUNDS]
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -113,8 +113,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _sorted(frame: pd.DataFrame, isa: str, column: str, ways: list[str]) -> list[str]:
     """These ways in the order of a column, on an ISA; those that have no number in it are left out."""
-    here = frame[(frame["isa"] == isa) & frame["way"].isin(ways)].dropna(subset=[column])
-    return list(here.sort_values(column, kind="stable")["way"])
+    chosen = frame[(frame["isa"] == isa) & frame["way"].isin(ways)].dropna(subset=[column])
+    return list(chosen.sort_values(column, kind="stable")["way"])
 
 
 @judges("d4")
@@ -122,14 +122,14 @@ def order(frame: pd.DataFrame | None = None) -> Verdict:
     """True where direct call, optimised fprobe, fprobe and kprobe come in that order: by instructions on each ISA, and by time in
     each published round but the claim's own that has an fprobe and a kprobe. A round has not every way."""
     frame = rows() if frame is None else frame
-    cases, told = [], []
+    cases, orders = [], []
     values: dict[str, int | float | str] = {}
     isas = list(dict.fromkeys(frame["isa"]))
     for isa in isas:
         by, wanted = frame[frame["isa"] == isa].set_index("way"), [*CLAIMED, usual(isa)]
         cases.append({"isa": isa, "measure": "instructions", "truth": _sorted(frame, isa, "instructions", wanted) == wanted})
         kprobe, fprobe = (by.loc[way, "instructions"] for way in (usual(isa), UNOPTIMISED_WAY))
-        told.append(f"{kprobe:.2f} and {fprobe:.2f} on {isa_name(isa)}")
+        orders.append(f"{kprobe:.2f} and {fprobe:.2f} on {isa_name(isa)}")
         values |= {f"{isa}, {way}": f"{by.loc[way, 'instructions']:.2f}" for way in wanted[len(CLAIMED) - 1 :]}
     others = [r for r in ROUNDS[1:] if {UNOPTIMISED_WAY, BREAKPOINT} <= set(frame.dropna(subset=[r])["way"])]
     wanted = [*CLAIMED, BREAKPOINT]
@@ -143,7 +143,7 @@ def order(frame: pd.DataFrame | None = None) -> Verdict:
     because = (
         "By instructions direct call, optimised fprobe and fprobe come in the published order "
         f"{'' if three else 'not '}everywhere. Kprobe and fprobe add, as multiples of the direct call's instructions, "
-        f"{listed(told)}. In the other published rounds that have both, the kprobe {'takes' if last else 'does not always take'} "
+        f"{listed(orders)}. In the other published rounds that have both, the kprobe {'takes' if last else 'does not always take'} "
         f"more time than the fprobe: {listed(f'{published[r]:.2f} ({r})' for r in others)} times the direct call's. "
         "No count sees what an exception takes. In Debian's 6.12 a breakpoint kprobe without any program executes "
         f"{on_each(real_breakpoints(), 'instructions')}. Hypothetical: BPF's fentry on an fprobe."
@@ -156,7 +156,7 @@ def order(frame: pd.DataFrame | None = None) -> Verdict:
 def beside_real(frame: pd.DataFrame) -> pd.DataFrame:
     """Entry, handlers and return of a breakpoint kprobe without a program: in Debian's plain kernels and in the lab. Columns: isa,
     release, traps, kernel, lab, off (percent)."""
-    out = []
+    items = []
     for found in saved.comparable():
         kernel = found["kernel"]
         row = next(r for r in found["hooks"] if r["hook"] == "kprobe-brk")
@@ -167,36 +167,36 @@ def beside_real(frame: pd.DataFrame) -> pd.DataFrame:
         real = row["components"]["core"]["instructions"]
         slot = row["components"]["trampoline"]["instructions"] > 0
         off = f"{round(100 * (lab - real) / real):+d} %"
-        out.append({"isa": isa, "release": release, "traps": 1 + slot, "kernel": real, "lab": lab, "off": off})
-    return pd.DataFrame(out)
+        items.append({"isa": isa, "release": release, "traps": 1 + slot, "kernel": real, "lab": lab, "off": off})
+    return pd.DataFrame(items)
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: per ISA and way "arm64-kprobe-breakpoint-ratio" (of instructions), "-added" and "-exceptions"; per
+    """Numbers for the prose: per ISA and way "arm64-kprobe-breakpoint-ratio" (of instructions), "-added" and "-exceptions"; per
     round "rfc-kprobe-published", and so on, and "dd-fprobe-published" of copying; "bases-apart", the rates without a probe;
     "arm64-real-total", what Debian's 6.12 executes."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in frame.itertuples():
         name = f"{r.isa}-{r.way.replace(', ', '-').replace(' ', '-')}"
-        out |= {f"{name}-ratio": f"{r.instructions:.2f}", f"{name}-added": r.added, f"{name}-exceptions": r.exceptions}
-    out |= {f"{name.lower()}-kprobe-published": f"{ratios(name)[BREAKPOINT]:.2f}" for name in ROUNDS}
+        values |= {f"{name}-ratio": f"{r.instructions:.2f}", f"{name}-added": r.added, f"{name}-exceptions": r.exceptions}
+    values |= {f"{name.lower()}-kprobe-published": f"{ratios(name)[BREAKPOINT]:.2f}" for name in ROUNDS}
     copied = copies()
-    out |= {"dd-fprobe-published": f"{copied[UNOPTIMISED_WAY]:.2f}", "dd-kprobe-published": f"{copied[BREAKPOINT]:.2f}"}
-    out["bases-apart"] = f"{max(apart(), 1 / apart()):.1f}"
-    out |= {f"{isa}-real-total": n for isa, n in real_breakpoints().items()}
-    return out
+    values |= {"dd-fprobe-published": f"{copied[UNOPTIMISED_WAY]:.2f}", "dd-kprobe-published": f"{copied[BREAKPOINT]:.2f}"}
+    values["bases-apart"] = f"{max(apart(), 1 / apart()):.1f}"
+    values |= {f"{isa}-real-total": n for isa, n in real_breakpoints().items()}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
     """The usual kprobe beside fprobe and direct call, by instructions, and its exceptions, per ISA."""
-    usually = {isa: here.set_index("way").loc[usual(str(isa))] for isa, here in frame.groupby("isa", sort=False)}
+    usually = {isa: part.set_index("way").loc[usual(str(isa))] for isa, part in frame.groupby("isa", sort=False)}
     fprobes = frame[frame["way"] == UNOPTIMISED_WAY].set_index("isa")
     cheaper = all(kprobe["added"] < fprobes.loc[isa, "added"] for isa, kprobe in usually.items())
     than = "fewer instructions than" if cheaper else "not fewer instructions everywhere than"
-    told = {str(isa): f"{k['instructions']:.2f} against {fprobes.loc[isa, 'instructions']:.2f}" for isa, k in usually.items()}
+    ratios = {str(isa): f"{k['instructions']:.2f} against {fprobes.loc[isa, 'instructions']:.2f}" for isa, k in usually.items()}
     taken = {str(isa): int(kprobe["exceptions"]) for isa, kprobe in usually.items()}
     return (
-        f"BPF on a kprobe adds {than} on an unoptimised fprobe: as multiples of a direct call {on_each(told)}. "
+        f"BPF on a kprobe adds {than} on an unoptimised fprobe: as multiples of a direct call {on_each(ratios)}. "
         f"No count sees what the CPU does at an exception, of which a kprobe takes {on_each(taken)}."
     )
 
@@ -204,11 +204,11 @@ def answer(frame: pd.DataFrame) -> str:
 def rounds_answer(frame: pd.DataFrame) -> str:
     """What each round says of the kprobe, beside the instructions."""
     kprobe = frame[(frame["isa"] == MEASURED_ON) & (frame["way"] == BREAKPOINT)].iloc[0]
-    first = "In every published round a kprobe takes most time"
+    first = "In every published round a kprobe takes the most time"
     if not all(frame.loc[frame[r].idxmax(), "way"] == BREAKPOINT for r in ROUNDS):
-        first = "Not in every published round a kprobe takes most time"
-    told = listed(f"{kprobe[r]:.2f} ({r})" for r in ROUNDS)
-    return f"{first}: {told} times what a direct call adds, with {kprobe['instructions']:.2f} times the instructions."
+        first = "In some published rounds a kprobe is not the costliest way"
+    times = listed(f"{kprobe[r]:.2f} ({r})" for r in ROUNDS)
+    return f"{first}: {times} times what a direct call adds, with {kprobe['instructions']:.2f} times the instructions."
 
 
 def real_answer(frame: pd.DataFrame) -> str:
@@ -220,8 +220,8 @@ def _how_far(found: pd.DataFrame) -> str:
     off = 100 * (found["lab"] / found["kernel"] - 1)
     less, more = (abs(round(float(v))) for v in (min(off.min(), 0), max(off.max(), 0)))
     how = [f"up to {less} % fewer"] * bool(less) + [f"up to {more} % more"] * bool(more)
-    said = f"Entry, handlers and return of a breakpoint kprobe are {on_each(real_breakpoints(), 'instructions')} in Debian's 6.12"
-    return f"{said}; in its three releases the lab's are {' and '.join(how) or 'as many'}."
+    text = f"Entry, handlers and return of a breakpoint kprobe are {on_each(real_breakpoints(), 'instructions')} in Debian's 6.12"
+    return f"{text}; in its three releases the lab's are {' and '.join(how) or 'as many'}."
 
 
 _LIMITS = "Emulated counts of one call of a two-argument function with one program, less the unhooked call's. "

@@ -113,10 +113,10 @@ def _added(name: str, figure: str) -> float:
 @functools.cache
 def real_breakpoints(release: str = "v6.12") -> dict[str, int]:
     """ISA -> instructions of entry, handlers and return of a breakpoint kprobe in Debian's plain kernel of a release."""
-    out = {}
+    by_name = {}
     for found in saved.plain():
         if found["kernel"]["release"] == release:
             row = next(r for r in found["hooks"] if r["hook"] == "kprobe-brk")
             if row["status"] == "measured":
-                out[found["kernel"]["isa"]] = row["components"]["core"]["instructions"]
-    return out
+                by_name[found["kernel"]["isa"]] = row["components"]["core"]["instructions"]
+    return by_name

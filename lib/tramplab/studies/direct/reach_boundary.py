@@ -56,12 +56,12 @@ def _edges(isa: str, release: str) -> list[dict[str, object]]:
     places = list(around(kernel.isa, kernel.features, ends))
     made = Kernel(isa, release, room_at=[address for *_, address in places])
     function = made.function(FUNCTION)
-    idle, out = made.call(function, *ARGUMENTS), []
+    idle, items = made.call(function, *ARGUMENTS), []
     for side, place, address in places:
         with made.attached(function, Placed(at=address)):
             run = made.call(function, *ARGUMENTS)
         through = next(run.symbol_of(s.pc) for s in run.steps if run.component_of(s.pc) != "site")
-        out.append(
+        items.append(
             {
                 "side": side,
                 "place": place,
@@ -73,7 +73,7 @@ def _edges(isa: str, release: str) -> list[dict[str, object]]:
                 **_added(run, idle),
             }
         )
-    return out
+    return items
 
 
 def around(isa: Isa, features: Features, ends: tuple[int, int]) -> Iterator[tuple[str, str, int]]:
@@ -105,33 +105,33 @@ def shown(frame: pd.DataFrame) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per kernel and side: the last place that the site calls by itself, the next one, through what a call gets there, and
     how many instructions more that is."""
-    out = []
+    items = []
     for (isa, release, side), part in frame.groupby(["isa", "release", "side"], sort=False):
         by = part.set_index("place")
         line = {"isa": f"{said.isa_name(str(isa))} {release}", "side": side, "last": f"{by['distance'].iloc[0]:+#x}"}
         if EDGE in by.index:
-            out.append(line | {"next": "-", "through": EDGE, "more": None})
+            items.append(line | {"next": "-", "through": EDGE, "more": None})
             continue
         beyond = by.loc[BEYOND]
         line["next"] = f"{beyond['distance']:+#x}"
         if beyond["hypothetical"]:
-            out.append(line | {"through": said.marked("no kernel's"), "more": None})
+            items.append(line | {"through": said.marked("no kernel's"), "more": None})
         else:
-            out.append(line | {"through": beyond["through"], "more": beyond["instructions"] - by.loc[LAST, "instructions"]})
-    found = pd.DataFrame(out).astype({"more": "Int64"})
+            items.append(line | {"through": beyond["through"], "more": beyond["instructions"] - by.loc[LAST, "instructions"]})
+    found = pd.DataFrame(items).astype({"more": "Int64"})
     found.attrs = {"units": {"more": "insns"}, "right": ("last", "next")}
     return found
 
 
 def places(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per kernel and place: the distance, what the site calls, and what that adds."""
-    out = pd.DataFrame({"isa": [f"{said.isa_name(r.isa)} {r.release}" for r in frame.itertuples()]})
-    out["place"] = [f"{r.side}, {r.place}" if r.place != EDGE else r.place for r in frame.itertuples()]
-    out["distance"] = [f"{r.distance:+#x}" for r in frame.itertuples()]
-    out["calls"] = [said.marked(str(r.through), bool(r.hypothetical)) for r in frame.itertuples()]
-    out["insns"], out["loads"] = frame["instructions"].to_list(), frame["loads"].to_list()
-    out.attrs = {"units": {"insns": "added", "loads": "added"}, "right": ("distance",)}
-    return out
+    printed = pd.DataFrame({"isa": [f"{said.isa_name(r.isa)} {r.release}" for r in frame.itertuples()]})
+    printed["place"] = [f"{r.side}, {r.place}" if r.place != EDGE else r.place for r in frame.itertuples()]
+    printed["distance"] = [f"{r.distance:+#x}" for r in frame.itertuples()]
+    printed["calls"] = [said.marked(str(r.through), bool(r.hypothetical)) for r in frame.itertuples()]
+    printed["insns"], printed["loads"] = frame["instructions"].to_list(), frame["loads"].to_list()
+    printed.attrs = {"units": {"insns": "added", "loads": "added"}, "right": ("distance",)}
+    return printed
 
 
 def about(distance: int) -> str:
@@ -174,21 +174,21 @@ def detour(part: pd.DataFrame) -> pd.Series:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by ISA and release, such as "arm64-v7-2-span", "-behind", "-ahead" (distances to the last place, in
+    """Numbers for the prose, by ISA and release, such as "arm64-v7-2-span", "-behind", "-ahead" (distances to the last place, in
     words) and, where a kernel has a way for it, "-beyond-added", "-beyond-loads-added" and "-beyond-taken-added";
     "arm64-same-since", the first release from which on all of it is so."""
-    out: dict[str, object] = {"arm64-same-since": same_since(frame, "arm64")}
+    values: dict[str, object] = {"arm64-same-since": same_since(frame, "arm64")}
     for (isa, release), part in frame.groupby(["isa", "release"], sort=False):
         name = f"{isa}-{str(release).replace('.', '-')}"
-        out[f"{name}-span"] = about(span(part))
+        values[f"{name}-span"] = about(span(part))
         for r in part[part["place"] != BEYOND].itertuples():
-            out[f"{name}-{r.side}"] = about(r.distance)
+            values[f"{name}-{r.side}"] = about(r.distance)
         real = part[~part["hypothetical"]]
         if (real["place"] == BEYOND).any():
             more = detour(real)
-            out |= {f"{name}-beyond-added": int(more["instructions"]), f"{name}-beyond-loads-added": int(more["loads"])}
-            out[f"{name}-beyond-taken-added"] = int(more["taken"])
-    return out
+            values |= {f"{name}-beyond-added": int(more["instructions"]), f"{name}-beyond-loads-added": int(more["loads"])}
+            values[f"{name}-beyond-taken-added"] = int(more["taken"])
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -201,8 +201,8 @@ def answer(frame: pd.DataFrame) -> str:
         if not part["hypothetical"].any():
             more = detour(part)
             further.append(f"{int(more['instructions'])} instructions and {int(more['loads'])} loads on {name}")
-    told = "; ".join(f"{where} on {said.listed(names)}" for where, names in reach.items())
-    return f"By itself a site calls what lies {told}. One place further it calls ftrace_caller, which adds {said.listed(further)}."
+    parts = "; ".join(f"{where} on {said.listed(names)}" for where, names in reach.items())
+    return f"By itself a site calls what lies {parts}. One place further it calls ftrace_caller, which adds {said.listed(further)}."
 
 
 def _reach(part: pd.DataFrame) -> str:

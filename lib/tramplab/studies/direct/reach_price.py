@@ -49,7 +49,7 @@ def rows() -> pd.DataFrame:
 
 def _prices(isa: str, release: str) -> list[dict[str, object]]:
     """The rows of one kernel; none without direct calls."""
-    kernel, out = Kernel(isa, release), []
+    kernel, items = Kernel(isa, release), []
     if not kernel.features["direct"]:
         return []
     function = kernel.function(FUNCTION)
@@ -63,16 +63,16 @@ def _prices(isa: str, release: str) -> list[dict[str, object]]:
         missed = replay(run)
         for component in COMPONENTS:
             more = {n: getattr(run.counts.by_component[component], n) - getattr(idle[component], n) for n in COUNTS}
-            out.append({"case": case, "component": component, **more, "mispredicted": missed.own + missed.outer})
-    return out
+            items.append({"case": case, "component": component, **more, "mispredicted": missed.own + missed.outer})
+    return items
 
 
 def shown(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of the kernels that the page shows, without those of what no case runs; named by ISA and release in isa."""
     keys = frame[["isa", "release"]].apply(tuple, axis=1)
-    out = pd.concat([frame[keys == kernel] for kernel in kernels()], ignore_index=True)
-    out["isa"] = [f"{said.isa_name(r.isa)} {r.release}" for r in out.itertuples()]
-    return out[out.groupby("component")["instructions"].transform("any")].reset_index(drop=True)
+    plotted = pd.concat([frame[keys == kernel] for kernel in kernels()], ignore_index=True)
+    plotted["isa"] = [f"{said.isa_name(r.isa)} {r.release}" for r in plotted.itertuples()]
+    return plotted[plotted.groupby("component")["instructions"].transform("any")].reset_index(drop=True)
 
 
 def totals(frame: pd.DataFrame) -> pd.DataFrame:
@@ -87,10 +87,10 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     counted = totals(frame).reset_index()
     isas = {said.isa_name(isa): isa for isa in ISAS}
     cycles = columns([(isas[r.isa.split()[0]], r.release, HOOKS[r.case]) for r in counted.itertuples()])
-    out = counted.drop(columns="release").rename(columns={"instructions": "insns", "branches_taken": "taken"})
-    out = out.rename(columns={"mispredicted": "mispredicted returns"}).assign(**cycles)
-    out.attrs = {"right": list(cycles), "units": dict.fromkeys(cycles, "cycles")}
-    return out
+    printed = counted.drop(columns="release").rename(columns={"instructions": "insns", "branches_taken": "taken"})
+    printed = printed.rename(columns={"mispredicted": "mispredicted returns"}).assign(**cycles)
+    printed.attrs = {"right": list(cycles), "units": dict.fromkeys(cycles, "cycles")}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -113,23 +113,23 @@ def beside(frame: pd.DataFrame, isa: str, release: str) -> pd.Series:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by ISA and release, such as "arm64-v7-2-near-added", "-far-added", "-shared-added"; "-detour-added",
+    """Numbers for the prose, by ISA and release, such as "arm64-v7-2-near-added", "-far-added", "-shared-added"; "-detour-added",
     with "-detour-loads-added", "-detour-stores-added" and "-detour-taken-added"; "-beside-added", what a direct call adds to a
     function with an ops; "-program-added", a BPF program's whole call in the lab; and "-mispredicted" of the three cases."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     every = totals(frame)
     for isa, release in dict.fromkeys(zip(frame["isa"], frame["release"], strict=True)):
-        name, here = f"{isa}-{release.replace('.', '-')}", every.loc[(isa, release)]
-        out |= {f"{name}-{case}-added": int(here.loc[case, "instructions"]) for case in CASES}
+        name, costs = f"{isa}-{release.replace('.', '-')}", every.loc[(isa, release)]
+        values |= {f"{name}-{case}-added": int(costs.loc[case, "instructions"]) for case in CASES}
         more = detour(frame, isa, release)
-        out[f"{name}-detour-added"] = int(more["instructions"])
+        values[f"{name}-detour-added"] = int(more["instructions"])
         for short, column in (("loads", "loads"), ("stores", "stores"), ("taken", "branches_taken")):
-            out[f"{name}-detour-{short}-added"] = int(more[column])
-        out[f"{name}-beside-added"] = int(beside(frame, isa, release)["instructions"])
-        if PROGRAM in here.index:
-            out[f"{name}-program-added"] = int(here.loc[PROGRAM, "instructions"])
-        out[f"{name}-mispredicted"] = said.listed(str(int(here.loc[case, "mispredicted"])) for case in CASES)
-    return out
+            values[f"{name}-detour-{short}-added"] = int(more[column])
+        values[f"{name}-beside-added"] = int(beside(frame, isa, release)["instructions"])
+        if PROGRAM in costs.index:
+            values[f"{name}-program-added"] = int(costs.loc[PROGRAM, "instructions"])
+        values[f"{name}-mispredicted"] = said.listed(str(int(costs.loc[case, "mispredicted"])) for case in CASES)
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -140,7 +140,7 @@ def answer(frame: pd.DataFrame) -> str:
     far = {isa: every.loc[(isa, FAR)] - every.loc[(isa, NEAR)] for isa in isas}
     paid = {isa: more for isa, more in far.items() if more["instructions"]}
     none = [isa for isa in isas if isa not in paid]
-    told = [f"{int(more['instructions'])} on {isa}" for isa, more in paid.items()]
+    detours = [f"{int(more['instructions'])} on {isa}" for isa, more in paid.items()]
     among: dict[str, list[str]] = {}
     for isa, more in paid.items():
         parts = f"{int(more['loads'])} loads, {counted(int(more['stores']))} and {int(more['branches_taken'])} taken branches"
@@ -150,7 +150,7 @@ def answer(frame: pd.DataFrame) -> str:
              if every.loc[(isa, case), "mispredicted"]}  # fmt: skip
     missed = said.listed(f"{n} on {isa}" for isa, n in wrong.items())
     return (
-        f"Out of its site's reach a direct call costs more instructions: {said.listed(told)}. "
+        f"Out of its site's reach a direct call costs more instructions: {said.listed(detours)}. "
         f"Among them are {said.listed(f'{parts} on {said.listed(on)}' for parts, on in among.items())}. On {said.listed(none)} "
         "nothing is out of reach. To a function with an ops it adds "
         f"{said.listed(f'{n} on {isa}' for isa, n in shared.items())}, through the list function. "

@@ -65,8 +65,8 @@ def rows() -> pd.DataFrame:
     at its "lowest" or "highest" place?), site (of SITES), room (bytes that the allocator may give), inside (of them in the site's
     reach), lowest (bytes from the site to the lowest place), case (of LETTERS).
     """
-    out = [row for isa, release in kernels() for row in _kernel(isa, release)]
-    frame = pd.DataFrame(out)
+    records = [row for isa, release in kernels() for row in _kernel(isa, release)]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -146,9 +146,9 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     wide["room"] = [about(n) if n else "-" for n in wide["room"]]
     wide["text"] = [f"{n:.0f}" for n in wide["text"]]
     wide.columns.name = None
-    out = wide.drop(columns=["kernel", "image"])
-    out.attrs = {"units": {"text": "MiB"}, "right": ("text", "room", *SITES, "lowest")}
-    return out
+    printed = wide.drop(columns=["kernel", "image"])
+    printed.attrs = {"units": {"text": "MiB"}, "right": ("text", "room", *SITES, "lowest")}
+    return printed
 
 
 def _inside(inside: int, room: int) -> str:
@@ -164,27 +164,27 @@ def cases(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per range, site and size of kernel, as the chart has them: the sites of a range together where all are alike in every
     kernel. Columns: isa, where, text (of SIZES, or DEBIAN), case."""
     data = named(frame)
-    out = []
+    records = []
     for (isa, layout), part in data.groupby(["isa", "layout"], sort=False):
         alike = (part.groupby("kernel")["case"].nunique() == 1).all()
-        for site, here in part.groupby("site", sort=False):
+        for site, rows in part.groupby("site", sort=False):
             if alike and site != next(iter(SITES)):
                 continue
             where = layout if alike else f"{layout}: {site} site"
-            out += [{"isa": isa, "where": where, "text": r.kernel, "case": r.case} for r in here.itertuples()]
-    return pd.DataFrame(out)
+            records += [{"isa": isa, "where": where, "text": r.kernel, "case": r.case} for r in rows.itertuples()]
+    return pd.DataFrame(records)
 
 
 def _one(frame: pd.DataFrame, isa: str, release: str, layout: str, kernel: str = DEBIAN) -> pd.DataFrame:
     """The rows of one range of a kernel, image at its lowest place, by site."""
-    here = (frame["isa"] == isa) & (frame["release"] == release) & (frame["layout"] == layout) & (frame["kernel"] == kernel)
-    return frame[here & (frame["at"] == "lowest")].set_index("site")
+    chosen = (frame["isa"] == isa) & (frame["release"] == release) & (frame["layout"] == layout) & (frame["kernel"] == kernel)
+    return frame[chosen & (frame["at"] == "lowest")].set_index("site")
 
 
 def _bpf(frame: pd.DataFrame, isa: str, release: str) -> set[str]:
     """What becomes of BPF's code, at all sites of all computed kernels of a release."""
-    here = (frame["isa"] == isa) & (frame["release"] == release) & frame["code"].str.contains(addresses.BPF)
-    return set(frame.loc[here, "case"])
+    chosen = (frame["isa"] == isa) & (frame["release"] == release) & frame["code"].str.contains(addresses.BPF)
+    return set(frame.loc[chosen, "case"])
 
 
 def far_by_chance(frame: pd.DataFrame, isa: str, release: str) -> bool:
@@ -200,27 +200,27 @@ def where_bpf_lies(frame: pd.DataFrame, isa: str, release: str) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, of Debian's kernels: text and image of each ISA's newest in MiB ("arm64-text", "arm64-image"), and of
+    """Numbers for the prose, of Debian's kernels: text and image of each ISA's newest in MiB ("arm64-text", "arm64-image"), and of
     arm64 the room for BPF ("arm64-bpf-room"), what of it is in reach with KASLR ("arm64-kaslr-inside") and how near the lowest
     place is ("arm64-kaslr-lowest"), without it what is in reach of the first and of the last site ("arm64-first-inside",
     "arm64-last-inside"); and the least text computed for with which a first site does not reach the lowest place
     ("arm64-lost-text"), and with which modules have no room that every site reaches ("arm64-window-lost-text"). And riscv64's
     room for BPF ("riscv64-bpf-room")."""
     release = kernels()[0][1]
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for isa in ISAS:
         debian = frame[(frame["isa"] == isa) & (frame["kernel"] == DEBIAN)].iloc[-1]
-        out |= {f"{isa}-text": f"{debian['text']:.0f}", f"{isa}-image": f"{debian['image']:.0f}"}
+        values |= {f"{isa}-text": f"{debian['text']:.0f}", f"{isa}-image": f"{debian['image']:.0f}"}
     kaslr, plain = (_one(frame, "arm64", release, layout) for layout in (KASLR, NO_KASLR))
-    out["riscv64-bpf-room"] = about(int(_one(frame, "riscv64", release, BELOW)["room"].iloc[0]))
-    out |= {"arm64-bpf-room": about(int(plain["room"].iloc[0])), "arm64-kaslr-inside": about(int(kaslr["inside"].max()))}
-    out["arm64-kaslr-lowest"] = about(int(kaslr["lowest"].abs().min()))
-    out |= {f"arm64-{site}-inside": about(int(plain.loc[site, "inside"])) for site in ("first", "last")}
+    values["riscv64-bpf-room"] = about(int(_one(frame, "riscv64", release, BELOW)["room"].iloc[0]))
+    values |= {"arm64-bpf-room": about(int(plain["room"].iloc[0])), "arm64-kaslr-inside": about(int(kaslr["inside"].max()))}
+    values["arm64-kaslr-lowest"] = about(int(kaslr["lowest"].abs().min()))
+    values |= {f"arm64-{site}-inside": about(int(plain.loc[site, "inside"])) for site in ("first", "last")}
     lost = [size for size in SIZES if _one(frame, "arm64", release, NO_KASLR, f"{size} MiB").loc["first", "case"] in (OTHERS, NONE)]
-    out["arm64-lost-text"] = f"{min(lost)} MiB" if lost else "none"
+    values["arm64-lost-text"] = f"{min(lost)} MiB" if lost else "none"
     lost = [size for size in SIZES if _one(frame, "arm64", release, MODULES, f"{size} MiB").loc["first", "case"] == ABSENT]
-    out["arm64-window-lost-text"] = f"{min(lost)} MiB" if lost else "none"
-    return out
+    values["arm64-window-lost-text"] = f"{min(lost)} MiB" if lost else "none"
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -229,8 +229,8 @@ def answer(frame: pd.DataFrame) -> str:
     modules, kaslr, plain = (_one(frame, "arm64", release, layout) for layout in (MODULES, KASLR, NO_KASLR))
     others: dict[str, list[str]] = {}
     for isa, newer in kernels()[1:]:
-        here = frame[(frame["isa"] == isa) & (frame["release"] == newer) & (frame["kernel"] == DEBIAN)]
-        words = said.listed({ALL: "all", NONE: "nothing"}.get(case, "some") for case in dict.fromkeys(here["case"]))
+        newest = frame[(frame["isa"] == isa) & (frame["release"] == newer) & (frame["kernel"] == DEBIAN)]
+        words = said.listed({ALL: "all", NONE: "nothing"}.get(case, "some") for case in dict.fromkeys(newest["case"]))
         others.setdefault(words, []).append(f"{said.isa_name(isa)} {newer}")
     room, inside = (about(int(kaslr[column].max())) for column in ("room", "inside"))
     elsewhere = said.listed(f"{words} is in reach on {said.listed(names)}" for words, names in others.items())
@@ -249,8 +249,8 @@ def _all_or_not(part: pd.DataFrame) -> str:
 
 def _in_reach(part: pd.DataFrame) -> str:
     """Is the lowest place in the reach of the sites?"""
-    there = part["case"].isin((ALL, LOWEST))
-    return "in reach" if there.all() else "in reach of some sites" if there.any() else "out of reach"
+    reached = part["case"].isin((ALL, LOWEST))
+    return "in reach" if reached.all() else "in reach of some sites" if reached.any() else "out of reach"
 
 
 FIGURES = (

@@ -44,7 +44,7 @@ def rows() -> pd.DataFrame:
 
 def _ways(isa: str, release: str) -> list[dict[str, object]]:
     """The rows of one kernel; none without direct calls."""
-    kernel, out = Kernel(isa, release), []
+    kernel, items = Kernel(isa, release), []
     if not kernel.features["direct"]:
         return []
     function = kernel.function(FUNCTION)
@@ -58,8 +58,8 @@ def _ways(isa: str, release: str) -> list[dict[str, object]]:
             stores = [is_store for s in steps for *_, is_store in s.accesses]
             head = {"case": case, "step": step, "place": place, "instructions": len(steps)}
             head |= {"loads": stores.count(False), "stores": stores.count(True)}
-            out.append({**head, "text": "\n".join(run.instructions[s.pc].text for s in steps), "right": run.value == idle.value})
-    return out
+            items.append({**head, "text": "\n".join(run.instructions[s.pc].text for s in steps), "right": run.value == idle.value})
+    return items
 
 
 def _place(run: Run, issued: Issued) -> str:
@@ -75,9 +75,9 @@ def _place(run: Run, issued: Issued) -> str:
 def shown(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of the kernels that the page shows, named by both ISA and release in the column isa."""
     keys = frame[["isa", "release"]].apply(tuple, axis=1)
-    out = pd.concat([frame[keys == kernel] for kernel in kernels()], ignore_index=True)
-    out["isa"] = [f"{said.isa_name(r.isa)} {r.release}" for r in out.itertuples()]
-    return out
+    plotted = pd.concat([frame[keys == kernel] for kernel in kernels()], ignore_index=True)
+    plotted["isa"] = [f"{said.isa_name(r.isa)} {r.release}" for r in plotted.itertuples()]
+    return plotted
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -98,22 +98,22 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 def detours(frame: pd.DataFrame) -> pd.DataFrame:
     """What the site and the trampoline of ftrace execute before a direct call that is out of reach, one row per instruction; of
     kernels in which the layout allows such a one. Columns: isa, of (the site or the trampoline), instruction."""
-    out = []
+    items = []
     for isa, part in frame[frame["case"] == FAR].groupby("isa", sort=False):
         before = part[part["step"] < part.loc[part["place"] == TARGET, "step"].min()]
         if len(before) > 1:
-            out += [{"isa": isa, "of": r.place, "instruction": text} for r in before.itertuples() for text in r.text.split("\n")]
-    return pd.DataFrame(out, columns=["isa", "of", "instruction"])
+            items += [{"isa": isa, "of": r.place, "instruction": text} for r in before.itertuples() for text in r.text.split("\n")]
+    return pd.DataFrame(items, columns=["isa", "of", "instruction"])
 
 
 def way(frame: pd.DataFrame, isa: str, release: str, case: str) -> list[str]:
     """The places of one case of one kernel, in order."""
-    here = (frame["isa"] == isa) & (frame["release"] == release) & (frame["case"] == case)
-    return frame.loc[here, "place"].to_list()
+    chosen = (frame["isa"] == isa) & (frame["release"] == release) & (frame["case"] == case)
+    return frame.loc[chosen, "place"].to_list()
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: of arm64 in the newest release the instructions of ftrace_caller before it leaves to a direct call out
+    """Numbers for the prose: of arm64 in the newest release the instructions of ftrace_caller before it leaves to a direct call out
     of reach ("far-instructions"), before it calls the list function ("shared-before") and behind that ("shared-behind")."""
     _, release = kernels()[0]
     of = frame[(frame["isa"] == "arm64") & (frame["release"] == release) & (frame["place"] == "ftrace_caller")]
@@ -131,20 +131,20 @@ def answer(frame: pd.DataFrame) -> str:
     loose = [str(isa) for isa in ways if ways[isa][NEAR] == ways[isa][FAR]]
     also = [str(isa) for isa in ways if isa != arm64 and str(isa) not in loose]
     saved = "has saved nothing" if not far["stores"].sum() else f"has stored {int(far['stores'].sum())} words"
-    told = f" So it is on {said.listed(also)}." if also else ""
+    same = f" So it is on {said.listed(also)}." if also else ""
     never = f" On {said.listed(loose)} nothing that the layout allows is out of reach." if loose else ""
     return (
         f"On {arm64} a site calls the direct call's code itself where it reaches it; else it calls ftrace_caller, which leaves for "
         f"that code after {int(far['instructions'].sum())} instructions and {saved}; beside an ops the list function finds it, and "
-        f"ftrace_caller leaves for it when all callbacks have run.{told}{never}"
+        f"ftrace_caller leaves for it when all callbacks have run.{same}{never}"
     )
 
 
 def _answer_detour(frame: pd.DataFrame) -> str:
     """How many instructions that is, and what ends it; rows are those of detours()."""
     parts = {str(isa): part[part["of"] != SITE]["instruction"].to_list() for isa, part in frame.groupby("isa", sort=False)}
-    told = [f"{len(texts)} instructions on {isa}, the last of them {texts[-1]}" for isa, texts in parts.items()]
-    return f"ftrace_caller reads the callsite's ops, finds its direct call, and goes there: {'; '.join(told)}."
+    detours = [f"{len(texts)} instructions on {isa}, the last of them {texts[-1]}" for isa, texts in parts.items()]
+    return f"ftrace_caller reads the callsite's ops, finds its direct call, and goes there: {'; '.join(detours)}."
 
 
 LIMITS = (

@@ -49,12 +49,12 @@ def rows() -> pd.DataFrame:
 
 
 def _tried(isa: str, release: str) -> list[dict[str, object]]:
-    kernel, out = Kernel(isa, release), []
+    kernel, items = Kernel(isa, release), []
     for name, subject in SUBJECTS.items():
         for calls in (ITSELF, ANOTHER):
             row: dict[str, object] = {"hook": name, "hypothetical": subject.hypothetical, "calls": calls}
-            out.append(row | (_row(kernel, name, calls) if kernel.features[subject.needs] else _never()))
-    return out
+            items.append(row | (_row(kernel, name, calls) if kernel.features[subject.needs] else _never()))
+    return items
 
 
 def _row(kernel: Kernel, name: str, calls: str) -> dict[str, object]:
@@ -86,7 +86,7 @@ def _never() -> dict[str, object]:
 def depths() -> pd.DataFrame:
     """The stack in use at some of the calls of the function, in the newest release, of every hook that has no end: columns isa,
     hook, hypothetical, call (which one), stack (bytes)."""
-    out = []
+    items = []
     for isa in ISAS:
         kernel = Kernel(isa, releases.LATEST)
         for name, subject in SUBJECTS.items():
@@ -95,8 +95,8 @@ def depths() -> pd.DataFrame:
                 last = len(stack.stack) - 1
                 chosen = sorted({round(last * n / (POINTS - 1)) for n in range(POINTS)})
                 head = {"isa": isa, "hook": name, "hypothetical": subject.hypothetical}
-                out += [{**head, "call": n + 1, "stack": stack.stack[n]} for n in chosen]
-    frame = pd.DataFrame(out)
+                items += [{**head, "call": n + 1, "stack": stack.stack[n]} for n in chosen]
+    frame = pd.DataFrame(items)
     frame.attrs["units"] = {"stack": "B"}
     return frame
 
@@ -109,16 +109,16 @@ def needs() -> pd.DataFrame:
     Columns: isa, part ("recursion lock" or "disabled preemption"), kept and dropped (outcomes with the part and without), rounds
     and size (of the recursion without it), truth (is it needed?).
     """
-    out = []
+    items = []
     for isa in ISAS:
         kernel, uncounted = Kernel(isa), Kernel(isa, preemption=False)
         kept = play(kernel, "ops trylock", ITSELF)
         for part, p in ((LOCK, play(kernel, "ops", ITSELF)), (PREEMPTION, play(uncounted, "ops trylock", ITSELF))):
-            said = [ENDLESS if one.recursion else OUTCOMES.get(one.ran, str(one.ran)) for one in (kept, p)]
+            parts = [ENDLESS if one.recursion else OUTCOMES.get(one.ran, str(one.ran)) for one in (kept, p)]
             rounds, size = (p.recursion.rounds, p.recursion.size) if p.recursion else (0, 0)
-            row = {"isa": isa, "part": part, "kept": said[0], "dropped": said[1], "rounds": rounds, "size": size}
-            out.append({**row, "truth": said[0] != ENDLESS and said[1] == ENDLESS})
-    return pd.DataFrame(out)
+            row = {"isa": isa, "part": part, "kept": parts[0], "dropped": parts[1], "rounds": rounds, "size": size}
+            items.append({**row, "truth": parts[0] != ENDLESS and parts[1] == ENDLESS})
+    return pd.DataFrame(items)
 
 
 # -- what is shown
@@ -150,33 +150,33 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: both ways, of releases that behave alike on an ISA only the last."""
-    out = []
+    items = []
     for _, part in named(frame).groupby("isa", sort=False):
         kept: dict[str, pd.DataFrame] = {}
         for _, lines_ in part.groupby("release", sort=False):
             kept[lines_.drop(columns="release").to_csv(index=False)] = lines_
-        out += list(kept.values())
-    shown = pd.concat(out)
+        items += list(kept.values())
+    shown = pd.concat(items)
     shown = shown[shown["outcome"] != NONE]
     shown = shown.assign(isa=shown["isa"] + " " + shown["release"])
     return shown[["isa", "hook", "calls", "way", "ran", "entered", "counted", "other_ran", "rounds", "size"]]
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, of the newest release and consumers that call the function itself: "arm64-ops-rounds" and
+    """Numbers for the prose, of the newest release and consumers that call the function itself: "arm64-ops-rounds" and
     "arm64-ops-size" (bytes each) of what has no end; "arm64-fentry-ran", "arm64-fentry-entered", "arm64-fentry-counted";
     "list-other-ran" and "list-other-total", how often the other function's ops ran of how often that was called, where both are
     called by the list function, and "program-other-ran", "program-other-total" of fentry programs, one number if all ISAs have the
     same; "stack-size", bytes of the lab's stacks."""
     newest = frame[frame["release"] == releases.LATEST]
-    out: dict[str, object] = {"stack-size": f"{STACK_SIZE:,}"}
+    values: dict[str, object] = {"stack-size": f"{STACK_SIZE:,}"}
     for r in itself(newest).itertuples():
         name = f"{r.isa}-{str(r.hook).lower().replace(', ', '-').replace(' ', '-').replace('_', '-')}"
-        out |= {f"{name}-{what}": int(getattr(r, what)) for what in ("rounds", "size", "ran", "entered", "counted")}
+        values |= {f"{name}-{what}": int(getattr(r, what)) for what in ("rounds", "size", "ran", "entered", "counted")}
     for name, hook in (("list", "two ops"), ("program", "fentry")):
         other = newest[(newest["calls"] == ANOTHER) & (newest["hook"] == hook)]
-        out |= {f"{name}-other-ran": _span(other["other_ran"]), f"{name}-other-total": _span(other["other_entered"])}
-    return out
+        values |= {f"{name}-other-ran": _span(other["other_ran"]), f"{name}-other-total": _span(other["other_entered"])}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -218,8 +218,8 @@ def guard_is_needed(frame: pd.DataFrame | None = None, cost: pd.DataFrame | None
     kind, on = across(frame, {"part": "which of the two is meant", **BY_ISA})
     lock, preemption = (frame[frame["part"] == part] for part in (LOCK, PREEMPTION))
     sizes = on_each({r.isa: f"{r.rounds} times {r.size}" for r in lock.itertuples()}, "bytes")
-    own, program = (guard_cost.added(cost, guard) for guard in ("trylock", "fentry"))
-    both = "; ".join(f"{own[isa]} and {program[isa]} on {isa_name(isa)}" for isa in own)
+    callback, program = (guard_cost.added(cost, guard) for guard in ("trylock", "fentry"))
+    both = "; ".join(f"{callback[isa]} and {program[isa]} on {isa_name(isa)}" for isa in callback)
     off = int((preemption["dropped"] == preemption["kept"]).sum())
     because = (
         f"Without the lock a callback that calls its function took {sizes}, and all of the stack; with it "
@@ -229,8 +229,8 @@ def guard_is_needed(frame: pd.DataFrame | None = None, cost: pd.DataFrame | None
         f"{both}."
     )
     values: dict[str, int | float | str] = {}
-    for isa in own:
-        values |= {f"{isa_name(isa)}, ftrace's guard": own[isa], f"{isa_name(isa)}, a program's": program[isa]}
+    for isa in callback:
+        values |= {f"{isa_name(isa)}, ftrace's guard": callback[isa], f"{isa_name(isa)}, a program's": program[isa]}
     return Verdict(kind, because, values, on)
 
 

@@ -23,9 +23,14 @@ ITSELF, ANOTHER = "itself", "another"
 
 @dataclass(frozen=True)
 class Subject:
-    """One hook. make: what its consumer calls (see trampolines/reentry; "" for nothing) -> what is registered. consumer: the guest
-    function that runs, without its ending; alone: that which runs if it is to call nothing, where that has another name. needs: the
-    feature of a release. hypothetical: no kernel has it."""
+    """One hook.
+
+    make: the consumer's callee (see trampolines/reentry; "" for none) -> the request.
+    consumer: the guest function that runs, without its ending.
+    alone: the one that runs if it is to call nothing, where that has another name.
+    needs: the feature of a release.
+    hypothetical: no kernel has it.
+    """
 
     make: Callable[[str], list[Request]]
     consumer: str
@@ -56,11 +61,15 @@ SUBJECTS = {
 
 @dataclass(frozen=True)
 class Played:
-    """One call of HOOKED from outside, and all that came of it.
+    """The result of one call.
 
-    ran: how often the consumer ran; entered: how often HOOKED was called. counted: calls that programs were not run for, by
-    their own count. other_ran, other_entered: the same of THROUGH and of what hooks that in the same way, but calls nothing.
-    way: what called the consumer. recursion: what filled the stack; None if the call came back. right: with the right value.
+    ran: how often the consumer ran.
+    entered: how often HOOKED was called.
+    counted: calls that programs were not run for, by their own count.
+    other_ran, other_entered: the same of THROUGH and of its hook, which calls nothing.
+    way: what called the consumer.
+    recursion: the calls that filled the stack; None if the call came back.
+    right: with the right value.
     stack: its bytes in use at each call of HOOKED, in order.
     """
 

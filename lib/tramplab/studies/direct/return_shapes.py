@@ -53,7 +53,7 @@ def rows() -> pd.DataFrame:
     function ran), hijacked (its return address led to a return trampoline), own and outer (mispredicted returns in the call, and
     of 8 callers above it).
     """
-    out = []
+    records = []
     for isa in ISAS:
         build = BUILDS[isa][(False, False)]
         for way, pool in WAYS.items():
@@ -61,8 +61,8 @@ def rows() -> pd.DataFrame:
             kernel = Kernel(isa, build.release, meter=RECORD, **overrides)
             request: Request = Fprobe(bpf=True, exit=True, save="args") if pool else Bpf(fentry=1, fexit=1)
             head = {"isa": isa, "way": way, "hypothetical": pool is not None}
-            out += [{**head, **row} for row in _measured(kernel, request)]
-    frame = pd.DataFrame(out)
+            records += [{**head, **row} for row in _measured(kernel, request)]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -151,14 +151,14 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and way."""
-    known = whole(frame)
-    out = known[["isa"]].assign(way=[marked(w, h) for w, h in zip(known["way"], known["hypothetical"], strict=True)])
-    out["arguments"] = known["kept"]
-    out["returns"] = ["hijacked" if h else "called" for h in known["hijacked"]]
-    out["missed"] = _missed(known)
-    out[["loads", "stores"]] = known[["loads", "stores"]]
-    out.attrs["right"] = ["missed", "loads", "stores"]
-    return out
+    data = whole(frame)
+    printed = data[["isa"]].assign(way=[marked(w, h) for w, h in zip(data["way"], data["hypothetical"], strict=True)])
+    printed["arguments"] = data["kept"]
+    printed["returns"] = ["hijacked" if h else "called" for h in data["hijacked"]]
+    printed["missed"] = _missed(data)
+    printed[["loads", "stores"]] = data[["loads", "stores"]]
+    printed.attrs["right"] = ["missed", "loads", "stores"]
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -180,12 +180,12 @@ def truth(row: pd.Series) -> bool:
 @judges("d7")
 def where_state_lives(frame: pd.DataFrame | None = None) -> Verdict:
     """True of a way on an ISA if arguments and return are as the mail says of it."""
-    known = whole(rows() if frame is None else frame)
-    cases = known.assign(truth=[truth(r) for _, r in known.iterrows()])
+    data = whole(rows() if frame is None else frame)
+    cases = data.assign(truth=[truth(r) for _, r in data.iterrows()])
     kind, on = across(cases, {"way": "the way", **BY_ISA})
-    hooked = known[known["hypothetical"]]
+    hooked = data[data["hypothetical"]]
     missed = {isa: "/".join(sorted(set(_missed(part)))) for isa, part in hooked.groupby("isa", sort=False)}
-    framed = known[~known["hypothetical"]]
+    framed = data[~data["hypothetical"]]
     direct = dict(zip(framed["isa"], _missed(framed), strict=True))
     because = (
         "Looked at where the function's body begins: through a BPF trampoline the arguments are on the stack and the return "
@@ -195,7 +195,7 @@ def where_state_lives(frame: pd.DataFrame | None = None) -> Verdict:
         "fprobe."
     )
     values: dict[str, int | float | str] = {
-        f"{isa_name(r.isa)}, {r.way}": f"{r.kept}, {'hijacked' if r.hijacked else 'called'}" for r in known.itertuples()
+        f"{isa_name(r.isa)}, {r.way}": f"{r.kept}, {'hijacked' if r.hijacked else 'called'}" for r in data.itertuples()
     }
     return Verdict(kind, because, values, on)
 
@@ -206,26 +206,26 @@ def _missed(known: pd.DataFrame) -> list[str]:
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """Where they are, what that costs in memory traffic, and which returns it spoils."""
-    known = whole(frame).set_index(["isa", "way"])
-    hook, frames = ({isa: known.loc[(isa, way)] for isa in ISAS} for way in ("fprobe, list", "direct"))
+    """Where the arguments are kept, the memory traffic of that, and the returns that are mispredicted."""
+    data = whole(frame).set_index(["isa", "way"])
+    hook, frames = ({isa: data.loc[(isa, way)] for isa in ISAS} for way in ("fprobe, list", "direct"))
     more = {isa: f"{hook[isa]['bytes']} bytes instead of {frames[isa]['bytes']}" for isa in ISAS}
-    spoilt, kept = ({isa: int(row["own"] + row["outer"]) for isa, row in rows.items()} for rows in (hook, frames))
+    hijacked, called = ({isa: int(row["own"] + row["outer"]) for isa, row in rows.items()} for rows in (hook, frames))
     return (
         "A BPF trampoline keeps the arguments on its frame and calls the function; a return hook keeps them in its node and "
         f"hijacks the return. With programs at entry and return the latter loads and stores {on_each(more)}. Of the call's returns "
-        f"and its {CALLERS} callers' it mispredicts {on_each(spoilt)}, the former {on_each(kept)}."
+        f"and its {CALLERS} callers' it mispredicts {on_each(hijacked)}, the former {on_each(called)}."
     )
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-direct-bytes", "-missed" (in the call and above it), and the same of "-fprobe-list" and so
+    """Numbers for the prose: "arm64-direct-bytes", "-missed" (in the call and above it), and the same of "-fprobe-list" and so
     on."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in whole(frame).itertuples():
         key = f"{r.isa}-{r.way.replace(', ', '-')}"
-        out |= {f"{key}-bytes": int(r.bytes), f"{key}-missed": f"{r.own}+{r.outer}", f"{key}-stores": int(r.stores)}
-    return out
+        values |= {f"{key}-bytes": int(r.bytes), f"{key}-missed": f"{r.own}+{r.outer}", f"{key}-stores": int(r.stores)}
+    return values
 
 
 FIGURES = (

@@ -75,6 +75,6 @@ def shown(frame: pd.DataFrame) -> pd.DataFrame:
         marked(f"{way} {release}" if isa == "x86_64" else way, bool(is_so))
         for isa, release, way, is_so in zip(frame["isa"], frame["release"], frame["way"], frame["hypothetical"], strict=True)
     ]
-    out = frame.assign(way=names).drop(columns=["release", "hypothetical"])
-    out.attrs = dict(frame.attrs)
-    return out
+    plotted = frame.assign(way=names).drop(columns=["release", "hypothetical"])
+    plotted.attrs = dict(frame.attrs)
+    return plotted

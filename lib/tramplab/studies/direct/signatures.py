@@ -80,14 +80,14 @@ def _callback(isa: str) -> list[dict[str, object]]:
     with kernel.attached(kernel.function(function), Ops()) as (ops,):
         last = kernel.isa.args[len(OF_CALLBACK) - 1]
         registers, memory = _entered(kernel, ops.func, function, last)
-        told = (kernel.function(function).site.ip, kernel.machine.return_to, ops.address, registers[last])
-        known = dict(zip(told, OF_CALLBACK, strict=True))
-    out = []
+        given = (kernel.function(function).site.ip, kernel.machine.return_to, ops.address, registers[last])
+        known = dict(zip(given, OF_CALLBACK, strict=True))
+    items = []
     for n, r in enumerate(kernel.isa.args):
         at = memory.find((WORD + n).to_bytes(8, "little"))
         holds = _argument(registers[r]) or known.get(registers[r], "")
-        out.append({"isa": isa, "entry": CALLBACK, "register": r, "number": n, "holds": holds, "slot": at if at >= 0 else None})
-    return out
+        items.append({"isa": isa, "entry": CALLBACK, "register": r, "number": n, "holds": holds, "slot": at if at >= 0 else None})
+    return items
 
 
 def _argument(value: int) -> str:
@@ -106,7 +106,7 @@ def adapters() -> pd.DataFrame:
     Columns: isa, arguments, way, hypothetical (no kernel runs BPF's fentry by a callback), instructions, loads, stores: over the
     same for a function without arguments.
     """
-    out = []
+    items = []
     for isa in ISAS:
         build = BUILDS[isa][(False, False)]
         most = len(ISAS[isa].args)
@@ -122,8 +122,8 @@ def adapters() -> pd.DataFrame:
             for n, c in enumerate(counts):
                 more = c - counts[0]
                 head = {"isa": isa, "arguments": n, "way": way, "hypothetical": way == COPY}
-                out.append({**head, "instructions": more.instructions, "loads": more.loads, "stores": more.stores})
-    frame = pd.DataFrame(out)
+                items.append({**head, "instructions": more.instructions, "loads": more.loads, "stores": more.stores})
+    frame = pd.DataFrame(items)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -136,9 +136,9 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     wide = frame.pivot(index=["isa", "register"], columns="entry", values="holds")
     slots = frame[frame["entry"] == CALLBACK].set_index(["isa", "register"])["slot"]
     order = pd.MultiIndex.from_frame(frame[["isa", "register"]].drop_duplicates())
-    out = wide.reindex(order)[[DIRECT, CALLBACK]].replace("", "-")
-    out["in memory"] = [f"ftrace_regs + {int(slots[key])}" if pd.notna(slots[key]) else "-" for key in order]
-    return out.reset_index().rename_axis(columns=None)
+    printed = wide.reindex(order)[[DIRECT, CALLBACK]].replace("", "-")
+    printed["in memory"] = [f"ftrace_regs + {int(slots[key])}" if pd.notna(slots[key]) else "-" for key in order]
+    return printed.reset_index().rename_axis(columns=None)
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -148,8 +148,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def alike(frame: pd.DataFrame) -> pd.DataFrame:
     """Of how many argument registers each entry finds the argument in. Columns: isa, entry, there, all."""
-    there = frame.assign(there=[h == f"{ARGUMENT} {n}" for h, n in zip(frame["holds"], frame["number"], strict=True)])
-    found = there.groupby(["isa", "entry"], sort=False)["there"].agg(["sum", "size"]).reset_index()
+    present = frame.assign(there=[h == f"{ARGUMENT} {n}" for h, n in zip(frame["holds"], frame["number"], strict=True)])
+    found = present.groupby(["isa", "entry"], sort=False)["there"].agg(["sum", "size"]).reset_index()
     return found.set_axis(["isa", "entry", "there", "all"], axis=1)
 
 
@@ -158,12 +158,12 @@ def not_the_same(frame: pd.DataFrame | None = None) -> Verdict:
     """True on an ISA if a direct call finds every argument in its register, and a callback none of those it is given something else
     in instead."""
     frame = rows() if frame is None else frame
-    known = alike(frame).set_index(["isa", "entry"])
+    data = alike(frame).set_index(["isa", "entry"])
     cases = []
     for isa in dict.fromkeys(frame["isa"]):
         some = frame[(frame["isa"] == isa) & (frame["entry"] == CALLBACK)].head(len(OF_CALLBACK))
         lost = tuple(some["holds"]) == OF_CALLBACK
-        cases.append({"isa": isa, "truth": bool(known.loc[(isa, DIRECT), "there"] == known.loc[(isa, DIRECT), "all"]) and lost})
+        cases.append({"isa": isa, "truth": bool(data.loc[(isa, DIRECT), "there"] == data.loc[(isa, DIRECT), "all"]) and lost})
     kind, on = across(pd.DataFrame(cases), BY_ISA)
     cost = _most(adapters())
     ways = {COPY: "copied", FRAME: "stored"}
@@ -212,7 +212,7 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-copy-added" and "arm64-frame-added", instructions for all argument registers."""
+    """Numbers for the prose: "arm64-copy-added" and "arm64-frame-added", instructions for all argument registers."""
     cost = _most(adapters())
     return {f"{isa}-{key}-added": n for way, key in ((COPY, "copy"), (FRAME, "frame")) for isa, n in cost[way].items()}
 

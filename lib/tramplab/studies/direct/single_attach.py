@@ -42,7 +42,7 @@ def rows() -> pd.DataFrame:
     for the last ones), then COUNTED: writes (all stores of the plan), text (those to executable memory, ops pointers among them),
     cpus (waits for every CPU or for this one's own fetches), tasks (synchronize_rcu_tasks), later (call_rcu_tasks).
     """
-    out = []
+    records = []
     for setup in setups():
         for how in (EACH,) if setup.way == IN_OPS else (EACH, AT_ONCE):
             counted = {n: _counted(setup, how, n) for n in _sizes(setup)}
@@ -50,9 +50,9 @@ def rows() -> pd.DataFrame:
                 of = {n: both[change] for n, both in counted.items()}
                 head = {**setup.head, "how": how, "change": change}
                 guest = max(of)
-                out += [{**head, "functions": n, "computed": False, **of[n]} for n in (1, 10, guest)]
-                out += [{**head, "functions": n, "computed": True, **_beyond(of, n)} for n in COMPUTED]
-    frame = pd.DataFrame(out)
+                records += [{**head, "functions": n, "computed": False, **of[n]} for n in (1, 10, guest)]
+                records += [{**head, "functions": n, "computed": True, **_beyond(of, n)} for n in COMPUTED]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -66,13 +66,13 @@ def _sizes(setup: Setup) -> tuple[int, ...]:
 def _beyond(of: dict[int, dict[str, int]], functions: int) -> dict[str, int]:
     """The counts for more functions than there are; raises TramplabError if the last functions did not take the same each."""
     *_, before, last, most = sorted(of)
-    out = {}
+    by_name = {}
     for what, n in of[most].items():
         step = n - of[last][what]
         if step != of[last][what] - of[before][what]:
             raise TramplabError(f"{what} does not grow evenly with the number of functions: it cannot be computed for {functions}.")
-        out[what] = n + step * (functions - most)
-    return out
+        by_name[what] = n + step * (functions - most)
+    return by_name
 
 
 def _counted(setup: Setup, how: str, functions: int) -> dict[str, dict[str, int]]:
@@ -129,11 +129,12 @@ def _count(kernel: Kernel, steps: list[Step]) -> dict[str, int]:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A part per ISA, a line per change, way and how: what it takes for a hundred functions. Ways that take as much share one."""
-    out = shown(frame[frame["functions"] == COMPUTED[0]]).drop(columns=["functions", "computed"])
+    printed = shown(frame[frame["functions"] == COMPUTED[0]]).drop(columns=["functions", "computed"])
     keys = ["isa", "change", "how", *COUNTED]
-    out["way"] = out.groupby(keys, sort=False)["way"].transform(_together)
-    out = out[["isa", "change", "way", "how", *COUNTED]].drop_duplicates(ignore_index=True)
-    return out.sort_values(["isa", "change"], key=lambda s: s.map(list(dict.fromkeys(s)).index), kind="stable", ignore_index=True)
+    printed["way"] = printed.groupby(keys, sort=False)["way"].transform(_together)
+    printed = printed[["isa", "change", "way", "how", *COUNTED]].drop_duplicates(ignore_index=True)
+    as_met = {"key": lambda s: s.map(list(dict.fromkeys(s)).index), "kind": "stable"}
+    return printed.sort_values(["isa", "change"], ignore_index=True, **as_met)
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
@@ -157,15 +158,15 @@ def _together(ways: pd.Series) -> str:
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: all numbers of functions, those that are computed in brackets."""
-    out = shown(frame)
-    out["isa"] = out["isa"] + ", " + out["change"]
-    told = zip(out["functions"], out["computed"], strict=True)
-    out["functions"] = [f"({n})" if computed else f"{n}" for n, computed in told]
+    printed = shown(frame)
+    printed["isa"] = printed["isa"] + ", " + printed["change"]
+    sizes = zip(printed["functions"], printed["computed"], strict=True)
+    printed["functions"] = [f"({n})" if computed else f"{n}" for n, computed in sizes]
     keys = ["isa", "how", "functions", *COUNTED]
-    out["way"] = out.groupby(keys, sort=False)["way"].transform(_together)
-    out = out[["isa", "way", "how", "functions", *COUNTED]].drop_duplicates(ignore_index=True)
-    out.attrs["right"] = ("functions",)
-    return out
+    printed["way"] = printed.groupby(keys, sort=False)["way"].transform(_together)
+    printed = printed[["isa", "way", "how", "functions", *COUNTED]].drop_duplicates(ignore_index=True)
+    printed.attrs["right"] = ("functions",)
+    return printed
 
 
 def of(frame: pd.DataFrame, isa: str, way: str, how: str, change: str, functions: int = COMPUTED[0]) -> pd.Series:
@@ -180,17 +181,17 @@ def saved_waits() -> int:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, for a hundred functions: "arm64-in-ops-each-detach-tasks", "arm64-literal-at-once-attach-text"; how
+    """Numbers for the prose, for a hundred functions: "arm64-in-ops-each-detach-tasks", "arm64-literal-at-once-attach-text"; how
     many functions the guest has; and what was published, "published-before" and "published-after" in seconds, with
     "published-waits", how many waits their difference is."""
-    out: dict[str, object] = {
+    values: dict[str, object] = {
         f"{r.isa}-{r.way}-{r.how.replace(' ', '-')}-{r.change}-{what}": getattr(r, what)
         for r in frame[frame["functions"] == COMPUTED[0]].itertuples()
         for what in COUNTED
     }
     before, after = published.get(_BEFORE), published.get(_AFTER)
-    out |= {"published-before": f"{before.value:.3f}", "published-after": f"{after.value:.3f}", "published-waits": saved_waits()}
-    return out | {"guest": int(frame[~frame["computed"]]["functions"].max()), "computed": COMPUTED[0]}
+    values |= {"published-before": f"{before.value:.3f}", "published-after": f"{after.value:.3f}", "published-waits": saved_waits()}
+    return values | {"guest": int(frame[~frame["computed"]]["functions"].max()), "computed": COMPUTED[0]}
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -200,14 +201,14 @@ def answer(frame: pd.DataFrame) -> str:
     ways = {isa: next(w for w in frame[frame["isa"] == isa]["way"] if w != IN_OPS) for isa in isas}
     waits = {int(of(frame, isa, IN_OPS, EACH, "detach")["tasks"]) for isa in isas}
     one = {int(of(frame, isa, way, how, "detach")["tasks"]) for isa, way in ways.items() for how in (EACH, AT_ONCE)}
-    told = []
+    parts = []
     for isa, way in ways.items():
         before, after = of(frame, isa, IN_OPS, EACH, "attach"), of(frame, isa, way, AT_ONCE, "attach")
-        told.append(f"from {before['writes']} and {before['cpus']} to {after['writes']} and {after['cpus']} on {isa_name(isa)}")
+        parts.append(f"from {before['writes']} and {before['cpus']} to {after['writes']} and {after['cpus']} on {isa_name(isa)}")
     return (
         f"Detaching from {n} functions waits {_range(waits)} times for all tasks with an ops for each trampoline, and "
         f"{_range(one)} times with one for all, one by one or at once. Attaching to them in one update brings writes and waits for "
-        f"CPUs {listed(told)}."
+        f"CPUs {listed(parts)}."
     )
 
 

@@ -32,15 +32,15 @@ SAID = {
 @functools.cache
 def runs() -> dict[tuple[Setup, str], Run]:
     """A call of each setup and case, and unhooked (""), with its result checked."""
-    out = {}
+    by_name = {}
     for setup in setups():
         kernel = setup.kernel()
         function = kernel.function(FUNCTION)
-        out[setup, ""] = kernel.call(function, *ARGUMENTS)
+        by_name[setup, ""] = kernel.call(function, *ARGUMENTS)
         for case in CASES:
             with kernel.attached(function, *requests(case)):
-                out[setup, case] = kernel.call(function, *ARGUMENTS)
-    return out
+                by_name[setup, case] = kernel.call(function, *ARGUMENTS)
+    return by_name
 
 
 @once
@@ -50,7 +50,7 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, way, hypothetical, case (CASES), part (PARTS; of a stub, its counter is a part too), then COUNTS. The
     patch site's own branch, which all have, is the stub's or the trampoline's, whichever it leads to.
     """
-    out = []
+    records = []
     for (setup, case), run in runs().items():
         if not case:
             continue
@@ -63,8 +63,8 @@ def rows() -> pd.DataFrame:
         rest = run.counts.by_component["site"] - idle.counts.by_component["site"]
         added["stub" if case == "near" or not added["trampoline"].instructions else "trampoline"] += rest
         for part, counts in added.items():
-            out.append({**setup.head, "case": case, "part": part, **{c: getattr(counts, c) for c in COUNTS}})
-    frame = pd.DataFrame(out)
+            records.append({**setup.head, "case": case, "part": part, **{c: getattr(counts, c) for c in COUNTS}})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -113,14 +113,14 @@ def over(frame: pd.DataFrame, isa: str, way: str, case: str) -> int:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-lookup-far-added", instructions of a call, "arm64-lookup-far-over", how many more than as the
+    """Numbers for the prose: "arm64-lookup-far-added", instructions of a call, "arm64-lookup-far-over", how many more than as the
     kernel is, "arm64-lookup-far-loads" and "-stores"."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in totals(frame).itertuples():
         name = f"{r.isa}-{r.way}-{r.case}"
-        out |= {f"{name}-added": int(r.instructions), f"{name}-loads": int(r.loads), f"{name}-stores": int(r.stores)}
-        out[f"{name}-over"] = over(frame, str(r.isa), str(r.way), str(r.case))
-    return out
+        values |= {f"{name}-added": int(r.instructions), f"{name}-loads": int(r.loads), f"{name}-stores": int(r.stores)}
+        values[f"{name}-over"] = over(frame, str(r.isa), str(r.way), str(r.case))
+    return values
 
 
 def _same_near(frame: pd.DataFrame) -> bool:
@@ -136,16 +136,16 @@ def _ways(frame: pd.DataFrame) -> list[str]:
 def answer(frame: pd.DataFrame) -> str:
     """What each way adds to a far call, whether near calls differ, and what sharing costs."""
     isas = list(dict.fromkeys(frame[frame["hypothetical"]]["isa"]))
-    told = []
+    parts = []
     for way in _ways(frame):
         n = {isa: _signed(over(frame, isa, way, "far")) for isa in isas}
         much = next(iter(n.values())) if len(set(n.values())) == 1 else on_each(n)
-        told.append(f"{much} {SAID[way]} ({way})")
+        parts.append(f"{much} {SAID[way]} ({way})")
     shared, plain = ([over(frame, isa, way, case) for isa in isas for way in _ways(frame)] for case in ("shared", "ops"))
     alone = "takes as many as now" if set(plain) == {0} else f"changes by {_signed(min(plain))} to {_signed(max(plain))}"
     return (
         f"One ops for all direct calls would change the instructions of a far one on {listed(map(isa_name, isas))} by "
-        f"{listed(told)}. A call whose site reaches its target is {'the same' if _same_near(frame) else 'not the same'} in all "
+        f"{listed(parts)}. A call whose site reaches its target is {'the same' if _same_near(frame) else 'not the same'} in all "
         f"ways. Beside an ops a direct call takes {min(shared)} to {max(shared)} more, as C looks the target up in a hash there; "
         f"an ops alone {alone}."
     )

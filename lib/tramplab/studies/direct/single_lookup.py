@@ -39,7 +39,7 @@ def rows() -> pd.DataFrame:
     instructions of a call that finds its entry at once, and what each entry in front of it adds), first_loads and each_loads, then
     instructions and loads of the mean call: computed, with the entries spread evenly over the buckets there are.
     """
-    out = []
+    records = []
     for setup in setups():
         if setup.way not in LOOKED_UP:
             continue
@@ -51,8 +51,8 @@ def rows() -> pd.DataFrame:
                 shown = {"case": LOOKED_UP[setup.way], "buckets": most, "functions": functions}
                 counted = {"first": first["instructions"], "each": each["instructions"]}
                 counted |= {"first_loads": first["loads"], "each_loads": each["loads"]}
-                out.append({**setup.head, **shown, **counted, **mean})
-    frame = pd.DataFrame(out)
+                records.append({**setup.head, **shown, **counted, **mean})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = {**UNITS, "first": "added", "each": "step"}
     return frame
 
@@ -98,11 +98,11 @@ def in_front(kernel: Kernel, function: str, before: int) -> None:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA, way and most buckets: what each entry in front adds, and the mean call by the number of functions."""
-    out = frame.assign(way=_named(frame), functions=frame["functions"].map(lambda n: f"{n:,}".replace(",", " ")))
+    printed = frame.assign(way=_named(frame), functions=frame["functions"].map(lambda n: f"{n:,}".replace(",", " ")))
     keys = ["isa", "way", "buckets", "each"]
-    wide = out.assign(said=out["instructions"].round().astype(int)).pivot(index=keys, columns="functions", values="said")
-    wide = wide.reindex(pd.MultiIndex.from_frame(out[keys].drop_duplicates()))
-    wide = wide[list(dict.fromkeys(out["functions"]))].reset_index()
+    wide = printed.assign(said=printed["instructions"].round().astype(int)).pivot(index=keys, columns="functions", values="said")
+    wide = wide.reindex(pd.MultiIndex.from_frame(printed[keys].drop_duplicates()))
+    wide = wide[list(dict.fromkeys(printed["functions"]))].reset_index()
     wide.columns.name = None
     wide.attrs["units"] = {"each": "step"}
     return wide
@@ -115,8 +115,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _named(frame: pd.DataFrame) -> list[str]:
     """A way with the call that looks up: "lookup far *"."""
-    told = zip(frame["way"], frame["case"], frame["hypothetical"], strict=True)
-    return [marked(f"{way} {case}", bool(is_so)) for way, case, is_so in told]
+    rows = zip(frame["way"], frame["case"], frame["hypothetical"], strict=True)
+    return [marked(f"{way} {case}", bool(is_so)) for way, case, is_so in rows]
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
@@ -136,21 +136,21 @@ def mean(frame: pd.DataFrame, isa: str, way: str, functions: int, most: int = SE
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "buckets" and "more-buckets", "arm64-lookup-each-step", and of the mean call with the buckets of the
+    """Numbers for the prose: "buckets" and "more-buckets", "arm64-lookup-each-step", and of the mean call with the buckets of the
     series "arm64-lookup-1000-added", and "arm64-lookup-1000-more-buckets-added"."""
-    out: dict[str, object] = {"buckets": SERIES, "more-buckets": FILTER}
+    values: dict[str, object] = {"buckets": SERIES, "more-buckets": FILTER}
     for r in frame.itertuples():
         name = f"{r.isa}-{r.way}"
         more = "-more-buckets" if r.buckets == FILTER else ""
-        out |= {f"{name}-each-step": r.each, f"{name}-{r.functions}{more}-added": round(r.instructions)}
-    return out
+        values |= {f"{name}-each-step": r.each, f"{name}-{r.functions}{more}-added": round(r.instructions)}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
     """What each entry in front adds, and the mean far call with few and with many functions."""
-    here = frame[frame["way"] == "lookup"]
-    isas = list(dict.fromkeys(here["isa"]))
-    each = {isa: here[here["isa"] == isa]["each"].iloc[0] for isa in isas}
+    lookups = frame[frame["way"] == "lookup"]
+    isas = list(dict.fromkeys(lookups["isa"]))
+    each = {isa: lookups[lookups["isa"] == isa]["each"].iloc[0] for isa in isas}
     few, many = FUNCTIONS[1], FUNCTIONS[4]
     grown = {isa: f"{mean(frame, isa, 'lookup', few)} to {mean(frame, isa, 'lookup', many)}" for isa in isas}
     better = {isa: mean(frame, isa, "lookup", many, FILTER) for isa in isas}

@@ -44,7 +44,7 @@ def rows() -> pd.DataFrame:
     that ran neither old nor new), back (ran a call the old again after the new?), fixed (pairs of writes that may not change
     places), overwritten (those of the halted that went wrong where what is freed was overwritten at once).
     """
-    out = []
+    records = []
     for (setup, target, change), s in found().items():
         whole = {"old": s.old, "new": s.new}
         tried: dict[str, object] = {"calls": len(s.after), "sets": len(s.sets), "halted": len(s.halted)}
@@ -52,8 +52,8 @@ def rows() -> pd.DataFrame:
         tried |= {"fixed": "; ".join(f"{a} before {b}" for a, b in s.fixed), "overwritten": s.wrong(s.overwritten)}
         for write, ran in s.between:
             head = {**setup.head, "target": target, "change": change}
-            out.append({**head, **whole, "write": write, "ran": ran, **tried})
-    frame = pd.DataFrame(out)
+            records.append({**head, **whole, "write": write, "ran": ran, **tried})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -78,13 +78,14 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     for change in CHANGES:
         part = far[(far["change"] == change) & (far["isa"] == far["isa"].iloc[0])]
         for write, nth in _merged(part):
-            here = part[(part["write"] == write) & (part["nth"] == nth)].set_index("way")["ran"]
-            lines.append({"change": change, "after": write, **{way: here.get(way, ".") for way in ways}})
-    out = pd.DataFrame(lines)
-    before = out[ways].where(out[ways] != ".").groupby(out["change"], sort=False).ffill().groupby(out["change"], sort=False).shift()
-    old = part_of(far, "old").reindex(list(out["change"])).set_axis(out.index)
-    changed = (out[ways] != ".") & (out[ways] != before.where(before.notna(), old[ways]))
-    return out[(out["after"] != LIST) | changed.any(axis=1)].reset_index(drop=True)
+            ran = part[(part["write"] == write) & (part["nth"] == nth)].set_index("way")["ran"]
+            lines.append({"change": change, "after": write, **{way: ran.get(way, ".") for way in ways}})
+    printed = pd.DataFrame(lines)
+    last = printed[ways].where(printed[ways] != ".").groupby(printed["change"], sort=False).ffill()
+    before = last.groupby(printed["change"], sort=False).shift()
+    old = part_of(far, "old").reindex(list(printed["change"])).set_axis(printed.index)
+    changed = (printed[ways] != ".") & (printed[ways] != before.where(before.notna(), old[ways]))
+    return printed[(printed["after"] != LIST) | changed.any(axis=1)].reset_index(drop=True)
 
 
 def part_of(far: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -95,13 +96,13 @@ def part_of(far: pd.DataFrame, column: str) -> pd.DataFrame:
 def _merged(part: pd.DataFrame) -> list[tuple[str, int]]:
     """The live writes of all ways in one order that agrees with each."""
     orders = [list(zip(p["write"], p["nth"], strict=True)) for _, p in part.groupby("way", sort=False)]
-    out: list[tuple[str, int]] = []
+    items: list[tuple[str, int]] = []
     while any(orders):
         heads = [o[0] for o in orders if o]
         chosen = next((h for h in heads if not any(h in o[1:] for o in orders)), heads[0])
-        out.append(chosen)
+        items.append(chosen)
         orders = [[w for w in o if w != chosen] for o in orders]
-    return out
+    return items
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
@@ -110,7 +111,7 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     lines = table(frame)
     long = {short: what for what, short in SHORT.items()}
     olds = part_of(shown(frame[frame["target"] == FAR]), "old")
-    out = []
+    records = []
     for change in DRAWN:
         of = lines[lines["change"] == change].replace({"after": {"table": _TABLE[change != DRAWN[-1]]}}).set_index("after")
         for way in lines.columns.difference(["change", "after"], sort=False):
@@ -118,8 +119,8 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
             for step in STEPS:
                 ran = of[way].get(step, ".")
                 state = state if ran == "." else ran
-                out.append({"change": change, "step": step, "way": way, "state": long.get(state, state)})
-    return pd.DataFrame(out)
+                records.append({"change": change, "step": step, "way": way, "state": long.get(state, state)})
+    return pd.DataFrame(records)
 
 
 def safety(frame: pd.DataFrame) -> pd.DataFrame:
@@ -145,13 +146,13 @@ def alike(frame: pd.DataFrame) -> bool:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "calls" and "third" of all; "arm64-lookup-overwritten" and "-halted", of far targets."""
+    """Numbers for the prose: "calls" and "third" of all; "arm64-lookup-overwritten" and "-halted", of far targets."""
     of = changes(frame)
-    out: dict[str, object] = {"calls": _calls(of), "third": int(of["third"].sum())}
+    values: dict[str, object] = {"calls": _calls(of), "third": int(of["third"].sum())}
     far = of[of["target"] == FAR].groupby(["isa", "way"], sort=False)[["halted", "overwritten"]].sum()
     for (isa, way), n in far.iterrows():
-        out |= {f"{isa}-{way}-overwritten": int(n["overwritten"]), f"{isa}-{way}-halted": int(n["halted"])}
-    return out
+        values |= {f"{isa}-{way}-overwritten": int(n["overwritten"]), f"{isa}-{way}-halted": int(n["halted"])}
+    return values
 
 
 def _calls(of: pd.DataFrame) -> int:
@@ -165,10 +166,10 @@ def answer(frame: pd.DataFrame) -> str:
     third = int(of["third"].sum())
     fixed = list(dict.fromkeys(filter(None, of["fixed"])))
     orders = f"must be ordered: {listed(fixed)}" if fixed else "may come in any order once what they lead to is written"
-    told = f" It is the same on {listed(map(isa_name, dict.fromkeys(frame['isa'])))}." if alike(frame) else ""
+    same = f" It is the same on {listed(map(isa_name, dict.fromkeys(frame['isa'])))}." if alike(frame) else ""
     return (
         f"{third or 'None'} of {_calls(of)} calls ran neither what was attached before a change nor what is after it. The live "
-        f"writes {orders}.{told}"
+        f"writes {orders}.{same}"
     )
 
 

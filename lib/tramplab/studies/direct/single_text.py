@@ -29,7 +29,7 @@ def rows() -> pd.DataFrame:
     lab's image), functions (traced ones of that kernel), kernel_bytes (of both).
     """
     made = {(s.isa, s.way): (s, _before(s.kernel("count"))) for s in setups() if s.isa != "x86_64" and s.way in WAYS}
-    out = []
+    records = []
     for found in saved.plain():
         kernel = found["kernel"]
         if not kernel["config"]["DYNAMIC_FTRACE_WITH_CALL_OPS"]:
@@ -38,9 +38,9 @@ def rows() -> pd.DataFrame:
         for way in WAYS:
             setup, size = made[kernel["isa"], way]
             head = {"isa": kernel["isa"], "release": kernel["release"], "kernel": found["package"]["version"]}
-            told = {"way": way, "hypothetical": setup.hypothetical, "per_function": size, "functions": functions}
-            out.append({**head, **told, "kernel_bytes": size * functions})
-    frame = pd.DataFrame(out)
+            columns = {"way": way, "hypothetical": setup.hypothetical, "per_function": size, "functions": functions}
+            records.append({**head, **columns, "kernel_bytes": size * functions})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -84,15 +84,15 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes of the newest kernels: "arm64-functions", "beside-per-function" (bytes), and "arm64-beside-more", KiB
+    """Numbers for the prose of the newest kernels: "arm64-functions", "beside-per-function" (bytes), and "arm64-beside-more", KiB
     of text that the way takes more than the kernel as it is."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     last = newest(frame)
     base = last[last["way"] == IN_OPS].set_index("isa")["kernel_bytes"]
     for r in last.itertuples():
-        out |= {f"{r.isa}-functions": r.functions, f"{r.way}-per-function": r.per_function}
-        out[f"{r.isa}-{r.way}-more"] = round((r.kernel_bytes - base[r.isa]) / 1024)
-    return out
+        values |= {f"{r.isa}-functions": r.functions, f"{r.way}-per-function": r.per_function}
+        values[f"{r.isa}-{r.way}-more"] = round((r.kernel_bytes - base[r.isa]) / 1024)
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -100,12 +100,12 @@ def answer(frame: pd.DataFrame) -> str:
     n, last = numbers(frame), newest(frame)
     most = str(last.loc[last["per_function"].idxmax(), "way"])
     kernels = last[last["way"] == most].itertuples()
-    told = [f"{n[f'{r.isa}-{most}-more']} KiB in Debian's {r.kernel} for {r.isa} ({r.functions} functions)" for r in kernels]
+    saved = [f"{n[f'{r.isa}-{most}-more']} KiB in Debian's {r.kernel} for {r.isa} ({r.functions} functions)" for r in kernels]
     sizes: dict[object, list[str]] = {}
     for way in WAYS:
         sizes.setdefault(n[f"{way}-per-function"], []).append(way)
     parts = [f"{listed(ways)} {'has' if len(ways) == 1 else 'have'} {size} bytes" for size, ways in sizes.items()]
-    return f"Before each function {listed(parts)}; what {most} has more is {listed(told)}."
+    return f"Before each function {listed(parts)}; what {most} has more is {listed(saved)}."
 
 
 FIGURES = (

@@ -25,24 +25,30 @@ from ...trampolines.fprobe import Fprobe
 from ...trampolines.plain import Ops
 from ..once import once
 
-#: Called from outside, it calls the first of the two that are traced; it is the other one, which can sleep in what it calls.
+#: The outer caller. It calls the first traced function, which calls the second; the second one may sleep.
 CALLS, TRACED, ARGUMENTS = "calls_others", "two_args", (1, 2, 3)
 #: Where a trace is taken: in the callback or program, elsewhere in the hook, at the site, in the function, and of a task that
 #: sleeps in what the function calls.
 PROGRAM, HOOK, SITE, BODY, ASLEEP = PLACES = ("program", "hook", "site", "function", "asleep")
 FRAMES = ("function", "caller", "outer")
-#: Whose code a hook's instruction is: ftrace's trampoline, its copies included; what a direct call calls; where hooked returns come
-#: back to; all that is compiled from C.
+#: The code that a hook's instruction is part of: ftrace's trampoline, its copies included; the target of a direct call; the return
+#: trampoline; code compiled from C.
 FTRACE, CALLED, RETURN, C = CODE = ("ftrace's trampoline", "direct call's trampoline", "return trampoline", "C code")
-#: Of a frame that does not exist in that call.
+#: For a frame that does not exist in that call.
 ABSENT = "-"
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A hook: what is attached, and the guest function that is its consumer. hooks_return: does the function come back to a return
-    trampoline? looked_up: ISAs whose unwinders look up what that took the place of. kernel: one of KERNELS.
-    way: see trampolines/single. isas: that have it. unlike: no kernel has it on any ISA."""
+    """A hook: what is attached, and the guest function that is its consumer.
+
+    hooks_return: does the function return to a return trampoline?
+    looked_up: ISAs whose unwinders look up the return address that it replaced.
+    kernel: one of KERNELS.
+    way: see trampolines/single.
+    isas: that have it.
+    unlike: no kernel has it on any ISA.
+    """
 
     requests: Callable[[], list[Request]]
     program: str
@@ -149,15 +155,15 @@ def traced(kernel: Kernel, variant: Variant, recovered: bool = True) -> list[dic
 
 def traced_both(kernel: Kernel, variant: Variant, recovered: Collection[bool]) -> list[dict[str, object]]:
     """The same rows for each of `recovered`, of the same two calls: whether hooked returns are looked up."""
-    out: dict[bool, list[dict[str, object]]] = {looked_up: [] for looked_up in recovered}
+    by_name: dict[bool, list[dict[str, object]]] = {looked_up: [] for looked_up in recovered}
     for function in (TRACED, CALLS):
         of = kernel.function(function)
         with kernel.attached(of, *variant.requests()):
             run, seen = watch_both(kernel, kernel.function(CALLS), of, ARGUMENTS, recovered)
         for looked_up, moments in seen.items():
             shown = [s for s in moments if s.asleep] if function == CALLS else moments
-            out[looked_up] += ({"recovered": looked_up, **row} for row in _stretches(kernel, run, shown, variant.program))
-    return [row for rows in out.values() for row in rows]
+            by_name[looked_up] += ({"recovered": looked_up, **row} for row in _stretches(kernel, run, shown, variant.program))
+    return [row for rows in by_name.values() for row in rows]
 
 
 def _stretches(kernel: Kernel, run: Run, seen: list[Seen], program: str) -> Iterator[dict[str, object]]:
@@ -192,9 +198,9 @@ def _code(symbol: str, component: str) -> str:
 
 def kernels_named(frame: pd.DataFrame) -> pd.Series:
     """How figures name a kernel: its ISA, and how it is unwound where there are two ways."""
-    both = {isa for isa, own in frame.groupby("isa") if own["unwound"].nunique() > 1}
-    said = {FP: "frame pointers", ORC: "ORC"}
-    names = [isa_name(i) + (f", {said[u]}" if i in both else "") for i, u in zip(frame["isa"], frame["unwound"], strict=True)]
+    both = {isa for isa, part in frame.groupby("isa") if part["unwound"].nunique() > 1}
+    texts = {FP: "frame pointers", ORC: "ORC"}
+    names = [isa_name(i) + (f", {texts[u]}" if i in both else "") for i, u in zip(frame["isa"], frame["unwound"], strict=True)]
     return pd.Series(names, index=frame.index)
 
 

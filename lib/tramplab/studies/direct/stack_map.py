@@ -15,12 +15,12 @@ from .stack_calls import ABSENT, ASLEEP, BODY, CALLED, FRAMES, FTRACE, RETURN, S
 
 NAME = "stack_map"
 TITLE = "Which frames a stack trace has, instruction by instruction"
-#: What the chart shows: arm64, by direct call, and by fprobe with its return hooked.
+#: The hooks in the chart: on arm64, by direct call, and by fprobe with its return hooked.
 DRAWN = ("fentry", "fexit", "fprobe exit")
 LETTERS = {RIGHT: "R", DOUBLED: "D", MISSING: "M", WRONG: "W", RETURNED: "-"}
 #: Stretches in a line of the golden table.
 A_LINE = 6
-#: Whose code a stretch is -> in the chart.
+#: Component -> its name in the chart.
 _SHORT = {FTRACE: "ftrace", CALLED: "direct", RETURN: "return", C: "C"}
 _NAMES = {"function": "function", "caller": "caller", "outer": "its caller"}
 
@@ -36,14 +36,14 @@ def rows() -> pd.DataFrame:
     frame = stack_calls.rows()
     frame = frame[frame["where"] != ASLEEP]
     frame = frame.assign(place=[_place(r) for r in frame.itertuples()])
-    keys, out = ["isa", "unwound", "variant", "hypothetical", "recovered"], []
-    for key, own in frame.groupby(keys, sort=False):
-        told = ["place", "code", *FRAMES]
-        parts = itertools.groupby(own.to_dict("records"), key=lambda r: tuple(r[name] for name in told))
+    keys, records = ["isa", "unwound", "variant", "hypothetical", "recovered"], []
+    for key, group in frame.groupby(keys, sort=False):
+        columns = ["place", "code", *FRAMES]
+        parts = itertools.groupby(group.to_dict("records"), key=lambda r: tuple(r[name] for name in columns))
         for step, (about, part) in enumerate(parts, 1):
             head = dict(zip(keys, key, strict=True)) | {"step": step}
-            out.append({**head, **dict(zip(told, about, strict=True)), "boundaries": sum(r["boundaries"] for r in part)})
-    found = pd.DataFrame(out)
+            records.append({**head, **dict(zip(columns, about, strict=True)), "boundaries": sum(r["boundaries"] for r in part)})
+    found = pd.DataFrame(records)
     found.attrs["units"] = {}
     return found
 
@@ -72,37 +72,37 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: per call, its stretches in a line of letters for the three frames, with their
     lengths."""
     letters = {**LETTERS, ABSENT: "."}
-    out = []
+    items = []
     keys = ["isa", "unwound", "variant", "recovered"]
-    for (isa, unwound, variant, recovered), own in frame.groupby(keys, sort=False):
-        kept = [("".join(letters[getattr(r, name)] for name in FRAMES), r.boundaries) for r in own.itertuples()]
+    for (isa, unwound, variant, recovered), group in frame.groupby(keys, sort=False):
+        kept = [("".join(letters[getattr(r, name)] for name in FRAMES), r.boundaries) for r in group.itertuples()]
         parts = [(said, sum(n for _, n in part)) for said, part in itertools.groupby(kept, key=lambda x: x[0])]
         name = variant + ("" if recovered else ", not looked up")
         for n in range(0, len(parts), A_LINE):
             line = " ".join(f"{said}{count}" for said, count in parts[n : n + A_LINE])
-            out.append({"isa": f"{isa} {unwound}", "variant": "" if n else name, "frames": line})
-    return pd.DataFrame(out)
+            items.append({"isa": f"{isa} {unwound}", "variant": "" if n else name, "frames": line})
+    return pd.DataFrame(items)
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per stretch and frame of the calls that the chart shows; `isa` names the hook."""
-    out = []
+    records = []
     for variant in DRAWN:
-        own = of(frame, "arm64", variant)
-        for r, name in zip(own.itertuples(), stack_calls.named(own), strict=True):
+        chosen = of(frame, "arm64", variant)
+        for r, name in zip(chosen.itertuples(), stack_calls.named(chosen), strict=True):
             row = f"{r.step} {_SHORT.get(r.code, r.code)}, {r.boundaries}"
-            out += [{"isa": name, "row": row, "frame": _NAMES[f], "state": getattr(r, f)} for f in FRAMES]
-    return pd.DataFrame(out)
+            records += [{"isa": name, "row": row, "frame": _NAMES[f], "state": getattr(r, f)} for f in FRAMES]
+    return pd.DataFrame(records)
 
 
 def answer(frame: pd.DataFrame) -> str:
     """How long both are there in the calls that are drawn."""
-    said = []
+    parts = []
     for variant in DRAWN:
-        own = of(frame, "arm64", variant)
-        good = own[own["caller"] == RIGHT]["boundaries"].sum()
-        said.append(f"{good} of {own['boundaries'].sum()} with {variant}")
-    return f"On arm64 the caller is found at so many instructions of the whole call: {', '.join(said)}."
+        chosen = of(frame, "arm64", variant)
+        good = chosen[chosen["caller"] == RIGHT]["boundaries"].sum()
+        parts.append(f"{good} of {chosen['boundaries'].sum()} with {variant}")
+    return f"On arm64 the caller is found at so many instructions of the whole call: {', '.join(parts)}."
 
 
 FIGURES = (

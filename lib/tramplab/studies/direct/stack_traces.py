@@ -41,17 +41,17 @@ def rows() -> pd.DataFrame:
 
 def counted(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows from those of stack_calls."""
-    keys, out = ["isa", "unwound", "variant", "release", "hypothetical", "recovered"], []
-    told = frame.assign(**_told(frame))
-    for key, own in told.groupby(keys, sort=False):
+    keys, records = ["isa", "unwound", "variant", "release", "hypothetical", "recovered"], []
+    states = frame.assign(**_told(frame))
+    for key, group in states.groupby(keys, sort=False):
         for taken, places in _PLACES.items():
-            part = own[own["where"].isin(places)]
+            part = group[group["where"].isin(places)]
             if len(part):
                 counts = {name: int(part.loc[part[name], "boundaries"].sum()) for name in COUNTS}
                 worst = next((w for w in _WORST if (part[list(FRAMES)] == w).any(axis=None)), RIGHT)
                 head = dict(zip(keys, key, strict=True))
-                out.append({**head, "taken": taken, "boundaries": int(part["boundaries"].sum()), **counts, "worst": worst})
-    found = pd.DataFrame(out)
+                records.append({**head, "taken": taken, "boundaries": int(part["boundaries"].sum()), **counts, "worst": worst})
+    found = pd.DataFrame(records)
     found.attrs["units"] = {}
     return found
 
@@ -89,16 +89,16 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Per kernel and hook: at how many of how many instructions the whole trace is right, in the program, asleep and in the
     hook; of the latter at how many a frame is lost, and how many of these lead to a chain that a reliable walk gives up."""
     named = frame.assign(isa=stack_calls.kernels_named(frame), hook=stack_calls.named(frame))
-    out = []
-    for (kernel, hook), own in named.groupby(["isa", "hook"], sort=False):
-        if ANYWHERE not in set(own["taken"]):
+    items = []
+    for (kernel, hook), rows in named.groupby(["isa", "hook"], sort=False):
+        if ANYWHERE not in set(rows["taken"]):
             continue
-        by = own.set_index("taken")
-        said = {taken: f"{by.loc[taken, 'right']}/{by.loc[taken, 'boundaries']}" if taken in by.index else "-" for taken in TAKEN}
+        by = rows.set_index("taken")
+        texts = {taken: f"{by.loc[taken, 'right']}/{by.loc[taken, 'boundaries']}" if taken in by.index else "-" for taken in TAKEN}
         lost = {"lost": by.loc[ANYWHERE, "lost"], "given up": by.loc[ANYWHERE, "refused"]}
-        out.append({"isa": kernel, "hook": hook, "program": said[INSIDE], SLEEPING: said[SLEEPING], "hook's": said[ANYWHERE],
+        items.append({"isa": kernel, "hook": hook, "program": texts[INSIDE], SLEEPING: texts[SLEEPING], "hook's": texts[ANYWHERE],
         **lost})
-    shown = pd.DataFrame(out)
+    shown = pd.DataFrame(items)
     shown.attrs["right"] = ("program", SLEEPING, "hook's")
     return shown
 
@@ -144,36 +144,36 @@ def _of(frame: pd.DataFrame, isa: str, variant: str, taken: str, unwound: str = 
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: instructions, like "arm64-fp-fentry-in-the-hook-lost", "-all", "-right", "-refused"; of hooks that are
+    """Numbers for the prose: instructions, like "arm64-fp-fentry-in-the-hook-lost", "-all", "-right", "-refused"; of hooks that are
     not looked up "arm64-fp-fprobe-exit-not-looked-up-asleep-lost"."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in frame.itertuples():
         words = (r.isa, r.unwound, r.variant, *(() if r.recovered else ("not looked up",)), r.taken)
         name = slug("-".join(words))
-        out |= {f"{name}-lost": r.lost, f"{name}-all": r.boundaries, f"{name}-right": r.right, f"{name}-refused": r.refused}
-    return out
+        values |= {f"{name}-lost": r.lost, f"{name}-all": r.boundaries, f"{name}-right": r.right, f"{name}-refused": r.refused}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
     """Traces in the program and asleep, arm64 first; then riscv64's and x86-64's difference."""
     ways = {taken: [_of(frame, "arm64", v, taken) for v in DIRECT] for taken in (INSIDE, SLEEPING)}
-    told = []
-    for taken, own in ways.items():
-        there = [r for r in own if r is not None]
-        counts = (sum(r[name] for r in there) for name in ("lost", "boundaries"))
-        told.append(f"{_tell(*counts)} instructions {taken}")
+    parts = []
+    for taken, ways_of in ways.items():
+        present = [r for r in ways_of if r is not None]
+        counts = (sum(r[name] for r in present) for name in ("lost", "boundaries"))
+        parts.append(f"{_tell(*counts)} instructions {taken}")
     twice = [v for v, r in zip(DIRECT, ways[SLEEPING], strict=True) if r is not None and r["doubled"]]
-    said = f"On arm64 stack traces with a direct call lose a frame at {listed(told)}"
-    said += f"; with {listed(twice)} the sleeping function stands there twice." if twice else "."
+    text = f"On arm64 stack traces with a direct call lose a frame at {listed(parts)}"
+    text += f"; with {listed(twice)} the sleeping function stands there twice." if twice else "."
     hooked = [_of(frame, "arm64", "fprobe exit", SLEEPING, recovered=r) for r in (True, False)]
     if all(r is not None for r in hooked):
         with_it, without = (_tell(r["lost"], r["boundaries"]) for r in hooked if r is not None)
-        said += f" Where the return is hooked, the caller is lost in {without} traces asleep, in {with_it} once the hook is asked."
+        text += f" Where the return is hooked, the caller is lost in {without} traces asleep, in {with_it} once the hook is asked."
     fentry, fprobe = (_of(frame, "riscv64", v, INSIDE) for v in ("fentry", "fprobe"))
     if fentry is not None and fprobe is not None:
         one, other = (_tell(r["lost"], r["boundaries"]) for r in (fentry, fprobe))
-        said += f" On riscv64 a directly called program loses a frame at {one} instructions, and an fprobe's handler at {other}."
-    return said
+        text += f" On riscv64 a directly called program loses a frame at {one} instructions, and an fprobe's handler at {other}."
+    return text
 
 
 def _tell(some: int, of: int) -> str:
@@ -213,14 +213,14 @@ def reliable_is_hard(frame: pd.DataFrame | None = None) -> Verdict:
     sums = part.groupby(["isa", "unwound", "taken"], sort=False)[["lost", "boundaries"]].sum().reset_index()
     cases = sums.assign(truth=sums["lost"] > 0, kernel=sums["isa"] + sums["unwound"])
     kind, on = across(cases, {"taken": "where the trace is taken", "kernel": "the kernel"})
-    told = []
-    for (isa, unwound), own in sums.groupby(["isa", "unwound"]):
-        counts = (f"{_tell(r.lost, r.boundaries)} {r.taken}" for r in own.itertuples())
-        told.append(f"on {isa_name(str(isa))} by {_BY[str(unwound)]} {listed(counts)}")
+    each = []
+    for (isa, unwound), group in sums.groupby(["isa", "unwound"]):
+        counts = (f"{_tell(r.lost, r.boundaries)} {r.taken}" for r in group.itertuples())
+        each.append(f"on {isa_name(str(isa))} by {_BY[str(unwound)]} {listed(counts)}")
     probe = {v: _of(frame, "arm64", v, ANYWHERE) for v in ("fprobe", "fprobe exit")}
     beside = listed(f"{r['lost']} of {r['boundaries']} with {v}" for v, r in probe.items() if r is not None)
     because = (
-        f"BPF's direct calls (fentry, alone and beside an ops, and fexit) lose a frame at so many instructions: {'; '.join(told)}. "
+        f"BPF's direct calls (fentry, alone and beside an ops, and fexit) lose a frame at so many instructions: {'; '.join(each)}. "
         f"For comparison, arm64 in the hook: {beside}. Live patching asks of sleeping tasks; a frame that is doubled is not lost. "
         "What makes a trace reliable the mail, which reports what others said, leaves open; here it has the function, its caller "
         "and that one's."

@@ -1,6 +1,6 @@
-"""BPF's fentry through an fprobe, as dear as it was and with what was proposed against that: which kernels and requests these are.
+"""BPF's fentry through an fprobe, as expensive as it was and with each proposed fix: the kernels and requests of these stages.
 
-Four things are said to make it dear (20221108220651.24492-1-revest@chromium.org): the trampoline saves all registers, the list
+Four things are said to make it expensive (20221108220651.24492-1-revest@chromium.org): the trampoline saves all registers, the list
 function is between it and the fprobe, the return is hooked though nothing wants it, and the hook's node comes from a list that all
 CPUs share.
 """

@@ -50,8 +50,12 @@ def accesses(kernel: Kernel, call: Recording) -> dict[tuple[str, str], tuple[int
 
 @dataclass(frozen=True)
 class Seen:
-    """The state in which a function of the guest was entered. off: sections without preemption that were open, so many more than
-    when nothing runs. readers: of RCU's counted readers. pinned: how often migration was turned off."""
+    """The state in which a function of the guest was entered.
+
+    off: sections without preemption that were open, in addition to those of an idle CPU.
+    readers: of RCU's counted readers.
+    pinned: how often migration was turned off.
+    """
 
     off: int
     readers: int

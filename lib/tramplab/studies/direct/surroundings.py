@@ -118,9 +118,9 @@ def call(kernel: Kernel, hook: str) -> Run:
 def named(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows with hooks as readers see them, short: what no kernel has is marked."""
     names = [marked(SHORT.get(h, h), bool(x)) for h, x in zip(frame["hook"], frame["hypothetical"], strict=True)]
-    out = frame.assign(hook=names)
-    out.attrs = dict(frame.attrs)
-    return out
+    plotted = frame.assign(hook=names)
+    plotted.attrs = dict(frame.attrs)
+    return plotted
 
 
 def newest(frame: pd.DataFrame) -> pd.DataFrame:
@@ -129,21 +129,21 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def cells(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row per ISA, purpose of fields that anybody touches in the newest release, and hook: what it does to them (`how`)."""
+    """A row per ISA, purpose of fields that any hook touches in the newest release, and hook: what it does to them (`how`)."""
     part = newest(frame)
     did: dict[tuple[str, str, str], list[int]] = {}
     for r in part.itertuples():
         found = did.setdefault((r.isa, PURPOSES[r.field], r.hook), [0, 0])
         found[0], found[1] = found[0] + r.loads, found[1] + r.stores
-    out = []
+    items = []
     for isa in dict.fromkeys(part["isa"]):
         for purpose in (p for p in dict.fromkeys(PURPOSES.values()) if any(key[:2] == (isa, p) for key in did)):
             for hook in HOOKS:
                 loads, stores = did.get((isa, purpose, hook), (0, 0))
                 how = BOTH if loads and stores else READS if loads else WRITES if stores else NEITHER
                 head = {"isa": isa, "purpose": purpose, "hook": hook, "hypothetical": hook in SKETCHED}
-                out.append({**head, "how": how})
-    return named(pd.DataFrame(out))
+                items.append({**head, "how": how})
+    return named(pd.DataFrame(items))
 
 
 def _fields(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
@@ -157,11 +157,11 @@ def _wide(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per field, a column per hook: loads+stores."""
     did = {(r.isa, r.owner, r.field, r.hook): f"{r.loads}+{r.stores}" for r in frame.itertuples()}
     heads = {hook: marked(SHORT.get(hook, hook), hook in SKETCHED) for hook in HOOKS}
-    out = [
+    items = [
         {"isa": key[0], "field": key[2], **{head: did.get((*key, hook), "-") for hook, head in heads.items()}}
         for key in _fields(frame)
     ]
-    return pd.DataFrame(out)
+    return pd.DataFrame(items)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -182,17 +182,17 @@ def states_table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, of the newest release: loads and stores of the task's fields and of this CPU's data in a call, like
+    """Numbers for the prose, of the newest release: loads and stores of the task's fields and of this CPU's data in a call, like
     "arm64-fentry-task-accesses" and "arm64-ops-CPU-accesses"."""
     part = newest(frame)
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for isa in dict.fromkeys(part["isa"]):
         for hook in HOOKS:
             for owner in ("task", "CPU"):
                 some = part[(part["isa"] == isa) & (part["hook"] == hook) & (part["owner"] == owner)]
                 name = f"{isa}-{hook.lower().replace(', ', '-').replace('_', '-')}-{owner.lower()}-accesses"
-                out[name] = int((some["loads"] + some["stores"]).sum())
-    return out
+                values[name] = int((some["loads"] + some["stores"]).sum())
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -208,9 +208,9 @@ def answer(frame: pd.DataFrame) -> str:
     never = [h for h in HOOKS if not any(h in touched(isa) for isa in isas)]
     program = part[(part["hook"] == "fentry") & (part["owner"] == "task")].groupby("isa", sort=False)["field"].agg(list)
     fields = "; ".join(f"{listed(names)} on {isa_name(str(isa))}" for isa, names in program.items())
-    told = [marked(h, h in SKETCHED) for h in never]
+    untouched = [marked(h, h in SKETCHED) for h in never]
     return (
-        f"On every ISA {listed(common)} use the current task; {listed(told)} do not. An fentry program's guard uses {fields} "
+        f"On every ISA {listed(common)} use the current task; {listed(untouched)} do not. An fentry program's guard uses {fields} "
         "of the task."
     )
 

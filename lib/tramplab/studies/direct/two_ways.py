@@ -21,7 +21,7 @@ TITLE = "Called directly and through an fprobe, step by step"
 ISA, FUNCTION, ARGUMENTS = "arm64", "two_args", (1, 2)
 DIRECT, FPROBE = "direct call", "fprobe"
 
-#: What is said of which step; see publish/stepper/stepper.py.
+#: Step -> its note; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
         ("site", 0): "A caller passes 1 and 2. On both sides the site is a MOV and a BL; what differs is where the BL leads.",
@@ -61,13 +61,13 @@ NOTES: Notes = {
 def walks() -> list[dict]:
     """One call of each way; see lab.reading.walk. They are told apart by what they are called, not by their ISA."""
     ways: dict[str, Request] = {DIRECT: Bpf(fentry=1), FPROBE: Fprobe(multi=True)}
-    out = []
+    records = []
     for name, request in ways.items():
         kernel = Kernel(ISA, releases.LATEST)
         function = kernel.function(FUNCTION)
         with kernel.attached(function, request):
-            out.append({**walk(kernel, function, *ARGUMENTS), "isa": name})
-    return out
+            records.append({**walk(kernel, function, *ARGUMENTS), "isa": name})
+    return records
 
 
 @once
@@ -82,7 +82,7 @@ def body(_: pd.DataFrame) -> Stepper:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: instructions of every stretch, like "fprobe-save", and of the whole call, "fprobe-all"."""
+    """Numbers for the prose: instructions of every stretch, like "fprobe-save", and of the whole call, "fprobe-all"."""
     out = {f"{r.isa.split()[0]}-{r[2]}": int(r.instructions) for r in frame.itertuples()}
     whole = frame.groupby("isa")["instructions"].sum()
     return out | {f"{way.split()[0]}-all": int(n) for way, n in whole.items()}

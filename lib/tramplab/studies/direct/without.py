@@ -49,14 +49,14 @@ def rows() -> pd.DataFrame:
 
 
 def _tried(isa: str, release: str) -> list[dict[str, object]]:
-    kernel, out = Kernel(isa, release), []
+    kernel, items = Kernel(isa, release), []
     had = surroundings.attachable(kernel)
     for missing, taken_away in MISSING.items():
         for hook in HOOKS:
             head = {"hook": hook, "hypothetical": hook in SKETCHED, "missing": missing}
             never = {"outcome": NONE, "at": "", "place": "", "right": True}
-            out.append(head | (_outcome(kernel, hook, taken_away) if hook in had else never))
-    return out
+            items.append(head | (_outcome(kernel, hook, taken_away) if hook in had else never))
+    return items
 
 
 def _outcome(kernel: Kernel, hook: str, taken_away: Callable[[Kernel], AbstractContextManager[None]]) -> dict[str, object]:
@@ -95,12 +95,12 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     part = named(newest(frame))
     wide = part.pivot(index=["isa", "hook"], columns="missing", values="outcome")
     lines = pd.MultiIndex.from_frame(part[["isa", "hook"]].drop_duplicates())
-    out = wide.reindex(index=lines, columns=list(MISSING)).reset_index()
+    printed = wide.reindex(index=lines, columns=list(MISSING)).reset_index()
     failed = {(r.isa, r.hook): r.at for r in part[part["outcome"] == FAULT].itertuples()}
-    out["wants"] = [failed.get((r.isa, r.hook), "-") for r in out.itertuples()]
-    out.columns = [str(name) for name in out.columns]
+    printed["wants"] = [failed.get((r.isa, r.hook), "-") for r in printed.itertuples()]
+    printed.columns = [str(name) for name in printed.columns]
     short = {CALLED: "called", LEFT_OUT: "left out", FAULT: "faults"}
-    return out.assign(**{missing: out[missing].replace(short) for missing in MISSING})
+    return printed.assign(**{missing: printed[missing].replace(short) for missing in MISSING})
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -113,17 +113,17 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: in how many of the kernels (ISA and release) that have one a program is called without RCU and without
+    """Numbers for the prose: in how many of the kernels (ISA and release) that have one a program is called without RCU and without
     a task, "programs-rcu-called", "programs-task-called", of "programs-total"; the field that an fentry program wants first where
     there is no task, "arm64-fentry-wants"."""
     some = frame[frame["hook"].isin(PROGRAMS) & (frame["outcome"] != NONE)]
-    out: dict[str, object] = {"programs-total": len(some[some["missing"] == "RCU"])}
+    values: dict[str, object] = {"programs-total": len(some[some["missing"] == "RCU"])}
     for missing in MISSING:
-        out[f"programs-{missing.lower()}-called"] = int((some["outcome"][some["missing"] == missing] == CALLED).sum())
+        values[f"programs-{missing.lower()}-called"] = int((some["outcome"][some["missing"] == missing] == CALLED).sum())
     last = newest(frame)
     for r in last[(last["missing"] == "task") & (last["hook"] == "fentry")].itertuples():
-        out[f"{r.isa}-fentry-wants"] = r.at
-    return out
+        values[f"{r.isa}-fentry-wants"] = r.at
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -135,8 +135,8 @@ def answer(frame: pd.DataFrame) -> str:
         isas = part.groupby("hook", sort=False)["isa"].agg(list)
         every = last["isa"].nunique()
         where = {h: "" if len(on) == every else f" ({listed(map(isa_name, on))})" for h, on in isas.items()}
-        told = [marked(str(h), h in SKETCHED) + said for h, said in where.items()]
-        return listed(told) or "none"
+        names = [marked(str(h), h in SKETCHED) + said for h, said in where.items()]
+        return listed(names) or "none"
 
     return (
         f"Where RCU is not watching, only an ops that asks for it ({hooks('RCU', LEFT_OUT)}) is left out; {hooks('RCU', CALLED)} "

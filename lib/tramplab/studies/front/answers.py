@@ -36,7 +36,7 @@ CASES: dict[str, tuple[dict[str, str], int]] = {
     "fprobe, return": (dict.fromkeys(ISAS, "fprobe-exit"), 1),
     "kretprobe": (_TRAP, 1),
 }
-#: (ISA, case) -> published figures: what was timed, and what of it is to be taken off.
+#: (ISA, case) -> published figures: what was timed, and the base to subtract.
 PUBLISHED = {
     ("arm64", "one ops"): ("arm64-callops-after-r1-i0-overhead", None),
     ("arm64", "two ops"): ("arm64-callops-after-r2-i0-overhead", None),
@@ -110,14 +110,14 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def body(frame: pd.DataFrame) -> Body:
-    """A line per case: instructions on each ISA, mispredicted returns, and the times that were measured or published."""
+    """A line per case, with the times that were measured or published: instructions on each ISA, and mispredicted returns."""
     lines = []
     for case in CASES:
         some = frame[frame["case"] == case].set_index("isa")
         counts = {said.isa_name(isa): _cell(some["instructions"], isa) for isa in ISAS}
         missed = [_cell(some["missed"], isa) for isa in ISAS]
         times = [f"{some['ns'][isa]:g} ns ({some['timed'][isa]})" for isa in some.index[some["ns"].notna()]]
-        lines.append({"added to a call by": case, **counts, "mispredicted returns": ", ".join(missed), "timed": "\n".join(times)})
+        lines.append({"added to a call by": "\n".join([case, *times]), **counts, "mispredicted returns": ", ".join(missed)})
     return Grid(pd.DataFrame(lines), "What a hook adds to a call")
 
 

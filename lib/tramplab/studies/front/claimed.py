@@ -12,8 +12,8 @@ WORDS = {
     claims.HOLDS: "hold",
     claims.FAILS: "do not hold",
     claims.DEPENDS: "hold on some conditions only",
-    claims.THEN: "were true then and are no more",
-    claims.UNDECIDABLE: "no run can decide",
+    claims.THEN: "held then and do not any more",
+    claims.UNDECIDABLE: "cannot be decided by a run",
     "": "are not judged yet",
 }
 

@@ -10,4 +10,4 @@ def made() -> str:
     """In a sentence or two; how to report a fault is left out while CITATION.cff has no address."""
     now = edition.current()
     report = f" Report a fault to {now.contact}." if now.contact else ""
-    return f"Made by {listed(now.authors)}. Edition {now.version} of {now.date}, {now.of}.{report}"
+    return f"Made by {listed(now.authors)}. Edition {now.version} of {now.date}.{report}"

@@ -38,7 +38,7 @@ def fentry_as_merged() -> Seen:
 @in_kernels("r1")
 def ops_elsewhere() -> Seen:
     """One ops alone and beside ten on other functions, with the pointer and, where no trampoline is made for an ops, without."""
-    told: dict[bool, list[str]] = {True: [], False: []}
+    names: dict[bool, list[str]] = {True: [], False: []}
     agrees = True
     for result in saved.plain():
         kernel = result["kernel"]
@@ -47,10 +47,10 @@ def ops_elsewhere() -> Seen:
         pointer = kernel["config"]["DYNAMIC_FTRACE_WITH_CALL_OPS"]
         alone, beside = (_added(result, hook) for hook in ("ops", "ops+10-elsewhere"))
         agrees &= (alone == beside) == pointer
-        told[pointer].append(f"{alone} and {beside} on {isa_name(kernel['isa'])} {kernel['release'].removeprefix('v')}")
+        names[pointer].append(f"{alone} and {beside} on {isa_name(kernel['isa'])} {kernel['release'].removeprefix('v')}")
     return Seen(
-        f"Debian's kernels: one ops, alone and beside ten elsewhere, adds with the pointer {listed(told[True])} instructions, "
-        f"without it {listed(told[False])}.",
+        f"Debian's kernels: one ops, alone and beside ten elsewhere, adds with the pointer {listed(names[True])} instructions, "
+        f"without it {listed(names[False])}.",
         agrees,
     )
 
@@ -72,8 +72,8 @@ def both_run() -> Seen:
     if without:
         return Seen(f"{_head()} a direct call beside an ops could not be measured on {listed(map(isa_name, without))}.", False)
     cost = {isa: _added(r, "direct+ops") for isa, r in found.items()}
-    told = f"a direct call and an ops on one function are both called, which adds {on_each(cost, 'instructions')}"
-    return Seen(f"{_head()} {told}.", True)
+    both = f"a direct call and an ops on one function are both called, which adds {on_each(cost, 'instructions')}"
+    return Seen(f"{_head()} {both}.", True)
 
 
 @in_kernels("d1")
@@ -92,9 +92,9 @@ def out_of_reach() -> Seen:
             only.append(name)
         agrees &= far or kernel["isa"] != "arm64" or not near
     agrees &= bool(both) and min(both.values()) > 0
-    told = listed(f"{n} on {name}" for name, n in both.items())
+    counts = listed(f"{n} on {name}" for name, n in both.items())
     return Seen(
-        f"Debian's kernels: out of reach a direct call runs more instructions than in reach, {told}; nothing is out of reach on "
+        f"Debian's kernels: out of reach a direct call runs more instructions than in reach, {counts}; nothing is out of reach on "
         f"{listed(only)}.",
         agrees,
     )

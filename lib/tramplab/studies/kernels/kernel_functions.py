@@ -21,7 +21,7 @@ LITTLE = 5
 _PLAIN = ("ops", "ops-regs", "ops-assist", "ops:2", "direct-far", "direct+ops", "bpf-fentry", "bpf-fexit")
 _LOOKED_INTO = (*_PLAIN, *real_kernels.PROBES)
 _COPIED = "ftrace_trampoline"
-#: Of return hooks: with the registers that a kprobe is given the lab has functions of their own.
+#: Functions of return hooks that the lab has a second time, for the registers that a kprobe is given.
 _PROBED = {f"{name}_probed": name for name in ("rethook_hook", "arch_rethook_prepare")}
 #: Of links of kprobe_multi: the lab has them for each way to make a pt_regs, of which a release has one.
 _LINKS = {
@@ -79,7 +79,7 @@ def rows() -> pd.DataFrame:
     off = real_kernels.rows()
     off = off[(off["off"].abs() > LITTLE) & off["hook"].isin(_LOOKED_INTO)]
     found = {(r["kernel"]["isa"], r["kernel"]["release"]): r for r in saved.plain()}
-    out = []
+    records = []
     for case in off.itertuples():
         result = found[case.isa, case.release]
         real = _whole_ones(_real(result, case.hook), _UNDER[case.isa])
@@ -89,8 +89,8 @@ def rows() -> pd.DataFrame:
         wanted = [name for name in {**real, **lab} if name not in MADE and _is_trampoline(name) == part]
         for name in sorted(wanted, key=lambda name: (-real.get(name, 0), name)):
             head = {"isa": case.isa, "release": case.release, "hook": case.hook, "part": case.part, "function": name}
-            out.append({**head, "kernel": real.get(name, 0), "lab": lab.get(name, 0)})
-    frame = pd.DataFrame(out, columns=["isa", "release", "hook", "part", "function", "kernel", "lab"])
+            records.append({**head, "kernel": real.get(name, 0), "lab": lab.get(name, 0)})
+    frame = pd.DataFrame(records, columns=["isa", "release", "hook", "part", "function", "kernel", "lab"])
     frame.attrs["units"] = UNITS
     return frame
 
@@ -106,11 +106,11 @@ def _real(result: dict, hook: str) -> dict[str, int]:
 
 def _whole_ones(counts: dict[str, int], under: dict[str, str]) -> dict[str, int]:
     """Labels inside a common trampoline, and what is compared under one name, taken together."""
-    out: dict[str, int] = {}
+    by_name: dict[str, int] = {}
     for name, instructions in counts.items():
         whole = under.get(name) or _whole(name)
-        out[whole] = out.get(whole, 0) + instructions
-    return out
+        by_name[whole] = by_name.get(whole, 0) + instructions
+    return by_name
 
 
 def _is_trampoline(name: str) -> bool:

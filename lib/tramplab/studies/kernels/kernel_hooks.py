@@ -29,7 +29,7 @@ def rows() -> pd.DataFrame:
     status, reason, instructions, loads, stores, frame_bytes, stack_bytes (0 where it is not measured). status: of the result, or
     "uncounted" of a hook that it has not yet.
     """
-    out = []
+    records = []
     for found in saved.every():
         kernel, package = found["kernel"], found["package"]
         idle = next(r for r in found["hooks"] if r["hook"] == "none")
@@ -40,9 +40,9 @@ def rows() -> pd.DataFrame:
             counts = added(row, idle) if row["status"] == "measured" else {}
             some = {name: counts.get(name, 0) for name in ("instructions", "loads", "stores")}
             sizes = {name: row.get(name, 0) for name in ("frame_bytes", "stack_bytes")}
-            said = {"made": made(row) if counts else "", "status": row["status"], "reason": row.get("reason", "")}
-            out.append({**head, "version": kernel["version"], "hook": row["hook"], **said, **some, **sizes})
-    frame = pd.DataFrame(out)
+            texts = {"made": made(row) if counts else "", "status": row["status"], "reason": row.get("reason", "")}
+            records.append({**head, "version": kernel["version"], "hook": row["hook"], **texts, **some, **sizes})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -71,8 +71,8 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     releases = list(dict.fromkeys(shown["release"]))
     wide = wide.reindex(pd.MultiIndex.from_tuples(order, names=["isa", "hook"]))[releases]
     wide = wide.astype("string").fillna("-").reset_index()
-    own = shown.groupby(["isa", "hook"])["made"].max()
-    wide["hook"] = [", ".join(filter(None, (r.hook, own[r.isa, r.hook]))) for r in wide.itertuples()]
+    made = shown.groupby(["isa", "hook"])["made"].max()
+    wide["hook"] = [", ".join(filter(None, (r.hook, made[r.isa, r.hook]))) for r in wide.itertuples()]
     wide.attrs["right"] = releases
     return wide
 
@@ -83,21 +83,21 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: instructions that each hook adds in the plain kernels, like "arm64-ops-static-v6-1-added"."""
+    """Numbers for the prose: instructions that each hook adds in the plain kernels, like "arm64-ops-static-v6-1-added"."""
     return {f"{slug(f'{r.isa} {r.hook} {r.release}')}-added": int(r.instructions) for r in plain(frame).itertuples()}
 
 
 def flavours(frame: pd.DataFrame) -> pd.DataFrame:
     """The hooks of which a flavour adds more or less than the plain kernel of the same release: both numbers."""
-    there = frame[frame["status"] == "measured"]
-    usual = there[there["flavour"] == PLAIN].set_index(["isa", "release", "hook"])["instructions"]
-    out = []
-    for row in there[there["flavour"] != PLAIN].itertuples():
+    measured = frame[frame["status"] == "measured"]
+    usual = measured[measured["flavour"] == PLAIN].set_index(["isa", "release", "hook"])["instructions"]
+    items = []
+    for row in measured[measured["flavour"] != PLAIN].itertuples():
         other = usual.get((row.isa, row.release, row.hook))
         if other is not None and other != row.instructions:
             head = {"isa": row.isa, "release": row.release, "flavour": row.flavour, "hook": row.hook}
-            out.append({**head, PLAIN: int(other), "here": row.instructions})
-    return pd.DataFrame(out, columns=["isa", "release", "flavour", "hook", PLAIN, "here"])
+            items.append({**head, PLAIN: int(other), "here": row.instructions})
+    return pd.DataFrame(items, columns=["isa", "release", "flavour", "hook", PLAIN, "here"])
 
 
 def why_not(frame: pd.DataFrame) -> str:
@@ -107,9 +107,9 @@ def why_not(frame: pd.DataFrame) -> str:
     reasons = [r.replace(f"{v} has", "it has") for r, v in zip(part["reason"], part["version"], strict=True)]
     for reason, group in part.assign(reason=reasons).groupby("reason", sort=False):
         lines += textwrap.wrap(f"{reason}:", WIDTH)
-        for (isa, release), here in group.groupby(["isa", "release"], sort=False):
-            said = f"{isa_name(str(isa))} {release}: {', '.join(here['hook'])}"
-            lines += textwrap.wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+        for (isa, release), rows in group.groupby(["isa", "release"], sort=False):
+            text = f"{isa_name(str(isa))} {release}: {', '.join(rows['hook'])}"
+            lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(lines)
 
 
@@ -117,15 +117,15 @@ def answer(frame: pd.DataFrame) -> str:
     """What one ops, ten ops and one BPF program add in the newest plain kernel of each ISA."""
     shown = plain(frame)
     newest = shown[shown["release"] == next(iter(saved.newest().values()))["kernel"]["release"]]
-    told, alike = [], []
+    parts, alike = [], []
     for isa, part in newest.groupby("isa", sort=False):
         cost = part.set_index("hook")["instructions"]
         alike.append(cost["ops"] == cost["ops-static"])
-        told.append(f"{cost['ops']}, {cost['ops:10']} and {cost['bpf-fentry']} on {isa_name(str(isa))}")
+        parts.append(f"{cost['ops']}, {cost['ops:10']} and {cost['bpf-fentry']} on {isa_name(str(isa))}")
     release = newest["release"].iloc[0].removeprefix("v")
     one = "one ops, dynamic or static" if all(alike) else "one dynamic ops"
     what = f"{one}, ten ops and a BPF program on the lab's trampoline"
-    return f"In Debian's {release} kernels {what} add {listed(told)} instructions."
+    return f"In Debian's {release} kernels {what} add {listed(parts)} instructions."
 
 
 def answer_flavours(frame: pd.DataFrame) -> str:

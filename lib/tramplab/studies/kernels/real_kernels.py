@@ -14,7 +14,7 @@ from ..once import once
 
 NAME = "real_kernels"
 TITLE = "The lab beside Debian's kernels"
-#: What is aimed at: trampolines within so many instructions, C code within such a part.
+#: The goal: trampolines within this many instructions, C code within this fraction.
 INSTRUCTIONS, PART = 2, 0.15
 TRAMPOLINE, CORE = "trampoline", "C code"
 #: Two ops and ten, from which follows what each further one adds.
@@ -38,15 +38,15 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, version, hook, part ("trampoline" or "C code"), kernel, lab, off (percent of the kernel's), near (within
     what is aimed at), equal (the same loads and stores).
     """
-    out = []
+    records = []
     for found in saved.comparable():
         kernel = found["kernel"]
         head = {"isa": kernel["isa"], "release": kernel["release"], "version": kernel["version"]}
         made = [p for p in pairs(found) if p.component in _PARTS and p.real[0] and p.lab[0]]
         for p in _with_step(made):
             if p.hook in _SHOWN:
-                out.append({**head, "hook": p.hook, "part": _PARTS[p.component], **_compared(p)})
-    frame = pd.DataFrame(out)
+                records.append({**head, "hook": p.hook, "part": _PARTS[p.component], **_compared(p)})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -92,14 +92,14 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many comparisons of each part there are and are near, and how many kernels of which releases."""
+    """Numbers for the prose: how many comparisons of each part there are and are near, and how many kernels of which releases."""
     releases = dict.fromkeys(f["kernel"]["release"] for f in sorted(saved.plain(), key=lambda f: parse(f["kernel"]["release"])))
-    out: dict[str, object] = {"aim-instructions": INSTRUCTIONS, "aim-percent": round(100 * PART), "kernels": len(saved.every())}
-    out["releases"] = listed(releases)
+    values: dict[str, object] = {"aim-instructions": INSTRUCTIONS, "aim-percent": round(100 * PART), "kernels": len(saved.every())}
+    values["releases"] = listed(releases)
     for name, part in (("trampolines", TRAMPOLINE), ("c", CORE)):
-        here = frame[frame["part"] == part]
-        out |= {f"{name}-all": len(here), f"{name}-near": int(here["near"].sum())}
-    return out
+        rows = frame[frame["part"] == part]
+        values |= {f"{name}-all": len(rows), f"{name}-near": int(rows["near"].sum())}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:

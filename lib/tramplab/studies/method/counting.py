@@ -71,7 +71,7 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, instruction, times, loads, stores, load_bytes, store_bytes, branches_taken.
     """
-    out = []
+    records = []
     for isa in ISAS.values():
         kernel = Kernel(isa.name, meter=COUNT)
         machine, at = kernel.machine, isa.module_base + OFFSET
@@ -86,18 +86,18 @@ def rows() -> pd.DataFrame:
                 times, times * a.loads, times * a.stores, times * a.load_bytes, times * a.store_bytes, taken
             ).as_dict()
             text = machine.instruction_at(pc).text
-            out.append({"isa": isa.name, "instruction": text, "times": moved.pop("instructions"), **moved})
-    frame = pd.DataFrame(out)
+            records.append({"isa": isa.name, "instruction": text, "times": moved.pop("instructions"), **moved})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: words in the array, and per ISA the instructions of text and the executed ones."""
-    out = {"words": len(WORDS)}
+    """Numbers for the prose: words in the array, and per ISA the instructions of text and the executed ones."""
+    values = {"words": len(WORDS)}
     for isa, part in frame.groupby("isa"):
-        out |= {f"static-{isa}": len(part), f"dynamic-{isa}": int(part["times"].sum())}
-    return out
+        values |= {f"static-{isa}": len(part), f"dynamic-{isa}": int(part["times"].sum())}
+    return values
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:

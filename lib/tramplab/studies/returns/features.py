@@ -26,7 +26,7 @@ LETTERS = {YES: "y", PART: "p", NO: "n", REFUSED: "R", HARMS: "H"}
 OWN, HOOKS = "kretprobe, own", "kretprobe, rethook"
 #: The chart's columns, in order; of each the newest kernel that has it.
 SHOWN = (OWN, HOOKS, RETHOOK, FGRAPH, FPROBE, FEXIT)
-#: What the page's table shows beside each other.
+#: The mechanisms that the page's table compares.
 COMPARED = (KRETPROBE, FPROBE)
 
 
@@ -42,15 +42,15 @@ def rows() -> pd.DataFrame:
     Columns: isa, mechanism, name (with its release), release, shown (of SHOWN), feature, outcome (OUTCOMES of
     analyse/returns/features), said (why, "" where that says all), number (the one that decided, missing where none did).
     """
-    out = []
+    records = []
     for isa in ISAS:
         for build in builds(isa):
             stage = Stage(_kernel(isa, build.release), build.request())
             head = {"isa": isa, "mechanism": build.mechanism, "name": build.name, "release": build.release, "shown": _shown(build)}
             for feature in FEATURES.values():
                 cell = feature.run(stage)
-                out.append({**head, "feature": feature.name, "outcome": cell.outcome, "said": cell.said, "number": cell.number})
-    frame = pd.DataFrame(out)
+                records.append({**head, "feature": feature.name, "outcome": cell.outcome, "said": cell.said, "number": cell.number})
+    frame = pd.DataFrame(records)
     return frame.astype({"number": "Int64"})
 
 
@@ -138,11 +138,11 @@ class Had:
 
 def _counts(known: pd.DataFrame) -> dict[str, Had]:
     """By ISA."""
-    out = {}
+    by_name = {}
     for isa, part in known.groupby("isa", sort=False):
         whole = part["kretprobe"] == RANK[YES]
-        out[str(isa)] = Had(int(whole.sum()), int((whole & (part["fprobe"] == RANK[YES])).sum()))
-    return out
+        by_name[str(isa)] = Had(int(whole.sum()), int((whole & (part["fprobe"] == RANK[YES])).sum()))
+    return by_name
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -163,26 +163,26 @@ def _as_much(frame: pd.DataFrame) -> str:
 
 
 def _less(frame: pd.DataFrame) -> str:
-    known = compared(frame)
-    less = known[known["fprobe"] < known["kretprobe"]]
+    data = compared(frame)
+    less = data[data["fprobe"] < data["kretprobe"]]
     return f"An fprobe does less than a kretprobe when asked {_asked(less)}." if len(less) else ""
 
 
 def _more(frame: pd.DataFrame) -> str:
-    known = compared(frame)
-    more = known[known["fprobe"] > known["kretprobe"]]
+    data = compared(frame)
+    more = data[data["fprobe"] > data["kretprobe"]]
     return f"It does more when asked {_asked(more)}." if len(more) else ""
 
 
 def _astray(frame: pd.DataFrame) -> str:
     harmed = frame[frame["outcome"] == HARMS]
-    said = []
+    parts = []
     for name, part in harmed.groupby("feature", sort=False):
         whole = frame[frame["feature"] == name].groupby("mechanism", sort=False)["outcome"].unique()
         saved = [mechanism for mechanism, found in whole.items() if HARMS not in found]
         who = f"all but {listed(saved)}" if saved else "all"
-        said.append(f"{FEATURES[str(name)].harm} with {who if len(saved) < 3 else listed(part['mechanism'].unique())}.")
-    return " ".join(said)
+        parts.append(f"{FEATURES[str(name)].harm} with {who if len(saved) < 3 else listed(part['mechanism'].unique())}.")
+    return " ".join(parts)
 
 
 def _alone(frame: pd.DataFrame) -> str:
@@ -193,18 +193,18 @@ def _alone(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-kretprobe-a-page-of-data" (the number that decided), "-said" and "-outcome" behind it;
+    """Numbers for the prose: "x86_64-kretprobe-a-page-of-data" (the number that decided), "-said" and "-outcome" behind it;
     "features"; "tried" (arguments); "x86_64-whole" (features that a kretprobe has in full), "x86_64-as-much" (of these, those
     that an fprobe has in full); "x86_64-together" (fprobes on one function with as much data as one may have)."""
-    out: dict[str, object] = {"features": len(FEATURES), "tried": TRIED}
+    values: dict[str, object] = {"features": len(FEATURES), "tried": TRIED}
     for r in frame.itertuples():
         key = f"{r.isa}-{slug(r.name)}-{slug(r.feature)}"
-        out |= {f"{key}-said": r.said, f"{key}-outcome": r.outcome}
+        values |= {f"{key}-said": r.said, f"{key}-outcome": r.outcome}
         if not pd.isna(r.number):
-            out[key] = int(r.number)
+            values[key] = int(r.number)
     for isa, had in _counts(compared(frame)).items():
-        out |= {f"{isa}-whole": had.whole, f"{isa}-as-much": had.same}
-    return out | {f"{r.isa}-together": int(r.most) for r in together().itertuples()}
+        values |= {f"{isa}-whole": had.whole, f"{isa}-as-much": had.same}
+    return values | {f"{r.isa}-together": int(r.most) for r in together().itertuples()}
 
 
 # --- The claim
@@ -214,10 +214,10 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 def same_feature(frame: pd.DataFrame | None = None) -> Verdict:
     """True of a feature on an ISA if an fprobe of the newest kernel does as much of it as that kernel's kretprobe."""
     frame = rows() if frame is None else frame
-    known = compared(frame)
-    cases = known.assign(truth=known["fprobe"] >= known["kretprobe"])
+    data = compared(frame)
+    cases = data.assign(truth=data["fprobe"] >= data["kretprobe"])
     kind, on = across(cases, {"feature": "the feature", **BY_ISA})
-    counts = _counts(known)
+    counts = _counts(data)
     because = " ".join(filter(None, (_as_much(frame), _less(frame), _more(frame))))
     return Verdict(kind, because, {isa_name(isa): f"{had.same} of {had.whole}" for isa, had in counts.items()}, on)
 

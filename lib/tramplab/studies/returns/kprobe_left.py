@@ -57,8 +57,10 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, function, part (of PARTS), bytes.
     """
-    out = [{"isa": isa, "function": f, "part": part, "bytes": size} for isa in ISAS for f, (part, size) in functions(isa).items()]
-    frame = pd.DataFrame(out)
+    records = [
+        {"isa": isa, "function": f, "part": part, "bytes": size} for isa in ISAS for f, (part, size) in functions(isa).items()
+    ]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -67,14 +69,14 @@ def rows() -> pd.DataFrame:
 def fields() -> pd.DataFrame:
     """One row per ISA and field of a task or of a CPU that a kretprobe's call touches and no other call does. Columns: isa, struct,
     field, bytes."""
-    out = []
+    items = []
     for isa in ISAS:
         every = calls(isa)
         rest = set().union(*(touched(isa, how) for how in every if how != KRETPROBE))
         for struct, field in sorted(place for place in touched(isa, KRETPROBE) - rest if place[1] not in _EVERYBODYS):
             size = kernel(isa).image.struct(struct).fields[field].size
-            out.append({"isa": isa, "struct": struct, "field": field, "bytes": size})
-    return pd.DataFrame(out, columns=["isa", "struct", "field", "bytes"])
+            items.append({"isa": isa, "struct": struct, "field": field, "bytes": size})
+    return pd.DataFrame(items, columns=["isa", "struct", "field", "bytes"])
 
 
 @functools.cache
@@ -85,14 +87,14 @@ def kernel(isa: str) -> Kernel:
 
 def calls(isa: str) -> dict[str, list[tuple[Request, ...]]]:
     """Who is run -> what is attached in each of its calls: kretprobes, kprobes by a breakpoint and through ftrace, and others."""
-    own = kprobes_break(kernel(isa).features)
+    breakpoint = kprobes_break(kernel(isa).features)
     nested = Kprobe(breakpoint=True, handler="lab_kprobe_reenter"), Kprobe(breakpoint=True, filter=(_INNER,))
     kretprobes: list[tuple[Request, ...]] = [(Kretprobe(breakpoint=True, entry=True),)]
-    kretprobes += [(Kretprobe(breakpoint=own, entry=entry, declines=entry),) for entry in (False, True)]
+    kretprobes += [(Kretprobe(breakpoint=breakpoint, entry=entry, declines=entry),) for entry in (False, True)]
     return {
         KRETPROBE: kretprobes,
         PROBE: [(Kprobe(breakpoint=True),), (Kprobe(breakpoint=True, post=True),), nested],
-        FTRACE: [] if own else [(Kprobe(),), (Kprobe(post=True),)],
+        FTRACE: [] if breakpoint else [(Kprobe(),), (Kprobe(post=True),)],
         "others": [(), (Ops(),), (Ops(), Ops()), (Fprobe(),), (Fprobe(exit=True),), (Fgraph(),), (Bpf(fentry=1, fexit=1),)],
     }
 
@@ -137,13 +139,13 @@ def functions(isa: str) -> dict[str, tuple[str, int]]:
     image = kernel(isa).image
     others = executed(isa, "others")
     brk, ftrace, kret = (executed(isa, how) - others for how in (PROBE, FTRACE, KRETPROBE))
-    out = {}
+    by_name = {}
     for name in sorted(brk | ftrace | kret):
         if _component(kernel(isa), name) not in ("core", "trampoline") or name in _EVERYBODYS:
             continue
         part = KRETPROBE if name not in brk | ftrace else FTRACE if name not in brk else _of_breakpoint(name)
-        out[name] = part, image.symbol(name).size
-    return out
+        by_name[name] = part, image.symbol(name).size
+    return by_name
 
 
 def _component(made: Kernel, name: str) -> str:
@@ -171,11 +173,12 @@ def _bytes(frame: pd.DataFrame, isa: str, *parts: str) -> int:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and part: functions, bytes, and whether it goes."""
-    out = frame.groupby(["isa", "part"], sort=False).agg(functions=("function", "size"), bytes=("bytes", "sum")).reset_index()
-    order = out["part"].map(PARTS.index)
-    out = out.assign(rank=order).sort_values(["isa", "rank"], key=lambda c: c.map(list(ISAS).index) if c.name == "isa" else c)
-    out = out.drop(columns="rank").reset_index(drop=True)
-    return out.assign(goes=["yes" if part == KRETPROBE else "no" for part in out["part"]])
+    printed = frame.groupby(["isa", "part"], sort=False).agg(functions=("function", "size"), bytes=("bytes", "sum")).reset_index()
+    order = printed["part"].map(PARTS.index)
+    printed = printed.assign(rank=order)
+    printed = printed.sort_values(["isa", "rank"], key=lambda c: c.map(list(ISAS).index) if c.name == "isa" else c)
+    printed = printed.drop(columns="rank").reset_index(drop=True)
+    return printed.assign(goes=["yes" if part == KRETPROBE else "no" for part in printed["part"]])
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -223,22 +226,22 @@ ALONE, BOTH = "kretprobes alone", "kprobes on ftrace, too"
 def simple_without(frame: pd.DataFrame | None = None) -> Verdict:
     """True on an ISA, of what goes there, if all that is left is reached by a breakpoint: the exception, the probe, and doing the
     instruction."""
-    known = rows() if frame is None else frame
-    isas = list(dict.fromkeys(known["isa"]))
-    rest = {ALONE: [p for p in dict.fromkeys(known["part"]) if p not in (KRETPROBE, *WRAPPER)]}
+    data = rows() if frame is None else frame
+    isas = list(dict.fromkeys(data["isa"]))
+    rest = {ALONE: [p for p in dict.fromkeys(data["part"]) if p not in (KRETPROBE, *WRAPPER)]}
     rest[BOTH] = [p for p in rest[ALONE] if p != FTRACE]
-    more = {(goes, isa): _bytes(known, isa, *parts) for goes, parts in rest.items() for isa in isas}
+    more = {(goes, isa): _bytes(data, isa, *parts) for goes, parts in rest.items() for isa in isas}
     cases = pd.DataFrame([{"goes": goes, "isa": isa, "truth": not n} for (goes, isa), n in more.items()])
     kind, on = across(cases, {"goes": "what goes with it", **BY_ISA})
-    share = {isa: gone(known, isa) for isa in isas}
-    told = {isa: f"{100 * part / whole:.0f} %" for isa, (part, whole) in share.items()}
+    share = {isa: gone(data, isa) for isa in isas}
+    each = {isa: f"{100 * part / whole:.0f} %" for isa, (part, whole) in share.items()}
     values: dict[str, int | float | str] = {}
     for isa in isas:
-        values |= {f"{isa_name(isa)}, goes": told[isa], f"{isa_name(isa)}, through ftrace": f"{more[ALONE, isa]} B"}
+        values |= {f"{isa_name(isa)}, goes": each[isa], f"{isa_name(isa)}, through ftrace": f"{more[ALONE, isa]} B"}
     apart = on_each({isa: more[ALONE, isa] for isa in isas}, "bytes")
     left = on_each({isa: more[BOTH, isa] for isa in isas}, "bytes") if any(more[BOTH, isa] for isa in isas) else "nothing"
     because = (
-        f"In the lab's guest, which alone was counted here, {on_each(told)} of the bytes that are kprobes' own go with kretprobes. "
+        f"In the lab's guest, which alone was counted here, {on_each(each)} of the bytes that are kprobes' own go with kretprobes. "
         f"Of what is left, {apart} are not reached by a breakpoint: the entry through ftrace. If that goes as well, which Masami "
         f"Hiramatsu saw fprobes replace, too, {left} is left beside a breakpoint's wrapper, which still does the instruction in "
         "whose place it stands, and knows kprobes that are hit inside a handler. The lab has no optimised kprobes."
@@ -247,22 +250,23 @@ def simple_without(frame: pd.DataFrame | None = None) -> Verdict:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: by ISA "x86_64-gone" and "-all" (bytes, exceptions left out), "-functions" (that go), "-ftrace",
+    """Numbers for the prose: by ISA "x86_64-gone" and "-all" (bytes, exceptions left out), "-functions" (that go), "-ftrace",
     "-instruction", "-exception", "-probe" (bytes); of the structs "-instance", "-kretprobe", "-kprobe" (bytes); "-fields" (of a
     task or CPU, that go)."""
-    out: dict[str, object] = {}
-    known = fields()
+    values: dict[str, object] = {}
+    data = fields()
     names = {FTRACE: "ftrace", INSTRUCTION_: "instruction", EXCEPTION: "exception", PROBE: "probe"}
     for isa in dict.fromkeys(frame["isa"]):
         image = kernel(isa).image
         part, whole = gone(frame, isa)
-        out |= {f"{isa}-gone": part, f"{isa}-all": whole}
-        out[f"{isa}-functions"] = int(((frame["isa"] == isa) & (frame["part"] == KRETPROBE)).sum())
-        out |= {f"{isa}-{called}": _bytes(frame, isa, of) for of, called in names.items()}
-        out |= {f"{isa}-{called}": image.struct(s).size for s, called in _STRUCTS.items()}
-        some = known[known["isa"] == isa]
-        out[f"{isa}-fields"] = listed(f"{r.struct.replace('lab_pcpu', 'per-CPU')}.{r.field}" for r in some.itertuples()) or "none"
-    return out
+        values |= {f"{isa}-gone": part, f"{isa}-all": whole}
+        values[f"{isa}-functions"] = int(((frame["isa"] == isa) & (frame["part"] == KRETPROBE)).sum())
+        values |= {f"{isa}-{called}": _bytes(frame, isa, of) for of, called in names.items()}
+        values |= {f"{isa}-{called}": image.struct(s).size for s, called in _STRUCTS.items()}
+        some = data[data["isa"] == isa]
+        members = listed(f"{r.struct.replace('lab_pcpu', 'per-CPU')}.{r.field}" for r in some.itertuples())
+        values[f"{isa}-fields"] = members or "none"
+    return values
 
 
 _STRUCTS = {"kprobe": "kprobe", "kretprobe": "kretprobe", "kretprobe_instance": "instance"}

@@ -45,7 +45,7 @@ _ON_EACH: dict[str, Callable[[str, tuple[str, ...]], list[Request]]] = {
     FEXIT: lambda isa, names: [Bpf(fexit=1, filter=(name,)) for name in names],
 }
 BARE, PROGRAM = (KRETPROBE, FPROBE), (KRETPROBE_BPF, MULTI, FEXIT)
-#: As sentences call them.
+#: Their names in sentences.
 CALLED = {
     KRETPROBE: "a kretprobe",
     FPROBE: "an fprobe",
@@ -75,13 +75,13 @@ def rows() -> pd.DataFrame:
     and indirect (of these, returns, and calls of what a register or memory holds, in the kernel), bytes (held for all of it,
     without shadow stacks, which there are or not, and without what finds a probe).
     """
-    out = []
+    records = []
     for isa in ISAS:
         kernel = Kernel(isa, LATEST, meter=RECORD)
         for mechanism in _ON_ONE:
-            out += [_on_one(kernel, mechanism, k) for k in PROBES]
-            out += [_on_each(kernel, mechanism, n) for n in FUNCTIONS if n > 1 and mechanism in _ON_EACH]
-    frame = pd.DataFrame(out)
+            records += [_on_one(kernel, mechanism, k) for k in PROBES]
+            records += [_on_each(kernel, mechanism, n) for n in FUNCTIONS if n > 1 and mechanism in _ON_EACH]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -175,8 +175,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _value(frame: pd.DataFrame, isa: str, mechanism: str, column: str, probes: int = 1, functions: int = 1) -> int:
     keys = {"isa": isa, "mechanism": mechanism, "probes": probes, "functions": functions}
-    here = frame.loc[(frame[[*keys]] == pd.Series(keys)).all(axis=1), column]
-    return int(here.iloc[0])
+    values = frame.loc[(frame[[*keys]] == pd.Series(keys)).all(axis=1), column]
+    return int(values.iloc[0])
 
 
 def further(frame: pd.DataFrame, isa: str, mechanism: str) -> int:
@@ -264,14 +264,14 @@ def _debian(mechanism: str, booted: str) -> int | None:
 
 def mitigations_answer(frame: pd.DataFrame) -> str:
     """From how many probes on fprobes are the cheaper ones, with and without mitigations; and when one alone is."""
-    with_them, told = mitigated(frame), []
+    with_them, parts = mitigated(frame), []
     for handlers, pair in PAIRS.items():
         plain, other = (_from(cheaper_from(of, "x86_64", pair)) for of in (frame, with_them))
-        told.append(f"with {handlers}, {plain if plain == other else f'{plain} without and {other} with mitigations'}")
+        parts.append(f"with {handlers}, {plain if plain == other else f'{plain} without and {other} with mitigations'}")
     even = [(handlers, even_at(frame, pair)) for handlers, pair in PAIRS.items()]
     alone = listed(f"{n} (with {handlers})" for handlers, n in even if n)
     rest = f" One alone does where each return and each indirect call takes as much as {alone} instructions more." if alone else ""
-    return f"On x86-64 fprobes on one function add fewer instructions than as many kretprobes: {'; '.join(told)}.{rest}"
+    return f"On x86-64 fprobes on one function add fewer instructions than as many kretprobes: {'; '.join(parts)}.{rest}"
 
 
 def _from(probes: int) -> str:
@@ -284,19 +284,19 @@ def memory_answer(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, as in "x86_64-kretprobe-step": instructions that a further probe adds; "-each", bytes that a further
+    """Numbers for the prose, as in "x86_64-kretprobe-step": instructions that a further probe adds; "-each", bytes that a further
     function takes; "-2-added", what two on one function add, and so for PROBES; "x86_64-from" (cheaper_from(), "no number");
     "x86_64-kretprobe-returns" and "-indirect", of one; and "return-more", "indirect-more", what each has more with mitigations."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for isa in ISAS:
-        out[f"{isa}-from"] = cheaper_from(frame, isa) or "no number"
+        values[f"{isa}-from"] = cheaper_from(frame, isa) or "no number"
         for m in _ON_ONE:
             key = f"{isa}-{slug(m)}"
-            out |= {f"{key}-step": further(frame, isa, m)} | ({f"{key}-each": each(frame, isa, m)} if m in _ON_EACH else {})
-            out |= {f"{key}-{k}-added": _value(frame, isa, m, "instructions", k) for k in PROBES}
+            values |= {f"{key}-step": further(frame, isa, m)} | ({f"{key}-each": each(frame, isa, m)} if m in _ON_EACH else {})
+            values |= {f"{key}-{k}-added": _value(frame, isa, m, "instructions", k) for k in PROBES}
     for m in _ON_ONE:
-        out |= {f"x86_64-{slug(m)}-{what}": _value(frame, "x86_64", m, what) for what in ("returns", "indirect")}
-    return out | {"return-more": RETURN, "indirect-more": INDIRECT}
+        values |= {f"x86_64-{slug(m)}-{what}": _value(frame, "x86_64", m, what) for what in ("returns", "indirect")}
+    return values | {"return-more": RETURN, "indirect-more": INDIRECT}
 
 
 FIGURES = (

@@ -36,8 +36,11 @@ LATEST = releases.LATEST
 
 @dataclass(frozen=True)
 class Build:
-    """A kernel, and what of it hooks a return there. mechanism: a name of MECHANISMS. debian: under which name the same
-    is counted in Debian's kernels."""
+    """A kernel, and the mechanism that hooks a return there.
+
+    mechanism: a name of MECHANISMS.
+    debian: the name under which the same is counted in Debian's kernels.
+    """
 
     isa: str
     mechanism: str
@@ -72,7 +75,7 @@ def breaks(isa: str, release: str) -> bool:
     return kprobes_break(releases.features(ISAS[isa], release, {}))
 
 
-#: What asks for each.
+#: Mechanism -> its request.
 MECHANISMS: dict[str, Callable[[Build, bool], Request]] = {
     KRETPROBE: lambda build, entry: Kretprobe(breakpoint=breaks(build.isa, build.release), entry=entry),
     KRETPROBE_BPF: lambda build, entry: Kretprobe(breakpoint=breaks(build.isa, build.release), entry=entry, bpf=True),
@@ -90,8 +93,8 @@ _RETHOOKS = {"x86_64": "v6.12", "riscv64": "v6.9"}
 
 @functools.cache
 def builds(isa: str) -> tuple[Build, ...]:
-    """All of an ISA, kernels' own alone, in order, with bare handlers but for fexit's program; raises TramplabError for an unknown
-    ISA."""
+    """All builds of an ISA, only those that kernels have, in order, with bare handlers except for fexit's program; raises
+    TramplabError for an unknown ISA."""
     if isa not in ISAS:
         raise unknown("ISA", isa, ISAS)
     found = [
@@ -109,13 +112,13 @@ def builds(isa: str) -> tuple[Build, ...]:
 @functools.cache
 def programs(isa: str) -> tuple[Build, ...]:
     """What runs a BPF program at the return beside fexit, in order: on the same kernels' kretprobes and fprobes."""
-    out = []
+    items = []
     for build in builds(isa):
         if build.mechanism == KRETPROBE:
-            out.append(Build(isa, KRETPROBE_BPF, build.release, f"{build.debian}-bpf"))
+            items.append(Build(isa, KRETPROBE_BPF, build.release, f"{build.debian}-bpf"))
         elif build.mechanism in (RETHOOK, FPROBE):
-            out.append(Build(isa, MULTI, build.release, "kretprobe-multi"))
-    return tuple(out)
+            items.append(Build(isa, MULTI, build.release, "kretprobe-multi"))
+    return tuple(items)
 
 
 def newest(isa: str) -> dict[str, Build]:

@@ -38,7 +38,7 @@ TITLES = {
     TYPED: "BPF: fexit",
     STAP: "systemtap: an fprobe's pt_regs",
 }
-#: What the graph tracer's returns come back to.
+#: The graph tracer's return trampoline.
 _GRAPH = "return_to_handler"
 #: Fields that are several registers, as a sentence calls them.
 SEVERAL = {"kept": "registers that functions keep, but for the frame pointer,", "others": "arguments and scratch registers"}
@@ -47,8 +47,11 @@ _EXTRA = {"kept registers": "kept", "other registers": "others"}
 
 @dataclass(frozen=True)
 class Use:
-    """teller: who tells its fields afterwards, but for those in `others`. fields: in the user's words -> as `migration` calls
-    them."""
+    """The users of one interface.
+
+    teller: the provider of its fields afterwards, except for those in `others`.
+    fields: in the user's words -> as `migration` calls them.
+    """
 
     teller: str
     fields: dict[str, str]
@@ -113,8 +116,8 @@ USES = {
 def rows() -> pd.DataFrame:
     """One row per ISA, use and field, in the newest release.
 
-    Columns: isa, use (a key of USES), read (in the user's words), field (as migration calls it), before, after (is it told rightly
-    by a kretprobe, and by its replacement? None where the ISA has it not), least (the shim that fills least and tells it rightly,
+    Columns: isa, use (a key of USES), read (in the user's words), field (as migration calls it), before, after (is it right
+    with a kretprobe, and with its replacement? None where the ISA has it not), least (the shim that fills least and has it right,
     "" where none does or none is asked), some (of a field that is several registers, does the replacement or a shim tell one?),
     outcome (one of LETTERS).
     """
@@ -133,7 +136,7 @@ def of_use(isa: str, use: str, release: str = LATEST) -> list[dict[str, object]]
     """The rows of one in a release, of an older one without shims; raises TramplabError for an unknown use."""
     if use not in USES:
         raise unknown("use of a kretprobe", use, USES)
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for read, field in USES[use].fields.items():
         before, after = (tells(isa, teller, release).right[field] for teller in (BEFORE, USES[use].of(read)))
         asked = SHIMS if use != TYPED and release == LATEST else ()
@@ -142,8 +145,8 @@ def of_use(isa: str, use: str, release: str = LATEST) -> list[dict[str, object]]
         afterwards = (USES[use].of(read), *asked)
         told_by = [tells(isa, teller, release).registers for teller in afterwards if field in REGISTERS]
         some = any(set(REGISTERS[field](kernel(isa, release).isa)) & registers for registers in told_by)
-        out.append({**row, "some": some, "outcome": outcome(before, after, bool(shims))})
-    return out
+        records.append({**row, "some": some, "outcome": outcome(before, after, bool(shims))})
+    return records
 
 
 @functools.cache
@@ -159,7 +162,7 @@ def tells(isa: str, teller: str, release: str = LATEST) -> Told:
 
 
 def outcome(before: bool | None, after: bool | None, shimmed: bool) -> str:
-    """One of LETTERS, by whether a field is told rightly before, after, and by a shim.
+    """One of LETTERS, by whether a field is right before, after, and with a shim.
 
     >>> outcome(True, True, False), outcome(True, False, True), outcome(True, False, False), outcome(False, False, True)
     ('same', 'with a shim', 'lost', 'was wrong')
@@ -201,22 +204,22 @@ def _names(frame: pd.DataFrame, use: str, isa: str, found: str) -> list[str]:
 
 def answer(frame: pd.DataFrame) -> str:
     """What is the same, what a shim brings back, what is gone."""
-    known = counted(frame).set_index(["use", "isa"])
+    data = counted(frame).set_index(["use", "isa"])
     isas = list(dict.fromkeys(frame["isa"]))
 
     def share(use: str) -> str:
-        out = {}
+        by_name = {}
         for isa in isas:
-            row = known.loc[(use, isa)]
-            out[isa] = f"{row[SAME]} of {row[SAME] + row[SHIMMED] + row[LOST]}"
-        return on_each(out)
+            row = data.loc[(use, isa)]
+            by_name[isa] = f"{row[SAME]} of {row[SAME] + row[SHIMMED] + row[LOST]}"
+        return on_each(by_name)
 
     some = frame[frame["use"].isin((PROGRAM, STAP)) & frame["field"].isin(tuple(SEVERAL))]
     none = some["outcome"].eq(LOST) & ~some["some"]
     gone = [SEVERAL[field] for field, found in none.groupby(some["field"], sort=False) if found.all()]
     sp = [isa_name(isa) for isa in isas if "PT_REGS_SP" in _names(frame, PROGRAM, isa, SHIMMED)]
     return (
-        f"Of the fields that a kretprobe's BPF program reads rightly, {share(PROGRAM)} are the same for a link of kprobe_multi, "
+        f"Of the fields that a kretprobe's BPF program reads correctly, {share(PROGRAM)} are the same for a link of kprobe_multi, "
         f"and for fexit {share(TYPED)}. The stack pointer at a return reads otherwise on {listed(sp) or 'no ISA'}, where "
         f"return_to_handler does not save it{_earlier(frame)}; a shim can tell it. None of the "
         f"{' and '.join(gone) or 'lost fields'} can be had at a return from an fprobe, with a shim or without, on any ISA."
@@ -232,28 +235,28 @@ def _earlier(frame: pd.DataFrame) -> str:
 
 
 def stack_pointers() -> pd.DataFrame:
-    """A row per kernel of Debian's whose return_to_handler was run. Columns: kernel, isa, told (does it hand on the stack
+    """A row per kernel of Debian's whose return_to_handler was run. Columns: kernel, isa, told (does it pass the stack
     pointer?)."""
     isas = {package.name: package.isa for package in frames_saved.wanted()}
-    out = []
+    items = []
     for kernel_ in frames_saved.read()["kernels"]:
         name, isa = kernel_["name"].removeprefix("debian-"), isas[kernel_["name"]]
         for frame in kernel_["frames"]:
             slots = {slot["slot"]: slot["kind"] for slot in frame["slots"]}
             if frame["provider"] == _GRAPH and "sp" in slots:
-                out.append({"kernel": name, "isa": isa, "told": slots["sp"] == TRUE})
-    return pd.DataFrame(out)
+                items.append({"kernel": name, "isa": isa, "told": slots["sp"] == TRUE})
+    return pd.DataFrame(items)
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, as in "x86_64-kprobe_multi-same": how many fields; "-shim", "-lost", "-never"; and "without-sp",
-    Debian's kernels whose return_to_handler does not hand on the stack pointer."""
-    known = stack_pointers()
-    out: dict[str, object] = {"without-sp": listed(known["kernel"][~known["told"]])}
+    """Numbers for the prose, as in "x86_64-kprobe_multi-same": how many fields; "-shim", "-lost", "-never"; and "without-sp",
+    Debian's kernels whose return_to_handler does not pass the stack pointer."""
+    data = stack_pointers()
+    values: dict[str, object] = {"without-sp": listed(data["kernel"][~data["told"]])}
     for _, r in counted(frame).iterrows():
         key = f"{r['isa']}-{slug(r['use'])}"
-        out |= {f"{key}-{name}": int(r[kind]) for name, kind in zip(("same", "lost", "shim", "never"), LETTERS, strict=False)}
-    return out
+        values |= {f"{key}-{name}": int(r[kind]) for name, kind in zip(("same", "lost", "shim", "never"), LETTERS, strict=False)}
+    return values
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:

@@ -12,28 +12,28 @@ from .migrated import LATEST, LOST, OLDER, PROGRAM, SAME, SHIMMED, STAP
 
 @judges("k5")
 def users_break(frame: pd.DataFrame | None = None, before: pd.DataFrame | None = None) -> Verdict:
-    """True of a field on an ISA in a release if programs of BPF or systemtap read it rightly under a kretprobe, and not the same
+    """True of a field on an ISA in a release if programs of BPF or systemtap read it correctly under a kretprobe, and not the same
     under the replacement; what a shim brings back is broken without it."""
-    known = migrated.rows() if frame is None else frame
+    data = migrated.rows() if frame is None else frame
     earlier = migrated.older() if before is None else before
-    asked = pd.concat([known.assign(release=LATEST), earlier], ignore_index=True)
+    asked = pd.concat([data.assign(release=LATEST), earlier], ignore_index=True)
     every = asked[asked["use"].isin((PROGRAM, STAP)) & asked["outcome"].isin((SAME, SHIMMED, LOST))]
     dimensions = {"field": "what is read", **BY_ISA, "release": "the release"}
     kind, on = across(every.assign(truth=every["outcome"] != SAME), dimensions)
     some = every[every["release"] == LATEST]
     isas = list(dict.fromkeys(some["isa"]))
     values: dict[str, int | float | str] = {}
-    said = []
+    parts = []
     for use, called in ((PROGRAM, "a BPF program"), (STAP, "a systemtap script")):
         by = {isa: some[(some["use"] == use) & (some["isa"] == isa)]["outcome"].value_counts() for isa in isas}
         broken = {isa: f"{int(n.sum() - n.get(SAME, 0))} of {int(n.sum())}" for isa, n in by.items()}
         gone = {isa: int(n.get(LOST, 0)) for isa, n in by.items()}
         values |= {f"{use}, {isa_name(isa)}": f"{broken[isa]}, {gone[isa]} with a shim" for isa in isas}
-        said.append(f"{called} {on_each(broken)} (with a shim {listed(str(n) for n in gone.values())})")
+        parts.append(f"{called} {on_each(broken)} (with a shim {listed(str(n) for n in gone.values())})")
     value = " Nothing breaks for who reads the value alone." if (some[some["field"] == "value"]["outcome"] == SAME).all() else ""
     because = (
-        f"Of the fields that are read rightly under a kretprobe, these are not the same afterwards in {LATEST}: for {said[0]}, and "
-        f"for {said[1]}.{value}{_more_before(every)}"
+        f"Of the fields that are read correctly under a kretprobe, these are not the same afterwards in {LATEST}: for {parts[0]}, "
+        f"and for {parts[1]}.{value}{_more_before(every)}"
     )
     return Verdict(kind, because, values, on)
 
@@ -50,8 +50,8 @@ def _more_before(every: pd.DataFrame) -> str:
 @in_kernels("k5")
 def on_debian() -> Seen:
     """Do Debian's trampolines leave out the stack pointer where the lab's do?"""
-    frame, known = migrated.rows(), migrated.stack_pointers()
+    frame, data = migrated.rows(), migrated.stack_pointers()
     same = frame[(frame["use"] == PROGRAM) & (frame["field"] == "sp")].set_index("isa")["outcome"] == SAME
-    out, there = (listed(known["kernel"][known["told"] == told]) or "none" for told in (False, True))
-    said = f"return_to_handler of Debian's {out} does not hand on the stack pointer, that of {there} does."
-    return Seen(said, bool((known["told"] == known["isa"].map(same)).all()))
+    without, having = (listed(data["kernel"][data["told"] == given]) or "none" for given in (False, True))
+    text = f"return_to_handler of Debian's {without} does not pass the stack pointer, that of {having} does."
+    return Seen(text, bool((data["told"] == data["isa"].map(same)).all()))

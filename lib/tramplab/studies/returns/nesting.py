@@ -43,14 +43,14 @@ def rows() -> pd.DataFrame:
     comes with one more), deepest_all (the same of TASKS tasks, calls of each), widest (tasks with a call each; MOST_TASKS where all
     were seen), told (who counts the first call that is not seen).
     """
-    out = []
+    records = []
     for isa in ISAS:
         for name, build in shown(isa).items():
             found = bounds(build)
             head = {"isa": isa, "mechanism": build.mechanism, "name": name, "release": build.release, "keeps": keeps(build)}
             whole = _whole(found)
-            out += [{**head, **_run(found, tasks, depth), **whole} for tasks in TASK_COUNTS for depth in DEPTHS]
-    frame = pd.DataFrame(out)
+            records += [{**head, **_run(found, tasks, depth), **whole} for tasks in TASK_COUNTS for depth in DEPTHS]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -67,15 +67,15 @@ def _run(found: Bounds, tasks: int, depth: int) -> dict[str, object]:
 def _whole(found: Bounds) -> dict[str, object]:
     one, wide = found.depth(DEEPEST), found.tasks(MOST_TASKS)
     every = found.depth(DEEPEST, TASKS, guess=one.most)
-    told = nesting_told.teller(one.beyond.counted) if one.beyond else NOBODY
-    return {"deepest": one.most, "ends": one.ends, "deepest_all": every.most, "widest": wide.most, "told": told}
+    counter = nesting_told.teller(one.beyond.counted) if one.beyond else NOBODY
+    return {"deepest": one.most, "ends": one.ends, "deepest_all": every.most, "widest": wide.most, "told": counter}
 
 
 @once
 def guarded() -> pd.DataFrame:
     """One row per ISA: what a program at the return counts whose own code calls the function once more. Columns: isa, seen,
     missed."""
-    out = []
+    items = []
     for isa in ISAS:
         made = kernel(get(isa, FEXIT))
         function = made.function(HOOKED)
@@ -83,8 +83,8 @@ def guarded() -> pd.DataFrame:
             before = counted(made, ops, ())
             made.call(function, 1, 2)
             found = counted(made, ops, ()) - before
-        out.append({"isa": isa, "seen": found.seen, "missed": found.missed})
-    return pd.DataFrame(out)
+        items.append({"isa": isa, "seen": found.seen, "missed": found.missed})
+    return pd.DataFrame(items)
 
 
 # --- What is shown
@@ -99,21 +99,21 @@ def whole(frame: pd.DataFrame) -> pd.DataFrame:
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """Percent of the calls that are not seen, rounded down, and none where a stack ended."""
     percent = (100 * (frame["calls"] - frame["seen"]) // frame["calls"]).where(~frame["ended"])
-    out = frame.assign(percent=percent, line=frame["name"].str.replace(",", ""))
-    out.attrs["units"] = UNITS
-    return out
+    plotted = frame.assign(percent=percent, line=frame["name"].str.replace(",", ""))
+    plotted.attrs["units"] = UNITS
+    return plotted
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and mechanism: its release, where a call's state is, how many calls of one task are all seen, how many of each
     of TASKS tasks, how many tasks with a call each, and who counts the next one."""
-    known = whole(frame)
-    out = known[["isa", "name", "release", "keeps"]].rename(columns={"keeps": "kept in"})
-    out["1 task"], out[f"{TASKS} tasks"] = known["deepest"], known["deepest_all"]
-    out["tasks"] = [f"{'>' * (n == MOST_TASKS)}{n}" for n in known["widest"]]
-    out["told"] = known["told"].map(SHORT)
-    out.attrs["right"] = ["1 task", f"{TASKS} tasks", "tasks"]
-    return out
+    data = whole(frame)
+    printed = data[["isa", "name", "release", "keeps"]].rename(columns={"keeps": "kept in"})
+    printed["1 task"], printed[f"{TASKS} tasks"] = data["deepest"], data["deepest_all"]
+    printed["tasks"] = [f"{'>' * (n == MOST_TASKS)}{n}" for n in data["widest"]]
+    printed["told"] = data["told"].map(SHORT)
+    printed.attrs["right"] = ["1 task", f"{TASKS} tasks", "tasks"]
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -125,8 +125,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def answer(frame: pd.DataFrame) -> str:
     """What bounds a pool, a shadow stack and a frame, and when an fprobe's own counter knows of a miss."""
-    known = whole(frame)
-    return " ".join((_pools(known), _stacks(known), _frames(known), nesting_told.answer(nesting_told.rows())))
+    data = whole(frame)
+    return " ".join((_pools(data), _stacks(data), _frames(data), nesting_told.answer(nesting_told.rows())))
 
 
 def _pools(known: pd.DataFrame) -> str:
@@ -160,17 +160,17 @@ def _frames(known: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-graph-tracer-deepest" (calls of one task that are all seen), "-all" (of each of "tasks"
+    """Numbers for the prose: "x86_64-graph-tracer-deepest" (calls of one task that are all seen), "-all" (of each of "tasks"
     tasks), "-tasks" (with a call each); "x86_64-graph-tracer-frame" (bytes of the task's stack for each call, at which
     that ends first); "x86_64-guard-seen", "-missed"; "cpus", "tasks", "stack"; those of nesting_told behind "told-"."""
-    out: dict[str, object] = {"cpus": CPUS, "tasks": TASKS, "stack": STACK_SIZE}
+    values: dict[str, object] = {"cpus": CPUS, "tasks": TASKS, "stack": STACK_SIZE}
     for r in whole(frame).itertuples():
         key = f"{r.isa}-{slug(r.name)}"
-        out |= {f"{key}-deepest": int(r.deepest), f"{key}-all": int(r.deepest_all), f"{key}-tasks": int(r.widest)}
-        out[f"{key}-frame"] = STACK_SIZE // max(int(r.deepest), 1)
+        values |= {f"{key}-deepest": int(r.deepest), f"{key}-all": int(r.deepest_all), f"{key}-tasks": int(r.widest)}
+        values[f"{key}-frame"] = STACK_SIZE // max(int(r.deepest), 1)
     for r in guarded().itertuples():
-        out |= {f"{r.isa}-guard-seen": int(r.seen), f"{r.isa}-guard-missed": int(r.missed)}
-    return out | {f"told-{name}": number for name, number in nesting_told.numbers(nesting_told.rows()).items()}
+        values |= {f"{r.isa}-guard-seen": int(r.seen), f"{r.isa}-guard-missed": int(r.missed)}
+    return values | {f"told-{name}": number for name, number in nesting_told.numbers(nesting_told.rows()).items()}
 
 
 # --- The claim
@@ -198,8 +198,8 @@ def run_out(frame: pd.DataFrame | None = None) -> Verdict:
     parts = judged.groupby(["isa", "name"], sort=False)
     cases = pd.DataFrame([{"isa": isa, "name": name, "truth": truth(part)} for (isa, name), part in parts])
     kind, on = across(cases, {"name": "the mechanism", **BY_ISA})
-    known = whole(judged)
-    rooms = {m: by_isa(dict(part.groupby("isa", sort=False)["deepest"].max()), "calls") for m, part in known.groupby("mechanism")}
+    data = whole(judged)
+    rooms = {m: by_isa(dict(part.groupby("isa", sort=False)["deepest"].max()), "calls") for m, part in data.groupby("mechanism")}
     at = judged[(judged["tasks"] == TASKS) & (judged["depth"] == SHALLOW)].groupby("mechanism")["seen"]
     seen = {m: "/".join(map(str, sorted(set(n)))) for m, n in at}
     because = (
@@ -209,7 +209,7 @@ def run_out(frame: pd.DataFrame | None = None) -> Verdict:
         f"{rooms[FGRAPH]} under the graph tracer and {rooms[FPROBE]} under an fprobe; deeper ones are missed, however few the "
         "tasks."
     )
-    values: dict[str, int | float | str] = {f"{isa_name(r.isa)}, {r.name}": int(r.deepest) for r in known.itertuples()}
+    values: dict[str, int | float | str] = {f"{isa_name(r.isa)}, {r.name}": int(r.deepest) for r in data.itertuples()}
     return Verdict(kind, because, values, on)
 
 

@@ -39,13 +39,13 @@ def rows() -> pd.DataFrame:
     that a call on its way takes), default (bytes held as kernels make it, without shadow stacks), even (calls at which a pool for
     them holds as much as a task's shadow stack; 0 where there is no pool).
     """
-    out = []
+    records = []
     for isa in ISAS:
         for name, build in shown(isa).items():
             head = {"isa": isa, "mechanism": build.mechanism, "name": name, "keeps": keeps(build)}
             made, whole = kernel(build), _whole(build)
-            out += [{**head, **_run(made, build, tasks), **whole} for tasks in TASK_COUNTS]
-    frame = pd.DataFrame(out)
+            records += [{**head, **_run(made, build, tasks), **whole} for tasks in TASK_COUNTS]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -88,13 +88,13 @@ def _even(build: Build) -> int:
 def more() -> pd.DataFrame:
     """One row per ISA and number of fprobes on a function, by the graph tracer. Columns: isa, probes, deepest (calls of a task that
     the last one attached sees all)."""
-    out = []
+    items = []
     for isa in ISAS:
         build = get(isa, FPROBE)
         for probes in PROBES:
             found = Bounds(functools.partial(kernel, build), build.request, functools.partial(_others, build, probes - 1))
-            out.append({"isa": isa, "probes": probes, "deepest": found.depth(DEEPEST, guess=16).most})
-    return pd.DataFrame(out)
+            items.append({"isa": isa, "probes": probes, "deepest": found.depth(DEEPEST, guess=16).most})
+    return pd.DataFrame(items)
 
 
 def _others(build: Build, number: int) -> tuple[Request, ...]:
@@ -104,25 +104,25 @@ def _others(build: Build, number: int) -> tuple[Request, ...]:
 @once
 def machines() -> pd.DataFrame:
     """One row per ISA, kretprobe and machine. Columns: isa, name, cpus, default (bytes held as kernels make it there)."""
-    out = []
+    items = []
     for isa in ISAS:
         for name, build in shown(isa).items():
             if build.mechanism == KRETPROBE:
-                out += [{"isa": isa, "name": name, "cpus": cpus, "default": _default(build, cpus)} for cpus in MACHINES]
-    return pd.DataFrame(out)
+                items += [{"isa": isa, "name": name, "cpus": cpus, "default": _default(build, cpus)} for cpus in MACHINES]
+    return pd.DataFrame(items)
 
 
 @once
 def with_data() -> pd.DataFrame:
     """One row per ISA: bytes that an instance of the newest kretprobe has more with DATA bytes of its own. Columns: isa, more."""
-    out = []
+    items = []
     for isa in ISAS:
         build = get(isa, KRETPROBE)
         made, breakpoint_ = kernel(build), breaks(isa, build.release)
         probes = (Kretprobe(breakpoint=breakpoint_, maxactive=1, data=data) for data in (0, DATA))
         without, with_ = (held_by(made, probe, 1)[NODES] for probe in probes)
-        out.append({"isa": isa, "more": with_ - without})
-    return pd.DataFrame(out)
+        items.append({"isa": isa, "more": with_ - without})
+    return pd.DataFrame(items)
 
 
 # --- What is shown
@@ -137,14 +137,14 @@ def whole(frame: pd.DataFrame) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and mechanism: bytes of a call on its way, of what is held by default, of what DEPTH calls of 1 and of TASKS
     tasks take, and the calls at which a pool holds as much as a shadow stack."""
-    known = whole(frame)
-    out = known[["isa", "name", "call", "default"]].copy()
+    data = whole(frame)
+    printed = data[["isa", "name", "call", "default"]].copy()
     by = frame.set_index(["isa", "name", "tasks"])["bytes"]
     for tasks in (TASK_COUNTS[0], TASK_COUNTS[-1]):
-        out[f"{tasks} task" + "s" * (tasks > 1)] = [int(by[r.isa, r.name, tasks]) for r in known.itertuples()]
-    out["even at"] = [str(n) if n else "-" for n in known["even"]]
-    out.attrs["right"] = [c for c in out.columns if c not in ("isa", "name")]
-    return out
+        printed[f"{tasks} task" + "s" * (tasks > 1)] = [int(by[r.isa, r.name, tasks]) for r in data.itertuples()]
+    printed["even at"] = [str(n) if n else "-" for n in data["even"]]
+    printed.attrs["right"] = [c for c in printed.columns if c not in ("isa", "name")]
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -154,11 +154,11 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def answer(frame: pd.DataFrame) -> str:
     """What DEPTH calls each of TASKS tasks take, of which not all may be seen; and up to where a pool takes less than a stack."""
-    most, known = frame[frame["tasks"] == TASKS], whole(frame)
+    most, data = frame[frame["tasks"] == TASKS], whole(frame)
     pools, stacks, frames = (most[most["keeps"].isin(kinds)] for kinds in (POOLS, (STACK,), (FRAME,)))
     seen = "and every one is seen" if (most["seen"] == most["calls"]).all() else "though not every one is seen"
     spread = {str(isa): _range(part["call"]) for isa, part in stacks.groupby("isa", sort=False)}
-    lists, rings = (_range(known["even"][known["keeps"] == kind]) for kind in POOLS)
+    lists, rings = (_range(data["even"][data["keeps"] == kind]) for kind in POOLS)
     return (
         f"For {DEPTH} calls each of {TASKS} tasks, pools of that size hold {_range(pools['bytes'])} bytes, {seen}; the tasks' "
         f"shadow stacks {_range(stacks['bytes'])}, however few calls there are; fexit's code and frames "
@@ -180,21 +180,21 @@ def _range(values: pd.Series) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-kretprobe-rings-call" (bytes), "-default", "-even" (calls), "-most" (bytes for TASKS tasks);
+    """Numbers for the prose: "arm64-kretprobe-rings-call" (bytes), "-default", "-even" (calls), "-most" (bytes for TASKS tasks);
     "arm64-probes-4-deepest"; "arm64-kretprobe-list-32-cpus" (bytes); "arm64-data-more"; "data", "depth", "shadow" (bytes);
     "cpus" (of the largest machine)."""
     shadow = frame[frame["keeps"] == STACK]
     size = int((shadow["shadow"] // shadow["tasks"]).max())
-    out: dict[str, object] = {"data": DATA, "depth": DEPTH, "tasks": TASKS, "shadow": size, "cpus": max(MACHINES)}
+    values: dict[str, object] = {"data": DATA, "depth": DEPTH, "tasks": TASKS, "shadow": size, "cpus": max(MACHINES)}
     for r in whole(frame).itertuples():
         key = f"{r.isa}-{slug(r.name)}"
-        out |= {f"{key}-call": int(r.call), f"{key}-default": int(r.default), f"{key}-even": int(r.even)}
+        values |= {f"{key}-call": int(r.call), f"{key}-default": int(r.default), f"{key}-even": int(r.even)}
     for r in frame[frame["tasks"] == TASKS].itertuples():
-        out[f"{r.isa}-{slug(r.name)}-most"] = int(r.bytes)
-    out |= {f"{r.isa}-probes-{r.probes}-deepest": int(r.deepest) for r in more().itertuples()}
-    out |= {f"{r.isa}-{slug(r.name)}-{r.cpus}-cpus": int(r.default) for r in machines().itertuples()}
-    out |= {f"{r.isa}-data-more": int(r.more) for r in with_data().itertuples()}
-    return out
+        values[f"{r.isa}-{slug(r.name)}-most"] = int(r.bytes)
+    values |= {f"{r.isa}-probes-{r.probes}-deepest": int(r.deepest) for r in more().itertuples()}
+    values |= {f"{r.isa}-{slug(r.name)}-{r.cpus}-cpus": int(r.default) for r in machines().itertuples()}
+    values |= {f"{r.isa}-data-more": int(r.more) for r in with_data().itertuples()}
+    return values
 
 
 FIGURES = (

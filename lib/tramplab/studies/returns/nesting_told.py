@@ -15,7 +15,7 @@ OWN, TASK, NOBODY = "the probe", "the task", "nobody"
 
 
 def teller(found: Counted) -> str:
-    """Who counts the calls that were not seen."""
+    """The counter that has the calls that were not seen."""
     return OWN if found.missed else TASK if found.overrun else NOBODY
 
 
@@ -23,12 +23,12 @@ def teller(found: Counted) -> str:
 def rows() -> pd.DataFrame:
     """One row per ISA and size of the data, in the newest release. Columns: isa, data (bytes of a call), told (who counts the calls
     that are not seen)."""
-    out = []
+    records = []
     for isa in ISAS:
         build = get(isa, FPROBE)
         runs = without_room(Stage(kernel(build), build.request()))
-        out += [{"isa": isa, "data": WORD * n, "told": teller(run.counted)} for n, run in zip(SIZES, runs, strict=True)]
-    return pd.DataFrame(out)
+        records += [{"isa": isa, "data": WORD * n, "told": teller(run.counted)} for n, run in zip(SIZES, runs, strict=True)]
+    return pd.DataFrame(records)
 
 
 def own(frame: pd.DataFrame) -> dict[str, int]:
@@ -38,20 +38,20 @@ def own(frame: pd.DataFrame) -> dict[str, int]:
 
 def answer(frame: pd.DataFrame) -> str:
     """With how many sizes an fprobe's own counter has the calls that it misses."""
-    sizes, told = frame["data"].nunique(), own(frame)
-    if set(told.values()) == {sizes}:
+    sizes, counted = frame["data"].nunique(), own(frame)
+    if set(counted.values()) == {sizes}:
         return "An fprobe's own counter has every call that it misses."
     return (
         "Whether an fprobe's own counter has the calls that it misses, or the task's alone, follows from how much data its calls "
-        f"have: its own with {by_isa(told, f'of {sizes} sizes')}."
+        f"have: its own with {by_isa(counted, f'of {sizes} sizes')}."
     )
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "sizes"; "x86_64-own" (with how many the probe's own counter has the calls); "x86_64-task" (the least
+    """Numbers for the prose: "sizes"; "x86_64-own" (with how many the probe's own counter has the calls); "x86_64-task" (the least
     bytes of data with which it is the task's, and "none" where there are none)."""
-    out: dict[str, object] = {"sizes": frame["data"].nunique()}
+    values: dict[str, object] = {"sizes": frame["data"].nunique()}
     for isa, n in own(frame).items():
         hidden = frame["data"][(frame["isa"] == isa) & (frame["told"] == TASK)]
-        out |= {f"{isa}-own": n, f"{isa}-task": int(hidden.min()) if len(hidden) else "none"}
-    return out
+        values |= {f"{isa}-own": n, f"{isa}-task": int(hidden.min()) if len(hidden) else "none"}
+    return values

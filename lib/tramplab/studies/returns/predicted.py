@@ -18,7 +18,7 @@ from .return_costs import FUNCTION, calls
 
 NAME = "return_predicted"
 TITLE = "Mispredicted returns of a call that is seen returning"
-#: Whose return is mispredicted: the function's own, another one in the call, those of the callers above it.
+#: The mispredicted return: the function's own, another one in the call, those of the callers above it.
 OWN, HOOK, ABOVE = PARTS = ("the function's", "the hook's", "callers'")
 UNITS = {"returns": "mispredicted"}
 
@@ -32,14 +32,14 @@ def rows() -> pd.DataFrame:
     when a loop makes it over and over, so that no caller returns), left (entries that a call leaves on the stack more than were
     there before it; negative: takes), leaves (the instruction that goes back to the caller).
     """
-    out = []
+    records = []
     for isa in ISAS:
         for build in builds(isa):
             hooked, _ = calls(build)
             head = {"isa": isa, "mechanism": build.mechanism, "release": build.release, "name": build.name}
             whole = _whole(hooked)
-            out += [{**head, **part, **whole} for part in _parts(hooked, replay(hooked))]
-    frame = pd.DataFrame(out)
+            records += [{**head, **part, **whole} for part in _parts(hooked, replay(hooked))]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -80,13 +80,13 @@ def whole(frame: pd.DataFrame) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and mechanism: mispredicted returns of the function, the hook and the callers, per call in a loop, what a call
     leaves on the stack, and by which instruction the caller is gone back to."""
-    known = whole(frame)
-    out = known[["isa", "name"]].assign(**{short: known[part] for short, part in zip(_SHORT, PARTS, strict=True)})
-    out["loop"] = known["settled"]
-    out["left"] = [f"{n:+d}" if n else "0" for n in known["left"]]
-    out["leaves by"] = known["leaves"]
-    out.attrs["right"] = [*_SHORT, "loop", "left"]
-    return out
+    data = whole(frame)
+    printed = data[["isa", "name"]].assign(**{short: data[part] for short, part in zip(_SHORT, PARTS, strict=True)})
+    printed["loop"] = data["settled"]
+    printed["left"] = [f"{n:+d}" if n else "0" for n in data["left"]]
+    printed["leaves by"] = data["leaves"]
+    printed.attrs["right"] = [*_SHORT, "loop", "left"]
+    return printed
 
 
 _SHORT = ("function", "hook", "callers")
@@ -99,43 +99,43 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def answer(frame: pd.DataFrame) -> str:
     """What a hooked return costs each caller, where the callers are spared, and what a trampoline that calls the function does."""
-    known = whole(frame)
-    hooked, called = known[known["mechanism"] != FEXIT], known[known["mechanism"] == FEXIT]
+    data = whole(frame)
+    hooked, called = data[data["mechanism"] != FEXIT], data[data["mechanism"] == FEXIT]
     spared = {isa: _named(hooked[(hooked["isa"] == isa) & (hooked["outer"] == 0)]) for isa in ISAS}
     where = listed(f"{names} on {isa_name(isa)}" for isa, names in spared.items() if names)
     some = sorted(set(hooked["own"]))
-    said = f"A hooked return is mispredicted {listed(str(n) for n in some).replace(' and ', ' or ')} times in the call"
-    said += f", and so are the returns of the {CALLERS} callers above it"
-    said += f", except with {where}. " if where else ". "
+    text = f"A hooked return is mispredicted {listed(str(n) for n in some).replace(' and ', ' or ')} times in the call"
+    text += f", and so are the returns of the {CALLERS} callers above it"
+    text += f", except with {where}. " if where else ". "
     missed = {r.isa: f"{r.own}+{r.outer}" for r in called.itertuples()}
-    return said + f"A BPF trampoline hooks no return, and mispredicts, in the call and above it, {on_each(missed)}. {_left(known)}"
+    return text + f"A BPF trampoline hooks no return, and mispredicts, in the call and above it, {on_each(missed)}. {_left(data)}"
 
 
 def _named(rows: pd.DataFrame) -> str:
     """Mechanisms, with their releases where not the newest alone is meant."""
-    return listed(spoken(str(name)) for name, own in rows.groupby("mechanism", sort=False) if LATEST in set(own["release"]))
+    return listed(spoken(str(name)) for name, part in rows.groupby("mechanism", sort=False) if LATEST in set(part["release"]))
 
 
 def _left(known: pd.DataFrame) -> str:
     """Why callers are mispredicted: what the call leaves on the stack, or takes."""
     part = known[known["release"] == LATEST]
     ways = {"one entry too few": part["left"] < 0, "one too many": part["left"] > 0}
-    told = []
-    for what, there in ways.items():
-        by = {isa: listed(map(spoken, own["name"])) for isa, own in part[there].groupby("isa", sort=False)}
+    parts = []
+    for what, chosen in ways.items():
+        by = {isa: listed(map(spoken, rows["name"])) for isa, rows in part[chosen].groupby("isa", sort=False)}
         if by:
-            told.append(f"{what} behind it with {on_each(by)}")
-    return f"The return stack has {'. It has '.join(told)}." if told else "The return stack is level behind every call."
+            parts.append(f"{what} behind it with {on_each(by)}")
+    return f"The return stack has {'. It has '.join(parts)}." if parts else "The return stack is level behind every call."
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, as in "x86_64-kretprobe-missed-in-call" of the newest kernel and
+    """Numbers for the prose, as in "x86_64-kretprobe-missed-in-call" of the newest kernel and
     "arm64-kretprobe-v6-1-missed-in-call"; "-missed-above" of the callers, "-missed-in-loop" per call in a loop."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in whole(frame).itertuples():
         key = f"{r.isa}-{slug(r.name)}-missed"
-        out |= {f"{key}-in-call": int(r.own), f"{key}-above": int(r.outer), f"{key}-in-loop": int(r.settled)}
-    return out
+        values |= {f"{key}-in-call": int(r.own), f"{key}-above": int(r.outer), f"{key}-in-loop": int(r.settled)}
+    return values
 
 
 FIGURES = (

@@ -43,7 +43,7 @@ ORDER = (TRAMPOLINE, *PARTS)
 _TRAMPOLINES = ("ftrace_", "bpf_trampoline", "return_to_handler", "arch_rethook_trampoline", "__kretprobe_trampoline")
 _C = ("ftrace_graph_func", "ftrace_return_to_handler", "ftrace_ops_")
 _C_BEHIND = ("_callback", "_handler")
-#: Who looks a function up in an ops' hashes: for the list function, or for the graph tracer.
+#: The function that looks up a function in an ops' hashes, and the list function.
 _LOOKUP, _WALK = "hash_contains_ip", "ftrace_ops_list_func"
 _SLOT, _HANDLERS = "kprobe_insn_slot", ("lab_kretprobe_", "lab_fprobe_", "lab_graph_", "lab_bpf_count")
 UNITS = {"instructions": "insns"}
@@ -52,8 +52,8 @@ PROGRAMS = (KRETPROBE_BPF, MULTI, FEXIT)
 
 
 def part(name: str, walked: bool = False) -> str:
-    """Whose part of a call a function is; "" for a handler. walked: is the list of ops? Raises TramplabError for one that nobody
-    has named.
+    """The part of a call that a function belongs to; "" for a handler. walked: is the list of ops? Raises TramplabError for an
+    unknown function.
 
     >>> part("arch_rethook_trampoline"), part("arch_rethook_trampoline_callback"), part("bpf_trampoline[0]")
     ('trampolines', 'return hook', 'trampolines')
@@ -80,14 +80,14 @@ def rows() -> pd.DataFrame:
     in each of its rows: debian (instructions that Debian's kernel of the same release adds, missing where none was counted), traps
     (exceptions taken), own and outer (mispredicted returns in the call, and of 8 callers above it).
     """
-    out = []
+    records = []
     for isa in ISAS:
         for build in compared(isa):
             hooked, idle = calls(build)
             head = {"isa": isa, "mechanism": build.mechanism, "release": build.release, "name": build.name}
             whole = _whole(build, hooked)
-            out += [{**head, **found, **whole} for found in _parts(hooked, idle)]
-    frame = pd.DataFrame(out).astype({"debian": "Int64"})
+            records += [{**head, **found, **whole} for found in _parts(hooked, idle)]
+    frame = pd.DataFrame(records).astype({"debian": "Int64"})
     frame.attrs["units"] = UNITS
     return frame
 
@@ -160,20 +160,20 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps. A line per ISA and mechanism: instructions here and in Debian's kernel, exceptions, and
     mispredicted returns in the call and above it."""
     all_ = totals(frame)
-    out = all_[["isa", "name", "instructions"]].rename(columns={"instructions": "insns"})
-    out["Debian"] = ["-" if pd.isna(n) else str(int(n)) for n in all_["debian"]]
-    out["trap"] = all_["traps"]
-    out["missed"] = [f"{r.own}+{r.outer}" for r in all_.itertuples()]
-    out.attrs["right"] = ["insns", "Debian", "trap", "missed"]
-    return out
+    printed = all_[["isa", "name", "instructions"]].rename(columns={"instructions": "insns"})
+    printed["Debian"] = ["-" if pd.isna(n) else str(int(n)) for n in all_["debian"]]
+    printed["trap"] = all_["traps"]
+    printed["missed"] = [f"{r.own}+{r.outer}" for r in all_.itertuples()]
+    printed.attrs["right"] = ["insns", "Debian", "trap", "missed"]
+    return printed
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """The same, and the cycles that each saved machine took more."""
-    out, all_ = golden(frame), totals(frame)
+    printed, all_ = golden(frame), totals(frame)
     timed = saved_times.columns([(str(r.isa), str(r.release), HOOKS[str(r.mechanism)]) for r in all_.itertuples()])
-    made = out.assign(**timed)
-    made.attrs = {"right": [*out.attrs["right"], *timed], "units": dict.fromkeys(timed, "cycles")}
+    made = printed.assign(**timed)
+    made.attrs = {"right": [*printed.attrs["right"], *timed], "units": dict.fromkeys(timed, "cycles")}
     return made
 
 
@@ -184,10 +184,10 @@ def _newest(frame: pd.DataFrame) -> pd.DataFrame:
 def answer(frame: pd.DataFrame) -> str:
     """What the mechanisms of the newest kernels add, with a bare handler and with a BPF program, cheapest first; where an fprobe is
     cheaper than a kretprobe, and what of the latter is the exceptions'; what Debian's kernels say, and what was timed."""
-    known = _newest(frame).sort_values(["isa", "instructions"])
-    known["said"] = [f"{spoken(str(r.name))} {r.instructions}" for r in known.itertuples()]
-    told = known["mechanism"].isin(PROGRAMS)
-    bare, program = ({isa: listed(part[part["isa"] == isa]["said"]) for isa in ISAS} for part in (known[~told], known[told]))
+    data = _newest(frame).sort_values(["isa", "instructions"])
+    data["said"] = [f"{spoken(str(r.name))} {r.instructions}" for r in data.itertuples()]
+    bpf = data["mechanism"].isin(PROGRAMS)
+    bare, program = ({isa: listed(part[part["isa"] == isa]["said"]) for isa in ISAS} for part in (data[~bpf], data[bpf]))
     parts = frame[(frame["release"] == LATEST) & (frame["mechanism"] == KRETPROBE)].pivot(
         index="isa", columns="part", values="instructions"
     )
@@ -207,8 +207,8 @@ def _timed() -> str:
     both = {machine: (taken, fprobe[machine]) for machine, taken in kretprobe.items() if machine in fprobe}
     if not both:
         return "No saved machine has timed a kretprobe and an fprobe."
-    told = (f"{digits(f)} cycles where a kretprobe takes {digits(k)} (on {machine})" for machine, (k, f) in both.items())
-    return f"Measured on x86-64, an fprobe takes {listed(told)}."
+    times = (f"{digits(f)} cycles where a kretprobe takes {digits(k)} (on {machine})" for machine, (k, f) in both.items())
+    return f"Measured on x86-64, an fprobe takes {listed(times)}."
 
 
 def _where(frame: pd.DataFrame, one: str, other: str) -> str:
@@ -217,17 +217,17 @@ def _where(frame: pd.DataFrame, one: str, other: str) -> str:
 
 
 def _less(frame: pd.DataFrame, isa: str, one: str, other: str) -> bool:
-    known = _newest(frame)
-    of = known[known["isa"] == isa].set_index("mechanism")["instructions"]
+    data = _newest(frame)
+    of = data[data["isa"] == isa].set_index("mechanism")["instructions"]
     return bool(of[one] < of[other])
 
 
 def _contradicted(frame: pd.DataFrame) -> str:
     """Do Debian's kernels rank the mechanisms otherwise?"""
-    known = _newest(frame).dropna(subset=["debian"])
+    data = _newest(frame).dropna(subset=["debian"])
     turned = []
-    for isa, here in known.groupby("isa", sort=False):
-        if list(here.sort_values("instructions")["name"]) != list(here.sort_values("debian")["name"]):
+    for isa, part in data.groupby("isa", sort=False):
+        if list(part.sort_values("instructions")["name"]) != list(part.sort_values("debian")["name"]):
             turned.append(isa_name(str(isa)))
     if turned:
         return f"Debian's {LATEST} ranks those that were counted there otherwise on {listed(turned)}."
@@ -235,19 +235,19 @@ def _contradicted(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, as in "x86_64-kretprobe-added" of the newest kernel and "x86_64-kretprobe-v5-17-added": instructions;
+    """Numbers for the prose, as in "x86_64-kretprobe-added" of the newest kernel and "x86_64-kretprobe-v5-17-added": instructions;
     "-debian", "-stores", "-traps", "-missed" (in the call and above it), and by part
     "x86_64-kretprobe-exception-step"."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in totals(frame).itertuples():
         key = f"{r.isa}-{slug(r.name)}"
-        out |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-traps": int(r.traps)}
-        out[f"{key}-missed"] = f"{r.own}+{r.outer}"
+        values |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-traps": int(r.traps)}
+        values[f"{key}-missed"] = f"{r.own}+{r.outer}"
         if not pd.isna(r.debian):
-            out[f"{key}-debian"] = int(r.debian)
+            values[f"{key}-debian"] = int(r.debian)
     for r in frame.itertuples():
-        out[f"{r.isa}-{slug(r.name)}-{slug(r.part)}-step"] = int(r.instructions)
-    return out
+        values[f"{r.isa}-{slug(r.name)}-{slug(r.part)}-step"] = int(r.instructions)
+    return values
 
 
 FIGURES = (

@@ -29,15 +29,15 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, release, part, functions, bytes (of their text, padding included), text (the same in KiB).
     """
-    packages, out = {p.name: p for p in probes_saved.wanted()}, []
+    packages, records = {p.name: p for p in probes_saved.wanted()}, []
     for kernel in probes_saved.read()["kernels"]:
         package = packages[kernel["name"]]
         for part in PARTS:
             found = kernel["parts"][part]
             size = sum(found.values())
             head = {"isa": package.isa, "release": package.release, "part": part}
-            out.append({**head, "functions": len(found), "bytes": size, "text": round(size / 1024, 1)})
-    frame = pd.DataFrame(out)
+            records.append({**head, "functions": len(found), "bytes": size, "text": round(size / 1024, 1)})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -47,11 +47,11 @@ def shares(frame: pd.DataFrame) -> pd.DataFrame:
     with the return hooks that it is on), kprobe (bytes of the rest), percent (of both), times (how often fprobe's bytes are
     kretprobe's). Return hooks are kretprobe's alone since fprobes are on the graph tracer, and fprobes' too before."""
     bytes_, functions = (_wide(frame, what) for what in ("bytes", "functions"))
-    own = bytes_[KRETPROBE] + bytes_[HOOK]
-    out = pd.DataFrame({"functions": functions[KRETPROBE] + functions[HOOK], "bytes": own, "kprobe": bytes_[KPROBE]})
-    out["percent"] = (100 * own / (own + bytes_[KPROBE])).round().astype(int)
-    out["times"] = (bytes_[FPROBE] / own).round(1)
-    return out.reset_index()
+    kretprobe = bytes_[KRETPROBE] + bytes_[HOOK]
+    printed = pd.DataFrame({"functions": functions[KRETPROBE] + functions[HOOK], "bytes": kretprobe, "kprobe": bytes_[KPROBE]})
+    printed["percent"] = (100 * kretprobe / (kretprobe + bytes_[KPROBE])).round().astype(int)
+    printed["times"] = (bytes_[FPROBE] / kretprobe).round(1)
+    return printed.reset_index()
 
 
 def _wide(frame: pd.DataFrame, what: str) -> pd.DataFrame:
@@ -91,15 +91,15 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-v7-2-percent", "-bytes", "-functions", "-times"; "x86_64-v7-2-fprobe-bytes" of each part."""
-    out: dict[str, object] = {}
+    """Numbers for the prose: "x86_64-v7-2-percent", "-bytes", "-functions", "-times"; "x86_64-v7-2-fprobe-bytes" of each part."""
+    values: dict[str, object] = {}
     for r in shares(frame).itertuples():
         key = f"{r.isa}-{slug(str(r.release))}"
-        out |= {f"{key}-percent": int(r.percent), f"{key}-bytes": int(r.bytes), f"{key}-functions": int(r.functions)}
-        out |= {f"{key}-times": f"{r.times:.1f}"}
+        values |= {f"{key}-percent": int(r.percent), f"{key}-bytes": int(r.bytes), f"{key}-functions": int(r.functions)}
+        values |= {f"{key}-times": f"{r.times:.1f}"}
     for r in frame.itertuples():
-        out[f"{r.isa}-{slug(str(r.release))}-{slug(str(r.part))}-bytes"] = int(r.bytes)
-    return out
+        values[f"{r.isa}-{slug(str(r.release))}-{slug(str(r.part))}-bytes"] = int(r.bytes)
+    return values
 
 
 @in_kernels("k6")
@@ -109,11 +109,11 @@ def still_there() -> Seen:
     known = [(packages[kernel["name"]], kernel["parts"]) for kernel in probes_saved.read()["kernels"]]
     with_kretprobe = [p for p, parts in known if "register_kretprobe" in parts[KRETPROBE]]
     with_fprobe = [p for p, parts in known if "register_fprobe" in parts[FPROBE]]
-    there = {isa: return_releases.has(line, isa, return_releases.FPROBE) for isa in {p.isa for p, _ in known}}
-    agrees = len(with_kretprobe) == len(known) and all(nearest(p.release) in there[p.isa] for p in with_fprobe)
+    present = {isa: return_releases.has(line, isa, return_releases.FPROBE) for isa in {p.isa for p, _ in known}}
+    agrees = len(with_kretprobe) == len(known) and all(nearest(p.release) in present[p.isa] for p in with_fprobe)
     named = listed(f"{isa_name(p.isa)} {p.release}" for p in with_fprobe)
-    said = f"Of {len(known)} Debian kernels looked at {len(with_kretprobe)} have kretprobes; those with fprobes: {named or 'none'}."
-    return Seen(said, agrees)
+    text = f"Of {len(known)} Debian kernels looked at {len(with_kretprobe)} have kretprobes; those with fprobes: {named or 'none'}."
+    return Seen(text, agrees)
 
 
 @in_kernels("k4")
@@ -121,15 +121,15 @@ def what_stays() -> Seen:
     """Agrees if what stays of kprobes and is no breakpoint, the entry through ftrace, is there on the ISAs where the lab's is."""
     packages, kernels = {p.name: p for p in probes_saved.wanted()}, probes_saved.read()["kernels"]
     known = [(packages[kernel["name"]], "kprobe_ftrace_handler" in kernel["parts"][KPROBE]) for kernel in kernels]
-    agrees = all(there == bool(features(ISAS[p.isa], nearest(p.release), {})["kprobes_on_ftrace"]) for p, there in known)
-    named = listed(f"{isa_name(p.isa)} {p.release}" for p, there in known if there)
+    agrees = all(present == bool(features(ISAS[p.isa], nearest(p.release), {})["kprobes_on_ftrace"]) for p, present in known)
+    named = listed(f"{isa_name(p.isa)} {p.release}" for p, present in known if present)
     _, new = ends(rows())
     share = on_each({str(isa): f"{n} %" for isa, n in new["percent"].items()})
-    said = (
+    text = (
         f"Of {len(known)} Debian kernels those with an entry through ftrace are: {named or 'none'}. With registering, events and "
         f"optimization counted, kretprobes and return hooks are {share} of their newest ones' code for kprobes."
     )
-    return Seen(said, agrees)
+    return Seen(text, agrees)
 
 
 FIGURES = (

@@ -25,9 +25,15 @@ PUBLISHED, INSTRUCTIONS, MEASURED = "published", "lab, instructions", "lab, meas
 
 @dataclass(frozen=True)
 class Round:
-    """One published table. name: in short, of the series that moved fprobes to the graph tracer by its version. ids: how those of
-    its measurements begin. other: the bench that is compared with the one on a kretprobe, and mechanism: what that is. entry: the
-    bench of the same kind that sees the entry alone. release: the lab's nearest kernel."""
+    """One published table.
+
+    name: in short, of the series that moved fprobes to the graph tracer by its version.
+    ids: the beginning of the ids of its measurements.
+    other: the bench that is compared with the one on a kretprobe.
+    entry: the bench of the same kind that sees only the entry.
+    release: the lab's nearest kernel.
+    mechanism: the mechanism of that bench.
+    """
 
     name: str
     ids: str
@@ -54,13 +60,13 @@ def rows() -> pd.DataFrame:
     """One row per published round. Columns: isa, round, what (the mechanism over a kretprobe), release (the lab's), published (how
     many times the time per event), returns (the same of what is left of each time without that of a program at the entry alone,
     which the round has as well), instructions (the lab's ratio of what both add), message (where it was published)."""
-    out = []
+    records = []
     for r in ROUNDS:
         pairs = ("kretprobe", "kprobe"), (r.other, r.entry)
         kretprobes, others = ([published.get(r.ids + bench) for bench in pair] for pair in pairs)
         other, kretprobe = (calls(_build(mechanism, r.release)) for mechanism in (r.mechanism, KRETPROBE_BPF))
         counted = [added(*runs).instructions for runs in (other, kretprobe)]
-        out.append(
+        records.append(
             {
                 "isa": ISA,
                 "round": r.name,
@@ -72,7 +78,7 @@ def rows() -> pd.DataFrame:
                 "message": others[0].message,
             }
         )
-    frame = pd.DataFrame(out)
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -101,21 +107,21 @@ def measured(mechanism: str, release: str) -> dict[str, float]:
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps. A line per round: times a kretprobe's, as published, of the part that is the return's,
     and in the lab's instructions."""
-    out = frame[["round", "release"]].rename(columns={"release": "lab"})
-    out["published"] = [f"{v:.2f}" for v in frame["published"]]
-    out["return"] = [f"{v:.2f}" for v in frame["returns"]]
-    out["insns"] = [f"{v:.2f}" for v in frame["instructions"]]
-    out.attrs["right"] = ["published", "return", "insns"]
-    out.attrs["units"] = dict.fromkeys(out.attrs["right"], "ratio")
-    return out
+    printed = frame[["round", "release"]].rename(columns={"release": "lab"})
+    printed["published"] = [f"{v:.2f}" for v in frame["published"]]
+    printed["return"] = [f"{v:.2f}" for v in frame["returns"]]
+    printed["insns"] = [f"{v:.2f}" for v in frame["instructions"]]
+    printed.attrs["right"] = ["published", "return", "insns"]
+    printed.attrs["units"] = dict.fromkeys(printed.attrs["right"], "ratio")
+    return printed
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """The same, and the ratio of the cycles that each saved machine took."""
-    out, ratios = golden(frame), [measured(str(r.what), str(r.release)) for r in frame.itertuples()]
+    printed, ratios = golden(frame), [measured(str(r.what), str(r.release)) for r in frame.itertuples()]
     machines = sorted({machine for of in ratios for machine in of})
-    made = out.assign(**{machine: [f"{of[machine]:.2f}" if machine in of else "-" for of in ratios] for machine in machines})
-    made.attrs = {"right": [*out.attrs["right"], *machines], "units": out.attrs["units"] | dict.fromkeys(machines, "ratio")}
+    made = printed.assign(**{machine: [f"{of[machine]:.2f}" if machine in of else "-" for of in ratios] for machine in machines})
+    made.attrs = {"right": [*printed.attrs["right"], *machines], "units": printed.attrs["units"] | dict.fromkeys(machines, "ratio")}
     return made
 
 
@@ -147,8 +153,8 @@ def answer(frame: pd.DataFrame) -> str:
     faster = int((multi["published"] < 1).sum())
     against = contradicted(multi)
     taken = measured(MULTI, LATEST)
-    told = listed(f"{ratio:.2f} ({machine})" for machine, ratio in taken.items())
-    timed = f"takes {told} times a kretprobe's cycles" if told else "was timed on no saved machine"
+    ratios = listed(f"{ratio:.2f} ({machine})" for machine, ratio in taken.items())
+    timed = f"takes {ratios} times a kretprobe's cycles" if ratios else "was timed on no saved machine"
     shares = [f"{multi[ratio].min():.2f} to {multi[ratio].max():.2f} times" for ratio in ("published", "returns")]
     return (
         f"A program on an fprobe's exit takes less time than one on a kretprobe in {faster} of {len(multi)} rounds that "
@@ -159,13 +165,13 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by round as in "v22-after": "-published", "-return" and "-insns", ratios."""
-    out: dict[str, object] = {}
+    """Numbers for the prose, by round as in "v22-after": "-published", "-return" and "-insns", ratios."""
+    values: dict[str, object] = {}
     for r in frame.itertuples():
         key = slug(r.round)
         shown = {"published": r.published, "return": r.returns, "insns": r.instructions}
-        out |= {f"{key}-{name}": f"{value:.2f}" for name, value in shown.items()}
-    return out
+        values |= {f"{key}-{name}": f"{value:.2f}" for name, value in shown.items()}
+    return values
 
 
 FIGURES = (

@@ -1,4 +1,4 @@
-"""What must a kretprobe's return trampoline save? Each set of registers, what it costs, and whom it does not serve."""
+"""What must a kretprobe's return trampoline save? Each set of registers, what it costs, and which consumers it does not serve."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rows() -> pd.DataFrame:
     Columns: isa, saves (a name of SAVES), hypothetical, consumer (a name of CONSUMERS), outcome, fields (that it read); and of the
     whole call, in each of its rows: instructions, stores (that the kretprobe adds).
     """
-    out = []
+    records = []
     for isa in ISAS:
         for saves in sets(isa):
             kernel = _kernel(isa, saves)
@@ -67,8 +67,8 @@ def rows() -> pd.DataFrame:
             cells = {cell.consumer.name: cell for cell in _matrix(kernel).cells}
             for consumer in CONSUMERS:
                 cell = cells[consumer]
-                out.append({**whole, "consumer": consumer, "outcome": cell.outcome, "fields": " ".join(cell.fields)})
-    frame = pd.DataFrame(out)
+                records.append({**whole, "consumer": consumer, "outcome": cell.outcome, "fields": " ".join(cell.fields)})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -85,7 +85,7 @@ def _kernel(isa: str, saves: str) -> Kernel:
 
 
 def _matrix(kernel: Kernel) -> Matrix:
-    """All consumers on what the return trampoline of a kretprobe hands on."""
+    """All consumers on what the return trampoline of a kretprobe passes."""
     own = not kretprobes_on_return_hooks(kernel.features)
     return matrix(kernel, View(PROVIDERS["__kretprobe_trampoline" if own else "arch_rethook_trampoline"], DIRECT))
 
@@ -109,19 +109,19 @@ def whole(frame: pd.DataFrame) -> pd.DataFrame:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and save set: what a kretprobe then adds, and how many consumers it serves."""
-    known = named(whole(frame), "saves")
-    out = known[["isa", "saves", "instructions", "stores"]].rename(columns={"instructions": "insns"})
-    out["right"] = [f"{r.right}/{r.asked}" for r in known.itertuples()]
-    out.attrs["right"] = ["insns", "stores", "right"]
-    return out
+    data = named(whole(frame), "saves")
+    printed = data[["isa", "saves", "instructions", "stores"]].rename(columns={"instructions": "insns"})
+    printed["right"] = [f"{r.right}/{r.asked}" for r in data.itertuples()]
+    printed.attrs["right"] = ["insns", "stores", "right"]
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
     """The table that data/expected/ keeps: the same, with a letter for each consumer, in order."""
     letters = frame.assign(letter=frame["outcome"].map(LETTERS)).groupby(["isa", "saves"], sort=False)["letter"].agg("".join)
-    out = table(frame)
-    out["consumers"] = [letters[r.isa, r.saves] for r in whole(frame).itertuples()]
-    return out
+    printed = table(frame)
+    printed["consumers"] = [letters[r.isa, r.saves] for r in whole(frame).itertuples()]
+    return printed
 
 
 def _of(frame: pd.DataFrame, isa: str, saves: str) -> pd.DataFrame:
@@ -129,7 +129,7 @@ def _of(frame: pd.DataFrame, isa: str, saves: str) -> pd.DataFrame:
 
 
 def _full(frame: pd.DataFrame, isa: str) -> str:
-    """What a smaller set is held against: all registers, saved in the same way."""
+    """The save set that a smaller set is compared with: all registers, saved in the same way."""
     return WITHOUT if len(_of(frame, isa, WITHOUT)) else REGS
 
 
@@ -141,17 +141,17 @@ def lost(frame: pd.DataFrame, isa: str, saves: str) -> list[str]:
 
 def answer(frame: pd.DataFrame) -> str:
     """What the smallest set leaves out of the cost, who is served all the same, and who is not."""
-    known = whole(frame).set_index(["isa", "saves"])
-    counts = {isa: (known["instructions"][isa, _full(frame, isa)], known["instructions"][isa, VALUE]) for isa in ISAS}
+    data = whole(frame).set_index(["isa", "saves"])
+    counts = {isa: (data["instructions"][isa, _full(frame, isa)], data["instructions"][isa, VALUE]) for isa in ISAS}
     away = {isa: f"{every - less} of {every}" for isa, (every, less) in counts.items()}
     tracing = [c for c in CONSUMERS if all(_of(frame, isa, VALUE)["outcome"][c] == RIGHT for isa in ISAS)]
     gone = {isa: listed(CONSUMERS[c] for c in lost(frame, isa, VALUE)) or "nothing" for isa in ISAS}
-    trap = {isa: known["instructions"][isa, REGS] - known["instructions"][isa, _full(frame, isa)] for isa in ISAS}
+    trap = {isa: data["instructions"][isa, REGS] - data["instructions"][isa, _full(frame, isa)] for isa in ISAS}
     apart = [f"{isa_name(isa)}'s exception, which is not counted there, takes {n} more" for isa, n in trap.items() if n]
     return (
         f"Saving what a value is returned in instead of all registers takes {on_each(away)} instructions off a kretprobe"
         f"{''.join(f'; {one}' for one in apart)}. "
-        f"{listed(CONSUMERS[c] for c in tracing).capitalize()} are told rightly on every ISA all the same; what is lost is "
+        f"{listed(CONSUMERS[c] for c in tracing).capitalize()} are right on every ISA all the same; what is lost is "
         f"{on_each(gone)}."
     )
 
@@ -160,40 +160,40 @@ def answer(frame: pd.DataFrame) -> str:
 def need_not_save(frame: pd.DataFrame | None = None) -> Verdict:
     """True of a consumer on an ISA if it is told the same of a return by a trampoline that saves the value alone as by one that
     saves all registers."""
-    known = rows() if frame is None else frame
+    data = rows() if frame is None else frame
     cases = []
-    for isa in known["isa"].unique():
-        full, less = (_of(known, isa, s)["outcome"] for s in (_full(known, isa), VALUE))
+    for isa in data["isa"].unique():
+        full, less = (_of(data, isa, s)["outcome"] for s in (_full(data, isa), VALUE))
         cases += [{"isa": isa, "consumer": c, "truth": less[c] == full[c]} for c in CONSUMERS if full[c] == RIGHT]
     kind, on = across(pd.DataFrame(cases), {"consumer": "who reads it", **BY_ISA})
-    told = whole(known).set_index(["isa", "saves"])
-    isas = list(known["isa"].unique())
-    gone = {isa: listed(CONSUMERS[c] for c in lost(known, isa, VALUE)) or "nobody" for isa in isas}
+    costs = whole(data).set_index(["isa", "saves"])
+    isas = list(data["isa"].unique())
+    gone = {isa: listed(CONSUMERS[c] for c in lost(data, isa, VALUE)) or "nobody" for isa in isas}
     values: dict[str, int | float | str] = {
         f"{isa_name(isa)}, {saves}": f"{r['right']} of {r['asked']} for {r['instructions']}"
         for isa in isas
-        for saves in (VALUE, _full(known, isa))
-        for r in (told.loc[(isa, saves)],)
+        for saves in (VALUE, _full(data, isa))
+        for r in (costs.loc[(isa, saves)],)
     }
     compared = {
-        isa: " instead of ".join(str(values[f"{isa_name(isa)}, {saves}"]) for saves in (VALUE, _full(known, isa))) for isa in isas
+        isa: " instead of ".join(str(values[f"{isa_name(isa)}, {saves}"]) for saves in (VALUE, _full(data, isa))) for isa in isas
     }
     because = (
-        f"A return trampoline that saves the value, hypothetical on every ISA, tells rightly {on_each(compared)} instructions of a "
-        f"kretprobe whose trampoline saves all. Of those that are told rightly where all registers are saved, it does not serve "
+        f"A return trampoline that saves the value, hypothetical on every ISA, serves {on_each(compared)} instructions of a "
+        f"kretprobe whose trampoline saves all. Of the consumers that are right where all registers are saved, it does not serve "
         f"{on_each(gone)}."
     )
     return Verdict(kind, because, values, on)
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, as in "x86_64-value-added": instructions; "-stores", "-right" and "-asked"."""
-    out: dict[str, object] = {}
+    """Numbers for the prose, as in "x86_64-value-added": instructions; "-stores", "-right" and "-asked"."""
+    values: dict[str, object] = {}
     for r in whole(frame).itertuples():
         key = f"{r.isa}-{slug(r.saves)}"
-        out |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-right": int(r.right)}
-        out[f"{key}-asked"] = int(r.asked)
-    return out
+        values |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-right": int(r.right)}
+        values[f"{key}-asked"] = int(r.asked)
+    return values
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
@@ -203,7 +203,7 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
 FIGURES = (
     Figure(
         "fig-return-saves",
-        "Whom does a return trampoline serve that saves less?",
+        "Which consumers does a return trampoline serve that saves less?",
         chart=lambda frame: heat_map("outcome", rows="saves", columns="consumer", letters=LETTERS, abreast=1)(_drawn(frame)),
         table=table,
         answer=answer,

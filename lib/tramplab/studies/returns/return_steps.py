@@ -19,11 +19,11 @@ from .mechanisms import FEXIT, KRETPROBE_BPF, LATEST, MULTI, get
 NAME = "return_steps"
 TITLE = "Back to the caller, step by step"
 ISA, FUNCTION, ARGUMENTS = "x86_64", "one_arg", (1,)
-#: What a walk is called -> the mechanism.
+#: Name of a walk -> its mechanism.
 WALKS = {"kretprobe": KRETPROBE_BPF, "fprobe": MULTI, "fexit": FEXIT}
 BODY, TRAMPOLINE, HANDLER, TIDY, LEAVE = "body", "trampoline", "handler", "tidy", "leave"
 
-#: What is said of which step; see publish/stepper/stepper.py.
+#: Step -> its note; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
         (BODY, 0): "The function has its value; all that is left of it is the return. What lies where it returns to?",
@@ -71,7 +71,7 @@ NOTES: Notes = {
 def walks() -> list[dict]:
     """How one call of each ends, from the function's last instructions on; see lab.reading.walk. They are told apart by what they
     are called, not by their ISA."""
-    out = []
+    records = []
     for name, mechanism in WALKS.items():
         build = get(ISA, mechanism)
         kernel = build.kernel()
@@ -79,8 +79,8 @@ def walks() -> list[dict]:
         with kernel.attached(function, build.request()):
             whole = walk(kernel, function, *ARGUMENTS)
         end = rest(whole, marks(whole))
-        out.append({**end, "isa": name, "config": f"{name}, {end['config']}"})
-    return out
+        records.append({**end, "isa": name, "config": f"{name}, {end['config']}"})
+    return records
 
 
 def marks(whole: dict[str, Any]) -> dict[str, int]:
@@ -111,15 +111,15 @@ def body(_: pd.DataFrame) -> Stepper:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: instructions of every stretch, like "kretprobe-tidy", of all behind the function, "kretprobe-all", and
+    """Numbers for the prose: instructions of every stretch, like "kretprobe-tidy", of all behind the function, "kretprobe-all", and
     of those behind the handler, "-after"; how often it stores before the handler, "-stores"."""
-    out = {f"{r.isa}-{r[2]}": int(r.instructions) for r in frame.itertuples()}
+    values = {f"{r.isa}-{r[2]}": int(r.instructions) for r in frame.itertuples()}
     stores = frame[frame["from"] == TRAMPOLINE].set_index("isa")["stores"]
     for name in frame["isa"].unique():
-        after = out[f"{name}-{TIDY}"] + out[f"{name}-{LEAVE}"]
-        whole = after + out[f"{name}-{TRAMPOLINE}"] + out[f"{name}-{HANDLER}"]
-        out |= {f"{name}-all": whole, f"{name}-after": after, f"{name}-stores": int(stores[name])}
-    return out
+        after = values[f"{name}-{TIDY}"] + values[f"{name}-{LEAVE}"]
+        whole = after + values[f"{name}-{TRAMPOLINE}"] + values[f"{name}-{HANDLER}"]
+        values |= {f"{name}-all": whole, f"{name}-after": after, f"{name}-stores": int(stores[name])}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:

@@ -21,7 +21,7 @@ from .return_costs import with_and_without
 
 NAME = "return_shims"
 TITLE = "A kretprobe's handler on an fprobe, by a shim"
-#: Whose handler runs at the return, and for both at the entry too.
+#: The handlers that run: at the return, or at the entry and the return.
 RETURN, BOTH = PROBES = ("return", "entry and return")
 HOOK, SHIM = PARTS = ("kretprobe, fprobe", "shim")
 _SHIMMED, _HANDLERS = ("lab_shim_", "memcpy"), ("lab_kretprobe_", "lab_fprobe_")
@@ -45,17 +45,17 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, probe, how (a kretprobe, an fprobe with handlers of its own, or a shim), name (as shown), hypothetical, part (of
     PARTS), instructions, loads, stores; and of the whole call with a handler at the return alone, in each of its rows: right, asked
-    (fields that the handler is told rightly, of those that a kretprobe's is).
+    (fields that are right in the handler, of those that are in a kretprobe's).
     """
-    out = []
+    records = []
     for isa in ISAS:
         for probe in PROBES:
             for how in (BEFORE, FPROBE, *SHIMS):
                 head = {"isa": isa, "probe": probe, "how": how, "name": name(how), "hypothetical": how in SHIMS}
                 calls = _calls(isa, how, probe == BOTH)
                 whole = _whole(isa, how) if probe == RETURN else {}
-                out += [{**head, **part, **whole} for part in _parts(*calls)]
-    frame = pd.DataFrame(out)
+                records += [{**head, **part, **whole} for part in _parts(*calls)]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -98,17 +98,17 @@ def totals(frame: pd.DataFrame) -> pd.DataFrame:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and way: what it adds to a call with a handler at the return, the shim's share, what it adds with one at the
-    entry too, and how many fields are told rightly."""
-    known = named(totals(frame), "name")
-    some = known[known["probe"] == RETURN].reset_index(drop=True)
-    both = known[known["probe"] == BOTH].set_index(["isa", "how"])["instructions"]
+    entry too, and how many fields are right."""
+    data = named(totals(frame), "name")
+    some = data[data["probe"] == RETURN].reset_index(drop=True)
+    both = data[data["probe"] == BOTH].set_index(["isa", "how"])["instructions"]
     part = frame[(frame["part"] == SHIM) & (frame["probe"] == RETURN)].set_index(["isa", "how"])["instructions"]
-    out = some[["isa", "name", "instructions"]].rename(columns={"instructions": "insns"})
-    out["shim"] = [part[r.isa, r.how] for r in some.itertuples()]
-    out["both"] = [both[r.isa, r.how] for r in some.itertuples()]
-    out["right"] = [f"{r.right}/{r.asked}" for r in some.itertuples()]
-    out.attrs["right"] = ["insns", "shim", "both", "right"]
-    return out
+    printed = some[["isa", "name", "instructions"]].rename(columns={"instructions": "insns"})
+    printed["shim"] = [part[r.isa, r.how] for r in some.itertuples()]
+    printed["both"] = [both[r.isa, r.how] for r in some.itertuples()]
+    printed["right"] = [f"{r.right}/{r.asked}" for r in some.itertuples()]
+    printed.attrs["right"] = ["insns", "shim", "both", "right"]
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -130,9 +130,9 @@ def answer(frame: pd.DataFrame) -> str:
     cheaper, alike = [isa for isa in isas if part[isa] < -_LITTLE], [isa for isa in isas if abs(part[isa]) <= _LITTLE]
     where = f"on {listed(map(isa_name, cheaper))} only" if cheaper else "on no ISA"
     where += f" (on {listed(map(isa_name, alike))} about as many)" if alike else ""
-    known = totals(frame)
-    told = known[(known["how"] == SHIMS[-1]) & (known["probe"] == RETURN)].set_index("isa")
-    right = {isa: f"{told.loc[isa, 'right']} of {told.loc[isa, 'asked']}" for isa in isas}
+    data = totals(frame)
+    whole = data[(data["how"] == SHIMS[-1]) & (data["probe"] == RETURN)].set_index("isa")
+    right = {isa: f"{whole.loc[isa, 'right']} of {whole.loc[isa, 'asked']}" for isa in isas}
     return (
         f"A {marked('shim')} that keeps a kretprobe's handler on an fprobe takes {on_each(ends, 'instructions')}, by how much "
         f"it fills. With the one that fills most, a handler costs fewer instructions than under its kretprobe {where}, and "
@@ -141,17 +141,17 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, as in "arm64-where-added": instructions with a handler at the return; "-both" with one at the entry
+    """Numbers for the prose, as in "arm64-where-added": instructions with a handler at the return; "-both" with one at the entry
     too, "-shim" the shim's part, "-stores", "-right" and "-asked"."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     shim = frame[(frame["part"] == SHIM) & (frame["probe"] == RETURN)].set_index(["isa", "how"])["instructions"]
-    known = totals(frame)
-    for r in known[known["probe"] == RETURN].itertuples():
+    data = totals(frame)
+    for r in data[data["probe"] == RETURN].itertuples():
         key = f"{r.isa}-{slug(r.how)}"
-        out |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-shim": int(shim[r.isa, r.how])}
-        out |= {f"{key}-right": int(r.right), f"{key}-asked": int(r.asked)}
-        out[f"{key}-both"] = _added(frame, r.isa, r.how, BOTH)
-    return out
+        values |= {f"{key}-added": int(r.instructions), f"{key}-stores": int(r.stores), f"{key}-shim": int(shim[r.isa, r.how])}
+        values |= {f"{key}-right": int(r.right), f"{key}-asked": int(r.asked)}
+        values[f"{key}-both"] = _added(frame, r.isa, r.how, BOTH)
+    return values
 
 
 def drawn(frame: pd.DataFrame) -> pd.DataFrame:

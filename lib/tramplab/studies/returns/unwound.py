@@ -1,4 +1,4 @@
-"""Is a stack trace right while a function's return is hooked, and do return hooks spoil what claim k7 says they do?"""
+"""Is a stack trace right while a function's return is hooked, and do return hooks break what claim k7 says they break?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .unwound_calls import EXIT, PLACES, SLEEPING, UNHOOKED
 
 NAME = "return_unwound"
 TITLE = "Stack traces while a function's return is hooked"
-#: What is worst of a trace -> where it counts.
+#: Worst state of a trace -> the column in which it counts.
 COUNTS = {RIGHT: "right", DOUBLED: "doubled", MISSING: "lost", WRONG: "wrong"}
 _WORST = (WRONG, MISSING, DOUBLED, RIGHT)
 
@@ -39,14 +39,14 @@ def rows() -> pd.DataFrame:
 
 def counted(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows from those of unwound_calls."""
-    keys, out = ["isa", "name", "release", "recovered", "real", "pair", "hooks", "place"], []
-    for key, own in frame.groupby(keys, sort=False):
-        sums = {name: int(own.loc[own["worst"] == state, "boundaries"].sum()) for state, name in COUNTS.items()}
-        refused = int(own.loc[(own["error"] != "") | own["guessed"], "boundaries"].sum())
-        there = next(state for state in _WORST if state in set(own["worst"]))
-        total = int(own["boundaries"].sum())
-        out.append({**dict(zip(keys, key, strict=True)), "boundaries": total, **sums, "refused": refused, "worst": there})
-    found = pd.DataFrame(out)
+    keys, records = ["isa", "name", "release", "recovered", "real", "pair", "hooks", "place"], []
+    for key, part in frame.groupby(keys, sort=False):
+        sums = {name: int(part.loc[part["worst"] == state, "boundaries"].sum()) for state, name in COUNTS.items()}
+        refused = int(part.loc[(part["error"] != "") | part["guessed"], "boundaries"].sum())
+        worst = next(state for state in _WORST if state in set(part["worst"]))
+        total = int(part["boundaries"].sum())
+        records.append({**dict(zip(keys, key, strict=True)), "boundaries": total, **sums, "refused": refused, "worst": worst})
+    found = pd.DataFrame(records)
     found["at"] = found["place"].map(PLACES.index)
     order = {name: n for n, name in enumerate(dict.fromkeys(zip(frame["isa"], frame["name"], frame["recovered"], strict=True)))}
     found["case"] = [order[key] for key in zip(found["isa"], found["name"], found["recovered"], strict=True)]
@@ -69,14 +69,14 @@ def cells(frame: pd.DataFrame) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and case: at how many of how many instructions the whole trace is right, by place; asked: are hooked returns
     looked up, as the kernel's unwinder does or, with the mark, does not."""
-    told = frame.assign(
+    labelled = frame.assign(
         said=[f"{r.right}/{r.boundaries}" for r in frame.itertuples()],
         asked=[_asked(r) for r in frame.itertuples()],
     )
-    wide = pivot("said", "place", index=("isa", "name", "asked"), total=False)(told)
-    out = wide[["isa", "name", "asked", *PLACES]].fillna("-").rename(columns=_SHORT)
-    out.attrs["right"] = list(_SHORT.values())
-    return out
+    wide = pivot("said", "place", index=("isa", "name", "asked"), total=False)(labelled)
+    printed = wide[["isa", "name", "asked", *PLACES]].fillna("-").rename(columns=_SHORT)
+    printed.attrs["right"] = list(_SHORT.values())
+    return printed
 
 
 _SHORT = dict(zip(PLACES, ("entry", "body", "asleep", "tramp", "exit", "rest"), strict=True))
@@ -93,13 +93,13 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: instructions, like "arm64-fgraph-at-return-lost" (or under a wrong name), "-all", "-refused"; where
+    """Numbers for the prose: instructions, like "arm64-fgraph-at-return-lost" (or under a wrong name), "-all", "-refused"; where
     hooked returns are not looked up "riscv64-kretprobe-not-asked-asleep-lost"."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in frame.itertuples():
         key = slug("-".join((r.isa, r.name, *(() if r.recovered else ("not asked",)), r.place)))
-        out |= {f"{key}-lost": r.lost + r.wrong, f"{key}-all": r.boundaries, f"{key}-refused": r.refused}
-    return out
+        values |= {f"{key}-lost": r.lost + r.wrong, f"{key}-all": r.boundaries, f"{key}-refused": r.refused}
+    return values
 
 
 def _newest(frame: pd.DataFrame) -> pd.DataFrame:
@@ -112,42 +112,42 @@ def _newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _spoilt(frame: pd.DataFrame, place: str) -> dict[str, list[str]]:
     """ISA -> mechanisms with which a frame is lost or has a wrong name there, as the newest kernels unwind."""
-    known = _newest(frame)
-    part = known[(known["place"] == place) & (known["lost"] + known["wrong"] > 0)]
+    data = _newest(frame)
+    part = data[(data["place"] == place) & (data["lost"] + data["wrong"] > 0)]
     return {isa: list(part.loc[part["isa"] == isa, "mechanism"]) for isa in ISAS}
 
 
 def _hooking(frame: pd.DataFrame, isa: str) -> list[str]:
-    known = _newest(frame)
-    return list(dict.fromkeys(known.loc[(known["isa"] == isa) & known["hooks"], "mechanism"]))
+    data = _newest(frame)
+    return list(dict.fromkeys(data.loc[(data["isa"] == isa) & data["hooks"], "mechanism"]))
 
 
 def _tell(frame: pd.DataFrame, place: str) -> str:
     """With what a trace loses a frame in a place, on which ISAs."""
-    said: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for isa, names in _spoilt(frame, place).items():
         hooks = _hooking(frame, isa)
         every = names and set(names) >= set(hooks)
         more = [name for name in names if name not in hooks]
         whole = ["every return hook", *map(predicted.spoken, more)]
-        said.setdefault(listed(whole if every else map(predicted.spoken, names)) or "nothing", []).append(isa_name(isa))
-    return ", ".join(f"with {what} on {listed(isas)}" for what, isas in said.items())
+        texts.setdefault(listed(whole if every else map(predicted.spoken, names)) or "nothing", []).append(isa_name(isa))
+    return ", ".join(f"with {what} on {listed(isas)}" for what, isas in texts.items())
 
 
 def answer(frame: pd.DataFrame) -> str:
     """Sleepers and handlers, as kernels unwind; what is lost if nobody asks; two at once."""
-    said = (
+    text = (
         "As the newest kernels unwind, the trace of a task asleep in the function loses or misnames a frame "
         f"{_tell(frame, SLEEPING)}. A trace in the handler at the return loses or misnames a frame {_tell(frame, EXIT)}. "
     )
     silent = frame[~frame["recovered"] & (frame["place"] == SLEEPING)]
     bad = silent[silent["wrong"] == silent["boundaries"]]
-    said += f"Where nobody looks hooked returns up, {_of(len(bad), len(silent))} hooks give a sleeper a wrong caller, and "
+    text += f"Where nobody looks hooked returns up, {_of(len(bad), len(silent))} hooks give a sleeper a wrong caller, and "
     quiet = int((bad["refused"] == 0).sum())
-    said += f"{'all' if quiet == len(bad) else quiet or 'none'} of them without an error or a guess."
+    text += f"{'all' if quiet == len(bad) else quiet or 'none'} of them without an error or a guess."
     pairs = frame[frame["pair"] & (frame["place"] == SLEEPING) & (frame["wrong"] > 0)]
     both = {str(isa): listed(part["name"]) for isa, part in pairs.groupby("isa", sort=False)}
-    return said + (f" Two on one function hide the caller with {on_each(both)}, in the order of registration." if both else "")
+    return text + (f" Two on one function hide the caller with {on_each(both)}, in the order of registration." if both else "")
 
 
 def _of(some: int, total: int) -> str:
@@ -170,24 +170,24 @@ def spoil(returns: pd.DataFrame | None = None, traces: pd.DataFrame | None = Non
     traces = rows() if traces is None else traces
     missed = predicted.whole(returns).set_index(["isa", "name"], drop=False)
     places = {place: _spoilt(traces, place) for place in (SLEEPING, EXIT)}
-    out = []
+    records = []
     for isa in ISAS:
         for mechanism in _hooking(traces, isa):
             r = missed.loc[(isa, newest(isa)[mechanism].name)]
             hook = f"{isa}, {mechanism}"
-            out.append({"effect": PREDICTOR, "hook": hook, "truth": bool(r["own"] + r["outer"])})
-            out.append({"effect": TRACES, "hook": hook, "truth": any(mechanism in places[p][isa] for p in places)})
-    kind, on = across(pd.DataFrame(out), {"effect": "what is spoilt", "hook": "the return hook"})
+            records.append({"effect": PREDICTOR, "hook": hook, "truth": bool(r["own"] + r["outer"])})
+            records.append({"effect": TRACES, "hook": hook, "truth": any(mechanism in places[p][isa] for p in places)})
+    kind, on = across(pd.DataFrame(records), {"effect": "what is spoilt", "hook": "the return hook"})
     hooked = {isa: [missed.loc[(isa, newest(isa)[m].name)] for m in _hooking(traces, isa)] for isa in ISAS}
-    told = "; ".join(f"on {isa_name(isa)} {listed(_missed(own))}" for isa, own in hooked.items())
+    missed_by = "; ".join(f"on {isa_name(isa)} {listed(_missed(rows_of))}" for isa, rows_of in hooked.items())
     fexit = {isa: "+".join(str(int(n)) for n in missed.loc[(isa, FEXIT), ["own", "outer"]]) for isa in ISAS}
     because = (
-        f"Mispredicted returns in the call and of the callers above it: {told}. With BPF fexit, which hooks no return: "
+        f"Mispredicted returns in the call and of the callers above it: {missed_by}. With BPF fexit, which hooks no return: "
         f"{on_each(fexit)}. Stack traces of a sleeper lose or misname a frame {_tell(traces, SLEEPING)}; those in the handler at "
         f"the return {_tell(traces, EXIT)}."
     )
     values: dict[str, int | float | str] = {
-        f"{isa_name(isa)}, {r['name']}": f"{int(r['own'])}+{int(r['outer'])}" for isa, own in hooked.items() for r in own
+        f"{isa_name(isa)}, {r['name']}": f"{int(r['own'])}+{int(r['outer'])}" for isa, rows_of in hooked.items() for r in rows_of
     }
     return Verdict(kind, because, values, on)
 

@@ -42,8 +42,11 @@ _WORST = (WRONG, MISSING, DOUBLED)
 
 @dataclass(frozen=True)
 class Case:
-    """What is attached, in which kernel. name: as shown, without its recovery. parts: the builds whose probes are attached, in this
-    order; all of one kernel."""
+    """The builds that are attached, in which kernel.
+
+    name: as shown, without its recovery.
+    parts: the builds whose probes are attached, in this order; all of one kernel.
+    """
 
     name: str
     isa: str
@@ -64,8 +67,8 @@ class Case:
 
 
 def cases(isa: str) -> list[Case]:
-    """Of an ISA: no hook, every mechanism in its newest kernel, arm64's kretprobe in its older ones too, and two on one function
-    where the unwinder asks for both."""
+    """The cases of an ISA: no hook, every mechanism in its newest kernel, arm64's kretprobe in its older ones too, and two on one
+    function where the unwinder asks for both."""
     alone = [build for build in builds(isa) if build == newest(isa)[build.mechanism] or build.isa in OLDER]
     pairs = [Case(" + ".join(pair), isa, tuple(get(isa, name) for name in pair)) for pair in PAIRS if isa in BOTH_ASKED]
     return [Case(UNHOOKED, isa, ()), *(Case(build.name, isa, (build,)) for build in alone), *pairs]
@@ -120,11 +123,11 @@ def place(row: dict[str, object]) -> str:
 
 
 def worst(row: dict[str, object]) -> str:
-    """What is worst of its frames; that the function has returned is not."""
+    """The worst state of its frames, except that the function has returned."""
     return next((state for state in _WORST if state in [row[frame] for frame in FRAMES]), RIGHT)
 
 
 def named(frame: pd.DataFrame) -> list[str]:
     """How figures name a case: with whether hooked returns are looked up, and the mark of what no kernel's unwinder does."""
-    told = zip(frame["name"], frame["recovered"], frame["real"], strict=True)
-    return [marked(name + ("" if recovered else ", not asked"), not real) for name, recovered, real in told]
+    rows = zip(frame["name"], frame["recovered"], frame["real"], strict=True)
+    return [marked(name + ("" if recovered else ", not asked"), not real) for name, recovered, real in rows]

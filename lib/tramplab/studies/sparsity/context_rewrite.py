@@ -44,7 +44,7 @@ TITLE = "BPF programs on a light structure, rewritten or refused"
 UNITS = {"changed": "instructions"}
 PROVIDER = "ftrace_caller"
 ACCEPTED = "accepted"
-#: What becomes of a program, in a word.
+#: Outcome -> the word for it.
 WORDS = {
     ACCEPTED: "yes",
     UNFILLED: "unfilled",
@@ -65,7 +65,7 @@ NO_KERNEL = "No kernel rewrites programs so."
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, in the newest release, and program of data/context-programs.yml, rewritten for what ftrace_caller hands on.
+    """One row per ISA, in the newest release, and program of data/context-programs.yml, rewritten for ftrace_caller's structure.
 
     Columns: isa, release, program, shows, outcome (ACCEPTED, or the kind of reason for which it is refused), why, changed
     (instructions that differ, none is added), same (does it compute on the light structure of every hooked call what it did on a
@@ -81,22 +81,22 @@ def _rows(isa: str, release: str) -> list[dict[str, object]]:
     image, found = kernel.image, watched(kernel, provider(PROVIDER)).values()
     contexts = [(full_set(image, seen.truth), seen.data) for seen in found]
     of = light(kernel)
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for name, written in PROGRAMS.items():
         program = written.on(kernel.isa, image.struct(PT_REGS))
         made = rewrite(program, of)
         head = {"isa": isa, "release": release, "program": name, "shows": written.shows}
         if isinstance(made, Refused):
-            out.append({**head, "outcome": made.kind, "why": str(made), "changed": 0, "same": False, "reads": made.slot or ""})
+            records.append({**head, "outcome": made.kind, "why": str(made), "changed": 0, "same": False, "reads": made.slot or ""})
             continue
         same = all(run(program, full) == run(made.program, data, address=CONTEXT) for full, data in contexts)
         tail = {"changed": len(made.changes), "same": same, "reads": " ".join(made.reads)}
-        out.append({**head, "outcome": ACCEPTED, "why": "", **tail})
-    return out
+        records.append({**head, "outcome": ACCEPTED, "why": "", **tail})
+    return records
 
 
 def light(kernel: Kernel) -> Layout:
-    """Where what ftrace_caller hands on has the fields of a pt_regs, as it was found by running it."""
+    """Where the structure of ftrace_caller has the fields of a pt_regs, as found by running it."""
     image = kernel.image
     pt_regs, struct = image.struct(PT_REGS), image.struct(FTRACE_REGS)
     held = frame_of(kernel, provider(PROVIDER)).slots
@@ -129,14 +129,14 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "programs", and by ISA how many are "arm64-accepted" and refused as nobody fills a field,
+    """Numbers for the prose: "programs", and by ISA how many are "arm64-accepted" and refused as nobody fills a field,
     "arm64-unfilled", or as a helper wants a pt_regs, "arm64-helper"; the most instructions that change in one, "arm64-changed"."""
-    out: dict[str, object] = {"programs": frame["program"].nunique()}
+    values: dict[str, object] = {"programs": frame["program"].nunique()}
     for isa, part in frame.groupby("isa", sort=False):
         for word, kind in (("accepted", ACCEPTED), ("unfilled", UNFILLED), ("helper", HELPER)):
-            out[f"{isa}-{word}"] = int((part["outcome"] == kind).sum())
-        out[f"{isa}-changed"] = int(part["changed"].max())
-    return out
+            values[f"{isa}-{word}"] = int((part["outcome"] == kind).sum())
+        values[f"{isa}-changed"] = int(part["changed"].max())
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -145,8 +145,8 @@ def answer(frame: pd.DataFrame) -> str:
     total = frame["program"].nunique()
     names = {kind: listed(dict.fromkeys(frame[frame["outcome"] == kind]["program"])) for kind in (UNFILLED, HELPER)}
     return (
-        f"Of {total} programs {on_each(good, 'are accepted')}, as long as before. Refused for a field that nobody fills are "
-        f"{names[UNFILLED]}; and as a helper wants a whole pt_regs, {names[HELPER]}."
+        f"Of {total} programs {on_each(good, 'are accepted')}, with no instruction more. Refused for a field that is not filled "
+        f"are {names[UNFILLED]}; and as a helper wants a whole pt_regs, {names[HELPER]}."
     )
 
 
@@ -155,7 +155,7 @@ def answer(frame: pd.DataFrame) -> str:
 
 @judges("p6")
 def relocated_or_refused(frame: pd.DataFrame | None = None) -> Verdict:
-    """What is accepted computes on the light structure what it did on a full set, and what reads a field that nobody fills is
+    """What is accepted computes on the light structure what it did on a full set, and what reads a field that is not filled is
     refused for it."""
     frame = rows() if frame is None else frame
     accepted, unfilled = frame["outcome"] == ACCEPTED, frame["outcome"] == UNFILLED
@@ -164,7 +164,7 @@ def relocated_or_refused(frame: pd.DataFrame | None = None) -> Verdict:
     good, none = ({i: int((which & (frame["isa"] == i)).sum()) for i in ISAS} for which in (accepted, unfilled))
     because = (
         f"Of {frame['program'].nunique()} programs {on_each(good, 'are accepted')}; each computes on the structure of every hooked "
-        f"call what it computes on a full set, and none is longer. Refused as nobody fills the field are {on_each(none)}. "
+        f"call what it computes on a full set, and none is longer. Refused as the field is not filled are {on_each(none)}. "
         f"{NO_KERNEL}"
     )
     return Verdict(kind if both else FAILS, because, {f"{i} accepted": good[i] for i in ISAS}, on)
@@ -179,6 +179,6 @@ FIGURES = (
         answer=answer,
         alt="Reasons down the side, ISAs across, and in every cell how many programs are accepted, or refused for that reason.",
         limits="A verifier and an interpreter of the lab's own for a subset of BPF: no loops, atomics, calls between programs or "
-        f"kfuncs; the structure is what ftrace_caller of the newest release hands on. {NO_KERNEL}",
+        f"kfuncs; the structure is what ftrace_caller of the newest release passes. {NO_KERNEL}",
     ),
 )

@@ -34,15 +34,15 @@ UNITS = {"instructions": "count", "read": "B", "written": "B"}
 def rows() -> pd.DataFrame:
     """One row per ISA and conversion: columns isa, conversion, hypothetical, chain (is it on the way to perf?), source, target (the
     guest's structures), instructions, loads, stores, read, written (bytes), copied (words that came unchanged)."""
-    out = []
+    records = []
     for isa in ISAS:
         kernel = Kernel(isa)
         for name in CONVERSIONS:
             c = convert(kernel, name)
             head = {"isa": isa, "conversion": name, "hypothetical": True, "chain": name in CHAIN}
             head |= {"source": c.source, "target": c.target, "instructions": c.instructions, "loads": c.loads, "stores": c.stores}
-            out.append({**head, "read": c.read, "written": c.written, "copied": len(c.copied)})
-    frame = pd.DataFrame(out)
+            records.append({**head, "read": c.read, "written": c.written, "copied": len(c.copied)})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -58,12 +58,12 @@ def told(frame: pd.DataFrame) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and conversion, and one for all that a call goes through on its way to perf."""
     columns = ["instructions", "loads", "stores", "read", "written"]
-    out = []
+    items = []
     for isa, part in frame.groupby("isa", sort=False):
         lines = told(part)[["isa", "conversion", *columns]]
         whole = part.loc[part["chain"], columns].sum()
-        out += [lines, pd.DataFrame([{"isa": isa, "conversion": marked("up to a pt_regs"), **whole}])]
-    whole = pd.concat(out, ignore_index=True)
+        items += [lines, pd.DataFrame([{"isa": isa, "conversion": marked("up to a pt_regs"), **whole}])]
+    whole = pd.concat(items, ignore_index=True)
     whole.attrs["units"] = {"read": "B", "written": "B"}
     return whole
 
@@ -74,13 +74,13 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: of the chain to perf "arm64-chain-total" (instructions), "-chain-written" (bytes), and "conversions",
+    """Numbers for the prose: of the chain to perf "arm64-chain-total" (instructions), "-chain-written" (bytes), and "conversions",
     how many there are on each ISA."""
-    out: dict[str, object] = {"conversions": frame["conversion"].nunique()}
+    values: dict[str, object] = {"conversions": frame["conversion"].nunique()}
     for isa, part in frame[frame["chain"]].groupby("isa", sort=False):
-        out[f"{isa}-chain-total"] = int(part["instructions"].sum())
-        out[f"{isa}-chain-written"] = int(part["written"].sum())
-    return out
+        values[f"{isa}-chain-total"] = int(part["instructions"].sum())
+        values[f"{isa}-chain-written"] = int(part["written"].sum())
+    return values
 
 
 def written(frame: pd.DataFrame) -> dict[str, object]:
@@ -105,16 +105,16 @@ def cases(frame: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
     take more than the fill?)."""
     entry = shares[shares["probe"] == kprobe_multi.ENTRY]
     inlined = kprobe_multi.inlined()
-    out = []
+    records = []
     for isa, bytes_of in written(frame).items():
         part = entry[entry["isa"] == isa]
         end = part[part["way"] == "chain"].iloc[0]
         fills = part[(part["kind"] == COPY) & part["place"].isin((STACK, IN_PLACE)) & part["way"].str.startswith("kernel")]
-        here = inlined[(inlined["isa"] == isa) & inlined["way"].isin(fills["way"])]
-        fill = int(here["inline"].min() if len(here) else fills["instructions"].min())
+        copies = inlined[(inlined["isa"] == isa) & inlined["way"].isin(fills["way"])]
+        fill = int(copies["inline"].min() if len(copies) else fills["instructions"].min())
         row = {"isa": isa, "added": end["instructions"], "share": end["share"], "fill": fill, "written": bytes_of}
-        out.append({**row, "truth": end["instructions"] > fill})
-    return pd.DataFrame(out)
+        records.append({**row, "truth": end["instructions"] > fill})
+    return pd.DataFrame(records)
 
 
 @judges("p5")

@@ -23,10 +23,10 @@ from ..stretches import golden, numbers, stretches  # noqa: F401 (part of a stud
 NAME = "copy_steps"
 TITLE = "From ftrace_regs to pt_regs, step by step"
 FUNCTION, ARGUMENTS = "two_args", (1, 2)
-#: What the newest release does before a program of a link like kprobe_multi's runs (analyse/sparsity/ways.py).
+#: The newest release's way to a pt_regs for a program of kprobe_multi (analyse/sparsity/ways.py).
 MERGED = {"x86_64": "stack_hardware", "arm64": "cpu_kernel", "riscv64": "cpu_plain"}
 
-#: What is said of which step; see publish/stepper/stepper.py.
+#: Step -> its note; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
         ("site", 0): "A caller passes 1 and 2. The structure that a program is to read is made on the way.",
@@ -42,13 +42,13 @@ NOTES: Notes = {
 @once
 def walks() -> list[dict]:
     """One call on each ISA, in the newest release, of a function with a link as merged; see lab.reading.walk."""
-    out = []
+    records = []
     for isa, link in MERGED.items():
         kernel = Kernel(isa, releases.LATEST)
         function = kernel.function(FUNCTION)
         with kernel.attached(function, Fprobe(link=link)):
-            out.append(walk(kernel, function, *ARGUMENTS))
-    return out
+            records.append(walk(kernel, function, *ARGUMENTS))
+    return records
 
 
 @once
@@ -61,7 +61,7 @@ def rows() -> pd.DataFrame:
 def fields() -> pd.DataFrame:
     """One row per ISA and field of a pt_regs: columns isa, field, register (that it is named after, "" for none), written (does
     ftrace_partial_regs() of the newest release write it, or has the trampoline, where the two are one?)."""
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for isa in ISAS:
         kernel = Kernel(isa, releases.LATEST)
         seen = next(iter(watched(kernel, provider("ftrace_caller")).values()))
@@ -70,8 +70,8 @@ def fields() -> pd.DataFrame:
         made = fills.fill(kernel, "partial", seen.address, room)
         for place in places(kernel.image, PT_REGS):
             wrote = place.name in made.wrote
-            out.append({"isa": isa, "field": place.name, "register": register_of(kernel.isa, place.name), "written": wrote})
-    return pd.DataFrame(out)
+            records.append({"isa": isa, "field": place.name, "register": register_of(kernel.isa, place.name), "written": wrote})
+    return pd.DataFrame(records)
 
 
 def body(_: pd.DataFrame) -> Stepper:

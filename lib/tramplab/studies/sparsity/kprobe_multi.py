@@ -38,7 +38,7 @@ def rows() -> pd.DataFrame:
     ftrace_regs), instructions (that the way adds to them: of a full save what its trampoline adds to an ops), share (of both
     together, in percent).
     """
-    out = []
+    records = []
     for isa in ISAS:
         kernel, saved = Kernel(isa), "regs" if SAVING[isa] == LATEST else "own"
         full = ways_priced.price(*ways_priced.saving(kernel, saved))
@@ -47,14 +47,14 @@ def rows() -> pd.DataFrame:
             read = ways_priced.call(kernel, READ, exits)
             link = ways_priced.price(read, idle).instructions
             head = {"isa": isa, "way": f"{FULL}, {LATEST}", "kind": FULL, "place": IN_PLACE, "hypothetical": saved == "own"}
-            out.append({**head, "probe": probe, "link": link, "instructions": full.instructions})
+            records.append({**head, "probe": probe, "link": link, "instructions": full.instructions})
             more = {"way": REWRITTEN, "kind": REWRITTEN, "hypothetical": True}
-            out.append({**head, **more, "probe": probe, "link": link, "instructions": rewritten.instructions})
+            records.append({**head, **more, "probe": probe, "link": link, "instructions": rewritten.instructions})
             for way in ways(kernel):
                 run = ways_priced.call(kernel, way.link, exits)
                 head = {"isa": isa, "way": way.name, "kind": way.kind, "place": way.place, "hypothetical": way.hypothetical}
-                out.append({**head, "probe": probe, "link": link, "instructions": ways_priced.price(run, read).instructions})
-    frame = pd.DataFrame(out)
+                records.append({**head, "probe": probe, "link": link, "instructions": ways_priced.price(run, read).instructions})
+    frame = pd.DataFrame(records)
     frame["share"] = (100 * frame["instructions"] / (frame["link"] + frame["instructions"])).round(1)
     frame.attrs["units"] = UNITS
     return frame
@@ -64,7 +64,7 @@ def rows() -> pd.DataFrame:
 def inlined() -> pd.DataFrame:
     """What FILLS add to a link at the entry where a compiler inlines their copy: one row per ISA on which GCC leaves it as a call
     of memcpy(), and way. Columns: isa, way, place, call, inline (instructions)."""
-    out = []
+    records = []
     for isa in ISAS:
         usual = Kernel(isa)
         if not usual.features["memcpy_call"]:
@@ -74,20 +74,20 @@ def inlined() -> pd.DataFrame:
             if way.fill in FILLS:
                 runs = {how: (ways_priced.call(k, way.link), ways_priced.call(k, READ)) for how, k in kernels.items()}
                 added = {how: ways_priced.price(*pair).instructions for how, pair in runs.items()}
-                out.append({"isa": isa, "way": way.name, "place": way.place, **added})
-    return pd.DataFrame(out)
+                records.append({"isa": isa, "way": way.name, "place": way.place, **added})
+    return pd.DataFrame(records)
 
 
 def compiled() -> str:
     """What of a fill a compiler decides."""
     merged = inlined().set_index(["isa", "way"])
-    told = [
+    parts = [
         f"on {isa_name(isa)} {r['call']} instructions as GCC compiles it, with a call of memcpy(), and {r['inline']} inlined, "
         "as by clang"
         for (isa, way), r in merged.iterrows()
         if way == f"plain, {CPU}"
     ]
-    return f"As it was merged, the copy is {listed(told)}."
+    return f"As it was merged, the copy is {listed(parts)}."
 
 
 # -- what is shown
@@ -95,16 +95,16 @@ def compiled() -> str:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA and way: what it adds, its share at the entry, and with a handler at the return."""
-    told = named(frame, "way")
-    both = told[told["probe"] == BOTH].set_index(["isa", "way"])["share"]
-    part = told[told["probe"] == ENTRY]
-    out = part[["isa", "way"]].assign(
+    rows = named(frame, "way")
+    both = rows[rows["probe"] == BOTH].set_index(["isa", "way"])["share"]
+    part = rows[rows["probe"] == ENTRY]
+    printed = part[["isa", "way"]].assign(
         instr=part["instructions"],
         entry=[f"{r.share:.1f}" for r in part.itertuples()],
         both=[f"{both[(r.isa, r.way)]:.1f}" for r in part.itertuples()],
     )
-    out.attrs = {"right": ("entry", "both"), "units": {"instr": "added", "entry": "%", "both": "%"}}
-    return out
+    printed.attrs = {"right": ("entry", "both"), "units": {"instr": "added", "entry": "%", "both": "%"}}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -113,15 +113,15 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-link-added" (instructions), and by ISA and way, as in "arm64-plain-per-cpu": "-share" and
+    """Numbers for the prose: "arm64-link-added" (instructions), and by ISA and way, as in "arm64-plain-per-cpu": "-share" and
     "-both-share" in percent; "riscv64-plain-per-cpu-inline" (instructions, see inlined())."""
-    out: dict[str, object] = {f"{r.isa}-{slug(r.way)}-inline": r.inline for r in inlined().itertuples()}
+    values: dict[str, object] = {f"{r.isa}-{slug(r.way)}-inline": r.inline for r in inlined().itertuples()}
     for r in frame.itertuples():
         key = f"{r.isa}-{slug(r.way)}"
-        out[key + ("-share" if r.probe == ENTRY else "-both-share")] = f"{r.share:.1f} %"
+        values[key + ("-share" if r.probe == ENTRY else "-both-share")] = f"{r.share:.1f} %"
         if r.probe == ENTRY:
-            out[f"{r.isa}-link-added"] = r.link
-    return out
+            values[f"{r.isa}-link-added"] = r.link
+    return values
 
 
 def share(frame: pd.DataFrame, way: str, probe: str = ENTRY) -> dict[str, str]:
@@ -137,7 +137,7 @@ def answer(frame: pd.DataFrame) -> str:
     return (
         f"Of the instructions that a link of kprobe_multi adds at the entry, making the pt_regs as it was merged takes "
         f"{on_each(merged)}, and with a handler at the return {on_each(both)}. "
-        f"A full save would be {on_each(share(frame, f'{FULL}, {LATEST}'))}, light structures handed on up to perf "
+        f"A full save would be {on_each(share(frame, f'{FULL}, {LATEST}'))}, light structures passed up to perf "
         f"{on_each(share(frame, 'chain'))}. {compiled()} {HYPOTHETICAL}"
     )
 

@@ -22,7 +22,7 @@ from ..once import once
 from .register_frames import ABSENT
 
 NAME = "real_frames"
-TITLE = "Who hands on which registers on Debian's kernels"
+TITLE = "The registers that each provider passes on Debian's kernels"
 #: The slot that says in which mode the CPU was.
 MODES = {"x86_64": "cs", "arm64": "pstate", "riscv64": "status"}
 _LAB, _KERNEL = "lab", "kernel"
@@ -37,15 +37,15 @@ def rows() -> pd.DataFrame:
     lab_kind, lab_rule (kinds: analyse/sparsity/classify.py, and "no slot"), same.
     """
     known = {p.name for p in frames_saved.wanted() if p.release in releases.known()}
-    out = [row for kernel in frames_saved.read()["kernels"] if kernel["name"] in known for row in _kernel(kernel)]
-    return pd.DataFrame(out)
+    records = [row for kernel in frames_saved.read()["kernels"] if kernel["name"] in known for row in _kernel(kernel)]
+    return pd.DataFrame(records)
 
 
 def _kernel(kernel: dict[str, Any]) -> Iterator[dict[str, object]]:
     package = next(p for p in frames_saved.wanted() if p.name == kernel["name"])
-    told = beside.overrides(saved.read(package)["kernel"])
+    overrides = beside.overrides(saved.read(package)["kernel"])
     for found in kernel["frames"]:
-        lab = _lab(package.isa, package.release, found["provider"], told)
+        lab = _lab(package.isa, package.release, found["provider"], overrides)
         head = {
             "kernel": package.name.removeprefix("debian-"),
             "version": package.version,
@@ -77,8 +77,8 @@ def _slots(lab: Kernel, name: str) -> tuple[Mapping[str, Slot], tuple[fields.Pla
 def paired(there: list[dict[str, Any]], lab: Mapping[str, Slot], places: tuple[fields.Place, ...]) -> Iterator[dict[str, object]]:
     """Slots of a kernel, as they are kept, beside the lab's: those of one name, then those of one place and size. Columns slot to
     same of the rows."""
-    own = {slot["slot"] for slot in there}
-    at = {(p.offset, p.size): p.name for p in places if p.name not in own}
+    lab_slots = {slot["slot"] for slot in there}
+    at = {(p.offset, p.size): p.name for p in places if p.name not in lab_slots}
     left = dict.fromkeys(p.name for p in places)
     for slot in there:
         name = slot["slot"] if slot["slot"] in left else at.get((slot["offset"], slot["size"]), "")
@@ -150,11 +150,11 @@ def old_modes(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "kernels-total"; "providers-total", of all kernels, and "providers-same", those of which all slots
+    """Numbers for the prose: "kernels-total"; "providers-total", of all kernels, and "providers-same", those of which all slots
     hold the same; "slots-total", "slots-same"; and slots of a kind that a provider leaves, "6.12-amd64-return_to_handler-garbage".
     """
     parts = dict(_each(frame))
-    out: dict[str, object] = {
+    values: dict[str, object] = {
         "kernels-total": frame["kernel"].nunique(),
         "providers-total": len(parts),
         "providers-same": sum(bool(part["same"].all()) for part in parts.values()),
@@ -162,14 +162,14 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
         "slots-same": int(frame["same"].sum()),
     }
     for (kernel, provider), part in parts.items():
-        out |= {f"{kernel}-{provider}-{kind}": int((part["kernel_kind"] == kind).sum()) for kind in KINDS}
-    return out
+        values |= {f"{kernel}-{provider}-{kind}": int((part["kernel_kind"] == kind).sum()) for kind in KINDS}
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
     """How many slots hold the same, with which providers others do not, and where the mode is old stack content."""
     n = numbers(frame)
-    said = (
+    text = (
         f"On {n['kernels-total']} of Debian's kernels {n['slots-same']} of {n['slots-total']} slots hold what they do in the lab; "
         f"{n['providers-same']} of {n['providers-total']} providers fill all as the lab's do."
     )
@@ -177,14 +177,14 @@ def answer(frame: pd.DataFrame) -> str:
     for (kernel, provider), _ in _each(frame[~frame["same"]]):
         other.setdefault(provider, []).append(kernel)
     if other:
-        said += f" Some slots differ with {'; '.join(f'{provider} on {listed(on)}' for provider, on in other.items())}."
+        text += f" Some slots differ with {'; '.join(f'{provider} on {listed(on)}' for provider, on in other.items())}."
     old: dict[tuple[str, str], list[str]] = {}
     for kernel, provider, slot in old_modes(frame):
         old.setdefault((slot, provider), []).append(kernel)
     if old:
         each = listed(f"{slot} of {provider} on {listed(on)}" for (slot, provider), on in old.items())
-        said += f" What says the mode is old stack content there: {each}."
-    return said
+        text += f" What says the mode is old stack content there: {each}."
+    return text
 
 
 FIGURES = (

@@ -49,12 +49,12 @@ def rows() -> pd.DataFrame:
 
 def _rows(isa: str, release: str) -> list[dict[str, object]]:
     kernel = Kernel(isa, release)
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for found in matrices(kernel, views(kernel)):
         view = found.view
         head = {"isa": isa, "release": release, "provider": view.provider.name, "way": view.way, "view": view.name}
         for cell in found.cells:
-            out.append(
+            records.append(
                 {
                     **head,
                     "struct": found.frame.struct,
@@ -67,7 +67,7 @@ def _rows(isa: str, release: str) -> list[dict[str, object]]:
                     "holds": "; ".join(held(found, cell)),
                 }
             )
-    return out
+    return records
 
 
 # -- what is shown
@@ -83,7 +83,7 @@ def reads(frame: pd.DataFrame) -> pd.DataFrame:
     """Which fields of a breakpoint's pt_regs a consumer reads in the newest release: columns isa, fields (that are read alike, as
     one), consumer, read; without fields that nobody reads."""
     some = frame[(frame["release"] == NEW) & (frame["view"] == BREAKPOINT) & (frame["outcome"] != NOT_ASKED)]
-    out = []
+    items = []
     for isa, part in some.groupby("isa", sort=False):
         of = {str(r.consumer): str(r.fields).split() for r in part.itertuples()}
         alike: dict[tuple[bool, ...], list[str]] = {}
@@ -91,19 +91,20 @@ def reads(frame: pd.DataFrame) -> pd.DataFrame:
             alike.setdefault(tuple(field in fields for fields in of.values()), []).append(field)
         for who, fields in alike.items():
             cells = zip(of, who, strict=True)
-            out += [{"isa": isa, "fields": in_short(fields), "consumer": c, "read": READS if yes else NOT_READ} for c, yes in cells]
-    return pd.DataFrame(out)
+            head = {"isa": isa, "fields": in_short(fields)}
+            items += [{**head, "consumer": c, "read": READS if yes else NOT_READ} for c, yes in cells]
+    return pd.DataFrame(items)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per ISA, release, view and outcome but right: the consumers."""
-    out = []
+    items = []
     for (isa, release, view), part in frame.groupby(["isa", "release", "view"], sort=False):
         for outcome in (WRONG, GARBAGE):
             names = list(part["consumer"][part["outcome"] == outcome])
             if names:
-                out += [{"kernel": f"{isa} {release}", "view": view, "outcome": outcome, "consumers": len(names)}]
-    return pd.DataFrame(out)
+                items += [{"kernel": f"{isa} {release}", "view": view, "outcome": outcome, "consumers": len(names)}]
+    return pd.DataFrame(items)
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -155,11 +156,11 @@ def answer(frame: pd.DataFrame) -> str:
 def answer_reads(frame: pd.DataFrame) -> str:
     """On which fields most consumers rest, and who reads the flags."""
     some = frame[(frame["release"] == NEW) & (frame["view"] == BREAKPOINT)]
-    said = []
+    parts = []
     for isa, state in STATE.items():
         who = [r.consumer for r in some[some["isa"] == isa].itertuples() if set(state) & set(str(r.fields).split())]
-        said.append(f"On {isa_name(isa)} {listed(state)} {'is' if len(state) == 1 else 'are'} read for {listed(who)}.")
-    return " ".join(said)
+        parts.append(f"On {isa_name(isa)} {listed(state)} {'is' if len(state) == 1 else 'are'} read for {listed(who)}.")
+    return " ".join(parts)
 
 
 # -- claims
@@ -227,7 +228,7 @@ def assumptions(frame: pd.DataFrame | None = None) -> Verdict:
 
 @judges("p8")
 def flags_and_breakpoints(frame: pd.DataFrame | None = None) -> Verdict:
-    """With all registers saved, ftrace serves whom a breakpoint serves: who reads flags, and who emulates instructions."""
+    """With all registers saved, ftrace serves the consumers that a breakpoint serves, which read flags or emulate instructions."""
     frame = rows() if frame is None else frame
     lost: dict[str, list[str]] = {}
     for isa in ISAS:

@@ -1,4 +1,4 @@
-"""Who hands on which registers: every slot of every structure, found out by running what fills it."""
+"""The registers that each provider passes: every slot of every structure, found out by running the code that fills it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..once import once
 from ..variants.register_map import in_short
 
 NAME = "register_frames"
-TITLE = "Who hands on which registers"
+TITLE = "The registers that each provider passes"
 UNITS = {"size": "B"}
 #: A register that a structure has no slot for.
 ABSENT = "no slot"
@@ -39,8 +39,8 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, provider, struct, size (of the structure), slot ("" for none), register (that it is named after, "pc" for
     the program counter, "" for none), kind (one of LETTERS), rule.
     """
-    out = [row for isa in ISAS for release in releases.shown() for row in _rows(isa, release)]
-    frame = pd.DataFrame(out)
+    records = [row for isa in ISAS for release in releases.shown() for row in _rows(isa, release)]
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -53,15 +53,15 @@ def _rows(isa: str, release: str) -> list[dict[str, object]]:
     if program.offered(kernel):
         found[program.NAME] = program.program_frame(kernel)
         named[program.NAME] = dict(zip(found[program.NAME].slots, kernel.isa.args, strict=False))
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for name, one in found.items():
         head = {"isa": isa, "release": release, "provider": name, "struct": one.struct, "size": one.size}
-        out += [
+        records += [
             {**head, "slot": slot, "register": named[name][slot], "kind": s.kind, "rule": s.rule} for slot, s in one.slots.items()
         ]
         left = [register for register in every(isa) if register not in named[name].values()]
-        out += [{**head, "slot": "", "register": register, "kind": ABSENT, "rule": ""} for register in left]
-    return out
+        records += [{**head, "slot": "", "register": register, "kind": ABSENT, "rule": ""} for register in left]
+    return records
 
 
 def every(isa: str) -> list[str]:
@@ -82,7 +82,7 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 def grouped(frame: pd.DataFrame) -> pd.DataFrame:
     """Registers that fare alike with every provider, as one: columns isa, registers, provider, kind."""
     some = newest(frame)
-    out = []
+    records = []
     for isa, part in some[some["register"] != ""].groupby("isa", sort=False):
         wide = part.pivot(index="register", columns="provider", values="kind")[list(dict.fromkeys(part["provider"]))]
         alike: dict[tuple[str, ...], list[str]] = {}
@@ -90,11 +90,11 @@ def grouped(frame: pd.DataFrame) -> pd.DataFrame:
             alike.setdefault(tuple(wide.loc[register]), []).append(register)
         for kinds, registers in alike.items():
             names = in_short(registers)
-            out += [
+            records += [
                 {"isa": isa, "registers": names, "provider": p, "kind": kind}
                 for p, kind in zip(wide.columns, kinds, strict=True)
             ]
-    return pd.DataFrame(out)
+    return pd.DataFrame(records)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -113,35 +113,35 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def count(frame: pd.DataFrame, isa: str, provider: str, kind: str) -> int:
-    """How many registers of an ISA a provider hands on in one way, in the newest release that has it."""
+    """How many registers of an ISA a provider passes in one way, in the newest release that has it."""
     some = newest(frame)
     return int(((some["isa"] == isa) & (some["provider"] == provider) & (some["kind"] == kind) & (some["register"] != "")).sum())
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by names like "arm64-ftrace_caller-true": registers that a provider hands on in a way, in the newest
+    """Numbers for the prose, by names like "arm64-ftrace_caller-true": registers that a provider passes in a way, in the newest
     release that has it; "arm64-registers", of how many; "arm64-ftrace_caller-size", bytes of its structure."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for (isa, provider), part in newest(frame).groupby(["isa", "provider"], sort=False):
         kinds = part[part["register"] != ""]["kind"].value_counts()
         name = slug(str(provider))
-        out |= {f"{isa}-{name}-{slug(kind)}": int(kinds.get(kind, 0)) for kind in LETTERS}
-        out[f"{isa}-{name}-size"] = int(part["size"].iloc[0])
-        out[f"{isa}-registers"] = len(every(str(isa)))
-    return out
+        values |= {f"{isa}-{name}-{slug(kind)}": int(kinds.get(kind, 0)) for kind in LETTERS}
+        values[f"{isa}-{name}-size"] = int(part["size"].iloc[0])
+        values[f"{isa}-registers"] = len(every(str(isa)))
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """How many registers ftrace_caller hands on, and what is in the slots that it leaves."""
+    """How many registers ftrace_caller passes, and what is in the slots that it leaves."""
     some = {isa: f"{count(frame, isa, ARGUMENTS, TRUE)} of {len(every(isa))}" for isa in ISAS}
     rest = {isa: count(frame, isa, ARGUMENTS, GARBAGE) for isa in ISAS}
     stale = {isa: str(n) for isa, n in rest.items() if n}
     exits = newest(frame)[lambda f: (f["provider"] == RETURN) & f["kind"].isin((TRUE, DERIVED)) & (f["register"] != "")]
     left = {str(isa): str(len(part)) for isa, part in exits.groupby("isa", sort=False)}
     return (
-        f"ftrace_caller hands on as they were {on_each(some, 'registers')}. Of the others its structure has slots with old stack "
+        f"ftrace_caller passes {on_each(some, 'registers')} unchanged. Of the others its structure has slots with old stack "
         f"content, {on_each(stale, 'of them')}, and none on {listed(isa for isa, n in rest.items() if not n)}. When the function "
-        f"returns, return_to_handler hands on {on_each(left, 'registers')}."
+        f"returns, return_to_handler passes {on_each(left, 'registers')}."
     )
 
 
@@ -156,17 +156,17 @@ def what_arguments_need(frame: pd.DataFrame | None = None) -> Verdict:
     some = newest(frame)
     truth, more = [], {}
     for isa in ISAS.values():
-        own = some[(some["isa"] == isa.name) & (some["provider"] == ARGUMENTS) & (some["kind"] == TRUE)]
-        there = set(own["register"]) - {""}
+        unchanged = some[(some["isa"] == isa.name) & (some["provider"] == ARGUMENTS) & (some["kind"] == TRUE)]
+        registers = set(unchanged["register"]) - {""}
         needed = {*isa.args, isa.sp}
         way = {isa.fp, isa.link, "pc", isa.struct_return, *isa.returns}
-        truth.append({"isa": isa.name, "truth": needed <= there and there - needed <= way})
-        more[isa.name] = listed(r for r in every(isa.name) if r in there - needed)
+        truth.append({"isa": isa.name, "truth": needed <= registers and registers - needed <= way})
+        more[isa.name] = listed(r for r in every(isa.name) if r in registers - needed)
     kind, on = across(pd.DataFrame(truth), {"isa": "the ISA"})
     full = [isa for isa in ISAS if count(frame, isa, ALL, TRUE) >= len(every(isa)) - 1]
     counts = {isa: count(frame, isa, ARGUMENTS, TRUE) for isa in ISAS}
     because = (
-        f"ftrace_caller hands on {on_each(counts, 'registers')} as they were: all that arguments may be in, the stack pointer, and "
+        f"ftrace_caller passes {on_each(counts, 'registers')} unchanged: all that arguments may be in, the stack pointer, and "
         f"besides {on_each(more)}. A full set comes from ftrace_regs_caller, in the newest release that has it, on "
         f"{listed(isa_name(isa) for isa in full)}."
     )
@@ -176,11 +176,11 @@ def what_arguments_need(frame: pd.DataFrame | None = None) -> Verdict:
 FIGURES = (
     Figure(
         "fig-register-frames",
-        "Who hands on which registers?",
+        "Which registers does each provider pass?",
         chart=lambda frame: heat_map("kind", "registers", "provider", letters=LETTERS, quiet=(ABSENT,))(grouped(frame)),
         table=table,
         answer=answer,
-        alt="A panel per ISA: registers down the side, those that hand on a register structure across, and in every cell a letter "
+        alt="A panel per ISA: registers down the side, the providers of a register structure across, and in every cell a letter "
         "for what the structure holds of the register. The table counts the slots, with those that are no register's.",
         limits="The lab's providers, each in the newest release shown that has it; calls with two sets of values in the registers "
         "and two contents of the stack below, each with each.",

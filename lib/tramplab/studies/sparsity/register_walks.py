@@ -1,4 +1,4 @@
-"""Whom a stack walk finds that starts from the registers somebody was handed."""
+"""The functions that a stack walk finds when it starts from the registers that a consumer was given."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from . import register_consumers
 from .register_consumers import BREAKPOINT, CHAIN, ENTRY, RELEASES
 
 NAME = "register_walks"
-TITLE = "Whom a stack walk finds from handed registers"
-#: All that there is; the function without its caller; nobody; what the stack held before decides whom.
+TITLE = "What a stack walk finds from the registers it is given"
+#: All functions; the traced function without its caller; none; the old content of the stack decides.
 EVERYBODY, FUNCTION, NOBODY, CHANCE = "all", "without the caller", "nobody", "by chance"
 LETTERS = {EVERYBODY: "a", FUNCTION: "f", NOBODY: "N", CHANCE: "G"}
 
@@ -28,7 +28,7 @@ LETTERS = {EVERYBODY: "a", FUNCTION: "f", NOBODY: "N", CHANCE: "G"}
 def rows() -> pd.DataFrame:
     """One row per ISA, release of RELEASES and structure that a callchain can start from, in kernels with frame pointers.
 
-    Columns: isa, release, provider, way, view, start (nowhere, from its registers, or here: from whoever asks), found, of
+    Columns: isa, release, provider, way, view, start (nowhere, from its registers, or here: from the walker's own frame), found, of
     (functions that there are up to the traced one's caller), outcome (one of LETTERS), strange (what was found between), error.
     """
     concluded = register_consumers.rows()
@@ -39,7 +39,7 @@ def rows() -> pd.DataFrame:
 
 def _rows(isa: str, release: str, chance: set[tuple[str, str, str]]) -> list[dict[str, object]]:
     kernel = Kernel(isa, release, frame_pointer=True)
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for view in views(kernel):
         if view.way == ACCESSORS:
             continue
@@ -49,8 +49,8 @@ def _rows(isa: str, release: str, chance: set[tuple[str, str, str]]) -> list[dic
         if (isa, release, view.name) in chance:
             whole = CHANCE
         tail = {"outcome": whole, "strange": " ".join(one.strange), "error": one.error}
-        out.append({**head, "start": one.start, "found": len(one.found), "of": len(one.wanted), **tail})
-    return out
+        records.append({**head, "start": one.start, "found": len(one.found), "of": len(one.wanted), **tail})
+    return records
 
 
 # -- what is shown
@@ -68,7 +68,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: walks, "walks", those that find nobody, "nobody", those that chance decides, "chance", and those that
+    """Numbers for the prose: walks, "walks", those that find nobody, "nobody", those that chance decides, "chance", and those that
     find something that is not there, "strange"."""
     counts = frame["outcome"].value_counts()
     strange = (frame["strange"] != "") | (frame["error"] != "")
@@ -86,13 +86,13 @@ def _nobody(frame: pd.DataFrame) -> str:
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """Who is found at a function's entry, and where nobody is."""
+    """The functions that are found at a function's entry, and where none are."""
     entry = frame[frame["provider"].isin((ENTRY, BREAKPOINT)) & (frame["start"] == "registers") & (frame["outcome"] != CHANCE)]
     without = int((entry["outcome"] == FUNCTION).sum())
     return (
-        f"Of {len(entry)} walks from registers at a function's entry {without} find the function without its caller, whoever "
-        "filled them, as there is no frame record yet. "
-        f"From what ftrace_partial_regs() makes there, nobody is found on {_nobody(frame)}."
+        f"Of {len(entry)} walks from registers at a function's entry {without} find the function without its caller, with every "
+        "provider, as there is no frame record yet. "
+        f"From what ftrace_partial_regs() makes there, nothing is found on {_nobody(frame)}."
     )
 
 
@@ -101,17 +101,17 @@ def answer(frame: pd.DataFrame) -> str:
 
 @judges("p9")
 def into_perf(frame: pd.DataFrame | None = None) -> Verdict:
-    """What somebody was handed decides whom perf's walk finds: it starts from the structure, and ends there where that says user
-    space."""
+    """The structure that a consumer is given decides what perf's walk finds: it starts from the structure, and ends at once where
+    the structure says user space."""
     frame = rows() if frame is None else frame
     some = frame[frame["start"] != "here"]
-    there = (some["strange"] == "") & (some["error"] == "")
-    truth = ((some["start"] == "registers") == (some["found"] > 0)) & there
+    clean = (some["strange"] == "") & (some["error"] == "")
+    truth = ((some["start"] == "registers") == (some["found"] > 0)) & clean
     kind, on = across(some.assign(truth=truth), {"isa": "the ISA"})
     starts = some["start"].value_counts()
     because = (
-        f"Of {len(some)} walks that a callchain makes from a structure that was handed on, {starts['registers']} start from its "
-        f"registers and find nothing that is not there, and {starts['nowhere']} find nobody, as it says user space; on what "
+        f"Of {len(some)} walks that a callchain makes from a structure of registers, {starts['registers']} start from its "
+        f"registers and find nothing that is not there, and {starts['nowhere']} find nothing, as it says user space; on what "
         f"ftrace_partial_regs() makes at the entry that is so on {_nobody(frame)}."
     )
     return Verdict(kind, because, {"walks": len(some), "registers": int(starts["registers"])}, on)
@@ -120,12 +120,12 @@ def into_perf(frame: pd.DataFrame | None = None) -> Verdict:
 FIGURES = (
     Figure(
         "fig-register-walks",
-        "Whom does a stack walk find from the registers?",
+        "What does a stack walk find from the registers?",
         chart=lambda frame: heat_map("outcome", "view", "release", letters=LETTERS)(frame),
         table=table,
         answer=answer,
-        alt="A panel per ISA: structures down the side, releases across, and in every cell a letter for whom the walk finds of "
-        "the traced function and its caller, and at the return of the caller alone.",
+        alt="A panel per ISA: structures down the side, releases across, and in every cell a letter for what the walk finds of "
+        "the traced function and its caller, and at the return of the caller only.",
         limits="By frame records, in kernels with frame pointers, of a function that another traced one calls; the unwinder takes "
         "no return address from where a call leaves it.",
     ),

@@ -1,4 +1,4 @@
-"""What does each way out of a light structure cost, and whom does it not serve?"""
+"""What does each way out of a light structure cost, and which consumers does it not serve?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAME = "ways_out"
 TITLE = "Ways from a light structure to a pt_regs"
 #: The last release whose trampoline saves all registers for who asks for it.
 SAVING = {"x86_64": LATEST, "arm64": "v6.1", "riscv64": "v6.9"}
-#: What a program of kprobe_multi wants that reads its arguments and takes a stack trace.
+#: The consumers in a kprobe_multi program that reads its arguments and takes a stack trace.
 WANTED = ("argument", "user-mode", "callchain")
 LETTERS = {RIGHT: "r", WRONG: "W", GARBAGE: "G", LACKING: "l"}
 #: Consumers in as few letters as a column has.
@@ -62,8 +62,8 @@ class Found:
 
 
 def full(isa: str) -> Iterable[Found]:
-    """All registers for everybody: in the last release that had it, and in the newest, if that is another, by a trampoline of the
-    lab's, whose structure is no pt_regs."""
+    """All registers for all consumers: in the last release that had it, and in the newest, if that is another, by a trampoline of
+    the lab's, whose structure is no pt_regs."""
     kernel = Kernel(isa, SAVING[isa])
     outcomes = ways_served.of_provider(kernel, provider("ftrace_regs_caller"))
     yield _saved(kernel, "regs", outcomes, f"{FULL}, {SAVING[isa]}")
@@ -77,7 +77,7 @@ def _saved(kernel: Kernel, saved: str, outcomes: dict[str, str], name: str) -> F
 
 
 def made(isa: str) -> Iterable[Found]:
-    """A pt_regs that is filled in, and light structures that are handed on, each by a link's handler."""
+    """A pt_regs that is filled in, and light structures that are passed on, each by a link's handler."""
     kernel = Kernel(isa)
     read = ways_priced.call(kernel, READ)
     for way in ways(kernel):
@@ -111,7 +111,7 @@ def rows() -> pd.DataFrame:
     wrote (fields of the pt_regs that its handler writes, as words), right (how many consumers are), asked (of how many), serves
     (are all of WANTED right?).
     """
-    out = []
+    records = []
     for isa, part in _every().items():
         for f in part:
             head: dict[str, object] = {"isa": isa, "release": f.release, "way": f.way, "kind": f.kind, "place": f.place}
@@ -119,9 +119,9 @@ def rows() -> pd.DataFrame:
             cost = {"instructions": p.instructions, "loads": p.loads, "stores": p.stores, "stack": p.stack, "memory": p.memory}
             right = sum(outcome == RIGHT for outcome in f.outcomes.values())
             serves = all(f.outcomes.get(consumer) == RIGHT for consumer in WANTED)
-            said = {"right": right, "asked": len(f.outcomes), "serves": serves}
-            out.append({**head, **cost, "wrote": " ".join(p.wrote), **said})
-    frame = pd.DataFrame(out)
+            texts = {"right": right, "asked": len(f.outcomes), "serves": serves}
+            records.append({**head, **cost, "wrote": " ".join(p.wrote), **texts})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -145,12 +145,12 @@ def served() -> pd.DataFrame:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per way: counts, bytes, and how many consumers are right of those that were asked."""
-    told = named(frame, "way")
-    out = told[["isa", "way", "instructions", "loads", "stores", "stack", "memory"]].copy()
-    out["right"] = [f"{r.right}/{r.asked}" if r.asked else "-" for r in told.itertuples()]
-    out = out.rename(columns={"instructions": "instr", "loads": "ld", "stores": "st", "memory": "CPU"})
-    out.attrs = {"right": ("right",), "units": {"stack": "B", "CPU": "B"}}
-    return out
+    rows = named(frame, "way")
+    printed = rows[["isa", "way", "instructions", "loads", "stores", "stack", "memory"]].copy()
+    printed["right"] = [f"{r.right}/{r.asked}" if r.asked else "-" for r in rows.itertuples()]
+    printed = printed.rename(columns={"instructions": "instr", "loads": "ld", "stores": "st", "memory": "CPU"})
+    printed.attrs = {"right": ("right",), "units": {"stack": "B", "CPU": "B"}}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -160,23 +160,24 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def letters(frame: pd.DataFrame) -> pd.DataFrame:
     """A line per way with a letter of LETTERS for each consumer."""
-    told = named(frame, "way").assign(consumer=frame["consumer"].map(SHORT), said=frame["outcome"].map(LETTERS))
-    wide = told.pivot(index=["isa", "way"], columns="consumer", values="said")
-    lines = pd.MultiIndex.from_frame(told[["isa", "way"]].drop_duplicates())
-    out = wide.reindex(index=lines, columns=list(SHORT.values())).reset_index()
-    out.columns = [str(name) for name in out.columns]
-    return out
+    rows = named(frame, "way").assign(consumer=frame["consumer"].map(SHORT), said=frame["outcome"].map(LETTERS))
+    wide = rows.pivot(index=["isa", "way"], columns="consumer", values="said")
+    lines = pd.MultiIndex.from_frame(rows[["isa", "way"]].drop_duplicates())
+    printed = wide.reindex(index=lines, columns=list(SHORT.values())).reset_index()
+    printed.columns = [str(name) for name in printed.columns]
+    return printed
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by ISA and way as in "arm64-plain-per-cpu": "-added" (instructions), "-loads", "-stores", "-stack" and
+    """Numbers for the prose, by ISA and way as in "arm64-plain-per-cpu": "-added" (instructions), "-loads", "-stores", "-stack" and
     "-memory" (B), "-fields" (written), "-right" and "-asked"."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in frame.itertuples():
         key = f"{r.isa}-{slug(r.way)}"
-        out |= {f"{key}-added": r.instructions, f"{key}-loads": r.loads, f"{key}-stores": r.stores, f"{key}-stack": r.stack}
-        out |= {f"{key}-memory": r.memory, f"{key}-fields": len(r.wrote.split()), f"{key}-right": r.right, f"{key}-asked": r.asked}
-    return out
+        values |= {f"{key}-added": r.instructions, f"{key}-loads": r.loads, f"{key}-stores": r.stores, f"{key}-stack": r.stack}
+        values |= {f"{key}-memory": r.memory, f"{key}-fields": len(r.wrote.split())}
+        values |= {f"{key}-right": r.right, f"{key}-asked": r.asked}
+    return values
 
 
 def cheapest(frame: pd.DataFrame, isa: str) -> pd.Series:
@@ -204,7 +205,7 @@ def answer(frame: pd.DataFrame) -> str:
         f"saving all registers adds {on_each({isa: row['instructions'] for isa, row in saves.items()})} to every call. "
         f"No fill is right for all: the largest leaves {on_each(left, 'consumers')} wrong, as condition flags and the registers "
         f"that functions keep are gone; after a full save it is {on_each(full_left)}. "
-        f"Light structures handed on up to perf ({marked('chain')}) add {on_each(chain, 'instructions')}. {HYPOTHETICAL}"
+        f"Light structures passed up to perf ({marked('chain')}) add {on_each(chain, 'instructions')}. {HYPOTHETICAL}"
     )
 
 
@@ -272,7 +273,7 @@ FIGURES = (
     ),
     Figure(
         "fig-ways-served",
-        "Whom does each way not serve?",
+        "Which consumers does each way not serve?",
         rows=lambda _: served(),
         chart=lambda frame: heat_map("outcome", rows="way", columns="consumer", letters=LETTERS, abreast=1)(
             named(frame, "way").assign(consumer=frame["consumer"].map(SHORT))

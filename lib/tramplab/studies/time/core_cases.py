@@ -44,17 +44,17 @@ def rows() -> pd.DataFrame:
 
 def _checked(core: Core, found: list[Case]) -> list[Case]:
     """The cases, in the core's own order of sets."""
-    there: dict[str, list[str]] = {}
+    columns: dict[str, list[str]] = {}
     for case in found:
-        there.setdefault(case.set, []).append(case.case)
+        columns.setdefault(case.set, []).append(case.case)
     file = f"cores/{core.name}.yml"
-    for name in sorted(core.judged_by.keys() ^ there.keys()):
-        if name not in there:
-            raise TramplabError(f"{file}: {unknown('set', name, sorted(there))}")
+    for name in sorted(core.judged_by.keys() ^ columns.keys()):
+        if name not in columns:
+            raise TramplabError(f"{file}: {unknown('set', name, sorted(columns))}")
         raise TramplabError(f"{file}: judged_by lacks {name}, which was measured on such a core; add it.")
     for name, setting in core.judged_by.items():
-        if strange := sorted(set(setting) - set(there[name])):
-            raise TramplabError(f"{file}: {unknown('case', strange[0], there[name])}")
+        if strange := sorted(set(setting) - set(columns[name])):
+            raise TramplabError(f"{file}: {unknown('case', strange[0], columns[name])}")
     return found
 
 
@@ -111,7 +111,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: parameters of golden-cove that its own times set, in cycles."""
+    """Numbers for the prose: parameters of golden-cove that its own times set, in cycles."""
     core = cores.get("golden-cove")
     return {**{name: core[name].value for name in ("mispredict", "pop_flags", "forward")}, "branch": core["mispredict"].low}
 
@@ -123,9 +123,9 @@ def answer(frame: pd.DataFrame) -> str:
     good, untimed = [v for v in verdicts if v.usable], [v.core for v in verdicts if not v.cases]
     bad = [f"{v.core} ({v.inside} of {v.cases} in the band{_ranked(v)})" for v in verdicts if v.cases and not v.usable]
     inside = f"{sum(v.inside for v in good)} of {sum(v.cases for v in good)} measured times"
-    said = f"Usable are the models of {listed([v.core for v in good])}: {inside} lie within {BAND:.0%} of the estimate."
-    said += f" Not usable are those of {listed(bad)}." if bad else ""
-    return said + (f" Nothing was timed on {listed(untimed)}." if untimed else "")
+    text = f"Usable are the models of {listed([v.core for v in good])}: {inside} lie within {BAND:.0%} of the estimate."
+    text += f" Not usable are those of {listed(bad)}." if bad else ""
+    return text + (f" Nothing was timed on {listed(untimed)}." if untimed else "")
 
 
 def _ranked(verdict: Verdict) -> str:

@@ -62,7 +62,7 @@ def rows() -> pd.DataFrame:
     (mispredicted returns of a redirected call, by the replay), calls (redirected ones, millions a run, that follow); of a
     redirected call instructions, instructions_error, cycles, cycles_error (published), counted (instructions).
     """
-    out = []
+    records = []
     for line, (more, less) in LINES.items():
         misses = Rise.of("branch-misses", more, less)
         calls = _calls(more) if less == "none" else (_calls(more) + _calls(less)) / 2
@@ -73,8 +73,8 @@ def rows() -> pd.DataFrame:
             rise = Rise.of(counter, more, less)
             head |= {name: round(rise.value / calls, 1), f"{name}_error": round(rise.error / calls, 1)}
         head["counted"] = _counted(more) - _counted(less)
-        out.append(head)
-    frame = pd.DataFrame(out)
+        records.append(head)
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -114,14 +114,14 @@ def _within(value: float, error: float, digits: int = 0) -> str:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Per trampoline what the mail's counters give, and what the lab does: mispredictions and instructions."""
-    out = []
+    items = []
     for line, r in _lines(frame).items():
-        out += [
+        items += [
             (line, "misses, M a run", _within(r["misses"], r["misses_error"], 1), f"{r['missed']} a call"),
             (line, "insns a call", _within(r["instructions"], r["instructions_error"]), f"{r['counted']} counted"),
             (line, "cycles, measured", _within(r["cycles"], r["cycles_error"]), ""),
         ]
-    made = pd.DataFrame(out, columns=["trampoline", "counter", "published", "lab"])
+    made = pd.DataFrame(items, columns=["trampoline", "counter", "published", "lab"])
     made.attrs["right"] = ("published",)
     return made
 
@@ -137,7 +137,7 @@ def _lines(frame: pd.DataFrame) -> dict[str, Mapping]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: calls that were redirected in a run ("calls-total"), in millions, by either trampoline."""
+    """Numbers for the prose: calls that were redirected in a run ("calls-total"), in millions, by either trampoline."""
     lines = _lines(frame)
     return {"calls-total": f"{lines['all registers']['calls']:.1f} to {lines['ip alone']['calls']:.1f}"}
 

@@ -57,12 +57,12 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
     missed (mispredicted returns, from the replay with the model's return stack), counted
     (mispredicted branches by the CPU, None where it may not be asked), cpu, date, virtual (is it a virtual machine?).
     """
-    out = []
+    records = []
     for machine, result in timed.items():
         facts, arguments = native_machine.facts(result), int(str(result.provenance["arguments"]))
         models: list[Core | None] = [*native_machine.models(result)]
         for row in result.rows[1:]:
-            told = {
+            columns = {
                 "machine": machine,
                 "hook": row["hook"],
                 "hypothetical": hypothetical(str(row["hook"])),
@@ -76,8 +76,8 @@ def frame(timed: Mapping[str, Result]) -> pd.DataFrame:
                 lead = model is not None and model.name == facts["core"]
                 of_model = {"core": model and model.name, "lead": lead, "exact": lead and facts["exact"]}
                 asked = str(facts["isa"]), str(row["hook"]), str(facts["release"]), arguments
-                out.append({**facts, **told, **of_model, **(estimate(*asked, model.name) if model else {})})
-    made = pd.DataFrame(out, columns=COLUMNS)
+                records.append({**facts, **columns, **of_model, **(estimate(*asked, model.name) if model else {})})
+    made = pd.DataFrame(records, columns=COLUMNS)
     made.attrs["units"] = UNITS
     return made
 
@@ -101,7 +101,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     models = list(dict.fromkeys(frame["core"].dropna()))
     bands = {(r["machine"], r["hook"], r["core"]): _band(r) for r in _records(frame)}
     shown = _records(native_machine.led(frame))
-    out = pd.DataFrame(
+    printed = pd.DataFrame(
         {
             "isa": [_part(r) for r in shown],
             "hook": [marked(r["hook"], r["hypothetical"]) + ("" if r["agreed"] else " ?") for r in shown],
@@ -111,11 +111,11 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
             "counted": [digits(r["counted"]) for r in shown],
         }
     )
-    out = _with_untimed(out, [part for _, part in frame.groupby("machine", sort=False)])
-    out.attrs["units"] = {"ns": "added", "cycles": "added", "missed": "a call", "counted": "a call"}
-    out.attrs["units"] |= dict.fromkeys(models, "estimate")
-    out.attrs["right"] = ("ns", "cycles", *models, "missed", "counted")
-    return out
+    printed = _with_untimed(printed, [part for _, part in frame.groupby("machine", sort=False)])
+    printed.attrs["units"] = {"ns": "added", "cycles": "added", "missed": "a call", "counted": "a call"}
+    printed.attrs["units"] |= dict.fromkeys(models, "estimate")
+    printed.attrs["right"] = ("ns", "cycles", *models, "missed", "counted")
+    return printed
 
 
 def _with_untimed(table: pd.DataFrame, parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
@@ -160,7 +160,7 @@ def _largest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps: of saved results, which are the same for everybody; of models only the nearest."""
+    """The table that data/expected/ keeps: of saved results, which are the same on every machine; of models only the nearest."""
     shown = native_machine.led(frame)
     nameless = shown.assign(core="estimate")
     titles = dict(zip(map(_part, _records(nameless)), map(_part, _records(shown)), strict=True))
@@ -169,7 +169,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the page quotes: "jump", a sentence on what an fexit program's site gained by the jump; and of the rule by which
+    """Numbers for the page: "jump", a sentence on what an fexit program's site gained by the jump; and of the rule by which
     windows agree "windows", "within" and "steady"."""
     return {
         "jump": jump(native_machine.led(frame)),
@@ -189,8 +189,8 @@ def answer(frame: pd.DataFrame) -> str:
 
 def costs(part: pd.DataFrame) -> str:
     """What some hooks add on one machine, of those it agrees on; "" if these are none."""
-    told = (r for r in _records(native_machine.led(part)) if r["agreed"])
-    good = {r["hook"]: r for r in told if not pd.isna(r["cycles"])}
+    agreed = (r for r in _records(native_machine.led(part)) if r["agreed"])
+    good = {r["hook"]: r for r in agreed if not pd.isna(r["cycles"])}
     named = [f"{words} {digits(good[h]['ns'])} ns, {digits(good[h]['cycles'])} cycles" for h, words in _QUOTED if h in good]
     return f"What they add: {'; '.join(named)}." if named else ""
 
@@ -227,14 +227,14 @@ def _inside(rows: pd.DataFrame) -> int:
 def jump(frame: pd.DataFrame) -> str:
     """What fexit costs by the call and by the jump, on each CPU of which there are times of both; a sentence in any case."""
     good = frame[frame["agreed"].astype(bool) & (frame["hook"] == "bpf-fexit") & frame["cycles"].notna()]
-    said = []
+    parts = []
     for call, jumped in itertools.product(_records(good), repeat=2):
         if (call["release"], jumped["release"]) == _WAYS and call["cpu"] == jumped["cpu"] and jumped["ns"] > 0:
-            said.append(
+            parts.append(
                 f"On {call['cpu']} fexit adds {_way(call)} with the call, up to {_WAYS[0]}, and {_way(jumped)} with the jump, "
                 f"from {_WAYS[1]}: {digits(call['ns'] / jumped['ns'])} times as much with the call."
             )
-    return " ".join(said) or f"No saved times on which windows agree are of both {_WAYS[0]} and {_WAYS[1]}."
+    return " ".join(parts) or f"No saved times on which windows agree are of both {_WAYS[0]} and {_WAYS[1]}."
 
 
 def _way(row: Mapping) -> str:
@@ -253,10 +253,10 @@ def answer_here(frame: pd.DataFrame) -> str:
         result = own(HOOKS)
     except TramplabError as e:
         return f"There are no times of the machine that built this page: {e}"
-    said = [native_machine.where(frame), result.verdict()]
+    parts = [native_machine.where(frame), result.verdict()]
     if frame["agreed"].any():
-        said += [costs(frame), lacks(frame), within(frame)]
-    return " ".join(filter(None, [*said, *result.failures]))
+        parts += [costs(frame), lacks(frame), within(frame)]
+    return " ".join(filter(None, [*parts, *result.failures]))
 
 
 #: The last release with the one, and the first with the other (x86-64, commit 25e4e3565d45).

@@ -24,8 +24,8 @@ def core(result: Result) -> Core | None:
 
 def called(result: Result, name: str) -> str:
     """A machine by its core where that is modelled, else by its name."""
-    own = cores.of_cpu(str(result.provenance["cpu"]))
-    return own.name if own and own.isa == result.provenance["isa"] else name
+    modelled = cores.of_cpu(str(result.provenance["cpu"]))
+    return modelled.name if modelled and modelled.isa == result.provenance["isa"] else name
 
 
 def models(result: Result) -> list[Core]:
@@ -39,9 +39,9 @@ def lead() -> tuple[Core, str]:
     it. Raises TramplabError if none is saved, or no model is usable for any."""
     for result in largest():
         if near := core(result):
-            told = facts(result)
-            how = "that of the CPU" if told["exact"] else "the nearest to the CPU"
-            return near, f"{near.name}, {how} on which the saved times were taken ({told['cpu']})"
+            known_facts = facts(result)
+            how = "that of the CPU" if known_facts["exact"] else "the nearest to the CPU"
+            return near, f"{near.name}, {how} on which the saved times were taken ({known_facts['cpu']})"
     raise TramplabError("no times of a CPU for which a model is usable are in data/native/; save some there.")
 
 
@@ -53,15 +53,15 @@ def largest(isa: str | None = None) -> list[Result]:
 
 def facts(result: Result) -> dict[str, object]:
     """The columns that rows of one machine share: isa, release, cpu, date, virtual, core (a name or None), exact."""
-    told, near = result.provenance, core(result)
+    provenance, near = result.provenance, core(result)
     return {
-        "isa": told["isa"],
-        "release": told["release"],
-        "cpu": told["cpu"],
-        "date": str(told["date"])[:10],
-        "virtual": told["virtualised"] != "no",
+        "isa": provenance["isa"],
+        "release": provenance["release"],
+        "cpu": provenance["cpu"],
+        "date": str(provenance["date"])[:10],
+        "virtual": provenance["virtualised"] != "no",
         "core": near and near.name,
-        "exact": near is not None and near is cores.of_cpu(str(told["cpu"])),
+        "exact": near is not None and near is cores.of_cpu(str(provenance["cpu"])),
     }
 
 

@@ -73,7 +73,7 @@ def frame(timed: Mapping[str, Result], second_opinion: bool = False) -> pd.DataF
     (mispredicted branches, by the CPU; None where it may not be asked), mca (cycles by llvm-mca for the leading core; None for
     others, where it is not asked for, and where it is not installed), cpu, date, virtual.
     """
-    out: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for machine, result in timed.items():
         facts, near = native_machine.facts(result), native_machine.core(result)
         agreed = {str(row["hook"]): row for row in result.rows if row["agreed"] and float(str(row["ns_over"])) > 0}
@@ -83,8 +83,8 @@ def frame(timed: Mapping[str, Result], second_opinion: bool = False) -> pd.DataF
         for core in (models or [None]) if runs else []:
             lead = core is not None and core is near
             head = {**facts, "machine": machine, "core": core and core.name, "lead": lead, "exact": lead and facts["exact"]}
-            out += [{**head, **row} for row in _of_core(core, base, runs, agreed, second_opinion and lead)]
-    made = pd.DataFrame(out, columns=COLUMNS)
+            records += [{**head, **row} for row in _of_core(core, base, runs, agreed, second_opinion and lead)]
+    made = pd.DataFrame(records, columns=COLUMNS)
     made.attrs["units"] = UNITS
     return made
 
@@ -94,7 +94,7 @@ def _of_core(
 ) -> list[dict[str, object]]:
     """The rows of one machine and core; without a core what was measured and counted."""
     measured = {s: float(timed[str(s)]["ns_over"]) for s in runs}
-    out: list[dict[str, object]] = [
+    records: list[dict[str, object]] = [
         {
             "shape": str(s).removeprefix("shape-").rsplit("-", 1)[0],
             "way": BALANCED if s.balanced else UNBALANCED,
@@ -105,10 +105,10 @@ def _of_core(
         for s in runs
     ]
     if core is None:
-        return out
+        return records
     estimates = {s: estimate(core.isa, core.name, s) for s in runs}
     factor = statistics.median(measured[s] / e.mid for s, e in estimates.items())
-    for row, (s, e) in zip(out, estimates.items(), strict=True):
+    for row, (s, e) in zip(records, estimates.items(), strict=True):
         row |= {
             "cycles": round(e.mid, 2),
             "estimated": float(f"{e.mid * factor:.4g}"),
@@ -117,7 +117,7 @@ def _of_core(
             "missed": _missed(core.isa, core["return_stack"].value, s),
             "mca": mca.opinion(runs[s], base, core).cycles if second_opinion else None,
         }
-    return out
+    return records
 
 
 @each
@@ -151,7 +151,7 @@ def ranks(frame: pd.DataFrame) -> pd.DataFrame:
     Columns: isa (and machine), estimator, and for all shapes, the balanced and the unbalanced ones the rank correlation
     (Spearman) and the median error after one scale factor, in percent; None for fewer than FEWEST shapes.
     """
-    out = []
+    records = []
     for machine, part in frame.groupby("machine", sort=False):
         head = {"isa": f"{part['isa'].iloc[0]}, {machine}", "machine": machine}
         for name, (column, chosen) in _estimators(part).items():
@@ -159,10 +159,10 @@ def ranks(frame: pd.DataFrame) -> pd.DataFrame:
             for group, ways in {"all": (BALANCED, UNBALANCED), BALANCED: (BALANCED,), UNBALANCED: (UNBALANCED,)}.items():
                 points = chosen[chosen["way"].isin(ways)]
                 row[f"{group}_rank"], row[f"{group}_error"] = _told(points[column].tolist(), points["measured"].tolist())
-            out.append(row)
+            records.append(row)
     groups = ("all", BALANCED, UNBALANCED)
     columns = ["isa", "machine", "estimator", *(f"{group}_{what}" for group in groups for what in ("rank", "error"))]
-    made = pd.DataFrame(out, columns=columns)
+    made = pd.DataFrame(records, columns=columns)
     made.attrs["units"] = {c: "%" for c in columns if c.endswith("_error")}
     return made
 
@@ -192,19 +192,19 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that data/expected/ keeps: of saved results, which are the same for everybody."""
+    """The table that data/expected/ keeps: of saved results, which are the same on every machine."""
     return table(frame)
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the page quotes: "shapes", how many there are."""
+    """Numbers for the page: "shapes", how many there are."""
     return {"shapes": len(shapes.GRID)}
 
 
 def answer_saved(frame: pd.DataFrame) -> str:
     """Sentences on each saved machine."""
-    said = [f"{native_machine.where(part)} {answer(part)}" for _, part in frame.groupby("machine", sort=False)]
-    return " ".join(said) or "No times are saved in data/native/ on which windows agree."
+    parts = [f"{native_machine.where(part)} {answer(part)}" for _, part in frame.groupby("machine", sort=False)]
+    return " ".join(parts) or "No times are saved in data/native/ on which windows agree."
 
 
 def answer(part: pd.DataFrame) -> str:
@@ -212,13 +212,13 @@ def answer(part: pd.DataFrame) -> str:
     table = ranks(part)
     by_name = {r["estimator"]: r for r in table.to_dict("records")}
     first = part.iloc[0]
-    said = [f"The count of instructions {_rank(by_name['instructions'])}."]
+    parts = [f"The count of instructions {_rank(by_name['instructions'])}."]
     if first["lead"]:
         row = by_name[first["core"]]
-        said.append(f"The {native_machine.model(first)} {_rank(row)}; {_balanced(row)}.")
+        parts.append(f"The {native_machine.model(first)} {_rank(row)}; {_balanced(row)}.")
     else:
-        said.append("No model of a core of its ISA is usable.")
-    return " ".join([*said, counted(native_machine.led(part))])
+        parts.append("No model of a core of its ISA is usable.")
+    return " ".join([*parts, counted(native_machine.led(part))])
 
 
 def _rank(row: Mapping) -> str:
@@ -248,8 +248,8 @@ def answer_here(frame: pd.DataFrame) -> str:
         result = own(SHAPES)
     except TramplabError as e:
         return f"There are no times of the machine that built this page: {e}"
-    said = [result.verdict(), *result.failures]
-    return " ".join([*([answer(frame)] if len(frame) else []), *said])
+    parts = [result.verdict(), *result.failures]
+    return " ".join([*([answer(frame)] if len(frame) else []), *parts])
 
 
 _POINTS = scatter("estimated", "measured", "shape", "way", low="low", high="high", facet="panel", columns=2)

@@ -28,7 +28,7 @@ FUNCTION, OTHER = "no_args", "one_arg"
 LOADS = ((1, 0), (1, 1), (1, 2), (1, 10), (2, 0), (10, 0))
 #: The published callback is empty, so here it returns at once.
 CALLBACK = "ftrace_stub"
-#: What every other number is a multiple of: one dynamic ops on the function and none elsewhere, with CALL_OPS.
+#: The reference of all ratios: one dynamic ops on the function and none elsewhere, with CALL_OPS.
 REFERENCE = ("after", 1, 0)
 UNITS = {
     "published": "ns added",
@@ -42,9 +42,8 @@ UNITS = {
 @dataclass(frozen=True)
 class Table:
     """A published table: the ids of its rows begin with `ids`; before and after are the lab's releases on either side.
-
-    machine: what it was timed on, in short. core: what cycles are estimated for; None where an emulator was timed, which
-    no core's model fits.
+    machine: the machine that it was timed on, in short.
+    core: the core for which cycles are estimated; None where an emulator was timed, which no core's model fits.
     """
 
     machine: str
@@ -74,7 +73,7 @@ def rows() -> pd.DataFrame:
     runs the instructions of another one); then each as a multiple of the case "after 1/0": published_ratio,
     instructions_ratio, cycles_ratio, ratio_low, ratio_high.
     """
-    out = []
+    records = []
     for table in TABLES:
         sides = {"before": table.before, "after": table.after}
         runs = {(side, *load): run(table.isa, sides[side], *load) for side in sides for load in LOADS}
@@ -100,8 +99,8 @@ def rows() -> pd.DataFrame:
                 ratio = cycles.relative((hooked, unhooked), (reference, idle), model)
                 row |= {"cycles": round(e.mid), "low": round(e.low), "high": round(e.high)}
                 row |= {"cycles_ratio": ratio.mid, "ratio_low": ratio.low, "ratio_high": ratio.high}
-            out.append({k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()})
-    frame = pd.DataFrame(out)
+            records.append({k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -141,16 +140,16 @@ def _cases(frame: pd.DataFrame) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """The ratios; estimates with their bands."""
     shown = _cases(frame)
-    out = shown[["case"]].assign(
+    printed = shown[["case"]].assign(
         ns=[f"{v:g}" for v in shown["published"]],
         published=[f"{v:.2f}" for v in shown["published_ratio"]],
         counted=[f"{v:.2f}" for v in shown["instructions_ratio"]],
         estimated=["-" if pd.isna(r["cycles_ratio"]) else _ratio(r) for r in shown.to_dict("records")],
     )
-    out.insert(0, "isa", shown["isa"] + ", " + shown["machine"])
-    out.attrs["units"] = {"ns": "added", "published": "ratio", "counted": "ratio", "estimated": "ratio"}
-    out.attrs["right"] = ("ns", "published", "counted", "estimated")
-    return out
+    printed.insert(0, "isa", shown["isa"] + ", " + shown["machine"])
+    printed.attrs["units"] = {"ns": "added", "published": "ratio", "counted": "ratio", "estimated": "ratio"}
+    printed.attrs["right"] = ("ns", "published", "counted", "estimated")
+    return printed
 
 
 def _ratio(row: Mapping) -> str:
@@ -190,31 +189,31 @@ def off(frame: pd.DataFrame, one: Table, kind: str) -> str:
 
 def answer(frame: pd.DataFrame) -> str:
     """How far counts and estimates are from each table, in sentences."""
-    said = []
+    parts = []
     for one in TABLES:
         modelled = f", estimated {off(frame, one, 'cycles')}" if one.core else ""
-        said.append(f"{one.machine}, counted {off(frame, one, 'instructions')}{modelled}")
-    return f"Median difference of the lab's ratios from the published ones: {'; '.join(said)}."
+        parts.append(f"{one.machine}, counted {off(frame, one, 'instructions')}{modelled}")
+    return f"Median difference of the lab's ratios from the published ones: {'; '.join(parts)}."
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by table ("k1-...", "m1-...", "qemu-..."): by how much the median ratio of the counts and of the
+    """Numbers for the prose, by table ("k1-...", "m1-...", "qemu-..."): by how much the median ratio of the counts and of the
     estimates is off, and of some cases the published time in ns, and the published, the counted and the estimated ratio to one
     ops with CALL_OPS, the last with its band."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for one in TABLES:
         name = one.machine.lower()
         part = _cases(frame[frame["machine"] == one.machine])
         for kind in ("instructions", "cycles") if one.core else ("instructions",):
-            out[f"{name}-{kind}-off"] = off(frame, one, kind)
+            values[f"{name}-{kind}-off"] = off(frame, one, kind)
         for case in ("before 1/0", "before 1/1", "before 1/10", "after 1/0", "after 2/0"):
             row = part[part["case"] == case].iloc[0]
             key = f"{name}-{case.replace(' ', '-').replace('/', '-')}"
-            out[f"{key}-ns"], out[f"{key}-ratio"] = f"{row['published']:g}", f"{row['published_ratio']:g}"
-            out[f"{key}-instructions-ratio"] = f"{row['instructions_ratio']:g}"
+            values[f"{key}-ns"], values[f"{key}-ratio"] = f"{row['published']:g}", f"{row['published_ratio']:g}"
+            values[f"{key}-instructions-ratio"] = f"{row['instructions_ratio']:g}"
             if one.core:
-                out[f"{key}-cycles-ratio"] = _ratio(row)
-    return out
+                values[f"{key}-cycles-ratio"] = _ratio(row)
+    return values
 
 
 FIGURES = (

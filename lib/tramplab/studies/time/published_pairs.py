@@ -1,4 +1,4 @@
-"""How many times as dear as another hook is a hook: as published, and as far as the lab has both?"""
+"""The ratio of what two hooks cost, as published, and in the lab as far as it has both."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ Lab = tuple[str, str, str]
 class Pair:
     """One comparison.
 
-    run: whose measurement, in short. what: dearer / cheaper; "call / jump" is how the patch site reaches the trampoline.
-    dearer, cheaper: functions that give what each added, in any one unit. labs: the lab's nearest to both, None where it
-    has nothing near. cores: what cycles are estimated for, none for the usable ones. missing: what the published hooks have and the
-    lab's have not.
+    run: whose measurement, in short.
+    what: costly / cheap; "call / jump" is how the patch site reaches the trampoline.
+    costly, cheap: functions that give what each added, in any one unit.
+    labs: the lab's nearest to both, None where it has nothing near.
+    cores: the cores for which cycles are estimated, none for the usable ones.
+    missing: what the published hooks have and the lab's do not.
     """
 
     isa: str
     run: str
     what: str
-    dearer: Callable[[], float]
-    cheaper: Callable[[], float]
+    costly: Callable[[], float]
+    cheap: Callable[[], float]
     labs: tuple[Lab, Lab]
     cores: tuple[str, ...]
     missing: str
@@ -49,7 +51,7 @@ class Pair:
     @property
     def ratio(self) -> float:
         """The published ratio of what both add."""
-        return self.dearer() / self.cheaper()
+        return self.costly() / self.cheap()
 
 
 def _time(table: str, name: str, base: str = "base") -> Callable[[], float]:
@@ -82,44 +84,44 @@ PAIRS = (
     _arm64(
         run="Xu",
         what="fprobe / direct",
-        dearer=_time(_XU, "fentry-indirect"),
-        cheaper=_time(_XU, "fentry-direct"),
+        costly=_time(_XU, "fentry-indirect"),
+        cheap=_time(_XU, "fentry-direct"),
         labs=(("arm64", "v6.2", "ops"), _DIRECT),
     ),
     _arm64(
         run="Florent",
         what="fprobe+CALL_OPS/direct",
-        dearer=_time(_FLORENT, "fentry-indirect"),
-        cheaper=_time(_FLORENT, "fentry-direct"),
+        costly=_time(_FLORENT, "fentry-indirect"),
+        cheap=_time(_FLORENT, "fentry-direct"),
         labs=(("arm64", "v6.4", "ops"), _DIRECT),
     ),
     _arm64(
         run="RFC",
         what="fprobe, slow / direct",
-        dearer=_loss("arm64-rfc-fprobe-no-optimisation"),
-        cheaper=_loss("arm64-rfc-direct-calls"),
+        costly=_loss("arm64-rfc-fprobe-no-optimisation"),
+        cheap=_loss("arm64-rfc-direct-calls"),
         labs=(("arm64", "v6.1", "ops-regs"), _DIRECT),
     ),
     _arm64(
         run="RFC",
         what="fprobe, fast / direct",
-        dearer=_loss("arm64-rfc-fprobe-all-optimisations"),
-        cheaper=_loss("arm64-rfc-direct-calls"),
+        costly=_loss("arm64-rfc-fprobe-all-optimisations"),
+        cheap=_loss("arm64-rfc-direct-calls"),
         labs=(("arm64", "v6.4", "ops"), _DIRECT),
     ),
     _x86(
         run="2025",
         what="kprobe-multi / fentry",
-        dearer=_time(_BEFORE, "kprobe-multi", "kernel-count"),
-        cheaper=_time(_BEFORE, "fentry", "kernel-count"),
+        costly=_time(_BEFORE, "kprobe-multi", "kernel-count"),
+        cheap=_time(_BEFORE, "fentry", "kernel-count"),
         labs=(("x86_64", "v6.18", "kprobe-multi"), ("x86_64", "v6.18", "bpf-fentry")),
         missing="",
     ),
     _x86(
         run="2025",
         what="fexit / fentry, call",
-        dearer=_time(_BEFORE, "fexit", "kernel-count"),
-        cheaper=_time(_BEFORE, "fentry", "kernel-count"),
+        costly=_time(_BEFORE, "fexit", "kernel-count"),
+        cheap=_time(_BEFORE, "fentry", "kernel-count"),
         labs=(("x86_64", "v6.18", "bpf-fexit"), ("x86_64", "v6.18", "bpf-fentry")),
         missing="",
     ),
@@ -127,8 +129,8 @@ PAIRS = (
         _x86(
             run="2025",
             what=f"{title}, call / jump",
-            dearer=_time(_BEFORE, name, "kernel-count"),
-            cheaper=_time(_AFTER, name, "kernel-count"),
+            costly=_time(_BEFORE, name, "kernel-count"),
+            cheap=_time(_AFTER, name, "kernel-count"),
             labs=(("x86_64", "v6.18", f"bpf-{name}"), ("x86_64", "v6.19", f"bpf-{name}")),
             missing="",
         )
@@ -137,16 +139,16 @@ PAIRS = (
     _x86(
         run="2019",
         what="fexit / fentry",
-        dearer=_time(_2019, "fexit"),
-        cheaper=_time(_2019, "fentry"),
+        costly=_time(_2019, "fexit"),
+        cheap=_time(_2019, "fentry"),
         labs=(("x86_64", "v6.1", "bpf-fexit"), ("x86_64", "v6.1", "bpf-fentry")),
         missing="",
     ),
     _x86(
         run="2019",
         what="kprobe / fentry",
-        dearer=_time(_2019, "kprobe"),
-        cheaper=_time(_2019, "fentry"),
+        costly=_time(_2019, "kprobe"),
+        cheap=_time(_2019, "fentry"),
         labs=(("x86_64", "v6.1", "kprobe-bpf"), ("x86_64", "v6.1", "bpf-fentry")),
         missing="",
     ),
@@ -157,19 +159,19 @@ PAIRS = (
 def rows() -> pd.DataFrame:
     """One row per pair and core.
 
-    Columns: isa, run, what (dearer / cheaper), published (how many times as much it adds), core, instructions,
+    Columns: isa, run, what (costly / cheap), published (how many times as much it adds), core, instructions,
     cycles, low, high (the lab's ratios of what both add; cycles with their band), missing.
     """
-    out = []
+    records = []
     for p in PAIRS:
         head = {"isa": p.isa, "run": p.run, "what": p.what, "published": round(p.ratio, 2)}
-        dearer, cheaper = map(_runs, p.labs)
-        instructions = _added(dearer) / _added(cheaper)
+        costly, cheap = map(_runs, p.labs)
+        instructions = _added(costly) / _added(cheap)
         for name in p.cores or [c.name for c in judged.usable(p.isa)]:
-            e = cycles.relative(dearer, cheaper, core(name))
+            e = cycles.relative(costly, cheap, core(name))
             lab = {"instructions": instructions, "cycles": e.mid, "low": e.low, "high": e.high}
-            out.append({**head, "core": name, **{k: round(v, 2) for k, v in lab.items()}, "missing": p.missing})
-    frame = pd.DataFrame(out)
+            records.append({**head, "core": name, **{k: round(v, 2) for k, v in lab.items()}, "missing": p.missing})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -188,12 +190,12 @@ def _added(runs: tuple[Run, Run]) -> int:
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Published and estimated ratios, one part per core; what the lab lacks stands in the page."""
-    out = pd.DataFrame({"isa": frame["isa"] + ", " + frame["core"], **{c: frame[c] for c in ("run", "what")}})
-    out["published"] = [f"{v:.2f}" for v in frame["published"]]
-    out["estimated"] = [_ratio(r) for r in frame.to_dict("records")]
-    out.attrs["units"] = {"published": "ratio", "estimated": "ratio"}
-    out.attrs["right"] = ("published", "estimated")
-    return out
+    printed = pd.DataFrame({"isa": frame["isa"] + ", " + frame["core"], **{c: frame[c] for c in ("run", "what")}})
+    printed["published"] = [f"{v:.2f}" for v in frame["published"]]
+    printed["estimated"] = [_ratio(r) for r in frame.to_dict("records")]
+    printed.attrs["units"] = {"published": "ratio", "estimated": "ratio"}
+    printed.attrs["right"] = ("published", "estimated")
+    return printed
 
 
 def _ratio(row: Mapping) -> str:
@@ -203,9 +205,9 @@ def _ratio(row: Mapping) -> str:
 
 def dumbbells(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per pair, core and who says it: the published ratio, and the estimated one with its band."""
-    known = frame.assign(pair=frame["what"] + ", " + frame["run"])
+    data = frame.assign(pair=frame["what"] + ", " + frame["run"])
     nothing = {"low": float("nan"), "high": float("nan")}
-    both = [known.assign(by="published", ratio=known["published"], **nothing), known.assign(by="estimated", ratio=known["cycles"])]
+    both = [data.assign(by="published", ratio=data["published"], **nothing), data.assign(by="estimated", ratio=data["cycles"])]
     return pd.concat(both, ignore_index=True).astype({"ratio": float, "low": float, "high": float})
 
 
@@ -215,27 +217,27 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: per pair a number from 1, "3-published", and the estimated ratio with its band, "3-estimated" on its
+    """Numbers for the prose: per pair a number from 1, "3-published", and the estimated ratio with its band, "3-estimated" on its
     first core and "3-zen3-estimated" on each."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     places = {key: n for n, key in enumerate(dict.fromkeys(zip(frame["run"], frame["what"], strict=True)), 1)}
     for r in frame.to_dict("records"):
         n = places[r["run"], r["what"]]
-        out.setdefault(f"{n}-published", f"{r['published']:g}")
-        out.setdefault(f"{n}-estimated", _ratio(r))
-        out[f"{n}-{r['core']}-estimated"] = _ratio(r)
-    return out
+        values.setdefault(f"{n}-published", f"{r['published']:g}")
+        values.setdefault(f"{n}-estimated", _ratio(r))
+        values[f"{n}-{r['core']}-estimated"] = _ratio(r)
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
-    """In how many pairs the published ratio lies in the band, by core, and which of two hooks is dearer."""
-    said = []
+    """In how many pairs the published ratio lies in the band, by core, and which of two hooks costs more."""
+    parts = []
     for name, part in frame.groupby("core", sort=False):
         inside = ((part["low"] <= part["published"]) & (part["published"] <= part["high"])).sum()
-        said.append(f"{inside} of {len(part)} on {name}")
-    dearer = ((frame["cycles"] > 1) == (frame["published"] > 1)).sum()
-    which = "in every pair" if dearer == len(frame) else f"in {dearer} of {len(frame)} pairs"
-    return f"The estimate says {which} which hook is dearer. The published ratio lies in its band for {', '.join(said)}."
+        parts.append(f"{inside} of {len(part)} on {name}")
+    costly = ((frame["cycles"] > 1) == (frame["published"] > 1)).sum()
+    which = "in every pair" if costly == len(frame) else f"in {costly} of {len(frame)} pairs"
+    return f"The estimate says {which} which hook costs more. The published ratio lies in its band for {', '.join(parts)}."
 
 
 _CHART = dumbbell("ratio", "pair", "by", low="low", high="high", facet="core", columns=2)
@@ -248,7 +250,7 @@ _LIMITS = (
 FIGURES = (
     Figure(
         "fig-published-pairs",
-        "How much dearer is one hook than another?",
+        "How much more does one hook cost than another?",
         chart=lambda frame: _CHART(dumbbells(frame)),
         table=table,
         answer=answer,

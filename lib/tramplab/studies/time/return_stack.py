@@ -31,7 +31,7 @@ def rows() -> pd.DataFrame:
     Columns: isa, release, hook, hypothetical (no kernel has it), own (mispredicted returns in the call), outer (of the callers
     above it), first (the first that is mispredicted, "" if none).
     """
-    out = []
+    records = []
     for isa in ISAS:
         for release in releases.shown():
             kernel = Kernel(isa, release, meter=RECORD)
@@ -42,12 +42,12 @@ def rows() -> pd.DataFrame:
                 for callbacks in (1, 2) if hook.counts else (1,):
                     with kernel.attached(function, *hooks.requests(hook, callbacks)):
                         name = hooks.label(hook.name, callbacks)
-                        out.append(_row(isa, release, name, kernel.call(function, *ARGUMENTS)))
+                        records.append(_row(isa, release, name, kernel.call(function, *ARGUMENTS)))
             if release == releases.LATEST:
                 for name, shape in SHAPES.items():
                     with kernel.attached(function, shape):
-                        out.append(_row(isa, release, name, kernel.call(function, *ARGUMENTS)))
-    frame = pd.DataFrame(out)
+                        records.append(_row(isa, release, name, kernel.call(function, *ARGUMENTS)))
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -116,11 +116,11 @@ def answer(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many hooked calls there are, and in how many a return is mispredicted; the shared direct call
+    """Numbers for the prose: how many hooked calls there are, and in how many a return is mispredicted; the shared direct call
     ("shared") and the fexit program ("fexit") of x86-64 in the last release shown that shifts the stack ("shared-old-own"),
     and in the next one ("shared-new-own"); and the fexit program elsewhere ("arm64-fexit-own")."""
     real = hooked(frame)
-    out: dict[str, object] = {
+    values: dict[str, object] = {
         "calls": len(real),
         "wrong": len(missed(real)),
         "callers": CALLERS,
@@ -129,10 +129,10 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     for name, hook in (("shared", "direct+ops"), ("fexit", "bpf-fexit")):
         mine = real[(real["isa"] == "x86_64") & (real["hook"] == hook)]
         for when, r in (("old", mine[mine["outer"] > 0].iloc[-1]), ("new", mine[mine["outer"] == 0].iloc[0])):
-            out |= {f"{name}-{when}-release": r["release"], f"{name}-{when}-own": int(r["own"])}
+            values |= {f"{name}-{when}-release": r["release"], f"{name}-{when}-own": int(r["own"])}
     newest = real[(real["hook"] == "bpf-fexit") & (real["release"] == releases.LATEST)]
-    out |= {f"{r.isa}-fexit-own": r.own for r in newest.itertuples()}
-    return out
+    values |= {f"{r.isa}-fexit-own": r.own for r in newest.itertuples()}
+    return values
 
 
 FIGURES = (

@@ -34,7 +34,7 @@ def rows() -> pd.DataFrame:
     Columns: isa, hook, hypothetical, args, instructions, loads, stores, load_bytes, store_bytes, branches_taken, bytes_moved (the
     bytes loaded and stored). A hook that the release does not have on an ISA has no rows there.
     """
-    out = []
+    records = []
     for isa in ISAS.values():
         kernel = Kernel(isa.name, releases.LATEST, meter=COUNT)
         for name in SHOWN:
@@ -46,8 +46,8 @@ def rows() -> pd.DataFrame:
                 with kernel.attached(function, *hooks.requests(hooks.get(name), 1)):
                     added = (kernel.call(function, *values).counts.total - base).as_dict()
                 moved = added["load_bytes"] + added["store_bytes"]
-                out.append({"isa": isa.name, "hook": name, "args": args, **added, "bytes_moved": moved})
-    frame = flagged(pd.DataFrame(out))
+                records.append({"isa": isa.name, "hook": name, "args": args, **added, "bytes_moved": moved})
+    frame = flagged(pd.DataFrame(records))
     frame.attrs["units"] = UNITS
     return frame
 
@@ -75,19 +75,19 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by ISA and hook: "arm64-ops-0" and "arm64-ops-8", the bytes moved around a function of no and
+    """Numbers for the prose, by ISA and hook: "arm64-ops-0" and "arm64-ops-8", the bytes moved around a function of no and
     of eight arguments, and "arm64-ops-step", what each argument adds to them: one number, or "-" where steps differ; and
     "arm64-ops-added", the instructions added with two arguments."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for (isa, hook), line in frame.groupby(["isa", "hook"], sort=False):
         moved = line.set_index("args")["bytes_moved"]
         for args in (moved.index[0], moved.index[-1]):
-            out[f"{isa}-{hook}-{args}"] = int(moved[args])
-        out[f"{isa}-{hook}-step"] = step(moved.to_dict())
-        out[f"{isa}-{hook}-added"] = int(line.set_index("args")["instructions"][2])
+            values[f"{isa}-{hook}-{args}"] = int(moved[args])
+        values[f"{isa}-{hook}-step"] = step(moved.to_dict())
+        values[f"{isa}-{hook}-added"] = int(line.set_index("args")["instructions"][2])
     flat = frame.groupby(["isa", "hook"])["instructions"].nunique() == 1
-    out["lines"], out["flat"] = len(flat), int(flat.sum())
-    return out
+    values["lines"], values["flat"] = len(flat), int(flat.sum())
+    return values
 
 
 _LIMITS = (
@@ -109,12 +109,12 @@ def _answer(frame: pd.DataFrame) -> str:
     flat = frame.groupby(["isa", "hook"], sort=False)["instructions"].nunique().groupby("hook", sort=False).max() == 1
     rising = [marked(hook, hypothetical(hook)) for hook in flat.index if not flat[hook]]
     sets = ("ops-live", "ops-clobbered", "ops-own-regs")
-    told = []
+    parts = []
     for isa in dict.fromkeys(frame["isa"]):
         live, clobbered, whole = (n[f"{isa}-{hook}-added"] for hook in sets)
-        told.append(f"{live}, {clobbered} or {whole} on {isa_name(isa)}")
+        parts.append(f"{live}, {clobbered} or {whole} on {isa_name(isa)}")
     return (
-        f"With two arguments an ops adds {', '.join(told)}, as it saves them, all that C may clobber, or all registers. "
+        f"With two arguments an ops adds {', '.join(parts)}, as it saves them, all that C may clobber, or all registers. "
         f"Only what is made for the function costs more with each argument: {' and '.join(rising)}."
     )
 
@@ -123,10 +123,10 @@ def _answer_bytes(frame: pd.DataFrame) -> str:
     rising = frame.groupby(["isa", "hook"])["bytes_moved"].nunique() > 1
     first = frame[frame["args"] <= 1].pivot(index="isa", columns=["hook", "args"], values="bytes_moved")["ops-live"]
     more = first[1] - first[0]
-    told = [f"{more[isa]:.0f} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
+    growth = [f"{more[isa]:.0f} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
     return (
         f"The same number for every function in {len(rising) - rising.sum()} of {len(rising)} cases (hooks on an ISA). Where only "
-        f"the live arguments are saved, the first argument adds a store and a load: in bytes {', '.join(told)}."
+        f"the live arguments are saved, the first argument adds a store and a load: in bytes {', '.join(growth)}."
     )
 
 
@@ -136,10 +136,10 @@ def bytes_table(rows: pd.DataFrame) -> pd.DataFrame:
     ends = frame.groupby(["hook", "isa"], sort=False)["bytes_moved"].agg(["first", "last"])
     ends["said"] = [str(r.first) if r.first == r.last else f"{r.first} to {r.last}" for r in ends.itertuples()]
     isas = list(dict.fromkeys(frame["isa"]))
-    out = ends["said"].unstack("isa").reindex(index=dict.fromkeys(frame["hook"]), columns=isas).reset_index()
-    out.columns.name = None
-    out.attrs = {"units": dict.fromkeys(isas, "B"), "right": isas}
-    return out
+    printed = ends["said"].unstack("isa").reindex(index=dict.fromkeys(frame["hook"]), columns=isas).reset_index()
+    printed.columns.name = None
+    printed.attrs = {"units": dict.fromkeys(isas, "B"), "right": isas}
+    return printed
 
 
 FIGURES = (

@@ -150,14 +150,14 @@ class Hooked:
         """What the trampoline has stored where it first calls: at the call's end the function's own frame may lie there."""
         machine, pc = self.kernel.machine, self.isa.pc
         states = stepping(machine, self.function.address, *self.kernel.passed(self._arguments, self._marks))
-        here = run.component_of(next(states)[pc])
+        component = run.component_of(next(states)[pc])
         stored: dict[int, int | None] = {}
         for after in states:
-            if here == "trampoline":
+            if component == "trampoline":
                 stored |= {address: value for address, _, value in accesses(machine)[0]}
             elif stored:
                 break
-            here = run.component_of(after[pc])
+            component = run.component_of(after[pc])
         return {value for value in stored.values() if value is not None}
 
     def _ran(self, run: Run) -> list[str]:

@@ -60,7 +60,7 @@ def _undo(subject: Hooked, ops: tuple[str, ...]) -> dict[str, object]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: removals, and those after which the ops pointer is not what it was."""
+    """Numbers for the prose: removals, and those after which the ops pointer is not what it was."""
     return {"removals": len(frame), "removals-inexact": int((~frame["literal"]).sum())}
 
 

@@ -66,7 +66,8 @@ def rows() -> pd.DataFrame:
 
 def _tried(isa: str, release: str) -> list[dict[str, object]]:
     """The rows of one kernel."""
-    kernel, out = Kernel(isa, release, meter=RECORD), []
+    kernel = Kernel(isa, release, meter=RECORD)
+    items: list[dict[str, object]] = []
     idle = kernel.call(FUNCTION, *ARGUMENTS)
     save = "args" if kernel.features["args"] else "regs"
     for beside, made in BESIDE.items():
@@ -75,8 +76,8 @@ def _tried(isa: str, release: str) -> list[dict[str, object]]:
             patch = Ops(save=save, callback="lab_livepatch", go_to=f"new_{FUNCTION}")
             both = (patch, request) if order == "first" else (request, patch)
             tried = {"beside": beside, "patching": order, **_outcome(kernel, both, idle)}
-            out.append({**tried, "broken": _broken(isa, release, beside, order) if tried["outcome"] == BOTH else ""})
-    return out
+            items.append({**tried, "broken": _broken(isa, release, beside, order) if tried["outcome"] == BOTH else ""})
+    return items
 
 
 def _broken(isa: str, release: str, beside: str, order: str) -> str:
@@ -113,8 +114,8 @@ def _error(outcome: str) -> str:
 
 def _order(run: Run) -> list[str]:
     """Who executed, in the order of the first instruction; of the function its own body, not its patch site."""
-    own = [run.symbol_of(s.pc) for s in run.steps if run.component_of(s.pc) != "site"]
-    return [RUNNING[name] for name in dict.fromkeys(own) if name in RUNNING]
+    symbols = [run.symbol_of(s.pc) for s in run.steps if run.component_of(s.pc) != "site"]
+    return [RUNNING[name] for name in dict.fromkeys(symbols) if name in RUNNING]
 
 
 def outcomes(frame: pd.DataFrame) -> pd.DataFrame:
@@ -149,15 +150,15 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: instructions added where both run, "x86_64-fentry-v7-2-added"; "first", the first release shown in
+    """Numbers for the prose: instructions added where both run, "x86_64-fentry-v7-2-added"; "first", the first release shown in
     which both run somewhere; "orders-total", how many runs there are of both, and "replaced-total", those that went on in the
     replacement."""
     both = frame[frame["outcome"] == BOTH]
-    out: dict[str, object] = {"first": next((r for r in releases.shown() if (both["release"] == r).any()), "none")}
-    out |= {"orders-total": len(both), "replaced-total": int((both["went_on"] == "replacement").sum())}
+    values: dict[str, object] = {"first": next((r for r in releases.shown() if (both["release"] == r).any()), "none")}
+    values |= {"orders-total": len(both), "replaced-total": int((both["went_on"] == "replacement").sum())}
     for r in both[both["patching"] == "first"].itertuples():
-        out[f"{r.isa}-{r.beside.replace(' ', '-')}-{r.release.replace('.', '-')}-added"] = int(r.added)
-    return out
+        values[f"{r.isa}-{r.beside.replace(' ', '-')}-{r.release.replace('.', '-')}-added"] = int(r.added)
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -168,17 +169,17 @@ def answer(frame: pd.DataFrame) -> str:
     beside = " and ".join(dict.fromkeys(both["beside"]))
     refused = frame[frame["outcome"].isin((BUSY, NOT_MADE)) & (frame["release"] == releases.LATEST)]
     never = [name for name in BESIDE if name not in set(both["beside"])]
-    out = f"Of the releases shown, from {numbers(frame)['first']} on {beside} run beside live patching, whoever came first, and "
-    out += f"the function goes on in the replacement in {(both['went_on'] == 'replacement').sum()} of {len(both)} runs."
+    printed = f"Of the releases shown, from {numbers(frame)['first']} on {beside} run beside live patching, in either order, "
+    printed += f"and the function goes on in the replacement in {(both['went_on'] == 'replacement').sum()} of {len(both)} runs."
     if never:
-        out += f" Refused in every release: a direct call with {', '.join(never)}."
+        printed += f" Refused in every release: a direct call with {', '.join(never)}."
     some = refused[~refused["beside"].isin(never)]
     if len(some):  # beside those that never are
         where = ", ".join(dict.fromkeys(f"{r.beside} on {isa_name(r.isa)}" for r in some.itertuples()))
-        out += f" Refused in {releases.LATEST}, too: {where}."
+        printed += f" Refused in {releases.LATEST}, too: {where}."
     if (both["broken"] != "").any():
-        out += f" Kernels of some releases had it broken ({MARK}): {_releases_of(both)}."
-    return out
+        printed += f" Kernels of some releases had it broken ({MARK}): {_releases_of(both)}."
+    return printed
 
 
 def _releases_of(both: pd.DataFrame) -> str:

@@ -25,7 +25,7 @@ CASES = {
     "2/0": "two ops",
     "10/0": "ten ops",
 }
-#: Of ops that lie in the kernel's own data, which were not timed: ops on the function and on another one -> how the case is called.
+#: Static ops, in the kernel's own data, which were not timed: ops on the function and on another one -> the name of the case.
 STATIC = {(1, 0): "one static ops", (1, 1): "one static ops, 1 elsewhere"}
 
 
@@ -38,14 +38,14 @@ def rows() -> pd.DataFrame:
     Ops are dynamic, as the module's that was timed, but for those of STATIC.
     """
     found = published_call_ops.rows().set_index(["machine", "case"])
-    out = []
+    records = []
     for table in published_call_ops.TABLES:
         if table.core is None:  # an emulator's times
             continue
         head = {"isa": table.isa, "before": table.before, "after": table.after, "machine": table.machine}
         for case, name in CASES.items():
             before, after = (found.loc[(table.machine, f"{side} {case}")] for side in ("before", "after"))
-            out.append(
+            records.append(
                 {
                     **head,
                     "case": name,
@@ -60,20 +60,20 @@ def rows() -> pd.DataFrame:
                 f"instructions_{side}": published_call_ops.instructions(*published_call_ops.run(table.isa, release, *load, False))
                 for side, release in (("before", table.before), ("after", table.after))
             }
-            out.append({**head, "case": name, **counted, "ns_before": None, "ns_after": None})
-    frame = pd.DataFrame(out)
+            records.append({**head, "case": name, **counted, "ns_before": None, "ns_after": None})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A part per ISA, a line per case."""
-    out = frame.drop(columns=["isa", "before", "after", "machine"])
+    printed = frame.drop(columns=["isa", "before", "after", "machine"])
     parts = frame["isa"] + " " + frame["before"] + " to " + frame["after"] + ", timed on " + frame["machine"]
-    out.insert(0, "isa", parts)
-    out = out.rename(columns={"instructions_before": "before", "instructions_after": "after"})
-    out.attrs["units"] = {"before": "added", "after": "added", "ns_before": "published", "ns_after": "published"}
-    return out
+    printed.insert(0, "isa", parts)
+    printed = printed.rename(columns={"instructions_before": "before", "instructions_after": "after"})
+    printed.attrs["units"] = {"before": "added", "after": "added", "ns_before": "published", "ns_after": "published"}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -82,13 +82,13 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by names like "riscv64-one-ops-10-elsewhere-instructions-before"."""
-    out: dict[str, object] = {}
+    """Numbers for the prose, by names like "riscv64-one-ops-10-elsewhere-instructions-before"."""
+    values: dict[str, object] = {}
     for row in frame.itertuples():
         name = f"{row.isa}-{str(row.case).replace(',', '').replace(' ', '-')}"
         for column in (c for c in UNITS if not pd.isna(getattr(row, c))):
-            out[f"{name}-{column.replace('_', '-')}"] = f"{getattr(row, column):g}"
-    return out
+            values[f"{name}-{column.replace('_', '-')}"] = f"{getattr(row, column):g}"
+    return values
 
 
 def change(row: pd.Series, what: str) -> str:
@@ -101,8 +101,8 @@ def answer(frame: pd.DataFrame) -> str:
     cases = {name: part.set_index("isa") for name, part in frame.groupby("case", sort=False)}
     names = ("one ops, 10 elsewhere", "two ops", "one static ops")
     instructions = said.on_each({str(isa): change(row, "instructions") for isa, row in cases["one ops"].iterrows()}, "instructions")
-    told = ({str(isa): change(row, "instructions") for isa, row in cases[name].iterrows()} for name in names)
-    far, both, static = map(said.on_each, told)
+    changes = ({str(isa): change(row, "instructions") for isa, row in cases[name].iterrows()} for name in names)
+    far, both, static = map(said.on_each, changes)
     k1 = change(cases["one ops"].loc["riscv64"], "ns")
     return (
         f"One dynamic ops falls from {instructions}; a SpacemiT K1 was timed at {k1} ns (published). With ten ops on another "

@@ -39,7 +39,7 @@ def rows() -> pd.DataFrame:
     branches_taken. Releases: the newest shown that can save all registers on request, and the newest of all; where these
     differ, the newest has only the series without.
     """
-    out = []
+    records = []
     for isa in ISAS.values():
         for release in shown(isa.name):
             kernel = Kernel(isa.name, release, meter=COUNT)
@@ -52,8 +52,8 @@ def rows() -> pd.DataFrame:
                     for k in COUNTS:
                         attach([Ops(save=save) for save in saves(k)])
                         added = (kernel.call(function, *ARGUMENTS).counts.total - base).as_dict()
-                        out.append({"isa": isa.name, "release": release, "regs": regs, "callbacks": k, **added})
-    frame = pd.DataFrame(out)
+                        records.append({"isa": isa.name, "release": release, "regs": regs, "callbacks": k, **added})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -74,24 +74,24 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-further-step", what each callback from the second to the third on adds in the newest
+    """Numbers for the prose: "arm64-further-step", what each callback from the second to the third on adds in the newest
     release, "arm64-second-step", what the second one adds there, and "x86_64-one-added", "x86_64-all-added": what it adds to a
     call with two callbacks that one of them, or both, want all registers; "x86_64-one-step": what each further one adds then, and
     "x86_64-none-step", what it adds where none does."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     newest = releases.LATEST
     wide = table(frame).set_index(["isa", "release", "regs"])
     two = str(COUNTS[1])
     for isa in ISAS:
         line = wide.loc[(isa, newest, "none")]
-        out[f"{isa}-further-step"] = slope(frame, isa, newest)
-        out[f"{isa}-second-step"] = int(line["2"] - line["1"])
+        values[f"{isa}-further-step"] = slope(frame, isa, newest)
+        values[f"{isa}-second-step"] = int(line["2"] - line["1"])
         release = shown(isa)[0]
-        out[f"{isa}-regs-release"] = release
+        values[f"{isa}-regs-release"] = release
         none, one, every = (int(wide.loc[(isa, release, regs), two]) for regs in REGISTERS)
-        out[f"{isa}-one-added"], out[f"{isa}-all-added"] = one - none, every - none
-        out |= {f"{isa}-{regs}-step": slope(frame, isa, release, regs) for regs in ("none", "one")}
-    return out
+        values[f"{isa}-one-added"], values[f"{isa}-all-added"] = one - none, every - none
+        values |= {f"{isa}-{regs}-step": slope(frame, isa, release, regs) for regs in ("none", "one")}
+    return values
 
 
 def slope(frame: pd.DataFrame, isa: str, release: str, regs: str = "none") -> int | str:
@@ -112,8 +112,8 @@ def answer(frame: pd.DataFrame) -> str:
     regs = f"With two of them, one that wants all registers adds {once}; "
     regs += "both together add no more." if same else f"both add {every}."
     bent = [isa for isa in ISAS if "-" != n[f"{isa}-one-step"] != n[f"{isa}-none-step"] != "-"]
-    there = [f"{n[f'{isa}-one-step']} on {_named(isa, n)}, not {n[f'{isa}-none-step']}" for isa in bent]
-    return (further if straight else "") + regs + (f" Each further one adds {', '.join(there)}, then." if there else "")
+    steps = [f"{n[f'{isa}-one-step']} on {_named(isa, n)}, not {n[f'{isa}-none-step']}" for isa in bent]
+    return (further if straight else "") + regs + (f" Each further one adds {', '.join(steps)}, then." if steps else "")
 
 
 def _named(isa: str, n: dict[str, object]) -> str:
@@ -125,7 +125,7 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
     one, and each panel says what a further callback adds."""
     last = frame["release"] == frame["isa"].map({isa: shown(isa)[0] for isa in ISAS})
     part = frame[last & (frame["callbacks"] <= DRAWN)]
-    out = []
+    records = []
     for (isa, release), panel in part.groupby(["isa", "release"], sort=False):
         title = f"{isa} {release}: +{slope(frame, isa, release)} each"
         alike: dict[tuple[int, ...], list[str]] = {}
@@ -133,8 +133,8 @@ def drawn(frame: pd.DataFrame) -> pd.DataFrame:
             alike.setdefault(tuple(line["instructions"]), []).append(str(regs))
         for names in alike.values():
             line = panel[panel["regs"] == names[0]]
-            out.append(line.assign(panel=title, want=" or ".join(names)))
-    return pd.concat(out)
+            records.append(line.assign(panel=title, want=" or ".join(names)))
+    return pd.concat(records)
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:

@@ -29,7 +29,7 @@ from ..until import until
 NAME = "choosing"
 TITLE = "The trampoline of a function, by its callbacks"
 FUNCTION = "three_args"
-#: What an ops may be registered for: this function, several with it, all; or others only.
+#: The filters of an ops: this function, several with it, all; or others only.
 FILTERS = {"one": (FUNCTION,), "many": (FUNCTION, "one_arg", "five_args"), "all": (), "others": ("one_arg", "five_args")}
 STEPS, MOST, SEED = 200, 4, 2021
 UNITS: dict[str, str] = {}
@@ -68,15 +68,15 @@ def rows() -> pd.DataFrame:
 def walk(isa: str, release: str) -> Iterator[dict[str, object]]:
     """Register and unregister ops of all kinds at random; the same sequence every time. Yields the state after each step."""
     kernel, chance = Kernel(isa, release, meter=COUNT), random.Random(SEED)
-    there: list[tuple[Registered, str]] = []
+    registered: list[tuple[Registered, str]] = []
     yield {"step": 0, **_state(kernel, [])}
     for step in range(1, STEPS + 1):
-        if there and (len(there) == MOST or chance.random() < 0.5):
-            kernel.detach(there.pop(chance.randrange(len(there)))[0])
+        if registered and (len(registered) == MOST or chance.random() < 0.5):
+            kernel.detach(registered.pop(chance.randrange(len(registered)))[0])
         else:
-            request, where = drawn(kernel, chance, any(o.is_direct for o, _ in there))
-            there += [(ops, where) for ops in kernel.attach(None, request)]
-        yield {"step": step, **_state(kernel, there)}
+            request, where = drawn(kernel, chance, any(o.is_direct for o, _ in registered))
+            registered += [(ops, where) for ops in kernel.attach(None, request)]
+        yield {"step": step, **_state(kernel, registered)}
 
 
 def drawn(kernel: Kernel, chance: random.Random, taken: bool) -> tuple[Request, str]:
@@ -92,16 +92,16 @@ def drawn(kernel: Kernel, chance: random.Random, taken: bool) -> tuple[Request, 
 
 def _state(kernel: Kernel, there: list[tuple[Registered, str]]) -> dict[str, object]:
     """What is registered, and which trampoline a call then goes through."""
-    here = [(o, where) for o, where in there if o.wants(FUNCTION)]
-    direct = next(("far" if o.request.far else "near" for o, _ in here if o.is_direct), "none")
-    plain = [o for o, _ in here if not o.is_direct]
+    wanting = [(o, where) for o, where in there if o.wants(FUNCTION)]
+    direct = next(("far" if o.request.far else "near" for o, _ in wanting if o.is_direct), "none")
+    plain = [o for o, _ in wanting if not o.is_direct]
     return {
-        "callbacks": _ORDER[min(len(here), 2)],
-        "regs": _yes(o.saves_regs for o, _ in here),
+        "callbacks": _ORDER[min(len(wanting), 2)],
+        "regs": _yes(o.saves_regs for o, _ in wanting),
         "direct": direct,
         "static": _yes(not o.request.dynamic for o in plain),
         "guarded": next((flag for flag in ("rcu", "recursion") if any(getattr(o.request, flag) for o in plain)), "no"),
-        "filter": max((where for _, where in here), key=list(FILTERS).index, default="none"),
+        "filter": max((where for _, where in wanting), key=list(FILTERS).index, default="none"),
         "elsewhere": _yes(not o.wants(FUNCTION) for o, _ in there),
         **_ran(kernel),
     }
@@ -127,7 +127,7 @@ def _ran(kernel: Kernel) -> dict[str, str]:
     }
 
 
-#: What a trampoline may call -> in words; the first that was executed is it.
+#: Callee of a trampoline -> in words; the first that was executed decides.
 _CALLED = {
     "ftrace_ops_list_func": "list function",
     "ftrace_ops_assist_func": "assist function",
@@ -256,18 +256,18 @@ def _named(callbacks: str, regs: str, direct: str) -> str:
 
 def answer(frame: pd.DataFrame) -> str:
     """Which variables pick the trampoline."""
-    said = {name: text for names in deciding(frame) for name, text in FURTHER.items() if name in names}
+    texts = {name: text for names in deciding(frame) for name, text in FURTHER.items() if name in names}
     two = "The number of callbacks and whether one wants all registers"
     if not deciding(frame):
         return f"{two} do not pick the trampoline, and none of the other variables that were varied does with them."
-    return f"{two} pick the trampoline{', together with ' if said else ' alone'}{' and '.join(said.values())}."
+    return f"{two} pick the trampoline{', together with ' if texts else ' alone'}{' and '.join(texts.values())}."
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: how many states there were in all, how many steps each sequence has, how many variables were
+    """Numbers for the prose: how many states there were in all, how many steps each sequence has, how many variables were
     varied beside the two, and the ISAs and releases where no set of them decides what the trampoline calls."""
-    there = frame.groupby(["isa", "release"], sort=False)
-    undecided = pd.DataFrame([key for key, part in there if not deciding(part, "calls")], columns=["isa", "release"])
+    states = frame.groupby(["isa", "release"], sort=False)
+    undecided = pd.DataFrame([key for key, part in states if not deciding(part, "calls")], columns=["isa", "release"])
     spans = undecided.groupby("isa", sort=False)["release"].agg(_span)
     history = " and ".join(f"{isa_name(isa)} {span}" for isa, span in spans.items())
     return {"states": len(frame), "steps": STEPS, "further": len(FURTHER), "history": history or "nowhere"}

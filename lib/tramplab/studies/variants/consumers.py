@@ -39,7 +39,7 @@ UNITS = {"added": "insns", "saved": "words"}
 
 @dataclass(frozen=True)
 class Consumer:
-    """Who is called: its callback; the same in words; which guest word it writes what it read to, and what that must be ("" and
+    """A callback: its name; in words; the guest word that it writes its reading to, and the expected value of that word ("" and
     None: none).
 
     go_to: the function that calls go on in, for live patching.
@@ -71,7 +71,7 @@ def rows() -> pd.DataFrame:
     callback loads and stores), names (of those, in the order of the frame). Where a set is refused, because the release has not
     got it or it cannot do what the consumer asks, `served` is false and what is counted is empty.
     """
-    out = []
+    records = []
     for isa in ISAS.values():
         kernel = Kernel(isa.name, meter=RECORD)
         idle = kernel.call(FUNCTION, *ARGUMENTS)
@@ -82,9 +82,9 @@ def rows() -> pd.DataFrame:
             generated = _generated(kernel, consumer, wanted)
             for save, called in SETS.items():
                 head = {"isa": isa.name, "consumer": name, "save": called, "hypothetical": called not in REAL}
-                out.append({**head, "generated": generated, **_call(kernel, consumer, save, wanted, idle)})
+                records.append({**head, "generated": generated, **_call(kernel, consumer, save, wanted, idle)})
     counts = ("added", "saved", "read", "wrote")
-    frame = pd.DataFrame(out).astype(dict.fromkeys(counts, "Int64"))
+    frame = pd.DataFrame(records).astype(dict.fromkeys(counts, "Int64"))
     frame["names"] = frame["names"].fillna("")
     frame.attrs["units"] = UNITS
     return frame
@@ -113,16 +113,16 @@ def _call(kernel: Kernel, consumer: Consumer, save: str, result: int, idle: Run)
             run = kernel.call(FUNCTION, *ARGUMENTS, registers={KEPT[kernel.isa.name]: MARK})
     except TramplabError:  # this save set does not let it change the ip, or the release has not got it
         return {"served": False}
-    told = machine.read_u64(image.address(consumer.wrote)) if consumer.wrote else None
-    served = run.value == result and run.hits == (1,) and told == consumer.wanted
+    wrote = machine.read_u64(image.address(consumer.wrote)) if consumer.wrote else None
+    served = run.value == result and run.hits == (1,) and wrote == consumer.wanted
     return {"served": served, "added": (run.counts.outside - idle.counts.outside).instructions, **_frame(kernel, run)}
 
 
 def _frame(kernel: Kernel, run: Run) -> dict[str, object]:
     """What is written to the trampoline's frame before the callback, and what the callback does there."""
-    own = [s for s in run.steps if run.component_of(s.pc) == "trampoline"]
+    ours = [s for s in run.steps if run.component_of(s.pc) == "trampoline"]
     called = next(i for i, s in enumerate(run.steps) if run.component_of(s.pc) == "callback")
-    bottom, top = min(s.sp for s in own), own[0].sp
+    bottom, top = min(s.sp for s in ours), ours[0].sp
 
     def words(steps: Iterable[Any], stores: bool) -> list[int]:
         accesses = (a for s in steps for a, _, w in s.accesses if w == stores)
@@ -151,23 +151,23 @@ def _slot(kernel: Kernel, offset: int) -> str:
 
 def least(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per ISA and consumer: the smallest save set that serves it, what it adds, and what all registers add."""
-    out = []
+    items = []
     for (isa, consumer), part in frame[frame["served"]].groupby(["isa", "consumer"], sort=False):
         best = part.loc[part["added"].idxmin()]
         every = part.set_index("save").loc["all"]
         row = {"isa": isa, "consumer": consumer, "save": best["save"], "hypothetical": best["hypothetical"]}
         row |= {"added": int(best["added"]), "all": int(every["added"]), "generated": bool(best["generated"])}
         uses = {"saved": int(every["saved"]), "read": int(every["read"]), "wrote": int(every["wrote"])}
-        out.append(row | uses | {"names": every["names"]})
-    return pd.DataFrame(out)
+        items.append(row | uses | {"names": every["names"]})
+    return pd.DataFrame(items)
 
 
 def served(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows as readers see them: save sets that no kernel has are marked, and nothing is added where none is served."""
     named = [marked(r.save, r.hypothetical) for r in frame.itertuples()]
-    out = frame.assign(save=named, instructions=frame["added"].where(frame["served"]).astype(float))
-    out.attrs["units"] = UNITS
-    return out
+    plotted = frame.assign(save=named, instructions=frame["added"].where(frame["served"]).astype(float))
+    plotted.attrs["units"] = UNITS
+    return plotted
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -177,10 +177,10 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     sets = list(dict.fromkeys(marks["save"]))
     wide = marks.pivot(index=["isa", "consumer"], columns="save", values="instructions")[sets].astype("Int64")
     every = frame[frame["save"] == "all"].set_index(["isa", "consumer"])[["generated", "names"]]
-    out = wide.join(every).reindex(every.index).reset_index().rename(columns={"generated": "BPF", "names": "uses"})
-    out.columns.name = None
-    out.attrs["units"] = dict.fromkeys(sets, "insns")
-    return out
+    printed = wide.join(every).reindex(every.index).reset_index().rename(columns={"generated": "BPF", "names": "uses"})
+    printed.columns.name = None
+    printed.attrs["units"] = dict.fromkeys(sets, "insns")
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -189,17 +189,17 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes, by ISA and the consumer's last word: "x86_64-patching-saved-total", words saved of all registers,
+    """Numbers for the prose, by ISA and the consumer's last word: "x86_64-patching-saved-total", words saved of all registers,
     "-used-total", words of them that the consumer touches, "-read-total", words that it reads, "-least-added", instructions with
     the smallest set that serves, "-all-added", with all registers, "-args-added", with ftrace_regs where they serve."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in least(frame).itertuples():
         name = f"{r.isa}-{r.consumer.split()[-1]}"
-        out |= {f"{name}-saved-total": r.saved, f"{name}-used-total": len(r.names.split()), f"{name}-read-total": r.read}
-        out |= {f"{name}-least-added": r.added, f"{name}-all-added": r.all}
+        values |= {f"{name}-saved-total": r.saved, f"{name}-used-total": len(r.names.split()), f"{name}-read-total": r.read}
+        values |= {f"{name}-least-added": r.added, f"{name}-all-added": r.all}
     for r in frame[frame["served"] & (frame["save"] == "args")].itertuples():
-        out[f"{r.isa}-{r.consumer.split()[-1]}-args-added"] = int(r.added)
-    return out
+        values[f"{r.isa}-{r.consumer.split()[-1]}-args-added"] = int(r.added)
+    return values
 
 
 def answer(frame: pd.DataFrame) -> str:
@@ -210,11 +210,11 @@ def answer(frame: pd.DataFrame) -> str:
 
 def by_set(best: pd.DataFrame) -> dict[str, list[str]]:
     """Of the rows of least(): smallest save set, as readers see it -> the consumers that it serves, in words."""
-    out: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for consumer, part in best.groupby("consumer", sort=False):
         sets = " or ".join(dict.fromkeys(marked(r.save, r.hypothetical) for r in part.itertuples()))
-        out.setdefault(sets, []).append(CONSUMERS[str(consumer)].words)
-    return out
+        by_name.setdefault(sets, []).append(CONSUMERS[str(consumer)].words)
+    return by_name
 
 
 @judges("v7")
@@ -243,7 +243,7 @@ def gains_from_saving_less(frame: pd.DataFrame | None = None) -> Verdict:
 FIGURES = (
     Figure(
         "fig-consumers",
-        "Which save sets serve whom, and what do they add?",
+        "Which save sets serve which consumers, and what do they add?",
         chart=lambda frame: heat_map("instructions", rows="consumer", columns="save")(served(frame)),
         table=table,
         answer=answer,

@@ -39,25 +39,25 @@ def rows() -> pd.DataFrame:
     (does the site go to a trampoline that was made for the one ops?), instructions. The line without CALL_OPS is left out where no
     kernel has it.
     """
-    out = []
+    records = []
     for isa in ISAS:
-        for line, (here, without) in LINES.items():
+        for line, (on_it, without) in LINES.items():
             if without and not releases.features(ISAS[isa], releases.LATEST, {})["call_ops"]:
                 continue
             kernel = Kernel(isa, meter=COUNT, call_ops=False) if without else Kernel(isa, meter=COUNT)
             function = kernel.function(FUNCTION)
             base = kernel.call(function, *ARGUMENTS).counts.total.instructions
-            kernel.attach(function, *(Ops() for _ in range(here)))
+            kernel.attach(function, *(Ops() for _ in range(on_it)))
             attached = 0
             for others in COUNTS:
                 for n in range(attached, others):
                     kernel.attach(kernel.function(OTHERS[n % len(OTHERS)]), Ops())
                 attached = others
                 added = kernel.call(function, *ARGUMENTS).counts.total.instructions - base
-                own = kernel.slowpath.records[FUNCTION].has("TRAMP_EN")
-                head = {"isa": isa, "release": releases.LATEST, "line": line, "here": here}
-                out.append({**head, "others": others, "own": own, "instructions": added})
-    frame = pd.DataFrame(out)
+                has_trampoline = kernel.slowpath.records[FUNCTION].has("TRAMP_EN")
+                head = {"isa": isa, "release": releases.LATEST, "line": line, "here": on_it}
+                records.append({**head, "others": others, "own": has_trampoline, "instructions": added})
+    frame = pd.DataFrame(records)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -83,7 +83,7 @@ def each(frame: pd.DataFrame, isa: str, line: str) -> int | str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "arm64-two-step", what each ops on another function adds to a call of a function with two ops, and
+    """Numbers for the prose: "arm64-two-step", what each ops on another function adds to a call of a function with two ops, and
     "arm64-without-step", what it adds with one in a kernel without CALL_OPS."""
     names = {"one": ONE, "two": TWO, "without": WITHOUT}
     return {f"{isa}-{name}-step": each(frame, isa, line) for isa in ISAS for name, line in names.items()}
@@ -91,33 +91,33 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
 
 def answer(frame: pd.DataFrame) -> str:
     """What each further ops elsewhere adds, on every ISA."""
-    told = []
+    parts = []
     for line, when in _WHEN.items():
         steps = {isa: n for isa in ISAS if (n := each(frame, isa, line)) != "-"}
-        told.append(f"{when} {on_each(steps, 'instructions') if any(steps.values()) else 'nothing'}")
-    return f"In {releases.LATEST} each ops on another function adds {'; '.join(told)}."
+        parts.append(f"{when} {on_each(steps, 'instructions') if any(steps.values()) else 'nothing'}")
+    return f"In {releases.LATEST} each ops on another function adds {'; '.join(parts)}."
 
 
 @judges("r1")
 def pointer_instead_of_a_walk(frame: pd.DataFrame | None = None) -> Verdict:
-    """With one ops on the function: with the pointer ops elsewhere add nothing, without it each adds something and the call is
-    dearer; and the trampoline is not one made for the ops. Judged on the ISAs whose kernels have the pointer."""
+    """With one ops on the function: with the pointer ops elsewhere add nothing, without it each adds something and the call
+    costs more; and the trampoline is not one made for the ops. Judged on the ISAs whose kernels have the pointer."""
     frame = rows() if frame is None else frame
     cost = {key: part.set_index("others")["instructions"] for key, part in frame.groupby(["isa", "line"], sort=False)}
-    own = frame[frame["line"] == ONE].groupby("isa", sort=False)["own"].any()
+    has_trampoline = frame[frame["line"] == ONE].groupby("isa", sort=False)["own"].any()
     have = [isa for isa in ISAS if (isa, WITHOUT) in cost]
     truth = [
         cost[isa, ONE].nunique() == 1
         and bool((cost[isa, WITHOUT].diff().dropna() > 0).all() and (cost[isa, ONE] < cost[isa, WITHOUT]).all())
-        and not own[isa]
+        and not has_trampoline[isa]
         for isa in have
     ]
     kind, on = across(pd.DataFrame({"isa": have, "truth": truth}), BY_ISA)
     alone = on_each({isa: f"{cost[isa, ONE][0]} instead of {cost[isa, WITHOUT][0]}" for isa in have}, "instructions")
     each_adds = [f"{words} {on_each({isa: each(frame, isa, line) for isa in have})}"
                  for line, words in ((ONE, "with the pointer"), (WITHOUT, "without it"), (TWO, "with two ops here"))]  # fmt: skip
-    without = [isa_name(str(isa)) for isa in own[own].index if isa not in have]
-    common = "" if own[have].any() else ", through a trampoline that is not its own"
+    without = [isa_name(str(isa)) for isa in has_trampoline[has_trampoline].index if isa not in have]
+    common = "" if has_trampoline[have].any() else ", through a trampoline that is not its own"
     because = [f"One dynamic ops adds {alone}{common}. Each ops on another function adds {'; '.join(each_adds)}."]
     if without:
         because.append(f"{listed(without)} has a trampoline made for the ops instead of the pointer.")
@@ -128,12 +128,12 @@ def pointer_instead_of_a_walk(frame: pd.DataFrame | None = None) -> Verdict:
 
 def _timed() -> str:
     """What was published of one ops, before and after the pointer came, with none and with ten ops elsewhere."""
-    told = []
+    parts = []
     for machine, part in call_ops.rows().groupby("machine", sort=False):
         cases = part.set_index("case")
         one, ten = (call_ops.change(cases.loc[call_ops.CASES[case]], "ns") for case in ("1/0", "1/10"))
-        told.append(f"{machine} {one} ns, with ten ops elsewhere {ten}")
-    return f"Published: {'; '.join(told)}."
+        parts.append(f"{machine} {one} ns, with ten ops elsewhere {ten}")
+    return f"Published: {'; '.join(parts)}."
 
 
 FIGURES = (

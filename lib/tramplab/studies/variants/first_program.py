@@ -24,7 +24,7 @@ _CONTEXT = "All the program is passed: where the saved arguments are."
 _ENTER = "RCU's read side, migration off, the run's context, and a counter that keeps the program from running inside itself."
 _ENTER_LAZY = "RCU's read side, here a section without preemption, the run's context, and what keeps the program out of itself."
 
-#: What is said of which step; see publish/stepper/stepper.py.
+#: Step -> its note; see publish/stepper/stepper.py.
 NOTES: Notes = {
     "": {
         ("site", 0): "A caller passes 1 and 2. The trampoline was made for a function of two arguments.",
@@ -99,8 +99,8 @@ def body(_: pd.DataFrame) -> Stepper:
 def answer(frame: pd.DataFrame) -> str:
     """How much of a call lies before the program and behind it."""
     n = numbers(frame)
-    told = [f"{n[f'{isa}-save']} and {n[f'{isa}-callback']} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
-    return f"Up to the program, and from its first byte until the arguments are loaded again, {', '.join(told)} instructions run."
+    counts = [f"{n[f'{isa}-save']} and {n[f'{isa}-callback']} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
+    return f"Up to the program, and from its first byte until the arguments are loaded again, {', '.join(counts)} instructions run."
 
 
 FIGURES = (

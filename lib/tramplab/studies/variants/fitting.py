@@ -27,7 +27,7 @@ FUNCTION, ARGUMENTS = "three_args", (11, 22, 33)
 UNITS = {"total": "insns", "usual": "insns"}
 #: What an ops needs -> (how it says so to a fitting kernel, and to a real one).
 NEEDS = {"live": ("live", "args"), "args": ("own-args", "args"), "all": ("own-regs", "regs")}
-#: Who joins the observer and leaves again, last one first.
+#: The ops that are added to the observer and removed again, last one first.
 JOINING = ("live", "args", "all")
 #: From which need on an ops is promised what the observer writes down. Of the arguments, `live` is promised those that the
 #: function has.
@@ -59,18 +59,18 @@ def _played(isa: str, release: str) -> list[dict[str, Any]]:
 
 def _play(isa: str, release: str, need: str) -> list[dict[str, Any]]:
     fitted, usual = _Played(isa, release, True), _Played(isa, release, False)
-    out: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     first: observer.Saw = {}
     for step, ops in enumerate(_states(need), 1):
-        here, there = fitted.reach(ops), usual.reach(ops)
-        first = first or here["saw"]
-        differs = observer.differing(first, here["saw"])
+        fitting, as_usual = fitted.reach(ops), usual.reach(ops)
+        first = first or fitting["saw"]
+        differs = observer.differing(first, fitting["saw"])
         promised = [f for f in differs if _is_promised(f, need)]
-        row = {"step": step, "ops": " ".join(ops), "hypothetical": True, "saves": here["saves"], "total": here["total"]}
-        row |= {"usual": there.get("total"), "writes": here["writes"], "usual_writes": there.get("writes")}
-        row |= {"seen": here["seen"], "right": here["right"], "differs": " ".join(differs), "promised": " ".join(promised)}
-        out.append(row)
-    return out
+        row = {"step": step, "ops": " ".join(ops), "hypothetical": True, "saves": fitting["saves"], "total": fitting["total"]}
+        row |= {"usual": as_usual.get("total"), "writes": fitting["writes"], "usual_writes": as_usual.get("writes")}
+        row |= {"seen": fitting["seen"], "right": fitting["right"], "differs": " ".join(differs), "promised": " ".join(promised)}
+        records.append(row)
+    return records
 
 
 def _states(need: str) -> list[tuple[str, ...]]:
@@ -183,7 +183,7 @@ def more_writes(frame: pd.DataFrame) -> tuple[int, int]:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "x86_64-live-fewer", instructions fewer with a trampoline that saves the live arguments, the steps
+    """Numbers for the prose: "x86_64-live-fewer", instructions fewer with a trampoline that saves the live arguments, the steps
     at which only the fitted trampoline has the site written, and those after which an observer reads something else."""
     fewer = {f"{isa}-{saves}-fewer": n for saves in ("live", "args", "regs") for isa, n in saved(frame, saves).items()}
     writes, steps = more_writes(frame)
@@ -218,7 +218,7 @@ FIGURES = (
 
 @judges("s7")
 def smallest_serves_all(frame: pd.DataFrame | None = None) -> Verdict:
-    """At every step all callbacks run and see what they were promised, no call is dearer than through the kernel's own choice,
+    """At every step all callbacks run and see what they were promised, no call costs more than through the kernel's own choice,
     and those where few arguments are needed are cheaper."""
     frame = rows() if frame is None else frame
     served = (frame["seen"] == 1) & frame["right"] & (frame["promised"] == "")
@@ -237,7 +237,7 @@ def smallest_serves_all(frame: pd.DataFrame | None = None) -> Verdict:
         f"kernel leaves it alone; at {seen} the observer could have read something else that it was not promised. Hypothetical: "
         "no kernel has such trampolines."
     )
-    found: dict[str, int | float | str] = {
+    values: dict[str, int | float | str] = {
         "steps": len(frame),
         "steps with all served": int(served.sum()),
         "steps at which more can be read": seen,
@@ -245,4 +245,4 @@ def smallest_serves_all(frame: pd.DataFrame | None = None) -> Verdict:
         "instructions fewer elsewhere": f"{min(rest)} to {max(rest)}",
         "steps with rewriting of its own": writes,
     }
-    return Verdict(kind, because, found, on)
+    return Verdict(kind, because, values, on)

@@ -72,7 +72,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: what the fix-up costs, see cost()."""
+    """Numbers for the prose: what the fix-up costs, see cost()."""
     return cost()
 
 
@@ -81,7 +81,7 @@ def _answer(rows: pd.DataFrame) -> str:
     fentry, fexit = [program[program["hook"] == hook] for hook in GENERATED]
     by_orc, fp = [fentry[fentry["unwound"] == how] for how in (ORC, FP)]
     ours = fexit[fexit["isa"] == BUILT_EITHER_WAY]
-    ways = listed([f"{of(own)} {WAYS[str(how)]}" for how, own in ours.groupby("unwound", sort=False)])
+    ways = listed([f"{of(part)} {WAYS[str(how)]}" for how, part in ours.groupby("unwound", sort=False)])
     return (
         f"From inside an fentry program frame pointers show the traced function and its caller at {by_isa(fp)}; ORC's rules show "
         f"both at {by_isa(by_orc)}. From inside an fexit program x86-64 shows both at {ways}."
@@ -95,10 +95,10 @@ def generated_lacks_the_fixup(frame: pd.DataFrame | None = None) -> Verdict:
     program = frame[(frame["part"] == PROGRAM) & frame["unwound"].isin([FP, ORC])]
     made, ours = [program[program["hook"] == hook] for hook in ("bpf-fentry", "ops")]
     kind, on = across(made.assign(truth=made["both"] == 0), {"isa": "the ISA", "unwound": "the unwinder"})
-    found: dict[str, int | float | str] = {}
+    values: dict[str, int | float | str] = {}
     for whose, some in (("generated", made), ("ftrace's", ours)):
-        for (isa, how), own in some.groupby(["isa", "unwound"], sort=False):
-            found |= {f"{isa_name(str(isa))}, {how}, {whose}": of(own)}
+        for (isa, how), group in some.groupby(["isa", "unwound"], sort=False):
+            values |= {f"{isa_name(str(isa))}, {how}, {whose}": of(group)}
     price = cost()
     fp, by_orc = ([part[part["unwound"] == how] for part in (made, ours)] for how in (FP, ORC))
     because = (
@@ -108,7 +108,7 @@ def generated_lacks_the_fixup(frame: pd.DataFrame | None = None) -> Verdict:
         f"Without them ftrace's trampoline on x86-64 runs {price['instructions-added']} instructions fewer, "
         f"{price['stores-added']} stores among them."
     )
-    return Verdict(kind, because, found | {"instructions of the fix-up": price["instructions-added"]}, on)
+    return Verdict(kind, because, values | {"instructions of the fix-up": price["instructions-added"]}, on)
 
 
 FIGURES = (

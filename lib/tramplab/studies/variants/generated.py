@@ -39,11 +39,11 @@ VARIANTS: dict[str, Callable[[], Request]] = {
     "ops": Ops,
     "ops-regs": lambda: Ops(save="regs"),
 }
-#: Of these, what no kernel has and is no hook of the lab's.
+#: Variants that no kernel has and that are no hook of the lab's.
 SKETCHED = ("bare",)
-#: Those that know the function; the others do the same for any number of arguments, so two stand for all.
+#: Variants made for the function; the others do the same for any number of arguments, so two are enough.
 KNOWING = ("bare", "bpf-fentry", "ops-live")
-#: What a variant needs of the release beyond what the newest has on every ISA.
+#: Variant -> the feature it needs that the newest release does not have on every ISA.
 NEEDS = {"ops-regs": "regs"}
 PARTS = ("trampoline", "core", "callback")
 UNITS = {"load_bytes": "B", "store_bytes": "B"}
@@ -55,18 +55,18 @@ TEN = 12
 def runs() -> dict[tuple[str, int, str], Run]:
     """A call with each variant attached, and unhooked ("none"), by ISA and number of arguments, in the newest release; but for
     KNOWING, with two arguments only."""
-    out = {}
+    by_name = {}
     for isa in ISAS:
         kernel = Kernel(isa, meter=RECORD)
         had = [v for v in VARIANTS if v not in NEEDS or kernel.features[NEEDS[v]]]
         for args, name in enumerate(STUDIED):
             function, arguments = kernel.function(name), range(1, args + 1)
-            out[isa, args, "none"] = kernel.call(function, *arguments)
+            by_name[isa, args, "none"] = kernel.call(function, *arguments)
             for variant in had if args == 2 else KNOWING:
                 request = VARIANTS[variant]
                 with kernel.attached(function, request()):
-                    out[isa, args, variant] = kernel.call(function, *arguments)
-    return out
+                    by_name[isa, args, variant] = kernel.call(function, *arguments)
+    return by_name
 
 
 @once
@@ -78,14 +78,14 @@ def rows() -> pd.DataFrame:
     itself, which differs by an instruction or two between the two kinds. A variant that the release does not have on an ISA has
     no rows there.
     """
-    out = []
+    records = []
     for (isa, args, variant), run in runs().items():
         if variant != "none":
             head = {"isa": isa, "args": args, "variant": variant}
             setting = sum(job in SETTING for job in jobs(get(isa), run, ()))
             of = {p: {**run.counts.by_component[p].as_dict(), "setting": setting * (p == "trampoline")} for p in PARTS}
-            out += [{**head, "part": p, **of[p]} for p in PARTS]
-    frame = flagged(pd.DataFrame(out), "variant", also=SKETCHED)
+            records += [{**head, "part": p, **of[p]} for p in PARTS]
+    frame = flagged(pd.DataFrame(records), "variant", also=SKETCHED)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -115,18 +115,18 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes of a call with two arguments: "x86_64-bare-total", instructions of everything but the program, and
+    """Numbers for the prose of a call with two arguments: "x86_64-bare-total", instructions of everything but the program, and
     "x86_64-bare-alike" of them without the setting; "x86_64-bpf-fentry-trampoline" and "-core" of a part alone; how a site
     reaches BPF's code in the newest release, "arm64-reach", and what the way through ftrace_caller adds where it does not,
     "arm64-far-step"."""
-    out: dict[str, object] = {}
+    values: dict[str, object] = {}
     for r in overhead(frame[frame["args"] == 2]).itertuples():
-        out |= {f"{r.isa}-{r.variant}-total": int(r.instructions), f"{r.isa}-{r.variant}-alike": int(r.alike)}
+        values |= {f"{r.isa}-{r.variant}-total": int(r.instructions), f"{r.isa}-{r.variant}-alike": int(r.alike)}
     for r in frame[(frame["args"] == 2) & (frame["part"] != "callback")].itertuples():
-        out[f"{r.isa}-{r.variant}-{r.part}"] = int(r.instructions)
+        values[f"{r.isa}-{r.variant}-{r.part}"] = int(r.instructions)
     for isa in ISAS:
-        out |= {f"{isa}-reach": releases.reach(isa, releases.LATEST, "bpf").value, f"{isa}-far-step": far_step(isa)}
-    return out
+        values |= {f"{isa}-reach": releases.reach(isa, releases.LATEST, "bpf").value, f"{isa}-far-step": far_step(isa)}
+    return values
 
 
 @functools.cache
@@ -154,15 +154,15 @@ def ten_instructions_remove_the_overhead(frame: pd.DataFrame | None = None) -> V
     ]
     kind, on = across(pd.DataFrame(cases), {"isa": "the ISA", "made": "what is around the program"})
     three = ("bare", "ops-live", "bpf-fentry")
-    told = [f"{', '.join(f'{n[v]:.0f}' for v in three)} on {isa_name(isa)}" for isa, n in two.iterrows()]
+    counts = [f"{', '.join(f'{n[v]:.0f}' for v in three)} on {isa_name(isa)}" for isa, n in two.iterrows()]
     because = (
         "For two arguments a generated trampoline that only calls the program, one of ftrace's kind that saves only the live "
-        f"arguments, and fentry as merged take {'; '.join(told)}. Landing pads, patch slots and what it takes to reach code that "
+        f"arguments, and fentry as merged take {'; '.join(counts)}. Landing pads, patch slots and what it takes to reach code that "
         f"no branch reaches are counted on no side. True is at most {TEN} (ten, and two that we allow), and fewer than by saving "
         "less. The first two are hypothetical: no kernel has them."
     )
-    found: dict[str, int | float | str] = {f"{isa_name(isa)}, {v}": int(n[v]) for isa, n in two.iterrows() for v in three}
-    return Verdict(kind, because, found, on)
+    values: dict[str, int | float | str] = {f"{isa_name(isa)}, {v}": int(n[v]) for isa, n in two.iterrows() for v in three}
+    return Verdict(kind, because, values, on)
 
 
 def _with_two(frame: pd.DataFrame) -> pd.DataFrame:

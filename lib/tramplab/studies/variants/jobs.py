@@ -34,13 +34,13 @@ def rows() -> pd.DataFrame:
     Columns: isa, args, variant, hypothetical, job (of what_for.JOBS), instructions.
     """
     prototypes = {isa: Kernel(isa).image.prototypes for isa in ISAS}
-    out = []
+    records = []
     for (isa, args, variant), run in generated.runs().items():
         if variant in VARIANTS:
             found = jobs(get(isa), run, live_registers(get(isa), prototypes[isa][FUNCTIONS[args]]))
             head = {"isa": isa, "args": args, "variant": variant}
-            out += [{**head, "job": job, "instructions": found.count(job)} for job in JOBS]
-    frame = flagged(pd.DataFrame(out), "variant", also=generated.SKETCHED)
+            records += [{**head, "job": job, "instructions": found.count(job)} for job in JOBS]
+    frame = flagged(pd.DataFrame(records), "variant", also=generated.SKETCHED)
     frame.attrs["units"] = UNITS
     return frame
 
@@ -52,8 +52,8 @@ def with_two(frame: pd.DataFrame) -> pd.DataFrame:
 
 def alike(frame: pd.DataFrame) -> pd.DataFrame:
     """Instructions compared like with like, without SETTING: one row per ISA and number of arguments, one column per variant."""
-    own = frame[~frame["job"].isin(SETTING)]
-    return own.groupby(["isa", "args", "variant"], sort=False)["instructions"].sum().unstack("variant")
+    rows = frame[~frame["job"].isin(SETTING)]
+    return rows.groupby(["isa", "args", "variant"], sort=False)["instructions"].sum().unstack("variant")
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -63,20 +63,20 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, Any]:
-    """What the prose quotes of the call with two arguments: "x86_64-bare-frame", the sum "x86_64-bare-total", and the sum of what
+    """Numbers for the prose of the call with two arguments: "x86_64-bare-frame", the sum "x86_64-bare-total", and the sum of what
     is compared like with like, "x86_64-bare-alike"; "x86_64-better-from", the least number of arguments from which on the live
     registers are no more instructions, or "none"."""
-    out: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for r in with_two(frame).itertuples():
-        out[f"{r.isa}-{r.variant}-{r.job}"] = int(r.instructions)
-        out[f"{r.isa}-{r.variant}-total"] = out.get(f"{r.isa}-{r.variant}-total", 0) + int(r.instructions)
+        values[f"{r.isa}-{r.variant}-{r.job}"] = int(r.instructions)
+        values[f"{r.isa}-{r.variant}-total"] = values.get(f"{r.isa}-{r.variant}-total", 0) + int(r.instructions)
     sums = alike(frame)
     for isa in dict.fromkeys(frame["isa"]):
-        here = sums.loc[isa]
-        out |= {f"{isa}-{variant}-alike": int(here.loc[2, variant]) for variant in VARIANTS}
-        good = [n for n in here.index if (here.loc[n:, LIVE] <= here.loc[n:, BARE]).all()]
-        out[f"{isa}-better-from"] = int(good[0]) if good else "none"
-    return out
+        sum_of = sums.loc[isa]
+        values |= {f"{isa}-{variant}-alike": int(sum_of.loc[2, variant]) for variant in VARIANTS}
+        good = [n for n in sum_of.index if (sum_of.loc[n:, LIVE] <= sum_of.loc[n:, BARE]).all()]
+        values[f"{isa}-better-from"] = int(good[0]) if good else "none"
+    return values
 
 
 @judges("v8")
@@ -88,22 +88,22 @@ def live_is_as_good_as_generated(frame: pd.DataFrame | None = None) -> Verdict:
     cases = sums.reset_index().assign(truth=lambda d: d[LIVE] <= d[BARE])
     kind, on = across(cases, {**BY_ISA, "args": "the number of arguments"})
     two = with_two(frame).pivot_table(index=["isa", "variant"], columns="job", values="instructions", sort=False)
-    told: list[str] = []
-    found: dict[str, int | str] = {}
+    parts: list[str] = []
+    values: dict[str, int | str] = {}
     for isa in dict.fromkeys(frame["isa"]):
         live, bare = two.loc[isa, LIVE], two.loc[isa, BARE]
         name, (mine, theirs) = isa_name(isa), (int(sums.loc[(isa, 2), v]) for v in (LIVE, BARE))
         unlike = [job for job in JOBS if job not in SETTING and live[job] != bare[job]]
         differing = [f"{job} {int(live[job])} and {int(bare[job])}" for job in unlike]
         as_good = cases[(cases["isa"] == isa) & cases["truth"]]["args"].tolist()
-        told.append(f"{mine} and {theirs} on {name} ({', '.join(differing)}; as good {_with(as_good, max(cases['args']))})")
-        found |= {f"{name}, live": mine, f"{name}, generated": theirs}
+        parts.append(f"{mine} and {theirs} on {name} ({', '.join(differing)}; as good {_with(as_good, max(cases['args']))})")
+        values |= {f"{name}, live": mine, f"{name}, generated": theirs}
     because = (
-        f"With two arguments the trampoline for the live registers and the generated one execute {'; '.join(told)}. Landing pads, "
+        f"With two arguments the trampoline for the live registers and the generated one execute {'; '.join(parts)}. Landing pads, "
         "patch slots and what it takes to reach code that no branch reaches are left out of both. The generated one makes a frame "
         "that unwinders can follow, ftrace's does on arm64 only. Both are hypothetical: no kernel has either."
     )
-    return Verdict(kind, because, found, on)
+    return Verdict(kind, because, values, on)
 
 
 def _with(counts: list[int], most: int) -> str:
@@ -126,8 +126,8 @@ def _shown(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _answer(frame: pd.DataFrame) -> str:
-    own = frame[frame["component"] != "setting"].groupby(["isa", "hook"], sort=False)["instructions"].sum()
-    pairs = [f"{own[isa, LIVE]} and {own[isa, BARE]} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
+    sums = frame[frame["component"] != "setting"].groupby(["isa", "hook"], sort=False)["instructions"].sum()
+    pairs = [f"{sums[isa, LIVE]} and {sums[isa, BARE]} on {isa_name(isa)}" for isa in dict.fromkeys(frame["isa"])]
     return (
         f"Without the setting, {marked(LIVE)} and {marked(BARE)} execute {', '.join(pairs)}: ftrace's passes more, the generated "
         "one makes a larger frame."

@@ -35,7 +35,7 @@ CASES = {
     "all": ("lab_livepatch", "own-regs"),
 }
 KERNELS = {"regs": ("lab_livepatch", "regs")}
-#: Those of a release's own; the others no kernel has.
+#: The save sets that a release has; the others are hypothetical.
 REAL = ("args", "regs")
 OUTSIDE = tuple(c for c in COMPONENTS if c != "function")
 UNITS = dict.fromkeys(OUTSIDE, "insns") | {"written": "B", "added": "insns"}
@@ -146,12 +146,12 @@ def bars(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """Per ISA, release and what is attached: functions that were replaced rightly, and one call of SHOWN."""
+    """Per ISA, release and what is attached: functions that were replaced correctly, and one call of SHOWN."""
 
     def part(kind: str) -> pd.Series:
         return frame[f"{kind}_right"].astype(str) + "/" + frame[kind].astype(str)
 
-    out = named(frame)[["isa", "release", "save"]].assign(
+    printed = named(frame)[["isa", "release", "save"]].assign(
         right=part("plain"),
         stacked=part("stacked"),
         shares=frame["shares"],
@@ -159,8 +159,8 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
         written=frame["written"],
         added=frame["added"],
     )
-    out.attrs["units"] = {"added": "insns", "written": "B", "missed": "returns"}
-    return out
+    printed.attrs["units"] = {"added": "insns", "written": "B", "missed": "returns"}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -169,20 +169,20 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: instructions added to a call, like "x86_64-ip-added" or "arm64-regs-added", with "-release";
+    """Numbers for the prose: instructions added to a call, like "x86_64-ip-added" or "arm64-regs-added", with "-release";
     "functions-total", how many there are; "x86_64-stacked-total", those with arguments on the stack; "missed-total",
     mispredicted returns of a call that goes on elsewhere; of one that comes back "call-missed-total", and of the callers above,
     "callers-total", "call-missed-outer"."""
-    out: dict[str, object] = {"functions-total": int((frame["plain"] + frame["stacked"]).iloc[0])}
+    values: dict[str, object] = {"functions-total": int((frame["plain"] + frame["stacked"]).iloc[0])}
     for r in frame.itertuples():
         name = f"{r.isa}-{r.save.replace(', ', '-').replace('+', '-')}"
-        out |= {f"{name}-added": int(r.added), f"{name}-release": r.release}
+        values |= {f"{name}-added": int(r.added), f"{name}-release": r.release}
     called = frame[frame["save"] == "ip+sp, call"]
-    out |= {f"{r.isa}-stacked-total": r.stacked for r in called.itertuples()}
-    out["missed-total"] = _alternatives(frame.loc[frame["save"] != "ip+sp, call", "own"])
-    out |= {"call-missed-total": _alternatives(called["own"]), "call-missed-outer": _alternatives(called["outer"])}
-    out["callers-total"] = _alternatives(called["callers"])
-    return out
+    values |= {f"{r.isa}-stacked-total": r.stacked for r in called.itertuples()}
+    values["missed-total"] = _alternatives(frame.loc[frame["save"] != "ip+sp, call", "own"])
+    values |= {"call-missed-total": _alternatives(called["own"]), "call-missed-outer": _alternatives(called["outer"])}
+    values["callers-total"] = _alternatives(called["callers"])
+    return values
 
 
 def _alternatives(values: pd.Series) -> str:
@@ -209,7 +209,7 @@ FLAGS = {"ip alone": ("ip", "ip"), "ip and stack": ("ip+sp, call", "ip+sp")}
 
 def conditions(frame: pd.DataFrame) -> pd.DataFrame:
     """What live patching needs of a flag: columns isa, flag, need, truth."""
-    out = []
+    records = []
     added = frame.set_index(["isa", "save"])["added"].to_dict()
     for flag, (save, cost) in FLAGS.items():
         for r in frame[frame["save"] == save].itertuples():
@@ -221,8 +221,8 @@ def conditions(frame: pd.DataFrame) -> pd.DataFrame:
                 "callers' returns are predicted": r.outer == 0,
                 "shares its function": r.shares,
             }
-            out += [{"isa": r.isa, "flag": flag, "need": need, "truth": bool(truth)} for need, truth in needs.items()]
-    return pd.DataFrame(out)
+            records += [{"isa": r.isa, "flag": flag, "need": need, "truth": bool(truth)} for need, truth in needs.items()]
+    return pd.DataFrame(records)
 
 
 @judges("v6")

@@ -8,7 +8,7 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 
 CALLBACK = "lab_observe"
-#: What it writes down (struct lab_observation in guest/consumers/callbacks.c).
+#: The fields that it records (struct lab_observation in guest/consumers/callbacks.c).
 FIELDS = ("ip", "parent_ip", "op", "fregs_ip", "fregs_sp", "full_regs", *(f"arg{n}" for n in range(8)))
 #: Field -> what was in it.
 Saw = dict[str, int]

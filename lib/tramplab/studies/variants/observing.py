@@ -26,9 +26,9 @@ FUNCTION, ARGUMENTS = "three_args", (11, 22, 33)
 STEPS, MOST, SEED = 40, 4, 2021
 #: What comes and goes beside the observer -> its letter in attached.REQUESTS.
 OTHERS = {"plain": "a", "guarded": "g", "regs": "r", "direct": "d"}
-#: What a callback sees that is handed no registers.
+#: The fields of a callback that gets no registers.
 _WITHOUT_REGISTERS = observer.FIELDS[:3]
-#: What only an ops that wants all registers was promised; whether a plain one is given it is left to the kernel.
+#: Fields that only an ops that wants all registers was promised; the kernel may give them to a plain one.
 _NOT_PROMISED = {"plain": {"full_regs"}, "regs": set()}
 
 
@@ -42,14 +42,14 @@ def rows() -> pd.DataFrame:
     observer.FIELDS with blanks between; only what it may read: without WITH_ARGS a plain callback is handed no registers), promised
     (those of them that the observer was promised: a plain one is not promised that ftrace_get_regs() gives it anything).
     """
-    out = []
+    records = []
     for isa, release, kind in itertools.product(ISAS, releases.shown(), ("plain", "regs")):
         features = releases.features(ISAS[isa], release, {})
         if kind == "plain" or features["regs"]:
             readable = observer.FIELDS if features["args"] or kind == "regs" else _WITHOUT_REGISTERS
             head = {"isa": isa, "release": release, "observer": kind}
-            out += [{**head, **row} for row in _watch(isa, release, kind, readable)]
-    return pd.DataFrame(out)
+            records += [{**head, **row} for row in _watch(isa, release, kind, readable)]
+    return pd.DataFrame(records)
 
 
 def _watch(isa: str, release: str, kind: str, readable: tuple[str, ...]) -> list[dict[str, object]]:
@@ -60,16 +60,16 @@ def _watch(isa: str, release: str, kind: str, readable: tuple[str, ...]) -> list
     _, _, first = observer.call(kernel, FUNCTION, *ARGUMENTS)
     names = [name for name, letter in OTHERS.items() if letter not in NEEDS or kernel.features[NEEDS[letter]]]
     attached: list[tuple[str, Registered]] = []
-    out = []
+    items = []
     for n in range(STEPS):
-        there = [name for name, _ in attached]
+        hooks = [name for name, _ in attached]
         if attached and (len(attached) == MOST or chance.random() < 0.45):
             name, ops = attached.pop(chance.randrange(len(attached)))
             kernel.detach(ops)
             change = f"-{name}"
         else:
             # a function can have one direct call
-            name = chance.choice([x for x in names if x != "direct" or x not in there])
+            name = chance.choice([x for x in names if x != "direct" or x not in hooks])
             (ops,) = kernel.attach(function, REQUESTS[OTHERS[name]]())
             attached.append((name, ops))
             change = f"+{name}"
@@ -78,12 +78,12 @@ def _watch(isa: str, release: str, kind: str, readable: tuple[str, ...]) -> list
         now = " ".join(name for name, _ in attached)
         row = {"switch": n + 1, "change": change, "attached": now, "seen": times, "right": run.value == result}
         promised = [f for f in differs if f not in _NOT_PROMISED[kind]]
-        out.append({**row, "differs": " ".join(differs), "promised": " ".join(promised)})
-    return out
+        items.append({**row, "differs": " ".join(differs), "promised": " ".join(promised)})
+    return items
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, Any]:
-    """What the prose quotes: switches, calls missed or seen twice, and switches after which something was seen otherwise, of
+    """Numbers for the prose: switches, calls missed or seen twice, and switches after which something was seen otherwise, of
     all that can be seen and of what was promised."""
     return {
         "switches": len(frame),

@@ -27,11 +27,11 @@ class Play:
 
 def plays(frame: pd.DataFrame, sequence: str) -> list[Play]:
     """Every play of a sequence, in order."""
-    out = []
+    records = []
     for (isa, release), part in frame[frame["sequence"] == sequence].groupby(["isa", "release"], sort=False):
         lines = list(part.itertuples(index=False))
-        out.append(Play(isa, release, {r.ops: r for r in reversed(lines)}, {r.ops: r for r in lines}))
-    return out
+        records.append(Play(isa, release, {r.ops: r for r in reversed(lines)}, {r.ops: r for r in lines}))
+    return records
 
 
 def newest_plays(frame: pd.DataFrame, sequence: str) -> list[Play]:

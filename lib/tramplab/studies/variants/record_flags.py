@@ -54,15 +54,15 @@ def _changes(kernel: Kernel) -> Iterator[tuple[str, bool, bool]]:
     """Register and unregister at random, and give for every record that is concerned: the twins that differ, whether the plan
     writes its site, and whether it then has the same bytes as before."""
     chance, slowpath = random.Random(SEED), kernel.slowpath
-    there: list[Registered] = []
+    registered: list[Registered] = []
     for _ in range(STEPS):
         before = {f: (r.flags, kernel.machine.read(r.site.ip, r.site.body - r.site.ip)) for f, r in slowpath.records.items()}
-        if there and (len(there) == MOST or chance.random() < 0.5):
-            ops = there.pop(chance.randrange(len(there)))
+        if registered and (len(registered) == MOST or chance.random() < 0.5):
+            ops = registered.pop(chance.randrange(len(registered)))
             steps = slowpath.unregister(ops)
         else:
-            ops, steps = slowpath.register(choosing.drawn(kernel, chance, any(o.is_direct for o in there))[0])
-            there.append(ops)
+            ops, steps = slowpath.register(choosing.drawn(kernel, chance, any(o.is_direct for o in registered))[0])
+            registered.append(ops)
         to = [step.address for step in steps if isinstance(step, Write)]
         written = {f for f in ops.functions if any(map(slowpath.records[f].site.holds, to))}
         kernel.apply(steps)
@@ -109,16 +109,16 @@ def widths() -> dict[str, int]:
     spans: dict[int, list[str]] = {}
     for release, width in bits.items():
         spans.setdefault(width, []).append(release)
-    out = {}
+    by_name = {}
     for width, found in spans.items():
         first, last = found[0] == releases.known()[0], found[-1] == releases.known()[-1]
         span = f"up to {found[-1]}" if first else f"since {found[0]}" if last else f"in {found[0]}"
-        out[span if first or last or len(found) == 1 else f"from {found[0]} to {found[-1]}"] = width
-    return out
+        by_name[span if first or last or len(found) == 1 else f"from {found[0]} to {found[-1]}"] = width
+    return by_name
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: the width of the counter by release, how many ops fill the newest, what a call would then take,
+    """Numbers for the prose: the width of the counter by release, how many ops fill the newest, what a call would then take,
     and how many of the sites rewritten got the bytes that they had."""
     full = int(frame[frame["release"] == releases.LATEST]["full"].iloc[0])
     step = callbacks.numbers(callbacks.rows())["x86_64-further-step"]
@@ -146,11 +146,11 @@ def twins_say_what_is_rewritten(frame: pd.DataFrame | None = None) -> Verdict:
         f"{int(differ['rewritten'].sum()):,} had their site rewritten; of {int(equal['cases'].sum()):,} without, "
         f"{int(equal['rewritten'].sum()):,}."
     )
-    found: dict[str, int | float | str] = {
+    values: dict[str, int | float | str] = {
         "ops that fill the counter": " or ".join(map(str, full)),
         "most ops on a function": NEEDED,
         "twins differ": f"{int(differ['cases'].sum()):,}",
         "of these rewritten": f"{int(differ['rewritten'].sum()):,}",
         "rewritten without": int(equal["rewritten"].sum()),
     }
-    return Verdict(kind, because, found, on)
+    return Verdict(kind, because, values, on)

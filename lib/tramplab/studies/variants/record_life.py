@@ -47,7 +47,7 @@ def rows() -> pd.DataFrame:
     "trap" for the handler of breakpoints), calls (what the trampoline calls), ran (whose callbacks, in order).
     """
     release = releases.LATEST
-    out = []
+    records = []
     for isa in ISAS:
         subject = _Watched(isa, release)
         other = "r" if subject.can("r") else "b"
@@ -57,9 +57,9 @@ def rows() -> pd.DataFrame:
             for n, row in enumerate(seen, 1):
                 named = {key: row[key].replace(other, "other") for key in ("pointer", "ran")}
                 when = {"isa": isa, "release": release, "step": step, "ops": state.replace("+", "other")}
-                out.append({**when, "last": n == len(seen), **row, **named})
+                records.append({**when, "last": n == len(seen), **row, **named})
     head = ["isa", "release", "step", "ops", "write", "last", "count", "flags"]
-    frame = pd.DataFrame(out)[[*head, "pointer", "site", "target", "leads", "calls", "ran"]]
+    frame = pd.DataFrame(records)[[*head, "pointer", "site", "target", "leads", "calls", "ran"]]
     frame.attrs["units"] = UNITS
     return frame
 
@@ -127,8 +127,8 @@ class _Watched(Hooked):
 
 def flag(names: str, name: str) -> str:
     """A flag with its _EN twin: "in force" if the site was made to follow it, "wanted" if only the record has it, or "-"."""
-    there = names.split()
-    return ("in force" if f"{name}_EN" in there else "wanted") if name in there else "-"
+    flags = names.split()
+    return ("in force" if f"{name}_EN" in flags else "wanted") if name in flags else "-"
 
 
 def in_short(names: str) -> str:
@@ -145,10 +145,10 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     """What every change leaves: n, the counter; site, the bytes there. The ops pointers are among the writes."""
     last = frame[frame["last"]]
     columns = {"n": last["count"], "flags": last["flags"].map(in_short), "target": last["target"], "site": last["site"]}
-    out = pd.DataFrame(
+    printed = pd.DataFrame(
         {"isa": last["isa"] + " " + last["release"], "ops": last["ops"].str.replace(" ", " + "), **columns}
     )
-    return out.replace("", pd.NA)
+    return printed.replace("", pd.NA)
 
 
 def writes(frame: pd.DataFrame) -> pd.DataFrame:
@@ -165,7 +165,7 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 def life(frame: pd.DataFrame) -> pd.DataFrame:
     """The record after the changes drawn, as lanes: one row per ISA, step and lane."""
-    out = []
+    items = []
     for row in frame[frame["last"] & (frame["step"] < LIVED)].rename(columns={"count": "wanted"}).itertuples(index=False):
         lanes = {
             "count": str(row.wanted),
@@ -174,8 +174,8 @@ def life(frame: pd.DataFrame) -> pd.DataFrame:
             "target": _short(row.target) or "-",
         }
         head = {"isa": row.isa, "step": f"{row.step + 1}: {_attached(row.ops)}"}
-        out += [{**head, "lane": lane, "state": state} for lane, state in lanes.items()]
-    return pd.DataFrame(out)
+        items += [{**head, "lane": lane, "state": state} for lane, state in lanes.items()]
+    return pd.DataFrame(items)
 
 
 def _attached(ops: str) -> str:
@@ -196,7 +196,7 @@ def order(frame: pd.DataFrame) -> pd.DataFrame:
     """Site and ops pointer after every write of the changes drawn, as lanes. An ISA that needs fewer writes for a change
     than another stays as it is for the rest."""
     most = frame.groupby(["step", "isa"]).size().groupby("step").max()
-    out = []
+    records = []
     for isa, part in frame.groupby("isa", sort=False):
         idle = part["site"].iloc[0]
         called = {s for s, t in zip(part["site"], part["leads"], strict=True) if t and t != TRAP}
@@ -211,8 +211,8 @@ def order(frame: pd.DataFrame) -> pd.DataFrame:
                     "leads to": _NARROW.get(row.leads, _short(row.leads)) or "the body",
                     "callbacks": " ".join(_NAMES.get(letter, letter) for letter in row.ran.split()) or "none",
                 }
-                out += [{**head, "lane": lane, "state": state} for lane, state in lanes.items()]
-    return pd.DataFrame(out)
+                records += [{**head, "lane": lane, "state": state} for lane, state in lanes.items()]
+    return pd.DataFrame(records)
 
 
 def _change(step: int) -> str:
@@ -239,9 +239,9 @@ def answer(frame: pd.DataFrame) -> str:
     for row in last.itertuples(index=False):
         for name in (n for n in FLAGS if flag(row.flags, n) == "wanted"):
             waiting.setdefault(name, []).append(_attached(row.ops))
-    said = [f"{name} while the function has {' or '.join(dict.fromkeys(ops))}" for name, ops in waiting.items()]
+    parts = [f"{name} while the function has {' or '.join(dict.fromkeys(ops))}" for name, ops in waiting.items()]
     return (
-        f"After every change each flag that is wanted is in force{', but ' + ', and '.join(said) if said else ''}. With the same "
+        f"After every change each flag that is wanted is in force{', but ' + ', and '.join(parts) if parts else ''}. With the same "
         f"ops the record is {'always the same again' if _comes_back(last) else 'not always the same'}."
     )
 

@@ -65,10 +65,10 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     data = named(frame)
     order = list(dict.fromkeys(data["hook"]))[::-1]
     wide = data.pivot(index=["isa", "machine"], columns="hook", values="cycles").reindex(columns=order)
-    out = wide.map(lambda v: UNTIMED if pd.isna(v) else digits(float(v))).reset_index()
-    out.columns.name = None
-    out.attrs = {"units": dict.fromkeys(order, "cycles"), "right": order}
-    return out
+    printed = wide.map(lambda v: UNTIMED if pd.isna(v) else digits(float(v))).reset_index()
+    printed.columns.name = None
+    printed.attrs = {"units": dict.fromkeys(order, "cycles"), "right": order}
+    return printed
 
 
 def golden(frame: pd.DataFrame) -> pd.DataFrame:
@@ -89,7 +89,7 @@ def told(frame: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "measured", in words what machines measured."""
+    """Numbers for the prose: "measured", in words what machines measured."""
     return {"measured": told(frame)}
 
 

@@ -54,17 +54,17 @@ def rows() -> pd.DataFrame:
 
 def _played(isa: str, release: str) -> list[dict]:
     """Every sequence; none that needs what the release never had."""
-    out = []
+    records = []
     for name, states in SEQUENCES.items():
         subject = Hooked(isa, release)
         if subject.can("".join(states)):
-            out += [{"sequence": name, **row} for row in _play(subject, states)]
-    return out
+            records += [{"sequence": name, **row} for row in _play(subject, states)]
+    return records
 
 
 def _play(subject: Hooked, states: tuple[str, ...]) -> list[dict]:
     """Bring a subject into each state in turn, and observe it there."""
-    out: list[dict] = []
+    records: list[dict] = []
     alone = (b"", b"")
     for step, state in enumerate(states):
         if "(" in state:
@@ -76,8 +76,8 @@ def _play(subject: Hooked, states: tuple[str, ...]) -> list[dict]:
             subject.reach(state)
             alone = subject.held if state == "d" else alone
             seen = subject.observe()
-        out.append({"step": step, "ops": state, **seen})
-    return out
+        records.append({"step": step, "ops": state, **seen})
+    return records
 
 
 # -- what is shown
@@ -112,37 +112,42 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """What the prose quotes: instructions of a call in the newest release, by ISA, sequence and step (from 0), by names like
-    "arm64-guarded-leaves-3-total"; and "arm64-exclusive-fewer", how many fewer a call takes if a direct call does not share.
+    """Numbers for the prose: instructions of a call in the newest release, by ISA, sequence and step (from 0), by names like
+    "arm64-guarded-leaves-3-total", and "-added", more than the unhooked call; and "arm64-exclusive-fewer", how many fewer a call
+    takes if a direct call does not share.
     """
     last = newest(frame)
     keys = zip(last["isa"], last["sequence"].str.replace(" ", "-"), last["step"].astype(str) + "-total", strict=True)
     totals = dict(zip(map("-".join, keys), map(int, last["total"]), strict=True))
+    for name, total in list(totals.items()):
+        idle = totals[name.rpartition("-")[0].rpartition("-")[0] + "-0-total"]
+        totals[name.removesuffix("total") + "added"] = total - idle
     alone = {p.isa: p.first for p in newest_plays(last, "direct")}
     fewer = {f"{isa}-exclusive-fewer": int(at["d a"].total - at["d (a)"].total) for isa, at in alone.items()}
     return totals | fewer
 
 
 def strip(frame: pd.DataFrame) -> pd.DataFrame:
-    """Where the patch site and the trampoline lead while a second ops joins a plain one and leaves: a lane each for a plain and
-    for a guarded one, or one for both where they are the same; one row per ISA, step and lane."""
-    out = []
+    """Where the patch site and the trampoline lead while a second ops joins a first one and leaves: a lane for two plain ones, for
+    a guarded one that joins, and for a guarded one that was first, or one lane where they are the same; one row per ISA, step and
+    lane."""
+    records = []
     for isa, part in frame.groupby("isa", sort=False):
         lanes: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-        for sequence, (kind, _) in _JOINING.items():
+        for sequence, kind in _JOINING.items():
             played = part[part["sequence"] == sequence]
             for lane, column in (("site", "target"), ("then", "calls")):
                 states = tuple(_in_words(state) for state in played[column])
                 lanes.setdefault((lane, states), []).append(kind)
         steps = [_in_steps(ops, n) for n, ops in enumerate(SEQUENCES[next(iter(_JOINING))], 1)]
         for (lane, states), kinds in sorted(lanes.items(), key=lambda item: item[1][0], reverse=True):
-            name = lane if len(kinds) == len(_JOINING) else f"{lane}, {kinds[0]}"
-            out += [{"isa": isa, "step": s, "lane": name, "state": state} for s, state in zip(steps, states, strict=True)]
-    return pd.DataFrame(out)
+            name = lane if len(kinds) == len(_JOINING) else f"{lane}, {' or '.join(kinds)}"
+            records += [{"isa": isa, "step": s, "lane": name, "state": state} for s, state in zip(steps, states, strict=True)]
+    return pd.DataFrame(records)
 
 
-#: Sequences in which another ops joins a plain one and leaves: what kind it is, and its letter.
-_JOINING = {"plain": ("plain", "b"), "guarded leaves": ("guarded", "g")}
+#: Sequences in which another ops joins a first one and leaves: what their lane is called.
+_JOINING = {"plain": "plain joins", "guarded leaves": "guarded joins", "guarded stays": "guarded first"}
 
 
 def _in_steps(ops: str, n: int) -> str:
@@ -158,7 +163,7 @@ def _in_words(symbol: str) -> str:
 def answer(frame: pd.DataFrame) -> str:
     """Where a second ops sends the call, and whether the first one's way comes back when a plain one has left."""
     listed, back = _where(frame, "plain", _listed), _where(frame, "plain", _as_before)
-    return f"A second ops brings the list function on {listed}. When a plain one leaves again, the call goes its old way on {back}."
+    return f"Of two plain ops the second brings the list function on {listed}; when it leaves, the call goes its old way on {back}."
 
 
 def _listed(steps: pd.DataFrame) -> bool:
@@ -201,7 +206,7 @@ FIGURES = (
 
 @judges("s2")
 def all_get_registers(frame: pd.DataFrame | None = None) -> Verdict:
-    """Beside one ops that wants all registers, a plain one is handed as many; they are stored once for everybody."""
+    """Beside one ops that wants all registers, a plain one is passed as many; they are stored once for all callbacks."""
     frame = rows() if frame is None else frame
 
     def true_of(p: Play) -> bool:
@@ -231,9 +236,9 @@ def list_replaces_own_trampoline(frame: pd.DataFrame | None = None) -> Verdict:
 
     def true_of(p: Play) -> bool:
         one, two, back = p.first["a"], p.first["a b"], p.last["a"]
-        own = one.target.startswith("ftrace_trampoline[") and one.calls != LIST
+        has_own = one.target.startswith("ftrace_trampoline[") and one.calls != LIST
         common = not two.target.startswith("ftrace_trampoline[") and two.calls == LIST
-        return own and common and (back.target, back.calls) == (one.target, one.calls)
+        return has_own and common and (back.target, back.calls) == (one.target, one.calls)
 
     def generic(p: Play) -> bool:
         one, two = p.first["a"], p.first["a b"]

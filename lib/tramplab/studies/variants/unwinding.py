@@ -29,7 +29,7 @@ TRACED, CALLS, ARGUMENTS = "two_args", "calls_others", (1, 2, 3)
 HOOKS = (("none", 1), ("ops", 1), ("ops", 2), ("ops-regs", 1), ("direct", 1), ("direct+ops", 1))
 #: Looked at in the newest release only; see fix_up.
 NEWEST = (("bpf-fentry", 1), ("bpf-fexit", 1))
-#: Whose kernels can be built without frame pointers.
+#: The ISAs whose kernels can be built without frame pointers.
 EITHER_WAY = ("x86_64", "riscv64")
 #: Who makes frame records: nobody, functions compiled from C, or ftrace's trampolines as well.
 NOBODY, FUNCTIONS, ALL = "none", "C", "all"
@@ -165,8 +165,8 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
     rows = unwound.shares(frame[_ways(frame) & ~_newer(frame)])
     sums = rows.groupby([*_LINE, "release"], sort=False)[["both", "boundaries"]].sum()
     cells = sums.astype(str).agg("/".join, axis="columns").unstack("release")
-    there = set(cells.index)
-    lines = [line for line in itertools.product(ISAS, frame["hook"].unique(), unwound.HOW) if line in there]
+    present = set(cells.index)
+    lines = [line for line in itertools.product(ISAS, frame["hook"].unique(), unwound.HOW) if line in present]
     wide = cells.reindex(pd.MultiIndex.from_tuples(lines, names=_LINE))
     return wide[list(releases.shown())].reset_index().fillna("-").rename_axis(columns=None)
 
@@ -227,7 +227,7 @@ def _answer_where(rows: pd.DataFrame) -> str:
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What the prose quotes: "release", the newest; "wrong-boundaries", at how many instructions of all calls frame pointers say
+    """Numbers for the prose: "release", the newest; "wrong-boundaries", at how many instructions of all calls frame pointers say
     what is not so in a kernel without them; "entry-gained", how many a call gains where first instructions are known; of ORC's
     rules "orc-found-boundaries" of "orc-all-boundaries" with ftrace's hooks in all releases."""
     alone = (frame["unwinder"] == PLAIN) & (frame["unwound"] == WITHOUT) & (frame["wrong"] != "")
@@ -246,7 +246,7 @@ def numbers(frame: pd.DataFrame) -> dict[str, object]:
     }
 
 
-#: What is true of every figure of unwinding.
+#: The limits of every figure of unwinding.
 LIMITS = (
     "Rewritten trampolines and a lab C core, not Linux; counts, not time. ORC's stack layouts are worked out from the code; "
     "programs are C, not JIT-compiled."

@@ -62,9 +62,9 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     wide = data.pivot(index=["isa", "hook", "unwound"], columns="part", values="cell").reindex(index)
     whole = rows.groupby(["isa", "hook", "unwound"])[["both", "boundaries"]].sum().astype(str).agg("/".join, axis="columns")
     wide = wide[[part for part in INSIDE if part in wide]].assign(call=whole)
-    out = wide.reset_index().fillna("-").rename_axis(columns=None)
-    out.attrs["right"] = (*INSIDE, "call")
-    return out
+    printed = wide.reset_index().fillna("-").rename_axis(columns=None)
+    printed.attrs["right"] = (*INSIDE, "call")
+    return printed
 
 
 def chart(rows: pd.DataFrame, *names: str) -> Drawing:
@@ -85,4 +85,4 @@ def of(rows: pd.DataFrame, column: str = "both") -> str:
 
 def by_isa(rows: pd.DataFrame, column: str = "both") -> str:
     """The same for each ISA in turn: "all 4 instructions on x86-64 and none of 5 on arm64"."""
-    return said.on_each({str(isa): of(own, column) for isa, own in rows.groupby("isa", sort=False)}, "instructions")
+    return said.on_each({str(isa): of(part, column) for isa, part in rows.groupby("isa", sort=False)}, "instructions")

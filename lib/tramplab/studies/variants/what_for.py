@@ -13,7 +13,7 @@ KEEP, PASS, CALL, FRAME = "arguments", "passing", "call", "frame"
 #: Getting to code that no branch reaches, from the patch site or from the trampoline; and landing pads and slots for patches.
 REACH, MARKS = "reach", "marks"
 JOBS = (KEEP, PASS, CALL, FRAME, REACH, MARKS)
-#: What a trampoline owes to where it lies and to how its kernel is configured. Compared like with like, it stands on neither side.
+#: The parts of a trampoline that depend on its place and its kernel's configuration; a comparison leaves them out.
 SETTING = (REACH, MARKS)
 _MARKS = ("endbr64", "nop")
 
@@ -33,28 +33,28 @@ def jobs(isa: Isa, run: Run, arguments: tuple[str, ...]) -> list[str]:
     instructions = [run.instructions[s.pc] for s in steps]
     operations = [operation_of(isa, i) if mine else None for i, mine in zip(instructions, inside, strict=True)]
     spoiled: set[str] = set()
-    out: list[str] = []
+    items: list[str] = []
     for i, (step, o) in enumerate(zip(steps, operations, strict=True)):
         if o is None:
             continue
         stores = any(is_store for _, _, is_store in step.accesses)
         loads = any(not is_store for _, _, is_store in step.accesses)
         if made and common[i]:
-            out.append(REACH)
+            items.append(REACH)
         elif o.call:
-            out.append(CALL)
+            items.append(CALL)
         elif _goes_through(operations, i):
-            out.append(REACH if made else CALL)
+            items.append(REACH if made else CALL)
         elif _is_mark(instructions[i]):
-            out.append(MARKS)
+            items.append(MARKS)
         elif (stores and set(o.reads) & (set(arguments) - spoiled)) or (loads and i > last and set(o.writes) & set(arguments)):
-            out.append(KEEP)
+            items.append(KEEP)
         elif set(o.writes) & set(isa.args):
-            out.append(PASS)
+            items.append(PASS)
         else:
-            out.append(FRAME)
+            items.append(FRAME)
         spoiled |= set(o.writes)
-    return out
+    return items
 
 
 def _is_mark(instruction: Instruction) -> bool:

@@ -137,7 +137,7 @@ def context(f: Frame) -> Item:
 
 
 def keep_result(f: Frame) -> Item:
-    """What was returned becomes the function's result."""
+    """Make the return value the function's result."""
     return Text(f"str x0, [sp, #{f.result}]")
 
 
@@ -162,7 +162,7 @@ def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
 
 
 def leave(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
-    """To the function, or to its caller if it has run."""
+    """Continue in the function, or in its caller if it has run."""
     if not plan.calls_function:
         yield from _arguments(plan, f)
     if plan.guards:

@@ -67,7 +67,7 @@ Item = Text | Raw | Call | Address | Jump | Label | Align
 
 
 class Branches(Hashable, Protocol):
-    """What depends on where it lies, as an ISA encodes it: each of one size wherever that is. Raise TramplabError for a target
+    """Branches to an address, as an ISA encodes them: each of the same size wherever it is. They raise TramplabError for a target
     out of reach."""
 
     def call(self, pc: int, target: int) -> bytes:
@@ -80,7 +80,7 @@ class Branches(Hashable, Protocol):
         """A jump if a condition, by its name, is true."""
 
     def nops(self, count: int) -> bytes:
-        """So many bytes that do nothing."""
+        """No-operations of this many bytes."""
 
 
 def size_of(isa: Isa, own: Branches, items: Iterable[Item]) -> int:

@@ -1,4 +1,4 @@
-"""What a BPF trampoline is made for: the function's arguments, the programs, and what goes around them."""
+"""The plan of a BPF trampoline: the function's arguments, the programs, and the calls around them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Sharing(Enum):
     """How a trampoline that calls the function gets along with an ops that changes where the function goes on."""
 
     AS_IT_IS = "it calls where the way back of the site's call leads, and that is where the ops sends calls"
-    MADE_ANEW = "it is made anew, to call where that way back leads (BPF_TRAMP_F_ORIG_STACK)"
+    MADE_AGAIN = "it is made again, to call where that way back leads (BPF_TRAMP_F_ORIG_STACK)"
     REFUSED = "no kernel's JIT makes such a one (-ENOTSUPP)"
 
 
@@ -37,16 +37,22 @@ class BpfProgram:
 
 @dataclass(frozen=True)
 class TrampolinePlan:
-    """What a trampoline is made for.
+    """The plan of a trampoline.
 
-    words: the place of each argument word; sizes: how many of its bytes are the argument's. fentry, fmod_ret, fexit: programs, in
-    order. guards: None for programs that are called bare, with nothing but the array of arguments. image: address of its struct
-    bpf_tramp_image. body: the function's first byte past the site. run_ctx: size of the programs' context in bytes; cookie_at:
-    offset of the cookie in it.
-    program_nops: each program begins with a nop, and there is no other room for a jump past the fexit programs. pushes_saved:
-    x86-64 pushes rbx below all else, and has no slot for it.
-    jumped: entered by a jump, not by a call. landing_pad: starts with the ISA's landing pad. through_way_back: calls where the
-    way back of the site's call leads, not the body; only ISAs whose trampolines are made anew for that ask (see Sharing).
+    words: the place of each argument word.
+    sizes: how many of its bytes are the argument's.
+    fentry, fmod_ret, fexit: programs, in order.
+    guards: None for programs that are called bare, with nothing but the array of arguments.
+    image: address of its struct bpf_tramp_image.
+    body: the function's first byte past the site.
+    run_ctx: size of the programs' context in bytes.
+    cookie_at: offset of the cookie in it.
+    program_nops: each program begins with a nop, and there is no other room for a jump past the fexit programs.
+    pushes_saved: x86-64 pushes rbx below all else, and has no slot for it.
+    jumped: entered by a jump, not by a call.
+    landing_pad: starts with the ISA's landing pad.
+    through_way_back: calls the address that the site's call returns to, not the body; only ISAs whose trampolines are made again
+        for that ask for it (see Sharing).
     """
 
     words: tuple[Place, ...]

@@ -1,4 +1,4 @@
-"""What BPF trampolines ask of an ISA; the order of it all is in shape.py."""
+"""The protocol between BPF trampolines and an ISA; the order of the parts is in shape.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked for: so many programs of each kind on one function."""
+"""The request for BPF programs: a number of programs of each kind on one function."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ MOST_PROGRAMS = 38
 class Bpf(Request):
     """BPF programs on one function, by a trampoline made for it.
 
-    fentry, fexit, fmod_ret: how many programs of each kind; they run in this order: fentry, fmod_ret, the function, fexit.
-    Their cookies are 1, 2, 3, ... in that order. observe: programs that write down what they see and then spoil every
-    register they may, instead of counting. guarded: with the enter and exit functions around each program, as the kernel has
-    them; without, the program is called bare, as in the proposal of 2019. An fmod_ret program returns an
-    entry of the guest's lab_bpf_verdicts (an observing one that of its cookie, else the first), 0 unless set; not 0, it keeps
-    the function from running and becomes its result. reenters: programs that count and then call a traced function, see
-    trampolines/reentry; they return 0. watch: fentry and fexit programs of guest/consumers/returns.c, which do what they are told.
+    fentry, fexit, fmod_ret: the number of programs of each kind; they run in this order: fentry, fmod_ret, the function, fexit.
+        Their cookies are 1, 2, 3, ... in that order.
+    observe: programs that write down what they see and then overwrite every register they may, instead of counting.
+    guarded: with the enter and exit functions around each program, as the kernel has them; without, the program is called bare, as
+        in the proposal of 2019. An fmod_ret program returns an entry of the guest's lab_bpf_verdicts (an observing one that of its
+        cookie, else the first), 0 unless set; not 0, it keeps the function from running and becomes its result.
+    reenters: programs that count and then call a traced function, see trampolines/reentry; they return 0.
+    watch: fentry and fexit programs of guest/consumers/returns.c, which do what they are told.
     """
 
     fentry: int = 0
@@ -57,7 +58,7 @@ class Bpf(Request):
         return bool(self.fexit or self.fmod_ret)
 
     def target(self, kind: str) -> str:
-        """What the code of its programs of a kind, such as "fexit", is called in the guest."""
+        """The guest's symbol for the code of its programs of a kind, such as "fexit"."""
         if self.watch:
             return f"lab_bpf_watch_{kind.removeprefix('f')}"
         if kind == "fmod_ret" and not (self.observe or self.reenters):  # a program that has a say is another one

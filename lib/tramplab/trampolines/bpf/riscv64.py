@@ -144,7 +144,7 @@ def context(f: Frame) -> Item:
 
 
 def keep_result(f: Frame) -> Item:
-    """What was returned becomes the function's result."""
+    """Make the return value the function's result."""
     return Text(f"sd a0, -{f.result}(s0)\nsd a5, {8 - f.result}(s0)")
 
 
@@ -169,7 +169,7 @@ def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
 
 
 def leave(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
-    """To the function, or to its caller if it has run."""
+    """Continue in the function, or in its caller if it has run."""
     if plan.calls_function:
         yield Text(f"ld a5, {8 - f.result}(s0)\nld a0, -{f.result}(s0)")
     else:

@@ -71,21 +71,21 @@ def require_taken(prototype: Prototype, features: Features) -> None:
 
 
 def _needs(prototype: Prototype, isa: str) -> list[_Need]:
-    """What the arguments ask of a trampoline, the verifier's part first."""
+    """The needs of the arguments, the verifier's part first."""
     where = list(enumerate(zip(prototype.parameters, places(ISAS[isa], prototype.parameters), strict=True), 1))
     structs = [i for i, (p, _) in where if p.struct]
     unions = [i for i, (p, _) in where if p.union]
     stacked = [i for i, (_, at) in where if any(isinstance(place, int) for place in at)]
-    out = []
+    needs = []
     if structs:
         what = f"whose argument {structs[0]} is a struct by value"
-        out.append(_Need(what, "bpf_struct_args", (True,), "-EINVAL"))
-        out.append(_Need(what, "bpf_args", (_REGISTERS, _STACK_SCALARS, _STACK), "-ENOTSUPP"))
+        needs.append(_Need(what, "bpf_struct_args", (True,), "-EINVAL"))
+        needs.append(_Need(what, "bpf_args", (_REGISTERS, _STACK_SCALARS, _STACK), "-ENOTSUPP"))
     if unions:
-        out.append(_Need(f"whose argument {unions[0]} is a union by value", "bpf_union_args", (True,), "-EINVAL"))
+        needs.append(_Need(f"whose argument {unions[0]} is a union by value", "bpf_union_args", (True,), "-EINVAL"))
     if stacked:
         what = f"whose argument {stacked[0]} is passed on the stack"
-        out.append(_Need(what, "bpf_args", (_STACK_SCALARS, _STACK), "-ENOTSUPP"))
+        needs.append(_Need(what, "bpf_args", (_STACK_SCALARS, _STACK), "-ENOTSUPP"))
     if both := [i for i in stacked if i in structs]:
-        out.append(_Need(f"whose argument {both[0]} is a struct on the stack", "bpf_args", (_STACK,), "-ENOTSUPP"))
-    return out
+        needs.append(_Need(f"whose argument {both[0]} is a struct on the stack", "bpf_args", (_STACK,), "-ENOTSUPP"))
+    return needs

@@ -97,7 +97,7 @@ class BpfTrampolines:
     def _share(self, ops: Registered) -> Agreed:
         """Stands for bpf_tramp_ftrace_ops_func(): a trampoline that goes on to the function goes where the ops that changes the
         ip sends it anyway; one that calls the function does what its ISA's JIT has for that. When that ops leaves, the kernel
-        may make the trampoline anew once more; the lab leaves it, and it calls the same function by another instruction.
+        may make the trampoline once more; the lab leaves it, and it calls the same function by another instruction.
         """
         how = MODULES[self._image.isa.name].SHARING
         request, function = ops.request, ops.functions[0]
@@ -118,7 +118,7 @@ class BpfTrampolines:
             raise
         ops.direct, ops.generated = base, (Generated(base, len(data), "bpf_trampoline"),)
         return Agreed(
-            [text(base, data, f"the BPF trampoline of {function}, made anew to call where the ip leads")],
+            [text(base, data, f"the BPF trampoline of {function}, made again to call where the ip leads")],
             [Free(self._ground.modules, made.address, "the BPF trampoline that was there") for made in before[1]],
             lambda: self._go_back(ops, before),
         )
@@ -136,9 +136,9 @@ class BpfTrampolines:
 
     def _code(self, plan: TrampolinePlan, request: Bpf, site: Site) -> tuple[int, bytes]:
         """Room for a trampoline, and its bytes there. Raises TramplabError if it is too large; no room is taken then."""
-        isa, own = self._image.isa, MODULES[self._image.isa.name]
-        pieces = list(items(plan, own))
-        size = size_of(isa, own, pieces)
+        isa, module = self._image.isa, MODULES[self._image.isa.name]
+        pieces = list(items(plan, module))
+        size = size_of(isa, module, pieces)
         if size > LARGEST:
             raise TramplabError(
                 f"the trampoline for {request.programs} programs on {site.function} would have {size} bytes; at most "
@@ -146,7 +146,7 @@ class BpfTrampolines:
             )
         base = self._ground.modules.take(size)
         try:
-            return base, lay_out(isa, own, pieces, base)
+            return base, lay_out(isa, module, pieces, base)
         except TramplabError:
             self._ground.modules.give(base)
             raise

@@ -15,7 +15,7 @@ from .code import Address, Align, Call, Item, Jump, Raw, Text, require_reach
 from .plan import Sharing, TrampolinePlan
 
 FIRST, SECOND, THIRD = "rdi", "rsi", "rdx"
-SHARING = Sharing.MADE_ANEW
+SHARING = Sharing.MADE_AGAIN
 _NOP4, _NOP8 = b"\x0f\x1f\x40\0", b"\x0f\x1f\x84" + bytes(5)
 #: NOPs of one byte and more (Intel SDM vol. 2, NOP), with prefixes.
 _NOPS = (
@@ -50,7 +50,7 @@ def jump(condition: str, pc: int, target: int) -> bytes:
 
 
 def nops(count: int) -> bytes:
-    """So many bytes of as few NOPs as there can be, the longest one first (arch/x86/include/asm/nops.h).
+    """As few NOPs of this many bytes as there can be, the longest one first (arch/x86/include/asm/nops.h).
 
     >>> [nops(n).hex() for n in (0, 3, 12)]
     ['', '0f1f00', '66662e0f1f84000000000090']
@@ -155,7 +155,7 @@ def context(f: Frame) -> Item:
 
 
 def keep_result(f: Frame) -> Item:
-    """What was returned becomes the function's result."""
+    """Make the return value the function's result."""
     return Text(f"mov [rbp - {f.result}], rax")
 
 
@@ -184,7 +184,7 @@ def call_function(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
 
 
 def leave(plan: TrampolinePlan, f: Frame) -> Iterator[Item]:
-    """To the function, or past what a call at the site pushed to its caller."""
+    """Continue in the function, or past the address that a call at the site pushed, in its caller."""
     if plan.calls_function:
         yield Text(f"mov rax, [rbp - {f.result}]")
     else:

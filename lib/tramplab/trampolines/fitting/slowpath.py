@@ -18,9 +18,9 @@ from ..plain import Ops
 from ..plain.maker import check_redirecting, registered
 from ..saving import code, linked
 
-#: What ops can need, each with all that the one before has: the function's arguments, all of an ftrace_regs, all registers.
+#: The needs of an ops, each including the one before: the function's arguments, all of an ftrace_regs, all registers.
 ORDER = ("live", "own-args", "own-regs")
-#: What the kernel's own names for save sets mean here.
+#: The kernel's names of save sets -> those here.
 _SAME = {"args": "own-args", "regs": "own-regs"}
 
 
@@ -120,11 +120,11 @@ class FittingSlowPath(SharingSlowPath):
     def _fit(self, function: str) -> tuple[str, Registered | None] | None:
         """The smallest save set that serves all ops on a function, and the ops if it is only one; None if there is none, or
         one that does not say what it needs."""
-        there = self.wanting(function)
-        needs = [_SAME.get(save, save) for save in (getattr(o.request, "save", "") for o in there)]
-        if not there or any(need not in ORDER for need in needs):
+        wanting = self.wanting(function)
+        needs = [_SAME.get(save, save) for save in (getattr(o.request, "save", "") for o in wanting)]
+        if not wanting or any(need not in ORDER for need in needs):
             return None
-        return max(needs, key=ORDER.index), there[0] if len(there) == 1 else None
+        return max(needs, key=ORDER.index), wanting[0] if len(wanting) == 1 else None
 
     def _make(self, function: str, save: str, ops: Registered | None) -> Step:
         """The step that makes a trampoline in the room near the text; raises TramplabError if that is full."""

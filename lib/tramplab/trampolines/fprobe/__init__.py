@@ -30,7 +30,7 @@ def _hook(name: str, title: str, one: Callable[[], Request], most: int = MAX_CAL
     return Hook(name, title, "rethook", True, lambda k: [one() for _ in range(k)], offered="fprobe", probe=True, most=most)
 
 
-#: Of BPF programs that no kernel runs: that of a proposal, which was made for fprobes on return hooks.
+#: The hook of a proposal, which was made for fprobes on return hooks and which no kernel has.
 _PROPOSED = Hook(
     "fprobe-bpf",
     "an fprobe with a BPF program, as was proposed for arm64; kernels have kprobe-multi",

@@ -1,4 +1,4 @@
-"""What is asked for: the function graph tracer by itself, with a tracer that counts calls and their returns."""
+"""The request for the function graph tracer by itself, with a tracer that counts calls and their returns."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from ...ftrace.ops import Request
 
 @dataclass(frozen=True, eq=False)
 class Fgraph(Request):
-    """A tracer of the function graph tracer's on each of the functions, the only one while it is there. declines: its handler at
-    the entry says that the return is of no interest, each time. watch: handlers of guest/consumers/returns.c, which do what they
-    are told, instead of counting.
+    """A tracer of the function graph tracer's on each of the functions, the only one while it is there.
+
+    declines: its handler at the entry says that the return is of no interest, each time.
+    watch: handlers of guest/consumers/returns.c, which do what they are told, instead of counting.
     """
 
     declines: bool = False

@@ -37,7 +37,7 @@ class GraphOps(Shared):
 #: MAX_FPROBE_DATA_SIZE (include/linux/fprobe.h): the 15 words that a header's four bits can tell; fprobe_init() rounds up to words
 #: and says -E2BIG above it.
 MOST_DATA = 15 * WORD
-#: What the ops calls, by what asks for it.
+#: Request -> the function that its ops calls.
 _CALLED: dict[type[Request], str] = {EntryOps: "fprobe_ftrace_entry", GraphOps: "ftrace_graph_func", Fgraph: "ftrace_graph_func"}
 #: The guest's tracers.
 _TRACERS: dict[type[Request], str] = {GraphOps: "fprobe_graph_ops", Fgraph: "lab_graph_ops"}
@@ -68,11 +68,11 @@ class GraphFprobes:
             raise TramplabError("the lab's function graph tracer has one tracer at a time: detach the other one first.")
         if not isinstance(request, Fprobe):
             return
-        own = "rethook='freelist', 'objpool' or 'shadow' builds one on return hooks"
+        hint = "rethook='freelist', 'objpool' or 'shadow' builds one on return hooks"
         if request.bpf or request.unwanted:
-            raise TramplabError(f"no BPF program runs on {features}'s fprobes as was proposed for arm64; {own}.")
+            raise TramplabError(f"no BPF program runs on {features}'s fprobes as was proposed for arm64; {hint}.")
         if request.nodes is not None:
-            raise TramplabError(f"{features}'s fprobes have no pool: each task has a shadow stack, so leave nodes= out, or {own}.")
+            raise TramplabError(f"{features}'s fprobes have no pool: each task has a shadow stack, so leave nodes= out, or {hint}.")
         if request.data > MOST_DATA:
             raise TramplabError(
                 f"{features}'s fprobes have {MOST_DATA} bytes of data per call at most, not {request.data}: give a smaller data=."
@@ -82,7 +82,7 @@ class GraphFprobes:
         multi.check(self._ground, request)
         shims.check(self._image, request, functions)
         if request.save == "regs":
-            raise TramplabError(f"{features}'s fprobes are given what ftrace_caller saves, not all registers; {own}.")
+            raise TramplabError(f"{features}'s fprobes are given what ftrace_caller saves, not all registers; {hint}.")
 
     def make(self, request: Request, functions: tuple[str, ...]) -> Registered:
         """An fprobe that shares an ops, or that ops."""
@@ -172,9 +172,9 @@ class GraphFprobes:
         hits = private + image.struct("lab_private").fields["hits"].offset
         counts = [word(hits, 0, "it has seen no call"), word(tracer + gops["private"].offset, private, "what it counts in")]
         hashes = image.address("lab_ops_hash_pool") + ops.index * image.struct("ftrace_ops_hash").size
-        own = tracer + gops["ops"].offset + image.struct("ftrace_ops").fields["func_hash"].offset
+        hash_pointer = tracer + gops["ops"].offset + image.struct("ftrace_ops").fields["func_hash"].offset
         return [
-            word(own, hashes, "the tracer's filter"),
+            word(hash_pointer, hashes, "the tracer's filter"),
             *(counts if isinstance(ops.request, Fgraph) else ()),
             word(image.address("fgraph_array"), tracer, "the tracer"),
             word(image.address("fgraph_array_bitmask"), 1, "which tracers there are"),

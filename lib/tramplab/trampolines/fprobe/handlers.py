@@ -12,7 +12,7 @@ _SHIMMED = {"entry_handler": "lab_shim_entry_", "exit_handler": "lab_shim_exit_"
 
 def handlers(request: Fprobe) -> dict[str, str]:
     """Members of struct fprobe, and the guest functions that they lead to; of one that is no link's."""
-    found = {}
+    addresses = {}
     if request.shim:
         wanted = {"entry_handler": request.entry, "exit_handler": request.exit}
         return {name: first + request.shim for name, first in _SHIMMED.items() if wanted[name]}
@@ -23,10 +23,10 @@ def handlers(request: Fprobe) -> dict[str, str]:
         return {f"{name}_handler": f"lab_fprobe_watch_{name}" for name, has in wanted.items() if has}
     if request.entry:
         counting = "lab_fprobe_decline" if request.declines else "lab_fprobe_entry"
-        found["entry_handler"] = "lab_fprobe_observe_entry" if request.observe else counting
+        addresses["entry_handler"] = "lab_fprobe_observe_entry" if request.observe else counting
     if request.exit:
-        found["exit_handler"] = "lab_fprobe_observe_exit" if request.observe else "lab_fprobe_exit"
-    return found
+        addresses["exit_handler"] = "lab_fprobe_observe_exit" if request.observe else "lab_fprobe_exit"
+    return addresses
 
 
 def links(image: Image) -> tuple[str, ...]:

@@ -35,8 +35,8 @@ class Fprobes:
             when = history(features.isa, "fgraph")
             raise TramplabError(f"the lab does not build the function graph tracer of {features}; it has {features.isa}'s {when}.")
         if not features["rethook"]:
-            when, own = history(features.isa, "rethook"), "rethook='freelist', 'objpool' or 'shadow' builds what no kernel had"
-            raise TramplabError(f"{features} has no fprobes; {features.isa} has them {when}; {own}.")
+            when, remedy = history(features.isa, "rethook"), "rethook='freelist', 'objpool' or 'shadow' builds what no kernel had"
+            raise TramplabError(f"{features} has no fprobes; {features.isa} has them {when}; {remedy}.")
         if request.link:
             raise TramplabError(f"{features}'s fprobes have no links; {features.isa} has them on the function graph tracer.")
         if request.shim:
@@ -74,8 +74,8 @@ class Fprobes:
         counters: list[int] = []
 
         try:
-            own = self._image.struct("fprobe").size
-            outer, probe = multi.take_link(self._ground, take) if request.multi else (0, take(own, ""))
+            fprobe_size = self._image.struct("fprobe").size
+            outer, probe = multi.take_link(self._ground, take) if request.multi else (0, take(fprobe_size, ""))
             called = multi.handlers(self._ground, request) if request.multi else handlers(request)
             values = {name: self._image.address(handler) for name, handler in called.items()}
             steps: list[Step] = []

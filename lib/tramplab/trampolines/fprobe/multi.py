@@ -11,7 +11,7 @@ from ..ground import Ground
 from ..pools import Take
 from .request import Fprobe
 
-#: What has the fprobe in it, and the fprobe.
+#: The struct with the fprobe in it, and its member.
 STRUCT, _FPROBE = "bpf_kprobe_multi_link", "fp"
 #: BPF_PROG_TYPE_KPROBE and BPF_TRACE_KPROBE_SESSION (include/uapi/linux/bpf.h), and what a session's calls keep for its program.
 _TYPE, _SESSION, COOKIE = 2, 56, 8
@@ -68,7 +68,7 @@ def link(ground: Ground, take: Take, request: Fprobe, at: int, index: int) -> li
     image = ground.image
     counted = "lab_bpf_multi_observe" if request.observe else "lab_bpf_count"
     code = image.address(program(request.link) if request.link else counted)
-    known = {"type": _TYPE, "expected_attach_type": _SESSION if session(request) else 0}
-    made = fields(image, "bpf_prog", {**known, "bpf_func": code, "insnsi": private_of(image, index)})
+    members = {"type": _TYPE, "expected_attach_type": _SESSION if session(request) else 0}
+    made = fields(image, "bpf_prog", {**members, "bpf_func": code, "insnsi": private_of(image, index)})
     prog = take(len(made), "program")
     return [block(prog, made, "a BPF program"), block(at, fields(image, STRUCT, {"link": prog}), "the link")]

@@ -44,8 +44,8 @@ def programs(ground: Ground, take: Take, request: Fprobe, function: str) -> tupl
             made = fields(image, "bpf_prog", {"active": ground.counters.offset(counter), "bpf_func": code})
             steps.append(block(at, made, "a BPF program"))
             links += fields(image, "lab_bpf_link", {"prog": at, "cookie": cookie})
-        known = {"nr_args": number, "nr_fentry": fentry, "nr_fexit": fexit, "declines": int(request.declines)}
-        whole = fields(image, "bpf_fprobe", known) + links
+        members = {"nr_args": number, "nr_fentry": fentry, "nr_fexit": fexit, "declines": int(request.declines)}
+        whole = fields(image, "bpf_fprobe", members) + links
         steps.append(block(bpf := take(len(whole), "programs"), whole, "the programs of an fprobe"))
     except TramplabError:
         for counter in counters:

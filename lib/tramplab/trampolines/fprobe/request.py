@@ -1,4 +1,4 @@
-"""What is asked for: handlers at the entry of functions, and at their return."""
+"""The request for an fprobe: handlers at the entry of functions, and at their return."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...errors import TramplabError, unknown
 from ...ftrace.ops import Request
 
-#: What an fprobe's ops can ask its trampoline to save.
+#: The save sets that an fprobe's ops can ask for.
 SAVES = ("args", "regs")
 
 
@@ -15,18 +15,23 @@ SAVES = ("args", "regs")
 class Fprobe(Request):
     """An fprobe: up to two handlers.
 
-    entry, exit: whether it has one there. declines: the one at the entry says that the return is of no interest, each time.
-    save: "args" or "regs"; unless given what fprobes ask for where they have return hooks: all registers, if the ISA has
-    a trampoline that saves them. nodes: how many calls can be followed at a time, unless given as many as kernels take: two
-    for each CPU and function. dynamic: its ops is not in the core kernel's data, as a module's or BPF's are. bpf: the handlers
-    run BPF programs, one at the entry and one at the return, as was proposed for arm64 and no kernel does; one that declines has
-    none at the return. unwanted: so has this one, and the return is hooked all the same, as it always was before an entry handler
-    could decline. observe: handlers, or programs, that write down what they see instead of counting. link: handlers that run a
-    program as a link of kprobe_multi's does, and how they make what it reads (guest/core/ways.c), such as "cpu_plain". shim:
-    handlers that call those which a Kretprobe with the same entry, declines and observe has, and how much of the pt_regs they fill
-    that those take (guest/consumers/shims.c): "value", "where" or "all". data: bytes of its own that each call has, for the handler
-    at the entry to leave something for the other. watch: handlers of guest/consumers/returns.c, which do what they are told. multi:
-    it is BPF's link of kprobe_multi, whose handlers run a program with a pt_regs; with both it is a session.
+    entry, exit: whether it has a handler there.
+    declines: the handler at the entry says that the return is of no interest, each time.
+    save: "args" or "regs"; by default what fprobes ask for where they have return hooks: all registers, if the ISA has a trampoline
+        that saves them.
+    nodes: how many calls can be followed at a time, by default as many as in kernels: two for each CPU and function.
+    dynamic: its ops is not in the core kernel's data, as a module's or BPF's are.
+    bpf: the handlers run BPF programs, one at the entry and one at the return, as was proposed for arm64 and no kernel does; one
+        that declines has none at the return.
+    unwanted: it declines, and the return is hooked all the same, as it always was before an entry handler could decline.
+    observe: handlers, or programs, that write down what they see instead of counting.
+    link: handlers that run a program as a link of kprobe_multi's does, and how they make what it reads (guest/core/ways.c), such as
+        "cpu_plain".
+    shim: handlers that call those which a Kretprobe with the same entry, declines and observe has, and how much of the pt_regs they
+        fill that those take (guest/consumers/shims.c): "value", "where" or "all".
+    data: bytes of its own that each call has, for the handler at the entry to leave something for the other.
+    watch: handlers of guest/consumers/returns.c, which do what they are told.
+    multi: it is BPF's link of kprobe_multi, whose handlers run a program with a pt_regs; with both it is a session.
     """
 
     entry: bool = True

@@ -15,7 +15,7 @@ from ...ftrace.steps import Free, Step, block, pointer, word
 
 #: Bits of the tables: of fprobes, and of functions where that has a fixed size (FPROBE_TABLE_BITS, FPROBE_IP_HASH_BITS).
 TABLE_BITS, IP_BITS = 6, 8
-#: Of one that grows: buckets as it is made, and how full it is when it grows, in hundredths (lib/rhashtable.c).
+#: A growing table: its first number of buckets, and the load at which it grows, in percent (lib/rhashtable.c).
 FIRST_BUCKETS, FULL = 64, 75
 
 
@@ -101,8 +101,8 @@ class Tables:
         changed = {at: value for at, value in now.items() if self._words.get(at, 0) != value}
         self._words = now
         size = max(self._image.struct(name).size for name in ("fprobe_hlist_node", "fprobe_hlist"))
-        own = {at: v for at, v in changed.items() if any(start <= at < start + size for start in first)}
-        return self._written(own, why) + self._written({at: v for at, v in changed.items() if at not in own}, why)
+        private = {at: v for at, v in changed.items() if any(start <= at < start + size for start in first)}
+        return self._written(private, why) + self._written({at: v for at, v in changed.items() if at not in private}, why)
 
     @staticmethod
     def _written(words: dict[int, int], why: str) -> list[Step]:

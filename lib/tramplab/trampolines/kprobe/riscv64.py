@@ -32,4 +32,4 @@ def stepped(i: Instruction, slot: int) -> Stepped:
 
 def write(writes: list[Step]) -> list[Step]:
     """patch_text(): the other harts wait."""
-    return [Wait(Sync.STOP_MACHINE, "every other hart waits"), *writes, Wait(Sync.FENCE_I, "every hart fetches anew and goes on")]
+    return [Wait(Sync.STOP_MACHINE, "every other hart waits"), *writes, Wait(Sync.FENCE_I, "every hart fetches again and goes on")]

@@ -14,7 +14,7 @@ from ..direct import check_direct, registered
 from ..ground import Ground
 from ..kind import Kind
 
-#: What lies there: entered as every direct call is, it goes on to the function, with its caller's return address in the register
+#: The code there: entered like any direct call, it continues in the function, with its caller's return address in the register
 #: where the ISA has one.
 _CODE = {"x86_64": "ret", "arm64": "mov x10, x30\nmov x30, x9\nret x10", "riscv64": "jr t0"}
 

@@ -11,7 +11,7 @@ __all__ = ["KIND", "Ops", "PlainOps", "each"]
 
 
 def each(count: int, save: str = "args") -> list[Request]:
-    """So many ops of this save set."""
+    """This many ops of this save set."""
     return [Ops(save=save) for _ in range(count)]
 
 

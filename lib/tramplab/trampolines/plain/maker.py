@@ -11,7 +11,7 @@ from ..ground import Ground
 from . import copied
 from .request import Ops
 
-#: What the kernel's own trampolines save.
+#: The save sets of the kernel's own trampolines.
 COMMON = ("args", "regs")
 
 
@@ -39,7 +39,7 @@ class PlainOps:
             )
 
     def make(self, request: Ops, functions: tuple[str, ...]) -> Registered:
-        """What the request says."""
+        """The registration that the request asks for."""
         return registered(self._ground.image, request, functions)
 
     def create(self, ops: Registered) -> list[Step]:

@@ -1,4 +1,4 @@
-"""What a tracer asks for that wants its callback called: a struct ftrace_ops."""
+"""The request of a tracer that wants its callback called: a struct ftrace_ops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...errors import TramplabError, unknown
 from ...ftrace.ops import FL_DYNAMIC, FL_IPMODIFY, FL_RCU, FL_RECURSION, FL_SAVE_REGS, Request
 from ..reentry import REENTERS
 
-#: What a trampoline must save for an ops: the registers that carry arguments, or all of them; and what no kernel offers,
+#: The save set that an ops asks for: the registers that carry arguments, or all of them; and sets that no kernel offers,
 #: with a trampoline of its own for the ops, see trampolines/saving.
 SAVES = ("args", "regs", "ip", "ip+sp", "live", "clobbered", "own-args", "own-regs")
 #: Save sets with which a callback can change where the function goes on, and with which it can change the stack as well.

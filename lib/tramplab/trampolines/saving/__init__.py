@@ -3,7 +3,7 @@
 Each is made at run time for an ops that is alone on its functions. It knows its ops as a constant and calls the callback
 itself, with (ip, parent_ip, ops, fregs) as every trampoline does. What it saves is one of SETS. It always saves what
 makes its own C call possible: the way back into the function and to the function's caller, where these are in registers.
-And it hands over a struct ftrace_regs in which the slots of what it saved are right and the others rubbish; where there is
+And it hands over a struct ftrace_regs in which the slots of what it saved are right and the others garbage; where there is
 a mark for that (x86-64's cs), it is set.
 
 `ip` needs a word. To change only the instruction pointer, a callback has to be shown nothing but its slot. The function it

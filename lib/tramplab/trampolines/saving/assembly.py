@@ -35,30 +35,30 @@ class Code:
 
 
 def plan(image: Image, name: str, functions: tuple[str, ...]) -> SavePlan:
-    """What a trampoline with this save set does for these functions; for `live`, what any of them takes."""
-    own = _MODULES[image.isa.name]
+    """The plan of a trampoline with this save set for these functions; for `live`, the registers that any of them takes."""
+    module = _MODULES[image.isa.name]
     if name == "live":
         taken = {r for f in functions for r in live_registers(image.isa, image.prototypes[f])}
-        return SavePlan(keeps=tuple(r for r in own.ARGUMENTS if r in taken))
+        return SavePlan(keeps=tuple(r for r in module.ARGUMENTS if r in taken))
     return {
-        "clobbered": SavePlan(keeps=own.CLOBBERED),
-        "ip": SavePlan(keeps=own.ARGUMENTS, ip=True),
-        "ip+sp": SavePlan(keeps=own.ARGUMENTS, ip=True, sp=True, stack=True),
-        "own-args": SavePlan(keeps=own.ARGS, ip=True, sp=True, whole=True),
-        "own-regs": SavePlan(keeps=own.REGS, ip=True, sp=True, whole=True, full=True),
+        "clobbered": SavePlan(keeps=module.CLOBBERED),
+        "ip": SavePlan(keeps=module.ARGUMENTS, ip=True),
+        "ip+sp": SavePlan(keeps=module.ARGUMENTS, ip=True, sp=True, stack=True),
+        "own-args": SavePlan(keeps=module.ARGS, ip=True, sp=True, whole=True),
+        "own-regs": SavePlan(keeps=module.REGS, ip=True, sp=True, whole=True, full=True),
     }[name]
 
 
 def code(image: Image, features: Features, name: str, functions: tuple[str, ...]) -> Code:
     """The assembly of a trampoline, in parts; nothing in it depends on where it lies."""
-    own, wanted = _MODULES[image.isa.name], plan(image, name, functions)
-    return Code(own.before(image, features, wanted), own.after(image, features, wanted))
+    module, wanted = _MODULES[image.isa.name], plan(image, name, functions)
+    return Code(module.before(image, features, wanted), module.after(image, features, wanted))
 
 
 def linked(isa: Isa, parts: Code, address: int, ops: int, func: int) -> bytes:
     """The bytes of a trampoline that lies at an address, passes these ops on and calls this function."""
-    own = _MODULES[isa.name]
-    out = assemble(isa, parts.before)
-    out += own.load_ops(address + len(out), ops)
-    out += own.CALL.encode(address + len(out), func)
-    return out + assemble(isa, parts.after)
+    module = _MODULES[isa.name]
+    code_bytes = assemble(isa, parts.before)
+    code_bytes += module.load_ops(address + len(code_bytes), ops)
+    code_bytes += module.CALL.encode(address + len(code_bytes), func)
+    return code_bytes + assemble(isa, parts.after)

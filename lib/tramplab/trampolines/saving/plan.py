@@ -1,4 +1,4 @@
-"""What a trampoline saves and shows, before it is code."""
+"""The plan of a trampoline: the registers that it saves and shows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ GAP = 32
 
 @dataclass(frozen=True)
 class SavePlan:
-    """What goes into the frame and comes back.
+    """The registers that go into the frame and come back.
 
-    keeps: general registers, stored before the callback and, where the kernel's own trampoline does so too, loaded again
-    after it. ip: is ip in its slot, and taken from there? sp: is sp in its slot? stack: is it taken from there, the return
-    address with it, with GAP bytes to push into? whole: is this an ftrace_regs as the kernel fills it, with the constants
-    that go with it? full: with flags and segments, where a pt_regs has them?
+    keeps: general registers, stored before the callback and, where the kernel's own trampoline does so too, loaded again after it.
+    ip: is ip in its slot, and loaded from there?
+    sp: is sp in its slot?
+    stack: is it loaded from there, the return address with it, with GAP bytes to push into?
+    whole: is this an ftrace_regs as the kernel fills it, with the constants that go with it?
+    full: with flags and segments, where a pt_regs has them?
     """
 
     keeps: tuple[str, ...]

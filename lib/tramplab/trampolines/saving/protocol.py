@@ -1,4 +1,4 @@
-"""What trampolines of a given save set ask of an ISA."""
+"""The protocol between trampolines of a given save set and an ISA."""
 
 from __future__ import annotations
 

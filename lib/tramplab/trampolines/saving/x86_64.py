@@ -37,8 +37,8 @@ def before(image: Image, features: Features, plan: SavePlan) -> str:
     lines.append(f"sub rsp, {_frame(image)}")
     lines += [f"mov [rsp + {slots[r]}], {r}" for r in plan.keeps if r != "rbp"]
     if "rbp" in plan.keeps:  # by way of rdx, as the kernel's own trampolines
-        own = f"[rsp + {_frame(image) + 32}]" if features["frame_pointer"] else "rbp"
-        lines += [f"mov rdx, {own}", f"mov [rsp + {slots['rbp']}], rdx"]
+        rbp = f"[rsp + {_frame(image) + 32}]" if features["frame_pointer"] else "rbp"
+        lines += [f"mov rdx, {rbp}", f"mov [rsp + {slots['rbp']}], rdx"]
     if plan.whole:
         lines.append(f"mov qword ptr [rsp + {slots['orig_ax']}], 0")
     lines += [f"mov rsi, [rsp + {top + 8}]", f"mov rdi, [rsp + {top}]"]

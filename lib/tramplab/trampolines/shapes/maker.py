@@ -38,13 +38,13 @@ _MODULES: dict[str, ShapeArch] = {"x86_64": x86_64, "arm64": arm64, "riscv64": r
 
 def code(image: Image, shape: Shape, address: int | None = None) -> bytes:
     """The trampoline's bytes, as lying at an address; without, at the first of the room near the text."""
-    isa, own, leaf = image.isa, _MODULES[image.isa.name], image.address(shape.leaf)
+    isa, module, leaf = image.isa, _MODULES[image.isa.name], image.address(shape.leaf)
     address = image.address(ROOM) if address is None else address
-    saved = own.SAVED[: shape.saves]
-    out = assemble(isa, own.before(saved), address)
+    saved = module.SAVED[: shape.saves]
+    assembled = assemble(isa, module.before(saved), address)
     for _ in range(shape.nested):
-        out += own.CALL.encode(address + len(out), leaf)
-    return out + assemble(isa, own.after(saved, shape.balanced), address + len(out))
+        assembled += module.CALL.encode(address + len(assembled), leaf)
+    return assembled + assemble(isa, module.after(saved, shape.balanced), address + len(assembled))
 
 
 class ShapeCalls:

@@ -1,4 +1,4 @@
-"""What a shape is."""
+"""The request for a trampoline of a given shape."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ GRID_SAVES = (2, 5, 8, 11, 14)
 
 @dataclass(frozen=True)
 class Shape(Request):
-    """What a trampoline does; two requests for the same are equal.
+    """A trampoline's shape; two requests for the same are equal.
 
-    saves: registers saved and restored (2 to 14), the argument registers first; so it fits functions with no more
-    arguments than that. nested: calls of the leaf (0 to 3). balanced: see the module. observe: the leaf writes down the
-    arguments it sees and then spoils every register it may, instead of returning at once.
+    saves: registers saved and restored (2 to 14), the argument registers first; so it fits functions with no more arguments than
+        that.
+    nested: calls of the leaf (0 to 3).
+    balanced: see the module.
+    observe: the leaf writes down the arguments it sees and then overwrites every register it may, instead of returning at once.
     """
 
     saves: int

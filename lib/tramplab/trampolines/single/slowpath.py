@@ -17,7 +17,7 @@ from ..direct import Direct
 from ..ground import Ground
 from .ways import Way
 
-#: What the one ops has for its direct_call: anything but 0, so that ftrace_caller sees what it is.
+#: The one ops' direct_call: anything but 0, so that ftrace_caller recognises it.
 MARK = 1
 #: More entries than these give direct_functions no more buckets (hash_add() of the series, v6:
 #: 20251230145010.103439-5-jolsa@kernel.org).
@@ -145,7 +145,7 @@ class SingleSlowPath(SharingSlowPath):
 
     @staticmethod
     def _later(frees: list[Step]) -> list[Step]:
-        """Steps that give memory back when everybody has left it, for which nobody waits; none without any."""
+        """Steps that free memory when all tasks have left it, without a wait; none if nothing is to be freed."""
         return [Wait(Sync.CALL_RCU_TASKS, "nobody still reads what was replaced"), *frees] if frees else []
 
     def _check(self, ops: Registered) -> None:

@@ -12,9 +12,16 @@ from ...given import of_name
 
 @dataclass(frozen=True)
 class Way:
-    """name: as kernels are made with it. title: in a line. isas: that can have it. features: what the guest is built with (see
-    ftrace/arch/common.py). odd: does the callsite's word hold the target itself, made odd? beside: has the target a word of its
-    own before the function? hypothetical: no kernel has it."""
+    """One way to serve all direct calls with one ops.
+
+    name: as kernels are made with it.
+    title: in a line.
+    isas: that can have it.
+    features: the guest's features (see ftrace/arch/common.py).
+    odd: does the callsite's word hold the target itself, made odd?
+    beside: has the target a word of its own before the function?
+    hypothetical: no kernel has it.
+    """
 
     name: str
     title: str

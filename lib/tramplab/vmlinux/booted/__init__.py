@@ -36,8 +36,12 @@ FIRST_BYTES = 16
 
 @dataclass(frozen=True)
 class Booted:
-    """image: the same with its text patched. shape: of its patch sites, as data/releases.yml names them. done: what was patched, in
-    words."""
+    """A kernel as it is after boot.
+
+    image: the image with its text patched.
+    shape: of its patch sites, as data/releases.yml names them.
+    done: what was patched, in words.
+    """
 
     image: Image
     shape: str

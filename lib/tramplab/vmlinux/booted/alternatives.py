@@ -27,7 +27,7 @@ _LONG = {**NOPS, 9: _NOP9, 10: b"\x66" + _NOP9, 11: b"\x66\x66" + _NOP9}
 
 
 def nops(size: int, longest: int = 8) -> bytes:
-    """So many bytes that do nothing, in as few instructions as a kernel makes of them."""
+    """No-operations of this many bytes, in as few instructions as the kernel uses."""
     return _LONG[longest] * (size // longest) + (_LONG[size % longest] if size % longest else b"")
 
 
@@ -47,11 +47,11 @@ def apply(opened: Opened, text: Text, spared: Container[int] = ()) -> list[str]:
         if not opened.text[0] <= site < opened.text[1] or site in spared:
             continue
         flags = (_NOT if value["cpuid"] & _NOT_OLD else 0) if old else value["flags"]
-        here = value["cpuid"] & (_FEATURE_OLD if old else _FEATURE) == ALWAYS
+        always = value["cpuid"] & (_FEATURE_OLD if old else _FEATURE) == ALWAYS
         size = value["instrlen"]
         if site + size > opened.text[1]:
             raise damaged(opened.payload.path, f"the site of an alternative at {site:#x} goes on after the end of its text")
-        if here != bool(flags & _NOT):
+        if always != bool(flags & _NOT):
             source = base + at + layout.fields["repl_offset"].offset + value["repl_offset"]
             code = _moved(opened, text, source, site, value["replacementlen"], bool(flags & _DIRECT_CALL))
             if len(code) > size:

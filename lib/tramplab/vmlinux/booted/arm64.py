@@ -10,11 +10,11 @@ from .text import Text
 
 def boot(opened: Opened, text: Text, mitigations: str) -> tuple[str, list[str]]:
     """Patch every site. With CALL_OPS the eight bytes before nearly every traced function are two NOPs more."""
-    found = entries(opened, text, NOP * 2)
-    shape = "literal-mov-bl" if mostly(text, found, -8, NOP * 2) else "mov-bl"
-    for address in found:
+    sites = entries(opened, text, NOP * 2)
+    shape = "literal-mov-bl" if mostly(text, sites, -8, NOP * 2) else "mov-bl"
+    for address in sites:
         text.write(address, MOV_X9_LR)
-    return shape, [f"{len(found)} patch sites: the first NOP became MOV X9, X30", "alternatives are as linked"]
+    return shape, [f"{len(sites)} patch sites: the first NOP became MOV X9, X30", "alternatives are as linked"]
 
 
 def compiled(entry: bytes, at: int, shape: str) -> int | None:

@@ -11,7 +11,7 @@ from ...isa.x86_64 import CALL
 from ..image import Opened
 from ..sections import damaged
 
-#: What reads so many bytes at an address, of an image or a machine.
+#: Reads bytes of an image or a machine: (address, size) -> bytes.
 Read = Callable[[int, int], bytes]
 #: Symbol in front of a table -> the one behind it.
 _ENDS = {

@@ -17,16 +17,16 @@ class Text:
         self._last = 0
 
     def read(self, address: int, size: int) -> bytes:
-        """What lies there; raises TramplabError outside what the file holds."""
+        """The bytes at an address; raises TramplabError outside what the file holds."""
         at, data = self._at(address, size)
         return bytes(data[at : at + size])
 
     def write(self, address: int, data: bytes) -> None:
         """Change text."""
-        at, there = self._at(address, len(data))
-        if not isinstance(there, bytearray):
+        at, segment = self._at(address, len(data))
+        if not isinstance(segment, bytearray):
             raise damaged(self._path, f"one of its tables wants data at {address:#x} patched as text")
-        there[at : at + len(data)] = data
+        segment[at : at + len(data)] = data
 
     def word(self, address: int) -> int:
         """Eight bytes as a number."""

@@ -58,18 +58,18 @@ def _spared(opened: Opened, mitigations: str) -> set[int]:
 def _sites(opened: Opened, text: Text) -> int:
     """Each function's call of __fentry__, which may lie behind a landing pad; those that a linker made NOPs stay."""
     fentry, (first, last) = opened.address("__fentry__"), opened.text
-    found = 0
+    count = 0
     for address in {s.address for s in opened.image.symbols.values() if first <= s.address < last - 16}:
         begin = text.read(address, 9)
         at = 4 if begin[:4] == ENDBR64 else 0
         if begin[at] == CALL.encode(0, 0)[0] and address + at + 5 + struct.unpack_from("<i", begin, at + 1)[0] == fentry:
             text.write(address + at, NOP5)
-            found += 1
+            count += 1
         elif begin[at : at + 5] == NOP5:
-            found += 1
-    if not found:
+            count += 1
+    if not count:
         raise no_sites(opened)
-    return found
+    return count
 
 
 def _static_calls(opened: Opened, text: Text) -> int:
@@ -93,7 +93,7 @@ def static_calls(opened: Opened, read: Read) -> Iterator[tuple[int, int, bool]]:
 
 
 def static_call(site: int, target: int, tail: bool) -> bytes:
-    """What lies at the site of a static call of a function; of none, where target is 0."""
+    """The code at the site of a static call of a function; of a call of none, where target is 0."""
     if not target:
         return _RET if tail else NOP5
     return (JMP if tail else CALL).encode(site, target)

@@ -26,8 +26,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="python -m tramplab.vmlinux.debian", description="Fetch the Debian kernels whose counts the book publishes."
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="of data/kernels/packages.yml (default: all)")
-    parser.add_argument("--one", action="store_true", help="one kernel of each ISA, the one that is fetched fastest")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a package in data/kernels/packages.yml (default: all)")
+    parser.add_argument("--one", action="store_true", help="one kernel of each ISA, the one that is marked in packages.yml")
     return parser
 
 

@@ -19,7 +19,7 @@ from .list import Package
 #: Where the machine's sources are.
 ETC = Path("/etc/apt")
 _PROGRAMS = ("apt-get", "dpkg-deb")
-# The hooks of the machine's settings would clean and index its own folders. Anybody may run this, so nothing is done as
+# The hooks of the machine's settings would clean and index its own folders. Any user may run this, so nothing is done as
 # another user, who could not write here. An index that cannot be fetched is an error, not a warning. The cache is switched on
 # because some machines have it off, and each download would take seconds more.
 _SETTINGS = """\
@@ -45,7 +45,7 @@ Dir::Cache::archives "{folder}/cache/archives";
 Dir::Cache::pkgcache "pkgcache.bin";
 Dir::Cache::srcpkgcache "";
 """
-#: What apt-get says of a package or a version that is in no list.
+#: apt-get's message for a package or a version that is in no list.
 _ABSENT = re.compile(
     r"^E: (Version '.*' for '.*' was not found|Unable to locate package|Can't find a source to download"
     r"|Package '.*' has no installation candidate|Can't select versions from package .* purely virtual)",
@@ -103,9 +103,9 @@ class Archive:
         """The package's file, in a folder that has no other; raises Gone if the lists do not have this version of it, and
         TramplabError with apt's own words for what else goes wrong."""
         done = self._run(folder, "download", f"{package.package}:{package.architecture}={package.version}")
-        found = list(folder.glob("*.deb"))
-        if done.returncode == 0 and len(found) == 1:
-            return found[0]
+        packages = list(folder.glob("*.deb"))
+        if done.returncode == 0 and len(packages) == 1:
+            return packages[0]
         raise Gone([package]) if _ABSENT.search(done.stderr) else _failed("download", done)
 
     def _run(self, where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

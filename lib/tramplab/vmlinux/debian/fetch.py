@@ -93,7 +93,7 @@ def _fetch_by_lists(missing: list[Package], done: Callable[[Package, bool], None
 
 def unpack(deb: Path, package: Package, to: Path) -> Path:
     """Write the one file out of a package that is the image; raises TramplabError if it is not there, or not the listed one."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with subprocess.Popen(
         ["dpkg-deb", "--fsys-tarfile", str(deb)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as program:
@@ -105,7 +105,7 @@ def unpack(deb: Path, package: Package, to: Path) -> Path:
                     raise TramplabError(f"{package} has no file {package.path}; correct the entry {package.name} of {FILE}.")
                 with to.open("wb") as f:
                     while block := stream.read(_BLOCK):
-                        found.update(block)
+                        digest.update(block)
                         f.write(block)
         except tarfile.TarError:
             raise TramplabError(f"the package {package} cannot be unpacked; run the same command again.") from None
@@ -115,9 +115,9 @@ def unpack(deb: Path, package: Package, to: Path) -> Path:
             ) from None
         finally:
             program.kill()  # what comes behind the image is of no use
-    if found.hexdigest() != package.sha256:
+    if digest.hexdigest() != package.sha256:
         raise TramplabError(
-            f"{package.path} of {package} has the SHA-256 {found.hexdigest()} and not that of the entry {package.name} of {FILE}; "
+            f"{package.path} of {package} has the SHA-256 {digest.hexdigest()} and not that of the entry {package.name} of {FILE}; "
             "it is not kept, so correct whichever of the two is wrong."
         )
     return to

@@ -37,14 +37,14 @@ class Package:
     version: str
     #: Where the image is in the package.
     path: str
-    #: Of the image, in hexadecimal.
+    #: The image's digest, in hexadecimal.
     sha256: str
-    #: What kind of kernel: "" is the usual one.
+    #: The kind of kernel: "" for the usual one.
     flavour: str
     #: The mainline release that it stands for.
     release: str
     isa: str
-    #: Whether it is the image of its ISA that is fetched where one of each will do.
+    #: Is it the image of its ISA that --one fetches?
     one: bool = False
 
     def __str__(self) -> str:
@@ -60,23 +60,23 @@ def packages() -> tuple[Package, ...]:
 def read(data: Any) -> tuple[Package, ...]:
     """The images of what such a file says; raises TramplabError where two are the same, an ISA has not exactly one
     `one`, or an entry's architecture and version are not of its ISA and release."""
-    found = tuple(Package(**entry) for entry in checked(FILE, data, "kernels")["images"])
+    packages = tuple(Package(**entry) for entry in checked(FILE, data, "kernels")["images"])
     for what, values in (
-        ("name", [p.name for p in found]),
-        ("package", [f"{p.package}:{p.architecture}" for p in found]),
-        ("sha256", [p.sha256 for p in found]),
+        ("name", [p.name for p in packages]),
+        ("package", [f"{p.package}:{p.architecture}" for p in packages]),
+        ("sha256", [p.sha256 for p in packages]),
     ):
         value, times = Counter(values).most_common(1)[0]
         if times > 1:
             raise TramplabError(f"{FILE}: {times} images have the {what} {value}; each image is there once.")
-    for p in found:
+    for p in packages:
         if _MACHINES.get(p.architecture, p.architecture) != p.isa or not re.match(rf"{re.escape(p.release[1:])}(?!\d)", p.version):
             raise TramplabError(f"{FILE}: {p.name}: {p.architecture} {p.version} is no {p.release} for {p.isa}.")
-    marked = Counter(p.isa for p in found if p.one)
-    for isa in dict.fromkeys(p.isa for p in found):
+    marked = Counter(p.isa for p in packages if p.one)
+    for isa in dict.fromkeys(p.isa for p in packages):
         if marked[isa] != 1:
             raise TramplabError(f"{FILE}: {marked[isa]} images of {isa} say `one: true`; mark one of them.")
-    return found
+    return packages
 
 
 def chosen(names: Sequence[str], one: bool) -> tuple[Package, ...]:

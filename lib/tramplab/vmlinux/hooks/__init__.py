@@ -1,4 +1,4 @@
-"""What can be attached to a function of a real kernel: each kind in a file, found here by name."""
+"""The hooks for a function of a real kernel: each kind in a file, found here by name."""
 
 from __future__ import annotations
 

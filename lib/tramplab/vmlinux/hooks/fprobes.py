@@ -24,11 +24,11 @@ from .inplace import member, put, variable
 #: Bits of the tables of fprobes: by the fprobe's address, and by the function's where that is a plain table, up to v6.18
 #: (FPROBE_TABLE_BITS and FPROBE_IP_HASH_BITS, kernel/trace/fprobe.c).
 _TABLE_BITS, _IP_BITS = 6, 8
-#: What a link of kprobe_multi has as its fprobe's handlers.
+#: The handlers of the fprobe of a kprobe_multi link.
 _LINKED = {"entry_handler": "kprobe_multi_link_handler", "exit_handler": "kprobe_multi_link_exit_handler"}
-#: What a session keeps of a call for its program: a word.
+#: Bytes of a call that a session keeps for its program.
 _COOKIE = 8
-#: Of a table that grows: buckets as it is made (HASH_DEFAULT_SIZE), the fewest (HASH_MIN_SIZE), and the most elements
+#: A growing table: its first number of buckets (HASH_DEFAULT_SIZE), the fewest (HASH_MIN_SIZE), and the most elements
 #: (lib/rhashtable.c).
 _BUCKETS, _FEWEST, _MOST = 64, 4, 1 << 31
 
@@ -37,8 +37,8 @@ def _handlers(machine: RealMachine, function: Function, wanted: str) -> tuple[di
     """One handler, by the member that leads to it. It keeps the site's address and the caller's, which it is given since v6.5."""
     name = ENTRY if wanted == "entry_handler" else RETURN
     code, block = handler(machine, name, Given(1), Given(2), 0)
-    told = machine.opened.types.has("fprobe", "hlist_array") or machine.opened.types.has("fprobe_rethook_node", "entry_parent_ip")
-    caller = machine.machine.return_to if told else None
+    has_ip = machine.opened.types.has("fprobe", "hlist_array") or machine.opened.types.has("fprobe_rethook_node", "entry_parent_ip")
+    caller = machine.machine.return_to if has_ip else None
     seen = Observed(block, 1, function.site.ip, caller, f"the {wanted.replace('_', ' ')}")
     return {wanted: code}, Expected((seen,))
 
@@ -78,7 +78,7 @@ def _require(machine: RealMachine) -> None:
 
 
 def _register(machine: RealMachine, function: Function, probe: int, code: dict[str, int]) -> None:
-    """What register_fprobe() leaves behind of a struct fprobe that is zero, with this handler."""
+    """The state that register_fprobe() leaves for a struct fprobe that is zero, with this handler."""
     put(machine, "fprobe", probe, code)
     if machine.opened.types.has("fprobe", "ops"):
         _with_ops(machine, function, probe, code)
@@ -119,9 +119,9 @@ def _in_tables(machine: RealMachine, function: Function, probe: int) -> None:
 
 def _growing(machine: RealMachine, table: int, entry: int, ip: int) -> None:
     """A rhltable as rhltable_init() makes it with the kernel's own parameters, with one entry in it, a struct rhlist_head."""
-    known = machine.opened.struct("rhashtable_params")
+    parameters = machine.opened.struct("rhashtable_params")
     given = machine.address("fprobe_rht_params")
-    machine.write(member(machine, "rhashtable", table, "p"), machine.machine.read(given, known.size))
+    machine.write(member(machine, "rhashtable", table, "p"), machine.machine.read(given, parameters.size))
     fewest = max(inplace.get(machine, "rhashtable_params", given, "min_size"), _FEWEST)
     put(machine, "rhashtable_params", member(machine, "rhashtable", table, "p"), {"min_size": fewest})
     first = machine.opened.struct("bucket_table").fields["buckets"].offset

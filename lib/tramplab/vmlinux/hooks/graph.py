@@ -22,7 +22,7 @@ from .inplace import put, variable
 #: tracers (FGRAPH_ARRAY_SIZE), all in kernel/trace/fgraph.c and include/linux/ftrace.h.
 _STACK, _DEPTH, _PLACES = 4096, 50, 16
 
-#: Of the clock: native_sched_clock(), jiffy_sched_clock_read() and what takes its place after boot, arch_counter_get_cntvct() and
+#: Clocks: native_sched_clock(), jiffy_sched_clock_read() and its replacement after boot, arch_counter_get_cntvct() and
 #: riscv_sched_clock(), which reads a register that the emulator does not have.
 NOTES = (
     "no task but the current one has a shadow stack, and nobody watches tasks being switched; where the clock is read (up to "
@@ -72,11 +72,11 @@ def _single(machine: RealMachine, tracer: int) -> None:
 
 def _subordinate(machine: RealMachine, function: Function, ops: int, tracer: int, none: int) -> None:
     """The tracer's own ops: on the list of graph_ops, and never called itself."""
-    own = inplace.member(machine, "fgraph_ops", tracer, "ops")
-    inplace.start(machine, own, [function.site.ip], none)
-    flags = inplace.get(machine, "ftrace_ops", own, "flags") | FL_ENABLED | layout.FL_SUBOP
-    put(machine, "ftrace_ops", own, {"flags": flags, "managed": ops})
-    head, entry = (inplace.member(machine, "ftrace_ops", at, name) for at, name in ((ops, "subop_list"), (own, "list")))
+    gops = inplace.member(machine, "fgraph_ops", tracer, "ops")
+    inplace.start(machine, gops, [function.site.ip], none)
+    flags = inplace.get(machine, "ftrace_ops", gops, "flags") | FL_ENABLED | layout.FL_SUBOP
+    put(machine, "ftrace_ops", gops, {"flags": flags, "managed": ops})
+    head, entry = (inplace.member(machine, "ftrace_ops", at, name) for at, name in ((ops, "subop_list"), (gops, "list")))
     inplace.only_entry(machine, head, entry)
 
 
@@ -108,7 +108,7 @@ def _static_call(machine: RealMachine, name: str, func: int) -> None:
 
 
 def _shadow_stack(machine: RealMachine) -> None:
-    """What start_graph_tracing() gives a task."""
+    """Give the task a shadow stack, as start_graph_tracing() does."""
     size = _STACK if several(machine) else _DEPTH * machine.opened.struct("ftrace_ret_stack").size
     start = 0 if several(machine) else -1
     stack = {"ret_stack": machine.block(bytes(size)), "curr_ret_stack": start, "curr_ret_depth": -1}

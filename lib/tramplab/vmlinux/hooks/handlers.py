@@ -12,14 +12,14 @@ from ...isa import Isa
 from .. import own
 from ..machine import RealMachine
 
-#: What our handlers are called in results; no kernel has symbols of these names.
+#: Our handlers' names in results; no kernel has symbols of these names.
 ENTRY, RETURN = "callback_at_entry", "callback_at_return"
 
 
 @dataclass(frozen=True)
 class Given:
-    """Something a handler is given: an argument, counted from 0, or what it leads to: the word at the first offset from it, the
-    word at the second offset from that, and so on. size: bytes of the last one, 4 or 8."""
+    """Something that a handler is given: an argument, counted from 0, or a word reached from it: at the first offset from it, at
+    the second offset from that word, and so on. size: bytes of the last one, 4 or 8."""
 
     argument: int
     at: tuple[int, ...] = ()
@@ -28,8 +28,16 @@ class Given:
 
 @dataclass(frozen=True)
 class _Code:
-    """begin: the count goes up. load: the word at {at} from the pointer {base}. half: 4 bytes there. keep: {value} goes into the
-    block at {to}. answer: the number {answer} is returned. end: back. between: the register that load and half lead to."""
+    """The instructions of a handler.
+
+    begin: count the call.
+    load: the word at {at} from the pointer {base}.
+    half: 4 bytes there.
+    keep: store {value} in the block at {to}.
+    answer: return the number {answer}.
+    end: return.
+    between: the register that load and half write to.
+    """
 
     begin: str
     load: str

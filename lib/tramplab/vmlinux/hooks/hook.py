@@ -33,9 +33,13 @@ class Observed:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a call must show. observed: by own code. arguments: registers that must reach the body as they were, None for all that
-    can carry arguments: code that is made for one function keeps only those that this one takes. arrays: the words of arguments, as
-    BPF programs were given them."""
+    """The expected state of a call.
+
+    observed: the values that own code was given.
+    arguments: registers that must reach the body unchanged, None for all that can carry arguments; code that is made for one
+        function keeps only those that this one takes.
+    arrays: the words of arguments, as BPF programs were given them.
+    """
 
     observed: tuple[Observed, ...] = ()
     arguments: tuple[str, ...] | None = None
@@ -44,9 +48,14 @@ class Expected:
 
 @dataclass(frozen=True)
 class Hook:
-    """name: as on the command line. title: what it is. attach: makes it, and says what a call must show; raises Absent. lab: what
-    the lab is asked for that is the same, None where it has nothing like it. notes: what is not as in a booted kernel, beside
-    state.FAKED, for the reader."""
+    """A hook of real kernels.
+
+    name: as on the command line.
+    title: in a few words.
+    attach: attaches it and returns the expected state of a call; raises Absent.
+    lab: the lab's requests for the same, None where it has nothing like it.
+    notes: differences to a booted kernel, beside state.FAKED, for the reader.
+    """
 
     name: str
     title: str

@@ -19,11 +19,11 @@ def get(machine: RealMachine, struct: str, at: int, member: str) -> int:
 
 def put(machine: RealMachine, struct: str, at: int, values: Mapping[str, int]) -> None:
     """Set these members of a struct that lies at an address; those that the image has not are left out."""
-    known = machine.opened.struct(struct).fields
+    fields = machine.opened.struct(struct).fields
     for name, value in values.items():
-        if name in known:
-            size = known[name].size
-            machine.write(at + known[name].offset, (value & (1 << 8 * size) - 1).to_bytes(size, "little"))
+        if name in fields:
+            size = fields[name].size
+            machine.write(at + fields[name].offset, (value & (1 << 8 * size) - 1).to_bytes(size, "little"))
 
 
 def member(machine: RealMachine, struct: str, at: int, name: str) -> int:

@@ -30,8 +30,8 @@ def _require(machine: RealMachine) -> None:
 
 
 def _arm(machine: RealMachine, function: Function, probe: int, pre: int) -> None:
-    """What register_kprobe() leaves behind of a probe on a patch site: its place in the table of kprobes, and the kernel's own ops
-    for them, which wants the site."""
+    """The state that register_kprobe() leaves for a probe on a patch site: its place in the table of kprobes, and the kernel's own
+    ops for them, which wants the site."""
     ip = function.site.ip
     inplace.empty_list(machine, "kprobe", probe, "list")
     put(machine, "kprobe", probe, {"addr": ip, "pre_handler": pre, "flags": _FTRACE | _ON_ENTRY})

@@ -13,7 +13,7 @@ from .handlers import RETURN, Given, handler
 from .hook import Absent, Expected, Observed, require
 from .inplace import put
 
-#: What a kretprobe's kprobe runs.
+#: The pre-handler of a kretprobe's kprobe.
 PRE = "pre_handler_kretprobe"
 _INSTANCE, _HOLDER = "kretprobe_instance", "kretprobe_holder"
 #: How many calls are followed at a time on one CPU if nobody says (kernel/kprobes.c).

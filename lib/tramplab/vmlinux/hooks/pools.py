@@ -1,5 +1,5 @@
-"""What a call takes while its return is hooked, as it waits in a pool: on a list of free nodes up to v6.6, and since then in a ring
-for each CPU (lib/objpool.c)."""
+"""The node that a call takes while its return is hooked: from a list of free nodes up to v6.6, and since then from a ring for each
+CPU (lib/objpool.c)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ NOTES = "a pool of return hooks has nodes for one CPU"
 
 @dataclass(frozen=True)
 class Nodes:
-    """So many nodes of one owner. struct: what a node is. head: the struct that it begins with. member: of that one, which leads to
-    the owner, at this address. release: the kernel's function that gives them back to it."""
+    """The nodes of one owner.
+
+    struct: the type of a node.
+    head: struct embedded at offset 0.
+    member: field of `head` that points to the owner.
+    release: the kernel's function that frees them.
+    owner: its address.
+    count: the number of nodes.
+    """
 
     struct: str
     head: str
@@ -25,7 +32,7 @@ class Nodes:
     release: str
 
     def put(self, machine: RealMachine, at: int) -> None:
-        """What is known of a node that nobody has taken."""
+        """Write a node that is not taken."""
         put(machine, self.head, at, {self.member: self.owner})
 
 
@@ -56,6 +63,6 @@ def ring(machine: RealMachine, head: int, nodes: Nodes) -> None:
         at = slot + entries + 8 * capacity + size * n
         machine.write_u64(slot + entries + 8 * n, at)
         nodes.put(machine, at)
-    known = {"obj_size": size, "nr_objs": count, "nr_possible_cpus": 1, "nr_cpus": 1, "capacity": capacity, "ref": count + 1}
+    members = {"obj_size": size, "nr_objs": count, "nr_possible_cpus": 1, "nr_cpus": 1, "capacity": capacity, "ref": count + 1}
     release = machine.address(nodes.release) if machine.opened.has(nodes.release) else 0
-    put(machine, "objpool_head", head, {**known, "cpu_slots": machine.words(slot), "release": release, "context": nodes.owner})
+    put(machine, "objpool_head", head, {**members, "cpu_slots": machine.words(slot), "release": release, "context": nodes.owner})

@@ -16,9 +16,9 @@ _PROFILE = 2
 _IP = {"x86_64": "ip", "arm64": "pc", "riscv64": "epc"}
 _ARGUMENT = {"x86_64": "di", "arm64": "regs", "riscv64": "a0"}
 VALUE = {"x86_64": "ax", "arm64": "regs", "riscv64": "a0"}
-#: What the program is called in results; no kernel has a symbol of this name.
+#: The program's name in results; no kernel has a symbol of this name.
 NAME = "bpf_prog"
-#: What perf runs of a kprobe, and of a kretprobe at the return.
+#: perf's dispatchers: of a kprobe, and of a kretprobe at the return.
 DISPATCHERS = {False: "kprobe_dispatcher", True: "kretprobe_dispatcher"}
 NOTES = "perf has opened the event on no CPU: the program's zero says that nothing is to be recorded"
 
@@ -41,6 +41,6 @@ def event(machine: RealMachine, prog: int) -> int:
     parent = machine.block(layout.fields(machine, "trace_probe_event", {"flags": _PROFILE}))
     call = inplace.member(machine, "trace_probe_event", parent, "call")
     inplace.put(machine, "trace_event_call", call, {"prog_array": items})
-    own = machine.block(layout.fields(machine, "trace_kprobe", {"nhit": machine.cpu.pointer(machine.block(bytes(8)))}))
-    inplace.put(machine, "trace_probe", inplace.member(machine, "trace_kprobe", own, "tp"), {"event": parent})
-    return inplace.member(machine, "trace_kprobe", own, "rp")
+    trace_kprobe = machine.block(layout.fields(machine, "trace_kprobe", {"nhit": machine.cpu.pointer(machine.block(bytes(8)))}))
+    inplace.put(machine, "trace_probe", inplace.member(machine, "trace_kprobe", trace_kprobe, "tp"), {"event": parent})
+    return inplace.member(machine, "trace_kprobe", trace_kprobe, "rp")

@@ -33,13 +33,13 @@ def archive(files: dict[str, bytes]) -> bytes:
     """
     entries = [("proc", _FOLDER, b"", (0, 0)), ("dev", _FOLDER, b"", (0, 0)), ("dev/console", _DEVICE, b"", (5, 1))]
     entries += [(name, _FILE, data, (0, 0)) for name, data in files.items()]
-    out = b""
+    content = b""
     for number, (name, mode, data, device) in enumerate([*entries, ("TRAILER!!!", 0, b"", (0, 0))], 1):
         # inode, mode, owner, group, links, time, size, device of the file system, device, bytes of the name, checksum
         fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, *device, len(name) + 1, 0)
         head = b"070701" + b"".join(b"%08X" % f for f in fields) + name.encode() + b"\0"
-        out += head + bytes(-len(head) % 4) + data + bytes(-len(data) % 4)
-    return out + bytes(-len(out) % 512)
+        content += head + bytes(-len(head) % 4) + data + bytes(-len(data) % 4)
+    return content + bytes(-len(content) % 512)
 
 
 def lines(isa: Isa, image: Path, plan: str) -> list[str]:
@@ -64,8 +64,8 @@ def lines(isa: Isa, image: Path, plan: str) -> list[str]:
             raise TramplabError(
                 f"{image} has not come to its end in {_SECONDS} seconds under {program}: give it more time."
             ) from None
-    said = [line.strip() for line in done.stdout.decode("latin-1").splitlines()]
-    if "end" not in said:
-        last = next((line for line in reversed([*done.stderr.decode("latin-1").splitlines(), *said]) if line), "nothing")
+    printed = [line.strip() for line in done.stdout.decode("latin-1").splitlines()]
+    if "end" not in printed:
+        last = next((line for line in reversed([*done.stderr.decode("latin-1").splitlines(), *printed]) if line), "nothing")
         raise TramplabError(f"{image} does not boot to its end under {program}; the last that it says is: {last}")
-    return said
+    return printed

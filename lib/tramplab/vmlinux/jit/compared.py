@@ -27,8 +27,12 @@ from .forms import Form, forms
 
 @dataclass(frozen=True)
 class Row:
-    """One trampoline of a kernel's JIT, and the lab's. real, lab: instructions. same: do they do the same in the same order, by the
-    same instructions but for how an address is loaded or called? difference: what sets them apart, "" where nothing does."""
+    """One trampoline of a kernel's JIT, and the lab's.
+
+    real, lab: instructions.
+    same: do they do the same in the same order, by the same instructions except for how an address is loaded or called?
+    difference: what they differ in, "" for nothing.
+    """
 
     isa: str
     release: str
@@ -66,7 +70,7 @@ def both(kernel: Mapping[str, Any], made: Mapping[str, Any]) -> tuple[list[Form]
 
 
 def prototype(made: Mapping[str, Any]) -> Prototype:
-    """Of the function."""
+    """The prototype of the function."""
     return Prototype(made["function"], tuple(Value(n, s) for n, s in made["parameters"]), Value(made["result"]))
 
 
@@ -99,7 +103,7 @@ def lab(kernel: Mapping[str, Any], made: Mapping[str, Any], pointers: Iterable[i
 
 
 def _difference(real: Sequence[Form], lab: Sequence[Form]) -> str:
-    """What the real one has and the lab's has not, and the other way round; then where the same takes another number of
+    """The instructions that only the real or only the lab's trampoline has; then those for which they take another number of
     instructions."""
     texts = Counter(f.text for f in real), Counter(f.text for f in lab)
     more, less = texts[0] - texts[1], texts[1] - texts[0]

@@ -29,7 +29,7 @@ _SPELLINGS = [
         (r"^addi (\w+), zero, ", r"li \1, "),
     )
 ]
-#: What begins and continues the load of an address, by ISA; the register is the first group.
+#: The instructions that begin and continue the load of an address, by ISA; the register is the first group.
 _FIRST = {
     "x86_64": re.compile(r"movabs (\w+), (\S+)$"),
     "arm64": re.compile(r"mov (x0|x10|x19), #(-?\w+)$"),
@@ -47,8 +47,12 @@ _JUMP = re.compile(r"(je|jne|cbz|cbnz|adr|beqz|bnez|beq|bne)\b(.*?)#?(-?(?:0x)?[
 
 @dataclass(frozen=True)
 class Form:
-    """An instruction, or several that load an address or call. at: where it begins. count: of how many instructions it is.
-    pointer: what it loads that has no name."""
+    """An instruction, or several that load an address or call.
+
+    at: where it begins.
+    count: the number of instructions.
+    pointer: the address that it loads and that has no name.
+    """
 
     at: int
     text: str
@@ -69,8 +73,8 @@ def spelled(text: str) -> str:
 
 def forms(isa: Isa, address: int, data: bytes, names: Mapping[int, str]) -> list[Form]:
     """A trampoline's forms. names: of addresses; one that has none is a pointer, which has the number of when it first comes."""
-    known = dict(names)
-    found = list(_joined(isa, list(_decoded(isa, address, data)), known))
+    symbols = dict(names)
+    found = list(_joined(isa, list(_decoded(isa, address, data)), symbols))
     starts = {form.at: f"#{number}" for number, form in enumerate(found)}
     out = []
     for form in found:

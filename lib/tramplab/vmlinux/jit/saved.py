@@ -27,13 +27,13 @@ FILE, SCHEMA = "bpf-trampolines.json", "bpf-trampolines"
 KINDS = {"e": "fentry", "m": "fmod_ret", "x": "fexit"}
 #: With few and many arguments, four-byte ones on the stack, one and several, and structs of two words; every image has these.
 _FUNCTIONS = ("bpf_fentry_test1", "bpf_fentry_test6", "process_vm_rw", "ip6_append_data", "HUF_readStats_wksp", "tnum_in")
-#: What is attached at a time: the programs of each function.
+#: The programs of each function that are attached together.
 _WAVES = (
     *(dict.fromkeys(_FUNCTIONS, kinds) for kinds in ("e", "x", "ex")),
     {"bpf_fentry_test1": "eexx", "bpf_modify_return_test": "m"},
     {"bpf_modify_return_test": "emmx"},
 )
-#: What a trampoline calls beside programs and the function.
+#: The functions that a trampoline calls, besides programs and the traced function.
 GUARDS = ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter", "__bpf_tramp_exit")
 _RUN_CTX = "bpf_tramp_run_ctx"
 
@@ -44,7 +44,8 @@ def wanted() -> tuple[Package, ...]:
 
 
 def read() -> dict[str, Any]:
-    """What is kept; raises TramplabError where it is not as its schema says, or of other images than those that are listed."""
+    """The file's content; raises TramplabError where it does not follow its schema, or is of other images than those that are
+    listed."""
     return keeping.read(data_file(FILE), SCHEMA, wanted(), "python -m tramplab.vmlinux jit")
 
 
@@ -55,25 +56,25 @@ def made(package: Package) -> dict[str, Any]:
     with temporary("tramplab-jit-") as folder:
         image = folder / Path(package.path).name
         image.write_bytes(content(package))
-        said = boot.lines(opened.isa, image, _plan(machine))
-    version = next(line.partition(" ")[2] for line in said if line.startswith("version "))
+        printed = boot.lines(opened.isa, image, _plan(machine))
+    version = next(line.partition(" ")[2] for line in printed if line.startswith("version "))
     run_ctx = opened.struct(_RUN_CTX)
     head = {**keeping.of(package), "isa": opened.isa.name, "release": package.release, "banner": version}
     head |= {"run_ctx": run_ctx.size, "cookie_at": run_ctx.fields["bpf_cookie"].offset}
     head |= {"direct_jmp": bool(machine.features["direct_jmp"]), "guards": {name: opened.address(name) for name in GUARDS}}
-    return {**head, "refused": list(_refused(said)), "trampolines": list(_trampolines(machine, said))}
+    return {**head, "refused": list(_refused(printed)), "trampolines": list(_trampolines(machine, printed))}
 
 
 def _plan(machine: RealMachine) -> str:
-    """What the booted process is to do; see init/init.c."""
+    """The task of the booted process; see init/init.c."""
     types = machine.opened.types
     if not isinstance(types, Btf):
         raise TramplabError(f"{machine.opened.payload.path} has no BTF, by whose numbers programs are attached.")
-    out = []
+    lines = []
     for wave in _WAVES:
-        out += [f"{name} {kinds} {types.number(name):x} {machine.function(name).site.ip:x}" for name, kinds in wave.items()]
-        out.append("-")
-    return "\n".join(out) + "\n"
+        lines += [f"{name} {kinds} {types.number(name):x} {machine.function(name).site.ip:x}" for name, kinds in wave.items()]
+        lines.append("-")
+    return "\n".join(lines) + "\n"
 
 
 def _refused(said: list[str]) -> Iterator[dict[str, Any]]:
@@ -125,5 +126,5 @@ def text(kernels: list[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    """Make it anew; returns the exit status."""
+    """Write the file again; return the exit status."""
     return keeping.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{len(kernel['trampolines'])} trampolines")

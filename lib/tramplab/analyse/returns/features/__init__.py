@@ -1,4 +1,4 @@
-"""What a probe on function returns can tell and do: features, each a run of calls whose handlers write down what they see."""
+"""The features of a probe on function returns, each a run of calls whose handlers write down what they see."""
 
 from .calls import SIZES, without_room
 from .cell import HARMS, NO, OUTCOMES, PART, RANK, REFUSED, YES, Cell

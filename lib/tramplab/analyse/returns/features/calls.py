@@ -26,7 +26,7 @@ SIZES = range(16)
 
 
 def _script_ends(tree: tuple[int, ...], at: int) -> list[int]:
-    """What each call of a script returns, in the order of the returns: where the script goes on."""
+    """The value that each call of a script returns, in the order of the returns: where the script continues."""
     ends: list[int] = []
 
     def walk(n: int) -> int:
@@ -50,10 +50,10 @@ def nesting(stage: Stage) -> Cell:
 
 
 def _recursion(stage: Stage, where: str) -> Cell:
-    """What becomes of calls of the probed function that its own handler makes."""
+    """The fate of calls of the probed function that its own handler makes."""
     value, inner = stage.expected(TARGET, 10, 20), stage.expected(TARGET, 1, 2)
-    told = {where: stage.address(TARGET), "most": MOST}
-    with stage.attached(TARGET, calls=2 * MOST, **told) as registered:
+    instructions = {where: stage.address(TARGET), "most": MOST}
+    with stage.attached(TARGET, calls=2 * MOST, **instructions) as registered:
         seen = stage.call(TARGET, 10, 20)
         made, counted = stage.told("called"), stage.missed(registered)
     returned = stage.kernel.machine.read_u64(stage.kernel.image.address("lab_watch_value"))
@@ -63,8 +63,9 @@ def _recursion(stage: Stage, where: str) -> Cell:
         return Cell(HARMS, "endless")
     inside = len(seen.exits) - 1
     missed = made - inside
-    said = ", ".join(f"{n} {what}" for n, what in ((inside, "seen"), (counted, "counted"), (max(missed - counted, 0), "lost")) if n)
-    return Cell(YES if missed <= counted else PART, said, missed)
+    fates = (inside, "seen"), (counted, "counted"), (max(missed - counted, 0), "lost")
+    counts = ", ".join(f"{n} {what}" for n, what in fates if n)
+    return Cell(YES if missed <= counted else PART, counts, missed)
 
 
 def recursion_at_entry(stage: Stage) -> Cell:
@@ -85,8 +86,8 @@ def tail_call(stage: Stage) -> Cell:
     if seen.value != value:
         return Cell(HARMS)
     entered = [row.arguments[:2] for row in seen.entries] == [(7, 9), (9, 7)]
-    found = [row.value for row in seen.exits]
-    return Cell(YES if entered and found == [value] * 2 else PART if found else NO)
+    values = [row.value for row in seen.exits]
+    return Cell(YES if entered and values == [value] * 2 else PART if values else NO)
 
 
 def _kprobe(stage: Stage, function: str, called: tuple[str, tuple[int, ...]], **told: int) -> tuple[bool, int, int, int]:
@@ -115,8 +116,8 @@ def kprobe_below(stage: Stage) -> Cell:
 
 def kprobe_in_handler(stage: Stage) -> Cell:
     """A breakpoint in what the handler at the return calls: is the kprobe hit?"""
-    told = {"at_exit": stage.address(BELOW), "most": 1}
-    right, hits, missed, returns = _kprobe(stage, BELOW, (TARGET, (3, 4)), **told)
+    instructions = {"at_exit": stage.address(BELOW), "most": 1}
+    right, hits, missed, returns = _kprobe(stage, BELOW, (TARGET, (3, 4)), **instructions)
     if not right or returns != 1:
         return Cell(HARMS)
     return of(hits == 1, "" if hits else "missed, counted" if missed else "missed")
@@ -130,17 +131,17 @@ def without_room(stage: Stage) -> list[Nested]:
 
 
 def misses_told(stage: Stage) -> Cell:
-    """With more calls on their way than there is room for: does the probe's own counter have those that were missed, however much
-    data its calls have?"""
+    """Does the probe's own counter have the missed calls when more calls are in progress than there is room for, with any size of
+    data?"""
     runs = without_room(stage)
     if not all(run.right for run in runs):
         return Cell(HARMS)
     missed = [run.calls - run.counted.seen for run in runs]
     if not any(missed):
         return Cell(YES, "none missed", 0)
-    told = sum(run.counted.missed == calls for run, calls in zip(runs, missed, strict=True))
-    if told == len(runs):
-        return Cell(YES, number=told)
-    if told:
-        return Cell(PART, f"{told} of {len(runs)} sizes", told)
-    return Cell(NO, "the task's" if any(run.counted.overrun for run in runs) else "nobody's", told)
+    agreeing = sum(run.counted.missed == calls for run, calls in zip(runs, missed, strict=True))
+    if agreeing == len(runs):
+        return Cell(YES, number=agreeing)
+    if agreeing:
+        return Cell(PART, f"{agreeing} of {len(runs)} sizes", agreeing)
+    return Cell(NO, "the task's" if any(run.counted.overrun for run in runs) else "nobody's", agreeing)

@@ -1,4 +1,4 @@
-"""What a run comes to: an outcome, and in a few words why."""
+"""The outcome of a run, and in a few words why."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ....errors import unknown
 
-#: It does; in part, or at a price that somebody has to know; not; the code does and the kernel refuses who asks; calls go astray,
+#: It does; in part, or at a price that the user has to know; not; the code does and the kernel refuses who asks; calls go astray,
 #: or do not end.
 YES, PART, NO, REFUSED, HARMS = "yes", "in part", "no", "refused", "harms"
 OUTCOMES = (YES, PART, NO, REFUSED, HARMS)
@@ -16,7 +16,12 @@ RANK = {HARMS: -1, NO: 0, REFUSED: 0, PART: 1, YES: 2}
 
 @dataclass(frozen=True)
 class Cell:
-    """outcome: one of OUTCOMES. said: why, in a few words, "" where that says all. number: the one that decided, if one did."""
+    """The outcome of one run.
+
+    outcome: one of OUTCOMES.
+    said: why, in a few words, "" where the outcome says all.
+    number: the one that decided, if one did.
+    """
 
     outcome: str
     said: str = ""

@@ -13,8 +13,8 @@ MOST = 150
 
 
 def alone(stage: Stage) -> Cell:
-    """It alone is hooked. Are later calls right, and what is lost? An instance or words of the shadow stack are found by leaving it
-    until ordinary calls of it are not seen any more, a reference by its counter."""
+    """Only the function that is left is hooked. Are later calls right, and what is lost? Lost instances or words of the shadow
+    stack are found by leaving it until ordinary calls are not seen any more, a lost reference by its counter."""
     left, plain = stage.expected(GOES_ON, 1, 5), stage.expected(LEFT, 2, 6)
     with stage.attached(LEFT) as registered:
         for times in range(1, MOST + 1):
@@ -25,8 +25,8 @@ def alone(stage: Stage) -> Cell:
                 return Cell(PART, f"{times} times", times)
         lost, words = references(stage.kernel, registered), shadow_words(stage.kernel, stage.kernel.cpus[0].task)
     if lost or words:
-        said = "a reference each" if lost == MOST else f"{lost} references, {words} words"
-        return Cell(PART, said, lost or words)
+        losses = "a reference each" if lost == MOST else f"{lost} references, {words} words"
+        return Cell(PART, losses, lost or words)
     return Cell(YES)
 
 

@@ -46,8 +46,14 @@ WORD = 8
 
 @dataclass(frozen=True)
 class Row:
-    """What a handler wrote down. entered: at the entry. value: what was returned. data: the first word that the entry's handler
-    left for this call, 0 for nothing; intact: how many words are as they were left. arguments: what its registers say of them."""
+    """What a handler wrote down of one call.
+
+    entered: was it the handler at the entry?
+    value: what the call returned.
+    data: the first word that the entry's handler left for this call, 0 for none.
+    intact: how many words are as they were left.
+    arguments: the arguments, according to its registers.
+    """
 
     entered: bool
     value: int
@@ -58,8 +64,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Seen:
-    """A call and what was seen of it. value: what it returned, None where it did not. warnings: that the kernel gave. panicked: it
-    ended in panic()."""
+    """A call and what was seen of it.
+
+    value: what it returned, None where it did not.
+    warnings: that the kernel gave.
+    panicked: it ended in panic().
+    """
 
     value: int | None
     rows: tuple[Row, ...]
@@ -85,8 +95,8 @@ class Stage:
 
     def __init__(self, kernel: Kernel, request: Request) -> None:
         if type(request) not in _WATCHES:
-            known = ", ".join(kind.__name__ for kind in _WATCHES)
-            raise TramplabError(f"{type(request).__name__} sees no function return; these do: {known}.")
+            kinds = ", ".join(kind.__name__ for kind in _WATCHES)
+            raise TramplabError(f"{type(request).__name__} sees no function return; these do: {kinds}.")
         if not (getattr(request, "exit", True) and getattr(request, "fexit", 1)):
             raise TramplabError("this probe sees entries alone: give it exit=True, or fexit=1.")
         if getattr(request, "several", 1) != 1 or request.filter or request.notrace:
@@ -116,7 +126,7 @@ class Stage:
         return bool(self._pool)
 
     def address(self, function: str) -> int:
-        """Of a traced function."""
+        """The address of a traced function."""
         return self.kernel.function(function).address
 
     def expected(self, function: str, *arguments: int) -> int:
@@ -146,7 +156,7 @@ class Stage:
             self.tell()
 
     def tell(self, **told: int) -> None:
-        """What handlers do from now on: members of struct lab_watching, the others 0."""
+        """Set what handlers do from now on: members of struct lab_watching, the others 0."""
         for member in told:
             self._member(member)
         self.kernel.machine.write(self.kernel.image.address(_TOLD), fields(self.kernel.image, _TOLD, told))
@@ -207,8 +217,8 @@ class Stage:
 
         def words(name: str) -> list[int]:
             field = layout.fields[name]
-            own = data[field.offset : field.offset + field.size]
-            return [int.from_bytes(own[i : i + WORD], "little") for i in range(0, field.size, WORD)]
+            member = data[field.offset : field.offset + field.size]
+            return [int.from_bytes(member[i : i + WORD], "little") for i in range(0, field.size, WORD)]
 
         (entered,), (value,), (left,), (intact,) = map(words, ("entered", "value", "data", "intact"))
         return Row(bool(entered), value, left, intact, tuple(words("arguments")))

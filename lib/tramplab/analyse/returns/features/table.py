@@ -15,8 +15,13 @@ from .stage import Stage
 
 @dataclass(frozen=True)
 class Feature:
-    """name: as charts call it. does: behind "it can", in a sentence. run: a kernel with a probe -> what it came to. harm: what
-    happens where the outcome is HARMS, at the beginning of a sentence."""
+    """Something that a probe can do.
+
+    name: its name in charts.
+    does: the words after "it can" in a sentence.
+    run: a kernel with a probe -> the outcome.
+    harm: what happens where the outcome is HARMS, as the beginning of a sentence.
+    """
 
     name: str
     does: str

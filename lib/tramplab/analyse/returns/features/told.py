@@ -1,4 +1,4 @@
-"""What a probe can tell of a call, and leave for its return."""
+"""The data of a call that a probe's handlers are given, and can leave for its return."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def nested(stage: Stage, words: int) -> tuple[Seen, int]:
 def entry_data(stage: Stage) -> Cell:
     """Does each return find what was left at the entry of its own call, with calls of one function in each other?"""
     seen, _ = nested(stage, 1)
-    found = pairs(seen.rows) or []
-    left = [entry.data for entry, _ in found]
-    if len(found) == len(TREE) == len(set(left)) and all(entry.data == back.data for entry, back in found):
+    calls = pairs(seen.rows) or []
+    left = [entry.data for entry, _ in calls]
+    if len(calls) == len(TREE) == len(set(left)) and all(entry.data == back.data for entry, back in calls):
         return Cell(YES)
-    return Cell(PART if any(back.data in left for _, back in found if back.data) else NO)
+    return Cell(PART if any(back.data in left for _, back in calls if back.data) else NO)
 
 
 def holds(stage: Stage, words: int) -> bool:
@@ -111,19 +111,19 @@ def _calls(stage: Stage, **told: int) -> list[tuple[tuple[int, ...], int, Seen]]
     key = "calls", tuple(told.items())
     if key not in stage.notes:
         stage.notes[key] = _made(stage, told)
-    found: list[tuple[tuple[int, ...], int, Seen]] = stage.notes[key]
-    return found
+    calls: list[tuple[tuple[int, ...], int, Seen]] = stage.notes[key]
+    return calls
 
 
 def _made(stage: Stage, told: dict[str, int]) -> list[tuple[tuple[int, ...], int, Seen]]:
     for function in FUNCTIONS:
         for arguments in _drawn(function):
             stage.expected(function, *arguments)
-    found = []
+    calls = []
     for function in FUNCTIONS:
         with stage.attached(function, **told):
-            found += [(given, stage.expected(function, *given), stage.call(function, *given)) for given in _drawn(function)]
-    return found
+            calls += [(given, stage.expected(function, *given), stage.call(function, *given)) for given in _drawn(function)]
+    return calls
 
 
 def arguments_at_exit(stage: Stage) -> Cell:

@@ -1,4 +1,4 @@
-"""Programs that take their context for a struct pt_regs, rewritten for the light structure that a trampoline hands on, or refused.
+"""Programs that take their context for a struct pt_regs, rewritten for the light structure that a trampoline passes, or refused.
 
 No kernel does this for kprobe programs: it was proposed. The pieces: `encoding` and `text` are BPF's instructions as bytes and as
 text, `verify` explores every path of a program and says what it does with its context, `layout` says where a light structure has

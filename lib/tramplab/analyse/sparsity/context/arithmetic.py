@@ -1,4 +1,4 @@
-"""What an operation makes of two numbers, and when a condition is met: RFC 9669, sections 4.1 and 4.3."""
+"""The result of an operation on two numbers, and when a condition holds: RFC 9669, sections 4.1 and 4.3."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ _CONDITIONS: dict[str, Callable[[int, int], bool]] = {
 
 
 def operate(operation: str, a: int, b: int, bits: int, extend: int = 0) -> int:
-    """What a register of 64 bits holds after an operation on the low `bits` (32 or 64) of a and b; the upper half of a 32-bit
-    result is zero. extend: from how many bits a move extends the sign, 0 if it does not."""
+    """The 64-bit result of an operation on the low `bits` (32 or 64) of a and b; the upper half of a 32-bit result is zero. extend:
+    from how many bits a move extends the sign, 0 if it does not."""
     mask = (1 << bits) - 1
     if extend:
         b = signed(b, extend)
@@ -68,5 +68,5 @@ def holds(condition: str, a: int, b: int, bits: int) -> bool:
 
 
 def loaded(data: bytes, sign: bool) -> int:
-    """What a register of 64 bits holds after a load of these bytes, little-endian."""
+    """The 64-bit register after a load of these bytes, little-endian."""
     return int.from_bytes(data, "little", signed=sign) & _MASK

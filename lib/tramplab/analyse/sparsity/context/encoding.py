@@ -79,13 +79,13 @@ class Instruction:
 
     @property
     def operation(self) -> str:
-        """Of ALU and ALU64, as it is written; a move with a sign to extend is "=", and its offset says how many bits."""
+        """The operation of ALU and ALU64 in assembler text; a move with sign extension is "=", and its offset gives the bits."""
         name = _OPERATION[self.opcode & 0xF0]
         return _SIGNED[name] if name in _SIGNED and self.off == 1 else name
 
     @property
     def condition(self) -> str | None:
-        """Of a conditional jump, as it is written; None of what else there is in its class."""
+        """The condition of a conditional jump in assembler text; None for anything else in its class."""
         return _CONDITION.get(self.opcode & 0xF0)
 
     @property
@@ -130,8 +130,8 @@ def decoded(code: bytes) -> Program:
         else:
             program.append(i)
         if not _known(i, at + 1 < len(slots)):
-            there = code[8 * at : 8 * at + 8].hex(" ")
-            raise TramplabError(f"instruction {at}, {there}, is outside the BPF subset of the rewriter.")
+            shown = code[8 * at : 8 * at + 8].hex(" ")
+            raise TramplabError(f"instruction {at}, {shown}, is outside the BPF subset of the rewriter.")
     return tuple(program)
 
 

@@ -11,7 +11,7 @@ from ....given import whole
 #: What an argument must be. A number; a map; a key or value in memory that may be read or written; memory that is read or written,
 #: and how much; an address that the helper reads on trust, which a program may get from anywhere.
 NUMBER, MAP, KEY, VALUE, READ, WRITTEN, SIZE, ADDRESS = "number", "map", "key", "value", "read", "written", "size", "address"
-#: The context. Which call this is, and nothing in it is read; its registers are handed on as a pt_regs; they are changed.
+#: The context. Which call this is, and nothing in it is read; its registers are passed on as a pt_regs; they are changed.
 IDENTITY, REGISTERS, CHANGED = "identity", "registers", "changed"
 CONTEXTS = (IDENTITY, REGISTERS, CHANGED)
 #: Bytes of the key and of the value of every map of a program here.
@@ -20,8 +20,12 @@ KEY_SIZE, VALUE_SIZE = 8, 64
 
 @dataclass(frozen=True)
 class Helper:
-    """One helper. takes: what its arguments must be, r1 first; a size belongs to the memory before or behind it. does: with the
-    context or with what it points at, in a few words. finds: is its result a map's value, or null?"""
+    """One helper.
+
+    takes: the kinds of its arguments, r1 first; a size belongs to the memory argument next to it.
+    does: what it does with the context or its target, in a few words.
+    finds: is its result a map's value, or null?
+    """
 
     number: int
     name: str
@@ -57,17 +61,17 @@ _NAMED = {h.name: h for h in _HELPERS}
 
 
 def named(name: str) -> Helper:
-    """By its name; raises TramplabError with near matches."""
+    """The helper of this name; raises TramplabError with near matches."""
     if name not in _NAMED:
         raise unknown("BPF helper", name, _NAMED)
     return _NAMED[name]
 
 
 def helper(number: int, at: int) -> Helper:
-    """By its number, which instruction `at` calls; raises TramplabError."""
+    """The helper of this number, which instruction `at` calls; raises TramplabError."""
     if number not in HELPERS:
-        known = ", ".join(_NAMED)
-        raise TramplabError(f"instruction {at} calls helper {number}, which the rewriter does not know. Known: {known}.")
+        names = ", ".join(_NAMED)
+        raise TramplabError(f"instruction {at} calls helper {number}, which the rewriter does not know. Known: {names}.")
     return HELPERS[number]
 
 

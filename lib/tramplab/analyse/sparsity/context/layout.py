@@ -32,7 +32,7 @@ class At:
 
 @dataclass(frozen=True)
 class Always:
-    """Whoever provides the structure vouches for this value, of as many bytes as the slot has."""
+    """The provider guarantees this value, as wide as the slot."""
 
     value: int
 
@@ -49,7 +49,12 @@ Place = At | Always | Nowhere
 
 @dataclass(frozen=True)
 class Layout:
-    """places: every slot of pt_regs, by offset, and where it is. context: bytes of pt_regs. size: bytes of the light structure."""
+    """Where the slots of a pt_regs are in a light structure.
+
+    places: every slot of pt_regs, by offset, and where it is.
+    context: bytes of pt_regs.
+    size: bytes of the light structure.
+    """
 
     places: tuple[tuple[Slot, Place], ...]
     context: int
@@ -71,17 +76,17 @@ class Layout:
 
 def slots(struct: Struct) -> tuple[Slot, ...]:
     """Every scalar of a struct by its offset, elements of arrays one by one."""
-    found = []
+    all_slots = []
     for name, f in struct.fields.items():
         each = f.size // f.elements if f.elements else f.size
-        found += [
+        all_slots += [
             Slot(f"{name}[{n}]" if f.elements else name, f.offset + n * each, each) for n in range(f.elements or 1)
         ]
-    return tuple(sorted(found, key=lambda s: s.offset))
+    return tuple(sorted(all_slots, key=lambda s: s.offset))
 
 
 def light_slots(light: Struct, pt_regs: Struct) -> tuple[Slot, ...]:
-    """Those of a light structure; where it is a pt_regs with another name, as x86-64's ftrace_regs, that one's."""
+    """The slots of a light structure; of x86-64's ftrace_regs, which is a pt_regs with another name, those of the pt_regs."""
     members = [(f.offset, f.size, f.elements) for f in light.fields.values()]
     return slots(pt_regs if members == [(0, pt_regs.size, 0)] else light)
 
@@ -100,12 +105,12 @@ def layout(
     promised: constants that a provider vouches for, by pt_regs' names; they go before slots. Raises TramplabError for a verdict or
     a name that there is not.
     """
-    there = {s.name: s for s in light_slots(light, pt_regs)}
+    light_slot = {s.name: s for s in light_slots(light, pt_regs)}
     wanted = slots(pt_regs)
     names, promised = [s.name for s in wanted], promised or {}
-    renamed = {} if renamed is None or list(there) == names else renamed
+    renamed = {} if renamed is None or list(light_slot) == names else renamed
     for kind, given, known in (
-        (f"slot of {light.name}", [*filled, *renamed.values()], list(there)),
+        (f"slot of {light.name}", [*filled, *renamed.values()], list(light_slot)),
         ("slot of pt_regs", [*renamed, *promised], names),
         ("verdict", list(filled.values()), list(VERDICTS)),
     ):
@@ -116,11 +121,11 @@ def layout(
     def place(slot: Slot) -> Place:
         if slot.name in promised:
             return Always(promised[slot.name] & (1 << 8 * slot.size) - 1)
-        own = there.get(renamed.get(slot.name, slot.name))
-        if own is None or own.size != slot.size:
+        slot_in_light = light_slot.get(renamed.get(slot.name, slot.name))
+        if slot_in_light is None or slot_in_light.size != slot.size:
             return Nowhere(f"{light.name} has no slot for it")
-        verdict = filled.get(own.name, GARBAGE)
-        return At(own.offset) if verdict in (TRUE, DERIVED) else Nowhere(_WHY[verdict])
+        verdict = filled.get(slot_in_light.name, GARBAGE)
+        return At(slot_in_light.offset) if verdict in (TRUE, DERIVED) else Nowhere(_WHY[verdict])
 
     return Layout(tuple((s, place(s)) for s in wanted), pt_regs.size, light.size)
 

@@ -17,7 +17,7 @@ from .layout import slots
 from .text import assembled
 
 FILE = "context-programs.yml"
-#: What a program calls the bytes of a pt_regs.
+#: The name in programs for the size of a pt_regs.
 _SIZE = "size"
 
 
@@ -36,7 +36,7 @@ class Written:
 
 
 class _Programs(Mapping[str, Written]):
-    """By name, read when they are first asked for."""
+    """Programs by name, read when they are first asked for."""
 
     def __getitem__(self, name: str) -> Written:
         return _read()[name]
@@ -53,20 +53,20 @@ PROGRAMS: Mapping[str, Written] = _Programs()
 
 
 def program(name: str) -> Written:
-    """By its name; raises TramplabError with near matches."""
+    """The program of this name; raises TramplabError with near matches."""
     if name not in PROGRAMS:
         raise unknown("context program", name, PROGRAMS)
     return PROGRAMS[name]
 
 
 def offsets(isa: Isa, pt_regs: Struct) -> dict[str, int]:
-    """What the names in programs stand for on an ISA: offsets in its pt_regs, and how large that is."""
-    there = {s.name: s.offset for s in slots(pt_regs)}
+    """Name in programs -> its number on an ISA: offsets in its pt_regs, and the size of that."""
+    offset_of = {s.name: s.offset for s in slots(pt_regs)}
     named = registers(isa)
     for slot in named.values():
-        if slot not in there:
-            raise unknown(f"slot of {isa.name}'s pt_regs", slot, there)
-    return {_SIZE: pt_regs.size} | {name: there[slot] for name, slot in named.items()}
+        if slot not in offset_of:
+            raise unknown(f"slot of {isa.name}'s pt_regs", slot, offset_of)
+    return {_SIZE: pt_regs.size} | {name: offset_of[slot] for name, slot in named.items()}
 
 
 def registers(isa: Isa) -> dict[str, str]:

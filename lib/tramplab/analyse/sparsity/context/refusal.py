@@ -25,8 +25,13 @@ BY_PROGRAM = (STORE, VARIABLE, ESCAPE, NUMBER, OUTSIDE, INVALID)
 
 @dataclass(frozen=True)
 class Refused:
-    """A program that is not let run. kind: one of the above. at: the slot of the instruction that it fails at. text: that
-    instruction. why: what is wrong with it, with the slot of pt_regs where it is about one."""
+    """A program that is not allowed to run.
+
+    kind: one of the above.
+    at: the slot of the instruction that it fails at.
+    text: that instruction.
+    why: what is wrong with it, with the slot of pt_regs where it is about one.
+    """
 
     kind: str
     at: int
@@ -46,5 +51,5 @@ class Refusal(Exception):
         self.kind, self.why, self.slot = kind, why, slot
 
     def at(self, at: int, text: str) -> Refused:
-        """With the instruction that it is about."""
+        """The refusal with the instruction that it is about."""
         return Refused(self.kind, at, text, self.why, self.slot)

@@ -32,7 +32,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The program for the light structure, as long as before, and what changed. reads: the slots of pt_regs that it reads."""
+    """The program for the light structure, of the same length, and what changed. reads: the slots of pt_regs that it reads."""
 
     program: Program
     changes: tuple[Change, ...]
@@ -81,14 +81,14 @@ def _slots(use: Use, layout: Layout) -> list[Slot]:
 
 
 def _agreed(wanted: set[Instruction]) -> Instruction:
-    """What the instruction must be on every path."""
+    """The instruction that all paths agree on."""
     if len(wanted) > 1:
         raise Refusal(PATHS, f"must be {' on one path and '.join(sorted(repr(shown(i)) for i in wanted))} on another")
     return next(iter(wanted))
 
 
 def _wanted(i: Instruction, use: Use, layout: Layout) -> Instruction:
-    """What an instruction must be for one of its uses."""
+    """The instruction that one of its uses needs."""
     match use:
         case Elsewhere():
             return i
@@ -116,14 +116,14 @@ def _filled(use: Read | Through, layout: Layout) -> None:
 
 
 def _read(i: Instruction, use: Read, layout: Layout) -> Instruction:
-    found = layout.covering(use.offset, use.size)
+    covering = layout.covering(use.offset, use.size)
     _filled(use, layout)
-    (slot, place), *more = found
+    (slot, place), *more = covering
     if isinstance(place, Always) and not more:
         return _constant(i, slot, place.value, use.offset - slot.offset)
-    by = {p.offset - s.offset if isinstance(p, At) else None for s, p in found}
+    by = {p.offset - s.offset if isinstance(p, At) else None for s, p in covering}
     if len(by) > 1 or None in by:
-        raise Refusal(SPLIT, f"reads {' and '.join(s.name for s, _ in found)} of pt_regs at once, which lie apart")
+        raise Refusal(SPLIT, f"reads {' and '.join(s.name for s, _ in covering)} of pt_regs at once, which lie apart")
     assert isinstance(place, At)
     off = use.offset + place.offset - slot.offset - use.moved
     if off == i.off:

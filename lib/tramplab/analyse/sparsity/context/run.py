@@ -25,9 +25,13 @@ _MOST = 1 << 20
 
 @dataclass
 class Outcome:
-    """What came of a run. result: r0 at the exit. told: every call that somebody could see the result of, in order: the helper's
-    name, its numbers, and the bytes that it was handed. maps: by map, what was in it by key. touched: the bytes of the context that
-    were loaded, or copied by a helper, by their offsets; not compared."""
+    """The result of a run.
+
+    result: r0 at the exit.
+    told: every call of a helper with a visible effect, in order: its name, its numbers, and the bytes that were passed to it.
+    maps: map -> key -> value.
+    touched: offsets of the bytes of the context that were loaded, or copied by a helper; not compared.
+    """
 
     result: int = 0
     told: list[tuple[str, tuple[int | bytes, ...]]] = field(default_factory=list)
@@ -66,7 +70,7 @@ class _Run:
         for _ in range(len(self.program) + 1):
             i = self.program[self.at] if self.at < len(self.program) else None
             if i is None:
-                raise TramplabError(f"the program goes on at {self.at}, where it has no instruction.")
+                raise TramplabError(f"the program continues at {self.at}, where it has no instruction.")
             if i.opcode == JMP | EXIT:
                 self.outcome.result = self.registers[0]
                 for (number, key), (_, held) in sorted(self.values.items()):
@@ -95,8 +99,8 @@ class _Run:
 
     def _place(self, address: int, size: int) -> tuple[bytes | bytearray, int]:
         """The memory that holds an access whole, and where in it; Fault if none does."""
-        own: list[tuple[int, bytes | bytearray]] = [(self.home, self.context), (FRAME - STACK_SIZE, self.stack)]
-        for base, data in (*own, *self.values.values()):
+        areas: list[tuple[int, bytes | bytearray]] = [(self.home, self.context), (FRAME - STACK_SIZE, self.stack)]
+        for base, data in (*areas, *self.values.values()):
             if base <= address <= address + size <= base + len(data):
                 return data, address - base
         raise Fault(f"{size} bytes at {address:#x} are no memory of the program's, nor of its context.")
@@ -122,17 +126,17 @@ class _Run:
 
     def _call(self, helper: Helper) -> None:
         given = [self.registers[1 + n] for n in range(len(helper.takes))]
-        told: list[int | bytes] = []
+        shown: list[int | bytes] = []
         for n, (kind, value) in enumerate(zip(helper.takes, given, strict=True)):
             by = helper.sized(n)
             size = KEY_SIZE if kind == KEY else VALUE_SIZE if kind == VALUE else given[by] if by is not None else 0
             if kind in (KEY, VALUE, READ):
-                told.append(self._load(value, size))
+                shown.append(self._load(value, size))
             elif kind in CONTEXTS:
-                told.append(b"" if kind == IDENTITY else self.context)
+                shown.append(b"" if kind == IDENTITY else self.context)
             elif kind not in (WRITTEN, ADDRESS):  # what is copied from where is seen in what becomes of it
-                told.append(value)
-        self.outcome.told.append((helper.name, tuple(told)))
+                shown.append(value)
+        self.outcome.told.append((helper.name, tuple(shown)))
         self.registers[0] = self._result(helper, given)
         for n in range(1, 6):
             self.registers[n] = 0xDEAD_0000 + n

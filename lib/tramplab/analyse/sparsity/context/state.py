@@ -14,10 +14,11 @@ FRAME, CONTEXT = 10, 1
 
 @dataclass(frozen=True)
 class State:
-    """Immutable, so that a state that was there before is known again.
+    """What the verifier knows at one instruction of one path.
 
-    registers: r0 to r10. written: the bytes of the stack that were written, negative as they lie below the frame pointer. slots:
-    what whole 8-byte slots hold, where more than that they are numbers is known.
+    registers: r0 to r10.
+    written: the bytes of the stack that were written, negative as they lie below the frame pointer.
+    slots: the values of whole 8-byte slots that are known to be more than numbers.
     """
 
     registers: tuple[Value, ...] = (None, Context(), *(None,) * 8, Stack())
@@ -25,13 +26,13 @@ class State:
     slots: tuple[tuple[int, Value], ...] = ()
 
     def of(self, register: int) -> Value:
-        """What a register holds; Refusal if nothing was written to it."""
+        """The value of a register; raises Refusal if it was never written."""
         if self.registers[register] is None:
             raise Refusal(INVALID, f"r{register} was never written")
         return self.registers[register]
 
     def put(self, register: int, value: Value) -> State:
-        """With another value in a register; Refusal for the frame pointer."""
+        """The state with another value in a register; raises Refusal for the frame pointer."""
         if register == FRAME:
             raise Refusal(INVALID, "the frame pointer is read-only")
         registers = (*self.registers[:register], value, *self.registers[register + 1 :])
@@ -49,7 +50,7 @@ class State:
         return State(tuple(map(known, self.registers)), self.written, slots)
 
     def store(self, offset: int, size: int, value: Value) -> State:
-        """With a value on the stack; a pointer is there as a whole or not at all."""
+        """The state with a value on the stack; a pointer is there as a whole or not at all."""
         span = _span(offset, size)
         if size == 8:
             kept = value
@@ -65,7 +66,7 @@ class State:
         return State(self.registers, self.written | set(span), tuple(sorted(slots.items(), key=lambda s: s[0])))
 
     def load(self, offset: int, size: int) -> Value:
-        """What a load from the stack gives."""
+        """The value that a load from the stack gives."""
         if not self.written.issuperset(_span(offset, size)):
             raise Refusal(INVALID, "reads bytes of the stack that were never written")
         kept = dict(self.slots).get(offset - offset % 8, UNKNOWN)
@@ -88,7 +89,7 @@ class State:
                 raise Refusal(kind, f"hands a helper {called(value)}'s address, which it copies")
 
     def filled(self, offset: int, size: int) -> State:
-        """With bytes that a helper has written."""
+        """The state after a helper has written these bytes."""
         if not -STACK_SIZE <= offset <= offset + size <= 0:
             raise Refusal(INVALID, f"{size} bytes at {offset} are not on the stack")
         slots = tuple((at, value) for at, value in self.slots if not (at < offset + size and offset < at + 8))

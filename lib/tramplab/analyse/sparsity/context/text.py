@@ -1,7 +1,7 @@
 """BPF assembly in the notation of clang and of the kernel's verifier, to instructions and back.
 
 Besides, `call` takes a helper's name, `r1 = map 3 ll` is a map by its number, `name:` is a label, and `$name` is a number that
-whoever assembles has given that name.
+the caller of the assembler has given that name.
 """
 
 from __future__ import annotations

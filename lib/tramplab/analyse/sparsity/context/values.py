@@ -1,4 +1,4 @@
-"""What the verifier knows of a register or a stack slot on one path; None where nothing was ever written."""
+"""The verifier's knowledge of a register or a stack slot on one path; None where nothing was ever written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Map:
 
 @dataclass(frozen=True)
 class Found:
-    """What a lookup found, and so many bytes. lookup: the instruction that called for it. checked: is it known not to be null?"""
+    """The result of a lookup, of this many bytes. lookup: the instruction that called it. checked: is it known not to be null?"""
 
     lookup: int
     offset: int = 0
@@ -47,7 +47,7 @@ UNKNOWN = Scalar()
 
 
 def called(value: Value) -> str:
-    """What a value is, in an error."""
+    """The name of a value in an error."""
     match value:
         case None:
             return "nothing that was written"

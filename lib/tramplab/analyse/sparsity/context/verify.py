@@ -2,7 +2,7 @@
 
 For this purpose only: it makes no program safe to run, it says which of them could be rewritten. Jumps go forward, so that every
 path ends. It is stricter than the kernel's with the context's address, which a privileged program may compare, return and keep in a
-map there: whoever reads through it later would look for a pt_regs. It is stricter with sizes for helpers, which must be constants,
+map there: a later reader of the map would take it for a pt_regs. It is stricter with sizes for helpers, which must be constants,
 and with stores into the context, which the kernel refuses only when a program is attached, as programs of uprobes may
 (<20250916215301.664963-2-jolsa@kernel.org>). It is less strict in one thing: a constant added to the context pointer is allowed,
 which the kernel refuses (`check_ptr_off_reg()` in kernel/bpf/verifier.c).
@@ -25,7 +25,7 @@ from .values import UNKNOWN, Context, Found, Map, Scalar, Stack, Value, called
 #: States that are looked at before it is given up.
 MOST = 100_000
 _MASK = (1 << 64) - 1
-#: What the kernel's verifier asks of the constants of some operations, by the bits of the operation.
+#: The kernel verifier's limits on the constants of some operations, by the bits of the operation.
 _BOUNDED: dict[str, Callable[[int, int], bool]] = {
     **dict.fromkeys(("/=", "%=", "s/=", "s%="), lambda imm, bits: imm != 0),
     **dict.fromkeys(("<<=", ">>=", "s>>="), lambda imm, bits: 0 <= imm < bits),
@@ -34,8 +34,11 @@ _BOUNDED: dict[str, Callable[[int, int], bool]] = {
 
 @dataclass(frozen=True)
 class Read:
-    """A load from the context. moved: by how much the pointer in the register was, before the instruction adds its own offset.
-    offset, size: what is read of pt_regs, in bytes."""
+    """A load from the context.
+
+    moved: how far the pointer in the register was moved before the instruction adds its own offset.
+    offset, size: the bytes of pt_regs that are read.
+    """
 
     moved: int
     offset: int
@@ -48,12 +51,12 @@ class Elsewhere:
 
 
 Use = Read | Elsewhere | Handed | Through
-#: What is done on any path, by the instruction's slot.
+#: Slot of an instruction -> its uses on all paths.
 Uses = dict[int, set[Use]]
 
 
 def verify(program: Program, size: int) -> Uses | Refused:
-    """What a program does with a context of so many bytes, or why it is refused whatever becomes of it.
+    """The uses that a program makes of a context of this many bytes, or why it is refused in any case.
 
     Raises TramplabError for helpers outside the subset, if there are too many paths, and if there is no instruction.
     """
@@ -170,11 +173,11 @@ class _Verifier:
             if not isinstance(value, Scalar):
                 kind = NUMBER if isinstance(value, Context) else INVALID
                 raise Refusal(kind, f"calculates with {called(value)}'s address")
-        known = [v.value for v in (first, second) if isinstance(v, Scalar) and v.value is not None]
-        if len(known) < 2 and not (operation == "=" and isinstance(second, Scalar) and second.value is not None):
+        constants = [v.value for v in (first, second) if isinstance(v, Scalar) and v.value is not None]
+        if len(constants) < 2 and not (operation == "=" and isinstance(second, Scalar) and second.value is not None):
             return UNKNOWN
         extend = i.off if operation == "=" else 0
-        return Scalar(arithmetic.operate(operation, known[0], known[-1], bits, extend))
+        return Scalar(arithmetic.operate(operation, constants[0], constants[-1], bits, extend))
 
     def _branch(self, at: int, i: Instruction, state: State) -> list[tuple[int, State]]:
         """Both ways, or the one that is taken where that is known."""
@@ -182,9 +185,9 @@ class _Verifier:
         assert i.condition is not None
         over, away = at + 1, at + 1 + i.off
         if isinstance(first, Found) and second == Scalar(0) and i.condition in ("==", "!=") and i.kind == JMP:
-            null, there = (away, over) if i.condition == "==" else (over, away)
-            found = (there, state.without_null(first.lookup, True))
-            return [found] if first.checked else [(null, state.without_null(first.lookup, False)), found]
+            null, not_null = (away, over) if i.condition == "==" else (over, away)
+            branch = (not_null, state.without_null(first.lookup, True))
+            return [branch] if first.checked else [(null, state.without_null(first.lookup, False)), branch]
         for value in (first, second):
             if not isinstance(value, Scalar):
                 kind = NUMBER if isinstance(value, Context) else INVALID

@@ -1,0 +1,105 @@
+"""Commit messages since the rule: a subject `room: imperative` of at most 72 columns, and a body that gives the reason."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from support import ROOT
+from tramplab import revision
+
+#: The last commit before the rule.
+START = "37f1dd24db30"
+WIDTH = 72
+#: One room or several: `races`, `book, data`, `lib/tests/checkout`, `.ci`.
+SUBJECT = re.compile(r"(?P<rooms>[a-z.][a-z0-9_./-]*(?:, [a-z.][a-z0-9_./-]*)*): (?P<words>\S.*)")
+#: A subject that begins with one of these describes something and does not say what the commit does.
+NOT_IMPERATIVE = frozenset("a an the it its this that these those what which who whoever whom how when where whether of".split())
+#: Names besides those with two capitals or an underscore, such as BPF, README and CALL_OPS.
+NAMES = frozenset("Chromium Clang Debian Git Jupyter Linux Python Ruff Sphinx Unicorn Vega".split())
+
+
+def wrong(message: str) -> list[str]:
+    """What is wrong with a commit message."""
+    subject, _, body = message.partition("\n")
+    complaints = [f"{len(subject)} columns, at most {WIDTH}"] if len(subject) > WIDTH else []
+    if not body.strip():
+        complaints.append("no body that gives the reason")
+    if body and not body.startswith("\n"):
+        complaints.append("no empty line after the subject")
+    if not (match := SUBJECT.fullmatch(subject)):
+        return [*complaints, "not of the form `room: imperative`"]
+    first = re.match(r"[^\s,:']+", match["words"])
+    name = first and (first[0] in NAMES or "_" in first[0] or len(re.findall("[A-Z]", first[0])) > 1)
+    if not name and not match["words"][0].islower():
+        complaints.append("a capital after the colon")
+    if first and first[0].lower() in NOT_IMPERATIVE:
+        complaints.append(f"begins with {first[0]!r}, not with what the commit does")
+    if subject.endswith("."):
+        complaints.append("a period at the end")
+    return complaints
+
+
+def git(*arguments: str) -> subprocess.CompletedProcess:
+    """Of this repository, also where a hook of git's runs the tests and names another."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return subprocess.run(["git", *arguments], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8")
+
+
+def messages() -> dict[str, str]:
+    """Commit -> message, of every commit after START that is no merge; skips where the history does not reach back to it."""
+    if why := revision.revision(ROOT).why:
+        pytest.skip(f"no git history: {why}")
+    if git("merge-base", "--is-ancestor", START, "HEAD").returncode:
+        pytest.skip(f"{START} is not in this history; `git fetch --unshallow` brings the rest of a shallow clone")
+    log = git("log", "-z", "--no-merges", "--no-show-signature", "--format=%h%n%B", f"{START}..HEAD").stdout
+    return {commit: message.strip() for commit, _, message in (entry.partition("\n") for entry in log.split("\0") if entry)}
+
+
+def test_every_commit_message_follows_the_rule():
+    bad = {f"{commit} {message.splitlines()[0]}": why for commit, message in messages().items() if (why := wrong(message))}
+    assert bad == {}, "git rebase -i, and reword these"
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "emulate: keep the code hook between watches",
+        "book, data: show what is measured, and where removed figures went",
+        "lib/tests/checkout: test commit subjects",
+        "ftrace: CALL_OPS needs an aligned site, so refuse one that is not",
+        "vmlinux: Debian's JITs keep their trampolines, so read them there",
+    ],
+)
+def test_a_good_subject_passes(subject):
+    assert wrong(f"{subject}\n\nThe reason.\n") == []
+
+
+@pytest.mark.parametrize(
+    ("subject", "complaint"),
+    [
+        ("keep the code hook between watches", "room: imperative"),
+        ("Emulate: keep the code hook between watches", "room: imperative"),
+        ("Chapter 1: say what it saves", "room: imperative"),
+        ("emulate:keep the code hook", "room: imperative"),
+        ("emulate: Keep the code hook between watches", "a capital"),
+        ("emulate: keep the code hook between watches.", "a period"),
+        ("races: a handler goes on only where its text leads", "begins with 'a'"),
+        ("emulate: who watches an instruction leaves the hook", "begins with 'who'"),
+        (f"emulate: keep {'x' * 60}", "74 columns"),
+        ("", "room: imperative"),
+    ],
+)
+def test_a_bad_subject_is_named(subject, complaint):
+    (found,) = wrong(f"{subject}\n\nThe reason.\n")
+    assert complaint in found
+
+
+@pytest.mark.parametrize("body", ["", "\n", "\n\n  \n"])
+def test_a_message_without_a_body_is_named(body):
+    assert wrong(f"emulate: keep the code hook{body}") == ["no body that gives the reason"]
+
+
+def test_a_body_that_follows_at_once_is_named():
+    assert wrong("emulate: keep the code hook\nThe reason.") == ["no empty line after the subject"]
