@@ -17,6 +17,7 @@ class Grid:
     frame: pd.DataFrame
     label: str
     text: str = ""
+    note: str = ""
 
     @property
     def html(self) -> str:
@@ -30,7 +31,7 @@ class Grid:
         return (
             f'<table class="tl-grid" aria-label="{html.escape(self.label)}"><thead><tr>{head}</tr></thead>'
             f"<tbody>\n{chr(10).join(lines)}\n</tbody></table>"
-        )
+        ) + (f'\n<p class="tl-links">{html.escape(self.note)}</p>' if self.note else "")
 
 
 def _cell(text: str) -> str:

@@ -67,7 +67,7 @@ def headlines_html(several: Sequence[Stated]) -> str:
         where = f"{s.finding.page.rpartition('/')[2]}.html#{s.finding.id}"
         link = f'<a href="{where}" aria-label="{html.escape(s.finding.id)}">how</a>'
         items.append(f"<li>{html.escape(s.says)} <em>{html.escape(_state(s))}</em> {link}{_problem_html(s)}</li>")
-    return "\n".join(['<ul class="tl-headlines">', *items, "</ul>"])
+    return "\n".join([f'<div class="{FIGURE} tl-headlines"><ul>', *items, "</ul></div>"])
 
 
 def headlines_text(several: Sequence[Stated]) -> str:

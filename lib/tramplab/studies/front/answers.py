@@ -110,19 +110,25 @@ def golden(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def body(frame: pd.DataFrame) -> Body:
-    """A line per case, with the times that were measured or published: instructions on each ISA, and mispredicted returns."""
+    """A line per case: on each ISA the instructions and, where there is one, a time with the letter of its machine and kernel; and
+    mispredicted returns."""
+    letters = dict(zip(dict.fromkeys(frame.loc[frame["ns"].notna(), "timed"]), "abcdefgh", strict=False))
     lines = []
     for case in CASES:
         some = frame[frame["case"] == case].set_index("isa")
-        counts = {said.isa_name(isa): _cell(some["instructions"], isa) for isa in ISAS}
-        missed = [_cell(some["missed"], isa) for isa in ISAS]
-        times = [f"{some['ns'][isa]:g} ns ({some['timed'][isa]})" for isa in some.index[some["ns"].notna()]]
-        lines.append({"added to a call by": "\n".join([case, *times]), **counts, "mispredicted returns": ", ".join(missed)})
-    return Grid(pd.DataFrame(lines), "What a hook adds to a call")
+        cells = {said.isa_name(isa): _cell(some, isa, letters) for isa in ISAS}
+        missed = [str(some["missed"][isa]) if isa in some.index else NONE for isa in ISAS]
+        lines.append({"added to a call by": case, **cells, "returns missed": ", ".join(missed)})
+    note = "; ".join(f"{letter}: {timed}" for timed, letter in letters.items())
+    return Grid(pd.DataFrame(lines), "What a hook adds to a call", note=f"Timed on {note}.")
 
 
-def _cell(values: pd.Series, isa: str) -> str:
-    return str(values[isa]) if isa in values else NONE
+def _cell(some: pd.DataFrame, isa: str, letters: dict[str, str]) -> str:
+    if isa not in some.index:
+        return NONE
+    row = some.loc[isa]
+    time = "" if pd.isna(row["ns"]) else f"\n{row['ns']:g} ns ({letters[row['timed']]})"
+    return f"{row['instructions']}{time}"
 
 
 def numbers(frame: pd.DataFrame) -> dict[str, object]:
