@@ -68,6 +68,10 @@ def shown(value: object) -> str:
     return _REPR.repr(value) if value is None or isinstance(value, (str, int, float)) else f"a {type(value).__name__}"
 
 
+#: Of more names than this, only a few are listed.
+MOST_LISTED, FEW = 50, 5
+
+
 def unknown(
     kind: str,
     name: object,
@@ -75,7 +79,7 @@ def unknown(
     listed: Iterable[object] | None = None,
     elsewhere: Mapping[str, str] | None = None,
 ) -> TramplabError:
-    """An error for a name that does not exist, with the near matches among `known` and the full list.
+    """An error for a name that does not exist, with the near matches among `known`, and the list or its start.
 
     listed: what to list where all that is known would be too long. elsewhere: names that others use, each with what of it there is
     here, in words.
@@ -84,9 +88,14 @@ def unknown(
     unknown hook 'opps'; did you mean ops? Known: none, ops.
     >>> print(unknown("hook", "tracer", ["none", "ops"], elsewhere={"tracer": "ops, which a tracer registers"}))
     unknown hook 'tracer'; did you mean ops, which a tracer registers? Known: none, ops.
+    >>> print(unknown("claim", "v99", [f"v{n}" for n in range(60)]))
+    unknown claim 'v99'; did you mean v9 or v59 or v49? Known: v0, v1, v2, v3, v4 and 55 others.
     """
     names = [str(k) for k in known]
     meant = (elsewhere or {}).get(str(name)) or " or ".join(difflib.get_close_matches(str(name), names, n=3, cutoff=0.5))
     hint = f"; did you mean {meant}?" if meant else "."
     listed_names = names if listed is None else [str(k) for k in listed]
-    return TramplabError(f"unknown {kind} {shown(str(name))}{hint} Known: {', '.join(listed_names)}.")
+    whole = ", ".join(listed_names)
+    if len(listed_names) > MOST_LISTED:
+        whole = f"{', '.join(listed_names[:FEW])} and {len(listed_names) - FEW} others"
+    return TramplabError(f"unknown {kind} {shown(str(name))}{hint} Known: {whole}.")

@@ -22,7 +22,6 @@ from tramplab.publish.findings import findings
 
 
 def test_every_claim_is_there_under_its_id():
-    assert list(claims.read()) == IDS and len(IDS) == 55
     assert claims.addresses() == [f"book/claims.html#{claim_id}" for claim_id in IDS]
 
 

@@ -2,8 +2,7 @@
 
 from tramplab.publish.claims import claims, ledger, verdict
 
-COUNTS = {"v": 8, "s": 8, "d": 10, "r": 13, "p": 9, "k": 7}
-IDS = [f"{letter}{n}" for letter, count in COUNTS.items() for n in range(1, count + 1)]
+IDS = [*claims.read()]
 JUDGED = [claim_id for claim_id in IDS if verdict.judge_of(claim_id)]
 SMALL = """\
 threads:
