@@ -84,7 +84,7 @@ serve: $(VENV)/installed _build/html/index.html  ## serve _build/html on http://
 	@echo "== http://localhost:$(PORT)/   (Ctrl-C ends it)"
 	$(PY) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
 
-update: $(VENV)/installed  ## rewrite the golden tables and checksums in data, add new permalinks
+update: $(VENV)/installed  ## rewrite the golden tables in data, add new permalinks
 	cd lib && ../$(PY) -m tramplab update
 
 # Where nothing else is at work: up to four minutes for each of the four, less where windows soon agree. Pages compare fexit in the

@@ -10,7 +10,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import checksums, documents, streams, studies
+from . import documents, streams, studies
 from . import isa as isas
 from .analyse import cores, judged
 from .analyse.measure import measure
@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
         p.add_argument(f"--{what}", metavar=what[0].upper(), help=f"of a figure: only the rows of this {what}")
     p.set_defaults(command=_cite)
 
-    p = sub.add_parser("update", help="rewrite the golden tables and checksums in data/, add new permalinks")
+    p = sub.add_parser("update", help="rewrite the golden tables in data/, add new permalinks")
     p.set_defaults(command=_update)
     return parser
 
@@ -298,7 +298,6 @@ def _update(args: argparse.Namespace) -> None:
         _rewrite(expected_file(study.NAME), study_text(study, study.rows()))
     path = checkout() / "book" / references.FILE
     _rewrite(path, references.updated(documents.text(path, references.FILE), checkout() / "book"))
-    _rewrite(checkout() / "data" / checksums.FILE, checksums.text())
 
 
 def _update_permalinks() -> None:

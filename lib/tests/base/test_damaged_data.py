@@ -1,4 +1,4 @@
-"""Damaged files of data/: each is refused in one sentence that names it, or the list of checksums tells that it was changed."""
+"""Damaged files of data/: each is refused in one sentence that names it, or read as it is now, which git shows."""
 
 import random
 import re
@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 
 from support.complaints import complaint
-from support.data import CITATION, DATA, FILES, copied, read
-from tramplab import checksums
+from support.data import CITATION, FILES, copied, read
 from tramplab.errors import TramplabError
-
-LISTED = (DATA / checksums.FILE).read_text("utf-8")
 
 
 def swapped(text, rng, pattern, change):
@@ -39,12 +36,15 @@ def refused(name):
 
 
 @pytest.mark.parametrize("name", [*FILES, CITATION], ids=lambda name: Path(name).name)
-def test_a_damage_is_refused_or_seen(name, tmp_path, monkeypatch):
+def test_a_damage_is_refused_in_a_sentence_or_read(name, tmp_path, monkeypatch):
     path = copied(tmp_path, monkeypatch) / name
     whole, rng = path.read_text("utf-8"), random.Random(name)
-    assert read(name) and checksums.changes(LISTED) == []
+    assert read(name)
+    refusals = 0
     for damage, change in 2 * [*DAMAGES.items()]:
         path.write_bytes(change(whole, rng).encode("utf-8", "surrogateescape"))
-        told = [complaint(lambda: read(name))] if refused(name) else checksums.changes(LISTED)
-        assert told and all(Path(name).name in sentence for sentence in told), damage
-        assert damage != "a byte of Latin-1" or "is not UTF-8: byte 0xe9 in line " in told[0]
+        sentence = complaint(lambda: read(name)) if refused(name) else ""
+        assert not sentence or Path(name).name in sentence, damage
+        assert damage != "a byte of Latin-1" or "is not UTF-8: byte 0xe9 in line " in sentence
+        refusals += bool(sentence)
+    assert refusals > 2, "the bytes of Latin-1, and more"

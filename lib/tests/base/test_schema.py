@@ -44,7 +44,7 @@ def test_every_file_has_a_schema():
     assert {path.stem for path in SCHEMAS.iterdir()} == {*FILES, *OTHERS}
     assert {*data.FILES, data.CITATION} == {name for names in FILES.values() for name in names}
     others = {path.name for path in DATA.rglob("*") if path.is_file() and path.parent.name != "expected"}
-    assert others - {name.rpartition("/")[2] for name in data.FILES} == {"README.md", "checksums.txt", "permalinks.txt"}
+    assert others - {name.rpartition("/")[2] for name in data.FILES} == {"README.md", "permalinks.txt"}
 
 
 @pytest.mark.parametrize(("schema", "name"), [(schema, name) for schema, names in FILES.items() for name in names])

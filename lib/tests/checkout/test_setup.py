@@ -24,7 +24,7 @@ CONFTEST = ROOT / "lib" / "tests" / "conftest.py"
 
 # -- imports: what each part may import, besides itself and what everything rests on
 
-BASE = set("errors streams given parser paths documents schema checksums cache jobs cluster workers progress capacity".split())
+BASE = set("errors streams given parser paths documents schema cache jobs cluster workers progress capacity".split())
 BASE |= {"revision", "signatures", "starting", "state", "width"}
 BELOW = {
     **{part: set() for part in BASE},
