@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tramplab.analyse.races.explore import NOT_DECIDED, Result, explore
-from tramplab.analyse.races.schemes import SCHEMES
+from tramplab.races.explore import NOT_DECIDED, Result, explore
+from tramplab.races.schemes import SCHEMES
 
 from .spin import Checker, missing
 

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tramplab import native
-from tramplab.analyse import cores, pipeline
-from tramplab.analyse.call import RecordedCall
-from tramplab.analyse.lower import lower
-from tramplab.analyse.program import program
 from tramplab.emulate.machine import COUNT, NONE, RECORD
 from tramplab.errors import TramplabError
+from tramplab.estimate import cores, pipeline
+from tramplab.estimate.lower import lower
+from tramplab.estimate.program import program
 from tramplab.isa import ISAS
+from tramplab.lab.call import RecordedCall
 from tramplab.lab.kernel import Kernel
 from tramplab.lab.measure import counts_of
 from tramplab.publish.figures.fitted import fitted_table

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 
 from . import documents, streams, studies
 from . import isa as isas
-from .analyse import cores, judged
-from .analyse.measure import measure
-from .analyse.races import command as races
-from .analyse.sparsity import command as registers
 from .errors import TramplabError, unknown
+from .estimate import cores, judged
+from .estimate.measure import measure
 from .ftrace import releases
 from .ftrace.releases import LATEST
 from .given import typed
@@ -35,7 +33,9 @@ from .publish.figures.show import rows_json
 from .publish.findings import findings
 from .publish.findings import shown as finding_shown
 from .publish.table import text_table
+from .races import command as races
 from .revision import history
+from .sparsity import command as registers
 from .studies import short, stated
 from .vmlinux import command as kernel
 from .vmlinux import races as kernel_races

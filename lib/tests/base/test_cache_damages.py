@@ -17,17 +17,17 @@ from support.machines import result
 from support.seeds import drawn, seeds
 from tramplab import cache
 from tramplab import isa as isas
-from tramplab.analyse.measure import measure
-from tramplab.analyse.races.explore import explore
-from tramplab.analyse.races.schemes import scheme
 from tramplab.build import corpus
 from tramplab.emulate import compiled
 from tramplab.emulate.interleave import scheduler
+from tramplab.estimate.measure import measure
 from tramplab.grid import kept as units
 from tramplab.grid.cells import Unit
 from tramplab.native import kept as times
 from tramplab.native import run as native
 from tramplab.publish.figures import picture
+from tramplab.races.explore import explore
+from tramplab.races.schemes import scheme
 from tramplab.studies import once
 from tramplab.vmlinux.debian import fetch
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support import ROOT
 from support.browser import PAGES
 from support.small_books import small_book
-from tramplab.analyse import cores, judged
+from tramplab.estimate import cores, judged
 from tramplab.publish.cite import pages, permalinks
 from tramplab.publish.editions import read_edition
 from tramplab.publish.figures import files

@@ -26,6 +26,7 @@ CONFTEST = ROOT / "lib" / "tests" / "conftest.py"
 
 BASE = set("errors streams given parser paths documents schema cache jobs cluster workers progress capacity".split())
 BASE |= {"revision", "signatures", "starting", "state", "width"}
+ANALYSES = ("estimate", "unwind", "races", "contention", "sparsity", "returns")
 BELOW = {
     **{part: set() for part in BASE},
     "isa": set(),
@@ -34,12 +35,17 @@ BELOW = {
     "ftrace": {"isa", "build", "emulate"},
     "trampolines": {"isa", "build", "emulate", "ftrace"},
     "lab": {"isa", "build", "emulate", "ftrace", "trampolines"},
-    "analyse": {"isa", "build", "emulate", "ftrace", "trampolines", "lab"},
-    "native": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse"},
-    "grid": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse"},
-    "vmlinux": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse"},
+    "estimate": {"isa", "build", "emulate", "ftrace", "trampolines", "lab"},
+    "races": {"isa", "build", "emulate", "ftrace", "trampolines", "lab"},
+    "contention": {"isa", "build", "emulate", "ftrace", "trampolines", "lab"},
+    "sparsity": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate", "unwind"},
+    "unwind": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate"},
+    "returns": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "unwind", "sparsity"},
+    "native": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate"},
+    "grid": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate"},
+    "vmlinux": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate", "races", "sparsity", "returns"},
     "publish": set(),
-    "studies": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse", "native", "vmlinux", "publish"},
+    "studies": {"isa", "build", "emulate", "ftrace", "trampolines", "lab", *ANALYSES, "native", "vmlinux", "publish"},
 }
 EVERYTHING = set(BELOW) | {"__init__", "cli"}
 BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"cli"}}

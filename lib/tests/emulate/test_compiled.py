@@ -5,8 +5,8 @@ import platform
 import pytest
 
 from tramplab import TramplabError, cache
-from tramplab.analyse.races import search
 from tramplab.emulate import compiled
+from tramplab.races import search
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tramplab.analyse.contention.pools import pool
+from tramplab.contention.pools import pool
 from tramplab.emulate import compiled
 from tramplab.emulate.decode import at
 from tramplab.emulate.interleave import arm64, riscv64, touch, x86_64

@@ -16,7 +16,7 @@ import pytest
 from support.grids import SMALL, asked
 from support.outputs import full
 from tramplab import Direct, Kernel, TramplabError, cli
-from tramplab.analyse.measure import measure
+from tramplab.estimate.measure import measure
 from tramplab.ftrace.releases import LATEST
 from tramplab.grid import cells, command, kept, rows
 from tramplab.grid.cells import Unit

@@ -3,8 +3,8 @@
 import pytest
 
 from tramplab import Direct, Kernel, Ops, TramplabError
-from tramplab.analyse.measure import measure
 from tramplab.emulate.counts import Counts
+from tramplab.estimate.measure import measure
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.lab.growing import growing

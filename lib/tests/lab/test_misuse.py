@@ -12,28 +12,29 @@ import pytest
 from support.complaints import complaint, works
 from tramplab import Bpf, Direct, Fprobe, Kernel, Kretprobe, Ops
 from tramplab import isa as isas
-from tramplab.analyse import cores, returnstack, sentinels, stacks, unwind
-from tramplab.analyse.contention.contend import contend
-from tramplab.analyse.measure import measure
-from tramplab.analyse.races.barriers import barriers
-from tramplab.analyse.races.explore import explore
-from tramplab.analyse.races.schemes import scheme
-from tramplab.analyse.returns.bounds import Bounds
-from tramplab.analyse.returns.nest import nest
-from tramplab.analyse.sparsity import frames
-from tramplab.analyse.sparsity.providers import provider
 from tramplab.build import corpus
 from tramplab.build.toolchain import GUEST
 from tramplab.capacity import at_once
+from tramplab.contention.contend import contend
+from tramplab.estimate import cores, returnstack
+from tramplab.estimate.measure import measure
 from tramplab.grid.cells import units
 from tramplab.jobs import shared
-from tramplab.lab import hooks
+from tramplab.lab import hooks, sentinels
 from tramplab.lab.growing import growing
 from tramplab.lab.measure import counts_of, run
 from tramplab.lab.reading.walk import walk
 from tramplab.native import timing
+from tramplab.races.barriers import barriers
+from tramplab.races.explore import explore
+from tramplab.races.schemes import scheme
+from tramplab.returns.bounds import Bounds
+from tramplab.returns.nest import nest
+from tramplab.sparsity import frames
+from tramplab.sparsity.providers import provider
 from tramplab.trampolines.placed import Placed
 from tramplab.trampolines.shapes import Shape
+from tramplab.unwind import stacks, unwind
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tramplab.analyse.judged import spearman
 from tramplab.errors import TramplabError
+from tramplab.estimate.judged import spearman
 from tramplab.lab import hooks
 from tramplab.publish import published
 from tramplab.studies.time import published_call_ops, published_pairs

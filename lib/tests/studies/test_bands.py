@@ -12,7 +12,7 @@ import pytest
 
 from support.machines import CPUS, result, shaped
 from tramplab import studies
-from tramplab.analyse import cycles
+from tramplab.estimate import cycles
 from tramplab.publish.figures.show import show
 from tramplab.studies.time import (
     core_cases,

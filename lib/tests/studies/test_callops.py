@@ -5,13 +5,13 @@ import re
 import pytest
 
 from support.guarded import problem
-from tramplab.analyse.races.barriers import barriers as barriers_of
-from tramplab.analyse.races.explore import SAFE, explore
-from tramplab.analyse.races.schemes import SCHEMES, scheme
-from tramplab.analyse.races.verdicts import MISSED, PAIR, PROPERTIES, TARGET
-from tramplab.analyse.races.verdicts import TORN as MIXED
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.publish.said import MARK
+from tramplab.races.barriers import barriers as barriers_of
+from tramplab.races.explore import SAFE, explore
+from tramplab.races.schemes import SCHEMES, scheme
+from tramplab.races.verdicts import MISSED, PAIR, PROPERTIES, TARGET
+from tramplab.races.verdicts import TORN as MIXED
 from tramplab.studies.callops import balance, barriers, dispatch, patching, schedules
 
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tramplab.analyse.contention import POOLS
+from tramplab.contention import POOLS
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.publish import published

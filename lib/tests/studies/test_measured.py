@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from support import ROOT
 from support.machines import CPUS, FILES, ONE_DIGIT_MORE, hook_results, result, shape_results, shaped
-from tramplab.analyse import cycles
-from tramplab.analyse.cores import Core
 from tramplab.errors import TramplabError
+from tramplab.estimate import cycles
+from tramplab.estimate.cores import Core
 from tramplab.lab.run import Run
 from tramplab.native import command
 from tramplab.publish.cite import edition

@@ -7,11 +7,10 @@ import pytest
 from support.abi_places import Place
 from support.guarded import problem
 from support.headers import defined, header_of
-from tramplab.analyse import sentinels
 from tramplab.emulate.machine import COUNT
 from tramplab.errors import TramplabError
 from tramplab.isa import ISAS
-from tramplab.lab import hooks
+from tramplab.lab import hooks, sentinels
 from tramplab.lab.kernel import Kernel
 from tramplab.publish import said
 from tramplab.studies.variants import register_map

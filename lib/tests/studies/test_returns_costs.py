@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from tramplab import TramplabError
-from tramplab.analyse.call import RecordedCall
 from tramplab.isa import ISAS
+from tramplab.lab.call import RecordedCall
 from tramplab.publish import published
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.studies.returns import many_probes, mechanisms, return_costs, return_published, return_saves

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tramplab.analyse.returns.features import FEATURES, HARMS, NO, PART, YES
 from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
 from tramplab.publish.figures.show import show
+from tramplab.returns.features import FEATURES, HARMS, NO, PART, YES
 from tramplab.studies.returns import features
 from tramplab.studies.returns.mechanisms import FEXIT, FPROBE, KRETPROBE, LATEST, builds
 

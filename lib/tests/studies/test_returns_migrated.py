@@ -5,11 +5,11 @@ import pytest
 from support.mutants import Mutant, broken
 from support.seeds import drawn, seeds
 from tramplab import Kernel, TramplabError
-from tramplab.analyse.returns import migration
-from tramplab.analyse.returns.migration import BEFORE, FPROBE, MULTI, SHIMS
-from tramplab.analyse.sparsity.matrix import RIGHT
 from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.returns import migration
+from tramplab.returns.migration import BEFORE, FPROBE, MULTI, SHIMS
+from tramplab.sparsity.matrix import RIGHT
 from tramplab.studies.returns import kprobe_left, migrated, migrated_users, return_costs, shims
 from tramplab.studies.returns.migrated import EVENT, LOST, NEVER, PROGRAM, SAME, SHIMMED, STAP, TYPED
 from tramplab.vmlinux import saved

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tramplab.analyse.returnstack import replay
+from tramplab.estimate.returnstack import replay
 from tramplab.lab.reading.rest import rest
 from tramplab.lab.reading.walk import walk
 from tramplab.studies.returns import return_costs, return_steps

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tramplab.analyse.stacks import DOUBLED, MISSING, RIGHT, WRONG
 from tramplab.isa import ISAS
 from tramplab.paths import checkout
 from tramplab.publish.said import MARK
@@ -12,6 +11,7 @@ from tramplab.studies.returns import predicted, unwound, unwound_calls
 from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, Build, newest
 from tramplab.studies.returns.predicted import ABOVE, HOOK, OWN
 from tramplab.studies.returns.unwound_calls import ENTRY, EXIT, FUNCTION, PLACES, SLEEPING, TRAMPOLINE, UNHOOKED
+from tramplab.unwind.stacks import DOUBLED, MISSING, RIGHT, WRONG
 from tramplab.width import INDENTED_WIDTH
 
 

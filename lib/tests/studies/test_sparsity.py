@@ -2,10 +2,10 @@
 
 import pytest
 
-from tramplab.analyse.sparsity.classify import CONSTANT, GARBAGE, TRUE
-from tramplab.analyse.sparsity.matrix import NOT_ASKED, RIGHT, WRONG
 from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS
+from tramplab.sparsity.classify import CONSTANT, GARBAGE, TRUE
+from tramplab.sparsity.matrix import NOT_ASKED, RIGHT, WRONG
 from tramplab.studies.sparsity import context_rewrite as rewritten
 from tramplab.studies.sparsity import register_consumers as consumers
 from tramplab.studies.sparsity import register_frames as frames

@@ -7,13 +7,13 @@ import re
 
 import pytest
 
-from tramplab.analyse.sparsity.command import told
-from tramplab.analyse.sparsity.matrix import GARBAGE, NOT_ASKED, RIGHT, WRONG, matrix
-from tramplab.analyse.sparsity.views import views
 from tramplab.cli import main
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.publish.figures.show import show
+from tramplab.sparsity.command import told
+from tramplab.sparsity.matrix import GARBAGE, NOT_ASKED, RIGHT, WRONG, matrix
+from tramplab.sparsity.views import views
 from tramplab.studies.sparsity import consumer_runs
 from tramplab.studies.sparsity import register_consumers as consumers
 

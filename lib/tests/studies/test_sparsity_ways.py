@@ -2,12 +2,12 @@
 
 import pytest
 
-from tramplab.analyse.sparsity.matrix import GARBAGE, RIGHT, WRONG
-from tramplab.analyse.sparsity.ways import COPY, FULL, IN_PLACE, STACK
-from tramplab.analyse.sparsity.ways_served import LACKING
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, UNDECIDABLE
+from tramplab.sparsity.matrix import GARBAGE, RIGHT, WRONG
+from tramplab.sparsity.ways import COPY, FULL, IN_PLACE, STACK
+from tramplab.sparsity.ways_served import LACKING
 from tramplab.studies.sparsity import conversions, kprobe_multi, ways
 
 

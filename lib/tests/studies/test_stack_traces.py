@@ -7,7 +7,6 @@ import shutil
 import pytest
 
 from tramplab import Kernel
-from tramplab.analyse.stacks import DOUBLED, FP, MISSING, ORC, RIGHT, WRONG
 from tramplab.build.toolchain import GUEST
 from tramplab.paths import checkout
 from tramplab.publish.said import MARK
@@ -27,6 +26,7 @@ from tramplab.studies.direct.stack_calls import (
     VARIANTS,
 )
 from tramplab.studies.direct.stack_traces import ANYWHERE, INSIDE, SLEEPING
+from tramplab.unwind.stacks import DOUBLED, FP, MISSING, ORC, RIGHT, WRONG
 from tramplab.width import INDENTED_WIDTH
 
 WAYS = (("x86_64", FP), ("x86_64", ORC), ("arm64", FP), ("riscv64", FP))

@@ -9,9 +9,9 @@ from support.machines import CPUS, result, shaped
 from support.seeds import seeds
 from tramplab import cache
 from tramplab import isa as isas
-from tramplab.analyse import judged
-from tramplab.analyse.cores import cores
 from tramplab.errors import TramplabError
+from tramplab.estimate import judged
+from tramplab.estimate.cores import cores
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab import hooks

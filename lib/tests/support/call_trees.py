@@ -10,9 +10,9 @@ import shutil
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
-from tramplab.analyse.returns import counted
-from tramplab.analyse.returns.counted import Counted
 from tramplab.build.toolchain import GUEST
+from tramplab.returns import counted
+from tramplab.returns.counted import Counted
 from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK
 
 CALLED, LANDED, ROOT = "call_tree", "tree_landing", "tree_root"

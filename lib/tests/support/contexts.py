@@ -5,10 +5,10 @@ import random
 from dataclasses import dataclass
 
 from tramplab import Kernel
-from tramplab.analyse.sparsity.context.layout import CONSTANT, DERIVED, GARBAGE, TRUE, Always, At, Layout, layout, slots
-from tramplab.analyse.sparsity.context.programs import renamed
 from tramplab.build.dwarf import Struct
 from tramplab.isa import Isa
+from tramplab.sparsity.context.layout import CONSTANT, DERIVED, GARBAGE, TRUE, Always, At, Layout, layout, slots
+from tramplab.sparsity.context.programs import renamed
 
 ISAS = ("x86_64", "arm64", "riscv64")
 #: What ftrace_caller's structure holds, typed from what its code does (v6.16): stored as they are; calculated; the same always.

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from support import ROOT
 from tramplab import native
-from tramplab.analyse import cores, judged
-from tramplab.analyse.sparsity.context import programs
 from tramplab.build import corpus
+from tramplab.estimate import cores, judged
 from tramplab.ftrace import addresses, facts
 from tramplab.paths import data_file
 from tramplab.publish import published
 from tramplab.publish.cite import edition, permalinks
 from tramplab.publish.claims import claims
 from tramplab.publish.findings import findings
+from tramplab.sparsity.context import programs
 from tramplab.vmlinux import frames_saved, probes_saved, races_saved, saved
 from tramplab.vmlinux.debian import list as listed
 from tramplab.vmlinux.jit import saved as jit_saved

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 
 from tramplab import Kernel
-from tramplab.analyse.call import RecordedCall
 from tramplab.build.assemble import assemble
 from tramplab.emulate.trace import Recording
+from tramplab.lab.call import RecordedCall
 
 OFFSET = 0xC000  # in the module area, where nothing else lies
 

@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from tramplab import Kernel
-from tramplab.analyse.sparsity import consumers
-from tramplab.analyse.sparsity.consumers import read
-from tramplab.analyse.sparsity.fields import FTRACE_REGS, PT_REGS, Place, named, places
+from tramplab.sparsity import consumers
+from tramplab.sparsity.consumers import read
+from tramplab.sparsity.fields import FTRACE_REGS, PT_REGS, Place, named, places
 
 few = settings(max_examples=max(settings.default.max_examples // 20, 5))
 WORD, MASK = 8, (1 << 64) - 1

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from support.abi import BUDGET
-from tramplab.analyse.returns import migration
-from tramplab.analyse.sparsity import fields, frames
-from tramplab.analyse.sparsity.fields import PT_REGS
-from tramplab.analyse.sparsity.registers import register_of
 from tramplab.ftrace.ops import Request
 from tramplab.lab.kernel import Kernel
+from tramplab.returns import migration
+from tramplab.sparsity import fields, frames
+from tramplab.sparsity.fields import PT_REGS
+from tramplab.sparsity.registers import register_of
 
 #: What differs with where the structs lie.
 _PLACED = ("regs", "kretprobe", "running")

@@ -7,7 +7,7 @@ import pytest
 
 from support import abi_calls
 from tramplab import Bpf, Direct, Kernel, Ops, TramplabError
-from tramplab.analyse.returnstack import replay
+from tramplab.estimate.returnstack import replay
 from tramplab.isa import ISAS
 from tramplab.isa.x86_64 import CALL, ENDBR64, JMP
 from tramplab.lab import hooks

@@ -16,12 +16,12 @@ from support import abi, abi_places, fprobe_abi
 from support.mutants import Mutant, broken
 from support.seeds import drawn, seeds
 from tramplab import Fgraph, Fprobe, Kernel, Ops, TramplabError
-from tramplab.analyse.returns import Tasks
 from tramplab.ftrace.layout import bucket
 from tramplab.ftrace.steps import Sync, Wait
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
 from tramplab.lab.measure import counts_of
+from tramplab.returns import Tasks
 
 #: Each with another trampoline: riscv64's site, and what x86-64's return_to_handler stores.
 RELEASES = {"x86_64": ("v6.16", "v6.18", "v7.2"), "arm64": ("v6.16", "v7.2"), "riscv64": ("v6.14", "v6.16", "v7.2")}

@@ -26,9 +26,9 @@ from support.probed import (
     watched,
 )
 from tramplab import Fgraph, Fprobe, Kernel
-from tramplab.analyse.returns import Tasks
 from tramplab.ftrace.layout import bucket
 from tramplab.lab.view import Function
+from tramplab.returns import Tasks
 
 #: The table that grows, with the ops of those that only see entries; and what was before.
 GROWING, FIXED = (place("x86_64", "v7.2"), place("arm64", "v7.2"), place("riscv64", "v7.2")), (place("x86_64", "v6.16"),)

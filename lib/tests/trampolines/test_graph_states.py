@@ -12,7 +12,7 @@ from support.decoded import instructions
 from support.members import Struct, task
 from support.probed import GUARD, booted, ends, fails, idle, new_task, place, probing, watched
 from tramplab import Fgraph, Fprobe, Kernel, Ops
-from tramplab.analyse.returns import Tasks
+from tramplab.returns import Tasks
 
 #: FGRAPH_ARRAY_SIZE.
 FGRAPH_PLACES = 16

@@ -4,7 +4,7 @@ import pytest
 
 from support import abi, abi_calls, abi_places
 from tramplab import Bpf, Direct, Kernel, Ops, StepLimit, TramplabError
-from tramplab.analyse.returnstack import replay
+from tramplab.estimate.returnstack import replay
 from tramplab.isa import ISAS
 from tramplab.lab.measure import FUNCTIONS
 from tramplab.studies.variants.patched_calls import CALLS, passed, result

@@ -6,8 +6,8 @@ import pytest
 
 from support import abi, abi_calls, abi_places
 from tramplab import Direct, Kernel, Ops, TramplabError
-from tramplab.analyse.measure import measure
 from tramplab.build.dwarf import Prototype, Value
+from tramplab.estimate.measure import measure
 from tramplab.isa import ISAS, get
 from tramplab.lab.measure import FUNCTIONS
 from tramplab.trampolines import saving, shapes

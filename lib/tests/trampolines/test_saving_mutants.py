@@ -7,12 +7,12 @@ import pytest
 from support import abi, abi_places
 from support.spoiled import spoiling
 from tramplab import Kernel, Ops, TramplabError
-from tramplab.analyse.unwind import BOTH, judge, watch
 from tramplab.isa import ISAS
 from tramplab.trampolines import saving
 from tramplab.trampolines.plain.request import SETS_IP, SETS_SP
 from tramplab.trampolines.saving import maker
 from tramplab.trampolines.saving.assembly import Code
+from tramplab.unwind.unwind import BOTH, judge, watch
 
 #: What new_two_args(1, 2) returns (guest/consumers/replacements.c).
 NEW_TWO = 1 * 29 + 2 * 31 + (1 << 40)

@@ -6,11 +6,11 @@ from support.mutants import Mutant, broken, of
 from support.seeds import drawn, seeds
 from support.shimmed import complaints, record
 from tramplab import Fprobe, Kernel, Kretprobe, TramplabError
-from tramplab.analyse.returns import migration
-from tramplab.analyse.returns.migration import BEFORE, SHIMS
-from tramplab.analyse.sparsity import fields
-from tramplab.analyse.sparsity.registers import register_of
 from tramplab.isa import ISAS
+from tramplab.returns import migration
+from tramplab.returns.migration import BEFORE, SHIMS
+from tramplab.sparsity import fields
+from tramplab.sparsity.registers import register_of
 from tramplab.studies.returns.migrated import kernel, tells
 
 every_isa = pytest.mark.parametrize("isa", ISAS)

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from tramplab.analyse.sparsity.classify import GARBAGE, TRUE, Slot
-from tramplab.analyse.sparsity.fields import PT_REGS, Place, places
-from tramplab.analyse.sparsity.providers import PROVIDERS
 from tramplab.build.dwarf import Field, Struct
 from tramplab.errors import TramplabError
 from tramplab.ftrace.releases import nearest
 from tramplab.isa import ISAS
+from tramplab.sparsity.classify import GARBAGE, TRUE, Slot
+from tramplab.sparsity.fields import PT_REGS, Place, places
+from tramplab.sparsity.providers import PROVIDERS
 from tramplab.studies.sparsity import real_frames
 from tramplab.studies.sparsity.register_frames import ABSENT
 from tramplab.vmlinux import frames, frames_saved, keeping

@@ -6,13 +6,13 @@ import pytest
 
 from support.guarded import problem
 from tramplab import cli
-from tramplab.analyse.races.barriers import barriers
-from tramplab.analyse.races.explore import SAFE, UNSAFE, explore
-from tramplab.analyse.races.fetches import MODELS
-from tramplab.analyse.races.schemes import SCHEMES, scheme
-from tramplab.analyse.races.subject import Subject
 from tramplab.errors import TramplabError
 from tramplab.ftrace.steps import Wait, Write
+from tramplab.races.barriers import barriers
+from tramplab.races.explore import SAFE, UNSAFE, explore
+from tramplab.races.fetches import MODELS
+from tramplab.races.schemes import SCHEMES, scheme
+from tramplab.races.subject import Subject
 from tramplab.studies.callops import patching, real_patching
 from tramplab.vmlinux import keeping, races, races_saved
 from tramplab.vmlinux.debian.fetch import image, there

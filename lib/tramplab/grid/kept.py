@@ -18,7 +18,7 @@ from .cells import Unit
 from .rows import Answer
 
 _PREFIX = "grid-"
-_PARTS = ("guest", "isa", "build", "emulate", "ftrace", "trampolines", "lab", "analyse", "grid")
+_PARTS = ("guest", "isa", "build", "emulate", "ftrace", "trampolines", "lab", "estimate", "grid")
 _OLD = 7 * 24 * 3600
 
 

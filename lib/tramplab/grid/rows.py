@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from ..analyse.measure import of_run
 from ..errors import TramplabError
+from ..estimate.measure import of_run
 from ..lab import hooks
 from ..lab.growing import growing
 from ..lab.kernel import Kernel

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..analyse import cores, judged
-from ..analyse.cores import Core
-from ..analyse.measure import hook_estimate
 from ..errors import TramplabError
+from ..estimate import cores, judged
+from ..estimate.cores import Core
+from ..estimate.measure import hook_estimate
 from ..ftrace.releases import LATEST
 from ..given import typed
 from ..lab import hooks

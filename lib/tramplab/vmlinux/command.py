@@ -10,10 +10,10 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from ..analyse import judged
-from ..analyse.cores import Core
-from ..analyse.measure import estimated
 from ..errors import TramplabError
+from ..estimate import judged
+from ..estimate.cores import Core
+from ..estimate.measure import estimated
 from ..width import WIDTH
 from . import beside, differ, hooks, measure, show
 from .booted.mitigations import MITIGATIONS, NONE

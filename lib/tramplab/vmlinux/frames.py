@@ -1,17 +1,17 @@
-"""The content of register structures on real kernels, found from samples as in the lab: analyse/sparsity/frames.py."""
+"""The content of register structures on real kernels, found from samples as in the lab: sparsity/frames.py."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..analyse.sparsity import fields, frames
-from ..analyse.sparsity.providers import ENTRY as AT_ENTRY
-from ..analyse.sparsity.providers import PROVIDERS, Provider
 from ..build.dwarf import Struct
 from ..errors import TramplabError
 from ..isa import Isa
 from ..lab.view import Function
+from ..sparsity import fields, frames
+from ..sparsity.providers import ENTRY as AT_ENTRY
+from ..sparsity.providers import PROVIDERS, Provider
 from .hooks import HOOKS, breakpoints
 from .hooks.handlers import ENTRY, RETURN
 from .hooks.hook import Absent, require

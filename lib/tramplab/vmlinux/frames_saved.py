@@ -8,10 +8,10 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ..analyse.sparsity.classify import UNKNOWN
-from ..analyse.sparsity.providers import PROVIDERS
 from ..errors import TramplabError
 from ..paths import data_file
+from ..sparsity.classify import UNKNOWN
+from ..sparsity.providers import PROVIDERS
 from . import frames, keeping
 from .debian.list import Package, packages
 from .hooks.hook import Absent

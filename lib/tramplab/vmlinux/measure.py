@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..analyse import returnstack
 from ..emulate.counts import COMPONENTS
 from ..errors import TramplabError
+from ..estimate import returnstack
 from ..lab.run import Run
 from ..trampolines.arguments import sizes
 from . import arguments, hooks, passed
@@ -118,7 +118,7 @@ def row(m: Measured) -> dict[str, Any]:
     """A measurement as plain data.
 
     components: counts by component. frame_bytes, frame_bytes_written: the trampolines' frame. stack_bytes: how deep the call goes.
-    return_mispredicts: see analyse.returnstack. symbols: instructions, loads and stores of each of the kernel's functions and
+    return_mispredicts: see estimate.returnstack. symbols: instructions, loads and stores of each of the kernel's functions and
     trampolines that ran, and of what was generated for it. notes: what is not as in a booted kernel, for this hook.
     """
     entry: dict[str, Any] = {"hook": m.hook.name, "status": m.status}

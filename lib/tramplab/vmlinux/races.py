@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from .. import isa as isas
-from ..analyse.races.play import Stage
-from ..analyse.races.schemes import SCHEMES, Scheme
-from ..analyse.races.subject import Subject
 from ..errors import TramplabError
 from ..ftrace import releases
 from ..ftrace.releases import Features
+from ..races.play import Stage
+from ..races.schemes import SCHEMES, Scheme
+from ..races.subject import Subject
 from .image import Opened, open_image
 from .machine import FUNCTION, RealMachine
 from .slowpath import slowpath

@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..analyse.races.executions import Executions
-from ..analyse.races.explore import SAFE, THREADS, explore
-from ..analyse.races.fetches import MODELS
 from ..errors import TramplabError
 from ..paths import data_file
+from ..races.executions import Executions
+from ..races.explore import SAFE, THREADS, explore
+from ..races.fetches import MODELS
 from . import keeping
 from .debian.list import Package, packages
 from .races import ISAS, subjects

@@ -6,15 +6,15 @@ from typing import Any
 
 import pandas as pd
 
-from ...analyse.races import explore
-from ...analyse.races.barriers import Barrier, barriers
-from ...analyse.races.executions import Executions
-from ...analyse.races.explore import SAFE, UNSAFE
-from ...analyse.races.schemes import SCHEMES
-from ...analyse.races.verdicts import MISSED
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
 from ...publish.said import listed, marked
+from ...races import explore
+from ...races.barriers import Barrier, barriers
+from ...races.executions import Executions
+from ...races.explore import SAFE, UNSAFE
+from ...races.schemes import SCHEMES
+from ...races.verdicts import MISSED
 from ..hypothetical import named
 from ..once import once
 from .patching import LIMITS, labelled

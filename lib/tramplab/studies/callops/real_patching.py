@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.races.fetches import MODELS
-from ...analyse.races.schemes import scheme
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
 from ...publish.said import marked
+from ...races.fetches import MODELS
+from ...races.schemes import scheme
 from ...vmlinux import races_saved
 from ..hypothetical import named
 from ..once import once

@@ -6,15 +6,15 @@ import functools
 
 import pandas as pd
 
-from ...analyse.races import explore, schedule
-from ...analyse.races.explore import Result
-from ...analyse.races.fetches import COHERENT
-from ...analyse.races.schedule import PATCHER, THREAD
-from ...analyse.races.schemes import scheme
-from ...analyse.races.strips import START, strips
 from ...publish.figures.figure import Figure
 from ...publish.said import marked
 from ...publish.stepper.stepper import Notes, Stepper, stepper
+from ...races import explore, schedule
+from ...races.explore import Result
+from ...races.fetches import COHERENT
+from ...races.schedule import PATCHER, THREAD
+from ...races.schemes import scheme
+from ...races.strips import START, strips
 from ...width import INDENTED_WIDTH
 from ..once import once
 from .patching import LIMITS

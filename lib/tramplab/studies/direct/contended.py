@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from ...analyse.contention import POOLS, contend
-from ...analyse.contention.pools import FUNCTION, KERNELS
+from ...contention import POOLS, contend
+from ...contention.pools import FUNCTION, KERNELS
 from ...emulate.machine import COUNT
 from ...lab.kernel import Kernel
 from ...publish.said import marked

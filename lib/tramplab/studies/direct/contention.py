@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.contention import POOLS, contend
+from ...contention import POOLS, contend
 from ...isa import ISAS
 from ...publish import published
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges

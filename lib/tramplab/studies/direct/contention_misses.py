@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...analyse.contention import POOLS, contend
+from ...contention import POOLS, contend
 from ...isa import ISAS
 from ...publish.figures.chart import heat_map, lines
 from ...publish.figures.figure import Figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.contention import POOLS, SCHEDULES, contend
+from ...contention import POOLS, SCHEDULES, contend
 from ...isa import ISAS
 from ...publish.figures.chart import heat_map, lines
 from ...publish.figures.figure import Figure

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.returnstack import CALLERS, replay
 from ...emulate.machine import RECORD
+from ...estimate.returnstack import CALLERS, replay
 from ...ftrace.releases import LATEST
 from ...isa import ISAS
 from ...lab import hooks

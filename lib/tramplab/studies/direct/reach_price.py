@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.returnstack import replay
 from ...emulate.counts import COMPONENTS
+from ...estimate.returnstack import replay
 from ...isa import ISAS
 from ...lab import hooks
 from ...lab.kernel import Kernel
@@ -40,7 +40,7 @@ def rows() -> pd.DataFrame:
     three-argument function.
 
     Columns: isa, release, case, component, instructions, loads, stores, branches_taken; mispredicted (returns, of the whole call:
-    in it and among its callers, see analyse.returnstack). A hook that the lab does not know in a release has no rows.
+    in it and among its callers, see estimate.returnstack). A hook that the lab does not know in a release has no rows.
     """
     frame = pd.DataFrame(every_release(_prices))
     frame.attrs["units"] = UNITS

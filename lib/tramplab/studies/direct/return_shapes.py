@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...analyse.returnstack import CALLERS, replay
 from ...emulate.machine import RECORD
+from ...estimate.returnstack import CALLERS, replay
 from ...ftrace.ops import Registered, Request
 from ...isa import ISAS
 from ...lab.kernel import Kernel

@@ -10,8 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from ...analyse.recovery import TRAMPOLINES
-from ...analyse.stacks import FP, ORC, Seen, watch_both, way
 from ...emulate.machine import RECORD
 from ...ftrace import releases
 from ...ftrace.ops import Request
@@ -23,6 +21,8 @@ from ...trampolines.bpf import Bpf
 from ...trampolines.direct import Direct
 from ...trampolines.fprobe import Fprobe
 from ...trampolines.plain import Ops
+from ...unwind.recovery import TRAMPOLINES
+from ...unwind.stacks import FP, ORC, Seen, watch_both, way
 from ..once import once
 
 #: The outer caller. It calls the first traced function, which calls the second; the second one may sleep.
@@ -121,7 +121,7 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, unwound (FP or ORC), variant, release, hypothetical, recovered, where (one of PLACES), symbol, code (whose it
     is: of CODE, or the place again where it is not the hook's), first and last (symbol+offset), boundaries (instructions),
-    function, caller, outer (the caller's caller; what of each is found: analyse.stacks.STATES, or ABSENT), error (why the trace
+    function, caller, outer (the caller's caller; what of each is found: unwind.stacks.STATES, or ABSENT), error (why the trace
     ended early, or ""), guessed (a frame record is assumed in code that ORC does not know).
     """
     frame = pd.DataFrame([row for isa in ISAS for row in _of(isa)])

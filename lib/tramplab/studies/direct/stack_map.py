@@ -6,9 +6,9 @@ import itertools
 
 import pandas as pd
 
-from ...analyse.stacks import DOUBLED, FP, MISSING, RETURNED, RIGHT, WRONG
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
+from ...unwind.stacks import DOUBLED, FP, MISSING, RETURNED, RIGHT, WRONG
 from ..once import once
 from . import stack_calls
 from .stack_calls import ABSENT, ASLEEP, BODY, CALLED, FRAMES, FTRACE, RETURN, SITE, C

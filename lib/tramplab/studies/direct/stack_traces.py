@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.stacks import DOUBLED, FP, MISSING, ORC, RIGHT, WRONG
 from ...ftrace import releases
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map, stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, slug
+from ...unwind.stacks import DOUBLED, FP, MISSING, ORC, RIGHT, WRONG
 from ..once import once
 from . import stack_calls
 from .stack_calls import ASLEEP, BPF_CALLS, CALLED, CODE, DIRECT, FRAMES, HOOK, PROGRAM, RETURN

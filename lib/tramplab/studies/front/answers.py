@@ -6,7 +6,7 @@ import re
 
 import pandas as pd
 
-from ...analyse.returnstack import replay
+from ...estimate.returnstack import replay
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.measure import run

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...analyse.returns.features import FEATURES, HARMS, NO, PART, RANK, REFUSED, TRIED, YES, Stage, most_together
 from ...ftrace.meant import kretprobes_on_return_hooks
 from ...isa import ISAS
 from ...lab.kernel import Kernel
@@ -16,6 +15,7 @@ from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
+from ...returns.features import FEATURES, HARMS, NO, PART, RANK, REFUSED, TRIED, YES, Stage, most_together
 from ..once import once
 from .mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, LATEST, RETHOOK, Build, builds
 
@@ -40,7 +40,7 @@ def rows() -> pd.DataFrame:
     """One row per ISA, mechanism with its release, and feature.
 
     Columns: isa, mechanism, name (with its release), release, shown (of SHOWN), feature, outcome (OUTCOMES of
-    analyse/returns/features), said (why, "" where that says all), number (the one that decided, missing where none did).
+    returns/features), said (why, "" where that says all), number (the one that decided, missing where none did).
     """
     records = []
     for isa in ISAS:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 
 import pandas as pd
 
-from ...analyse.returns import PARTS, SHADOW, held
 from ...emulate.machine import RECORD
 from ...ftrace.ops import Request
 from ...isa import ISAS
@@ -17,6 +16,7 @@ from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
 from ...publish.table import pivot
+from ...returns import PARTS, SHADOW, held
 from ...trampolines.bpf import Bpf
 from ...trampolines.fprobe import Fprobe
 from ...trampolines.kprobe import Kretprobe

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...analyse.returns.migration import BEFORE, FEXIT, FPROBE, MULTI, PERFS, REGISTERS, SHIMS, Told, told
-from ...analyse.sparsity.classify import TRUE
 from ...errors import unknown
 from ...ftrace import releases
 from ...isa import ISAS
@@ -17,6 +15,8 @@ from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
 from ...publish.table import pivot
+from ...returns.migration import BEFORE, FEXIT, FPROBE, MULTI, PERFS, REGISTERS, SHIMS, Told, told
+from ...sparsity.classify import TRUE
 from ...vmlinux import frames_saved
 from ..once import once
 

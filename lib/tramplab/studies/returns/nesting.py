@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.returns import STACK, Bounds, counted
 from ...isa import ISAS
 from ...lab.places import STACK_SIZE
 from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
@@ -12,6 +11,7 @@ from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, slug
 from ...publish.table import pivot
+from ...returns import STACK, Bounds, counted
 from ...trampolines.bpf import Bpf
 from ...trampolines.reentry import HOOKED
 from ..once import once

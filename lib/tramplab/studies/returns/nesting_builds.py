@@ -7,10 +7,10 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from ...analyse.returns import NODES, RINGS, SHADOW, Bounds, held, nest
 from ...ftrace.ops import Request
 from ...lab.kernel import Kernel
 from ...publish.said import isa_name, listed
+from ...returns import NODES, RINGS, SHADOW, Bounds, held, nest
 from .mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, RETHOOK, Build, builds
 
 #: CPUs of the kernels, and the most tasks that are in a call on them at once.

@@ -6,13 +6,13 @@ import functools
 
 import pandas as pd
 
-from ...analyse.returns import CODE, NODES, PARTS, RINGS, SHADOW, STRUCTS, Bounds, nest
 from ...ftrace.ops import Request
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.figures.chart import lines
 from ...publish.figures.figure import Figure
 from ...publish.said import slug
+from ...returns import CODE, NODES, PARTS, RINGS, SHADOW, STRUCTS, Bounds, nest
 from ...trampolines.kprobe import Kretprobe
 from ..once import once
 from .mechanisms import FPROBE, KRETPROBE, Build, breaks, get

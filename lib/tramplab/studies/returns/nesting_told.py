@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.returns import Counted
-from ...analyse.returns.features import SIZES, WORD, Stage, without_room
 from ...isa import ISAS
+from ...returns import Counted
+from ...returns.features import SIZES, WORD, Stage, without_room
 from ..once import once
 from .mechanisms import FPROBE, get
 from .nesting_builds import by_isa, kernel

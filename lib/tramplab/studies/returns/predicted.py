@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.call import RecordedCall
-from ...analyse.returnstack import CALLERS, ENTRIES, ReturnStackResult, events, replay, settled
+from ...estimate.returnstack import CALLERS, ENTRIES, ReturnStackResult, events, replay, settled
 from ...isa import ISAS
+from ...lab.call import RecordedCall
 from ...lab.run import Run
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.returnstack import CALLERS, replay
 from ...emulate.counts import Counts
 from ...errors import TramplabError
+from ...estimate.returnstack import CALLERS, replay
 from ...ftrace.ops import Request
 from ...isa import ISAS
 from ...lab.kernel import Kernel

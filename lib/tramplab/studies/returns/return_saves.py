@@ -7,9 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from ...analyse.sparsity.matrix import GARBAGE, NOT_ASKED, RIGHT, WRONG, Matrix, matrix
-from ...analyse.sparsity.providers import PROVIDERS
-from ...analyse.sparsity.views import DIRECT, View
 from ...ftrace import releases
 from ...ftrace.meant import kprobes_break, kretprobes_on_return_hooks
 from ...isa import ISAS
@@ -18,6 +15,9 @@ from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
+from ...sparsity.matrix import GARBAGE, NOT_ASKED, RIGHT, WRONG, Matrix, matrix
+from ...sparsity.providers import PROVIDERS
+from ...sparsity.views import DIRECT, View
 from ...trampolines.kprobe import Kretprobe
 from ..hypothetical import named
 from ..once import once

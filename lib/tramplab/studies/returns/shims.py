@@ -6,14 +6,14 @@ import functools
 
 import pandas as pd
 
-from ...analyse.returns import migration
-from ...analyse.returns.migration import BEFORE, FIELDS, FPROBE, SHIMS
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
+from ...returns import migration
+from ...returns.migration import BEFORE, FIELDS, FPROBE, SHIMS
 from ..hypothetical import named
 from ..once import once
 from .migrated import LATEST, tells

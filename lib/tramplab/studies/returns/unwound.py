@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from ...analyse.stacks import DOUBLED, MISSING, RIGHT, WRONG
 from ...isa import ISAS
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
 from ...publish.table import pivot
+from ...unwind.stacks import DOUBLED, MISSING, RIGHT, WRONG
 from ..direct.stack_traces import LETTERS
 from ..once import once
 from . import predicted, unwound_calls

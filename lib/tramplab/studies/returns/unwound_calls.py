@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...analyse import recovery
-from ...analyse.stacks import DOUBLED, MISSING, RETURNED, RIGHT, WRONG
 from ...ftrace.meant import kretprobes_on_return_hooks
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.said import marked
+from ...unwind import recovery
+from ...unwind.stacks import DOUBLED, MISSING, RETURNED, RIGHT, WRONG
 from ..direct.stack_calls import ASLEEP, BODY, FRAMES, RETURN, SITE, Variant, traced_both
 from ..once import once
 from .mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE, LATEST, RETHOOK, Build, builds, get, newest
@@ -94,7 +94,7 @@ def rows() -> pd.DataFrame:
 
     Columns: isa, name, release, recovered, real (so does the kernel's unwinder), pair (two on one function), hooks (a return is
     hooked), place (one of PLACES), symbol, function, caller, outer (see studies.direct.stack_calls), worst (of
-    analyse.stacks.STATES), error (why the chain ended early, or ""), guessed, boundaries (instructions).
+    unwind.stacks.STATES), error (why the chain ended early, or ""), guessed, boundaries (instructions).
     """
     frame = pd.DataFrame([row for isa in ISAS for case in cases(isa) for row in _of(case)])
     frame.attrs["units"] = {}

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.sparsity import fields
-from ...analyse.sparsity.classify import DERIVED, GARBAGE, TRUE
-from ...analyse.sparsity.context import PROGRAMS, Layout, Refused, layout, rewrite
-from ...analyse.sparsity.context.layout import light_slots
-from ...analyse.sparsity.context.programs import renamed
-from ...analyse.sparsity.context.refusal import (
+from ...ftrace import releases
+from ...isa import ISAS
+from ...lab.kernel import Kernel
+from ...publish.claims.claims import FAILS
+from ...publish.claims.verdict import Verdict, across, judges
+from ...publish.figures.chart import heat_map
+from ...publish.figures.figure import Figure
+from ...publish.said import listed, on_each
+from ...sparsity import fields
+from ...sparsity.classify import DERIVED, GARBAGE, TRUE
+from ...sparsity.context import PROGRAMS, Layout, Refused, layout, rewrite
+from ...sparsity.context.layout import light_slots
+from ...sparsity.context.programs import renamed
+from ...sparsity.context.refusal import (
     ESCAPE,
     HELPER,
     INVALID,
@@ -23,20 +31,12 @@ from ...analyse.sparsity.context.refusal import (
     UNFILLED,
     VARIABLE,
 )
-from ...analyse.sparsity.context.run import CONTEXT, run
-from ...analyse.sparsity.fields import FTRACE_REGS, PT_REGS
-from ...analyse.sparsity.frames import frame as frame_of
-from ...analyse.sparsity.frames import watched
-from ...analyse.sparsity.matrix import full_set
-from ...analyse.sparsity.providers import provider
-from ...ftrace import releases
-from ...isa import ISAS
-from ...lab.kernel import Kernel
-from ...publish.claims.claims import FAILS
-from ...publish.claims.verdict import Verdict, across, judges
-from ...publish.figures.chart import heat_map
-from ...publish.figures.figure import Figure
-from ...publish.said import listed, on_each
+from ...sparsity.context.run import CONTEXT, run
+from ...sparsity.fields import FTRACE_REGS, PT_REGS
+from ...sparsity.frames import frame as frame_of
+from ...sparsity.frames import watched
+from ...sparsity.matrix import full_set
+from ...sparsity.providers import provider
 from ..once import once
 
 NAME = "context_rewrite"

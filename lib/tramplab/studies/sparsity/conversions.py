@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.sparsity.ways import COPY, IN_PLACE, STACK
-from ...analyse.sparsity.ways_convert import CHAIN, CONVERSIONS, convert
 from ...ftrace.releases import LATEST
 from ...isa import ISAS
 from ...lab.kernel import Kernel
@@ -13,6 +11,8 @@ from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL, isa_name, marked, on_each
+from ...sparsity.ways import COPY, IN_PLACE, STACK
+from ...sparsity.ways_convert import CHAIN, CONVERSIONS, convert
 from ..hypothetical import named
 from ..once import once
 from . import kprobe_multi

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.sparsity import fills
-from ...analyse.sparsity.fields import PT_REGS, WORD, places
-from ...analyse.sparsity.frames import watched
-from ...analyse.sparsity.providers import provider
-from ...analyse.sparsity.registers import register_of
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel
@@ -16,6 +11,11 @@ from ...lab.reading.walk import walk
 from ...publish.figures.figure import Figure
 from ...publish.said import on_each
 from ...publish.stepper.stepper import Notes, Stepper, stepper
+from ...sparsity import fills
+from ...sparsity.fields import PT_REGS, WORD, places
+from ...sparsity.frames import watched
+from ...sparsity.providers import provider
+from ...sparsity.registers import register_of
 from ...trampolines.fprobe import Fprobe
 from ..once import once
 from ..stretches import golden, numbers, stretches  # noqa: F401 (part of a study)
@@ -23,7 +23,7 @@ from ..stretches import golden, numbers, stretches  # noqa: F401 (part of a stud
 NAME = "copy_steps"
 TITLE = "From ftrace_regs to pt_regs, step by step"
 FUNCTION, ARGUMENTS = "two_args", (1, 2)
-#: The newest release's way to a pt_regs for a program of kprobe_multi (analyse/sparsity/ways.py).
+#: The newest release's way to a pt_regs for a program of kprobe_multi (sparsity/ways.py).
 MERGED = {"x86_64": "stack_hardware", "arm64": "cpu_kernel", "riscv64": "cpu_plain"}
 
 #: Step -> its note; see publish/stepper/stepper.py.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.sparsity import ways_priced
-from ...analyse.sparsity.ways import COPY, CPU, FULL, IN_PLACE, LIGHT, READ, REWRITTEN, STACK, ways
 from ...ftrace.releases import LATEST
 from ...isa import ISAS
 from ...lab.kernel import Kernel
@@ -14,6 +12,8 @@ from ...publish.claims.verdict import Verdict, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
+from ...sparsity import ways_priced
+from ...sparsity.ways import COPY, CPU, FULL, IN_PLACE, LIGHT, READ, REWRITTEN, STACK, ways
 from ..hypothetical import named
 from ..once import once
 from .ways import SAVING

@@ -7,16 +7,16 @@ from typing import Any
 
 import pandas as pd
 
-from ...analyse.sparsity import fields
-from ...analyse.sparsity.classify import GARBAGE, KINDS, Slot
-from ...analyse.sparsity.frames import frame as frame_of
-from ...analyse.sparsity.providers import PROVIDERS
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.figures.figure import Body, Figure
 from ...publish.figures.grid import Grid
 from ...publish.said import listed
+from ...sparsity import fields
+from ...sparsity.classify import GARBAGE, KINDS, Slot
+from ...sparsity.frames import frame as frame_of
+from ...sparsity.providers import PROVIDERS
 from ...vmlinux import beside, frames_saved, saved
 from ..once import once
 from .register_frames import ABSENT
@@ -34,7 +34,7 @@ def rows() -> pd.DataFrame:
 
     Columns: kernel (Debian's, "6.12-arm64"), version, isa, release, provider, consumer (who is handed the structure there),
     lab_release (the kernel's, or the nearest known that has the provider), struct, slot, kernel_kind, kernel_rule,
-    lab_kind, lab_rule (kinds: analyse/sparsity/classify.py, and "no slot"), same.
+    lab_kind, lab_rule (kinds: sparsity/classify.py, and "no slot"), same.
     """
     known = {p.name for p in frames_saved.wanted() if p.release in releases.known()}
     records = [row for kernel in frames_saved.read()["kernels"] if kernel["name"] in known for row in _kernel(kernel)]

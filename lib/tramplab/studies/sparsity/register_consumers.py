@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.sparsity.consumers import CONSUMERS
-from ...analyse.sparsity.matrix import FULL, GARBAGE, NOT_ASKED, RIGHT, WRONG, matrices
-from ...analyse.sparsity.told import held, words
-from ...analyse.sparsity.views import ACCESSORS, DIRECT, PARTIAL, views
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.claims import FAILS
@@ -15,6 +11,10 @@ from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
+from ...sparsity.consumers import CONSUMERS
+from ...sparsity.matrix import FULL, GARBAGE, NOT_ASKED, RIGHT, WRONG, matrices
+from ...sparsity.told import held, words
+from ...sparsity.views import ACCESSORS, DIRECT, PARTIAL, views
 from ..once import once
 from ..variants.register_map import in_short
 from . import consumer_runs
@@ -38,7 +38,7 @@ STATE = {"x86_64": ("flags", "cs"), "arm64": ("pstate",), "riscv64": ("status",)
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, release of RELEASES, view (analyse/sparsity/views.py) and consumer (analyse/sparsity/consumers.py).
+    """One row per ISA, release of RELEASES, view (sparsity/views.py) and consumer (sparsity/consumers.py).
 
     Columns: isa, release, provider, way, view, struct (that the consumer reads), size (of it, in bytes), consumer, outcome (one of
     LETTERS), said, should (one answer, and the one that a full set would have given; hexadecimal, "fault" where there was none),

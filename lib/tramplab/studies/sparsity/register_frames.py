@@ -4,13 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.sparsity import program, state
-from ...analyse.sparsity.classify import CONSTANT, DERIVED, GARBAGE, OUTSIDE, TRUE
-from ...analyse.sparsity.frames import frame as frame_of
-from ...analyse.sparsity.matrix import view_frame
-from ...analyse.sparsity.providers import of
-from ...analyse.sparsity.registers import register_of
-from ...analyse.sparsity.views import PARTIAL, PERF, views
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel
@@ -19,6 +12,13 @@ from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
+from ...sparsity import program, state
+from ...sparsity.classify import CONSTANT, DERIVED, GARBAGE, OUTSIDE, TRUE
+from ...sparsity.frames import frame as frame_of
+from ...sparsity.matrix import view_frame
+from ...sparsity.providers import of
+from ...sparsity.registers import register_of
+from ...sparsity.views import PARTIAL, PERF, views
 from ..once import once
 from ..variants.register_map import in_short
 
@@ -33,7 +33,7 @@ ARGUMENTS, ALL, RETURN = "ftrace_caller", "ftrace_regs_caller", "return_to_handl
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per ISA, release shown, provider (analyse/sparsity/providers.py; also what is made of ftrace_caller's structure, and
+    """One row per ISA, release shown, provider (sparsity/providers.py; also what is made of ftrace_caller's structure, and
     a BPF trampoline), and slot of its structure, or register that the structure has no slot for.
 
     Columns: isa, release, provider, struct, size (of the structure), slot ("" for none), register (that it is named after, "pc" for

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.sparsity.matrix import GARBAGE
-from ...analyse.sparsity.views import ACCESSORS, PARTIAL, views
-from ...analyse.sparsity.walks import walk
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...publish.claims.verdict import Verdict, across, judges
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed
+from ...sparsity.matrix import GARBAGE
+from ...sparsity.views import ACCESSORS, PARTIAL, views
+from ...sparsity.walks import walk
 from ..once import once
 from . import register_consumers
 from .register_consumers import BREAKPOINT, CHAIN, ENTRY, RELEASES

@@ -7,12 +7,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...analyse.sparsity import ways_priced, ways_served
-from ...analyse.sparsity.matrix import GARBAGE, RIGHT, WRONG
-from ...analyse.sparsity.providers import provider
-from ...analyse.sparsity.ways import COPY, FULL, IN_PLACE, READ, REWRITTEN, STACK, ways
-from ...analyse.sparsity.ways_priced import Price
-from ...analyse.sparsity.ways_served import LACKING
 from ...ftrace.releases import LATEST
 from ...isa import ISAS
 from ...lab.kernel import Kernel
@@ -20,6 +14,12 @@ from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import heat_map, stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import HYPOTHETICAL, isa_name, listed, marked, on_each, slug
+from ...sparsity import ways_priced, ways_served
+from ...sparsity.matrix import GARBAGE, RIGHT, WRONG
+from ...sparsity.providers import provider
+from ...sparsity.ways import COPY, FULL, IN_PLACE, READ, REWRITTEN, STACK, ways
+from ...sparsity.ways_priced import Price
+from ...sparsity.ways_served import LACKING
 from ..hypothetical import named
 from ..once import once
 

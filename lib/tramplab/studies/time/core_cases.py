@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ...analyse import cores
-from ...analyse.cores import Core
-from ...analyse.cycles import BAND
-from ...analyse.judged import Case, Verdict, judge, summary
 from ...errors import TramplabError, unknown
+from ...estimate import cores
+from ...estimate.cores import Core
+from ...estimate.cycles import BAND
+from ...estimate.judged import Case, Verdict, judge, summary
 from ...native import Result
 from ...native.kept import HOOKS, SHAPES, saved
 from ...publish.figures.figure import Figure

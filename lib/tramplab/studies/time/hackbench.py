@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...analyse.returnstack import replay
 from ...emulate.machine import RECORD
+from ...estimate.returnstack import replay
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish import published

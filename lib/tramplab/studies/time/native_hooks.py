@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from ...analyse import cores
-from ...analyse.cores import Core
-from ...analyse.measure import hook_estimate
-from ...analyse.returnstack import settled
 from ...errors import TramplabError
+from ...estimate import cores
+from ...estimate.cores import Core
+from ...estimate.measure import hook_estimate
+from ...estimate.returnstack import settled
 from ...lab.hooks import hypothetical
 from ...lab.measure import run
 from ...native import Result

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pandas as pd
 
 from ... import isa as isas
-from ...analyse import cores, judged
-from ...analyse.cores import Core
 from ...errors import TramplabError
+from ...estimate import cores, judged
+from ...estimate.cores import Core
 from ...ftrace.releases import LATEST
 from ...native import Result, default_hooks
 from ...native.host import plain

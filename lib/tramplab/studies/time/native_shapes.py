@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from ...analyse import cycles, mca
-from ...analyse.cores import Core
-from ...analyse.cores import get as core_of
-from ...analyse.judged import spearman
-from ...analyse.returnstack import settled
 from ...emulate.machine import RECORD
 from ...errors import TramplabError
+from ...estimate import cycles, mca
+from ...estimate.cores import Core
+from ...estimate.cores import get as core_of
+from ...estimate.judged import spearman
+from ...estimate.returnstack import settled
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...native import Result

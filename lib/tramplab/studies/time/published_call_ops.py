@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from ...analyse import cycles
-from ...analyse.cores import get as core
 from ...emulate.machine import RECORD
+from ...estimate import cycles
+from ...estimate.cores import get as core
 from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish import published

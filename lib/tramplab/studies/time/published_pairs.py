@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...analyse import cycles, judged
-from ...analyse.cores import get as core
 from ...errors import TramplabError
+from ...estimate import cycles, judged
+from ...estimate.cores import get as core
 from ...lab.measure import run
 from ...lab.run import Run
 from ...publish import published

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.returnstack import CALLERS, replay
 from ...emulate.machine import RECORD
+from ...estimate.returnstack import CALLERS, replay
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab import hooks

@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from ...analyse.operations import NONE
-from ...analyse.program import operation_of
 from ...emulate.decode import Instruction
 from ...emulate.machine import RECORD
 from ...errors import GuestFault, StepLimit
+from ...estimate.operations import NONE
+from ...estimate.program import operation_of
 from ...isa import ISAS, Isa
 from ...lab.kernel import Kernel
 from ...lab.measure import STUDIED

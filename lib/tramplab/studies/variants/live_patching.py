@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ...analyse.returnstack import replay
 from ...emulate.counts import COMPONENTS
 from ...emulate.machine import COUNT, RECORD
 from ...errors import TramplabError
+from ...estimate.returnstack import replay
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel

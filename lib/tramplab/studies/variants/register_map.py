@@ -6,12 +6,12 @@ import re
 
 import pandas as pd
 
-from ...analyse.sentinels import FLAGS, KEPT, LOST, RESTORED, Fate, play
 from ...ftrace import releases
 from ...ftrace.ops import Request
 from ...isa import ISAS, Isa
 from ...lab import hooks
 from ...lab.kernel import Kernel
+from ...lab.sentinels import FLAGS, KEPT, LOST, RESTORED, Fate, play
 from ...lab.view import Function
 from ...publish import said
 from ...publish.figures.chart import heat_map

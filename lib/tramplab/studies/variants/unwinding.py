@@ -9,7 +9,6 @@ from contextlib import contextmanager, nullcontext
 
 import pandas as pd
 
-from ...analyse.unwind import BOTH, Chain, judge, watch
 from ...emulate.decode import Instruction
 from ...ftrace import releases
 from ...ftrace.steps import text
@@ -18,6 +17,7 @@ from ...lab import hooks
 from ...lab.kernel import Kernel
 from ...publish.figures.figure import Figure
 from ...publish.said import on_each
+from ...unwind.unwind import BOTH, Chain, judge, watch
 from ..once import once
 from . import unwound
 from .unwound import FP, OFF, WITHOUT, by_isa, of
@@ -46,7 +46,7 @@ def rows() -> pd.DataFrame:
 
     A stretch is one or more instructions of one symbol, executed one after the other, before each of which the unwinder
     finds the same. Columns: isa, release, records, hook, unwinder, unwound (how such a kernel is unwound, see unwound.HOW),
-    component, first and last (symbol+offset), boundaries (instructions), found (see analyse.unwind.FOUND), wrong (what the
+    component, first and last (symbol+offset), boundaries (instructions), found (see unwind.unwind.FOUND), wrong (what the
     unwinder says that is not so, or ""), guessed (it assumes a frame record in code that it does not know).
     """
     out = []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...analyse.unwind import APART, BOTH, CALLER, FUNCTION
 from ...publish import said
 from ...publish.figures.chart import Drawing, stacked_bars
+from ...unwind.unwind import APART, BOTH, CALLER, FUNCTION
 
 #: How a kernel is unwound. FP: by frame pointers, in a kernel built with them. ORC: by ORC's rules, in one built without.
 #: OFF: as FP, but what moves the frame pointer in ftrace's trampolines is a NOP; where they have such moves no kernel is so.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...analyse.operations import Operation
-from ...analyse.program import operation_of
 from ...emulate.decode import Instruction
+from ...estimate.operations import Operation
+from ...estimate.program import operation_of
 from ...isa import Isa
 from ...lab.run import Run
 

@@ -1,0 +1,342 @@
+"""`tramplab explore --all`: every scenario as if it were explored alone, in one order, gone on with where it stopped."""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.children import children, ended, with_processes
+from support.complaints import complaint
+from support.without_workers import without_workers
+from tramplab import cache, cli, state
+from tramplab.progress import Progress
+from tramplab.races import command, every
+from tramplab.races.barriers import barriers, numbers_of
+from tramplab.races.every import Scenario, explored, scenarios
+from tramplab.races.explore import explore
+from tramplab.races.fetches import MODELS
+from tramplab.races.saved import Saved
+from tramplab.races.schemes import SCHEMES, scheme
+
+MOST = 1_000_000
+#: A scheme of twelve scenarios, of both verdicts, which take a second.
+SMALL = "riscv64-pair"
+
+
+@pytest.fixture
+def sweep(tramplab):
+    """Run `tramplab explore --all` in this process, without workers unless the test says how many; returns (status, stdout,
+    stderr)."""
+
+    def run(*arguments):
+        with pytest.MonkeyPatch.context() as patch:
+            if "--processes" not in arguments:
+                without_workers(patch)
+            return tramplab("explore", "--all", *arguments)
+
+    return run
+
+
+def test_all_scenarios():
+    """Each scheme, each model, whole and without each barrier, in that order."""
+    found = scenarios(SCHEMES, 3, MOST)
+    expected = [
+        (name, model, without)
+        for name in SCHEMES
+        for model in MODELS
+        for without in ["", *(b.name for b in barriers(scheme(name).subject()))]
+    ]
+    assert [(s.scheme, s.fetch, s.without) for s in found] == expected
+    assert {(s.threads, s.most) for s in found} == {(3, MOST)}
+    assert scenarios([SMALL, "arm64-common"], 3, MOST) == [s for s in found if s.scheme in (SMALL, "arm64-common")]
+
+
+@pytest.mark.parametrize("name", [SMALL, "riscv64-trap", "arm64-call-ops"])
+def test_a_scenario_is_what_is_explored_alone(name):
+    """On a kernel of its own; whatever this process has explored before, in whatever order."""
+    every._executions.cache_clear()
+    for found in reversed(scenarios([name], 2, MOST)):
+        subject = scheme(name).subject()
+        without = [found.without] if found.without else []
+        alone = explore(subject, 2, found.fetch, numbers_of(subject, without), most=MOST)
+        assert explored(found) == every.as_json(scheme(name), alone, without)
+
+
+def test_the_table(sweep):
+    """A line of at most 72 columns for each, in order; as JSON it is the same."""
+    status, out, err = sweep("riscv64-trap")
+    head, *lines = out.splitlines()
+    assert status == 0 and head.split() == ["scheme", "fetch", "without", "verdict"] and max(map(len, out.splitlines())) <= 72
+    wanted = scenarios(["riscv64-trap"], 3, MOST)
+    assert [line.split()[:3] for line in lines] == [[s.scheme, s.fetch, s.without or "-"] for s in wanted]
+    assert err.splitlines()[-1] == f"{len(wanted)} of {len(wanted)} scenarios"
+    results = json.loads(sweep("riscv64-trap", "--processes", 2, "--json", "--quiet")[1])
+    verdicts = [
+        "safe" if r["verdict"] == "safe" else f"{r['violation']['which']}, {len(r['schedule'])} steps" for r in results
+    ]
+    assert [line.split(maxsplit=3)[3] for line in lines] == verdicts and {"safe", "unsafe"} == {r["verdict"] for r in results}
+
+
+def test_what_is_not_decided(sweep):
+    """By a number of states, which is the same everywhere: the same bytes, and a status that says so."""
+    status, out, _ = sweep(SMALL, "--max-states", 100, "--processes", 1)
+    assert status == command.UNDECIDED and "not decided" in out
+    assert sweep(SMALL, "--max-states", 100, "--processes", 2)[:2] == (status, out)
+
+
+def test_a_file_is_sorted_and_gone_on_with(sweep, monkeypatch, tmp_path):
+    """Stopped on the way: what is there is not explored again, and the end is the same bytes as at once."""
+    whole, file = tmp_path / "whole", tmp_path / "new" / "file"
+    assert sweep(SMALL, "--save", whole)[0] == 0
+    with monkeypatch.context() as m:
+        add, count = Progress.add, []
+
+        def stop(self, number):
+            add(self, number)
+            count.append(number)
+            if len(count) == 5:
+                raise KeyboardInterrupt
+
+        m.setattr(Progress, "add", stop)
+        status, out, err = sweep(SMALL, "--save", file, "--processes", 2)
+    last = "tramplab: interrupted; 5 of 12 scenarios are kept, and the same command goes on from there."
+    assert (status, out) == (130, "") and err.splitlines()[-1] == last
+    assert len(file.read_bytes().splitlines()) == 1 + 5
+    status, out, err = sweep(SMALL, "--save", file)
+    assert status == 0 and err.startswith("5 of 12 scenarios are there already\n")
+    assert file.read_bytes() == whole.read_bytes()
+    assert sweep(SMALL, "--save", file)[1:] == (out, "12 of 12 scenarios are there already\n")
+    assert file.read_bytes() == whole.read_bytes() and os.listdir(file.parent) == ["file"]
+
+
+def test_a_file_may_have_more_than_is_asked_for(sweep, tmp_path):
+    """Two schemes, one after the other in either order: one file."""
+    files = [tmp_path / "a", tmp_path / "b"]
+    for file, names in zip(files, ([SMALL, "riscv64-pair-target"], ["riscv64-pair-target", SMALL]), strict=True):
+        for name in names:
+            _, out, _ = sweep(name, "--save", file, "--quiet")
+            assert {line.split()[0] for line in out.splitlines()[1:]} == {name}
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert len(files[0].read_bytes().splitlines()) == 1 + len(scenarios([SMALL, "riscv64-pair-target"], 3, MOST))
+
+
+@with_processes
+def test_a_command_that_is_killed(sweep, tmp_path):
+    """No process stays, what was finished is in the file, and the same command does the rest."""
+    whole, file = tmp_path / "whole", tmp_path / "file"
+    assert sweep("riscv64-trap", "--save", whole)[0] == 0
+    program = [sys.executable, "-m", "tramplab", "explore", "riscv64-trap", "--all", "--save", str(file), "--processes", "2"]
+    process = subprocess.Popen([*program, "--quiet"])
+    patience, workers = time.monotonic() + 120, set()
+    while len(workers) < 2 and time.monotonic() < patience:
+        workers, others = children(process.pid)
+        time.sleep(0.01)
+    while len(file.read_bytes().splitlines()) <= 2 and time.monotonic() < patience:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)  # at once: all is done a third of a second after the first
+    process.wait()
+    assert ended(workers | others) and len(workers) == 2
+    assert 2 < len(file.read_bytes().splitlines()) <= 1 + len(scenarios(["riscv64-trap"], 3, MOST))
+    assert sweep("riscv64-trap", "--save", file)[0] == 0 and file.read_bytes() == whole.read_bytes()
+
+
+# --- What the user can put right
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    """A file of results, which no test changes."""
+    file = tmp_path_factory.mktemp("sweep") / "file"
+    with pytest.MonkeyPatch.context() as patch:
+        without_workers(patch)
+        assert cli.main(["explore", SMALL, "--all", "--save", str(file), "--quiet"]) == 0
+    return file
+
+
+@pytest.fixture
+def saved(once, tmp_path):
+    """The same, to be changed."""
+    return Path(shutil.copy(once, tmp_path))
+
+
+@pytest.mark.parametrize("cut", [1, 300, "in the first line", "all"])
+def test_what_a_killed_process_left_of_a_line_is_cut_off(sweep, saved, cut):
+    before = saved.read_bytes()
+    first = before.index(b"\n")
+    left = {"in the first line": before[: first // 2], "all": b""}.get(cut) if isinstance(cut, str) else before[:-cut]
+    saved.write_bytes(left)
+    assert sweep(SMALL, "--save", saved)[0] == 0 and saved.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: "my thesis", ["is not of `explore --all`"]),
+        (lambda text: "my\nthesis\n", ["is not of `explore --all`"]),
+        (lambda text: "[1]\n", ["is not of `explore --all`"]),
+        (lambda text: '{"kind": "another"}\n', ["is not of `explore --all`"]),
+        (lambda text: sealed(text, 1, lambda head: head.update(threads=2)), ["is of --threads 2 and --max-states 20000000"]),
+        (lambda text: sealed(text, 1, lambda head: head.update(sources="0")), ["is of other sources (0)"]),
+        (lambda text: sealed(text, 1, lambda head: head.pop("sources")), ["is of other sources (None)"]),
+        (lambda text: text.replace('"threads": 3', '"threads": 2', 1), ["is damaged in line 1"]),
+        (lambda text: re.sub(', "sha256": "[0-9a-f]*"', "", text), ["has no checksums", "made again"]),
+        (lambda text: "[" * 100_000 + "\n", ["is not of `explore --all`"]),
+        (lambda text: text.replace('"unsafe"', '"safe"', 1), ["is damaged in line 3"]),
+        (lambda text: text.replace('"states": 781', '"states": 782'), ["is damaged in line 2"]),
+        (lambda text: text + text.splitlines(keepends=True)[4], ["is damaged in line 14"]),
+        (lambda text: text + "my notes", ["is damaged in line 14"]),
+        (lambda text: text.replace('{"scheme"', '{"schema"', 1), ["is damaged in line 2"]),
+        (lambda text: text.replace('"torn"', '"tornado"'), ["is damaged in line 10"]),
+        (lambda text: text + "nothing\n", ["is damaged in line 14"]),
+    ],
+)
+def test_a_file_of_something_else_is_a_sentence_and_stays(sweep, saved, change, words):
+    other = change(saved.read_text("utf-8"))
+    saved.write_text(other, "utf-8")
+    status, out, err = sweep(SMALL, "--save", saved)
+    assert (status, out, err.count("\n")) == (2, "", 1) and err.startswith(f"tramplab: {saved} ")
+    assert all(word in err for word in words) and "give --save another name, or remove the file." in err
+    assert saved.read_text("utf-8") == other
+
+
+def test_no_byte_of_a_line_can_be_changed(saved):
+    """Whatever else is there in its place."""
+    before, rng = saved.read_bytes(), random.Random(5)
+    second = before.index(b"\n") + 1
+    for at in [*range(second - 5, second + 5), *(rng.randrange(len(before)) for _ in range(300))]:
+        saved.write_bytes(before[:at] + bytes([before[at] ^ 1 << rng.randrange(8)]) + before[at + 1 :])
+        complaint(lambda: Saved(saved, 3, 20_000_000))
+
+
+def test_a_line_of_another_file_is_refused(sweep, saved, tmp_path):
+    """A result of two threads is none of three, although it says nothing else."""
+    assert sweep(SMALL, "--save", tmp_path / "two", "--threads", 2, "--quiet")[0] == 0
+    other = (tmp_path / "two").read_bytes().replace(b'"threads": 2', b'"threads": 3').splitlines(keepends=True)
+    saved.write_bytes(b"".join([*saved.read_bytes().splitlines(keepends=True)[:-1], other[-1]]))
+    assert "is damaged in line 13" in sweep(SMALL, "--save", saved)[2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r.update(verdict="safe"),
+        lambda r: r.update(verdict="not decided"),
+        lambda r: r.update(verdict="fine"),
+        lambda r: r.update(verdict="safe", violation=None),
+        lambda r: r.update(verdict="safe", schedule=[]),
+        lambda r: r.update(verdict="not decided", violation=None, schedule=[]),
+        lambda r: r.update(limit="5 states"),
+        lambda r: r.update(violation=None),
+        lambda r: r.update(schedule=[]),
+        lambda r: r["schedule"].pop(3),
+        lambda r: r["schedule"].append(7),
+        lambda r: r["schedule"][0].update(who="somebody"),
+        lambda r: r["violation"].update(which="bad luck"),
+        lambda r: r.update(states="34"),
+        lambda r: r.update(states=34.5),
+        lambda r: r.update(threads=2),
+        lambda r: r.update(isa="arm64"),
+        lambda r: r.update(release="v6.13"),
+        lambda r: r.update(hypothetical="no"),
+        lambda r: r.update(scheme=["riscv64-pair"]),
+        lambda r: r.update(scheme="riscv64-pare"),
+        lambda r: r.update(fetch=None),
+        lambda r: r.update(without="stop_machine"),
+        lambda r: r.update(without=["start_machine"]),
+        lambda r: r.update(without=[[]]),
+        lambda r: r.update(barriers={}),
+        lambda r: r.update(more=1),
+        lambda r: r.pop("kernel"),
+    ],
+)
+def test_what_says_two_things_is_refused_whatever_its_checksum(sweep, saved, change):
+    """A verdict and its words, a scheme and its ISA; and what is of another type."""
+    other = sealed(saved.read_text("utf-8"), 3, change)
+    saved.write_text(other, "utf-8")
+    status, out, err = sweep(SMALL, "--save", saved)
+    said = f"tramplab: {saved} is damaged in line 3: give --save another name, or remove the file.\n"
+    assert (status, out, err) == (2, "", said) and saved.read_text("utf-8") == other
+
+
+@pytest.mark.parametrize("how", ["[" * 100_000, "9" * 5000, "{}", "[]", "null", '"', '{"scheme": 1, "scheme": 2}'])
+def test_a_line_that_cannot_be_read_is_refused(sweep, saved, how):
+    saved.write_text(saved.read_text("utf-8") + f'{{"scheme": "{SMALL}", "states": {how}}}\n', "utf-8")
+    assert "is damaged in line 14: give --save another name" in sweep(SMALL, "--save", saved)[2]
+
+
+def sealed(text: str, number: int, change) -> str:
+    """A file with a line changed, as if it had been written so."""
+    lines = text.splitlines(keepends=True)
+    said = json.loads(lines[number - 1])
+    assert said.pop("sha256")
+    change(said)
+    name = "tramplab explore --all" if number == 1 else lines[0]
+    lines[number - 1] = json.dumps({**said, "sha256": cache.digest(name, json.dumps(said).encode())}) + "\n"
+    return "".join(lines)
+
+
+def test_a_file_of_other_sources_is_refused(sweep, saved, monkeypatch):
+    monkeypatch.setattr(state, "of", lambda parts, facts: "0123456789abcdef")
+    assert "is of other sources (" in sweep(SMALL, "--save", saved)[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--all", "--fetch", "stale"], ["--all", "leave --fetch away"]),
+        (["--all", SMALL, "--without", "fence.i"], ["--all", "leave --without away"]),
+        (["--all", "--time-limit", "9"], ["--all has no --time-limit", "--max-states"]),
+        (["--all", "--every-step"], ["--every-step"]),
+        (["--all", "riscv64-pare"], ["unknown scheme 'riscv64-pare'", SMALL]),
+        (["--all", "--threads", "0"], ["threads, not 0"]),
+        (["--all", "--threads", "99"], ["threads, not 99"]),
+        (["--all", "--max-states", "0"], ["--max-states is a whole number from 1 to 4294967294, not 0."]),
+        (["--all", "--processes", "0"], ["--processes", "1 to 256"]),
+        (["--all", "--processes", "2", "--scheduler", "127.0.0.1:1"], ["leave one of the two away"]),
+        (["--all", "--scheduler", " "], ["--scheduler is the address"]),
+        (["--all", "--save", "."], ["no ordinary file"]),
+        (["--all", "--save", "/proc/nowhere/file"], ["cannot write /proc/nowhere/file"]),
+        (["--save", "file"], ["--save goes with --all"]),
+        (["--processes", "2", "--scheduler", "x"], ["--processes and --scheduler go with --all"]),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(tramplab, monkeypatch, tmp_path, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = tramplab("explore", *arguments)
+    assert (status, out, os.listdir(tmp_path)) == (2, "", [])
+    assert err.startswith("tramplab: ") and err.count("\n") == 1 and all(word in err for word in words)
+
+
+def test_a_full_disk_on_the_way_costs_nothing(sweep, saved, monkeypatch, tmp_path):
+    """A line that cannot be written is a sentence; what came before it is there the next time."""
+    file, write, lines = tmp_path / "other", os.write, []
+
+    def full(out, data):
+        if data.startswith(b'{"scheme"'):
+            lines.append(data)
+            if len(lines) == 4:
+                write(out, data[:50])
+                raise OSError(28, "No space left on device")
+        return write(out, data)
+
+    with monkeypatch.context() as m:
+        m.setattr(os, "write", full)
+        status, _, err = sweep(SMALL, "--save", file, "--quiet")
+    assert (status, err) == (1, f"tramplab: cannot write {file}: No space left on device.\n")
+    assert file.read_bytes().endswith(b"}\n") and file.read_bytes().count(b"\n") == 4
+    assert sweep(SMALL, "--save", file)[2].startswith("3 of 12 scenarios are there already\n")
+    assert file.read_bytes() == saved.read_bytes()
+
+
+def test_a_scenario_says_what_it_is():
+    """In the sentence on a worker that dies."""
+    assert str(Scenario(SMALL, "stale", "fence.i", 3, MOST)) == "riscv64-pair, fetch stale, without fence.i"
+    assert str(Scenario(SMALL, "stale", "", 3, MOST)) == "riscv64-pair, fetch stale"

@@ -1,0 +1,119 @@
+"""Exploring one subject: is there an order of steps that ends badly, and which is the shortest?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from ..errors import TramplabError
+from ..given import seconds as span
+from ..given import switch, whole, wholes
+from .automaton import Automaton, Taken
+from .executions import Executions
+from .fetches import STALE, Fetches
+from .moments import moments
+from .rows import rows
+from .search import ALL_SEEN, LARGEST, MOST_THREADS, WRONG, search
+from .subject import Subject
+from .threads import Threads
+from .verdicts import Violation
+
+#: Threads, states and seconds, by default.
+THREADS, MOST_STATES, SECONDS = 3, 20_000_000, 60.0
+SAFE, UNSAFE, NOT_DECIDED = "safe", "unsafe", "not decided"
+
+
+class _Late(Exception):
+    """The time is over."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of one exploration.
+
+    verdict: SAFE, UNSAFE or NOT_DECIDED.
+    violation, schedule: what goes wrong, and the fewest steps that lead there.
+    states, transitions: of all threads together; of one thread where it is unsafe, as one is enough for that.
+    limit: the limit that ended the search, "" for none.
+    seconds: the time it took, which no file keeps.
+    threads_of: the automaton that the steps refer to.
+    """
+
+    subject: Subject
+    threads: int
+    fetch: str
+    verdict: str
+    violation: Violation | None
+    schedule: tuple[Taken, ...]
+    states: int
+    transitions: int
+    limit: str
+    seconds: float
+    threads_of: Threads
+
+
+def explore(
+    subject: Subject,
+    threads: int = THREADS,
+    fetch: str = STALE,
+    dropped: Collection[int] = (),
+    reduced: bool = True,
+    most: int = MOST_STATES,
+    seconds: float = SECONDS,
+    tick: Callable[[int], None] = lambda states: None,
+    executions: Executions | None = None,
+) -> Result:
+    """Every interleaving of so many threads with a subject's plan. dropped: numbers of steps that are left out. reduced: leave
+    out what commutes, which changes no verdict. most, seconds: after so many states, or so long, it is not decided. tick: told
+    now and then how many states there are. Raises TramplabError for an unknown model, too many threads, a number that is none, or
+    a step that is not modelled."""
+    began = time.monotonic()
+    threads, reduced, most = allowed(threads), switch(reduced, "reduced"), whole(most, "most", 1, LARGEST)
+    seconds, dropped = span(seconds, "seconds"), wholes(dropped, "dropped", 0, len(subject.steps) - 1)
+
+    def tell(states: int) -> None:
+        tick(states)
+        if time.monotonic() - began > seconds:
+            raise _Late
+
+    when = moments(subject.machine.isa.name, subject.steps, subject.preemptible, subject.vector is not None, dropped)
+    executions = executions or Executions(subject)
+    one = Automaton(Threads(executions, when, Fetches(executions, when, fetch)), reduced)
+    states, transitions, verdict, limit = 0, 0, NOT_DECIDED, ""
+    try:
+        one.build(tell, whole=not reduced)
+        states, transitions = one.states, one.transitions
+        if one.worst and reduced:
+            verdict = UNSAFE  # the others may as well stay out of it
+        else:
+            searched = search(rows(one), threads, most, reduced, tell)
+            states, transitions = searched.states, searched.transitions
+            verdict = {ALL_SEEN: SAFE, WRONG: UNSAFE}.get(searched.how, NOT_DECIDED)
+            limit = "" if verdict != NOT_DECIDED else f"{most} states"
+    except _Late:
+        states, transitions, limit = states or one.states, transitions or one.transitions, f"{seconds:g} s"
+    finally:
+        executions.restore()
+    schedule, violation = one.worst or ([], None)
+    return Result(
+        subject,
+        threads,
+        fetch,
+        verdict,
+        violation,
+        tuple(schedule),
+        states,
+        transitions,
+        limit,
+        time.monotonic() - began,
+        one.threads,
+    )
+
+
+def allowed(threads: int) -> int:
+    """A number of threads; raises TramplabError for too many, or none."""
+    threads = whole(threads, "threads")
+    if not 1 <= threads <= MOST_THREADS:
+        raise TramplabError(f"there are 1 to {MOST_THREADS} threads, not {threads}.")
+    return threads
