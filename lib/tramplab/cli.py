@@ -38,7 +38,7 @@ from .revision import history
 from .sparsity import command as registers
 from .studies import short, stated
 from .vmlinux import command as kernel
-from .vmlinux import races as kernel_races
+from .vmlinux.run import races as kernel_races
 from .width import WIDTH
 
 if TYPE_CHECKING:
@@ -247,7 +247,9 @@ def _findings(args: argparse.Namespace) -> int:
 
 
 def _cite(args: argparse.Namespace) -> None:
-    name = permalinks.get(args.id).id
+    link = permalinks.get(args.id)
+    anchor = link.target.partition("#")[2]
+    name = anchor if anchor in findings.read() else link.id  # one finding may have taken another's place
     chosen = {what: value for what in CHOICES if (value := getattr(args, what)) is not None}
     if args.bibtex and args.full:
         raise TramplabError("a BibTeX entry is always full: leave --full away, or --bibtex.")

@@ -67,6 +67,8 @@ def test_a_citation_fits_a_mail_and_stands_without_its_link(name, base, capsys):
     lines, now = text.splitlines(), edition.current()
     assert len(lines) <= 12 and max(map(len, lines)) <= 72, text
     assert any(what in " ".join(lines) for what in WHOSE) or name in IDS
+    now_named = permalinks.get(name).target.partition("#")[2]
+    name = now_named if now_named in FINDINGS else name
     command = "claims" if name in IDS else "findings" if name in FINDINGS else ""
     where = f"; rerun: tramplab {command} {name}" if command else f", {name}"
     assert f"edition {now.version}, commit {now.commit}{where}" in " ".join(lines)

@@ -51,7 +51,7 @@ def comparisons(guard: str) -> list[Comparison]:
     for part in re.split(r"\s+and\s+", guard.strip()):
         sides = _OPERATOR.split(part)
         if len(sides) < 3 or not all(sides):
-            raise TramplabError(f"the guard {guard!r} has no comparison in {part!r}; write one like `near < far`.")
+            raise TramplabError(f"the guard {guard!r} has no comparison in {part!r}; one is written like near < far.")
         found += [Comparison(*sides[n : n + 3]) for n in range(0, len(sides) - 2, 2)]
     return found
 
