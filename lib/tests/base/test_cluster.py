@@ -23,9 +23,9 @@ from support.without_workers import without_workers
 from tramplab import TramplabError, cli, jobs
 from tramplab import cluster as dask
 from tramplab.progress import Progress
-from tramplab.vmlinux import recount
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
+from tramplab.vmlinux.kept import recount
 
 REMEDY = "try again"
 AT_LEAST = 4  # results that are there when a worker is killed

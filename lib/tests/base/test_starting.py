@@ -20,11 +20,11 @@ RELEASES, PACKAGES = "releases.yml", "kernels/packages.yml"
 #: Every program of a checkout that imports much: a module of that, and which data it cannot do without.
 PROGRAMS = {
     "tramplab list": ("tramplab.cli", [RELEASES]),
-    "tramplab.vmlinux recount": ("tramplab.vmlinux.recount", [RELEASES, PACKAGES]),
-    "tramplab.vmlinux races": ("tramplab.vmlinux.races_saved", [RELEASES, PACKAGES]),
-    "tramplab.vmlinux frames": ("tramplab.vmlinux.frames_saved", [RELEASES, PACKAGES]),
-    "tramplab.vmlinux probes": ("tramplab.vmlinux.probes_saved", [PACKAGES]),
-    "tramplab.vmlinux sizes nothing": ("tramplab.vmlinux.sizes", []),
+    "tramplab.vmlinux recount": ("tramplab.vmlinux.kept.recount", [RELEASES, PACKAGES]),
+    "tramplab.vmlinux races": ("tramplab.vmlinux.kept.races_saved", [RELEASES, PACKAGES]),
+    "tramplab.vmlinux frames": ("tramplab.vmlinux.kept.frames_saved", [RELEASES, PACKAGES]),
+    "tramplab.vmlinux probes": ("tramplab.vmlinux.kept.probes_saved", [PACKAGES]),
+    "tramplab.vmlinux sizes nothing": ("tramplab.vmlinux.kept.sizes", []),
     "bench": ("bench.speed", [RELEASES]),
     "bench races": ("bench.races", [RELEASES]),
 }

@@ -11,8 +11,8 @@ from support.outputs import full, standard_output
 from tramplab import TramplabError, cli, streams
 from tramplab.errors import Unwritten
 from tramplab.publish import site
-from tramplab.vmlinux import recount, sizes
 from tramplab.vmlinux.debian import __main__ as debian
+from tramplab.vmlinux.kept import recount, sizes
 
 LARGE = 300_000
 #: Does what the first argument says, as a command, and ends as one.

@@ -8,8 +8,8 @@ from hypothesis import settings
 from support import hostile
 from support.seeds import drawn, seeds
 from tramplab import cli, jobs
-from tramplab.vmlinux import recount
 from tramplab.vmlinux.debian import __main__ as debian
+from tramplab.vmlinux.kept import recount
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tramplab.studies.callops.branch_reach import BEHIND, DEBIAN, JAL, LONE, PAI
 from tramplab.studies.callops.text_bytes import LITERAL, OTHER, OWN, PAD, PADDING, SITE
 from tramplab.studies.callops.text_schemes import BTI, BUILDS, CALL_OPS, FIXED, LONG, NONE, PLAIN, SCHEMES
 from tramplab.studies.direct import reach_ranges
-from tramplab.vmlinux import saved
+from tramplab.vmlinux.kept import saved
 
 STUDIES = (text_bytes, text_images, branch_reach)
 

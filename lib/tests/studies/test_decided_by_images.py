@@ -9,7 +9,8 @@ import pytest
 
 from tramplab.studies.front import answers
 from tramplab.studies.returns import return_costs
-from tramplab.vmlinux import beside, saved
+from tramplab.vmlinux.kept import saved
+from tramplab.vmlinux.run import beside
 
 ISAS = ("x86_64", "arm64", "riscv64")
 PARTS = ("site", "trampoline", "core")

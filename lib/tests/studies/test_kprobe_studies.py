@@ -11,7 +11,8 @@ from tramplab.studies.direct import fprobe_losses, kprobe_losses, kprobe_ways
 from tramplab.studies.direct.kprobe_ways import BREAKPOINT, CLAIMED, FTRACE, ROUNDS, UNOPTIMISED_WAY
 from tramplab.studies.direct.stages import DIRECT
 from tramplab.studies.kernels.real_kernels import PART
-from tramplab.vmlinux import beside, saved
+from tramplab.vmlinux.kept import saved
+from tramplab.vmlinux.run import beside
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from tramplab.studies.direct.reach_boundary import AHEAD, BEHIND, BEYOND, EDGE, 
 from tramplab.studies.direct.reach_ranges import ALL, DEBIAN, KASLR, LOWEST, NO_KASLR, NONE, OTHERS
 from tramplab.studies.direct.reach_ways import CASES, FAR, NEAR, SHARED, TARGET
 from tramplab.studies.time import saved_times
-from tramplab.vmlinux import saved
-from tramplab.vmlinux.result import added
+from tramplab.vmlinux.kept import saved
+from tramplab.vmlinux.run.result import added
 
 DIRECT = [(isa, r) for isa in ISAS for r in releases.shown() if releases.features(ISAS[isa], r, {})["direct"]]
 STUDIES = (reach_boundary, reach_price, reach_ranges, reach_ways)

@@ -11,7 +11,9 @@ from tramplab.lab.measure import counts_of
 from tramplab.publish.claims import verdict
 from tramplab.publish.claims.verdict import Judged, Seen
 from tramplab.studies.kernels import claimed, jit, kernel_functions, kernel_hooks, real_kernels, what_is_faked
-from tramplab.vmlinux import beside, hooks, saved
+from tramplab.vmlinux import hooks
+from tramplab.vmlinux.kept import saved
+from tramplab.vmlinux.run import beside
 from tramplab.width import WIDTH
 
 PLAIN = saved.comparable()

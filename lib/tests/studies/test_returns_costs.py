@@ -23,7 +23,7 @@ from tramplab.studies.returns.mechanisms import (
 )
 from tramplab.studies.returns.return_saves import ARGS, REGS, VALUE, WITHOUT
 from tramplab.studies.time import saved_times
-from tramplab.vmlinux import saved
+from tramplab.vmlinux.kept import saved
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 

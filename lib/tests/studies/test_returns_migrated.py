@@ -12,7 +12,7 @@ from tramplab.returns.migration import BEFORE, FPROBE, MULTI, SHIMS
 from tramplab.sparsity.matrix import RIGHT
 from tramplab.studies.returns import kprobe_left, migrated, migrated_users, return_costs, shims
 from tramplab.studies.returns.migrated import EVENT, LOST, NEVER, PROGRAM, SAME, SHIMMED, STAP, TYPED
-from tramplab.vmlinux import saved
+from tramplab.vmlinux.kept import saved
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 

@@ -11,7 +11,7 @@ from tramplab.studies.returns import return_releases as study
 from tramplab.studies.returns.mechanisms import breaks
 from tramplab.studies.returns.migrated import SAME
 from tramplab.studies.returns.return_releases import ENTRY, FEXIT, FPROBE, KRETPROBE, LATEST, NONE, SAID
-from tramplab.vmlinux import probes_saved
+from tramplab.vmlinux.kept import probes_saved
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 #: What is executed of a call -> the state that only kernels have which execute it.

@@ -14,9 +14,9 @@ from tramplab.publish.cite import edition, permalinks
 from tramplab.publish.claims import claims
 from tramplab.publish.findings import findings
 from tramplab.sparsity.context import programs
-from tramplab.vmlinux import frames_saved, probes_saved, races_saved, saved
 from tramplab.vmlinux.debian import list as listed
 from tramplab.vmlinux.jit import saved as jit_saved
+from tramplab.vmlinux.kept import frames_saved, probes_saved, races_saved, saved
 
 DATA = ROOT / "data"
 #: What is read as facts, by its name in data/; golden tables are not.

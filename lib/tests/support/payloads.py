@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tramplab.vmlinux.payload import Payload, unpack
+from tramplab.vmlinux.open.payload import Payload, unpack
 
 from .complaints import complaint
 

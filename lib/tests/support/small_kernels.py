@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 from tramplab.build.dwarf import Field, Struct
-from tramplab.vmlinux.image import Opened, open_image
+from tramplab.vmlinux.open.image import Opened, open_image
 
 from .complaints import complaint
 from .kernels import APART, BASES, LAYOUTS, POINTERS, Part, content, many, pointed, rela, symtab, types, vmlinux

@@ -14,10 +14,10 @@ from support.damage import DAMAGES
 from support.kernels import BANNER, FUNC, LAYOUTS, Part, changed, content, image, kallsyms, many, symtab, types, vmlinux
 from support.small_kernels import ARM, LOADED, OPS, RISCV, X86, arm64_elf, listed, opened, refused, section, x86
 from tramplab.errors import TramplabError
-from tramplab.vmlinux import btf, packing
-from tramplab.vmlinux import image as image_module
-from tramplab.vmlinux import kallsyms as kallsyms_reader
-from tramplab.vmlinux.image import open_image
+from tramplab.vmlinux.open import btf, packing
+from tramplab.vmlinux.open import image as image_module
+from tramplab.vmlinux.open import kallsyms as kallsyms_reader
+from tramplab.vmlinux.open.image import open_image
 
 
 def without(data: bytes, what: bytes) -> bytes:

@@ -15,7 +15,7 @@ from tramplab.errors import TramplabError
 from tramplab.vmlinux.booted import boot
 from tramplab.vmlinux.booted.mitigations import LINKED as MITIGATED
 from tramplab.vmlinux.booted.mitigations import SRSO
-from tramplab.vmlinux.image import Opened
+from tramplab.vmlinux.open.image import Opened
 
 NEEDED = ("__alt_instructions", "__return_sites", "__retpoline_sites")
 every_needed = pytest.mark.parametrize("name", NEEDED)

@@ -35,7 +35,7 @@ from support.kernels import (
 from support.small_kernels import OPS
 from tramplab.build.dwarf import Field, Prototype, Value
 from tramplab.errors import TramplabError
-from tramplab.vmlinux.btf import Btf, find
+from tramplab.vmlinux.open.btf import Btf, find
 
 FILE = Path("vmlinuz")
 

@@ -13,11 +13,13 @@ from tramplab.isa import ISAS
 from tramplab.trampolines.bpf import Bpf
 from tramplab.trampolines.fprobe import Fprobe
 from tramplab.trampolines.kprobe import Kprobe, Kretprobe
-from tramplab.vmlinux import arguments, early, hooks, keeping, measure
+from tramplab.vmlinux import hooks
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
-from tramplab.vmlinux.machine import RealMachine
-from tramplab.vmlinux.traceable import untraced
+from tramplab.vmlinux.kept import store
+from tramplab.vmlinux.open.traceable import untraced
+from tramplab.vmlinux.run import arguments, early, measure
+from tramplab.vmlinux.run.machine import RealMachine
 
 NAME = "three_args"
 #: Hooks that see the function return, or stop it on its first instruction.
@@ -108,7 +110,7 @@ PEOPLE = ("vfs_read", "tcp_v4_connect", "schedule", "ip_rcv", "do_sys_openat2", 
 def machine(request):
     if not there(request.param):
         pytest.skip(f"{request.param.name} has not been fetched (make kernels)")
-    return RealMachine(keeping.opened(request.param))
+    return RealMachine(store.opened(request.param))
 
 
 def test_every_hook_is_measured_on_functions_that_people_name(machine):

@@ -9,7 +9,7 @@ from tramplab.ftrace.layout import bucket
 from tramplab.isa import ISAS
 from tramplab.studies.returns import many_probes
 from tramplab.trampolines.arguments import words
-from tramplab.vmlinux import arguments, hooks, keeping, measure, own
+from tramplab.vmlinux import hooks
 from tramplab.vmlinux.booted import x86_64
 from tramplab.vmlinux.booted.mitigations import SRSO
 from tramplab.vmlinux.debian.fetch import there
@@ -17,7 +17,9 @@ from tramplab.vmlinux.debian.list import packages
 from tramplab.vmlinux.hooks import bpf, breakpoints, handlers, inplace, kretprobes, pools, programs
 from tramplab.vmlinux.hooks.handlers import ENTRY, RETURN, Given
 from tramplab.vmlinux.hooks.hook import FIRST, Absent
-from tramplab.vmlinux.machine import FUNCTION, RealMachine
+from tramplab.vmlinux.kept import store
+from tramplab.vmlinux.run import arguments, measure, stubs
+from tramplab.vmlinux.run.machine import FUNCTION, RealMachine
 
 EVERY = {p.name: p for p in packages()}
 #: With fprobes on the graph tracer, and direct calls that x86-64 jumps to.
@@ -50,7 +52,7 @@ def test_a_handler_counts_and_keeps_what_it_is_given(isa):
     kernel = handmade.kernel(isa)
     machine, heap = kernel.machine, kernel.machine.places.heap.end - 4096
     block, struct, behind = heap, heap + 64, heap + 128
-    machine.write(block, bytes(own.BLOCK))
+    machine.write(block, bytes(stubs.BLOCK))
     machine.write_u64(struct + 16, behind)
     machine.write_u64(behind + 8, 0x1234_5678_9ABC_DEF0)
     start = kernel.isa.module_base + handmade.OFFSET + 0x1000
@@ -60,7 +62,7 @@ def test_a_handler_counts_and_keeps_what_it_is_given(isa):
         (Given(0, (16, 8)), 0x1234_5678_9ABC_DEF0),
         (Given(0, (16, 8), 4), 0x9ABC_DEF0),
     ):
-        machine.write(block, bytes(own.BLOCK))
+        machine.write(block, bytes(stubs.BLOCK))
         machine.poke(start, handlers.code(kernel.isa, block, given, Given(2), 1))
         for times in (1, 2):
             raw = machine.call(start, dict(zip(kernel.isa.args, (struct, struct + 1, 77), strict=False)))
@@ -76,7 +78,7 @@ def kernel(request):
     """(package, machine, traced function, registers, the call without a hook) of a fetched image."""
     if not there(EVERY[request.param]):
         pytest.skip(f"{request.param} has not been fetched (make kernels)")
-    machine = RealMachine(keeping.opened(EVERY[request.param]))
+    machine = RealMachine(store.opened(EVERY[request.param]))
     function, registers = machine.function(FUNCTION), arguments.registers(machine.isa)
     return EVERY[request.param], machine, function, registers, machine.call(function, registers)
 
@@ -277,13 +279,13 @@ def test_a_program_sees_the_ip_and_the_argument_or_the_value(kernel):
     for name in (n for n in (*ENTRIES, *EXITS) if expected(package)[n]):
         (seen,) = hooks.get(name).attach(machine, function).observed
         machine.call(function, registers)
-        found = [machine.machine.read_u64(seen.block + n) for n in (own.HITS, own.FIRST, own.SECOND)]
+        found = [machine.machine.read_u64(seen.block + n) for n in (stubs.HITS, stubs.FIRST, stubs.SECOND)]
         place, behind = at_probe(machine, function, name)
         assert found == ([1, machine.machine.return_to, idle.value] if name in EXITS else [1, place + behind, FIRST]), name
         if active:
             machine.write(active.address + machine.cpu.percpu & (1 << 64) - 1, (1).to_bytes(4, "little"))
             assert machine.call(function, registers).value == idle.value, name
-            assert machine.machine.read_u64(seen.block + own.HITS) == 1, name
+            assert machine.machine.read_u64(seen.block + stubs.HITS) == 1, name
         machine.reset()
 
 
@@ -369,7 +371,7 @@ def test_a_kretprobe_sees_the_value_and_the_way_back(kernel):
     for name, must, _ in attached(kernel):
         machine.call(function, registers)
         (seen,) = must.observed
-        found = [machine.machine.read_u64(seen.block + n) for n in (own.HITS, own.FIRST, own.SECOND)]
+        found = [machine.machine.read_u64(seen.block + n) for n in (stubs.HITS, stubs.FIRST, stubs.SECOND)]
         assert found == [1, machine.machine.return_to, idle.value], name
 
 

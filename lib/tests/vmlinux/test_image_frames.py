@@ -13,9 +13,10 @@ from tramplab.sparsity.fields import PT_REGS, Place, places
 from tramplab.sparsity.providers import PROVIDERS
 from tramplab.studies.sparsity import real_frames
 from tramplab.studies.sparsity.register_frames import ABSENT
-from tramplab.vmlinux import frames, frames_saved, keeping
 from tramplab.vmlinux.debian.fetch import there
-from tramplab.vmlinux.machine import RealMachine
+from tramplab.vmlinux.kept import frames_saved, store
+from tramplab.vmlinux.run import frames
+from tramplab.vmlinux.run.machine import RealMachine
 
 #: Providers that images which could not be fetched since have not been run with; those that are there have all.
 SINCE = {"__kretprobe_trampoline"}
@@ -44,14 +45,14 @@ def test_what_is_kept_is_found_again(name):
 @pytest.mark.parametrize("name", list(KEPT))
 def test_other_values_change_nothing(name):
     """Other registers, flags and stack content than those that the file was made with."""
-    machine = RealMachine(keeping.opened(fetched(name)))
+    machine = RealMachine(store.opened(fetched(name)))
     for kept_ in KEPT[name]["frames"]:
         found = frames.frame(machine, kept_["provider"], (14, 9, 3), (6, 15)).found.slots
         assert [(s.name, s.kind, s.rule) for s in found.values()] == [(s["slot"], s["kind"], s["rule"]) for s in kept_["slots"]]
 
 
 def test_all_that_a_hook_was_attached_with_is_gone_behind_it():
-    machine = RealMachine(keeping.opened(fetched("debian-7.2-riscv64")))
+    machine = RealMachine(store.opened(fetched("debian-7.2-riscv64")))
     function, arguments = machine.function(frames.FUNCTIONS[0]), {"a0": 41}
     before = machine.call(function, arguments)
     for provider in ("return_to_handler", "arch_rethook_trampoline", "breakpoint"):
@@ -62,7 +63,7 @@ def test_all_that_a_hook_was_attached_with_is_gone_behind_it():
 
 def test_a_call_that_hands_nothing_on_is_no_frame(monkeypatch):
     """The site is left idle: nobody is handed anything, and that is said."""
-    machine = RealMachine(keeping.opened(fetched("debian-6.12-arm64")))
+    machine = RealMachine(store.opened(fetched("debian-6.12-arm64")))
     idle = frames.Way(lambda m, f: None, "ftrace_ops_list_func", 3)
     monkeypatch.setitem(frames._WAYS, "ftrace_caller", lambda m: idle)
     monkeypatch.setattr(frames.frames, "goes_on", lambda *_: 0)
@@ -106,25 +107,25 @@ def test_the_file_is_written_as_it_is_read(tmp_path):
     path = tmp_path / "frames.json"
     data = frames_saved.read()
     path.write_text(frames_saved.text(data["kernels"]), "utf-8")
-    assert keeping.read(path, frames_saved.SCHEMA, frames_saved.wanted()) == json.loads(path.read_text("utf-8")) == data
+    assert store.read(path, frames_saved.SCHEMA, frames_saved.wanted()) == json.loads(path.read_text("utf-8")) == data
     for spoilt, complaint in (
         (path.read_text("utf-8").replace('"garbage"', '"rubbish"', 1), "rubbish"),
         (path.read_text("utf-8").replace(data["kernels"][0]["sha256"], "0" * 64), "another image"),
     ):
         path.write_text(spoilt, "utf-8")
         with pytest.raises(TramplabError, match=complaint):
-            keeping.read(path, frames_saved.SCHEMA, frames_saved.wanted())
+            store.read(path, frames_saved.SCHEMA, frames_saved.wanted())
 
 
 def test_what_is_known_of_an_image_that_is_not_fetched_stays(tmp_path, monkeypatch, capsys):
     (tmp_path / "kernels").mkdir()
-    monkeypatch.setattr(keeping, "data_file", lambda name: tmp_path / name)
-    monkeypatch.setattr(keeping, "there", lambda package: package is first)
+    monkeypatch.setattr(store, "data_file", lambda name: tmp_path / name)
+    monkeypatch.setattr(store, "there", lambda package: package is first)
     first, second = frames_saved.wanted()[:2]
-    old = {**KEPT[next(iter(KEPT))], **keeping.of(second)}
+    old = {**KEPT[next(iter(KEPT))], **store.of(second)}
     (tmp_path / frames_saved.FILE).write_text(frames_saved.text([old]), "utf-8")
-    fresh = {**old, **keeping.of(first), "absent": []}
-    remade = keeping.remake(
+    fresh = {**old, **store.of(first), "absent": []}
+    remade = store.remake(
         frames_saved.FILE, frames_saved.SCHEMA, (first, second), lambda p: fresh, frames_saved.text, lambda k: "done"
     )
     told = capsys.readouterr().out

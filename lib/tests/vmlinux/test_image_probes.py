@@ -7,8 +7,9 @@ import pytest
 
 from tramplab.errors import TramplabError
 from tramplab.isa import ISAS
-from tramplab.vmlinux import keeping, probes, probes_saved
 from tramplab.vmlinux.debian.fetch import there
+from tramplab.vmlinux.kept import probes_saved, store
+from tramplab.vmlinux.run import probes
 
 KEPT = {k["name"]: k for k in probes_saved.read()["kernels"]}
 
@@ -26,7 +27,7 @@ def test_what_is_kept_is_found_again(name):
     if not there(package):
         pytest.skip(f"the kernel image {name} is not in the cache: `make kernels` fetches it")
     assert probes_saved.made(package) == KEPT[name]
-    kernel = keeping.opened(package)
+    kernel = store.opened(package)
     starts = sorted({s.address for s in kernel.image.symbols.values()})
     pieces = Counter(s.partition(".")[0] for s in kernel.image.symbols)
     for found in KEPT[name]["parts"].values():
@@ -71,7 +72,7 @@ def test_a_file_of_another_image_is_refused(tmp_path):
     path = tmp_path / probes_saved.FILE
     path.write_text(probes_saved.text([{**KEPT[name], "sha256": "0" * 64}]), "utf-8")
     with pytest.raises(TramplabError, match=f"{name} is of another image than is listed: run `make kernels`"):
-        keeping.read(path, probes_saved.SCHEMA, probes_saved.wanted())
+        store.read(path, probes_saved.SCHEMA, probes_saved.wanted())
 
 
 def test_the_file_is_written_as_it_is_read():

@@ -14,8 +14,9 @@ from tramplab.races.fetches import MODELS
 from tramplab.races.schemes import SCHEMES, scheme
 from tramplab.races.subject import Subject
 from tramplab.studies.callops import patching, real_patching
-from tramplab.vmlinux import keeping, races, races_saved
 from tramplab.vmlinux.debian.fetch import image, there
+from tramplab.vmlinux.kept import races_saved, store
+from tramplab.vmlinux.run import races
 
 FETCHED = [p for p in races_saved.wanted() if there(p)]
 KEPT = {k["name"]: k for k in races_saved.read()["kernels"]}
@@ -25,7 +26,7 @@ def fetched(name):
     package = next((p for p in FETCHED if p.name == name), None)
     if package is None:
         pytest.skip(f"the kernel image {name} is not in the cache: `make kernels` fetches it")
-    return keeping.opened(package)
+    return store.opened(package)
 
 
 @pytest.fixture(scope="module", params=[p.name for p in races_saved.wanted()])

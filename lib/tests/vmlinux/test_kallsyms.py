@@ -11,7 +11,7 @@ import pytest
 from support import kernels
 from support.damage import DAMAGES
 from support.kernels import LAYOUTS, TOKENS, Layout, changed, kallsyms, many
-from tramplab.vmlinux.kallsyms import Table, read
+from tramplab.vmlinux.open.kallsyms import Table, read
 
 BASE = 0xFFFFFFFF81000000
 AT = BASE + 0x40000

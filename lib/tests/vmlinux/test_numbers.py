@@ -14,17 +14,18 @@ from tramplab.ftrace import releases
 from tramplab.ftrace.ops import FL_RECURSION
 from tramplab.isa import ISAS
 from tramplab.isa.riscv64 import C_NOP, NOP4
-from tramplab.vmlinux import beside, keeping, layout, measure, races
-from tramplab.vmlinux import result as vmlinux_result
 from tramplab.vmlinux.booted import compiled, riscv64
 from tramplab.vmlinux.booted.text import Text
 from tramplab.vmlinux.debian.fetch import image, there
 from tramplab.vmlinux.debian.list import packages
-from tramplab.vmlinux.features import features
-from tramplab.vmlinux.image import Opened, open_image
-from tramplab.vmlinux.machine import FUNCTION, RealMachine
-from tramplab.vmlinux.payload import unpack
-from tramplab.vmlinux.result import result
+from tramplab.vmlinux.kept import store
+from tramplab.vmlinux.open.features import features
+from tramplab.vmlinux.open.image import Opened, open_image
+from tramplab.vmlinux.open.payload import unpack
+from tramplab.vmlinux.run import beside, layout, measure, races
+from tramplab.vmlinux.run import result as vmlinux_result
+from tramplab.vmlinux.run.machine import FUNCTION, RealMachine
+from tramplab.vmlinux.run.result import result
 
 EVERY = {p.name: p for p in packages()}
 ONE = [p.name for p in packages() if p.one]
@@ -49,7 +50,7 @@ BANNERS = {
 def opened(name: str) -> Opened:
     if not there(EVERY[name]):
         pytest.skip(f"{name} has not been fetched (make kernels KERNELS=--one)")
-    return keeping.opened(EVERY[name])
+    return store.opened(EVERY[name])
 
 
 def rows(machine: RealMachine) -> list[dict]:

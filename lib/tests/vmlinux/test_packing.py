@@ -9,7 +9,7 @@ import pytest
 from support.complaints import complaint
 from support.containers import CHECKED, PACKERS, bzimage, flat, lz4_frame, lz4_legacy, with_size, zboot
 from support.payloads import opened, refused, sentence
-from tramplab.vmlinux import packing
+from tramplab.vmlinux.open import packing
 
 ARM = flat("arm64")
 

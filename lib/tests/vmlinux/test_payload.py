@@ -10,7 +10,7 @@ from support.containers import CHECKED, MACHINES, PACKERS, RELOCATIONS, bzimage,
 from support.damage import DAMAGES
 from support.payloads import opened, refused
 from tramplab.errors import TramplabError
-from tramplab.vmlinux.payload import unpack
+from tramplab.vmlinux.open.payload import unpack
 
 ALL = every()
 X86 = elf(MACHINES["x86_64"]) + RELOCATIONS

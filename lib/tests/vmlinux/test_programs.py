@@ -10,7 +10,7 @@ from support.payloads import opened, refused
 from support.programs import android, efi, legacy, program, tree
 from support.small_kernels import refused as refused_image
 from tramplab.errors import TramplabError
-from tramplab.vmlinux.payload import unpack
+from tramplab.vmlinux.open.payload import unpack
 
 X86 = elf(MACHINES["x86_64"]) + RELOCATIONS
 ARM = flat("arm64")

@@ -10,7 +10,7 @@ import pytest
 
 from support.damage import DAMAGES
 from support.kernels import APART, BASES, POINTERS, RELATIVE, Content, pointed, rela, relr
-from tramplab.vmlinux.relocate import adjust, find, linked, listed
+from tramplab.vmlinux.open.relocate import adjust, find, linked, listed
 
 ALIGN = 1 << 21
 BASE = BASES["arm64"]

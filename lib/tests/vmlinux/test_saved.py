@@ -8,10 +8,12 @@ import pytest
 from support import ROOT
 from tramplab import TramplabError
 from tramplab.emulate.counts import COMPONENTS
-from tramplab.vmlinux import beside, hooks, recount, saved
+from tramplab.vmlinux import hooks
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
-from tramplab.vmlinux.result import added
+from tramplab.vmlinux.kept import recount, saved
+from tramplab.vmlinux.run import beside
+from tramplab.vmlinux.run.result import added
 
 EVERY = saved.every()
 #: Hooks that images which could not be fetched since have not been counted with; those that are there have all.

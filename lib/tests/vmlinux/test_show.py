@@ -7,7 +7,8 @@ import io
 import pytest
 
 from tramplab import TramplabError
-from tramplab.vmlinux import beside, differ, result, saved, show
+from tramplab.vmlinux.kept import saved
+from tramplab.vmlinux.run import beside, differ, result, show
 from tramplab.width import WIDTH
 
 EVERY = {r["package"]["name"]: r for r in saved.every()}

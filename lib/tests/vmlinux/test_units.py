@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from tramplab.vmlinux.units import units
+from tramplab.vmlinux.open.units import units
 
 NAME = "kernel/trace/ftrace.c"
 #: Attributes in front of the name, with the forms that compilers give them: producer, language.

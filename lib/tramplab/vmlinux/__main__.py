@@ -9,12 +9,12 @@ from ..starting import start
 
 #: Subcommand -> the module that runs it.
 _PROGRAMS = {
-    "recount": "recount",
-    "races": "races_saved",
-    "frames": "frames_saved",
-    "probes": "probes_saved",
+    "recount": "kept.recount",
+    "races": "kept.races_saved",
+    "frames": "kept.frames_saved",
+    "probes": "kept.probes_saved",
     "jit": "jit.saved",
-    "sizes": "sizes",
+    "sizes": "kept.sizes",
 }
 #: Subcommands with arguments of their own.
 _ASKING = ("recount", "sizes")

@@ -15,11 +15,12 @@ from ..estimate import judged
 from ..estimate.cores import Core
 from ..estimate.measure import estimated
 from ..width import WIDTH
-from . import beside, differ, hooks, measure, show
+from . import hooks
 from .booted.mitigations import MITIGATIONS, NONE
-from .machine import USUAL, RealMachine
-from .measure import Measured
-from .result import machine_of, result
+from .run import beside, differ, measure, show
+from .run.machine import USUAL, RealMachine
+from .run.measure import Measured
+from .run.result import machine_of, result
 
 _DIFF = 3  # the word, and two images
 

@@ -9,7 +9,7 @@ from ...publish.figures.grid import Grid
 from ...publish.said import marked
 from ...races.fetches import MODELS
 from ...races.schemes import scheme
-from ...vmlinux import races_saved
+from ...vmlinux.kept import races_saved
 from ..hypothetical import named
 from ..once import once
 from . import patching

@@ -9,7 +9,7 @@ import pandas as pd
 from ...publish import said
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
-from ...vmlinux import saved
+from ...vmlinux.kept import saved
 from ..once import once
 from . import text_bytes
 from .text_bytes import LITERAL, PADDING, SITE

@@ -16,7 +16,7 @@ from ...publish import published
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed
-from ...vmlinux import saved
+from ...vmlinux.kept import saved
 from ..once import once
 from ..time.saved_times import MACHINES, MEASURED, columns, timed
 

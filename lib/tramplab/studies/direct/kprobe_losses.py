@@ -10,7 +10,8 @@ from ...publish.claims.verdict import BY_ISA, Verdict, across, judges
 from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, marked, on_each
-from ...vmlinux import beside, saved
+from ...vmlinux.kept import saved
+from ...vmlinux.run import beside
 from ..once import once
 from .kprobe_ways import (
     BREAKPOINT,

@@ -9,7 +9,7 @@ from ...lab.kernel import Kernel
 from ...lab.run import Run
 from ...publish import published
 from ...trampolines.kprobe import Kprobe
-from ...vmlinux import saved
+from ...vmlinux.kept import saved
 from .stages import ARGUMENTS, DIRECT, FUNCTION, OPTIMISED, UNOPTIMISED, Stage, run
 
 OPTIMISED_WAY, UNOPTIMISED_WAY, FTRACE, BREAKPOINT = "fprobe, optimised", "fprobe", "kprobe, ftrace", "kprobe, breakpoint"

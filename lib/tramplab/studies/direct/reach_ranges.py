@@ -16,7 +16,7 @@ from ...isa import ISAS
 from ...publish import said
 from ...publish.figures.chart import heat_map
 from ...publish.figures.figure import Figure
-from ...vmlinux import saved
+from ...vmlinux.kept import saved
 from ..once import once
 from .reach_boundary import about
 from .reach_kernels import kernels

@@ -10,7 +10,7 @@ import pandas as pd
 from ...errors import TramplabError
 from ...publish.figures.figure import Figure
 from ...publish.said import listed, marked
-from ...vmlinux import saved
+from ...vmlinux.kept import saved
 from ..once import once
 from .setups import IN_OPS, setups
 

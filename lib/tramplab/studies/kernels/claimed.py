@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...publish.claims.verdict import Seen, in_kernels
 from ...publish.said import isa_name, listed, on_each
-from ...vmlinux import saved
-from ...vmlinux.result import added
+from ...vmlinux.kept import saved
+from ...vmlinux.run.result import added
 
 LIST, FENTRY = "ftrace_ops_list_func", "bpf-fentry"
 #: Instructions of a trampoline that the claim v1 calls ten, and two that we allow.

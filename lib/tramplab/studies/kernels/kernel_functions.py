@@ -7,9 +7,10 @@ import pandas as pd
 
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name
-from ...vmlinux import beside, saved
-from ...vmlinux.image import TRAMPOLINES
-from ...vmlinux.result import MADE
+from ...vmlinux.kept import saved
+from ...vmlinux.open.image import TRAMPOLINES
+from ...vmlinux.run import beside
+from ...vmlinux.run.result import MADE
 from ..once import once
 from . import real_kernels
 

@@ -10,8 +10,9 @@ from ...isa import ISAS
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, slug
-from ...vmlinux import hooks, saved
-from ...vmlinux.result import added, made
+from ...vmlinux import hooks
+from ...vmlinux.kept import saved
+from ...vmlinux.run.result import added, made
 from ...width import WIDTH
 from ..once import once
 

@@ -8,8 +8,8 @@ from ...ftrace.facts import parse
 from ...publish.figures.chart import scatter
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed
-from ...vmlinux import saved
-from ...vmlinux.beside import Pair, pairs
+from ...vmlinux.kept import saved
+from ...vmlinux.run.beside import Pair, pairs
 from ..once import once
 
 NAME = "real_kernels"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 
 from ...publish.said import isa_name
-from ...vmlinux import saved
-from ...vmlinux.show import notes
+from ...vmlinux.kept import saved
+from ...vmlinux.run.show import notes
 from ...width import WIDTH
 
 

@@ -20,7 +20,7 @@ from ...returns import PARTS, SHADOW, held
 from ...trampolines.bpf import Bpf
 from ...trampolines.fprobe import Fprobe
 from ...trampolines.kprobe import Kretprobe
-from ...vmlinux import saved
+from ...vmlinux.kept import saved
 from ..once import once
 from .mechanisms import FEXIT, FPROBE, KRETPROBE, KRETPROBE_BPF, LATEST, MULTI, breaks
 from .return_costs import ARGUMENTS, FUNCTION, added, part

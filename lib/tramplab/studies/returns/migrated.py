@@ -17,7 +17,7 @@ from ...publish.said import isa_name, listed, on_each, slug
 from ...publish.table import pivot
 from ...returns.migration import BEFORE, FEXIT, FPROBE, MULTI, PERFS, REGISTERS, SHIMS, Told, told
 from ...sparsity.classify import TRUE
-from ...vmlinux import frames_saved
+from ...vmlinux.kept import frames_saved
 from ..once import once
 
 NAME = "return_migrated"

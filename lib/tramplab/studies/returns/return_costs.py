@@ -15,7 +15,7 @@ from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.figures.fitted import digits
 from ...publish.said import isa_name, listed, on_each, slug
-from ...vmlinux import saved
+from ...vmlinux.kept import saved
 from ..once import once
 from ..time import saved_times
 from .mechanisms import FEXIT, FPROBE, HOOKS, KRETPROBE, KRETPROBE_BPF, LATEST, MULTI, Build, builds, programs, spoken

@@ -11,7 +11,7 @@ from ...publish.figures.chart import stacked_bars
 from ...publish.figures.figure import Figure
 from ...publish.said import isa_name, listed, on_each, slug
 from ...publish.table import pivot
-from ...vmlinux import probes_saved
+from ...vmlinux.kept import probes_saved
 from ..once import once
 from . import return_releases
 
@@ -25,7 +25,7 @@ UNITS = {"text": "KiB"}
 
 @once
 def rows() -> pd.DataFrame:
-    """One row per plain Debian kernel whose image has been looked at, and part: a name of vmlinux.probes.PARTS.
+    """One row per plain Debian kernel whose image has been looked at, and part: a name of vmlinux.run.probes.PARTS.
 
     Columns: isa, release, part, functions, bytes (of their text, padding included), text (the same in KiB).
     """

@@ -17,7 +17,8 @@ from ...sparsity import fields
 from ...sparsity.classify import GARBAGE, KINDS, Slot
 from ...sparsity.frames import frame as frame_of
 from ...sparsity.providers import PROVIDERS
-from ...vmlinux import beside, frames_saved, saved
+from ...vmlinux.kept import frames_saved, saved
+from ...vmlinux.run import beside
 from ..once import once
 from .register_frames import ABSENT
 

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from ...emulate.image import Image
 from ...errors import unknown
-from ..image import Opened
-from ..opening import opening
+from ..open.image import Opened
+from ..open.opening import opening
 from . import arm64, riscv64, x86_64
 from .mitigations import MITIGATIONS, NONE
 from .text import Text

@@ -13,8 +13,8 @@ from ...emulate import decode
 from ...emulate.decode import Instruction
 from ...errors import TramplabError
 from ...isa.x86_64 import CALL, NOPS
-from ..image import Opened
-from ..sections import damaged
+from ..open.image import Opened
+from ..open.sections import damaged
 from .tables import reached, table
 from .text import Text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...isa.arm64 import MOV_X9_LR, NOP
-from ..image import Opened
+from ..open.image import Opened
 from .sites import entries, mostly
 from .text import Text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...isa.riscv64 import C_NOP, NOP4, T0, auipc, split_offset
-from ..image import Opened
+from ..open.image import Opened
 from .sites import entries, mostly
 from .text import Text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import TramplabError
-from ..image import Opened
+from ..open.image import Opened
 from .text import Text
 
 _SAMPLE, _MOST = 500, 0.9

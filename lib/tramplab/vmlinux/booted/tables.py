@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 from ...errors import TramplabError
 from ...isa.x86_64 import CALL
-from ..image import Opened
-from ..sections import damaged
+from ..open.image import Opened
+from ..open.sections import damaged
 
 #: Reads bytes of an image or a machine: (address, size) -> bytes.
 Read = Callable[[int, int], bytes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...emulate.image import Image, Segment
-from ..sections import damaged
+from ..open.sections import damaged
 
 
 class Text:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ...errors import TramplabError
 from ...isa.x86_64 import CALL, ENDBR64, JMP, NOP5, NOPS
-from ..image import Opened
+from ..open.image import Opened
 from .alternatives import apply, nops
 from .mitigations import LINKED, NONE, RETURN_THUNKS, SRSO
 from .sites import no_sites

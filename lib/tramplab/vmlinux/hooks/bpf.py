@@ -10,9 +10,9 @@ from ...trampolines.bpf.code import lay_out
 from ...trampolines.bpf.plan import BpfProgram, Guards, TrampolinePlan
 from ...trampolines.bpf.shape import items
 from ...trampolines.bpf.signature import require_taken
-from .. import layout, own
-from ..arguments import registers
-from ..machine import RealMachine
+from ..run import layout, stubs
+from ..run.arguments import registers
+from ..run.machine import RealMachine
 from . import directs, inplace
 from .hook import Absent, Expected, Hook, Observed, require
 
@@ -21,9 +21,9 @@ _GUARDS = ("__bpf_prog_enter_recur", "__bpf_prog_exit_recur", "__bpf_tramp_enter
 
 def _program(machine: RealMachine) -> tuple[BpfProgram, int]:
     """A program: its struct, with a counter of entries for each CPU, and its code; and the block that it fills."""
-    block, counter = machine.block(bytes(own.BLOCK)), machine.block(bytes(16))
+    block, counter = machine.block(bytes(stubs.BLOCK)), machine.block(bytes(16))
     struct = machine.block(layout.fields(machine, "bpf_prog", {"active": machine.cpu.pointer(counter)}))
-    code = machine.code(lambda _: own.program(machine.isa, block), "bpf_prog", "own")
+    code = machine.code(lambda _: stubs.program(machine.isa, block), "bpf_prog", "own")
     return BpfProgram(code, struct, 0), block
 
 

@@ -11,7 +11,7 @@ from ...ftrace.meant import takes_kretprobe
 from ...ftrace.releases import history
 from ...lab.view import Function
 from ...trampolines.kprobe import MODULES, Kprobe, Kretprobe
-from ..machine import RealMachine
+from ..run.machine import RealMachine
 from . import inplace, kretprobes, pools, programs
 from .handlers import ENTRY, Given, handler
 from .hook import Absent, Expected, Hook, Observed, require

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...ftrace.ops import FL_DYNAMIC, FL_RCU, FL_RECURSION, FL_SAVE_REGS, Registered, Request
 from ...lab.view import Function
 from ...trampolines.plain import Ops, copied, each
-from .. import layout, own
-from ..machine import RealMachine
+from ..run import layout, stubs
+from ..run.machine import RealMachine
 from . import inplace
 from .hook import Absent, Expected, Hook, Observed, require
 
@@ -17,12 +17,12 @@ _ELSEWHERE = 0x1000
 def callback(machine: RealMachine) -> int:
     """Our callback; it takes its block from the ops' `private`."""
     private = machine.opened.struct("ftrace_ops").fields["private"].offset
-    return machine.code(lambda _: own.callback(machine.isa, private), "callback", "own")
+    return machine.code(lambda _: stubs.callback(machine.isa, private), "callback", "own")
 
 
 def seen(machine: RealMachine, function: Function, hits: int = 1) -> tuple[int, Observed]:
     """A block for a callback, and what it must hold after a call: the ip of the site, and the caller's return address."""
-    block = machine.block(bytes(own.BLOCK))
+    block = machine.block(bytes(stubs.BLOCK))
     return block, Observed(block, hits, function.site.ip, machine.machine.return_to, "the callback")
 
 
@@ -73,7 +73,7 @@ def _ops(count: int, flags: int = FL_DYNAMIC, elsewhere: int = 0) -> Hook:
         func = callback(machine)
         blocks = [seen(machine, function) for _ in range(count)]
         wanting = [layout.ops(machine, func, flags, [function.site.ip], block) for block, _ in blocks]
-        others = [layout.ops(machine, func, flags, [_ELSEWHERE], machine.block(bytes(own.BLOCK))) for _ in range(elsewhere)]
+        others = [layout.ops(machine, func, flags, [_ELSEWHERE], machine.block(bytes(stubs.BLOCK))) for _ in range(elsewhere)]
         layout.link(machine, [*others, *wanting])
         serve(machine, function, wanting, flags)
         return Expected(tuple(observed for _, observed in blocks))

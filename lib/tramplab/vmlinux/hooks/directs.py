@@ -6,8 +6,8 @@ from ...ftrace.ops import FL_DIRECT, FL_DYNAMIC, FL_SAVE_REGS
 from ...lab.view import Function
 from ...trampolines.direct import Direct
 from ...trampolines.plain import Ops
-from .. import layout, own
-from ..machine import RealMachine
+from ..run import layout, stubs
+from ..run.machine import RealMachine
 from .callbacks import callback, seen, serve
 from .hook import FIRST, Absent, Expected, Hook, Observed, require
 
@@ -46,8 +46,8 @@ def alone(machine: RealMachine, function: Function, ops: int, target: int) -> No
 
 def stub(machine: RealMachine, where: str) -> tuple[int, Observed]:
     """A direct call's target, and what it must see: the traced function's first argument."""
-    block = machine.block(bytes(own.BLOCK))
-    target = machine.code(lambda _: own.direct(machine.isa, block), "direct_target", where)
+    block = machine.block(bytes(stubs.BLOCK))
+    target = machine.code(lambda _: stubs.direct(machine.isa, block), "direct_target", where)
     return target, Observed(block, 1, FIRST, None, "the direct call's target")
 
 

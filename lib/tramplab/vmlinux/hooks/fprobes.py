@@ -13,8 +13,8 @@ from ...ftrace.layout import bucket
 from ...ftrace.ops import FL_DYNAMIC, FL_SAVE_REGS
 from ...lab.view import Function
 from ...trampolines.fprobe import Fprobe
-from .. import layout
-from ..machine import RealMachine
+from ..run import layout
+from ..run.machine import RealMachine
 from . import graph, inplace, programs, rethooks
 from .callbacks import serve
 from .handlers import ENTRY, RETURN, Given, handler

@@ -9,9 +9,9 @@ from __future__ import annotations
 from ...ftrace.ops import FL_ENABLED
 from ...lab.view import Function
 from ...trampolines.fprobe import Fgraph
-from .. import layout
 from ..booted import x86_64
-from ..machine import RealMachine
+from ..run import layout
+from ..run.machine import RealMachine
 from . import inplace
 from .callbacks import serve
 from .handlers import ENTRY, RETURN, Given, handler

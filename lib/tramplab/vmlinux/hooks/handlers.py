@@ -1,6 +1,6 @@
 """Handlers of ours for graph tracers, fprobes and kprobes: each counts its calls in a block and keeps two things that it was given.
 
-Like own.callback(): a few instructions, which count as "callback".
+Like stubs.callback(): a few instructions, which count as "callback".
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from ...build.assemble import assemble
 from ...isa import Isa
-from .. import own
-from ..machine import RealMachine
+from ..run import stubs
+from ..run.machine import RealMachine
 
 #: Our handlers' names in results; no kernel has symbols of these names.
 ENTRY, RETURN = "callback_at_entry", "callback_at_return"
@@ -83,7 +83,7 @@ def code(isa: Isa, block: int, first: Given, second: Given, answer: int | None) 
     """A handler that fills a block with what it is given, and returns a number, or nothing."""
     of = _CODE[isa.name]
     lines = [of.begin]
-    for given, to in ((first, own.FIRST), (second, own.SECOND)):
+    for given, to in ((first, stubs.FIRST), (second, stubs.SECOND)):
         value = isa.args[given.argument]
         for n, at in enumerate(given.at, 1):
             load = of.half if n == len(given.at) and given.size == 4 else of.load
@@ -91,10 +91,10 @@ def code(isa: Isa, block: int, first: Given, second: Given, answer: int | None) 
             value = of.between
         lines.append(of.keep.format(value=value, to=to))
     lines += [of.end] if answer is None else [of.answer.format(answer=answer), of.end]
-    return assemble(isa, own.filled("\n".join(lines), block))
+    return assemble(isa, stubs.filled("\n".join(lines), block))
 
 
 def handler(machine: RealMachine, name: str, first: Given, second: Given, answer: int | None = None) -> tuple[int, int]:
     """A handler in the area of own code, and its block: their addresses."""
-    block = machine.block(bytes(own.BLOCK))
+    block = machine.block(bytes(stubs.BLOCK))
     return machine.code(lambda _: code(machine.isa, block, first, second, answer), name, "own"), block

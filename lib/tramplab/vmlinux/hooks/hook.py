@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from ...errors import TramplabError
 from ...ftrace.ops import Request
 from ...lab.view import Function
-from ..arguments import FIRST
-from ..machine import RealMachine
+from ..run.arguments import FIRST
+from ..run.machine import RealMachine
 
 __all__ = ["FIRST", "Absent", "Expected", "Hook", "Observed", "require"]
 

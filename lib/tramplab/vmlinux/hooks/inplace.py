@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ...errors import TramplabError
 from ...ftrace.ops import FL_ENABLED
-from .. import layout
-from ..machine import RealMachine
+from ..run import layout
+from ..run.machine import RealMachine
 from .hook import Absent
 
 

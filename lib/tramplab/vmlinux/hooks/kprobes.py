@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...ftrace.layout import bucket
 from ...lab.view import Function
 from ...trampolines.kprobe import Kprobe, Kretprobe
-from .. import layout
-from ..machine import RealMachine
+from ..run import layout
+from ..run.machine import RealMachine
 from . import inplace, kretprobes, pools, programs
 from .callbacks import serve
 from .handlers import ENTRY, Given, handler

@@ -6,8 +6,8 @@ outlives it (struct kretprobe_holder). Its own kprobe, at the function's beginni
 
 from __future__ import annotations
 
-from .. import layout
-from ..machine import RealMachine
+from ..run import layout
+from ..run.machine import RealMachine
 from . import inplace, pools, programs, rethooks
 from .handlers import RETURN, Given, handler
 from .hook import Absent, Expected, Observed, require

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..machine import RealMachine
+from ..run.machine import RealMachine
 from . import inplace
 from .inplace import put
 

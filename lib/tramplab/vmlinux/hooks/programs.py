@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import layout
-from ..machine import RealMachine
+from ..run import layout
+from ..run.machine import RealMachine
 from . import inplace
 from .handlers import Given, handler
 from .hook import FIRST, Observed

@@ -15,11 +15,11 @@ from ...emulate import decode
 from ...errors import TramplabError
 from ...isa import Isa
 from ...paths import data_file, temporary
-from .. import keeping
-from ..btf import Btf
 from ..debian.fetch import content
 from ..debian.list import Package, packages
-from ..machine import RealMachine
+from ..kept import store
+from ..open.btf import Btf
+from ..run.machine import RealMachine
 from . import boot
 
 FILE, SCHEMA = "bpf-trampolines.json", "bpf-trampolines"
@@ -46,12 +46,12 @@ def wanted() -> tuple[Package, ...]:
 def read() -> dict[str, Any]:
     """The file's content; raises TramplabError where it does not follow its schema, or is of other images than those that are
     listed."""
-    return keeping.read(data_file(FILE), SCHEMA, wanted(), "python -m tramplab.vmlinux jit")
+    return store.read(data_file(FILE), SCHEMA, wanted(), "python -m tramplab.vmlinux jit")
 
 
 def made(package: Package) -> dict[str, Any]:
     """The trampolines of a kernel that has been fetched, and those that it does not make."""
-    opened = keeping.opened(package)
+    opened = store.opened(package)
     machine = RealMachine(opened)
     with temporary("tramplab-jit-") as folder:
         image = folder / Path(package.path).name
@@ -59,7 +59,7 @@ def made(package: Package) -> dict[str, Any]:
         printed = boot.lines(opened.isa, image, _plan(machine))
     version = next(line.partition(" ")[2] for line in printed if line.startswith("version "))
     run_ctx = opened.struct(_RUN_CTX)
-    head = {**keeping.of(package), "isa": opened.isa.name, "release": package.release, "banner": version}
+    head = {**store.of(package), "isa": opened.isa.name, "release": package.release, "banner": version}
     head |= {"run_ctx": run_ctx.size, "cookie_at": run_ctx.fields["bpf_cookie"].offset}
     head |= {"direct_jmp": bool(machine.features["direct_jmp"]), "guards": {name: opened.address(name) for name in GUARDS}}
     return {**head, "refused": list(_refused(printed)), "trampolines": list(_trampolines(machine, printed))}
@@ -122,9 +122,9 @@ def whole(isa: Isa, address: int, data: bytes) -> bytes:
 
 def text(kernels: list[dict[str, Any]]) -> str:
     """As the file has it: a line for each trampoline."""
-    return '{\n "kernels": [\n' + ",\n".join(f"  {keeping.lines(k, '  ', 'refused', 'trampolines')}" for k in kernels) + "\n ]\n}\n"
+    return '{\n "kernels": [\n' + ",\n".join(f"  {store.lines(k, '  ', 'refused', 'trampolines')}" for k in kernels) + "\n ]\n}\n"
 
 
 def main() -> int:
     """Write the file again; return the exit status."""
-    return keeping.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{len(kernel['trampolines'])} trampolines")
+    return store.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{len(kernel['trampolines'])} trampolines")

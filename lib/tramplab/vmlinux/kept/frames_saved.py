@@ -8,14 +8,15 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ..errors import TramplabError
-from ..paths import data_file
-from ..sparsity.classify import UNKNOWN
-from ..sparsity.providers import PROVIDERS
-from . import frames, keeping
-from .debian.list import Package, packages
-from .hooks.hook import Absent
-from .machine import RealMachine
+from ...errors import TramplabError
+from ...paths import data_file
+from ...sparsity.classify import UNKNOWN
+from ...sparsity.providers import PROVIDERS
+from ..debian.list import Package, packages
+from ..hooks.hook import Absent
+from ..run import frames
+from ..run.machine import RealMachine
+from . import store
 
 FILE, SCHEMA = "kernel-frames.json", "kernel-frames"
 
@@ -28,7 +29,7 @@ def wanted() -> tuple[Package, ...]:
 def read() -> dict[str, Any]:
     """The file's content; raises TramplabError where it does not follow its schema, contradicts itself, or is of other images than
     those that are listed."""
-    found = keeping.read(data_file(FILE), SCHEMA, wanted())
+    found = store.read(data_file(FILE), SCHEMA, wanted())
     for kernel in found["kernels"]:
         providers = [entry["provider"] for entry in (*kernel["absent"], *kernel["frames"])]
         if len(set(providers)) < len(providers):
@@ -43,14 +44,14 @@ def read() -> dict[str, Any]:
 
 def made(package: Package) -> dict[str, Any]:
     """Every provider on a kernel that has been fetched; of those that it has not, why."""
-    machine = RealMachine(keeping.opened(package))
+    machine = RealMachine(store.opened(package))
     frames_made, absent = [], []
     for provider in PROVIDERS:
         try:
             frames_made.append(_frame(machine, provider))
         except Absent as e:
             absent.append({"provider": provider, "reason": str(e)})
-    return {**keeping.of(package), "absent": absent, "frames": frames_made}
+    return {**store.of(package), "absent": absent, "frames": frames_made}
 
 
 def _frame(machine: RealMachine, provider: str) -> dict[str, Any]:
@@ -69,12 +70,12 @@ def text(kernels: list[dict[str, Any]]) -> str:
     """As the file has it: a line for each slot."""
     lines = []
     for kernel in kernels:
-        each = ",\n".join("   " + keeping.lines(frame, "   ", "slots") for frame in kernel["frames"])
-        head = keeping.lines({k: v for k, v in kernel.items() if k != "frames"}, "  ", "absent")
+        each = ",\n".join("   " + store.lines(frame, "   ", "slots") for frame in kernel["frames"])
+        head = store.lines({k: v for k, v in kernel.items() if k != "frames"}, "  ", "absent")
         lines.append(f'  {head[:-1]}, "frames": [\n{each}\n  ]}}')
     return '{\n "kernels": [\n' + ",\n".join(lines) + "\n ]\n}\n"
 
 
 def main() -> int:
     """Write the file again; return the exit status."""
-    return keeping.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{len(kernel['frames'])} providers")
+    return store.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{len(kernel['frames'])} providers")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..paths import data_file
-from . import keeping
-from .debian.list import Package, packages
-from .probes import functions
+from ...paths import data_file
+from ..debian.list import Package, packages
+from ..run.probes import functions
+from . import store
 
 FILE, SCHEMA = "kernel-probes.json", "kernel-probes"
 
@@ -25,12 +25,12 @@ def wanted() -> tuple[Package, ...]:
 def read() -> dict[str, Any]:
     """The file's content; raises TramplabError where it does not follow its schema, or is of other images than those that are
     listed."""
-    return keeping.read(data_file(FILE), SCHEMA, wanted())
+    return store.read(data_file(FILE), SCHEMA, wanted())
 
 
 def made(package: Package) -> dict[str, Any]:
     """The functions of a kernel that has been fetched, by the part that they belong to."""
-    return {**keeping.of(package), "parts": functions(keeping.opened(package))}
+    return {**store.of(package), "parts": functions(store.opened(package))}
 
 
 def text(kernels: list[dict[str, Any]]) -> str:
@@ -45,4 +45,4 @@ def text(kernels: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Write the file again; return the exit status."""
-    return keeping.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{sum(map(len, kernel['parts'].values()))} functions")
+    return store.remake(FILE, SCHEMA, wanted(), made, text, lambda kernel: f"{sum(map(len, kernel['parts'].values()))} functions")

@@ -8,14 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..errors import TramplabError
-from ..paths import data_file
-from ..races.executions import Executions
-from ..races.explore import SAFE, THREADS, explore
-from ..races.fetches import MODELS
-from . import keeping
-from .debian.list import Package, packages
-from .races import ISAS, subjects
+from ...errors import TramplabError
+from ...paths import data_file
+from ...races.executions import Executions
+from ...races.explore import SAFE, THREADS, explore
+from ...races.fetches import MODELS
+from ..debian.list import Package, packages
+from ..run.races import ISAS, subjects
+from . import store
 
 FILE, SCHEMA = "kernel-races.json", "kernel-races"
 
@@ -34,7 +34,7 @@ def read() -> dict[str, Any]:
 def made(package: Package) -> dict[str, Any]:
     """Every scheme that fits a kernel that has been fetched, under every model of fetches."""
     results = []
-    for scheme, subject in subjects(keeping.opened(package), None):
+    for scheme, subject in subjects(store.opened(package), None):
         ran = Executions(subject)
         for fetch in MODELS:
             result = explore(subject, THREADS, fetch, executions=ran)
@@ -43,12 +43,12 @@ def made(package: Package) -> dict[str, Any]:
             outcome = result.violation.which if result.violation else SAFE
             steps = len(result.schedule)
             results.append({"scheme": scheme.name, "fetch": fetch, "outcome": outcome, "steps": steps, "states": result.states})
-    return {**keeping.of(package), "results": results}
+    return {**store.of(package), "results": results}
 
 
 def text(data: dict[str, Any]) -> str:
     """As the file has it: a line for each result."""
-    kernels = ",\n".join("  " + keeping.lines(kernel, "  ", "results") for kernel in data["kernels"])
+    kernels = ",\n".join("  " + store.lines(kernel, "  ", "results") for kernel in data["kernels"])
     return f'{{\n "threads": {data["threads"]},\n "kernels": [\n{kernels}\n ]\n}}\n'
 
 
@@ -58,11 +58,11 @@ def main() -> int:
     def all_text(kernels: list[dict[str, Any]]) -> str:
         return text({"threads": THREADS, "kernels": kernels})
 
-    return keeping.remake(FILE, SCHEMA, wanted(), made, all_text, lambda kernel: f"{len(kernel['results'])} results")
+    return store.remake(FILE, SCHEMA, wanted(), made, all_text, lambda kernel: f"{len(kernel['results'])} results")
 
 
 def _read(path: Path) -> dict[str, Any]:
-    content = keeping.read(path, SCHEMA, wanted())
+    content = store.read(path, SCHEMA, wanted())
     for kernel in content["kernels"]:
         tried = [(result["scheme"], result["fetch"]) for result in kernel["results"]]
         if len(set(tried)) < len(tried) or any((r["outcome"] == SAFE) != (r["steps"] == 0) for r in kernel["results"]):

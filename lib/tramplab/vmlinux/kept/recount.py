@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 
-from .. import jobs, streams, workers
-from ..parser import Parser
-from ..paths import data_file, rewrite
-from .debian.fetch import there
-from .debian.list import FILE, chosen
+from ... import jobs, streams, workers
+from ...parser import Parser
+from ...paths import data_file, rewrite
+from ..debian.fetch import there
+from ..debian.list import FILE, chosen
 from .saved import measured
 
 #: Memory that a process needs for one, with a margin: 220 to 300 MB for the images of v6.1.

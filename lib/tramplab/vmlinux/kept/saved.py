@@ -10,16 +10,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..emulate.counts import COMPONENTS
-from ..errors import TramplabError
-from ..ftrace import releases
-from ..paths import temporary
-from ..schema import facts
-from . import hooks, measure
-from .debian.fetch import content
-from .debian.list import FILE, Package, packages
-from .machine import FUNCTION
-from .result import machine_of, mitigated, result
+from ...emulate.counts import COMPONENTS
+from ...errors import TramplabError
+from ...ftrace import releases
+from ...paths import temporary
+from ...schema import facts
+from .. import hooks
+from ..debian.fetch import content
+from ..debian.list import FILE, Package, packages
+from ..run import measure
+from ..run.machine import FUNCTION
+from ..run.result import machine_of, mitigated, result
 
 #: The status of a hook that a result says nothing of, because there was none when the image was counted.
 UNCOUNTED = "uncounted"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import streams
-from ..errors import TramplabError
-from .booted import FIRST_BYTES, Booted, boot, compiled
-from .booted.text import Text
-from .image import open_image
+from ... import streams
+from ...errors import TramplabError
+from ..booted import FIRST_BYTES, Booted, boot, compiled
+from ..booted.text import Text
+from ..open.image import open_image
 
 #: The padding between functions: INT3, and NOPs of any length.
 _PADDING = re.compile(rb"(?:\xcc|\x66*\x90|\x66*\x2e?\x0f\x1f(?:\x00|\x40\x00|\x44\x00\x00|\x80\x00{4}|\x84\x00{5}))+\Z")

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import documents, streams
-from ..errors import TramplabError
-from ..paths import data_file, write_whole
-from ..schema import checked
-from .debian.fetch import image, there
-from .debian.list import FILE as LIST
-from .debian.list import Package
-from .image import Opened, open_image
+from ... import documents, streams
+from ...errors import TramplabError
+from ...paths import data_file, write_whole
+from ...schema import checked
+from ..debian.fetch import image, there
+from ..debian.list import FILE as LIST
+from ..debian.list import Package
+from ..open.image import Opened, open_image
 
 
 @functools.lru_cache(maxsize=1)

@@ -11,10 +11,10 @@ from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ..build.dwarf import Field, Prototype, Struct, Value
-from ..errors import TramplabError
+from ...build.dwarf import Field, Prototype, Struct, Value
+from ...errors import TramplabError
 from .kallsyms import LONGEST
-from .near import absent
+from .missing import absent
 
 _HEADER = struct.Struct("<HBBIIIII")
 _MAGIC = b"\x9f\xeb\1\0"  # with the version, and no flags

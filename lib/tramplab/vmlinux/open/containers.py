@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import TramplabError
+from ...errors import TramplabError
 from . import loaders
-from .forms import FLAT, form
+from .formats import FLAT, form
 from .parts import KERNEL
 from .sections import NOBITS, sections, segments
 

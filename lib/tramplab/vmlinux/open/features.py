@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..ftrace import releases
-from ..ftrace.meant import bpf_takes_registers_only, has_literal, kretprobe_entry
-from ..ftrace.releases import Features
+from ...ftrace import releases
+from ...ftrace.meant import bpf_takes_registers_only, has_literal, kretprobe_entry
+from ...ftrace.releases import Features
 from .image import Opened
 
 #: Flags of a struct dyn_ftrace, each of a later release than the next: the lowest flag lies above the counter.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from ..errors import TramplabError
-from ..isa import ISAS, Isa
+from ...errors import TramplabError
+from ...isa import ISAS, Isa
 
 _WANTED = "give one for x86-64, arm64 or riscv64"
 _SOURCES = "a package's boot/vmlinuz-*, or your own build's vmlinux, bzImage or Image"

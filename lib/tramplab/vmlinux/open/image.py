@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..build.dwarf import Prototype, Struct
-from ..emulate.engine import PAGE
-from ..emulate.image import Image, Origin, Segment, Symbol
-from ..errors import TramplabError
-from ..isa import Isa
+from ...build.dwarf import Prototype, Struct
+from ...emulate.engine import PAGE
+from ...emulate.image import Image, Origin, Segment, Symbol
+from ...errors import TramplabError
+from ...isa import Isa
 from . import elffile, flat
-from .near import Members, absent
+from .missing import Members, absent
 from .opening import opening
 from .parts import BANNER, Load
 from .payload import Payload, unpack

@@ -7,11 +7,11 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import TramplabError
-from ..isa import Isa
+from ...errors import TramplabError
+from ...isa import Isa
 from . import packing
-from .boxes import box
-from .forms import form
+from .containers import box
+from .formats import form
 
 #: Containers in containers, such as a bzImage, packed, in a unified kernel image that is packed as a whole.
 _LAYERS = 8

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ..emulate.image import Symbol
-from ..errors import TramplabError
+from ...emulate.image import Symbol
+from ...errors import TramplabError
 from .image import Opened
-from .near import near
+from .missing import near
 
 #: Text that nothing may trace, by how the symbols of its ends begin: noinstr functions, and the entries from user space.
 _NEVER = ("__noinstr_text", "__entry_text")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..build.dwarf import Prototype, Struct
+from ...build.dwarf import Prototype, Struct
 
 
 class Types(Protocol):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..emulate.engine import PAGE
-from ..emulate.memory import Area
-from ..isa import Isa
+from ...emulate.engine import PAGE
+from ...emulate.memory import Area
+from ...isa import Isa
 
 #: The first argument, and from register to register.
 FIRST, STEP = 0x1111_1111_0000_0041, 0x0101_0101_0000_0100

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import isa as isas
-from ..errors import TramplabError
-from ..ftrace import releases
-from ..lab.kernel import Kernel
-from ..lab.run import Run
-from . import hooks
+from ... import isa as isas
+from ...errors import TramplabError
+from ...ftrace import releases
+from ...lab.kernel import Kernel
+from ...lab.run import Run
+from .. import hooks
 from .result import MADE
 
 #: The lab's function that is like the one that is called in real kernels: it takes one integer.

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ..build.assemble import assemble
-from ..emulate.machine import Machine
-from ..lab.view import Function
+from ...build.assemble import assemble
+from ...emulate.machine import Machine
+from ...lab.view import Function
 
 #: The return value of such a function: a positive int, which no trampoline may cut or extend.
 VALUE = 0x5EED_0001

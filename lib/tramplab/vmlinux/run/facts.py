@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..ftrace import releases
+from ...ftrace import releases
+from ..open.image import Opened
 from . import state
-from .image import Opened
 from .machine import RealMachine
 
 

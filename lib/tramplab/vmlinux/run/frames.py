@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..build.dwarf import Struct
-from ..errors import TramplabError
-from ..isa import Isa
-from ..lab.view import Function
-from ..sparsity import fields, frames
-from ..sparsity.providers import ENTRY as AT_ENTRY
-from ..sparsity.providers import PROVIDERS, Provider
-from .hooks import HOOKS, breakpoints
-from .hooks.handlers import ENTRY, RETURN
-from .hooks.hook import Absent, require
+from ...build.dwarf import Struct
+from ...errors import TramplabError
+from ...isa import Isa
+from ...lab.view import Function
+from ...sparsity import fields, frames
+from ...sparsity.providers import ENTRY as AT_ENTRY
+from ...sparsity.providers import PROVIDERS, Provider
+from ..hooks import HOOKS, breakpoints
+from ..hooks.handlers import ENTRY, RETURN
+from ..hooks.hook import Absent, require
+from ..open.types import Types
 from .machine import FUNCTION, RealMachine
-from .types import Types
 
 #: Leaf functions of the kernel's own that are called by turns, so that no place in the text is the same in all samples.
 FUNCTIONS = (FUNCTION, "bpf_fentry_test2")

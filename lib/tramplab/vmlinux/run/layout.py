@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..ftrace.layout import bits_of, bucket, pack
-from ..ftrace.ops import FL_ENABLED, FL_RECURSION
-from ..ftrace.steps import Write, block, pointer
+from ...ftrace.layout import bits_of, bucket, pack
+from ...ftrace.ops import FL_ENABLED, FL_RECURSION
+from ...ftrace.steps import Write, block, pointer
 from .machine import RealMachine
 
 #: FTRACE_OPS_FL_* that only a kernel's own memory needs.

@@ -6,27 +6,28 @@ import functools
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, nullcontext
 
-from ..emulate.engine import PAGE
-from ..emulate.image import Symbol
-from ..emulate.machine import RECORD, Machine, Places
-from ..emulate.memory import Area
-from ..errors import TramplabError
-from ..ftrace import arch
-from ..ftrace.layout import Heap
-from ..ftrace.ops import Generated
-from ..ftrace.releases import Features
-from ..ftrace.site import Site
-from ..ftrace.steps import Step, Write
-from ..isa.x86_64 import JMP
-from ..lab.run import Run
-from ..lab.view import View
-from . import arguments, named, passed, state
-from .booted import FIRST_BYTES, Booted, boot, compiled
-from .booted.mitigations import NONE, RETURN_THUNKS
+from ...emulate.engine import PAGE
+from ...emulate.image import Symbol
+from ...emulate.machine import RECORD, Machine, Places
+from ...emulate.memory import Area
+from ...errors import TramplabError
+from ...ftrace import arch
+from ...ftrace.layout import Heap
+from ...ftrace.ops import Generated
+from ...ftrace.releases import Features
+from ...ftrace.site import Site
+from ...ftrace.steps import Step, Write
+from ...isa.x86_64 import JMP
+from ...lab.run import Run
+from ...lab.view import View
+from ..booted import FIRST_BYTES, Booted, boot, compiled
+from ..booted.mitigations import NONE, RETURN_THUNKS
+from ..open import variables
+from ..open.features import features
+from ..open.image import TRAMPOLINES, Opened
+from ..open.traceable import forbidden, untraced
+from . import arguments, passed, state
 from .early import Traced, returning
-from .features import features
-from .image import TRAMPOLINES, Opened
-from .traceable import forbidden, untraced
 
 #: A function of the kernel's own that its tests of BPF trampolines trace: int bpf_fentry_test1(int a), which returns a + 1.
 FUNCTION = "bpf_fentry_test1"
@@ -97,7 +98,7 @@ class RealMachine:
     def data(self, name: str) -> int:
         """Where a variable lies, also where the image does not name its data; raises TramplabError where it cannot be found."""
         if name not in self._variables:
-            self._variables[name] = named.variable(self.opened, name)
+            self._variables[name] = variables.variable(self.opened, name)
         return self._variables[name]
 
     def function(self, name: str, whole: bool | None = None) -> Traced:

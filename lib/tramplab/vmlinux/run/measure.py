@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..emulate.counts import COMPONENTS
-from ..errors import TramplabError
-from ..estimate import returnstack
-from ..lab.run import Run
-from ..trampolines.arguments import sizes
-from . import arguments, hooks, passed
+from ...emulate.counts import COMPONENTS
+from ...errors import TramplabError
+from ...estimate import returnstack
+from ...lab.run import Run
+from ...trampolines.arguments import sizes
+from .. import hooks
+from ..hooks.hook import Absent, Expected, Hook
+from . import arguments, passed
 from .early import Traced
-from .hooks.hook import Absent, Expected, Hook
 from .machine import FUNCTION, RealMachine
 
 MEASURED, ABSENT, FAILED = "measured", "absent", "failed"

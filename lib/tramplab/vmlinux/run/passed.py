@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..build.dwarf import Prototype
-from ..errors import TramplabError
-from ..trampolines.arguments import Place, require_size, words
-from .image import Opened
+from ...build.dwarf import Prototype
+from ...errors import TramplabError
+from ...trampolines.arguments import Place, require_size, words
+from ..open.image import Opened
 
 #: The first word on the stack of every call, and from one to the next.
 FIRST, STEP = 0x2222_2222_0000_0043, 0x0101_0101_0000_0100

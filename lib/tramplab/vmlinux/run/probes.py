@@ -3,7 +3,7 @@ names."""
 
 from __future__ import annotations
 
-from .image import Opened
+from ..open.image import Opened
 
 #: Part -> what its functions' names contain. The first that matches has it; kprobe_multi links are attached through fprobes.
 PARTS = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .. import isa as isas
-from ..errors import TramplabError
-from ..ftrace import releases
-from ..ftrace.releases import Features
-from ..races.play import Stage
-from ..races.schemes import SCHEMES, Scheme
-from ..races.subject import Subject
-from .image import Opened, open_image
+from ... import isa as isas
+from ...errors import TramplabError
+from ...ftrace import releases
+from ...ftrace.releases import Features
+from ...races.play import Stage
+from ...races.schemes import SCHEMES, Scheme
+from ...races.subject import Subject
+from ..open.image import Opened, open_image
 from .machine import FUNCTION, RealMachine
 from .slowpath import slowpath
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..booted.mitigations import NONE, SRSO
+from ..open.image import Opened, open_image
+from ..open.opening import opening
 from . import facts, measure
-from .booted.mitigations import NONE, SRSO
-from .image import Opened, open_image
 from .machine import RealMachine
 from .measure import Measured
-from .opening import opening
 
 #: Code that a kernel makes when a hook is attached, and that the lab makes in an image, by its symbol in results: what is its JIT's
 #: for BPF, and the place where a probed instruction is stepped.

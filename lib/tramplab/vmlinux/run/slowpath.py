@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..emulate.image import Image, Symbol
-from ..errors import TramplabError
-from ..ftrace.layout import OpsMemory
-from ..ftrace.ops import Registered, Request
-from ..ftrace.slowpath import SlowPath
-from ..ftrace.steps import Free, Step, Write, block
-from ..lab.view import Function
-from ..trampolines.plain import Ops
-from ..trampolines.plain.maker import registered
-from . import layout, own
+from ...emulate.image import Image, Symbol
+from ...errors import TramplabError
+from ...ftrace.layout import OpsMemory
+from ...ftrace.ops import Registered, Request
+from ...ftrace.slowpath import SlowPath
+from ...ftrace.steps import Free, Step, Write, block
+from ...lab.view import Function
+from ...trampolines.plain import Ops
+from ...trampolines.plain.maker import registered
+from . import layout, stubs
 from .machine import RealMachine
 
 #: Variables that the slow path writes or points to; what an image has not, its slow path does not ask for.
@@ -73,7 +73,7 @@ class KernelOps(OpsMemory):
         hashes = self._taken(ops, self.image.struct("ftrace_ops_hash").size)
         data = layout.fields(self._machine, "ftrace_ops_hash", {"filter_hash": plan})
         steps.append(block(hashes, data, "its struct ftrace_ops_hash"))
-        members = layout.members_of(self._machine, ops.func, ops.flags, hashes, self._taken(ops, own.BLOCK)) | {_NEXT: next_ops}
+        members = layout.members_of(self._machine, ops.func, ops.flags, hashes, self._taken(ops, stubs.BLOCK)) | {_NEXT: next_ops}
         steps.append(block(ops.address, layout.fields(self._machine, "ftrace_ops", members), "the ops itself"))
         return steps
 
@@ -101,7 +101,7 @@ def _seen(machine: RealMachine) -> Image:
             continue
     symbols["ftrace_list_end"] = Symbol("ftrace_list_end", machine.list_end, 8)
     private = machine.opened.struct("ftrace_ops").fields["private"].offset
-    code = own.callback(machine.isa, private)
+    code = stubs.callback(machine.isa, private)
     for name in _CALLBACKS:
         symbols[name] = Symbol(name, machine.code(lambda _: code, name, "own"), len(code))
     return replace(machine.opened.image, symbols=symbols, structs={n: machine.opened.struct(n) for n in _STRUCTS})

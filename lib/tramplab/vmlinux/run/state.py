@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..emulate.machine import Machine
-from ..errors import TramplabError
-from ..ftrace.layout import Heap
-from .image import Opened
+from ...emulate.machine import Machine
+from ...errors import TramplabError
+from ...ftrace.layout import Heap
+from ..open.image import Opened
 
 #: For the reader, of every run.
 FAKED = (

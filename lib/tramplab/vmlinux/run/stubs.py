@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..build.assemble import assemble
-from ..isa import Isa
+from ...build.assemble import assemble
+from ...isa import Isa
 
 #: Words of a block: how often it was called, and the first two things it was given.
 HITS, FIRST, SECOND, BLOCK = 0, 8, 16, 32

@@ -1,0 +1,1 @@
+"""The results that data/ keeps of Debian's kernels: read, and made again."""
