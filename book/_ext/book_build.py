@@ -48,13 +48,13 @@ def inside(end: socket.socket, watching: socket.socket, arguments: list[str], ro
     os.environ.setdefault("TRAMPLAB_ROWS", str(rows))
     try:
         rows.mkdir()
-        from tramplab.starting import few_collections, one_thread
+        from tramplab.base.starting import few_collections, one_thread
 
         one_thread()
         few_collections()
         from jupyter_book.cli.main import main
 
-        from tramplab import cache, paths
+        from tramplab.base import cache, paths
         from tramplab.emulate.engine import small_pages
         from tramplab.native import kept
 

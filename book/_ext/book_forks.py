@@ -23,7 +23,7 @@ import traceback
 import warnings
 from contextlib import suppress
 
-from tramplab.starting import few_collections
+from tramplab.base.starting import few_collections
 
 FAILED = 1  # exit status
 LONGEST = 1 << 20  # bytes of a request; Linux sends no more than a fifth of it at once

@@ -8,11 +8,11 @@ import moved
 from docutils import nodes
 from sphinx.util import logging
 
-from tramplab.errors import TramplabError
-from tramplab.paths import checkout
+from tramplab.base.errors import TramplabError
+from tramplab.base.paths import checkout
+from tramplab.base.revision import history
 from tramplab.publish.cite import edition, permalinks
 from tramplab.publish.cite.permalinks import Permalink
-from tramplab.revision import history
 
 logger = logging.getLogger(__name__)
 LEVELS = 3  # of headings that must have a label

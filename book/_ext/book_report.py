@@ -6,7 +6,7 @@ import textwrap
 
 import book_told
 
-from tramplab import errors
+from tramplab.base import errors
 
 KINDS = ("cell", "kernel", "stderr", "page", "warning", "error")
 MOST = 10  # warnings that are listed

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 
-from tramplab.publish.figures.files import OWN
+from tramplab.publish.classes import OWN
 
 SCRIPTS = '<script defer src="_static/sections.js"></script>\n<script defer src="_static/search.js"></script>\n'
 _VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}

@@ -6,7 +6,7 @@ import textwrap
 from docutils import nodes
 from sphinx.writers.text import TextTranslator
 
-from tramplab.width import WIDTH
+from tramplab.base.width import WIDTH
 
 INDENT = 4  # of code and outputs, where their lines leave room for it
 INLINE = 60  # characters of an address that stands in a paragraph

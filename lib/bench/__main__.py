@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Callable
 
-from tramplab.errors import TramplabError
-from tramplab.starting import start
+from tramplab.base.errors import TramplabError
+from tramplab.base.starting import start
 
 
 def main(arguments: list[str]) -> int:

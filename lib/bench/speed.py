@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tramplab import native
+from tramplab.base.errors import TramplabError
 from tramplab.emulate.machine import COUNT, NONE, RECORD
-from tramplab.errors import TramplabError
 from tramplab.estimate import cores, pipeline
 from tramplab.estimate.lower import lower
 from tramplab.estimate.program import program

@@ -15,7 +15,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tramplab import cache
+from tramplab.base import cache
 
 MODELS = Path(__file__).resolve().parents[1] / "tests" / "support" / "promela"
 #: What makes a checker: SPIN runs the preprocessor of gcc by that name.

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support import ROOT
+from tramplab.base.starting import few_collections, one_thread
 from tramplab.emulate.engine import small_pages
-from tramplab.starting import few_collections, one_thread
 
 pytest_plugins = [f"support.{name}" for name in "again browser caches commands order reports seeds shuffled slowest times".split()]
 

@@ -7,13 +7,13 @@ _MODULES = {
     "Direct": "trampolines.direct",
     "Fgraph": "trampolines.fprobe",
     "Fprobe": "trampolines.fprobe",
-    "GuestFault": "errors",
+    "GuestFault": "base.errors",
     "Kernel": "lab.kernel",
     "Kprobe": "trampolines.kprobe",
     "Kretprobe": "trampolines.kprobe",
     "Ops": "trampolines.plain",
-    "StepLimit": "errors",
-    "TramplabError": "errors",
+    "StepLimit": "base.errors",
+    "TramplabError": "base.errors",
 }
 __all__ = ["Bpf", "Direct", "Fgraph", "Fprobe", "GuestFault", "Kernel", "Kprobe", "Kretprobe", "Ops", "StepLimit", "TramplabError"]
 __version__ = "0.1.0"

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from .starting import start
+from .base.starting import start
 
 
 def main() -> int:

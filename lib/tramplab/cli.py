@@ -10,20 +10,23 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import documents, streams, studies
 from . import isa as isas
-from .errors import TramplabError, unknown
+from . import studies
+from .base import documents, streams
+from .base.arguments import typed
+from .base.errors import TramplabError, unknown
+from .base.parser import Parser
+from .base.paths import check_target, checkout, data_file, destination, rewrite
+from .base.revision import history
+from .base.width import WIDTH
 from .estimate import cores, judged
 from .estimate.measure import measure
 from .ftrace import releases
 from .ftrace.releases import LATEST
-from .given import typed
 from .grid import command as grid
 from .lab import hooks
 from .lab.measure import FUNCTIONS, run
 from .native import command as native
-from .parser import Parser
-from .paths import check_target, checkout, data_file, destination, rewrite
 from .publish.cite import cite, edition, pages, permalinks
 from .publish.claims import claims, ledger, references
 from .publish.estimates import beneath
@@ -34,12 +37,10 @@ from .publish.findings import findings
 from .publish.findings import shown as finding_shown
 from .publish.table import text_table
 from .races import command as races
-from .revision import history
 from .sparsity import command as registers
 from .studies import short, stated
 from .vmlinux import command as kernel
 from .vmlinux.run import races as kernel_races
-from .width import WIDTH
 
 if TYPE_CHECKING:
     import pandas as pd  # which takes a third of the time in which a command starts

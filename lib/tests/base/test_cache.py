@@ -23,8 +23,9 @@ from support.remembering import remember
 from support.seeds import drawn, seeds
 from support.small_books import small_book
 from support.without_workers import without_workers
-from tramplab import cache, cli
+from tramplab import cli
 from tramplab import isa as isas
+from tramplab.base import cache
 from tramplab.grid import kept
 from tramplab.grid.cells import Unit
 from tramplab.native import run

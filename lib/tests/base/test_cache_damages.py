@@ -15,8 +15,8 @@ from support.debian import made_up
 from support.forgetting import forget
 from support.machines import result
 from support.seeds import drawn, seeds
-from tramplab import cache
 from tramplab import isa as isas
+from tramplab.base import cache
 from tramplab.build import corpus
 from tramplab.emulate import compiled
 from tramplab.emulate.interleave import scheduler

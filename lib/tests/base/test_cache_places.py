@@ -10,8 +10,8 @@ from pathlib import Path
 from support.caches import lines, write
 from support.complaints import complaint
 from support.damage import PLACES
-from tramplab import cache
 from tramplab import isa as isas
+from tramplab.base import cache
 from tramplab.build.assemble import by_clang
 
 # --- What is no file

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tramplab import capacity
+from tramplab.base import capacity
 
 GB = 1 << 30
 
@@ -84,5 +84,5 @@ def test_version_1_in_a_container(system):
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux has this")
 def test_a_process_bound_to_one_processor_uses_one():
     bound = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
-    code = f"{bound}; from tramplab import capacity; print(capacity.at_once(1))"
+    code = f"{bound}; from tramplab.base import capacity; print(capacity.at_once(1))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True).stdout == "1\n"

@@ -20,9 +20,10 @@ from support.clusters import cluster
 from support.grids import SMALL
 from support.tasks import alone, die, double, fail, own_id, refuse, wait_to_be_killed
 from support.without_workers import without_workers
-from tramplab import TramplabError, cli, jobs
-from tramplab import cluster as dask
-from tramplab.progress import Progress
+from tramplab import TramplabError, cli
+from tramplab.base import cluster as dask
+from tramplab.base import jobs
+from tramplab.base.progress import Progress
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.debian.list import packages
 from tramplab.vmlinux.kept import recount

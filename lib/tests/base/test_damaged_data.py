@@ -8,7 +8,7 @@ import pytest
 
 from support.complaints import complaint
 from support.data import CITATION, FILES, copied, read
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 
 
 def swapped(text, rng, pattern, change):

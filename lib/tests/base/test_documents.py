@@ -3,7 +3,7 @@
 import pytest
 
 from support.complaints import complaint
-from tramplab import documents
+from tramplab.base import documents
 
 
 def test_what_is_written_is_read():

@@ -11,7 +11,8 @@ import pytest
 
 from support.children import children, ended, running, with_processes
 from support.tasks import begun, die, double, fail, refuse, sleep, start
-from tramplab import TramplabError, jobs
+from tramplab import TramplabError
+from tramplab.base import jobs
 
 REMEDY = "try again"
 
@@ -110,7 +111,7 @@ def test_workers_end_with_the_process_that_made_them(number):
         "import sys, time\n"
         f"sys.path[:0] = [{str(Path(__file__).parents[1])!r}]\n"
         "from support import tasks\n"
-        "from tramplab import jobs\n"
+        "from tramplab.base import jobs\n"
         "with jobs.shared(tasks.sleep, [0.5, 0.6, 60, 61], 2, '') as results:\n"
         "    print(*(next(results)[1] for _ in range(2)), flush=True)\n"
         "    time.sleep(60)\n"
@@ -136,7 +137,7 @@ def test_workers_see_no_ctrl_c():
 
 IN_A_FOLDER = """
 import os, os.path
-from tramplab import jobs
+from tramplab.base import jobs
 if __name__ == "__main__":
     with jobs.shared(os.path.basename, ["a/b"], 1, "try again") as results:
         print(*results, os.environ.get("PYTHONSAFEPATH"))

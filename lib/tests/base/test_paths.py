@@ -10,9 +10,10 @@ import pytest
 
 from support.complaints import complaint
 from support.damage import PLACES
-from tramplab import cli, paths
-from tramplab.errors import Unwritten
-from tramplab.paths import check_target, write_whole
+from tramplab import cli
+from tramplab.base import paths
+from tramplab.base.errors import Unwritten
+from tramplab.base.paths import check_target, write_whole
 
 
 def mode(path: Path) -> int:

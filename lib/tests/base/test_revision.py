@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tramplab import cli
-from tramplab.paths import checkout
+from tramplab.base.paths import checkout
+from tramplab.base.revision import Revision, revision
 from tramplab.publish import site
 from tramplab.publish.cite import edition
-from tramplab.revision import Revision, revision
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -7,8 +7,9 @@ import pytest
 import yaml
 
 from support import ROOT, data
-from tramplab import TramplabError, documents
-from tramplab.schema import SCHEMAS, checked
+from tramplab import TramplabError
+from tramplab.base import documents
+from tramplab.base.schema import SCHEMAS, checked
 
 DATA = ROOT / "data"
 #: Schema -> the files that are held against it.

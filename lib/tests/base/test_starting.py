@@ -52,7 +52,7 @@ def ended(commands, **env):
 #: Starts a program that says how many threads there are when numpy has been imported, and what that was told.
 COUNTED = """\
 import os
-from tramplab.starting import start
+from tramplab.base.starting import start
 def imported():
     import numpy
     return lambda: print(len(os.listdir("/proc/self/task")), os.environ["OPENBLAS_NUM_THREADS"])

@@ -8,8 +8,9 @@ import pytest
 
 from support import ROOT
 from support.outputs import full, standard_output
-from tramplab import TramplabError, cli, streams
-from tramplab.errors import Unwritten
+from tramplab import TramplabError, cli
+from tramplab.base import streams
+from tramplab.base.errors import Unwritten
 from tramplab.publish import site
 from tramplab.vmlinux.debian import __main__ as debian
 from tramplab.vmlinux.kept import recount, sizes
@@ -18,7 +19,8 @@ LARGE = 300_000
 #: Does what the first argument says, as a command, and ends as one.
 PROGRAM = f"""\
 import sys
-from tramplab import TramplabError, streams
+from tramplab import TramplabError
+from tramplab.base import streams
 def refuse(): raise TramplabError("no.")
 def ask(): raise SystemExit(0)
 acts = {{

@@ -16,7 +16,8 @@ import pytest
 
 from support.complaints import complaint
 from support.contexts import saved
-from tramplab import Fprobe, Kernel, Kretprobe, TramplabError, contention, races, returns, signatures, sparsity
+from tramplab import Fprobe, Kernel, Kretprobe, TramplabError, contention, races, returns, sparsity
+from tramplab.base import signatures
 from tramplab.contention import contend, pools
 from tramplab.emulate.image import Image
 from tramplab.races import explore, play

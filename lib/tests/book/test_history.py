@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from tramplab.base.paths import checkout
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
-from tramplab.paths import checkout
 from tramplab.publish.cite import pages
 
 TEXT = (checkout() / "book" / "trampoline-releases.md").read_text("utf-8")

@@ -14,7 +14,7 @@ import pytest
 
 from support import ROOT, environments, only_ci
 from support.browser import PAGES
-from tramplab import cache
+from tramplab.base import cache
 from tramplab.publish.cite.edition import Edition
 from tramplab.publish.editions import read_edition
 

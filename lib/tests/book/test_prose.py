@@ -10,7 +10,7 @@ import re
 import pytest
 
 from support.prose import words_of
-from tramplab.paths import checkout
+from tramplab.base.paths import checkout
 from tramplab.publish.cite import pages, permalinks
 from tramplab.publish.claims import claims
 from tramplab.publish.findings import findings

@@ -13,7 +13,7 @@ import yaml
 from support import ROOT
 from support.browser import DESKTOP, Links, reader, serve, visit
 from support.small_books import small_book
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.publish.cite import edition, permalinks
 from tramplab.publish.cite.edition import Edition
 from tramplab.publish.editions import read_edition

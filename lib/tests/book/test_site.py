@@ -18,7 +18,7 @@ import pytest
 
 from support import ROOT
 from support.browser import PAGES, PHONE, Links, pages_with_chart, visit
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.publish import editions, site
 from tramplab.publish.cite import edition
 from tramplab.publish.cite.edition import Edition

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from support.small_books import page, small_book
-from tramplab.capacity import processors
+from tramplab.base.capacity import processors
 
 GOOD_CELL = "```{code-cell}\nfrom myst_nb import glue\nglue('answer', 42, display=False)\n```\n"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from support.guests import into, objects
+from tramplab.base.cache import folder
 from tramplab.build.toolchain import GUEST
-from tramplab.cache import folder
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from support.decoded import instructions
-from tramplab import documents
+from tramplab.base import documents
 from tramplab.build import corpus
 from tramplab.isa import ISAS
 

@@ -11,10 +11,10 @@ from support.complaints import complaint
 from support.guests import ISAS, config, elf, every_isa
 from tramplab import Kernel
 from tramplab import isa as isas
+from tramplab.base.errors import TramplabError
 from tramplab.build import dwarf, toolchain, types
 from tramplab.build.dwarf import asm_offsets
 from tramplab.build.toolchain import GUEST, run_tool, source_files
-from tramplab.errors import TramplabError
 from tramplab.lab import guest as image
 
 

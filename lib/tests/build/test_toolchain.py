@@ -19,10 +19,10 @@ from support.guests import ISAS, config, every_isa, image_name, left_in, make, o
 from support.remembering import remember
 from tramplab import Kernel
 from tramplab import isa as isas
+from tramplab.base.cache import place
+from tramplab.base.errors import TramplabError
 from tramplab.build import toolchain
 from tramplab.build.toolchain import GUEST, build, fingerprint, source_files
-from tramplab.cache import place
-from tramplab.errors import TramplabError
 from tramplab.lab import guest as image
 
 # --- Content-addressed

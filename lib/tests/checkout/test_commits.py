@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from support import ROOT
-from tramplab import revision
+from tramplab.base import revision
 
 #: The last commit before the rule.
 START = "37f1dd24db30"

@@ -24,8 +24,7 @@ CONFTEST = ROOT / "lib" / "tests" / "conftest.py"
 
 # -- imports: what each part may import, besides itself and what everything rests on
 
-BASE = set("errors streams given parser paths documents schema cache jobs cluster workers progress capacity".split())
-BASE |= {"revision", "signatures", "starting", "state", "width"}
+BASE = {"base"}
 ANALYSES = ("estimate", "unwind", "races", "contention", "sparsity", "returns")
 BELOW = {
     **{part: set() for part in BASE},
@@ -54,18 +53,19 @@ BELOW |= {"cli": EVERYTHING, "__main__": EVERYTHING, "__init__": EVERYTHING - {"
 PUBLISH = {
     "table": set(),
     "cite": set(),
-    "figures": {"table", "cite"},
-    "claims": {"table", "cite", "figures"},
+    "findings": {"cite"},
+    "figures": {"table", "cite", "findings"},
+    "claims": {"table", "cite", "figures", "findings"},
     "stepper": set(),
 }
 
 # One module each; charts are made in one package.
 ENGINES = {
-    "concurrent": "jobs.py",
-    "multiprocessing": "jobs.py",
-    "distributed": "cluster.py",
-    "tqdm": "progress.py",
-    "fastjsonschema": "schema.py",
+    "concurrent": "base/jobs.py",
+    "multiprocessing": "base/jobs.py",
+    "distributed": "base/cluster.py",
+    "tqdm": "base/progress.py",
+    "fastjsonschema": "base/schema.py",
     "myst_parser": "publish/cite/pages.py",
     "unicorn": "emulate/engine.py",
     "capstone": "emulate/decode.py",
@@ -169,7 +169,7 @@ def test_an_import_that_points_upwards_is_seen(source, part):
 
 
 def test_an_import_that_points_downwards_is_allowed():
-    source = "import os\nfrom tramplab.errors import TramplabError\nfrom ..isa import x\nfrom . import y"
+    source = "import os\nfrom tramplab.base.errors import TramplabError\nfrom ..isa import x\nfrom . import y"
     assert not forbidden(imports(source, ("tramplab", "emulate")), "emulate")
 
 
@@ -343,7 +343,7 @@ def test_files_that_are_named_exist(name):
 
 def test_examples_of_a_cluster_listen_on_the_loopback_interface():
     """Whoever reaches the port of a scheduler or a worker can run code."""
-    for text in (ROOT / "README.md", PACKAGE / "workers.py", PACKAGE / "cluster.py"):
+    for text in (ROOT / "README.md", PACKAGE / "base" / "workers.py", PACKAGE / "base" / "cluster.py"):
         source = text.read_text("utf-8")
         commands = re.findall(r"(?:\$ \S*|`)(dask (?:scheduler|worker) [^`\n]*)", source)
         assert all("--host 127.0.0.1" in command or "--protocol tls" in command for command in commands), commands

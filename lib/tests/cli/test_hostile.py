@@ -7,7 +7,8 @@ from hypothesis import settings
 
 from support import hostile
 from support.seeds import drawn, seeds
-from tramplab import cli, jobs
+from tramplab import cli
+from tramplab.base import jobs
 from tramplab.vmlinux.debian import __main__ as debian
 from tramplab.vmlinux.kept import recount
 

@@ -7,11 +7,11 @@ import shutil
 import numpy as np
 import pytest
 
+from tramplab.base.errors import TramplabError
 from tramplab.build.toolchain import GUEST
 from tramplab.contention import POOLS, SCHEDULES, Contended, contend
 from tramplab.contention.pools import pool as made
 from tramplab.emulate.interleave.scheduler import Broken
-from tramplab.errors import TramplabError
 from tramplab.isa import ISAS
 
 EVERY = list(itertools.product(ISAS, POOLS))

@@ -4,7 +4,8 @@ import platform
 
 import pytest
 
-from tramplab import TramplabError, cache
+from tramplab import TramplabError
+from tramplab.base import cache
 from tramplab.emulate import compiled
 from tramplab.races import search
 

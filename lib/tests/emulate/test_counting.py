@@ -7,9 +7,9 @@ from dataclasses import astuple, fields
 import pytest
 
 from tramplab import Direct, Kernel, Ops
+from tramplab.base.errors import StepLimit, TramplabError
 from tramplab.emulate import decode, machine, meter
 from tramplab.emulate.counts import COMPONENTS, Counts
-from tramplab.errors import StepLimit, TramplabError
 from tramplab.ftrace import releases
 
 ISAS = ("x86_64", "arm64", "riscv64")

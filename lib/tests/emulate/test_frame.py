@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tramplab import Kernel
+from tramplab.base.errors import TramplabError
 from tramplab.emulate import counters
 from tramplab.emulate.trace import Issued, Recording, StackFrame, frame_of
-from tramplab.errors import TramplabError
 
 TRAMPOLINE = range(0x1000, 0x2000)
 

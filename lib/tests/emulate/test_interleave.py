@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from tramplab.base.errors import TramplabError
 from tramplab.contention.pools import pool
 from tramplab.emulate import compiled
 from tramplab.emulate.decode import at
 from tramplab.emulate.interleave import arm64, riscv64, touch, x86_64
 from tramplab.emulate.interleave.scheduler import Broken, Schedule, Scheduler, Work
-from tramplab.errors import TramplabError
 from tramplab.isa import get
 
 

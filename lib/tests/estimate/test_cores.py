@@ -10,9 +10,9 @@ import yaml
 from support.complaints import complaint
 from support.data import copied
 from tramplab import TramplabError, cli
+from tramplab.base.paths import data_file
 from tramplab.estimate import cores, cycles
 from tramplab.lab.measure import run
-from tramplab.paths import data_file
 
 
 @pytest.mark.parametrize(

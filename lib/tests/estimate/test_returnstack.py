@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from support import handmade
 from tramplab import Kernel
+from tramplab.base.errors import TramplabError
 from tramplab.emulate import decode
-from tramplab.errors import TramplabError
 from tramplab.estimate import returnstack
 from tramplab.estimate.links import NOTHING, POP, POP_PUSH, PUSH, arm64, riscv64, x86_64
 from tramplab.estimate.measure import measure

@@ -15,7 +15,7 @@ from support.accounting_guest import Guest
 from support.accounting_model import POOL_SIZE, Facts, every_kernel
 from support.accounting_subject import NAMES, Subject, patched, subject_with
 from tramplab import Bpf, Direct, Kernel, Ops
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.trampolines.plain.request import REDIRECTING
 from tramplab.trampolines.saving import SETS
 

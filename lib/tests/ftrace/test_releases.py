@@ -7,10 +7,10 @@ import yaml
 
 from tramplab import Direct, Kernel, Ops
 from tramplab import isa as isas
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
+from tramplab.base.paths import data_file
 from tramplab.ftrace import arch, meant, releases
 from tramplab.isa.x86_64 import ENDBR64, NOP5
-from tramplab.paths import data_file
 from tramplab.trampolines.kprobe import MODULES as kprobes
 
 ISAS = ("x86_64", "arm64", "riscv64")

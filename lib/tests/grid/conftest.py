@@ -6,7 +6,7 @@ import pytest
 
 from support.without_workers import without_workers
 from tramplab import Kernel
-from tramplab.cache import folder
+from tramplab.base.cache import folder
 
 
 @pytest.fixture

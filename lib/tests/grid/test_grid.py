@@ -16,13 +16,13 @@ import pytest
 from support.grids import SMALL, asked
 from support.outputs import full
 from tramplab import Direct, Kernel, TramplabError, cli
+from tramplab.base.progress import Progress
 from tramplab.estimate.measure import measure
 from tramplab.ftrace.releases import LATEST
 from tramplab.grid import cells, command, kept, rows
 from tramplab.grid.cells import Unit
 from tramplab.isa import ISAS
 from tramplab.lab import hooks
-from tramplab.progress import Progress
 
 # --- What is in it
 

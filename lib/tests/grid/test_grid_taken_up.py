@@ -12,12 +12,13 @@ import pytest
 
 from support.children import children, ended, running, with_processes
 from support.grids import SMALL, asked
-from tramplab import Kernel, TramplabError, jobs, paths
+from tramplab import Kernel, TramplabError
+from tramplab.base import jobs, paths
+from tramplab.base.progress import Progress
+from tramplab.base.workers import remedy
 from tramplab.ftrace.releases import LATEST
 from tramplab.grid import cells, command, kept, rows
 from tramplab.grid.cells import Unit
-from tramplab.progress import Progress
-from tramplab.workers import remedy
 
 
 @with_processes

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tramplab import Kernel, Ops
+from tramplab.base.errors import TramplabError
 from tramplab.build.toolchain import run_tool
 from tramplab.emulate import decode
-from tramplab.errors import TramplabError
 from tramplab.isa import ISAS, arm64, get, riscv64, x86_64
 
 every_isa = pytest.mark.parametrize("isa", ISAS.values(), ids=lambda i: i.name)

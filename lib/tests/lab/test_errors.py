@@ -8,7 +8,7 @@ import pytest
 from support.complaints import complaint, works
 from tramplab import Direct, Kernel, Ops
 from tramplab import isa as isas
-from tramplab.errors import unknown
+from tramplab.base.errors import unknown
 from tramplab.ftrace import releases
 from tramplab.isa import x86_64
 from tramplab.lab import hooks

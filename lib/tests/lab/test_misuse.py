@@ -12,14 +12,14 @@ import pytest
 from support.complaints import complaint, works
 from tramplab import Bpf, Direct, Fprobe, Kernel, Kretprobe, Ops
 from tramplab import isa as isas
+from tramplab.base.capacity import at_once
+from tramplab.base.jobs import shared
 from tramplab.build import corpus
 from tramplab.build.toolchain import GUEST
-from tramplab.capacity import at_once
 from tramplab.contention.contend import contend
 from tramplab.estimate import cores, returnstack
 from tramplab.estimate.measure import measure
 from tramplab.grid.cells import units
-from tramplab.jobs import shared
 from tramplab.lab import hooks, sentinels
 from tramplab.lab.growing import growing
 from tramplab.lab.measure import counts_of, run

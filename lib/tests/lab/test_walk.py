@@ -3,9 +3,9 @@
 
 import pytest
 
+from tramplab.base.errors import GuestFault, TramplabError
 from tramplab.emulate.counts import COMPONENTS, Counts
 from tramplab.emulate.walk import walk as machine_walk
-from tramplab.errors import GuestFault, TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab import hooks

@@ -7,7 +7,7 @@ import pytest
 from support.complaints import complaint
 from support.hosts import host_isa
 from tramplab import native
-from tramplab.errors import Unwritten
+from tramplab.base.errors import Unwritten
 from tramplab.native import command, host, kept
 from tramplab.native.result import Result
 from tramplab.trampolines import shapes

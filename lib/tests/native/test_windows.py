@@ -11,7 +11,8 @@ from support.complaints import complaint
 from support.hosts import HOST, host_isa
 from tramplab import isa as isas
 from tramplab import native
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
+from tramplab.base.paths import data_file
 from tramplab.native import counted, windows
 from tramplab.native.agreement import NEEDED, WITHIN, agreed, apart, steady
 from tramplab.native.result import Result
@@ -19,7 +20,6 @@ from tramplab.native.run import Outcome
 from tramplab.native.script import CHAIN, Answers
 from tramplab.native.states import NativeKernel, State
 from tramplab.native.windows import Series, fill
-from tramplab.paths import data_file
 
 CLOCK = 0.5  # ns per cycle
 GOOD = {"none": 2.0, "ops": 8.0, "direct": 4.0}

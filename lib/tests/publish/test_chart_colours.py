@@ -8,7 +8,7 @@ import pytest
 
 from support import ROOT
 from support.charts import both_layouts, every_kind, example, marks, texts
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.publish.figures import vega
 from tramplab.publish.figures.chart import theme
 

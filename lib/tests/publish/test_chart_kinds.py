@@ -30,7 +30,7 @@ from support.charts import (
     strip_rows,
     texts,
 )
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.publish.figures import chart
 from tramplab.publish.figures.chart import dumbbell, heat, heat_map, lines, scatter, stacked_bars, state_strip, theme, waterfall
 from tramplab.publish.figures.chart.text import number, signed

@@ -41,7 +41,7 @@ from support.charts import (
     strip_rows,
     texts,
 )
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.publish.figures import chart, vega
 from tramplab.publish.figures import picture as image
 from tramplab.publish.figures.chart import heat_map, lines, scatter, stacked_bars, state_strip, waterfall

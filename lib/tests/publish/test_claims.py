@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from support.some_claims import IDS, JUDGED, SMALL, changed, whole
-from tramplab.errors import TramplabError
-from tramplab.paths import checkout
+from tramplab.base.errors import TramplabError
+from tramplab.base.paths import checkout
 from tramplab.publish.claims import claims, ledger, verdict
 from tramplab.publish.claims.claims import DEPENDS, FAILS, HOLDS, UNDECIDABLE
 from tramplab.publish.claims.verdict import Verdict
@@ -107,7 +107,7 @@ def test_a_small_file_is_read():
         ("message: 2@x", "asked: 2@x", "x2 has no message."),
         ("message: 2@x", "also: 2@x", "x2 has no message."),
         ("message: 2@x", "message: 2@x, also: 3@x", "x2: also: unknown mail of its thread '3@x'; did you mean"),
-        ("judged_by: Look.}", "judged_by: Look., judge: tramplab.errors}", "x1 has no message."),
+        ("judged_by: Look.}", "judged_by: Look., judge: tramplab.base.errors}", "x1 has no message."),
         ("author: Ann, date: 2 May 2021", "author: Ann, date: May 2021", "a day is written like 22 Oct 2019, not 'May 2021'."),
         ("id: 1@x", "id: <1@x>", "a message-id stands without < and >"),
         ("title: A thread, ", "title: A thread, url: here, ", "thread T: unknown key 'url'"),
@@ -236,7 +236,7 @@ def test_expectation_and_judge_need_each_other():
     [
         ("tramplab.studies.nowhere", "x2: there is no module tramplab.studies.nowhere, which judge: names."),
         ("nowhere.at_all", "x2: there is no module nowhere.at_all, which judge: names."),
-        ("tramplab.errors", r'x2: tramplab.errors has no function with @judges\("x2"\).'),
+        ("tramplab.base.errors", r'x2: tramplab.base.errors has no function with @judges\("x2"\).'),
     ],
 )
 def test_a_module_that_does_not_judge_is_named(small, module, complaint):

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from support.charts import FATES, fate_rows
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.publish.figures.chart import heat_map
 from tramplab.publish.figures.figure import Figure
 from tramplab.publish.figures.runs import Run, Runs

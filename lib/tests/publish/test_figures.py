@@ -9,9 +9,10 @@ import types
 import pandas as pd
 import pytest
 
-from tramplab import documents, studies
-from tramplab.errors import TramplabError
-from tramplab.paths import checkout
+from tramplab import studies
+from tramplab.base import documents
+from tramplab.base.errors import TramplabError
+from tramplab.base.paths import checkout
 from tramplab.publish.cite import edition, pages, permalinks
 from tramplab.publish.figures import files, picture
 from tramplab.publish.figures.chart import stacked_bars

@@ -8,8 +8,8 @@ import pytest
 
 from support.browser import TOC, Links
 from support.some_claims import IDS, JUDGED, changed, whole
-from tramplab.errors import TramplabError
-from tramplab.paths import checkout, data_file
+from tramplab.base.errors import TramplabError
+from tramplab.base.paths import checkout, data_file
 from tramplab.publish.claims import claims, ledger, verdict
 from tramplab.publish.claims.claims import DEPENDS, HOLDS
 from tramplab.publish.claims.verdict import Verdict

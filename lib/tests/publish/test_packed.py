@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.charts import EXAMPLES, example
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.publish.figures.chart import Drawing
 from tramplab.publish.figures.chart.packed import changes, packed
 from tramplab.publish.figures.chart.panels import shared

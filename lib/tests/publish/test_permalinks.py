@@ -7,9 +7,9 @@ import pytest
 from support import ROOT
 from support.complaints import complaint
 from tramplab import cli
+from tramplab.base.revision import History, history
 from tramplab.publish.cite import pages, permalinks
 from tramplab.publish.claims import claims
-from tramplab.revision import History, history
 
 NAME = f"data/{permalinks.FILE}"
 

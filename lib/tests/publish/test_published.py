@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.estimate.judged import spearman
 from tramplab.lab import hooks
 from tramplab.publish import published

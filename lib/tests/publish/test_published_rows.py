@@ -6,7 +6,7 @@ import pytest
 
 from support import ROOT
 from support.data import copied
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.publish import published
 from tramplab.studies.callops import timed
 from tramplab.studies.direct import contention, fprobe_since, kprobe_ways, single_attach

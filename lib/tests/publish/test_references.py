@@ -6,8 +6,8 @@ import pytest
 from pybtex.database import parse_string
 from pybtex.richtext import Text
 
+from tramplab.base.paths import checkout
 from tramplab.ftrace import releases
-from tramplab.paths import checkout
 from tramplab.publish import published
 from tramplab.publish.claims import claims, references
 from tramplab.publish.claims.references import COMMIT, MAIL, Reference

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.publish.stepper.stepper import segments, step_of, stepper
 from tramplab.publish.stepper.walk_data import pack
 from tramplab.publish.stepper.walk_text import walk_text

@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.ftrace.steps import Free, Sync, Wait
 from tramplab.races import barriers as barrier
 from tramplab.races import schedule

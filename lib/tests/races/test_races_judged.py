@@ -5,7 +5,7 @@ import functools
 
 import pytest
 
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.races.cpu import Cpu, Executed
 from tramplab.races.executions import Executions
 from tramplab.races.explore import SAFE, explore

@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.publish.stepper.stepper import segments, stepper
 from tramplab.races import schedule
 from tramplab.races.automaton import EXECUTES

@@ -16,8 +16,9 @@ import pytest
 from support.children import children, ended, with_processes
 from support.complaints import complaint
 from support.without_workers import without_workers
-from tramplab import cache, cli, state
-from tramplab.progress import Progress
+from tramplab import cli
+from tramplab.base import cache, state
+from tramplab.base.progress import Progress
 from tramplab.races import command, every
 from tramplab.races.barriers import barriers, numbers_of
 from tramplab.races.every import Scenario, explored, scenarios

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from support.register_lab import MASK, MODE, ROLES, WORD, few, lab, structures
 from tramplab import Kernel
+from tramplab.base.errors import TramplabError
 from tramplab.emulate.machine import COUNT
-from tramplab.errors import TramplabError
 from tramplab.isa import ISAS
 from tramplab.sparsity import fills
 from tramplab.sparsity.consumers import CONSUMERS, STARTS, read, slots

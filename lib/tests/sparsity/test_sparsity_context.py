@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.contexts import ISAS, by_name, contexts, elsewhere, place, saved
+from tramplab.base.errors import TramplabError
 from tramplab.build.dwarf import Field, Struct
-from tramplab.errors import TramplabError
 from tramplab.sparsity.context import PROGRAMS, Refused, Rewritten, layout, program, rewrite
 from tramplab.sparsity.context import verify as verifier
 from tramplab.sparsity.context.encoding import encoded

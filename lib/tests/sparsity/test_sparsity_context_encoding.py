@@ -7,8 +7,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from support.seeds import drawn, seeds
+from tramplab.base.errors import TramplabError
 from tramplab.build.toolchain import run_tool
-from tramplab.errors import TramplabError
 from tramplab.sparsity.context import helpers
 from tramplab.sparsity.context.arithmetic import operate, signed
 from tramplab.sparsity.context.encoding import (

@@ -7,8 +7,8 @@ import pytest
 
 from support.contexts import contexts
 from support.seeds import drawn, seeds
+from tramplab.base.errors import TramplabError
 from tramplab.build.dwarf import Field, Struct
-from tramplab.errors import TramplabError
 from tramplab.sparsity.context import Refused, Rewritten, rewrite
 from tramplab.sparsity.context.encoding import CONDITIONS, LDX, decoded, encoded
 from tramplab.sparsity.context.layout import Always, At, Layout, Nowhere, slots, whole

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from support.register_lab import MODE, ROLES, few, lab, structures
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.isa import ISAS
 from tramplab.sparsity import fills
 from tramplab.sparsity.consumers import STARTS, read

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import settings
 
 from support.seeds import drawn, seeds
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel

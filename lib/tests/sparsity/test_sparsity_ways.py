@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.isa import ISAS
 from tramplab.lab.kernel import Kernel
 from tramplab.sparsity import fields, ways_convert, ways_priced, ways_served

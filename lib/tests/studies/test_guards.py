@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 
 from tramplab import Kernel, Ops
+from tramplab.base.paths import checkout
 from tramplab.build import inlined
 from tramplab.build.inlined import written
 from tramplab.build.toolchain import GUEST
 from tramplab.isa import ISAS
-from tramplab.paths import checkout
 from tramplab.studies.direct import contexts, guard_cost, recursion, state, surroundings, without
 from tramplab.studies.direct.reentrant import ANOTHER, ITSELF, SUBJECTS, play
 from tramplab.trampolines.bpf import Bpf

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from support import ROOT
 from support.machines import CPUS, FILES, ONE_DIGIT_MORE, hook_results, result, shape_results, shaped
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.estimate import cycles
 from tramplab.estimate.cores import Core
 from tramplab.lab.run import Run

@@ -6,6 +6,7 @@ import itertools
 import pytest
 
 from tramplab import isa as isas
+from tramplab.base.width import WIDTH
 from tramplab.ftrace import releases
 from tramplab.lab.measure import counts_of
 from tramplab.publish.claims import verdict
@@ -14,7 +15,6 @@ from tramplab.studies.kernels import claimed, jit, kernel_functions, kernel_hook
 from tramplab.vmlinux import hooks
 from tramplab.vmlinux.kept import saved
 from tramplab.vmlinux.run import beside
-from tramplab.width import WIDTH
 
 PLAIN = saved.comparable()
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tramplab.errors import GuestFault
+from tramplab.base.errors import GuestFault
 from tramplab.ftrace import releases
 from tramplab.ftrace.slowpath import SlowPath
 from tramplab.ftrace.steps import Write

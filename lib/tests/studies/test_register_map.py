@@ -7,8 +7,8 @@ import pytest
 from support.abi_places import Place
 from support.guarded import problem
 from support.headers import defined, header_of
+from tramplab.base.errors import TramplabError
 from tramplab.emulate.machine import COUNT
-from tramplab.errors import TramplabError
 from tramplab.isa import ISAS
 from tramplab.lab import hooks, sentinels
 from tramplab.lab.kernel import Kernel

@@ -2,8 +2,9 @@
 
 import pytest
 
+from tramplab.base.paths import checkout
+from tramplab.base.width import INDENTED_WIDTH
 from tramplab.isa import ISAS
-from tramplab.paths import checkout
 from tramplab.publish.said import MARK
 from tramplab.publish.table import text_table
 from tramplab.studies.direct.stack_calls import traced
@@ -12,7 +13,6 @@ from tramplab.studies.returns.mechanisms import FEXIT, FGRAPH, FPROBE, KRETPROBE
 from tramplab.studies.returns.predicted import ABOVE, HOOK, OWN
 from tramplab.studies.returns.unwound_calls import ENTRY, EXIT, FUNCTION, PLACES, SLEEPING, TRAMPOLINE, UNHOOKED
 from tramplab.unwind.stacks import DOUBLED, MISSING, RIGHT, WRONG
-from tramplab.width import INDENTED_WIDTH
 
 
 @pytest.fixture(scope="module")

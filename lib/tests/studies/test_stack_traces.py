@@ -7,8 +7,9 @@ import shutil
 import pytest
 
 from tramplab import Kernel
+from tramplab.base.paths import checkout
+from tramplab.base.width import INDENTED_WIDTH
 from tramplab.build.toolchain import GUEST
-from tramplab.paths import checkout
 from tramplab.publish.said import MARK
 from tramplab.publish.table import text_table
 from tramplab.studies.direct import stack_calls, stack_map, stack_traces
@@ -27,7 +28,6 @@ from tramplab.studies.direct.stack_calls import (
 )
 from tramplab.studies.direct.stack_traces import ANYWHERE, INSIDE, SLEEPING
 from tramplab.unwind.stacks import DOUBLED, FP, MISSING, ORC, RIGHT, WRONG
-from tramplab.width import INDENTED_WIDTH
 
 WAYS = (("x86_64", FP), ("x86_64", ORC), ("arm64", FP), ("riscv64", FP))
 

@@ -7,9 +7,9 @@ import pytest
 from support.damage import DAMAGES
 from support.machines import CPUS, result, shaped
 from support.seeds import seeds
-from tramplab import cache
 from tramplab import isa as isas
-from tramplab.errors import TramplabError
+from tramplab.base import cache
+from tramplab.base.errors import TramplabError
 from tramplab.estimate import judged
 from tramplab.estimate.cores import cores
 from tramplab.ftrace import releases

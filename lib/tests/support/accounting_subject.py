@@ -7,7 +7,7 @@ import pytest
 from support.accounting_guest import Guest
 from support.accounting_model import FL_DYNAMIC, FL_RCU, FL_SAVE_REGS, HEAP_SIZE, MADE, Facts, Model, Tracer
 from tramplab import Bpf, Kernel, Ops
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.ftrace.ops import Request
 
 # --- Calls

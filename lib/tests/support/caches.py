@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tramplab import cache
+from tramplab.base import cache
 
 
 @pytest.fixture

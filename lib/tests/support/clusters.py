@@ -12,7 +12,7 @@ from pathlib import Path
 
 from distributed import Client
 
-from tramplab import cache
+from tramplab.base import cache
 
 #: Neither has a page for a browser; and should nobody be left who ends them, they end.
 _SCHEDULER = ("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--dashboard-address", "127.0.0.1:0")

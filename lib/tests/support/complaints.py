@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tramplab import Kernel, Ops
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 
 OBJECT = re.compile(r"<[\w.]+ (object|at) |Traceback|\bError\b|0x[0-9a-f]+L\b")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from support import ROOT
 from tramplab import native
+from tramplab.base.paths import data_file
 from tramplab.build import corpus
 from tramplab.estimate import cores, judged
 from tramplab.ftrace import addresses, facts
-from tramplab.paths import data_file
 from tramplab.publish import published
 from tramplab.publish.cite import edition, permalinks
 from tramplab.publish.claims import claims

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tramplab import isa as isas
+from tramplab.base.cache import read
 from tramplab.build import toolchain
 from tramplab.build.toolchain import GUEST, GuestConfig, build, fingerprint
-from tramplab.cache import read
 from tramplab.ftrace import arch, releases
 
 ISAS = ("x86_64", "arm64", "riscv64")

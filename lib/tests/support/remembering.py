@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tramplab.base.paths import write_whole
 from tramplab.build import assemble, toolchain
 from tramplab.build.toolchain import run_tool
-from tramplab.paths import write_whole
 from tramplab.studies import once
 
 #: The folder of a build, which has another name each time.

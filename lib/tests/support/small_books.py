@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from support import ROOT
-from tramplab import cache
+from tramplab.base import cache
 
 FRONT_MATTER = "---\nfile_format: mystnb\nkernelspec: {name: python3, display_name: Python 3}\n---\n"
 

@@ -5,8 +5,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from tramplab.errors import unknown
-from tramplab.paths import write_whole
+from tramplab.base.errors import unknown
+from tramplab.base.paths import write_whole
 
 
 def double(n: int) -> int:

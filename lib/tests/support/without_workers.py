@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from tramplab import jobs
+from tramplab.base import jobs
 
 
 @contextlib.contextmanager

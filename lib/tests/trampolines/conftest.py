@@ -12,10 +12,10 @@ import pytest
 from support import abi
 from support.abi_places import Place
 from support.mutants import Mutant, broken
-from tramplab.cache import folder as cache_folder
+from tramplab.base.cache import folder as cache_folder
+from tramplab.base.paths import sources
 from tramplab.emulate import elf
 from tramplab.emulate.image import Image
-from tramplab.paths import sources
 
 
 @pytest.fixture(scope="session")

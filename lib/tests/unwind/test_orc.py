@@ -9,7 +9,7 @@ from elftools.elf.elffile import ELFFile
 
 from support import handmade
 from tramplab import Kernel
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.lab import hooks
 from tramplab.unwind import orc

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tramplab import Fprobe, Kernel, Ops
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.isa import ISAS, get
 from tramplab.trampolines.bpf import Bpf, arm64, riscv64
 from tramplab.trampolines.bpf.code import Text

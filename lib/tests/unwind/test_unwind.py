@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from support import handmade
 from tramplab import Kernel, Ops
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
+from tramplab.base.width import INDENTED_WIDTH
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS, get
 from tramplab.publish.said import MARK, marked
@@ -33,7 +34,6 @@ from tramplab.unwind.unwind import (
     unwind,
     watch,
 )
-from tramplab.width import INDENTED_WIDTH
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 #: ISAs whose lab kernel can be built with frame pointers.

@@ -13,7 +13,7 @@ from support.containers import PACKERS, flat
 from support.damage import DAMAGES
 from support.kernels import BANNER, FUNC, LAYOUTS, Part, changed, content, image, kallsyms, many, symtab, types, vmlinux
 from support.small_kernels import ARM, LOADED, OPS, RISCV, X86, arm64_elf, listed, opened, refused, section, x86
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.vmlinux.open import btf, packing
 from tramplab.vmlinux.open import image as image_module
 from tramplab.vmlinux.open import kallsyms as kallsyms_reader

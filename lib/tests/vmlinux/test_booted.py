@@ -11,7 +11,7 @@ from support.bootable import ALWAYS, BOOTED, KEY, LINKED, NOT, TABLES, at, table
 from support.complaints import complaint
 from support.kernels import changed
 from support.small_kernels import memory, opened
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.vmlinux.booted import boot
 from tramplab.vmlinux.booted.mitigations import LINKED as MITIGATED
 from tramplab.vmlinux.booted.mitigations import SRSO

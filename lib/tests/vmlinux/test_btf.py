@@ -33,8 +33,8 @@ from support.kernels import (
     types,
 )
 from support.small_kernels import OPS
+from tramplab.base.errors import TramplabError
 from tramplab.build.dwarf import Field, Prototype, Value
-from tramplab.errors import TramplabError
 from tramplab.vmlinux.open.btf import Btf, find
 
 FILE = Path("vmlinuz")

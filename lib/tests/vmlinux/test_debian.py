@@ -6,7 +6,8 @@ import pytest
 
 from support.complaints import complaint
 from support.debian import ARCHITECTURES, Machine, etc, made_up
-from tramplab import TramplabError, cache
+from tramplab import TramplabError
+from tramplab.base import cache
 from tramplab.vmlinux.debian import archive, fetch
 from tramplab.vmlinux.debian import list as listed
 from tramplab.vmlinux.debian.__main__ import main

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from tramplab.base.errors import TramplabError
 from tramplab.build.dwarf import Field, Struct
-from tramplab.errors import TramplabError
 from tramplab.ftrace.releases import nearest
 from tramplab.isa import ISAS
 from tramplab.sparsity.classify import GARBAGE, TRUE, Slot

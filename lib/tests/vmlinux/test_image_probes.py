@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.isa import ISAS
 from tramplab.vmlinux.debian.fetch import there
 from tramplab.vmlinux.kept import probes_saved, store

@@ -6,7 +6,7 @@ import pytest
 
 from support.guarded import problem
 from tramplab import cli
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.ftrace.steps import Wait, Write
 from tramplab.races.barriers import barriers
 from tramplab.races.explore import SAFE, UNSAFE, explore

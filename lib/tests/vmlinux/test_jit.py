@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tramplab.base.errors import TramplabError
 from tramplab.build import toolchain
 from tramplab.emulate import decode
-from tramplab.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.isa import ISAS
 from tramplab.trampolines.bpf import signature, trampolines

@@ -8,8 +8,8 @@ import pytest
 
 from support.kernels import BASES
 from tramplab import cli
+from tramplab.base.errors import TramplabError
 from tramplab.emulate.image import Image, Origin, Segment, Symbol
-from tramplab.errors import TramplabError
 from tramplab.ftrace import releases
 from tramplab.ftrace.ops import FL_RECURSION
 from tramplab.isa import ISAS

@@ -9,9 +9,9 @@ import pytest
 from support.complaints import complaint
 from support.kernels import BASES, Part, changed, content, vmlinux
 from support.small_kernels import LOADED, OPS, X86, memory, opened, refused, section
+from tramplab.base.errors import TramplabError
 from tramplab.build.dwarf import Field, Prototype, Value
 from tramplab.build.toolchain import run_tool
-from tramplab.errors import TramplabError
 from tramplab.isa import get
 
 _SOURCE = """

@@ -9,7 +9,7 @@ import pytest
 from support.containers import CHECKED, MACHINES, PACKERS, RELOCATIONS, bzimage, elf, every, flat
 from support.damage import DAMAGES
 from support.payloads import opened, refused
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.vmlinux.open.payload import unpack
 
 ALL = every()

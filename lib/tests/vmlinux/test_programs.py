@@ -9,7 +9,7 @@ from support.kernels import BANNER, vmlinux
 from support.payloads import opened, refused
 from support.programs import android, efi, legacy, program, tree
 from support.small_kernels import refused as refused_image
-from tramplab.errors import TramplabError
+from tramplab.base.errors import TramplabError
 from tramplab.vmlinux.open.payload import unpack
 
 X86 = elf(MACHINES["x86_64"]) + RELOCATIONS

@@ -7,9 +7,9 @@ import io
 import pytest
 
 from tramplab import TramplabError
+from tramplab.base.width import WIDTH
 from tramplab.vmlinux.kept import saved
 from tramplab.vmlinux.run import beside, differ, result, show
-from tramplab.width import WIDTH
 
 EVERY = {r["package"]["name"]: r for r in saved.every()}
 NEW, OLD = EVERY["debian-7.2-arm64"], EVERY["debian-6.12-arm64"]

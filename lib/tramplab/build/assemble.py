@@ -11,8 +11,8 @@ import hashlib
 import re
 from pathlib import Path
 
-from .. import cache
-from ..errors import TramplabError
+from ..base import cache
+from ..base.errors import TramplabError
 from ..isa import Isa
 from .toolchain import run_tool, version
 

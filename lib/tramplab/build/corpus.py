@@ -17,11 +17,11 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from ..cache import publish
-from ..errors import TramplabError
-from ..given import whole
+from ..base.arguments import whole
+from ..base.cache import publish
+from ..base.errors import TramplabError
+from ..base.schema import facts
 from ..isa import Isa
-from ..schema import facts
 from .symbols import FUNCTION, symbols
 from .toolchain import run_tool, version
 

@@ -16,7 +16,7 @@ from elftools.dwarf.dwarfinfo import DWARFInfo
 from elftools.dwarf.ranges import BaseAddressEntry
 from elftools.elf.elffile import ELFFile
 
-from .. import cache
+from ..base import cache
 
 _INLINED, _BLOCK, _FUNCTION = "DW_TAG_inlined_subroutine", "DW_TAG_lexical_block", "DW_TAG_subprogram"
 

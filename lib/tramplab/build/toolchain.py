@@ -25,10 +25,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..cache import made, publish
-from ..errors import TramplabError
+from ..base.cache import made, publish
+from ..base.errors import TramplabError
+from ..base.paths import told_apart
 from ..isa import Isa
-from ..paths import told_apart
 from .dwarf import asm_offsets
 from .included import Included
 from .types import reader

@@ -12,8 +12,8 @@ from pathlib import Path
 import elftools
 from elftools.elf.elffile import ELFFile
 
-from .. import cache
-from ..errors import TramplabError
+from ..base import cache
+from ..base.errors import TramplabError
 from . import dwarf
 from .dwarf import Field, Prototype, Struct, Value
 

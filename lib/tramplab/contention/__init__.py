@@ -1,6 +1,6 @@
 """CPUs that contend for the nodes of return hooks, interleaved at instructions: retries, instructions, misses, fairness."""
 
-from .. import signatures
+from ..base import signatures
 
 #: No module is called so often that only its constructors check types.
 INNER: tuple[str, ...] = ()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base.arguments import of_name, switch, whole
+from ..base.errors import TramplabError, unknown
 from ..build.toolchain import GUEST
 from ..emulate.interleave.scheduler import Broken, Schedule, Scheduler, Work
-from ..errors import TramplabError, unknown
-from ..given import of_name, switch, whole
 from .pools import pool as made
 
 #: When CPUs execute their next instruction. drawn: in each tick with probability one half; even: in each tick; stalls: drawn, and

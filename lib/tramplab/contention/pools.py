@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..base.arguments import folder, whole
+from ..base.errors import TramplabError, unknown
 from ..build.toolchain import GUEST
 from ..emulate.interleave.scheduler import MOST_CPUS, Setting
-from ..errors import TramplabError, unknown
-from ..given import folder, whole
 from ..isa import get as isa_of
 from ..lab.kernel import Kernel
 from ..trampolines.fprobe import Fprobe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from ..isa import Isa
 from . import decode
 from .engine import PAGE

@@ -10,9 +10,9 @@ import platform
 import sys
 from pathlib import Path
 
+from ..base.cache import publish, say
+from ..base.errors import TramplabError
 from ..build.toolchain import run_tool
-from ..cache import publish, say
-from ..errors import TramplabError
 
 #: Debug info would name the folder, and what is kept may be read by another machine of this kind.
 _FLAGS = ("-O2", "-g0", "-shared", "-fPIC", "-nostdlib", "-fno-sanitize=undefined", "-mcpu=baseline")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import capstone
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from ..isa import Isa
 from . import accesses as _accesses
 from .accesses import Accesses, arm64, riscv64, x86_64

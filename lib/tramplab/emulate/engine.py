@@ -24,7 +24,7 @@ from unicorn import (
 )
 from unicorn.unicorn_py3.unicorn import uclib
 
-from ..errors import TramplabError, unknown
+from ..base.errors import TramplabError, unknown
 from ..isa import Isa
 from .pages import Pages
 from .ram import Ram

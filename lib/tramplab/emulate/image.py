@@ -7,8 +7,8 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..base.errors import unknown
 from ..build.dwarf import Prototype, Struct
-from ..errors import unknown
 from ..isa import Isa
 
 #: Zeros are told from what is to be loaded by so many bytes.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import Recursion, TramplabError, unknown
-from ..given import whole
+from ..base.arguments import whole
+from ..base.errors import Recursion, TramplabError, unknown
 from . import decode, recursion, trouble
 from .counters import Tally
 from .engine import ACCESS, CODE, PAGE, Engine, Stopped

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from .code import Code
 from .engine import PAGE, Engine
 from .image import Segment

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from .compiled import library as compiled
 from .counters import EVENT, Counters, Tally, find
 from .engine import Engine

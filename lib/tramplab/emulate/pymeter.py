@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from .counters import EVENT, INSTRUCTION, LOAD, STORE, Counters, Tally, find
 from .engine import Engine
 

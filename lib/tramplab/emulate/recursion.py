@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..errors import Recursion
+from ..base.errors import Recursion
 
 #: The least number of rounds on the stack that are called recursion, and the share of addresses that must repeat.
 LEAST, ALIKE = 4, 0.9

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..errors import GuestFault, Recursion, StepLimit
+from ..base.errors import GuestFault, Recursion, StepLimit
 
 #: Instructions to watch a run that does not end, to see which loop it is in; names to show of it.
 WATCHED, NAMED = 400, 6

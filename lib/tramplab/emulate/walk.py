@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from . import trouble
 from .counters import INSTRUCTION, STORE
 from .machine import RECORD, Machine

@@ -12,11 +12,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from .. import documents
-from ..errors import TramplabError, unknown
-from ..given import of_name
-from ..paths import data_file
-from ..schema import checked
+from ..base import documents
+from ..base.arguments import of_name
+from ..base.errors import TramplabError, unknown
+from ..base.paths import data_file
+from ..base.schema import checked
 
 #: Parameter -> its meaning; in cycles by default.
 MEANINGS = {

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from ..lab.call import RecordedCall
 from ..lab.run import Run
 from . import pipeline

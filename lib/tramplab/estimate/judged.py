@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
+from ..base.schema import facts
 from ..isa import ISAS
-from ..schema import facts
 from . import cores
 from .cycles import BAND
 

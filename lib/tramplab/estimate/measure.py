@@ -6,8 +6,8 @@ import functools
 from typing import Any
 
 from .. import isa as isas
+from ..base.arguments import whole
 from ..ftrace.releases import LATEST
-from ..given import whole
 from ..lab import hooks
 from ..lab.measure import counted, run
 from ..lab.run import Run

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..base.errors import TramplabError
 from ..emulate.decode import Instruction
 from ..emulate.trace import Issued
-from ..errors import TramplabError
 from ..isa import Isa
 from ..lab.call import RecordedCall
 from .operations import ALU, BRANCH, CONSTANT, FLAGS, Operation, arm64, riscv64, x86_64

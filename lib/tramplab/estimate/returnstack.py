@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..base.arguments import switch, whole
 from ..emulate.decode import Instruction
-from ..given import switch, whole
 from ..isa import Isa
 from ..lab.call import RecordedCall
 from ..lab.run import Run

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from ..errors import TramplabError, unknown
-from ..schema import facts
+from ..base.errors import TramplabError, unknown
+from ..base.schema import facts
 from .releases import known, parse
 
 FILE = "addresses.yml"

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import TramplabError, shown, unknown
+from ..base.errors import TramplabError, shown, unknown
+from ..base.schema import facts
 from ..isa import ISAS
-from ..schema import facts
 
 FILE = "releases.yml"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ..base.errors import TramplabError
 from ..build.dwarf import Struct
 from ..emulate.image import Image
-from ..errors import TramplabError
 from .ops import Registered
 from .steps import Free, Step, Write, block, pointer, word
 

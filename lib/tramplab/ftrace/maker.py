@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from .ops import Registered, Request
 from .steps import Step
 

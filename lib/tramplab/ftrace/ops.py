@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ..errors import unknown
-from ..given import names, switch, text, whole
+from ..base.arguments import names, switch, text, whole
+from ..base.errors import unknown
 from .steps import Step
 
 FL_ENABLED = 1 << 0

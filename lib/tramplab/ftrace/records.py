@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from .ops import Registered
 from .site import Site
 

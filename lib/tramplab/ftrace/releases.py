@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import TramplabError, unknown
+from ..base.errors import TramplabError, unknown
 from ..isa import ISAS, Isa
 from . import arch
 from .facts import data, every, parse

@@ -11,8 +11,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from ..base.errors import TramplabError
 from ..emulate.image import Image
-from ..errors import TramplabError
 from .layout import Heap
 from .maker import Maker, maker_of
 from .ops import Registered, Request, selected

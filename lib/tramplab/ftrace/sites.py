@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..base.errors import TramplabError
 from ..emulate.image import Image
-from ..errors import TramplabError
 from . import arch
 from .releases import Features
 from .site import Site

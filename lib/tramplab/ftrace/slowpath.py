@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..base.errors import TramplabError
 from ..emulate.image import Image
-from ..errors import TramplabError
 from . import arch
 from .layout import Heap, OpsMemory, hash_table
 from .maker import Maker, maker_of

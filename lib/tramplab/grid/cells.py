@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .. import given
 from .. import isa as isas
-from ..errors import TramplabError
+from ..base import arguments
+from ..base.errors import TramplabError
 from ..ftrace import releases
 from ..isa import ISAS
 from ..lab import hooks
@@ -44,10 +44,10 @@ def units(
     hook_names: None for all that the release has on an ISA. A hook has the numbers of callbacks that it takes. Raises
     TramplabError for anything unknown, and for a hook that was named and has no cell.
     """
-    chosen = {isas.get(name).name for name in given.names(isa_names, "isa_names")}
-    named = None if hook_names is None else {hooks.get(name).name for name in given.names(hook_names, "hook_names")}
-    args = given.wholes(args, "args", 0, MOST_ARGS)
-    callbacks = given.wholes(callbacks, "callbacks", 1, hooks.MAX_CALLBACKS)
+    chosen = {isas.get(name).name for name in arguments.names(isa_names, "isa_names")}
+    named = None if hook_names is None else {hooks.get(name).name for name in arguments.names(hook_names, "hook_names")}
+    args = arguments.wholes(args, "args", 0, MOST_ARGS)
+    callbacks = arguments.wholes(callbacks, "callbacks", 1, hooks.MAX_CALLBACKS)
     all_units: list[Unit] = []
     for isa in (i for i in ISAS if i in chosen):
         features = releases.features(ISAS[isa], release, {})

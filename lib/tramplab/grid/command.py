@@ -6,13 +6,13 @@ import argparse
 import sys
 from typing import TextIO
 
-from .. import jobs, workers
-from ..errors import TramplabError
+from ..base import jobs, workers
+from ..base.errors import TramplabError
+from ..base.paths import destination
+from ..base.progress import Progress
 from ..ftrace.releases import LATEST
 from ..isa import ISAS
 from ..lab import hooks
-from ..paths import destination
-from ..progress import Progress
 from . import cells, kept, rows
 from .cells import Unit
 from .rows import Answer

@@ -12,8 +12,8 @@ import json
 import time
 from dataclasses import asdict
 
-from .. import cache
-from .. import state as states
+from ..base import cache
+from ..base import state as states
 from .cells import Unit
 from .rows import Answer
 

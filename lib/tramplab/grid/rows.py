@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from ..estimate.measure import of_run
 from ..lab import hooks
 from ..lab.growing import growing

@@ -5,13 +5,13 @@
 >>> get("amr64")
 Traceback (most recent call last):
     ...
-tramplab.errors.TramplabError: unknown ISA 'amr64'; did you mean arm64 or riscv64? Known: x86_64, arm64, riscv64.
+tramplab.base.errors.TramplabError: unknown ISA 'amr64'; did you mean arm64 or riscv64? Known: x86_64, arm64, riscv64.
 """
 
 from __future__ import annotations
 
-from ..errors import TramplabError
-from ..given import of_name
+from ..base.arguments import of_name
+from ..base.errors import TramplabError
 from . import arm64, riscv64, x86_64
 from .record import Branch, Isa, ReturnStack, UserSpace
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 
 #: On the stack, and later arguments may have the registers; on the stack, and so is all that follows; half and half.
 WHOLE, LAST, SPLIT = "whole", "last", "split"

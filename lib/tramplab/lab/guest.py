@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+from ..base.errors import TramplabError
 from ..build.toolchain import GUEST, GuestConfig, build
 from ..emulate import elf
 from ..emulate.image import Image
-from ..errors import TramplabError
 from ..isa import Isa
 
 #: Component of the code in each output section of link.ld.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ..errors import TramplabError
+from ..base.arguments import of_name, whole
+from ..base.errors import TramplabError
 from ..ftrace import releases
 from ..ftrace.ops import Request
-from ..given import of_name, whole
 from ..trampolines import KINDS
 from ..trampolines.kind import MAX_CALLBACKS, Hook
 

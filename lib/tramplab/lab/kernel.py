@@ -18,11 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .. import isa as isas
+from ..base.arguments import WORDS, folder, of_name, switch, whole
+from ..base.errors import TramplabError, shown
 from ..build.dwarf import Prototype
 from ..build.toolchain import GUEST
 from ..emulate.code import settle
 from ..emulate.machine import DEFAULT_BUDGET, NONE, RECORD, Machine
-from ..errors import TramplabError, shown
 from ..ftrace import arch, releases
 from ..ftrace.layout import Heap
 from ..ftrace.ops import Registered, Request
@@ -30,7 +31,6 @@ from ..ftrace.releases import LATEST
 from ..ftrace.sharing import SharingSlowPath
 from ..ftrace.sites import sites
 from ..ftrace.steps import Free, Step, Write
-from ..given import WORDS, folder, of_name, switch, whole
 from ..isa import Isa
 from ..trampolines import KINDS, ground
 from ..trampolines import single as singles

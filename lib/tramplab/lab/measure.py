@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base.arguments import whole
+from ..base.errors import TramplabError
 from ..emulate.counts import COMPONENTS
-from ..errors import TramplabError
 from ..ftrace.releases import LATEST
-from ..given import whole
 from . import hooks
 from .kernel import Kernel
 from .run import Run

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..base.arguments import wholes
+from ..base.errors import TramplabError
 from ..emulate.engine import PAGE
 from ..emulate.image import Image
 from ..emulate.machine import Places
 from ..emulate.memory import Area
 from ..emulate.traps import Vector
-from ..errors import TramplabError
-from ..given import wholes
 
 STACK_SIZE = 4 * PAGE
 MODULE_SIZE = 16 * PAGE

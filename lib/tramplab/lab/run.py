@@ -6,13 +6,13 @@ import functools
 
 import numpy as np
 
+from ..base.arguments import whole
+from ..base.errors import TramplabError
 from ..emulate import counts as _counts
 from ..emulate import trace as _trace
 from ..emulate.counts import Counts, RunCounts
 from ..emulate.decode import Instruction
 from ..emulate.machine import RawRun
-from ..errors import TramplabError
-from ..given import whole
 from .reading.listing import listing
 from .view import Function, View
 

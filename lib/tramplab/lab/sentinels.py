@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ..base.arguments import whole
+from ..base.errors import TramplabError
 from ..emulate.machine import RECORD
 from ..emulate.walk import accesses, stepping
-from ..errors import TramplabError
 from ..ftrace.ops import Request
-from ..given import whole
 from ..isa import Isa
 from ..trampolines.direct import Direct
 from ..trampolines.plain import Ops

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..errors import TramplabError
+from ..base.arguments import typed
+from ..base.errors import TramplabError
+from ..base.paths import check_target
+from ..base.width import WIDTH
 from ..estimate import cores, judged
 from ..estimate.cores import Core
 from ..estimate.measure import hook_estimate
 from ..ftrace.releases import LATEST
-from ..given import typed
 from ..lab import hooks
-from ..paths import check_target
-from ..width import WIDTH
 from .agreement import NEEDED
 from .kept import HOOKS, SHAPES, own_file, renew
 from .result import Result

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import isa as isas
-from ..errors import TramplabError
+from ..base.errors import TramplabError
+from ..base.paths import checkout
+from ..base.revision import revision
 from ..isa import Isa
-from ..paths import checkout
-from ..revision import revision
 
 #: The kernel's names of the ISAs (uname -m).
 MACHINES = {"x86_64": "x86_64", "aarch64": "arm64", "riscv64": "riscv64"}

@@ -15,10 +15,10 @@ import os
 import sys
 from pathlib import Path
 
-from .. import cache
-from ..errors import TramplabError
+from ..base import cache
+from ..base.errors import TramplabError
+from ..base.paths import data_file, sources, write_whole
 from ..ftrace.releases import LATEST
-from ..paths import data_file, sources, write_whole
 from . import host
 from .result import Result, load, parsed
 

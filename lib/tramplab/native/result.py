@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import documents
-from ..errors import TramplabError
-from ..paths import write_whole
-from ..schema import checked
-from ..width import WIDTH
+from ..base import documents
+from ..base.errors import TramplabError
+from ..base.paths import write_whole
+from ..base.schema import checked
+from ..base.width import WIDTH
 from .agreement import NEEDED, STEADY, WITHIN
 
 #: The differences between native times and a kernel's, on every ISA.

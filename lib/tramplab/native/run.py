@@ -8,8 +8,8 @@ import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..base.errors import TramplabError
 from ..build import toolchain
-from ..errors import TramplabError
 from ..isa import Isa
 from .script import Answers, TimingPlan, answers, script
 from .states import BASELINE, NativeKernel, State

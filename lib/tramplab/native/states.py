@@ -15,10 +15,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ..base.arguments import whole
+from ..base.errors import TramplabError
 from ..emulate.machine import RECORD
 from ..emulate.memory import differences
-from ..errors import TramplabError
-from ..given import whole
 from ..isa import Isa
 from ..lab import hooks
 from ..lab.kernel import Kernel

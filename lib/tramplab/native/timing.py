@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .. import isa as isas
+from ..base.arguments import names, whole
 from ..ftrace import releases
 from ..ftrace.releases import LATEST
-from ..given import names, whole
 from ..isa import Isa
 from ..lab import hooks
 from ..trampolines import shapes

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from . import host
 from .agreement import NEEDED, agreed, steady
 from .counted import counts

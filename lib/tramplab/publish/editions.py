@@ -7,8 +7,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from .. import documents
-from ..errors import TramplabError
+from ..base import documents
+from ..base.errors import TramplabError
 from .cite.edition import Edition
 
 FILE = "edition.json"  # in the built book and in every frozen copy: which edition it is

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..errors import TramplabError
-from ..given import of_name
-from ..schema import facts
+from ..base.arguments import of_name
+from ..base.errors import TramplabError
+from ..base.schema import facts
 
 FILE = "published.csv"
 #: What a row is for: a study shows it; another row is checked with it; or it is kept for reference and never read.

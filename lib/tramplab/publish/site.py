@@ -23,8 +23,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .. import streams
-from ..errors import TramplabError
+from ..base import streams
+from ..base.errors import TramplabError
 from . import editions
 from .cite import edition
 from .cite.edition import Edition

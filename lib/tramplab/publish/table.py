@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..errors import TramplabError
-from ..width import WIDTH
+from ..base.errors import TramplabError
+from ..base.width import WIDTH
 
 if TYPE_CHECKING:
     import pandas as pd  # code that has a frame has imported it; a command that shows none starts without

@@ -5,7 +5,7 @@ places between those steps; Fetches says what a CPU may find at an address then.
 time, and judges them; explore() visits all states, finds the shortest schedule that ends badly, or that there is none.
 """
 
-from .. import signatures
+from ..base import signatures
 
 #: Modules of which only constructors check types, since they are called for every instruction.
 INNER: tuple[str, ...] = ("automaton", "cpu", "executions", "fetches", "judge", "locals", "threads")

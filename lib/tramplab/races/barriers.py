@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import unknown
+from ..base.errors import unknown
 from ..ftrace.steps import Sync, Wait
 from .subject import FixUp, Subject
 

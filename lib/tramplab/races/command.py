@@ -9,9 +9,9 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ..errors import TramplabError, unknown
-from ..given import typed, typed_seconds
-from ..width import WIDTH
+from ..base.arguments import typed, typed_seconds
+from ..base.errors import TramplabError, unknown
+from ..base.width import WIDTH
 from . import schedule, sweep
 from .barriers import barriers, numbers_of
 from .every import as_json

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from ..errors import TramplabError
-from ..given import seconds as span
-from ..given import switch, whole, wholes
+from ..base.arguments import seconds as span
+from ..base.arguments import switch, whole, wholes
+from ..base.errors import TramplabError
 from .automaton import Automaton, Taken
 from .executions import Executions
 from .fetches import STALE, Fetches

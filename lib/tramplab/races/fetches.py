@@ -12,8 +12,8 @@ import functools
 import itertools
 from collections.abc import Sequence
 
+from ..base.errors import TramplabError, unknown
 from ..emulate import decode
-from ..errors import TramplabError, unknown
 from ..ftrace.steps import Write
 from .executions import Executions, overlay
 from .moments import Moment

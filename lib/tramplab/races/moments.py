@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from ..ftrace.steps import Free, Scope, Sync, Wait, Write
 from .subject import FixUp, Planned, overlap
 

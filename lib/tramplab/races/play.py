@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..base.arguments import of_name
 from ..emulate.machine import Machine
 from ..emulate.traps import Vector
 from ..ftrace.layout import Heap
 from ..ftrace.ops import Registered, Request
 from ..ftrace.slowpath import SlowPath
 from ..ftrace.steps import Free, Scope, Step, Wait
-from ..given import of_name
 from ..lab.kernel import Kernel
 from ..lab.places import vector
 from ..lab.view import Function

@@ -12,11 +12,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .. import cache, documents
-from .. import state as states
-from ..errors import TramplabError, Unwritten
-from ..paths import check_target, write_whole
-from ..schema import checked
+from ..base import cache, documents
+from ..base import state as states
+from ..base.errors import TramplabError, Unwritten
+from ..base.paths import check_target, write_whole
+from ..base.schema import checked
 from .every import Scenario
 from .explore import NOT_DECIDED, UNSAFE
 from .fetches import MODELS

@@ -7,10 +7,10 @@ import re
 import textwrap
 from dataclasses import dataclass, replace
 
+from ..base.arguments import whole
+from ..base.width import WIDTH
 from ..emulate import decode
 from ..ftrace.steps import Free, Scope, Sync, Wait, Write
-from ..given import whole
-from ..width import WIDTH
 from .automaton import CALLS, EXECUTES, INTERRUPTED, PATCHES, Taken
 from .explore import Result
 from .moments import resumes

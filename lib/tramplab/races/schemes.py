@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..base.arguments import of_name
 from ..ftrace.ops import Request
-from ..given import of_name
 from ..lab.kernel import Kernel
 from ..trampolines.plain import Ops
 from . import by_hand, stores

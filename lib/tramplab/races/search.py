@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base.arguments import whole
+from ..base.errors import TramplabError
 from ..emulate import compiled
-from ..errors import TramplabError
-from ..given import whole
 from .rows import IDLE_CODE, Rows
 
 SOURCE = Path(__file__).with_name("search.c")

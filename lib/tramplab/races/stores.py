@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from ..ftrace.steps import POINTER, Wait, Write, text
 from ..isa.x86_64 import INT3
 from .subject import Planned, Subject, replanned

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..base.errors import TramplabError
 from ..emulate import decode
-from ..errors import TramplabError
 from ..ftrace.steps import Write
 from ..lab.reading.wording import Wording
 from .automaton import CALLS, EXECUTES, PATCHES

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from .. import jobs, workers
-from ..errors import TramplabError
-from ..progress import Progress
+from ..base import jobs, workers
+from ..base.errors import TramplabError
+from ..base.progress import Progress
 from .every import Scenario, explored, scenarios
 from .explore import NOT_DECIDED, SAFE, UNSAFE
 from .saved import Saved

@@ -1,6 +1,6 @@
 """Probes on function returns: how many calls can be seen returning at once, what a probe counts and holds, and what it can do."""
 
-from .. import signatures
+from ..base import signatures
 
 #: No module is called so often that only its constructors check types.
 INNER: tuple[str, ...] = ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..base.arguments import whole
 from ..ftrace.ops import Request
-from ..given import whole
 from ..lab.kernel import Kernel
 from .nest import Nested, nest
 from .tasks import StackEnded

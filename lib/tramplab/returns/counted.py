@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from ..base.errors import TramplabError
 from ..emulate.engine import PAGE
-from ..errors import TramplabError
 from ..ftrace.ops import Registered, Request
 from ..lab.kernel import Kernel
 from ..trampolines import pools

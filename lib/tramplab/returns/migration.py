@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..errors import TramplabError, unknown
+from ..base.errors import TramplabError, unknown
 from ..ftrace.meant import kprobes_break
 from ..ftrace.ops import Request
 from ..isa import Isa

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import TramplabError
+from ..base.arguments import whole
+from ..base.errors import TramplabError
 from ..ftrace.ops import Request
-from ..given import whole
 from ..lab.kernel import Kernel
 from .counted import Counted, counted, require_counter, shadow_words
 from .tasks import Tasks

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ..errors import GuestFault, TramplabError
-from ..given import whole
+from ..base.arguments import whole
+from ..base.errors import GuestFault, TramplabError
 from ..lab import boot
 from ..lab.kernel import Kernel
 from ..lab.places import STACK_SIZE, STACK_STRIDE

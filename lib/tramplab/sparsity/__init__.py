@@ -1,6 +1,6 @@
 """Structures of registers that are filled in part: who fills what, who reads what, and what is concluded from the rest."""
 
-from .. import signatures
+from ..base import signatures
 
 #: Modules of which only constructors check types, since they are called for every instruction.
 INNER: tuple[str, ...] = ("context.arithmetic", "context.helping", "context.state")

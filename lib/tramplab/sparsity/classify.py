@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 
 #: The interrupted value; made from such values by a rule; the same whatever they are; what the stack held before; not the
 #: provider's to fill, as it lies in a frame of the callers; none of these.

@@ -6,10 +6,10 @@ import argparse
 import json
 import textwrap
 
-from ..errors import unknown
+from ..base.errors import unknown
+from ..base.width import WIDTH
 from ..ftrace.releases import LATEST
 from ..lab.kernel import Kernel
-from ..width import WIDTH
 from .classify import KINDS
 from .consumers import CONSUMERS, consumer
 from .matrix import NOT_ASKED, OUTCOMES, Cell, Matrix, matrices

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import TramplabError
+from ..base.arguments import of_name
+from ..base.errors import TramplabError
 from ..ftrace import releases
-from ..given import of_name
 from ..lab.kernel import Kernel
 from .fields import FTRACE_REGS, PT_REGS, WORD, places
 from .watched import Watched, run

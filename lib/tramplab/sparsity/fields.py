@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..base.errors import unknown
 from ..build.dwarf import Struct
-from ..errors import unknown
 from ..isa import Isa
 
 #: The structs that hold registers. Where a ftrace_regs embeds a pt_regs, its fields are that one's.

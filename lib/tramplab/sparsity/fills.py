@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import unknown
+from ..base.errors import unknown
 from ..ftrace import releases
 from ..lab.kernel import Kernel
 from .fields import FTRACE_REGS, PT_REGS

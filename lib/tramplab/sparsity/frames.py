@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..base.arguments import whole, wholes
+from ..base.errors import TramplabError
 from ..emulate.machine import Machine
 from ..emulate.memory import Area
 from ..emulate.traps import MODULES
-from ..errors import TramplabError
 from ..estimate.returnstack import pushes
 from ..ftrace.ops import Registered
-from ..given import whole, wholes
 from ..lab.kernel import Kernel
 from ..lab.view import Function
 from . import fields, state

@@ -7,8 +7,8 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..base.errors import TramplabError
 from ..emulate.image import Image
-from ..errors import TramplabError
 from ..lab.kernel import Kernel
 from . import fields
 from .classify import CONSTANT, OUTSIDE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from ..lab.kernel import Kernel
 from ..trampolines.bpf import Bpf
 from .classify import Sample, classify

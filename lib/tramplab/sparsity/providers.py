@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..errors import TramplabError
+from ..base.arguments import of_name
+from ..base.errors import TramplabError
 from ..ftrace.meant import fprobes_on_graph_tracer
 from ..ftrace.ops import Request
 from ..ftrace.releases import Features
-from ..given import of_name
 from ..lab.kernel import Kernel
 from ..trampolines.fprobe.request import Fprobe
 from ..trampolines.kprobe import Kprobe, Kretprobe

@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from ..width import WIDTH
+from ..base.width import WIDTH
 from .consumers import consumer as named
 from .matrix import NOT_ASKED, Answer, Cell, Matrix
 

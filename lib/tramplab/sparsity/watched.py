@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..base.errors import GuestFault, TramplabError
 from ..emulate.counters import INSTRUCTION, STORE
 from ..emulate.engine import PAGE
 from ..emulate.machine import RECORD
-from ..errors import GuestFault, TramplabError
 from ..lab.kernel import Kernel
 from .fields import WORD, touched
 

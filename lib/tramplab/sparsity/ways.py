@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import TramplabError, unknown
+from ..base.errors import TramplabError, unknown
 from ..ftrace.meant import fprobes_on_graph_tracer
 from ..ftrace.releases import history
 from ..lab.kernel import Kernel

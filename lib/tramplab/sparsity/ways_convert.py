@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..base.errors import unknown
 from ..emulate.counters import INSTRUCTION, STORE
-from ..errors import unknown
 from ..lab.kernel import Kernel
 from .fields import WORD
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..base.arguments import of_name
+from ..base.errors import TramplabError
 from ..emulate.counters import STORE
-from ..errors import TramplabError
 from ..ftrace.ops import Request
-from ..given import of_name
 from ..lab.kernel import Kernel
 from ..lab.run import Run
 from ..trampolines.fprobe.multi import program

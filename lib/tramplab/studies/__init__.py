@@ -10,7 +10,7 @@ import functools
 import importlib
 import pkgutil
 
-from ..given import of_name
+from ..base.arguments import of_name
 from ..publish.figures.figure import Study
 
 

@@ -17,9 +17,9 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import TypeVar
 
-from .. import cache
-from ..errors import TramplabError
-from ..paths import write_whole
+from ..base import cache
+from ..base.errors import TramplabError
+from ..base.paths import write_whole
 
 Rows = TypeVar("Rows")
 #: The environment variable that names the folder; book/_ext/book_build.py sets it for the length of a build, and the tests for

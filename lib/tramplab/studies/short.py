@@ -6,11 +6,11 @@ import html
 import textwrap
 from dataclasses import dataclass
 
+from ..base.width import INDENTED_WIDTH
 from ..publish.cite import cite
+from ..publish.classes import FIGURE
 from ..publish.figures.figure import KINDS, SOURCES, Figure, find, marks
-from ..publish.figures.files import FIGURE
 from ..publish.figures.show import Shown
-from ..width import INDENTED_WIDTH
 from . import with_figure
 
 #: Page -> the figures whose answers it is in short, and which sentences of each: such as can be read without the question.

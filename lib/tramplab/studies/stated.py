@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
 from ..publish.figures.figure import Study
 from ..publish.figures.show import Shown
 from ..publish.findings import findings, shown

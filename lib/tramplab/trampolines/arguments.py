@@ -12,8 +12,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..base.errors import TramplabError
 from ..build.dwarf import Prototype, Value
-from ..errors import TramplabError
 from ..isa import Isa
 from ..isa.record import LAST, SPLIT
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ..base.errors import TramplabError
 from ..emulate.image import Image
 from ..emulate.memory import Area
-from ..errors import TramplabError
 from ..ftrace.layout import Heap
 from ..ftrace.releases import Features
 from ..ftrace.site import Site

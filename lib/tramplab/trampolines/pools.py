@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..base.errors import TramplabError
 from ..emulate.image import Image
-from ..errors import TramplabError
 from ..ftrace.arch.common import rethook_pool
 from ..ftrace.layout import fields
 from ..ftrace.steps import Step, block, pointer

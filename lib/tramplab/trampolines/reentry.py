@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import unknown
+from ..base.errors import unknown
 
 #: The function that they are to hook, and the other traced one that calls it.
 HOOKED, THROUGH = "two_args", "calls_others"

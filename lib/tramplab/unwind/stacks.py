@@ -11,8 +11,8 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from ..base.errors import TramplabError
 from ..emulate.walk import stepping
-from ..errors import TramplabError
 from ..ftrace import releases
 from ..lab.call import RecordedCall
 from ..lab.kernel import Kernel

@@ -17,9 +17,9 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from ..base.errors import TramplabError
 from ..emulate.machine import Machine
 from ..emulate.walk import stepping
-from ..errors import TramplabError
 from ..estimate.returnstack import events
 from ..isa import Isa
 from ..lab.call import RecordedCall

@@ -4,8 +4,8 @@ import importlib
 import sys
 from collections.abc import Callable
 
-from ..errors import TramplabError, unknown
-from ..starting import start
+from ..base.errors import TramplabError, unknown
+from ..base.starting import start
 
 #: Subcommand -> the module that runs it.
 _PROGRAMS = {

@@ -10,11 +10,11 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from ..errors import TramplabError
+from ..base.errors import TramplabError
+from ..base.width import WIDTH
 from ..estimate import judged
 from ..estimate.cores import Core
 from ..estimate.measure import estimated
-from ..width import WIDTH
 from . import hooks
 from .booted.mitigations import MITIGATIONS, NONE
 from .run import beside, differ, measure, show

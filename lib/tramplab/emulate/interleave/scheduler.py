@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from .. import compiled
 from ..engine import ACCESS as ACCESSES
 from ..engine import CODE

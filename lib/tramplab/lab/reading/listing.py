@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from ...base.width import WIDTH
 from ...emulate.trace import Issued
-from ...width import WIDTH
 
 _ADDRESS = re.compile(r"#?0x[0-9a-f]{8,16}\b")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...base.errors import TramplabError
 from ...emulate import walk as _walk
 from ...emulate.walk import Access, Moment
-from ...errors import TramplabError
 from ..boot import boot
 from ..kernel import Kernel
 from ..run import Run

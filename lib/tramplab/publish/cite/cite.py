@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from ...width import WIDTH
+from ...base.width import WIDTH
 from . import edition, permalinks
 from .pages import heading
 

@@ -10,11 +10,11 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ... import documents
-from ...errors import TramplabError, shown
-from ...paths import checkout
-from ...revision import revision
-from ...schema import checked
+from ...base import documents
+from ...base.errors import TramplabError, shown
+from ...base.paths import checkout
+from ...base.revision import revision
+from ...base.schema import checked
 
 FILE = "CITATION.cff"
 SHORT_DIGITS = 7  # in an address, where every character counts: a mail has 72 columns

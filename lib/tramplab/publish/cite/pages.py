@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from ... import documents
-from ...errors import TramplabError
-from ...paths import checkout, told_apart
+from ...base import documents
+from ...base.errors import TramplabError
+from ...base.paths import checkout, told_apart
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

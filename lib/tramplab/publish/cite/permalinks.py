@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ... import documents
-from ...errors import TramplabError
-from ...given import of_name
-from ...paths import data_file
-from ...revision import History
+from ...base import documents
+from ...base.arguments import of_name
+from ...base.errors import TramplabError
+from ...base.paths import data_file
+from ...base.revision import History
 from . import edition
 
 FILE = "permalinks.txt"

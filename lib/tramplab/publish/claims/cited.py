@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...width import WIDTH
+from ...base.width import WIDTH
 from ..cite import cite
 from . import verdict
 from .claims import Claim

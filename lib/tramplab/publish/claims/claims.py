@@ -7,11 +7,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from ... import documents
-from ...errors import TramplabError, unknown
-from ...given import of_name
-from ...paths import data_file
-from ...schema import checked
+from ...base import documents
+from ...base.arguments import of_name
+from ...base.errors import TramplabError, unknown
+from ...base.paths import data_file
+from ...base.schema import checked
 from .. import said
 
 FILE = "claims.yml"

@@ -7,8 +7,8 @@ import json
 import textwrap
 from collections import Counter
 
-from ...errors import unknown
-from ...width import INDENTED_WIDTH, WIDTH
+from ...base.errors import unknown
+from ...base.width import INDENTED_WIDTH, WIDTH
 from ..cite import cite, permalinks
 from ..figures.show import Shown
 from ..findings import findings

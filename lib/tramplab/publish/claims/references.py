@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ... import documents
-from ...schema import facts
+from ...base import documents
+from ...base.schema import facts
 from .. import published
 from . import claims
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ...errors import TramplabError, unknown
+from ...base.errors import TramplabError, unknown
 from ..findings import findings
 from ..findings.findings import Finding
 from ..said import listed

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...errors import TramplabError, unknown
-from ...width import WIDTH
+from ...base.errors import TramplabError, unknown
+from ...base.width import WIDTH
 from .. import said
 from ..cite import cite
 from ..findings import findings, shown

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from ...errors import TramplabError
-from ...given import of_name
+from ...base.arguments import of_name
+from ...base.errors import TramplabError
 from .. import said
 from ..cite.cite import LAB
 

@@ -6,11 +6,9 @@ import json
 import os
 from pathlib import Path
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from . import picture
 
-#: The classes of a figure in a page, and of one that shows what the machine itself has measured.
-FIGURE, OWN = "tl-figure", "tl-figure tl-own"
 FOLDER = "TRAMPLAB_GEN"  # set by the book's build: the folder beside the page. Unset in JupyterLab.
 
 

@@ -10,8 +10,8 @@ import math
 import textwrap
 from typing import TYPE_CHECKING
 
-from ...errors import TramplabError
-from ...width import WIDTH
+from ...base.errors import TramplabError
+from ...base.width import WIDTH
 from ..table import text_table
 
 if TYPE_CHECKING:

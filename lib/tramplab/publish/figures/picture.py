@@ -17,8 +17,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ... import cache, capacity
-from ...errors import TramplabError
+from ...base import cache, capacity
+from ...base.errors import TramplabError
 from . import vega
 
 DRAWING = 150  # MB of a process that draws (measured: 110)

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...width import INDENTED_WIDTH
+from ...base.width import INDENTED_WIDTH
 
 
 @dataclass(frozen=True)

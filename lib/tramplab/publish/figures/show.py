@@ -9,15 +9,16 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...width import INDENTED_WIDTH
+from ...base.width import INDENTED_WIDTH
 from ..cite import cite
+from ..classes import FIGURE, OWN
 from ..estimates import beneath
 from ..findings import findings
 from ..findings import shown as finding_shown
 from ..table import text_table
 from .cited import block, stated
 from .figure import Figure, Study, find
-from .files import FIGURE, OWN, Files
+from .files import Files
 from .fitted import fitted_table
 from .grid import Grid
 

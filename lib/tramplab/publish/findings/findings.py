@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ... import documents
-from ...errors import TramplabError
-from ...given import of_name
-from ...paths import data_file
-from ...schema import checked
+from ...base import documents
+from ...base.arguments import of_name
+from ...base.errors import TramplabError
+from ...base.paths import data_file
+from ...base.schema import checked
 from ..cite import permalinks
 from . import guard
 

@@ -7,9 +7,9 @@ import json
 import textwrap
 from collections.abc import Sequence
 
-from ...width import INDENTED_WIDTH, WIDTH
+from ...base.width import INDENTED_WIDTH, WIDTH
 from ..cite import cite
-from ..figures.files import FIGURE
+from ..classes import FIGURE
 from . import findings
 from .findings import RINGS, Stated
 

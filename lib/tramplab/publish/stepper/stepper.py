@@ -9,7 +9,7 @@ import html
 import json
 from dataclasses import dataclass
 
-from ...errors import TramplabError, unknown
+from ...base.errors import TramplabError, unknown
 from .walk_data import pack
 from .walk_text import LEGEND, walk_text
 

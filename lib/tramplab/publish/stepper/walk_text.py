@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from ...width import INDENTED_WIDTH
+from ...base.width import INDENTED_WIDTH
 
 LEGEND = """\
 Every step with what it changed, name=value and [place]=value, and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import unknown
+from ...base.errors import unknown
 
 #: It does; in part, or at a price that the user has to know; not; the code does and the kernel refuses who asks; calls go astray,
 #: or do not end.

@@ -8,13 +8,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ...base.arguments import of_name
+from ...base.errors import GuestFault, StepLimit, TramplabError
 from ...build.dwarf import Field
-from ...errors import GuestFault, StepLimit, TramplabError
 from ...ftrace.arch.common import rethook_pool
 from ...ftrace.layout import fields
 from ...ftrace.meant import kretprobes_on_return_hooks
 from ...ftrace.ops import Registered, Request
-from ...given import of_name
 from ...lab import boot
 from ...lab.kernel import Kernel
 from ...trampolines.bpf import Bpf

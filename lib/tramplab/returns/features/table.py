@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ...base.arguments import of_name
 from ...ftrace.ops import Request
-from ...given import of_name
 from ...lab.kernel import Kernel
 from . import calls, leaving, told
 from .cell import Cell

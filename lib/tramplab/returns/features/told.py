@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...lab.kernel import Kernel
 from ...trampolines.bpf import Bpf
 from ...trampolines.fprobe import Fprobe

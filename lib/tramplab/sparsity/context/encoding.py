@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 
 LD, LDX, ST, STX, ALU, JMP, JMP32, ALU64 = range(8)
 #: Bytes of an access -> the opcode's size bits, and back.

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import TramplabError, unknown
-from ...given import whole
+from ...base.arguments import whole
+from ...base.errors import TramplabError, unknown
 
 #: What an argument must be. A number; a map; a key or value in memory that may be read or written; memory that is read or written,
 #: and how much; an address that the helper reads on trust, which a program may get from anywhere.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...base.errors import unknown
 from ...build.dwarf import Struct
-from ...errors import unknown
 from ..classify import CONSTANT, DERIVED, GARBAGE, TRUE
 
 #: What a slot holds where it was found by running.

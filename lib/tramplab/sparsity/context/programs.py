@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...base.errors import TramplabError, unknown
+from ...base.schema import facts
 from ...build.dwarf import Struct
-from ...errors import TramplabError, unknown
 from ...isa import Isa
-from ...schema import facts
 from .encoding import Program
 from .layout import slots
 from .text import assembled

@@ -9,8 +9,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ...errors import TramplabError
-from ...given import whole
+from ...base.arguments import whole
+from ...base.errors import TramplabError
 from . import arithmetic, helpers
 from .encoding import ALU64, CALL, EXIT, JMP, LD, LDX, MAP, MEMSX, ST, STX, Program
 from .helpers import ADDRESS, CONTEXTS, IDENTITY, KEY, KEY_SIZE, READ, SIZE, VALUE, VALUE_SIZE, WRITTEN, Helper

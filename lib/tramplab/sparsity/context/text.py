@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from ...errors import TramplabError, unknown
+from ...base.errors import TramplabError, unknown
 from . import helpers
 from .encoding import (
     ALU,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from . import arithmetic, helpers
 from .encoding import ALU64, CALL, EXIT, JMP, MAP, ST, Instruction, Program
 from .helping import Handed, Through, call

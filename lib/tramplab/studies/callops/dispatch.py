@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from ...base.errors import TramplabError
 from ...emulate.machine import COUNT
-from ...errors import TramplabError
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel

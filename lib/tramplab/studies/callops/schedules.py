@@ -6,6 +6,7 @@ import functools
 
 import pandas as pd
 
+from ...base.width import INDENTED_WIDTH
 from ...publish.figures.figure import Figure
 from ...publish.said import marked
 from ...publish.stepper.stepper import Notes, Stepper, stepper
@@ -15,7 +16,6 @@ from ...races.fetches import COHERENT
 from ...races.schedule import PATCHER, THREAD
 from ...races.schemes import scheme
 from ...races.strips import START, strips
-from ...width import INDENTED_WIDTH
 from ..once import once
 from .patching import LIMITS
 

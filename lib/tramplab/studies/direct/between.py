@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.layout import Heap, OpsMemory
 from ...ftrace.steps import BYTE, POINTER, Free, Step, Write
 from ...lab import boot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...base.errors import GuestFault, Recursion
 from ...emulate.counters import INSTRUCTION
 from ...emulate.trace import Recording
-from ...errors import GuestFault, Recursion
 from ...ftrace.ops import Request
 from ...lab.kernel import Kernel
 from ...trampolines.bpf import Bpf

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.ops import Registered
 from ...ftrace.steps import Step, Sync, Wait, Write
 from ...lab.kernel import Kernel

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...publish.figures.figure import Figure
 from ...publish.said import listed, marked
 from ...vmlinux.kept import saved

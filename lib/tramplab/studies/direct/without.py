@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 import pandas as pd
 
-from ...errors import GuestFault
+from ...base.errors import GuestFault
 from ...ftrace import releases
 from ...lab.kernel import Kernel
 from ...publish.claims.claims import UNDECIDABLE

@@ -6,6 +6,7 @@ import textwrap
 
 import pandas as pd
 
+from ...base.width import WIDTH
 from ...isa import ISAS
 from ...publish.figures.chart import dumbbell
 from ...publish.figures.figure import Figure
@@ -13,7 +14,6 @@ from ...publish.said import isa_name, listed, slug
 from ...vmlinux import hooks
 from ...vmlinux.kept import saved
 from ...vmlinux.run.result import added, made
-from ...width import WIDTH
 from ..once import once
 
 NAME = "kernel_hooks"

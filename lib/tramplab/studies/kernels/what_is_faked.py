@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
+from ...base.width import WIDTH
 from ...publish.said import isa_name
 from ...vmlinux.kept import saved
 from ...vmlinux.run.show import notes
-from ...width import WIDTH
 
 
 def patched() -> str:

@@ -6,8 +6,8 @@ import functools
 
 import pandas as pd
 
+from ...base.errors import TramplabError
 from ...emulate.counters import INSTRUCTION
-from ...errors import TramplabError
 from ...ftrace.meant import kprobes_break
 from ...ftrace.ops import Request
 from ...isa import ISAS

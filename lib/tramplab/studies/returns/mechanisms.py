@@ -7,8 +7,8 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ...base.errors import TramplabError, unknown
 from ...emulate.machine import RECORD
-from ...errors import TramplabError, unknown
 from ...ftrace import releases
 from ...ftrace.meant import kprobes_break
 from ...ftrace.ops import Request

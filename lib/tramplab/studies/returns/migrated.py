@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...errors import unknown
+from ...base.errors import unknown
 from ...ftrace import releases
 from ...isa import ISAS
 from ...lab.kernel import Kernel

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from ...base.errors import TramplabError
 from ...emulate.counts import Counts
-from ...errors import TramplabError
 from ...estimate.returnstack import CALLERS, replay
 from ...ftrace.ops import Request
 from ...isa import ISAS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ...errors import TramplabError, unknown
+from ...base.errors import TramplabError, unknown
 from ...estimate import cores
 from ...estimate.cores import Core
 from ...estimate.cycles import BAND

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...estimate import cores
 from ...estimate.cores import Core
 from ...estimate.measure import hook_estimate

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from ... import isa as isas
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...estimate import cores, judged
 from ...estimate.cores import Core
 from ...ftrace.releases import LATEST

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from ...base.errors import TramplabError
 from ...emulate.machine import RECORD
-from ...errors import TramplabError
 from ...estimate import cycles, mca
 from ...estimate.cores import Core
 from ...estimate.cores import get as core_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...estimate import cycles, judged
 from ...estimate.cores import get as core
 from ...lab.measure import run

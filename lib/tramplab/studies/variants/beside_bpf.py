@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from ...base.errors import TramplabError
 from ...emulate.machine import RECORD
-from ...errors import TramplabError
 from ...ftrace import releases
 from ...ftrace.ops import Request
 from ...lab.kernel import Kernel

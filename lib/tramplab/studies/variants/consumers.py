@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
+from ...base.errors import TramplabError
 from ...emulate.machine import RECORD
-from ...errors import TramplabError
 from ...isa import ISAS
 from ...lab.kernel import Kernel
 from ...lab.run import Run

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from ...base.errors import GuestFault, StepLimit
 from ...emulate.machine import COUNT
-from ...errors import GuestFault, StepLimit
 from ...isa import ISAS, Isa
 from ...lab.kernel import Kernel
 from ...lab.measure import STUDIED

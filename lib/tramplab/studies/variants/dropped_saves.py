@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from ...base.errors import GuestFault, StepLimit
 from ...emulate.decode import Instruction
 from ...emulate.machine import RECORD
-from ...errors import GuestFault, StepLimit
 from ...estimate.operations import NONE
 from ...estimate.program import operation_of
 from ...isa import ISAS, Isa

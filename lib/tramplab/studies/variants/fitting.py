@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace import releases
 from ...ftrace.ops import Registered
 from ...ftrace.steps import Write

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from ...base.errors import TramplabError
 from ...emulate.counts import COMPONENTS
 from ...emulate.machine import COUNT, RECORD
-from ...errors import TramplabError
 from ...estimate.returnstack import replay
 from ...ftrace import releases
 from ...isa import ISAS

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace import releases
 from ...ftrace.ops import Registered
 from ...ftrace.records import BITS, Record

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from ...base.errors import TramplabError
 from ...build.assemble import assemble
-from ...errors import TramplabError
 from ...isa import Isa
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...base.errors import TramplabError
 from ...build.dwarf import Prototype
-from ...errors import TramplabError
 from ...ftrace.releases import Features, intervals, source
 from ...isa import ISAS
 from ..arguments import LARGEST, WORD, places, require_size, words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.layout import fields
 from ...ftrace.meant import bpf_takes_registers_only
 from ...ftrace.ops import Agreed, Generated, Registered, Request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.ops import FL_DIRECT, FL_DYNAMIC, FL_ENABLED, FL_SAVE_REGS, Registered, Request
 from ...ftrace.releases import history
 from ...ftrace.steps import Step

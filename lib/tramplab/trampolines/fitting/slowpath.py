@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.maker import Maker
 from ...ftrace.ops import Registered, Request
 from ...ftrace.records import IGNORE, MODIFY_CALL, Record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.ops import Request
 
 

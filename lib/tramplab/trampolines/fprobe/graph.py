@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...errors import TramplabError, unknown
+from ...base.errors import TramplabError, unknown
 from ...ftrace.layout import fields, private_of
 from ...ftrace.ops import FL_ENABLED, Registered, Request
 from ...ftrace.steps import Free, Step, block, word

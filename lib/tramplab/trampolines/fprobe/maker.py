@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.layout import fields
 from ...ftrace.meant import fprobes_in_rings, fprobes_on_task_stack
 from ...ftrace.ops import FL_DYNAMIC, FL_ENABLED, FL_SAVE_REGS, Registered, Request

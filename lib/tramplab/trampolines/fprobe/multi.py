@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.layout import fields, private_of
 from ...ftrace.meant import fprobes_on_graph_tracer
 from ...ftrace.releases import history, registers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import TramplabError, unknown
+from ...base.errors import TramplabError, unknown
 from ...ftrace.ops import Request
 
 #: The save sets that an fprobe's ops can ask for.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...base.errors import TramplabError, unknown
 from ...emulate.image import Image
-from ...errors import TramplabError, unknown
 from ...ftrace.layout import pack
 from ...ftrace.steps import Step, block
 from ..ground import Ground

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.arch.common import rethook_pool
 from ...ftrace.meant import kretprobes_on_return_hooks, takes_kretprobe
 from ...ftrace.ops import Request

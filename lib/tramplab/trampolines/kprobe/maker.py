@@ -3,8 +3,8 @@ the text for the others, and a slot for the instruction that it replaces."""
 
 from __future__ import annotations
 
+from ...base.errors import TramplabError
 from ...emulate import decode
-from ...errors import TramplabError
 from ...ftrace import arch
 from ...ftrace.layout import fields, private_of
 from ...ftrace.ops import FL_ENABLED, FL_IPMODIFY, FL_SAVE_REGS, Generated, Registered, Request

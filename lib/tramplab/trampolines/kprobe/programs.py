@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.layout import fields
 from ...ftrace.steps import Step, block
 from ..ground import Ground

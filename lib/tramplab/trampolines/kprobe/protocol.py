@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from ...base.errors import TramplabError
 from ...emulate.decode import Instruction
-from ...errors import TramplabError
 from ...ftrace.ops import Registered
 from ...ftrace.site import Site
 from ...ftrace.steps import Step

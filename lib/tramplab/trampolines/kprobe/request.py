@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import TramplabError, unknown
+from ...base.errors import TramplabError, unknown
 from ...ftrace.ops import Request
 
 #: Guest functions that can be a kprobe's pre-handler.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...base.errors import TramplabError
 from ...emulate.image import Image
-from ...errors import TramplabError
 from ...ftrace.layout import bucket
 from ...ftrace.steps import Step, word
 

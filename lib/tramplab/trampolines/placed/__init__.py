@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...base.errors import TramplabError
 from ...build.assemble import assemble
-from ...errors import TramplabError
 from ...ftrace import window
 from ...ftrace.ops import Generated, Registered, Request
 from ...ftrace.steps import Free, Step, text

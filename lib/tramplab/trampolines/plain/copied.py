@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+from ...base.errors import TramplabError
 from ...emulate.image import Image
-from ...errors import TramplabError
 from ...ftrace.layout import Heap
 from ...ftrace.ops import Generated, Registered
 from ...ftrace.steps import Step, pointer, text

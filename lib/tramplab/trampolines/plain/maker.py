@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...base.errors import TramplabError
 from ...emulate.image import Image
-from ...errors import TramplabError
 from ...ftrace.ops import FL_ENABLED, Registered, Request
 from ...ftrace.releases import history
 from ...ftrace.steps import Free, Step

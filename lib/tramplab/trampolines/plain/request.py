@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import TramplabError, unknown
+from ...base.errors import TramplabError, unknown
 from ...ftrace.ops import FL_DYNAMIC, FL_IPMODIFY, FL_RCU, FL_RECURSION, FL_SAVE_REGS, Request
 from ..reentry import REENTERS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.ops import Generated, Registered, Request
 from ...ftrace.releases import history
 from ...ftrace.steps import Free, Step, text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.layout import fields, hash_table
 from ...ftrace.maker import Maker, maker_of
 from ...ftrace.ops import FL_DYNAMIC, Registered, Request, selected

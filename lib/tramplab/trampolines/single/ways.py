@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from ...errors import TramplabError
+from ...base.arguments import of_name
+from ...base.errors import TramplabError
 from ...ftrace.releases import Features, intervals
-from ...given import of_name
 
 
 @dataclass(frozen=True)

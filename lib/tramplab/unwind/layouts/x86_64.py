@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from ...base.errors import TramplabError
 from ...emulate.decode import Instruction
-from ...errors import TramplabError
 from . import Layout
 
 WORD = 8

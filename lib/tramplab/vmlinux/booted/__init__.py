@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from ...base.errors import unknown
 from ...emulate.image import Image
-from ...errors import unknown
 from ..open.image import Opened
 from ..open.opening import opening
 from . import arm64, riscv64, x86_64

@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Container
 
+from ...base.errors import TramplabError
 from ...emulate import decode
 from ...emulate.decode import Instruction
-from ...errors import TramplabError
 from ...isa.x86_64 import CALL, NOPS
 from ..open.image import Opened
 from ..open.sections import damaged

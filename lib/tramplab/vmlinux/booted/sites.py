@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ..open.image import Opened
 from .text import Text
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...isa.x86_64 import CALL
 from ..open.image import Opened
 from ..open.sections import damaged

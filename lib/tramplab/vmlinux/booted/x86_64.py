@@ -7,7 +7,7 @@ import re
 import struct
 from collections.abc import Iterator
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...isa.x86_64 import CALL, ENDBR64, JMP, NOP5, NOPS
 from ..open.image import Opened
 from .alternatives import apply, nops

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ... import streams
-from ...parser import Parser
+from ...base import streams
+from ...base.parser import Parser
 from .fetch import content, fetch
 from .list import Package, chosen
 

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from . import sources
 from .list import Package
 

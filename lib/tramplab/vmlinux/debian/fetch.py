@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn
 
-from ... import cache
-from ...errors import TramplabError
-from ...paths import temporary
+from ...base import cache
+from ...base.errors import TramplabError
+from ...base.paths import temporary
 from .archive import Archive, Gone, NoLists
 from .list import FILE, Package
 

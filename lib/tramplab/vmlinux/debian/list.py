@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import documents
-from ...errors import TramplabError, unknown
-from ...schema import checked
+from ...base import documents
+from ...base.errors import TramplabError, unknown
+from ...base.schema import checked
 
 FILE = "kernels/packages.yml"
 #: ISAs that Debian calls otherwise.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 
 #: The names that a suite of Debian's own archive may have in a machine's sources.
 SUITES = frozenset("oldoldstable oldstable stable testing unstable sid bullseye bookworm trixie forky duke".split())

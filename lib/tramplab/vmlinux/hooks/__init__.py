@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...given import of_name
+from ...base.arguments import of_name
 from ...lab.hooks import CALLED
 from . import bpf, breakpoints, callbacks, directs, fprobes, graph, kprobes
 from .hook import Absent, Expected, Hook, Observed

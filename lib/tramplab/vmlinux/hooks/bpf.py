@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...lab.view import Function
 from ...trampolines.arguments import sizes, words
 from ...trampolines.bpf import Bpf, trampolines

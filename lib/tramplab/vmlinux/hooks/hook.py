@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.ops import Request
 from ...lab.view import Function
 from ..run.arguments import FIRST

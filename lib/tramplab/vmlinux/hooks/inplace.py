@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace.ops import FL_ENABLED
 from ..run import layout
 from ..run.machine import RealMachine

@@ -6,10 +6,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from ...base.errors import TramplabError
+from ...base.paths import temporary
 from ...build import toolchain
-from ...errors import TramplabError
 from ...isa import Isa
-from ...paths import temporary
 
 INIT = Path(__file__).resolve().parent / "init"
 _BASE = 0x10000000  # where the process is linked, which every ISA's user space has

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ...base.errors import TramplabError
+from ...base.paths import data_file, temporary
 from ...emulate import decode
-from ...errors import TramplabError
 from ...isa import Isa
-from ...paths import data_file, temporary
 from ..debian.fetch import content
 from ..debian.list import Package, packages
 from ..kept import store

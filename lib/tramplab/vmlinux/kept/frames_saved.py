@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ...errors import TramplabError
-from ...paths import data_file
+from ...base.errors import TramplabError
+from ...base.paths import data_file
 from ...sparsity.classify import UNKNOWN
 from ...sparsity.providers import PROVIDERS
 from ..debian.list import Package, packages

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ...paths import data_file
+from ...base.paths import data_file
 from ..debian.list import Package, packages
 from ..run.probes import functions
 from . import store

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ...errors import TramplabError
-from ...paths import data_file
+from ...base.errors import TramplabError
+from ...base.paths import data_file
 from ...races.executions import Executions
 from ...races.explore import SAFE, THREADS, explore
 from ...races.fetches import MODELS

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 
-from ... import jobs, streams, workers
-from ...parser import Parser
-from ...paths import data_file, rewrite
+from ...base import jobs, streams, workers
+from ...base.parser import Parser
+from ...base.paths import data_file, rewrite
 from ..debian.fetch import there
 from ..debian.list import FILE, chosen
 from .saved import measured

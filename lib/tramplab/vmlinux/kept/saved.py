@@ -10,11 +10,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ...base.errors import TramplabError
+from ...base.paths import temporary
+from ...base.schema import facts
 from ...emulate.counts import COMPONENTS
-from ...errors import TramplabError
 from ...ftrace import releases
-from ...paths import temporary
-from ...schema import facts
 from .. import hooks
 from ..debian.fetch import content
 from ..debian.list import FILE, Package, packages

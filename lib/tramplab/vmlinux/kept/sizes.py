@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import streams
-from ...errors import TramplabError
+from ...base import streams
+from ...base.errors import TramplabError
 from ..booted import FIRST_BYTES, Booted, boot, compiled
 from ..booted.text import Text
 from ..open.image import open_image

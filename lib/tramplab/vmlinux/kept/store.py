@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ... import documents, streams
-from ...errors import TramplabError
-from ...paths import data_file, write_whole
-from ...schema import checked
+from ...base import documents, streams
+from ...base.errors import TramplabError
+from ...base.paths import data_file, write_whole
+from ...base.schema import checked
 from ..debian.fetch import image, there
 from ..debian.list import FILE as LIST
 from ..debian.list import Package

@@ -11,8 +11,8 @@ from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ...base.errors import TramplabError
 from ...build.dwarf import Field, Prototype, Struct, Value
-from ...errors import TramplabError
 from .kallsyms import LONGEST
 from .missing import absent
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from . import loaders
 from .formats import FLAT, form
 from .parts import KERNEL

@@ -11,9 +11,9 @@ from typing import BinaryIO, TypeVar, cast
 from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
 
+from ...base.errors import TramplabError
 from ...build import dwarf
 from ...build.dwarf import Prototype, Struct
-from ...errors import TramplabError
 from .missing import absent
 from .sections import COMPRESSED, Section
 from .units import units

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from . import btf, kallsyms, relocate
 from .dwarf import FromDwarf
 from .kallsyms import LONGEST

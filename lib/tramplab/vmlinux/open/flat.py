@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...base.errors import TramplabError
 from ...emulate.engine import PAGE
-from ...errors import TramplabError
 from . import btf, kallsyms, relocate
 from .parts import KERNEL, LIMIT, Load, Parts, named, no_symbols, no_types, too_large
 from .payload import Payload

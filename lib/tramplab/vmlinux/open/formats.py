@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...isa import ISAS, Isa
 
 _WANTED = "give one for x86-64, arm64 or riscv64"

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...base.errors import TramplabError
 from ...build.dwarf import Prototype, Struct
 from ...emulate.engine import PAGE
 from ...emulate.image import Image, Origin, Segment, Symbol
-from ...errors import TramplabError
 from ...isa import Isa
 from . import elffile, flat
 from .missing import Members, absent

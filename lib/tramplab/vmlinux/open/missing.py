@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
+from ...base.errors import TramplabError
 from ...build.dwarf import Field
-from ...errors import TramplabError
 
 _MARGIN = 4  # characters more or less
 _MOST = 3

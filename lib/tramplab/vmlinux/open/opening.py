@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 
 
 @contextmanager

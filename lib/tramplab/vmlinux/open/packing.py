@@ -19,7 +19,7 @@ import lz4.block
 import lz4.frame
 import zstandard
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 
 #: How many bytes are read, and how many unpacked, at most.
 LIMIT = 1 << 30

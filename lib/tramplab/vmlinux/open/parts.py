@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from .kallsyms import Table
 from .types import Types
 

@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...isa import Isa
 from . import packing
 from .containers import box

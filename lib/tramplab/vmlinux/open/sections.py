@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 
 NOBITS, RELA, COMPRESSED = 8, 4, 0x800
 _SECTION, _SEGMENT = struct.Struct("<IIQQQQI20x"), struct.Struct("<IIQQQQQ8x")

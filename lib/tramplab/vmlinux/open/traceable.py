@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from ...base.errors import TramplabError
 from ...emulate.image import Symbol
-from ...errors import TramplabError
 from .image import Opened
 from .missing import near
 

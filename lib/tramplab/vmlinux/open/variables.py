@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ...base.errors import TramplabError
 from ...emulate import decode
 from ...emulate.decode import Instruction
-from ...errors import TramplabError
 from .image import Opened
 
 #: arm64's names of data that other ISAs name otherwise: variable -> the function that reads it, and which word that it reads by

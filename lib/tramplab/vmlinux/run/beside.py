@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import isa as isas
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace import releases
 from ...lab.kernel import Kernel
 from ...lab.run import Run

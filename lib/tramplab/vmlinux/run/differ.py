@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from .beside import plain
 from .result import added
 

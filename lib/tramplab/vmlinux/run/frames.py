@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ...base.errors import TramplabError
 from ...build.dwarf import Struct
-from ...errors import TramplabError
 from ...isa import Isa
 from ...lab.view import Function
 from ...sparsity import fields, frames

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, nullcontext
 
+from ...base.errors import TramplabError
 from ...emulate.engine import PAGE
 from ...emulate.image import Symbol
 from ...emulate.machine import RECORD, Machine, Places
 from ...emulate.memory import Area
-from ...errors import TramplabError
 from ...ftrace import arch
 from ...ftrace.layout import Heap
 from ...ftrace.ops import Generated

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ...base.errors import TramplabError
 from ...emulate.counts import COMPONENTS
-from ...errors import TramplabError
 from ...estimate import returnstack
 from ...lab.run import Run
 from ...trampolines.arguments import sizes

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...base.errors import TramplabError
 from ...build.dwarf import Prototype
-from ...errors import TramplabError
 from ...trampolines.arguments import Place, require_size, words
 from ..open.image import Opened
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ... import isa as isas
-from ...errors import TramplabError
+from ...base.errors import TramplabError
 from ...ftrace import releases
 from ...ftrace.releases import Features
 from ...races.play import Stage

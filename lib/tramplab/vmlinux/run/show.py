@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ...width import WIDTH
+from ...base.width import WIDTH
 from .beside import Pair
 from .differ import FIELDS, Change
 from .result import added, made

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...base.errors import TramplabError
 from ...emulate.image import Image, Symbol
-from ...errors import TramplabError
 from ...ftrace.layout import OpsMemory
 from ...ftrace.ops import Registered, Request
 from ...ftrace.slowpath import SlowPath

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ...base.errors import TramplabError
 from ...emulate.machine import Machine
-from ...errors import TramplabError
 from ...ftrace.layout import Heap
 from ..open.image import Opened
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
-from ....errors import TramplabError
+from ....base.errors import TramplabError
 from ...table import require_columns
 from . import panels
 from .drawing import Drawing

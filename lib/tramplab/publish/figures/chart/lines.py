@@ -5,7 +5,7 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
-from ....errors import TramplabError
+from ....base.errors import TramplabError
 from . import panels
 from .axis import PLAIN, Axis
 from .drawing import Drawing

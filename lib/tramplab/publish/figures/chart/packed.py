@@ -5,7 +5,7 @@ book/_static/book.js puts it together again. A page has many charts, and what re
 
 from collections.abc import Iterator
 
-from ....errors import TramplabError
+from ....base.errors import TramplabError
 from .drawing import Drawing
 
 

@@ -9,7 +9,7 @@ import altair as alt
 import pandas as pd
 from altair.utils.schemapi import debug_mode
 
-from ....errors import TramplabError
+from ....base.errors import TramplabError
 from ...table import require_columns, require_unique
 from .drawing import Drawing
 from .text import fit, longest_piece, width

@@ -5,7 +5,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from ....errors import TramplabError
+from ....base.errors import TramplabError
 from . import panels
 from .theme import CHARACTER, SERIES
 

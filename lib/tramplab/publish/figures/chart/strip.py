@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from ....errors import TramplabError
+from ....base.errors import TramplabError
 from . import panels
 from .drawing import Drawing
 from .panels import Names

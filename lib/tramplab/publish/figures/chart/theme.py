@@ -6,7 +6,7 @@ and has the dark theme's. So a chart follows the theme without being redrawn. Te
 
 import altair as alt
 
-from ....errors import TramplabError
+from ....base.errors import TramplabError
 
 # Okabe-Ito, told apart by colour-blind readers; `function` is grey because it is no part of a hook's cost.
 COLOURS = {

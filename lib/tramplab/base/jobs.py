@@ -20,8 +20,8 @@ from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
+from .arguments import whole
 from .errors import TramplabError
-from .given import whole
 from .starting import few_collections
 from .workers import MAX_PROCESSES
 

@@ -34,7 +34,7 @@ def whole(value: object, what: str, least: int | None = None, most: int | None =
     8
     >>> whole(-1, "cpus", 1, 64)
     Traceback (most recent call last):
-    tramplab.errors.TramplabError: cpus is a whole number from 1 to 64, not -1.
+    tramplab.base.errors.TramplabError: cpus is a whole number from 1 to 64, not -1.
     """
     number = value if type(value) is int else _index(value)
     if number is None or not _between(number, least, most):
@@ -67,7 +67,7 @@ def typed(text: str, what: str, least: int | None = None, most: int | None = Non
     8
     >>> typed("1_0", "--args", 0, 8)
     Traceback (most recent call last):
-    tramplab.errors.TramplabError: --args is a whole number from 0 to 8, not '1_0'.
+    tramplab.base.errors.TramplabError: --args is a whole number from 0 to 8, not '1_0'.
     """
     number = int(text) if re.fullmatch(rf"-?[0-9]{{1,{_DIGITS}}}", text) else None
     if number is None or not _between(number, least, most):

@@ -61,10 +61,10 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     2
     >>> call("one_arg", [1, "2"])
     Traceback (most recent call last):
-    tramplab.errors.TramplabError: each of arguments is a whole number, not '2'.
+    tramplab.base.errors.TramplabError: each of arguments is a whole number, not '2'.
     >>> call("one_arg", (), cpu="0")
     Traceback (most recent call last):
-    tramplab.errors.TramplabError: cpu is a whole number or None, not '0'.
+    tramplab.base.errors.TramplabError: cpu is a whole number or None, not '0'.
     """
     parameters = functools.cache(lambda: _parameters(function))  # when it is first called, as a room may be imported for one alone
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from .given import whole
+from .arguments import whole
 
 PROC = Path("/proc")
 MB = 1 << 20

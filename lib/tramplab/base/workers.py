@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from .arguments import typed
 from .capacity import at_once, processors
 from .errors import TramplabError
-from .given import typed
 
 MAX_PROCESSES = 256
 

@@ -18,7 +18,7 @@ from . import documents
 from .errors import TramplabError, unknown
 
 #: With the package, as they say what it reads.
-SCHEMAS = Path(__file__).resolve().parent / "schemas"
+SCHEMAS = Path(__file__).resolve().parent.parent / "schemas"
 #: What a schema's types are called.
 _KINDS = {"object": "mapping", "array": "list", "string": "text", "integer": "whole number", "boolean": "true or false"}
 
@@ -33,7 +33,7 @@ def checked(file: str, data: Any, schema: str) -> Any:
 
     >>> checked("claims.yml", {"threads": {}, "chapters": {}}, "claims")
     Traceback (most recent call last):
-    tramplab.errors.TramplabError: claims.yml: the file has no claims.
+    tramplab.base.errors.TramplabError: claims.yml: the file has no claims.
     """
     try:
         _validator(schema)(data)

@@ -20,7 +20,7 @@ from .errors import TramplabError, Unwritten
 def data_file(name: str) -> Path:
     """The path of a file in data/; raises TramplabError where there is no checkout around the package."""
     base = os.environ.get("TRAMPLAB_DATA")
-    folder = Path(base).absolute() if base else Path(__file__).resolve().parents[2] / "data"
+    folder = Path(base).absolute() if base else Path(__file__).resolve().parents[3] / "data"
     if not (folder / name).is_file():
         raise TramplabError(
             f"no data file {folder / name}: work in a checkout of the book, or set TRAMPLAB_DATA to its data/ folder."
@@ -35,7 +35,7 @@ def checkout() -> Path:
 
 def sources(*parts: str) -> hashlib._Hash:
     """A SHA-256 of all files of these folders of the package, by name and content; more can be added to it."""
-    package, h = Path(__file__).resolve().parent, hashlib.sha256()
+    package, h = Path(__file__).resolve().parent.parent, hashlib.sha256()
     for path in sorted(p for part in parts for p in (package / part).rglob("[!.]*") if p.suffix not in (".pyc", "")):
         h.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return h

@@ -107,7 +107,7 @@ def parsed(name: str, content: str, kind: str = "") -> Any:
     [{'id': 'x', 'value': '1'}]
     >>> parsed("a.yml", "one: 1\\none: 2")
     Traceback (most recent call last):
-    tramplab.errors.TramplabError: a.yml is not YAML: the key one is there twice in line 2, column 1.
+    tramplab.base.errors.TramplabError: a.yml is not YAML: the key one is there twice in line 2, column 1.
     """
     return _KINDS[kind or name.rpartition(".")[2]](name, content)
 
