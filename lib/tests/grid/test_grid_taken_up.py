@@ -89,7 +89,7 @@ def test_what_was_kept_is_for_these_sources_and_this_choice(cache):
 def test_the_state_is_that_of_the_sources(monkeypatch, tmp_path):
     """Content and name of any source count; what an editor or Python leaves beside it does not."""
     monkeypatch.setenv("TRAMPLAB_DATA", str(paths.data_file("releases.yml").parent))
-    monkeypatch.setattr(paths, "__file__", str(tmp_path / "paths.py"))
+    monkeypatch.setattr(paths, "__file__", str(tmp_path / "base" / "paths.py"))
     (tmp_path / "guest" / "arm64").mkdir(parents=True)
     source = tmp_path / "guest" / "arm64" / "a.S"
     states = []
