@@ -219,7 +219,7 @@ def data_of_calls_on_their_way(k: Kernel) -> None:
     watching = Struct(k, "lab_watching", k.image.address("lab_watching"))
     for words in (2, 0):
         with group.ready(), k.attached(f, Fgraph(watch=True)):
-            watching["words"] = words
+            watching["words"], watching["declines"] = words, 0
             k.machine.write_u64(k.image.address("lab_watched_count"), 0)
             group.begin(group.all[0], script, bodies=3)
             left = [row["data"] for row in watched(k, 3)]
