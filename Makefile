@@ -12,7 +12,7 @@ PORT   ?= 8000
 # -W -n --keep-going: every warning and every unresolved reference is an error, and all of them are listed.
 BUILD  := $(PY) book/_ext/book_build.py build . -W -n --keep-going
 
-.PHONY: help book text site test bench fuzz lab serve update native kernels lock clean browser qemu spin
+.PHONY: help book text site test check bench fuzz lab serve update native kernels lock clean browser qemu spin
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -60,6 +60,11 @@ site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a 
 # Two workers: a quarter less time than one, measured on two cores. What goes to which, and when, is in lib/tests/support/order.py.
 test: $(VENV)/installed browser qemu spin  ## run all tests; installs Debian's Chromium, qemu-user and SPIN where it may
 	cd lib && ../$(PY) -m pytest -n 2
+
+# Which tests a change needs is in lib/tests/support/affected.py.
+SINCE := $(or $(SINCE),HEAD)
+check: $(VENV)/installed  ## run the tests that what changed since a commit needs at once (SINCE=HEAD), without book and browser
+	cd lib && ../$(PY) -m pytest -n 2 $$(../$(PY) tests/support/affected.py $(SINCE))
 
 bench: $(VENV)/installed  ## print the speed figures as ratios
 	cd lib && ../$(PY) -m bench
