@@ -25,7 +25,8 @@ def a_book(folder: Path) -> Path:
     (folder / "data").mkdir(parents=True)
     for name in ("CITATION.cff", "data/releases.yml", "data/permalinks.txt", "data/claims.yml"):
         shutil.copy(checkout() / name, folder / name)
-    (folder / "book").symlink_to(checkout() / "book")
+    for name in ("book", "data/findings"):
+        (folder / name).symlink_to(checkout() / name)
     return folder
 
 
