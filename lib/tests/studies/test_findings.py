@@ -20,8 +20,8 @@ NAMES = re.compile(r"x86-64|arm64|riscv64|v\d+\.\d+|\b[0-9a-f]{12}\b|\bK1\b|\b[a
 
 @functools.cache
 def numbers_of(name):
-    """The numbers of a finding's study, and what is given besides."""
-    return {**findings.GIVEN, **stated.numbers_of(FINDINGS[name])}
+    """The numbers of a finding's study."""
+    return stated.numbers_of(FINDINGS[name])
 
 
 @pytest.mark.parametrize("name", FINDINGS)
@@ -94,7 +94,7 @@ def test_a_page_and_a_figure_are_cited_with_the_scope_of_each_finding(capsys):
         assert main(["cite", name]) == 0
         text = " ".join(capsys.readouterr().out.split())
         there = [f for f in FINDINGS.values() if stated.stated(f).says in text]
-        assert there and all(f.scope.format(**findings.GIVEN).rstrip(".") in text for f in there)
+        assert there and all(f.scope.rstrip(".") in text for f in there)
 
 
 def test_a_finding_that_is_not_so_any_more_is_shown_with_what_is_not(monkeypatch, capsys):

@@ -160,7 +160,7 @@ def _by_finding(claim: Claim, finding: Finding, study: Any) -> Verdict:
     stated = findings.stated(finding, numbers)
     if stated.problem:
         return Verdict(REFUTED, f"{finding.id}: {stated.problem}.")
-    shown = {name: numbers[name] for name in finding.named if name in numbers}
+    shown = {name: numbers[name] for name in finding.named}
     return Verdict(claim.expect, f"{stated.says} {stated.because}", shown, claim.on, stated.because)
 
 

@@ -34,9 +34,8 @@ RINGS = {
     "published": "published measurements",
 }
 HYPOTHETICAL = "Hypothetical: no kernel has it."
-#: A number's name in a finding's text, and the release that is meant where nothing else is said: no number of a study.
+#: A number's name in a finding's text.
 _NAMED = re.compile(r"\{([^{}]+)\}")
-GIVEN = {"latest": documents.read("releases.yml")["shown"][-1]}
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Finding:
     says: the sentence, with {names} of numbers.
     holds: the guards, all of which must be true.
     because: the reason, a sentence.
-    scope: which kernels and which configuration.
+    scope: which kernels and which configuration; the file's {latest} is the newest release here.
     kind: one of KINDS.
     seen_in: some of RINGS.
     hypothetical: it is about what no kernel has.
@@ -73,7 +72,7 @@ class Finding:
     @property
     def named(self) -> list[str]:
         """The numbers that the text and its reason name, each once."""
-        return [name for name in dict.fromkeys(_NAMED.findall(f"{self.says} {self.because}")) if name not in GIVEN]
+        return [*dict.fromkeys(_NAMED.findall(f"{self.says} {self.because}"))]
 
     @property
     def page(self) -> str:
@@ -84,8 +83,7 @@ class Finding:
     def limits(self) -> str:
         """What must be said wherever its numbers are: scope, where it was seen, what the numbers are, and that no kernel has it."""
         seen = "; and in ".join(RINGS[ring] for ring in self.seen_in)
-        scope = self.scope.format(**GIVEN).rstrip(".")
-        parts = [f"Scope: {scope}.", HYPOTHETICAL * self.hypothetical, f"Seen in {seen}.", KINDS[self.kind]]
+        parts = [f"Scope: {self.scope.rstrip('.')}.", HYPOTHETICAL * self.hypothetical, f"Seen in {seen}.", KINDS[self.kind]]
         return " ".join(filter(None, parts))
 
 
@@ -167,14 +165,22 @@ def addresses() -> list[str]:
 
 def stated(finding: Finding, numbers: Mapping[str, object]) -> Stated:
     """A finding with the numbers of its study; raises TramplabError where it names one that the study has not."""
-    known = {**GIVEN, **numbers}
-    for name in (*_NAMED.findall(finding.says + finding.because),):
-        of_name(f"number of {finding.id}", name, known)
-    says, because = (_NAMED.sub(lambda match: str(known[match[1]]), text) for text in (finding.says, finding.because))
-    return Stated(finding, says, because, "; ".join(guard.failures(finding.holds, known)))
+    says, because = (_filled(text, f"number of {finding.id}", numbers) for text in (finding.says, finding.because))
+    return Stated(finding, says, because, "; ".join(guard.failures(finding.holds, numbers)))
+
+
+def _filled(text: str, kind: str, known: Mapping[str, object]) -> str:
+    """A text with what it names; raises TramplabError, with near matches, for a name that is not known."""
+    return _NAMED.sub(lambda match: str(of_name(kind, match[1], known)), text)
+
+
+@functools.cache
+def _latest() -> str:
+    return str(documents.read("releases.yml")["shown"][-1])
 
 
 def _finding(name: str, argument: str, entry: dict[str, Any]) -> Finding:
+    where = f"{FOLDER}/{argument}.yml: {name}"
     texts = {key: " ".join(entry[key].split()) for key in ("says", "because", "scope")}
     finding = Finding(
         name,
@@ -183,15 +189,14 @@ def _finding(name: str, argument: str, entry: dict[str, Any]) -> Finding:
         texts["says"],
         tuple(entry["holds"]),
         texts["because"],
-        texts["scope"],
+        _filled(texts["scope"], f"name in the scope of {where}", {"latest": _latest()}),
         entry["kind"],
         tuple(entry["seen_in"]),
         entry.get("hypothetical", False),
         tuple(entry.get("claims", ())),
         entry.get("since", ""),
     )
-    where = f"{FOLDER}/{argument}.yml: {name}"
-    told = [n for n in _NAMED.findall(finding.says) if n not in GIVEN]
+    told = _NAMED.findall(finding.says)
     if len(told) > MOST_NUMBERS:
         raise TramplabError(f"{where} names {len(told)} numbers; at most {MOST_NUMBERS} are read.")
     for text in finding.holds:

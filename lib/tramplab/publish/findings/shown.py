@@ -114,7 +114,7 @@ def _record(s: Stated) -> dict[str, object]:
         "page": f.page,
         "says": s.says,
         "because": s.because,
-        "scope": f.scope.format(**findings.GIVEN),
+        "scope": f.scope,
         "kind": f.kind,
         "seen_in": list(f.seen_in),
         "hypothetical": f.hypothetical,
@@ -125,7 +125,7 @@ def _record(s: Stated) -> dict[str, object]:
 
 
 def _scope(s: Stated) -> str:
-    scope = s.finding.scope.format(**findings.GIVEN).rstrip(".")
+    scope = s.finding.scope.rstrip(".")
     return f"{scope}; hypothetical, no kernel has it" if s.finding.hypothetical else scope
 
 
