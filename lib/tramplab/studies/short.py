@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-import textwrap
 from dataclasses import dataclass
 
-from ..base.width import INDENTED_WIDTH
 from ..publish.cite import cite
 from ..publish.classes import FIGURE
 from ..publish.figures.figure import KINDS, SOURCES, Figure, find, marks
 from ..publish.figures.show import Shown
+from ..publish.findings import shown
 from . import with_figure
 
 #: Page -> the figures whose answers it is in short, and which sentences of each: such as can be read without the question.
@@ -123,11 +122,8 @@ def in_short(page: str) -> Shown:
     if not listed:
         return Shown(f'<div class="{FIGURE}"></div>', "", cite.place(page))
     text = _citation(page, listed)
-    lines = ["In short", ""]
-    lines += [_item(f"{s.text} ({s.figure.id})") for s in listed]
     items = [f"<li>{html.escape(s.text)} {_link(s)}</li>" for s in listed]
-    head = f'<div class="{FIGURE} tl-short"><p class="tl-title">In short</p><ul>'
-    return Shown("\n".join([head, *items, "</ul>", cite.box(text, page), "</div>"]), "\n".join(lines) + "\n", text)
+    return Shown(shown.short_html(page, items, text), shown.short_text(f"{s.text} ({s.figure.id})" for s in listed), text)
 
 
 def citation(page: str, full: bool = False) -> str:
@@ -138,10 +134,6 @@ def citation(page: str, full: bool = False) -> str:
 
 def _citation(page: str, listed: list[Sentence], full: bool = False) -> str:
     return cite.citation(page, " ".join(s.text for s in listed), "", _limits(listed), "make book", full)
-
-
-def _item(text: str) -> str:
-    return textwrap.fill(text, INDENTED_WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _link(s: Sentence) -> str:

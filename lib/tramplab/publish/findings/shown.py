@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ...base.width import INDENTED_WIDTH, WIDTH
 from ..cite import cite
@@ -47,17 +47,31 @@ def limits_of(several: Sequence[Stated]) -> str:
 def in_short_html(page: str, several: Sequence[Stated], text: str) -> str:
     """The list at the top of a page, each item under the finding's id, and the page's citation."""
     items = [f'<li id="{s.finding.id}">{html.escape(s.says)} {_link(s)}{_problem_html(s)}</li>' for s in several]
-    head = f'<div class="{FIGURE} tl-short"><p class="tl-title">In short</p><ul>'
-    return "\n".join([head, *items, "</ul>", cite.box(text, page), "</div>"])
+    return short_html(page, items, text)
 
 
 def in_short_text(several: Sequence[Stated]) -> str:
     """The same for a terminal and for the page's text."""
-    lines = ["In short", ""]
-    for s in several:
-        item = f"{_joined(_problem(s), s.says)} ({s.finding.figure})"
-        lines.append(textwrap.fill(item, INDENTED_WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False))
-    return "\n".join(lines) + "\n"
+    return short_text(f"{_joined(_problem(s), s.says)} ({s.finding.figure})" for s in several)
+
+
+def short_html(page: str, items: Iterable[str], text: str) -> str:
+    """A page's sentences as the list at its top. items: each a <li>. text: the page's citation."""
+    head = f'<div class="{FIGURE} tl-short"><p class="tl-title">In short</p><ul>'
+    return "\n".join([head, *items, "</ul>", cite.box(text, page), "</div>"])
+
+
+def short_text(items: Iterable[str]) -> str:
+    """The same in lines of a code cell's width."""
+    return f"In short\n\n{_bullets(items)}"
+
+
+def _bullets(items: Iterable[str]) -> str:
+    return "".join(f"{_wrapped(item, INDENTED_WIDTH, '- ', '  ')}\n" for item in items)
+
+
+def _wrapped(text: str, width: int, first: str = "", further: str = "") -> str:
+    return textwrap.fill(text, width, initial_indent=first, subsequent_indent=further, break_on_hyphens=False)
 
 
 def headlines_html(several: Sequence[Stated]) -> str:
@@ -72,11 +86,7 @@ def headlines_html(several: Sequence[Stated]) -> str:
 
 def headlines_text(several: Sequence[Stated]) -> str:
     """The same for a terminal and for the page's text."""
-    lines = []
-    for s in several:
-        item = f"{_joined(_problem(s), s.says, _state(s))} ({s.finding.id})"
-        lines.append(textwrap.fill(item, INDENTED_WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False))
-    return "\n".join(lines) + "\n"
+    return _bullets(f"{_joined(_problem(s), s.says, _state(s))} ({s.finding.id})" for s in several)
 
 
 def _state(s: Stated) -> str:
@@ -87,8 +97,7 @@ def _state(s: Stated) -> str:
 def below(stated: Stated) -> tuple[str, str]:
     """What is below a figure of a finding that the page does not say in short, as HTML and as text."""
     text = _joined(_problem(stated), stated.says, stated.because)
-    filled = textwrap.fill(text, INDENTED_WIDTH, break_on_hyphens=False)
-    return f'<p class="tl-finding" id="{stated.finding.id}">{html.escape(text)}</p>', f"{filled}\n"
+    return f'<p class="tl-finding" id="{stated.finding.id}">{html.escape(text)}</p>', f"{_wrapped(text, INDENTED_WIDTH)}\n"
 
 
 def as_text(several: Sequence[Stated]) -> str:
@@ -96,7 +105,7 @@ def as_text(several: Sequence[Stated]) -> str:
     parts = []
     for s in several:
         paragraphs = (_joined(_problem(s), s.says), s.because, s.finding.limits)
-        filled = [textwrap.fill(p, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False) for p in paragraphs]
+        filled = [_wrapped(paragraph, WIDTH, "  ", "  ") for paragraph in paragraphs]
         parts.append("\n".join([f"{s.finding.id} ({s.finding.figure})", *filled]) + "\n")
     return "\n".join(parts)
 
