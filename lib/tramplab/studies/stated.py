@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..base.errors import TramplabError
+from ..publish.cite import cite
 from ..publish.figures.figure import Study
 from ..publish.figures.show import Shown
 from ..publish.findings import findings, shown
@@ -39,7 +40,7 @@ def every() -> list[Stated]:
 def in_short(page: str) -> Shown:
     """What a page shows at its top: its findings, each with a link to its figure, and the page's citation."""
     several = [stated(finding) for finding in findings.in_short(page)]
-    text = page_citation(page)
+    text = _page_citation(page, several)
     return Shown(shown.in_short_html(page, several, text), shown.in_short_text(several), text)
 
 
@@ -49,13 +50,16 @@ def headlines(names: Iterable[str]) -> Shown:
     return Shown(shown.headlines_html(several), shown.headlines_text(several), citation(several[0].finding.id))
 
 
-def page_citation(page: str, full: bool = False, lines: int = 12) -> str:
+def page_citation(page: str, full: bool = False, lines: int = cite.LINES) -> str:
     """The block for a review mail that cites a page."""
-    several = [stated(finding) for finding in findings.in_short(page)]
+    return _page_citation(page, [stated(finding) for finding in findings.in_short(page)], full, lines)
+
+
+def _page_citation(page: str, several: Sequence[Stated], full: bool = False, lines: int = cite.LINES) -> str:
     return shown.of_several(page, several, shown.limits_of(several), "make book", full, lines)
 
 
-def citation(name: str, full: bool = False, lines: int = 12) -> str:
+def citation(name: str, full: bool = False, lines: int = cite.LINES) -> str:
     """The block for a review mail that cites a finding."""
     return shown.citation(stated(findings.get(name)), full, lines)
 

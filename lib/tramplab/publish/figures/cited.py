@@ -38,8 +38,10 @@ def cited(study: Study, figure_id: str, full: bool = False, chosen: Mapping[str,
 def stated(study: Study, figure: Figure, rows: pd.DataFrame) -> list[Stated]:
     """The findings of a figure, from these rows of its study; those that are verdicts are shown with their claims."""
     there = [finding for finding in findings.of_figure(figure.id) if not finding.claims]
-    numbers = getattr(study, "numbers", None)
-    return [findings.stated(finding, numbers(rows)) for finding in there] if there and numbers else []
+    if not there or not hasattr(study, "numbers"):
+        return []
+    numbers = study.numbers(rows)
+    return [findings.stated(finding, numbers) for finding in there]
 
 
 def block(
