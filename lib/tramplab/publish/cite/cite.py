@@ -39,9 +39,9 @@ def citation(
 
     name: a citable id. head: sentences, wrapped here, or parts that are kept whole; lines that are to stay as they are go into
     body, e.g. a table, or above. limits: what is true of all its numbers. rerun: the command. terms: does it have names that the
-    glossary explains? At most `lines`, unless full: then
-    nothing is left out; otherwise sentences and lines of the body are, from the end, and never the limits. No line is longer than
-    72 columns if the body's are not; a Link line too, as long as the book's address is short.
+    glossary explains? full: nothing is left out; otherwise it has at most `lines`, and sentences and lines of the body are left
+    out, from the end, and never the limits. No line is longer than 72 columns if the body's are not; a Link line too, as long as
+    the book's address is short.
     """
     tail = _tail(name, limits, rerun, terms)
     several = sentences(head) if isinstance(head, str) else head
@@ -65,13 +65,10 @@ def _tail(name: str, limits: str, rerun: str, terms: bool) -> list[str]:
     now = edition.current()
     listed = name in permalinks.read()  # a reader's own figure in a notebook is not
     linked = listed and now.published
-    book, place = f"{now.title.partition(':')[0]}, {now}", "" if name in rerun.split() else f", {name}"
-    again = f"Rerun: {rerun}" + f"; terms: {PAGE_OF_TERMS}" * (terms and listed and not linked) if rerun else ""
-    found = wrapped(limits).splitlines()
-    if place or not rerun:
-        found += [*wrapped(f"{book}{place}").splitlines(), *wrapped(again).splitlines()]
-    else:
-        found += wrapped(f"{book}; {again[0].lower()}{again[1:]}").splitlines()
+    book = f"{now.title.partition(':')[0]}, {now}"
+    again = rerun + f"; terms: {PAGE_OF_TERMS}" * (terms and listed and not linked)
+    rows = [f"{book}; rerun: {again}"] if name in rerun.split() else [f"{book}, {name}", f"Rerun: {again}" if rerun else ""]
+    found = [line for text in (limits, *rows) for line in wrapped(text).splitlines()]
     if terms and rerun and linked:
         found.append(f"Terms: {permalinks.link(TERMS)}")
     if linked:
