@@ -89,20 +89,12 @@ def as_number(given: object) -> Value:
     >>> as_number("39,831"), as_number("near"), as_number(True)
     (39831.0, 'near', 1.0)
     """
+    if isinstance(given, bool):
+        return float(given)
     try:
-        return float(str(given).replace(",", "")) if not isinstance(given, bool) else float(given)
+        return float(str(given).replace(",", ""))
     except ValueError:
         return str(given)
-
-
-def names(guards: Iterable[str], numbers: Mapping[str, object]) -> list[tuple[str, str]]:
-    """The pairs of numbers that the guards compare with each other, by their names."""
-    pairs = []
-    for c in (c for guard in guards for c in comparisons(guard)):
-        left, right = (_FACTOR.sub(r"\2", side) for side in (c.left, c.right))
-        if left in numbers and right in numbers:
-            pairs.append((left, right))
-    return pairs
 
 
 def failures(guards: Iterable[str], numbers: Mapping[str, object]) -> list[str]:
