@@ -131,11 +131,6 @@ def _cell(some: pd.DataFrame, isa: str, letters: dict[str, str]) -> str:
     return f"{row['instructions']}{time}"
 
 
-def numbers(frame: pd.DataFrame) -> dict[str, object]:
-    """What findings name: instructions added, "arm64-direct-call-far"."""
-    return {f"{r.isa}-{said.slug(str(r.case))}": int(str(r.instructions)) for r in frame.itertuples()}
-
-
 FIGURES = (
     Figure(
         "fig-answers",
