@@ -24,19 +24,24 @@ writable = @test -w $(1) || { echo "$(abspath $(1)) cannot be written: work in a
 # Hundreds of processes run: each would compile the whole package for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The stamp is written last, so an interrupted installation is done again.
-$(VENV)/installed: requirements.txt lib/pyproject.toml
+# $(call install,LOCK): every version and every file's hash is in the lock; what was downloaded is compiled on all processors. The stamp
+# is written last, so an interrupted installation is done again.
+define install
 	$(call writable,.)
 	@test -n "$(PYTHON)" || { echo "Tramplab needs Python 3.11 or newer with venv, on Debian python3-venv (make PYTHON=/path/to/python)"; exit 2; }
-	@echo "== installing requirements.txt into $(VENV) with $(PYTHON) (once, about a minute)"
-	$(PYTHON) -m venv $(VENV)
-	@# pip compiles 7000 modules to bytecode on one core; some are none for this Python, which is no error. Without the columns
-	@# that a traceback underlines, all that is imported takes a fifteenth less time.
-	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt
-	$(PY) -X no_debug_ranges -m compileall -qq -j 0 $(VENV)/lib || true
-	@# The lock has everything the package needs, and setuptools to build it: nothing more is to be fetched.
+	@echo "== installing $(1) into $(VENV) (once, about a minute)"
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile -r $(1)
+	$(PY) -m compileall -qq -j 0 $(VENV)/lib || true  # some files are for other Pythons
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e lib
 	@touch $@
+endef
+
+$(VENV)/installed: requirements.txt lib/pyproject.toml
+	$(call install,requirements.txt)
+
+$(VENV)/test $(VENV)/lab: $(VENV)/%: requirements-%.txt $(VENV)/installed
+	$(call install,requirements-$*.txt)
 
 # Each is built from empty in _build/unfinished and takes the place of the one that is there when it is whole, and not before.
 book: $(VENV)/installed  ## build the book into _build/html from empty, executing every page
@@ -58,26 +63,26 @@ site: $(VENV)/installed _build/html/index.html  ## lay the built book out for a 
 	@$(PY) -m tramplab.publish.site _build/html "$$SITE_AS_TYPED"
 
 # Two workers: a quarter less time than one, measured on two cores. What goes to which, and when, is in lib/tests/support/order.py.
-test: $(VENV)/installed browser qemu spin  ## run all tests; installs Debian's Chromium, qemu-user and SPIN where it may
+test: $(VENV)/test browser qemu spin  ## run all tests; installs Debian's Chromium, qemu-user and SPIN where it may
 	cd lib && ../$(PY) -m pytest -n 2
 
 # Which tests a change needs is in lib/tests/support/affected.py.
 SINCE := $(or $(SINCE),HEAD)
-check: $(VENV)/installed  ## run the tests that what changed since a commit needs at once (SINCE=HEAD), without book and browser
+check: $(VENV)/test  ## run the tests that what changed since a commit needs at once (SINCE=HEAD), without book and browser
 	cd lib && ../$(PY) -m pytest -n 2 $$(../$(PY) tests/support/affected.py $(SINCE))
 
-bench: $(VENV)/installed  ## print the speed figures as ratios
+bench: $(VENV)/test  ## print the speed figures as ratios
 	cd lib && ../$(PY) -m bench
 
 # hypothesis marks its tests, and lib/tests/support/seeds.py those that draw only a seed; the profile is in lib/tests/conftest.py.
 SEED := $(or $(SEED),$(shell date +%s))
-fuzz: $(VENV)/installed  ## run the property tests with 10,000 examples each, drawn from SEED=... (the time)
+fuzz: $(VENV)/test  ## run the property tests with 10,000 examples each, drawn from SEED=... (the time)
 	@echo "== what fails is drawn again by: make fuzz SEED=$(SEED)"
 	cd lib && ../$(PY) -m pytest -n 2 -m hypothesis --hypothesis-profile fuzz --hypothesis-seed $(SEED)
 
 # The viewer setting goes into .venv, not into the user's own configuration.
 lab: export JUPYTER_CONFIG_DIR := $(CURDIR)/$(VENV)/etc/jupyter
-lab: $(VENV)/installed  ## open JupyterLab on the chapters: .md pages open as notebooks, as do the built .ipynb
+lab: $(VENV)/lab  ## open JupyterLab on the chapters: .md pages open as notebooks, as do the built .ipynb
 	$(call writable,$(VENV))
 	$(VENV)/bin/jupytext-config set-default-viewer myst markdown
 	$(VENV)/bin/jupyter lab --notebook-dir=. --LabApp.default_url=/lab/tree/book
@@ -119,24 +124,19 @@ kernels: $(VENV)/installed  ## fetch the Debian kernels whose counts the book ha
 	@echo "== looking for kretprobes and what could replace them: data/kernel-probes.json"
 	@$(PY) -m tramplab.vmlinux probes
 
-# Made with the oldest Python supported: what it resolves to installs on the newer ones too.
-# The three markers are what a freeze cannot know; requirements.in and the packages' metadata have them.
-lock: requirements.in  ## resolve requirements.in anew into requirements.txt (with python3.11)
+# One lock per use, each with the versions of the tests', which has everything. A version stays until `make lock UPGRADE=--upgrade`.
+LOCK = _build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--custom-compile-command "make lock" $(UPGRADE) lib/pyproject.toml
+lock:  ## resolve what lib/pyproject.toml asks for into requirements*.txt
 	$(call writable,.)
-	rm -rf _build/lock && python3.11 -m venv _build/lock
-	_build/lock/bin/pip install --quiet --upgrade --upgrade-strategy eager -r requirements.in
-	{ echo "# Full lock of requirements.in, made by 'make lock'. Edit requirements.in instead."; \
-	  { _build/lock/bin/pip freeze --all --disable-pip-version-check; echo 'appnope==0.1.4'; } | LC_ALL=C sort -f \
-	  | sed -e '/^pip==/d' \
-	    -e '/^appnope==/s/$$/ ; sys_platform == "darwin"/' \
-	    -e '/^overrides==/s/$$/ ; python_version < "3.12"/' \
-	    -e '/^keystone-engine==/s/$$/ ; platform_machine != "aarch64" and platform_machine != "arm64"/'; \
-	} > requirements.txt.new
-	mv requirements.txt.new requirements.txt
+	$(PYTHON) -m venv _build/lock && _build/lock/bin/pip install --quiet uv
+	$(LOCK) --extra test --output-file requirements-test.txt
+	$(LOCK) --extra lab --constraints requirements-test.txt --output-file requirements-lab.txt
+	$(LOCK) --extra book --constraints requirements-test.txt --output-file requirements.txt
 	rm -rf _build/lock
 
 clean:  ## remove what was built (not .venv)
-	rm -rf _build .pytest_cache lib/.pytest_cache lib/.hypothesis lib/.mypy_cache lib/*.egg-info requirements.txt.new
+	rm -rf _build .pytest_cache lib/.pytest_cache lib/.hypothesis lib/.mypy_cache lib/*.egg-info
 	find lib book -name __pycache__ -type d -exec rm -rf {} +
 
 # $(call debian,PROGRAMS,PACKAGE,TESTS): install a package for some tests where none of its programs is there. Only on Debian:

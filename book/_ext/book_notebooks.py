@@ -15,8 +15,8 @@ COLLAPSED = {"hide-input": "source_hidden", "hide-output": "outputs_hidden"}  # 
 TARGET = re.compile(r"^\[([^\]\n^]+)\]: (\S+)$\n?", re.M)  # of no footnote
 LABEL = re.compile(r"^\([\w-]+\)=\n", re.M)
 ROLE = re.compile(r"\{([\w:]+)\}`([^`<]+?)(?:\s*<([^`>]+)>)?`")
-#: The lock is what the book was built with: another compiler makes another guest, whose counts are others.
-INSTALL = "python3 -m venv .venv && .venv/bin/pip install -c requirements.txt -e 'lib[notebook]'"
+#: With the versions that the book was built with: another compiler makes another guest, whose counts are others.
+INSTALL = "make .venv/lab"
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},

@@ -82,7 +82,7 @@ def ran(python, site, page, folder, **settings):
 @pytest.fixture(scope="module")
 def required(tmp_path_factory):
     """The Python of an environment with only what the package requires for notebooks."""
-    return environments.linked(tmp_path_factory.mktemp("required") / "env", "notebook")
+    return environments.linked(tmp_path_factory.mktemp("required") / "env", "lab")
 
 
 def test_what_pages_import_is_required(required):
