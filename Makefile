@@ -12,7 +12,7 @@ PORT   ?= 8000
 # -W -n --keep-going: every warning and every unresolved reference is an error, and all of them are listed.
 BUILD  := $(PY) book/_ext/book_build.py build . -W -n --keep-going
 
-.PHONY: help book text site test check bench fuzz lab serve update native kernels lock clean browser qemu spin
+.PHONY: help book text site test check lint bench fuzz lab serve update native kernels lock clean browser qemu spin
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -70,6 +70,9 @@ test: $(VENV)/test browser qemu spin  ## run all tests; installs Debian's Chromi
 SINCE := $(or $(SINCE),HEAD)
 check: $(VENV)/test  ## run the tests that what changed since a commit needs at once (SINCE=HEAD), without book and browser
 	cd lib && ../$(PY) -m pytest -n 2 $$(../$(PY) tests/support/affected.py $(SINCE))
+
+lint: $(VENV)/test  ## run ruff, mypy, codespell and the rule for commit messages
+	cd lib && ../$(PY) -m pytest -n 2 tests/checkout/test_style.py tests/checkout/test_vocabulary.py tests/checkout/test_commits.py
 
 bench: $(VENV)/test  ## print the speed figures as ratios
 	cd lib && ../$(PY) -m bench

@@ -1,44 +1,17 @@
-"""Commit messages since the rule: a subject `room: imperative` of at most 72 columns, and a body that gives the reason."""
+"""Commit messages since the rule, which is in support/commits.py."""
 
 import os
-import re
 import subprocess
+import sys
 
 import pytest
 
-from support import ROOT
+from support import ROOT, commits
+from support.commits import wrong
 from tramplab.base import revision
 
 #: The last commit before the rule.
 START = "37f1dd24db30"
-WIDTH = 72
-#: One room or several: `races`, `book, data`, `lib/tests/checkout`, `.ci`.
-SUBJECT = re.compile(r"(?P<rooms>[a-z.][a-z0-9_./-]*(?:, [a-z.][a-z0-9_./-]*)*): (?P<words>\S.*)")
-#: A subject that begins with one of these describes something and does not say what the commit does.
-NOT_IMPERATIVE = frozenset("a an the it its this that these those what which who whoever whom how when where whether of".split())
-#: Names besides those with two capitals or an underscore, such as BPF, README and CALL_OPS.
-NAMES = frozenset("Chromium Clang Debian Git Jupyter Linux Python Ruff Sphinx Unicorn Vega".split())
-
-
-def wrong(message: str) -> list[str]:
-    """What is wrong with a commit message."""
-    subject, _, body = message.partition("\n")
-    complaints = [f"{len(subject)} columns, at most {WIDTH}"] if len(subject) > WIDTH else []
-    if not body.strip():
-        complaints.append("no body that gives the reason")
-    if body and not body.startswith("\n"):
-        complaints.append("no empty line after the subject")
-    if not (match := SUBJECT.fullmatch(subject)):
-        return [*complaints, "not of the form `room: imperative`"]
-    first = re.match(r"[^\s,:']+", match["words"])
-    name = first and (first[0] in NAMES or "_" in first[0] or len(re.findall("[A-Z]", first[0])) > 1)
-    if not name and not match["words"][0].islower():
-        complaints.append("a capital after the colon")
-    if first and first[0].lower() in NOT_IMPERATIVE:
-        complaints.append(f"begins with {first[0]!r}, not with what the commit does")
-    if subject.endswith("."):
-        complaints.append("a period at the end")
-    return complaints
 
 
 def git(*arguments: str) -> subprocess.CompletedProcess:
@@ -103,3 +76,14 @@ def test_a_message_without_a_body_is_named(body):
 
 def test_a_body_that_follows_at_once_is_named():
     assert wrong("emulate: keep the code hook\nThe reason.") == ["no empty line after the subject"]
+
+
+@pytest.mark.parametrize(
+    ("subject", "complaint"), [("races: keep it", ""), ("Races: keep it", "not of the form `room: imperative`\n")]
+)
+def test_a_message_is_refused_before_the_commit(tmp_path, subject, complaint):
+    """As git's hook asks, with git's own comments below the message."""
+    message = tmp_path / "COMMIT_EDITMSG"
+    message.write_text(f"{subject}\n\nThe reason.\n# Please enter the commit message\n", "utf-8")
+    done = subprocess.run([sys.executable, commits.__file__, message], capture_output=True, encoding="utf-8")
+    assert (done.returncode, done.stderr) == (bool(complaint), complaint)
